@@ -14,9 +14,6 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// Version is set by the linker for releases.
-var Version = "dev"
-
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := New()

@@ -34,6 +34,8 @@ var exempt = []struct {
 	{regexp.MustCompile(`\btrinity run .*examples/annotate/`),
 		"it learns from people's decisions; TestAnnotationsAreTrainedOn runs it", isConfig},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
+	{regexp.MustCompile(`^go run github\.com/goreleaser/`), "it compiles for minutes, and needs the network", nil},
+	{regexp.MustCompile(`^docker `), "it needs the network", nil},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; the repository has its results", nil},
 }
 

@@ -1,0 +1,20 @@
+# The static binary, certificates of authorities, and directories that any user may write.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION
+ARG COMMIT
+ENV CGO_ENABLED=0 MODULE=github.com/trinity-go/trinity
+RUN go build -trimpath -buildvcs=false -ldflags "-s -w -X $MODULE/internal/cli.release=$VERSION -X $MODULE/internal/cli.commit=$COMMIT" \
+	-o /image/usr/local/bin/trinity ./cmd/trinity
+RUN mkdir -m 1777 /image/home /image/tmp /image/work
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /image /
+ENV HOME=/home
+WORKDIR /work
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/trinity"]

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// limit is the most that the stripped binary may have, bytes. An image holds the certificates of
+// authorities besides, of some 0.2 MB, and stays below 50 MB.
+const limit = 42 << 20
+
+// root is the repository's root.
+const root = "../.."
+
+// build is an entry of builds in .goreleaser.yaml.
+type build struct {
+	Main    string   `yaml:"main"`
+	Env     []string `yaml:"env"`
+	Targets []string `yaml:"targets"`
+	Flags   []string `yaml:"flags"`
+	LDFlags string   `yaml:"ldflags"`
+}
+
+func releaseBuild(t *testing.T) build {
+	t.Helper()
+	var file struct {
+		Builds []build `yaml:"builds"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, ".goreleaser.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Builds) != 1 {
+		t.Fatalf(".goreleaser.yaml has %d builds, want 1", len(file.Builds))
+	}
+	return file.Builds[0]
+}
+
+// read returns a file of the repository.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestReleasesAreBuiltWithoutCgo(t *testing.T) {
+	b := releaseBuild(t)
+	if b.Main != "./cmd/trinity" || !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) {
+		t.Errorf("a release builds %s with %v, want ./cmd/trinity with CGO_ENABLED=0", b.Main, b.Env)
+	}
+	if !slices.Equal(b.Flags, []string{"-trimpath", "-buildvcs=true"}) || !strings.HasPrefix(b.LDFlags, "-s -w -X ") {
+		t.Errorf("a release is built with %v and %s, want no paths, the commit, and no symbols", b.Flags, b.LDFlags)
+	}
+	want := []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64"}
+	if !slices.Equal(b.Targets, want) {
+		t.Errorf("a release is built for %v, want %v", b.Targets, want)
+	}
+}
+
+// The linker does not report a variable that does not exist.
+func TestLinkerSetsVariablesThatExist(t *testing.T) {
+	for file, want := range map[string]int{".goreleaser.yaml": 1, "Dockerfile": 2} {
+		set := regexp.MustCompile(`-X (\S+)/internal/cli\.(\w+)=`).FindAllStringSubmatch(read(t, file), -1)
+		if len(set) != want {
+			t.Errorf("%s sets %d variables, want %d", file, len(set), want)
+		}
+		for _, m := range set {
+			if m[1] != "github.com/trinity-go/trinity" && m[1] != "$MODULE" {
+				t.Errorf("%s sets a variable of the module %s", file, m[1])
+			}
+			if !slices.Contains(variables(t), m[2]) {
+				t.Errorf("%s sets %s, which internal/cli lacks", file, m[2])
+			}
+		}
+	}
+}
+
+// variables returns the variables of package cli that have the type string and no initial value.
+func variables(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "internal/cli/version.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range file.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok || group.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range group.Specs {
+			v := spec.(*ast.ValueSpec)
+			if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "string" && len(v.Values) == 0 {
+				for _, name := range v.Names {
+					names = append(names, name.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// An image is the binary and certificates, and its program is not root.
+func TestImageHoldsOnlyTheProgram(t *testing.T) {
+	file := read(t, "Dockerfile")
+	builder := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`).FindStringSubmatch(file)
+	if builder == nil || !regexp.MustCompile(`(?m)^go `+regexp.QuoteMeta(builder[1])+`\b`).MatchString(read(t, "go.mod")) {
+		t.Errorf("the image is built by Go %q, want the version in go.mod", builder)
+	}
+	_, last, _ := strings.Cut(file, "\nFROM scratch\n")
+	want := `COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /image /
+ENV HOME=/home
+WORKDIR /work
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/trinity"]
+`
+	if last != want {
+		t.Errorf("the image is made by\n%swant\n%s", last, want)
+	}
+}
+
+// A release's binary names its version and its commit, a binary of a changed clone says that it was
+// changed, and the release's binary is small.
+func TestBinariesNameTheirCommit(t *testing.T) {
+	trinitytest.Long(t, "links the program twice", "cmd", "command", "internal/cli")
+	dir, commit := clone(t)
+	b := releaseBuild(t)
+	program := func(modified string, args ...string) (path, version string) {
+		path = filepath.Join(t.TempDir(), "trinity.exe")
+		run(t, dir, "go", slices.Concat([]string{"build", "-o", path}, args, []string{b.Main})...)
+		version = strings.TrimSpace(run(t, dir, path, "version"))
+		if want := fmt.Sprintf("(%.12s%s) ", commit, modified); !strings.Contains(version, want) {
+			t.Errorf("the version is %q, want %q in it", version, want)
+		}
+		return path, version
+	}
+	path, version := program("", append(b.Flags, "-ldflags="+strings.ReplaceAll(b.LDFlags, "{{ .Version }}", "1.2.3"))...)
+	if !strings.HasPrefix(version, "trinity v1.2.3 ") {
+		t.Errorf("the version is %q, want v1.2.3", version)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Log(info.Size(), "bytes"); info.Size() > limit {
+		t.Errorf("the stripped binary has %d bytes, want at most %d", info.Size(), limit)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "doc.go"), []byte("// Package trinity is changed.\npackage trinity\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, version := program(", modified", "-trimpath", "-buildvcs=true"); !strings.HasPrefix(version, "trinity dev ") {
+		t.Errorf("the version is %q, want dev", version)
+	}
+}
+
+// clone commits the working tree's files to a new repository.
+func clone(t *testing.T) (dir, commit string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, path := range strings.Split(run(t, root, "git", "ls-files", "-coz", "--exclude-standard"), "\x00") {
+		data, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil { // removed, and not committed yet
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, path), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "add", "-A")
+	run(t, dir, "git", "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-q", "--no-gpg-sign", "-m", "all")
+	return dir, strings.TrimSpace(run(t, dir, "git", "rev-parse", "HEAD"))
+}
+
+// run runs a program to its end and returns its output.
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
