@@ -2,7 +2,7 @@ package examples
 
 import (
 	"bytes"
-	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +14,7 @@ import (
 )
 
 // TestAlgorithmsOfSmolLM2 runs the examples of a language model in processes of their own: nothing is warned of, no rollout fails, and held-out sums
-// come out better. With -update it writes the table of docs/reference/algorithms.md. Memory is the largest resident set of the process.
+// come out better. Memory is the largest resident set of the process.
 func TestAlgorithmsOfSmolLM2(t *testing.T) {
 	model := smolLM2(t)
 	t.Chdir("..")
@@ -25,10 +25,8 @@ func TestAlgorithmsOfSmolLM2(t *testing.T) {
 	}
 	sampled, greedy := heldOut(t, runExampleIn(t, dir, "algorithms_smollm2/grpo.yaml", "model.model_path="+model, "name=unchanged",
 		"stages.0.algorithm.optimizer.lr=0", "stages.0.buffer.total_steps=1"))
-	var table strings.Builder
-	table.WriteString("| algorithm | tokens per step | seconds per step | peak GiB | held out, temperature 1 | greedy |\n|---|---|---|---|---|---|\n")
-	fmt.Fprintf(&table, "| the model as it is | | | | %s | %s |\n", share(sampled), share(greedy))
-	for _, algorithm := range []string{"grpo", "ppo", "mix_chord", "on_policy_distill", "dpo", "kto"} { // grpo makes the teacher of on_policy_distill
+	r := results{Values: map[string][]float64{asItIs: {sampled, greedy}}, Machine: map[string][]float64{}}
+	for _, algorithm := range ofSmolLM2 {
 		t.Run(algorithm, func(t *testing.T) {
 			example := "algorithms_smollm2/" + algorithm + ".yaml"
 			cmd := exec.Command(binary, "run", "--config", filepath.Join("examples", example), "model.model_path="+model, "checkpoint_root_dir="+dir, "monitor.monitor_type=jsonl")
@@ -54,14 +52,12 @@ func TestAlgorithmsOfSmolLM2(t *testing.T) {
 				t.Errorf("accuracy of held-out sums went from %.3f to %.3f, want 0.1 more", sampled, after)
 			}
 			peak := float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / (1 << 20)
-			fmt.Fprintf(&table, "| [%s](../../examples/%s) | %.0f | %.1f | %.1f | %s | %s |\n", algorithm, example,
-				mean(curve(learned, "perf/total_num_tokens")), mean(seconds), peak, share(after), share(best))
+			r.Values[algorithm] = []float64{after, best}
+			r.Values[algorithm+" tokens"] = []float64{math.Round(mean(curve(learned, "perf/total_num_tokens")))}
+			r.Machine[algorithm+" seconds, GiB"] = []float64{mean(seconds), peak}
 		})
 	}
-	t.Log("\n" + table.String())
-	if *update && !t.Failed() {
-		writeTables(t, "docs/reference/algorithms.md", map[string]string{"measured": measuredAt(commit(t)) + table.String()})
-	}
+	hold(t, "examples/algorithms_smollm2", r)
 }
 
 // heldOut is the share of right replies to the sums that training never sees.

@@ -169,7 +169,7 @@ func TestAlgorithmsResults(t *testing.T) {
 			}
 		}
 	}
-	hold(t, "examples/algorithms", values)
+	hold(t, "examples/algorithms", results{Values: values})
 }
 
 const warmedUp = "after the warm-up"

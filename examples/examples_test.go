@@ -117,36 +117,3 @@ func ends(t *testing.T, records []trinity.Record) (first, last float64) {
 	t.Logf("mean accuracy of ten steps: %s", strings.Join(tens, " "))
 	return mean(accuracy[:10]), mean(accuracy[len(accuracy)-10:])
 }
-
-// SmolLM2 learns one-digit sums within 16 steps, with an adapter and with all weights.
-func TestArithmeticOfSmolLM2(t *testing.T) {
-	model := smolLM2(t)
-	for name, overrides := range map[string][]string{
-		"lora":        nil,
-		"all weights": {"model.lora_configs=[]", "algorithm.optimizer.lr=1e-5"},
-	} {
-		for seed := range 3 {
-			t.Run(fmt.Sprint(name, " seed ", seed), func(t *testing.T) {
-				records := runExample(t, "grpo_arithmetic_smollm2/arithmetic.yaml",
-					append(overrides, "model.model_path="+model, fmt.Sprint("seed=", seed))...)
-				start, trained := curve(records, "rollout/accuracy/mean")[0], curve(records, "eval/trained/accuracy/mean@4")
-				t.Logf("accuracy %.3f at step 1, %.3f after 16, held out %.3f", start, trained, curve(records, "eval/held_out/accuracy/mean@8"))
-				if start > 0.5 || trained[len(trained)-1] < 0.9 {
-					t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.9", start, trained)
-				}
-			})
-		}
-	}
-}
-
-// SmolLM2 learns to reply with valid JSON in 12 steps.
-func TestJSONOfSmolLM2(t *testing.T) {
-	records := runExample(t, "grpo_json_smollm2/json.yaml", "model.model_path="+smolLM2(t))
-	const score = 0.5 // of a valid object
-	start, valid := curve(records, "rollout/format_score/mean")[0]/score, curve(records, "eval/trained/format_score/mean@4")
-	end := valid[len(valid)-1] / score
-	t.Logf("valid JSON: %.3f at step 1, %.3f at the end", start, end)
-	if start > 0.5 || end < 0.9 {
-		t.Errorf("valid JSON rose from %.3f to %.3f, want at least 0.9", start, end)
-	}
-}

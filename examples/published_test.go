@@ -16,10 +16,12 @@ import (
 var update = flag.Bool("update", false, "write what was measured: results.json and the tables made of it")
 
 // results is the file results.json of an example: what its tables show, and the commit that was
-// measured. A name of Values is a run and a quantity, such as "seed 0 greedy".
+// measured. A name of Values is a run and a quantity, such as "seed 0 greedy". Machine holds seconds
+// and GiB, which differ from machine to machine, so that no test compares them.
 type results struct {
-	Commit string               `json:"commit"`
-	Values map[string][]float64 `json:"values"`
+	Commit  string               `json:"commit"`
+	Values  map[string][]float64 `json:"values"`
+	Machine map[string][]float64 `json:"machine,omitempty"`
 }
 
 // tables returns the tables of a page by their marks.
@@ -34,6 +36,14 @@ var pages = []struct {
 	{"examples/quickstart", "README.md", quickstartRow},
 	{"examples/quickstart", "docs/guide/rollouts.md", quantizedTable},
 	{"examples/algorithms", "examples/algorithms/README.md", algorithmTables},
+	{"examples/grpo_arithmetic_smollm2", "examples/grpo_arithmetic_smollm2/README.md", arithmeticTables},
+	{"examples/grpo_arithmetic_smollm2", "README.md", arithmeticRow},
+	{"examples/grpo_json_smollm2", "examples/grpo_json_smollm2/README.md", jsonTable},
+	{"examples/grpo_json_smollm2", "README.md", jsonRow},
+	{"examples/grpo_gsm8k_smollm2", "examples/grpo_gsm8k_smollm2/README.md", gsm8kTable},
+	{"examples/grpo_gsm8k_smollm2", "README.md", gsm8kRow},
+	{"examples/algorithms_smollm2", "docs/reference/algorithms.md", smolLM2Table},
+	{"examples/support", "examples/support/README.md", supportTable},
 }
 
 // The tables show what results.json says. The heavy tests compare results.json with runs.
@@ -68,12 +78,12 @@ func readResults(t *testing.T, dir string) (r results) {
 
 // hold compares what was measured with the results of an example. With -update it writes them, and
 // the pages that show them.
-func hold(t *testing.T, dir string, values map[string][]float64) {
+func hold(t *testing.T, dir string, r results) {
 	t.Helper()
 	if !*update {
 		want := readResults(t, dir)
 		for _, name := range slices.Sorted(maps.Keys(want.Values)) {
-			if got, published := shares(values[name]), shares(want.Values[name]); got != published {
+			if got, published := shares(r.Values[name]), shares(want.Values[name]); got != published {
 				t.Errorf("%s: %s, and %s/results.json has %s of commit %s: measure anew with -update", name, got, dir, published, want.Commit)
 			}
 		}
@@ -82,7 +92,7 @@ func hold(t *testing.T, dir string, values map[string][]float64) {
 	if t.Failed() {
 		return
 	}
-	r := results{commit(t), values}
+	r.Commit = commit(t)
 	data, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +143,22 @@ func withTables(t *testing.T, text string, named map[string]string) string {
 		text = head + begin + table + end + tail
 	}
 	return text
+}
+
+// head writes the first two lines of a table.
+func head(columns ...string) string {
+	return "| " + strings.Join(columns, " | ") + " |\n|" + strings.Repeat("---|", len(columns)) + "\n"
+}
+
+// cells writes shares as the cells of a row.
+func cells(v []float64) string { return strings.ReplaceAll(shares(v), " ", " | ") }
+
+// numbers are the column heads 1 to n.
+func numbers(n int) (columns []string) {
+	for i := range n {
+		columns = append(columns, fmt.Sprint(i+1))
+	}
+	return columns
 }
 
 // share writes 0.973 as .97.

@@ -52,7 +52,7 @@ func TestQuickstartResults(t *testing.T) {
 		"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_is_threshold: 2.0}"); last < 0.70 {
 		t.Errorf("with 8-bit weights accuracy rose to %.3f, want at least 0.70", last)
 	}
-	hold(t, "examples/quickstart", values)
+	hold(t, "examples/quickstart", results{Values: values})
 }
 
 func quickstartTables(r results) map[string]string {
@@ -64,7 +64,7 @@ func quickstartTables(r results) map[string]string {
 	fmt.Fprintf(&accuracy, "\n|%s\n", strings.Repeat("---|", 13))
 	heldOut.WriteString("\n| seed | temperature 1 | greedy |\n|---|---|---|\n")
 	row := func(name string) {
-		fmt.Fprintf(&accuracy, "| %s | %s |\n", name, strings.ReplaceAll(shares(r.Values[name+" tens"]), " ", " | "))
+		fmt.Fprintf(&accuracy, "| %s | %s |\n", name, cells(r.Values[name+" tens"]))
 	}
 	for seed := range 3 {
 		name := fmt.Sprint("seed ", seed)

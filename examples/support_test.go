@@ -20,3 +20,21 @@ func TestSupportQuestionsTrain(t *testing.T) {
 		}
 	}
 }
+
+// Rewards teach SmolLM2 the questions on which it trains.
+func TestSupportOfSmolLM2(t *testing.T) {
+	model := smolLM2(t)
+	t.Chdir("..")
+	records := runExampleIn(t, t.TempDir(), "support/support.yaml", "model.model_path="+model)
+	trained := tens(curve(records, "rollout/right/mean"))
+	if len(trained) != 2 || trained[1] <= trained[0] {
+		t.Errorf("the shares of right answers in ten steps are %.3f, want two, and more in the second", trained)
+	}
+	hold(t, "examples/support", results{Values: map[string][]float64{"trained": trained, "test": curve(records, "eval/test/right/mean@1")}})
+}
+
+func supportTable(r results) map[string]string {
+	return map[string]string{"measured": measuredAt(r.Commit) + head("questions", "right before → after `rl`") +
+		"| 80 of training, temperature 1, first → last ten steps | " + change(r.Values["trained"]) + " |\n" +
+		"| 20 of the test, greedy | " + change(r.Values["test"]) + " |\n"}
+}
