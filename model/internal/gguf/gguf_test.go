@@ -14,8 +14,16 @@ import (
 	"testing"
 )
 
-func TestDequantizedValuesEqualTheReference(t *testing.T) {
-	f, err := os.Open("testdata/dequantize.json.gz")
+// recordedBlocks is a case of testdata/record.py.
+type recordedBlocks struct {
+	Type           string
+	Number         Type
+	Blocks, Values []byte
+}
+
+func readRecorded(t *testing.T, name string) (cases []recordedBlocks) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,14 +32,14 @@ func TestDequantizedValuesEqualTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []struct {
-		Type           string
-		Number         Type
-		Blocks, Values []byte
-	}
 	if err := json.NewDecoder(z).Decode(&cases); err != nil {
 		t.Fatal(err)
 	}
+	return cases
+}
+
+func TestDequantizedValuesEqualTheReference(t *testing.T) {
+	cases := readRecorded(t, "dequantize.json.gz")
 	if len(cases) != len(layouts) {
 		t.Errorf("%d types recorded, %d supported", len(cases), len(layouts))
 	}

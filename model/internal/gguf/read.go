@@ -1,5 +1,6 @@
 // Package gguf reads GGUF model files (versions 2 and 3, little-endian) and converts their tensors
-// to float32, including the quantised types of [Type].
+// to float32, including the quantised types of [Type]. It writes version 3, with tensors of the types
+// F32, F16, BF16, Q8_0 and Q4_1.
 //
 // Open maps the file. It compares every count, length and offset with the file's size before it
 // allocates memory for them.
@@ -26,6 +27,7 @@ type File struct {
 	Version int
 
 	metadata map[string]any
+	keys     []string // of metadata, in file order
 	tensors  map[string]Tensor
 	names    []string
 	mapping  *mapped.File
@@ -60,6 +62,15 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 func (f *File) Value(key string) (v any, ok bool) {
 	v, ok = f.metadata[key]
 	return v, ok
+}
+
+// Metadata returns all metadata in file order.
+func (f *File) Metadata() []Pair {
+	pairs := make([]Pair, len(f.keys))
+	for i, key := range f.keys {
+		pairs[i] = Pair{key, f.metadata[key]}
+	}
+	return pairs
 }
 
 // Close unmaps the file. Nothing may use its tensors afterwards.
@@ -115,6 +126,7 @@ func (f *File) readMetadata(r *reader, pairs uint64) {
 			return
 		}
 		f.metadata[key] = value
+		f.keys = append(f.keys, key)
 	}
 }
 

@@ -33,6 +33,22 @@ func ToBF16(f float32) uint16 {
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
+// ToF16 rounds to the nearest IEEE binary16 number, ties to even. Numbers from 65520 on become
+// infinite; a NaN stays a (quiet) NaN.
+func ToF16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	sign, magnitude := uint16(bits>>16)&0x8000, bits&0x7fffffff
+	switch {
+	case magnitude > 0x7f800000:
+		return sign | 0x7e00 | uint16(magnitude>>13&0x3ff)
+	case magnitude >= 0x477ff000: // 65520
+		return sign | 0x7c00
+	case magnitude < 0x38800000: // below 2⁻¹⁴: a multiple of 2⁻²⁴
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(magnitude))*0x1p24))
+	}
+	return sign | uint16((magnitude+0xfff+magnitude>>13&1)>>13-112<<10)
+}
+
 // WidenF16 decodes len(dst) little-endian f16 numbers from src.
 func WidenF16(dst []float32, src []byte) {
 	for i := range dst {

@@ -27,6 +27,14 @@ func TestF16IsExactForEveryInput(t *testing.T) {
 	}
 }
 
+func TestF16RoundTrips(t *testing.T) {
+	for h := range 1 << 16 {
+		if got := ToF16(F16(uint16(h))); int(got) != h && !(h&0x7fff > 0x7c00 && got&0x7fff > 0x7c00) {
+			t.Fatalf("ToF16(F16(%#04x)) = %#04x", h, got)
+		}
+	}
+}
+
 func TestBF16RoundTrips(t *testing.T) {
 	for b := range 1 << 16 {
 		wide := BF16(uint16(b))

@@ -1,6 +1,6 @@
-"""Records random blocks of every quantised type with the float32 values that the gguf Python package gives.
+"""Records random blocks of every type with the float32 values that the gguf Python package gives, and numbers with the blocks that it makes of them.
 
-Usage: python record.py   (needs numpy and gguf; writes dequantize.json.gz and small.gguf beside this file)
+Usage: python record.py   (needs numpy and gguf; writes dequantize.json.gz, quantize.json.gz and small.gguf beside this file)
 """
 import base64
 import gzip
@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 from gguf import GGMLQuantizationType as T, GGUFWriter
-from gguf.quants import dequantize
+from gguf.quants import dequantize, quantize
 
 HERE = pathlib.Path(__file__).parent
 # type -> bytes per block, offsets of the f16 numbers in it
@@ -32,6 +32,33 @@ def blocks(rng, kind, count):
     return data.reshape(-1)
 
 
+def write_json(name, value):
+    with gzip.GzipFile(HERE / name, "wb", mtime=0) as f:
+        f.write(json.dumps(value).encode())
+
+
+def text(array):
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def record_quantized():
+    """Blocks of many scales, halves that must be rounded, equal numbers and zeros."""
+    rng = np.random.default_rng(21)
+    normal = rng.standard_normal((40, 32)) * 10.0 ** rng.integers(-9, 4, (40, 1))
+    ties = rng.integers(-254, 255, (8, 32)) / 2
+    ties[:, 0] = 127  # the scale of Q8_0 is 1
+    grid = rng.integers(0, 31, (4, 32)) / 2
+    grid[:, :2] = [0, 15]  # the scale of Q4_1 is 1
+    flat = np.repeat([[0.0], [1.5], [-3.25]], 32, axis=1)
+    halves = (rng.integers(0, 1 << 16, (8, 32)).astype("<u2").view("<f2")).astype("<f4")
+    halves = np.where(np.isfinite(halves), halves, 1) * (1 + rng.integers(-3, 4, (8, 32)) * 2.0 ** -12)  # ties and neighbours of f16
+    halves = np.clip(halves, -60000, 60000)
+    values = np.concatenate([normal, ties, grid, flat, halves]).astype("<f4")
+    cases = [{"type": kind.name, "number": int(kind), "values": text(values), "blocks": text(np.ascontiguousarray(quantize(values, kind)))}
+             for kind in (T.F32, T.F16, T.BF16, T.Q8_0, T.Q4_1)]
+    write_json("quantize.json.gz", cases)
+
+
 def main():
     rng = np.random.default_rng(20)
     cases = []
@@ -40,10 +67,10 @@ def main():
         values = dequantize(data.reshape(1, -1), kind).astype("<f4").reshape(-1)
         cases.append({
             "type": kind.name, "number": int(kind),
-            "blocks": base64.b64encode(data.tobytes()).decode(), "values": base64.b64encode(values.tobytes()).decode(),
+            "blocks": text(data), "values": text(values),
         })
-    with gzip.GzipFile(HERE / "dequantize.json.gz", "wb", mtime=0) as f:
-        f.write(json.dumps(cases).encode())
+    write_json("dequantize.json.gz", cases)
+    record_quantized()
 
     w = GGUFWriter(HERE / "small.gguf", "llama")
     for name, value in [("uint8", 250), ("int8", -3), ("uint16", 65000), ("int16", -300), ("uint32", 4000000000), ("int32", -70000),
