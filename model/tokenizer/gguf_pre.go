@@ -11,6 +11,7 @@ type preKind struct {
 	preTokenizer json.RawMessage
 	ignoreMerges bool
 	addBOS       bool // if the file has no add_bos_token
+	main         bool // the name to write; others name the same kind
 }
 
 const (
@@ -27,12 +28,13 @@ var preKinds = func() map[string]preKind {
 	// llama.cpp's default for a file without a kind.
 	unnamed := preKind{preTokenizer: sequenceJSON(splitJSON(`[\p{P}\$\+<=>\^~\|]+`), splitJSON(patternGPT2), splitJSON(`\p{N}+`),
 		splitJSON(`[0-9][0-9][0-9]`), byteLevelBareJSON)}
+	named := func(k preKind) preKind { k.main = true; return k }
 	return map[string]preKind{
-		"default": unnamed,
-		"gpt-2":   gpt2, "phi-2": gpt2, "olmo": gpt2, "mpt": gpt2,
-		"smollm": digits, "starcoder": digits, "refact": digits, "command-r": digits,
-		"llama-bpe": llama3, "llama3": llama3, "llama-v3": llama3,
-		"qwen2": qwen2, "deepseek-r1-qwen": qwen2,
+		"default": named(unnamed),
+		"gpt-2":   named(gpt2), "phi-2": gpt2, "olmo": gpt2, "mpt": gpt2,
+		"smollm": named(digits), "starcoder": digits, "refact": digits, "command-r": digits,
+		"llama-bpe": named(llama3), "llama3": llama3, "llama-v3": llama3,
+		"qwen2": named(qwen2), "deepseek-r1-qwen": qwen2,
 	}
 }()
 

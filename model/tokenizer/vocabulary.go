@@ -31,9 +31,11 @@ type Vocabulary struct {
 
 // Types of tokens in a GGUF file.
 const (
+	typeNormal      = 1
 	typeUnknown     = 2
 	typeControl     = 3
 	typeUserDefined = 4
+	typeUnused      = 5
 	typeByte        = 6
 )
 
@@ -120,7 +122,7 @@ func (v *Vocabulary) vocab() (map[string]int32, error) {
 
 func (v *Vocabulary) kind(id int32) int32 {
 	if v.Types == nil {
-		return 1
+		return typeNormal
 	}
 	return v.Types[id]
 }

@@ -44,8 +44,10 @@ func TestPreKindsMatchTheirFamilies(t *testing.T) {
 	}
 }
 
-func TestSentencePieceVocabularyEncodes(t *testing.T) {
-	v, reference := familyVocabulary(t, "llama2")
+// sentencePiece returns the tokenizer of a GGUF file with SentencePiece's scores.
+func sentencePiece(t *testing.T) *Tokenizer {
+	t.Helper()
+	v, _ := familyVocabulary(t, "llama2")
 	v.Model, v.BOS, v.UNK = "llama", 1, 0
 	v.Scores = make([]float32, len(v.Tokens))
 	for i := range v.Scores {
@@ -55,6 +57,11 @@ func TestSentencePieceVocabularyEncodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tok
+}
+
+func TestSentencePieceVocabularyEncodes(t *testing.T) {
+	tok, reference := sentencePiece(t), family(t, "llama2")
 	for _, text := range referenceTexts(t) {
 		got, want := tok.Encode(text, true), reference.Encode(text, true)
 		if !slices.Equal(got, want) {

@@ -91,7 +91,9 @@ func encodeHead(metadata []Pair, tensors []Entry) (head []byte, offsets []uint64
 	return head, offsets, nil
 }
 
-func aligned(n uint64) uint64 { return (n + defaultAlignment - 1) / defaultAlignment * defaultAlignment }
+func aligned(n uint64) uint64 {
+	return (n + defaultAlignment - 1) / defaultAlignment * defaultAlignment
+}
 
 // counter counts the bytes of a file.
 type counter struct {
