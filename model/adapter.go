@@ -109,7 +109,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	for name, t := range tensors {
 		entries = append(entries, safetensors.Entry{Name: adapterPrefix + name, DType: safetensors.F32, Shape: t.Shape,
 			Write: func(w io.Writer) error {
-				return encodeRows(w, safetensors.F32, t)
+				return encodeRows(w, t, func(w io.Writer, numbers []float32) error { return safetensors.Encode(w, safetensors.F32, numbers) })
 			}})
 	}
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {

@@ -98,7 +98,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 		m.errs = append(m.errs, m.ropeFactors(c))
 	}
 	if vocabulary != nil {
-		c.BOS, c.EOS, c.PAD = ids(vocabulary.BOS), ids(vocabulary.EOS), ids(vocabulary.PAD)
+		c.BOS, c.EOS, c.PAD = ids(vocabulary.BOS), m.ends(vocabulary), ids(vocabulary.PAD)
 	}
 	return c, vocabulary, together(m.errs)
 }

@@ -31,8 +31,13 @@ func openGGUF(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.vocabulary = vocabulary
+	m.vocabulary, m.gguf = vocabulary, file
 	return m, nil
+}
+
+// modelNames are the names of the tensors outside the layers.
+var modelNames = []struct{ gguf, huggingFace string }{
+	{"token_embd.weight", embeddingName}, {"output_norm.weight", finalNormName}, {"output.weight", headName},
 }
 
 // layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N.".
@@ -53,13 +58,10 @@ var layerNames = map[string]string{
 // huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
 // then reports it as unexpected.
 func huggingFaceName(name string) string {
-	switch name {
-	case "token_embd.weight":
-		return embeddingName
-	case "output_norm.weight":
-		return finalNormName
-	case "output.weight":
-		return headName
+	for _, end := range modelNames {
+		if name == end.gguf {
+			return end.huggingFace
+		}
 	}
 	parts := strings.Split(name, ".")
 	if len(parts) != 4 || parts[0] != "blk" {
@@ -81,10 +83,15 @@ func fromGGUF(cfg *Config, stored gguf.Tensor) Tensor {
 	t := Tensor{Name: huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
 	rowLen := t.RowLen()
 	t.read = func(dst []float32, from, _ int) error { return stored.Range(dst, from*rowLen) }
-	if cfg.Architecture == "llama" && (strings.Contains(t.Name, ".q_proj.") || strings.Contains(t.Name, ".k_proj.")) {
+	if cfg.interleaved(t.Name) {
 		t.read = unpermuted(t.read, cfg.HeadDim, rowLen)
 	}
 	return t
+}
+
+// interleaved reports whether GGUF interleaves the rows of a tensor.
+func (c *Config) interleaved(name string) bool {
+	return c.ggufArchitecture() == "llama" && (strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj."))
 }
 
 // unpermuted restores the half-split RoPE layout: GGUF llama files interleave each head's rows so

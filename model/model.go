@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/trinity-go/trinity/model/internal/gguf"
 	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
@@ -88,6 +89,7 @@ type Model struct {
 	dir        string
 	tensors    map[string]Tensor
 	vocabulary *tokenizer.Vocabulary
+	gguf       *gguf.File // nil if the model is not from a GGUF file
 	closer     io.Closer
 }
 

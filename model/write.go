@@ -53,7 +53,7 @@ func entriesOf(cfg *Config, source Source, dtype safetensors.DType) ([]safetenso
 	var entries []safetensors.Entry
 	for name, t := range tensors {
 		entries = append(entries, safetensors.Entry{Name: name, DType: dtype, Shape: t.Shape, Write: func(w io.Writer) error {
-			return encodeRows(w, dtype, t)
+			return encodeRows(w, t, func(w io.Writer, numbers []float32) error { return safetensors.Encode(w, dtype, numbers) })
 		}})
 	}
 	return entries, nil
@@ -71,8 +71,8 @@ func collect(source Source) (map[string]Tensor, error) {
 	return tensors, nil
 }
 
-// encodeRows writes a tensor a few rows at a time.
-func encodeRows(w io.Writer, dtype safetensors.DType, t Tensor) error {
+// encodeRows writes a tensor by encode, a few rows at a time.
+func encodeRows(w io.Writer, t Tensor, encode func(io.Writer, []float32) error) error {
 	rowLen := max(t.RowLen(), 1)
 	rows := t.Len() / rowLen
 	step := max(1, (1<<18)/rowLen)
@@ -83,7 +83,7 @@ func encodeRows(w io.Writer, dtype safetensors.DType, t Tensor) error {
 		if err := t.Rows(chunk, from, to); err != nil {
 			return err
 		}
-		if err := safetensors.Encode(w, dtype, chunk); err != nil {
+		if err := encode(w, chunk); err != nil {
 			return err
 		}
 	}

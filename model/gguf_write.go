@@ -1,0 +1,245 @@
+package model
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/model/internal/gguf"
+	"github.com/trinity-go/trinity/model/tokenizer"
+)
+
+// ggufType is a number type that WriteGGUF writes.
+type ggufType struct {
+	matrices gguf.Type
+	ends     gguf.Type // of the embedding and the head
+	fileType uint32    // general.file_type
+}
+
+var ggufTypes = map[string]ggufType{
+	"f32":  {gguf.F32, gguf.F32, 0},
+	"f16":  {gguf.F16, gguf.F16, 1},
+	"q4_1": {gguf.Q4_1, gguf.Q8_0, 3}, // 4 bits are too few for the embedding
+	"q8_0": {gguf.Q8_0, gguf.Q8_0, 7},
+	"bf16": {gguf.BF16, gguf.BF16, 32},
+}
+
+// GGUFTypes lists the number types of WriteGGUF.
+func GGUFTypes() []string { return slices.Sorted(maps.Keys(ggufTypes)) }
+
+// WriteGGUF writes weights, which have the tensors of m, as a GGUF file that llama.cpp runs. If m is
+// from a GGUF file, the new file has its metadata and its vocabulary. Otherwise text is the
+// tokenizer, which may be nil. Norms and biases are F32 whatever the type; matrices whose rows are
+// not whole blocks are F16. The file appears whole or not at all.
+func WriteGGUF(path string, m *Model, weights Source, text *tokenizer.Tokenizer, dtype string) error {
+	kind, ok := ggufTypes[dtype]
+	if !ok {
+		return fmt.Errorf("model: dtype %q; expected one of %s", dtype, strings.Join(GGUFTypes(), ", "))
+	}
+	metadata, err := ggufMetadata(m, text, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+	if err != nil {
+		return fmt.Errorf("model: cannot write %s: %w", path, err)
+	}
+	metadata = append(metadata, gguf.Pair{Key: fileTypeKey, Value: kind.fileType}, gguf.Pair{Key: quantizationKey, Value: uint32(2)})
+	entries, err := ggufEntries(m, weights, kind)
+	if err != nil {
+		return err
+	}
+	if err := gguf.Write(path, metadata, entries); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
+}
+
+// Keys that depend on how a file is written.
+const (
+	fileTypeKey     = "general.file_type"
+	quantizationKey = "general.quantization_version"
+	alignmentKey    = "general.alignment"
+)
+
+// ggufMetadata returns the metadata, without those that depend on how the file is written.
+func ggufMetadata(m *Model, text *tokenizer.Tokenizer, name string) ([]gguf.Pair, error) {
+	if m.gguf != nil {
+		return slices.DeleteFunc(m.gguf.Metadata(), func(p gguf.Pair) bool {
+			return slices.Contains([]string{fileTypeKey, quantizationKey, alignmentKey}, p.Key)
+		}), nil
+	}
+	if err := m.Config.checkGGUF(); err != nil {
+		return nil, err
+	}
+	var vocabulary *tokenizer.Vocabulary
+	if text != nil {
+		var err error
+		if vocabulary, err = text.Vocabulary(m.Config.VocabSize); err != nil {
+			return nil, err
+		}
+	}
+	ends, err := m.Config.vocabularyPairs(vocabulary)
+	return append(m.Config.ggufPairs(name), ends...), err
+}
+
+// ggufArchitecture returns llama.cpp's name for the architecture.
+func (c *Config) ggufArchitecture() string {
+	if c.Architecture == "mistral" {
+		return "llama"
+	}
+	return c.Architecture
+}
+
+// checkGGUF returns an error if llama.cpp would compute something else than this config says.
+func (c *Config) checkGGUF() error {
+	kind := c.ggufArchitecture()
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("llama.cpp has no %s models with "+format, append([]any{c.Architecture}, args...)...)
+	}
+	switch s := c.RopeScaling; {
+	case c.Head != CausalLM:
+		return refuse("a classification head")
+	case c.Mixture != nil:
+		return fmt.Errorf("mixtures of experts are written as Hugging Face directories only")
+	case c.SlidingWindow > 0:
+		return refuse("sliding windows (sliding_window %d)", c.SlidingWindow)
+	case kind != "llama" && (c.AttentionOutputBias || c.MLPBias):
+		return refuse("a bias after the attention or in the MLP (attention_bias, mlp_bias)")
+	case kind == "qwen2" && c.NumHeads*c.HeadDim != c.HiddenSize:
+		return refuse("a head_dim other than hidden_size/num_attention_heads")
+	case s == nil || s.Type == "linear":
+		return nil
+	case s.Type == "llama3" && kind == "llama":
+		return nil
+	case s.Type == "yarn" && s.BetaFast == 32 && s.BetaSlow == 1 && s.AttentionFactor == 0 && s.MScale == 0 && s.MScaleAllDim == 0 &&
+		!s.KeepFraction:
+		return nil
+	}
+	return refuse("this rope_scaling (%s)", c.RopeScaling.Type)
+}
+
+// ggufPairs returns the metadata of a config.
+func (c *Config) ggufPairs(name string) []gguf.Pair {
+	kind := c.ggufArchitecture()
+	pairs := []gguf.Pair{{Key: "general.architecture", Value: kind}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: name}}
+	add := func(key string, value any) { pairs = append(pairs, gguf.Pair{Key: kind + "." + key, Value: value}) }
+	add("block_count", uint32(c.NumLayers))
+	add("context_length", uint32(c.MaxPositions))
+	add("embedding_length", uint32(c.HiddenSize))
+	add("feed_forward_length", uint32(c.IntermediateSize))
+	add("attention.head_count", uint32(c.NumHeads))
+	add("attention.head_count_kv", uint32(c.NumKVHeads))
+	add("attention.key_length", uint32(c.HeadDim))
+	add("attention.value_length", uint32(c.HeadDim))
+	add("attention.layer_norm_rms_epsilon", float32(c.RMSNormEps))
+	add("rope.dimension_count", uint32(c.HeadDim))
+	add("rope.freq_base", float32(c.RopeTheta))
+	if s := c.RopeScaling; s != nil && s.Type != "llama3" {
+		add("rope.scaling.type", s.Type)
+		add("rope.scaling.factor", float32(s.Factor))
+		if s.Type == "yarn" {
+			add("rope.scaling.original_context_length", uint32(s.OriginalMaxPositions))
+		}
+	}
+	add("vocab_size", uint32(c.VocabSize))
+	return pairs
+}
+
+// ggufEntries returns the tensors in the order of the config.
+func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) {
+	tensors, err := collect(weights)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTensors(m.Config, tensors); err != nil {
+		return nil, fmt.Errorf("model: cannot write the weights: %w", err)
+	}
+	var entries []gguf.Entry
+	add := func(name string, stored gguf.Type, t Tensor) {
+		entries = append(entries, gguf.Entry{Name: name, Type: stored, Shape: t.Shape, Write: func(w io.Writer) error {
+			return encodeRows(w, t, func(w io.Writer, numbers []float32) error { return gguf.Encode(w, stored, numbers) })
+		}})
+	}
+	for _, spec := range m.Config.Tensors() {
+		t := tensors[spec.Name]
+		if m.Config.interleaved(t.Name) {
+			t = NewTensor(t.Name, t.Shape, permuted(t, m.Config.HeadDim))
+		}
+		add(ggufName(t.Name), kind.of(t), t)
+	}
+	if divisors := m.ropeDivisors(); divisors != nil {
+		add(ropeFactorsName, gguf.F32, NewTensor(ropeFactorsName, []int{len(divisors)}, func(dst []float32, from, to int) error {
+			copy(dst, divisors[from:to])
+			return nil
+		}))
+	}
+	return entries, nil
+}
+
+// of returns the type of a tensor.
+func (k ggufType) of(t Tensor) gguf.Type {
+	kind := k.matrices
+	if t.Name == embeddingName || t.Name == headName {
+		kind = k.ends
+	}
+	switch {
+	case len(t.Shape) == 1:
+		return gguf.F32
+	case t.RowLen()%kind.Block() != 0:
+		return gguf.F16
+	}
+	return kind
+}
+
+// ropeDivisors returns the values of rope_freqs.weight; nil if the model has none.
+func (m *Model) ropeDivisors() []float32 {
+	if m.Config.RopeScaling == nil || m.Config.RopeScaling.Type != "llama3" {
+		return nil
+	}
+	plain := *m.Config
+	plain.RopeScaling = nil
+	before, _ := plain.InverseFrequencies(0)
+	after, _ := m.Config.InverseFrequencies(0)
+	divisors := make([]float32, len(before))
+	for i := range divisors {
+		divisors[i] = float32(before[i] / after[i])
+	}
+	return divisors
+}
+
+// permuted interleaves the rows of each head, as unpermuted undoes it: row 2i+j of a head is its row
+// j·half+i. It reads whole heads.
+func permuted(t Tensor, headDim int) func(dst []float32, from, to int) error {
+	half, rowLen := headDim/2, t.RowLen()
+	return func(dst []float32, from, to int) error {
+		first := from / headDim * headDim
+		last := min((to+headDim-1)/headDim*headDim, t.Shape[0])
+		rows := make([]float32, (last-first)*rowLen)
+		if err := t.Rows(rows, first, last); err != nil {
+			return err
+		}
+		for row := from; row < to; row++ {
+			r := row % headDim
+			source := row - r + r%2*half + r/2
+			copy(dst[(row-from)*rowLen:][:rowLen], rows[(source-first)*rowLen:])
+		}
+		return nil
+	}
+}
+
+// ggufName returns the name in GGUF of a tensor of Config.Tensors.
+func ggufName(name string) string {
+	for _, end := range modelNames {
+		if name == end.huggingFace {
+			return end.gguf
+		}
+	}
+	layer, rest, _ := strings.Cut(strings.TrimPrefix(name, "model.layers."), ".")
+	dot := strings.LastIndex(rest, ".")
+	for short, long := range layerNames {
+		if long == rest[:dot] {
+			return "blk." + layer + "." + short + rest[dot:]
+		}
+	}
+	panic("model: no GGUF name for " + name) // checkGGUF refuses other models
+}
