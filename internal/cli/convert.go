@@ -5,52 +5,73 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/model/tokenizer"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 func convertCommand() *cobra.Command {
-	var out, dtype, adapter string
+	var c conversion
 	cmd := &cobra.Command{
-		Use:   "convert SOURCE --output DIR",
-		Short: "Write a GGUF file, a checkpoint or a merged adapter as a Hugging Face directory",
-		Long: "SOURCE is a GGUF file, a model directory, a run's global_step_N directory (or a folder\n" +
-			"below it that holds the model), or a PEFT adapter directory, which is merged into the\n" +
+		Use:   "convert SOURCE --output DIR|FILE.gguf",
+		Short: "Write a model, a checkpoint or a merged adapter as a Hugging Face directory or a GGUF file",
+		Long: "SOURCE is a GGUF file, a model directory, a hub name, a run's global_step_N directory (or a\n" +
+			"folder below it that holds the model), or a PEFT adapter directory, which is merged into the\n" +
 			"base model that it names. With --adapter, SOURCE is the base model, and the adapter's\n" +
-			"own base is ignored.",
+			"own base is ignored. If --output ends in .gguf, the command writes a file for llama.cpp.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dtype != "f32" && dtype != "bf16" {
-				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
-			}
-			if _, err := os.Stat(filepath.Join(out, "config.json")); err == nil {
-				return fmt.Errorf("%s already holds a model: choose another --output", out)
-			}
-			if err := convert(cmd.Context(), checkpoint.ModelBelow(args[0]), adapter, out, dtype); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), out)
+			if err := c.convert(cmd.Context(), checkpoint.ModelBelow(args[0])); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), c.out)
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "directory to write")
-	cmd.Flags().StringVar(&adapter, "adapter", "", "PEFT adapter directory, or checkpoint of a LoRA run, to merge into SOURCE")
-	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type to write: f32 (lossless) or bf16")
+	cmd.Flags().StringVarP(&c.out, "output", "o", "", "directory or .gguf file to write")
+	cmd.Flags().StringVar(&c.adapter, "adapter", "", "PEFT adapter directory, or checkpoint of a LoRA run, to merge into SOURCE")
+	cmd.Flags().StringVar(&c.dtype, "dtype", "f32", "number type to write: f32 (lossless) or bf16; in a GGUF file also f16, q8_0 or q4_1")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag was added above
 	}
 	return cmd
 }
 
-// convert writes source as a model directory. If source is an adapter, or adapter is set, it merges
-// the adapter into its base first.
-func convert(ctx context.Context, source, adapter, out, dtype string) error {
-	base, err := baseAndAdapter(source, &adapter)
+// conversion is what to write.
+type conversion struct{ out, dtype, adapter string }
+
+// gguf reports whether the output is a GGUF file.
+func (c *conversion) gguf() bool { return strings.EqualFold(filepath.Ext(c.out), ".gguf") }
+
+// check returns an error for a bad flag, before anything is read.
+func (c *conversion) check() error {
+	known, holds := []string{"bf16", "f32"}, filepath.Join(c.out, "config.json")
+	if c.gguf() {
+		known, holds = model.GGUFTypes(), c.out
+	}
+	if !slices.Contains(known, c.dtype) {
+		return fmt.Errorf("--dtype is %q: want one of %s", c.dtype, strings.Join(known, ", "))
+	}
+	if _, err := os.Stat(holds); err == nil {
+		return fmt.Errorf("%s already holds a model: choose another --output", c.out)
+	}
+	return nil
+}
+
+// convert writes source. If source is an adapter, or c.adapter is set, it merges the adapter into
+// its base first.
+func (c *conversion) convert(ctx context.Context, source string) error {
+	base, err := baseAndAdapter(source, &c.adapter)
 	if err != nil {
 		return err
 	}
@@ -64,8 +85,8 @@ func convert(ctx context.Context, source, adapter, out, dtype string) error {
 	}
 	defer m.Close()
 	var weights model.Source = m
-	if adapter != "" {
-		update, err := model.OpenAdapter(adapter, m.Config)
+	if c.adapter != "" {
+		update, err := model.OpenAdapter(c.adapter, m.Config)
 		if err != nil {
 			return err
 		}
@@ -76,10 +97,22 @@ func convert(ctx context.Context, source, adapter, out, dtype string) error {
 	if err != nil {
 		return err
 	}
-	if err := model.WriteDir(out, m.Config, weights, dtype); err != nil || text == nil {
+	return c.write(m, weights, text)
+}
+
+// write writes the weights of m or of m with an adapter. text is nil if the model has no tokenizer.
+func (c *conversion) write(m *model.Model, weights model.Source, text *renderer.Renderer) error {
+	var tok *tokenizer.Tokenizer
+	if text != nil {
+		tok = text.Tokenizer()
+	}
+	if c.gguf() {
+		return model.WriteGGUF(c.out, m, weights, tok, c.dtype)
+	}
+	if err := model.WriteDir(c.out, m.Config, weights, c.dtype); err != nil || tok == nil {
 		return err
 	}
-	return text.Tokenizer().WriteFiles(out)
+	return tok.WriteFiles(c.out)
 }
 
 // baseAndAdapter returns the base model. If there is an adapter to merge, it sets adapter to its

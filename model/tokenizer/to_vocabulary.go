@@ -86,14 +86,18 @@ func (t *Tokenizer) setFrame(v *Vocabulary) error {
 }
 
 func (t *Tokenizer) byteLevelVocabulary(v *Vocabulary) error {
-	v.Model, v.AddSpacePrefix = "gpt2", new(bool)
+	v.Model, v.AddSpacePrefix, v.Merges = "gpt2", new(bool), []string{} // llama.cpp wants a list, even an empty one
 	for _, m := range t.definition.Model.Merges {
 		v.Merges = append(v.Merges, m[0]+" "+m[1])
 	}
-	for _, name := range slices.Sorted(maps.Keys(preKinds)) {
+	split := t.definition.PreTokenizer
+	if len(v.Merges) == 0 && sameJSON(split, json.RawMessage(byteLevelBareJSON)) {
+		split = json.RawMessage(byteLevelJSON) // without merges it does not matter where words end
+	}
+	for _, name := range mainKinds() {
 		pre := preKinds[name]
-		if pre.main && pre.ignoreMerges == t.definition.Model.IgnoreMerges && sameJSON(pre.normalizer, t.definition.Normalizer) &&
-			sameJSON(pre.preTokenizer, t.definition.PreTokenizer) {
+		if pre.ignoreMerges == t.definition.Model.IgnoreMerges && sameJSON(pre.normalizer, t.definition.Normalizer) &&
+			sameJSON(pre.preTokenizer, split) {
 			v.Pre = name
 			return nil
 		}
