@@ -3,6 +3,8 @@ package trinity
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -64,17 +66,24 @@ func (t *Task) Field(key string) (any, bool) {
 	return cur, true
 }
 
-// Text returns the field as text. If the field is absent or null, the error names the task and the
-// key.
+// Text returns the field as text. If the field is absent or null, the error names the key.
 func (t *Task) Text(key string) (string, error) {
 	v, ok := t.Field(key)
 	if !ok || v == nil {
-		return "", fmt.Errorf("task %s has no field %q: check the taskset's `format` keys", t.ID, key)
+		return "", t.noColumn(key)
 	}
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
 	return fmt.Sprint(v), nil
+}
+
+// noColumn returns the error about a column that the row lacks.
+func (t *Task) noColumn(name string) error {
+	if _, ok := t.Field(name); ok {
+		return fmt.Errorf("column %q is null", name)
+	}
+	return fmt.Errorf("no column %q: the row has %s", name, strings.Join(slices.Sorted(maps.Keys(t.Row)), ", "))
 }
 
 // Prompt returns the task's question: format.prompt_template with the row's columns, else the text
@@ -83,7 +92,11 @@ func (t *Task) Prompt() (string, error) {
 	if t.Format.PromptTemplate != "" {
 		return t.fill("prompt_template", t.Format.PromptTemplate)
 	}
-	return t.Text(t.Format.PromptKey)
+	text, err := t.Text(t.Format.PromptKey)
+	if err != nil {
+		return "", fmt.Errorf("format.prompt_key: %w", err)
+	}
+	return text, nil
 }
 
 // Truth returns the reference answer, the text at format.response_key, or "" when the taskset has

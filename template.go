@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -64,8 +62,7 @@ func (t *Task) fill(key, template string) (string, error) {
 			return string(text), err
 		case nil:
 			if !ok {
-				return "", fmt.Errorf("format.%s: no column %q: the row has %s; write {{ and }} for braces",
-					key, name, strings.Join(slices.Sorted(maps.Keys(t.Row)), ", "))
+				return "", fmt.Errorf("format.%s: %w; write {{ and }} for braces", key, t.noColumn(name))
 			}
 			return "", nil
 		default:

@@ -36,7 +36,7 @@ func dataCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.cmd = cmd
 			if err := v.format.Validate(); err != nil {
-				return fmt.Errorf("--%s", strings.Replace(err.Error(), "_", "-", 1))
+				return errors.New(asFlag("format." + err.Error()))
 			}
 			d, err := dataset.Open(cmd.Context(), args[0], dataset.Options{Split: split})
 			if err != nil {
@@ -92,7 +92,7 @@ func (v *datasetView) print(name string, d *dataset.Dataset) error {
 		}
 		prompt, err := v.prompt(&trinity.Task{ID: fmt.Sprint(i), Row: row, Format: v.format})
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.Where(i), err)
+			return fmt.Errorf("%s: %s", d.Where(i), asFlag(err.Error()))
 		}
 		prompts = append(prompts, v.length(prompt))
 		if len(first) < v.shown {
@@ -120,6 +120,12 @@ func (v *datasetView) print(name string, d *dataset.Dataset) error {
 		fmt.Fprintf(out, "\nprompt of row %d:\n%s\n", i+1, prompt)
 	}
 	return nil
+}
+
+// asFlag replaces the key of a taskset's format, with which a message starts, by its flag.
+func asFlag(message string) string {
+	key, rest, _ := strings.Cut(strings.TrimPrefix(message, "format."), ":")
+	return "--" + strings.ReplaceAll(key, "_", "-") + ":" + rest
 }
 
 // prompt returns a row's prompt as the model reads it, or without a model its messages.

@@ -24,8 +24,12 @@ func evalCommand() *cobra.Command {
 			if err := data.columns(cmd); err != nil {
 				return err
 			}
+			format := map[string]string{"prompt_key": data.Prompt}
+			if data.Answer != "" {
+				format["response_key"] = data.Answer
+			}
 			taskset := map[string]any{
-				"name": "data", "path": data.Data, "format": map[string]string{"prompt_key": data.Prompt, "response_key": data.Answer},
+				"name": "data", "path": data.Data, "format": format,
 				"repeat_times": replies, "rollout_args": map[string]float64{"temperature": temperature},
 				"default_workflow_type": "simple_workflow", "default_reward_fn_type": reward,
 			}
@@ -44,6 +48,7 @@ func evalCommand() *cobra.Command {
 		},
 	}
 	model.add(cmd)
+	data.addColumns(cmd)
 	cmd.Flags().StringVarP(&data.Data, "data", "d", "",
 		"questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
 	cmd.Flags().StringVarP(&reward, "reward", "r", "", "reward function: trinity list reward_fn")

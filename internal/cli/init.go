@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 )
@@ -33,7 +35,20 @@ var (
 // beginning is what a new configuration needs to know.
 type beginning struct {
 	File, Model, Data, Task string
-	Prompt, Answer          string // columns
+	Prompt, Answer          string // columns; Answer may be "" for tasks whose rewards need none
+
+	lines *bufio.Scanner // what a person types; nil if nobody is there
+}
+
+// needsAnswer reports whether the task is of no use without the column of the answer.
+func (b *beginning) needsAnswer() bool {
+	return slices.Contains([]string{"number", "label", "demonstrations"}, b.Task)
+}
+
+// addColumns adds the flags that name columns.
+func (b *beginning) addColumns(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&b.Prompt, "prompt-key", "", "column of the question")
+	cmd.Flags().StringVar(&b.Answer, "response-key", "", "column of the answer")
 }
 
 // taskKinds are the values of --task, with their meaning.
@@ -81,6 +96,7 @@ func initCommand() *cobra.Command {
 			return err
 		},
 	}
+	b.addColumns(cmd)
 	var kinds []string
 	for _, k := range taskKinds {
 		kinds = append(kinds, k[0])
@@ -94,8 +110,9 @@ func initCommand() *cobra.Command {
 // ask asks for what the flags leave out, if a person is there.
 func (b *beginning) ask(cmd *cobra.Command) error {
 	in, isFile := cmd.InOrStdin().(*os.File)
-	person := isFile && term.IsTerminal(int(in.Fd()))
-	lines := bufio.NewScanner(cmd.InOrStdin())
+	if isFile && term.IsTerminal(int(in.Fd())) {
+		b.lines = bufio.NewScanner(in)
+	}
 	for _, q := range []struct {
 		flag, question string
 		value          *string
@@ -104,11 +121,7 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		{"data", "Data (a file, a directory or a hub name)", &b.Data},
 		{"task", "Task (" + described() + ")", &b.Task},
 	} {
-		if *q.value == "" && person {
-			fmt.Fprint(cmd.OutOrStdout(), q.question+": ")
-			lines.Scan()
-			*q.value = strings.TrimSpace(lines.Text())
-		}
+		b.fill(cmd, q.question, q.value)
 		if *q.value == "" {
 			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
 		}
@@ -127,11 +140,21 @@ func described() string {
 	return strings.Join(all, "; ")
 }
 
-// columns chooses the columns of the question and the answer by their names, if the data is here.
+// fill asks the person for a value that is not known yet, if a person is there.
+func (b *beginning) fill(cmd *cobra.Command, question string, value *string) {
+	if *value == "" && b.lines != nil {
+		fmt.Fprint(cmd.OutOrStdout(), question+": ")
+		b.lines.Scan()
+		*value = strings.TrimSpace(b.lines.Text())
+	}
+}
+
+// columns chooses the columns of the question and the answer by their names, if the data is here
+// and no flag names them.
 func (b *beginning) columns(cmd *cobra.Command) error {
-	b.Prompt, b.Answer = "question", "answer"
-	if _, err := os.Stat(b.Data); err != nil {
-		return nil // a hub name, or a file that comes later: check reads it
+	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later: check reads it
+		b.Prompt, b.Answer = cmp.Or(b.Prompt, "question"), cmp.Or(b.Answer, "answer")
+		return nil
 	}
 	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
 	if err != nil {
@@ -144,21 +167,43 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	b.Prompt = column(row, "question", "prompt", "instruction", "problem", "query", "input", "text")
-	b.Answer = column(row, "answer", "response", "label", "output", "solution", "completion", "target", "team", "category")
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has %d rows with the columns %s; the question is in %q, the answer in %q\n",
-		b.Data, d.Len(), strings.Join(slices.Sorted(maps.Keys(row)), ", "), b.Prompt, b.Answer)
+	has := strings.Join(slices.Sorted(maps.Keys(row)), ", ")
+	for _, c := range []struct {
+		of, flag string
+		value    *string
+		needed   bool
+		usual    []string
+	}{
+		{"question", "prompt-key", &b.Prompt, true, []string{"question", "prompt", "instruction", "problem", "query", "input", "text"}},
+		{"answer", "response-key", &b.Answer, b.needsAnswer(),
+			[]string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category"}},
+	} {
+		*c.value = cmp.Or(*c.value, column(row, c.usual))
+		if c.needed {
+			b.fill(cmd, "Column of the "+c.of+" ("+has+")", c.value)
+		}
+		_, found := (&trinity.Task{Row: row}).Field(*c.value)
+		if !found && (c.needed || *c.value != "") {
+			return fmt.Errorf("%s has the columns %s: name the column of the %s with --%s", b.Data, has, c.of, c.flag)
+		}
+	}
+	answer := fmt.Sprintf(", the answer in %q", b.Answer)
+	if b.Answer == "" {
+		answer = "; --response-key names the column of the answer"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has %d rows with the columns %s; the question is in %q%s\n",
+		b.Data, d.Len(), has, b.Prompt, answer)
 	return err
 }
 
-// column returns the first of the names that the row has, else the first name.
-func column(row map[string]any, names ...string) string {
+// column returns the first of the names that the row has, "" if it has none.
+func column(row map[string]any, names []string) string {
 	for _, name := range names {
 		if _, ok := row[name]; ok {
 			return name
 		}
 	}
-	return names[0]
+	return ""
 }
 
 var plainYAML = regexp.MustCompile(`^[A-Za-z_/.][\w/.-]*$`)

@@ -26,16 +26,18 @@ func logCommand() *cobra.Command {
 	var last int
 	var experiences bool
 	cmd := &cobra.Command{
-		Use:   "log (--config FILE | --dir JOB_DIR)",
+		Use:   "log (FILE | --config FILE | --dir JOB_DIR)",
 		Short: "Print the metrics and failed rollouts of a run",
 		Long: "Print a run's records, one per line, and its failed rollouts. --pattern selects metrics\n" +
 			"by a regular expression on their names. --experiences says what became of the\n" +
 			"experiences instead: explored, dropped and by whom, trained on and how often.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (flags.path == "") == (dir == "") {
-				return errors.New("give one of --config and --dir")
-			}
-			if flags.path != "" {
+			switch {
+			case dir != "" && flags.path != "":
+				return errors.New("--dir names the run: --config is one name too many")
+			case dir != "" && len(args) > 0:
+				return fmt.Errorf("--dir names the run: %s is one name too many", args[0])
+			case dir == "":
 				cfg, err := flags.load(args)
 				if err != nil {
 					return err
@@ -68,7 +70,8 @@ func logCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&flags.path, "config", "c", "", "configuration file (YAML)")
+	flags.command = cmd.Name()
+	cmd.Flags().StringVarP(&flags.path, "config", "c", "", "configuration file (YAML); it may also be the first argument")
 	cmd.Flags().StringVarP(&dir, "dir", "d", "", "directory of the run")
 	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`,
 		"regular expression for the metrics to print")

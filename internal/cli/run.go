@@ -23,11 +23,12 @@ import (
 
 // configFlags are the flags of commands that read a configuration.
 type configFlags struct {
-	path   string
-	engine string
+	command      string // the command's name
+	path, engine string
 }
 
 func (f *configFlags) add(cmd *cobra.Command) {
+	f.command = cmd.Name()
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML); it may also be the first argument")
 	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, instead of the configuration's: cpu")
 }
@@ -38,7 +39,7 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 	path := f.path
 	if path == "" {
 		if len(args) == 0 || strings.Contains(args[0], "=") {
-			return nil, errors.New("no configuration: name its file, as in trinity run FILE, or trinity run --config FILE")
+			return nil, fmt.Errorf("no configuration: name its file, as in trinity %[1]s FILE, or trinity %[1]s --config FILE", f.command)
 		}
 		path, args = args[0], args[1:]
 	}
