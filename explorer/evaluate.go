@@ -19,7 +19,7 @@ func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
 	if len(e.opts.EvalTasksets) == 0 {
 		return nil
 	}
-	m, err := Evaluate(ctx, e.opts.Runner, e.opts.EvalTasksets, r.Step, "eval/")
+	m, err := Evaluate(ctx, e.opts.Runner, e.opts.Recorder, e.opts.EvalTasksets, r.Step, "eval/")
 	if err != nil {
 		return fmt.Errorf("evaluation at step %d: %w", r.Step, err)
 	}
@@ -28,11 +28,14 @@ func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
 }
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and
-// best@n, worst@n for n = 2, 4, 8 … k.
+// best@n, worst@n for n = 2, 4, 8 … k. The recorder learns of every rollout that failed or has no
+// valid reward.
 //
 // Unlike Trinity-RFT: k is repeat_times, also for a task of which a run has failed, because the name
 // of a metric must not depend on failures; and best@n and worst@n come from other random numbers.
-func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefix string) (trinity.Metrics, error) {
+func Evaluate(
+	ctx context.Context, r *Runner, to Recorder, sets []*Taskset, step int64, prefix string,
+) (trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	start := time.Now()
 	runner := *r
@@ -46,6 +49,9 @@ func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefi
 		if err != nil {
 			return nil, err
 		}
+		if f := record(to, outcomes); f.first != "" {
+			to.Say(fmt.Sprintf("evaluation of %s at step %d: %s", set.Template.Taskset, step, &f))
+		}
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
 	}
 	metrics["time/eval"] = time.Since(start).Seconds()
@@ -55,14 +61,17 @@ func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefi
 // evalMetrics aggregates the metrics of each task's k rollouts over tasks.
 func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	perMetric := map[string][][]float64{} // metric → task → its runs
-	failed := 0
+	failed, invalid := 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
+		invalid += len(unscored(o.group))
 		for name, v := range perRun(o.group) {
 			perMetric[name] = append(perMetric[name], v)
 		}
 	}
-	m := trinity.Metrics{"finished_task_count": float64(len(outcomes)), "failed_run_count": float64(failed)}
+	m := trinity.Metrics{
+		"finished_task_count": float64(len(outcomes)), "failed_run_count": float64(failed), "invalid_reward_count": float64(invalid),
+	}
 	for _, name := range sortedNames(perMetric) {
 		tasks := perMetric[name]
 		m[fmt.Sprintf("%s/mean@%d", name, k)] = over(tasks, mean)

@@ -1,11 +1,8 @@
 package explorer
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -72,8 +69,9 @@ type Recorder interface {
 // Explorer runs the rollouts of a training run.
 type Explorer struct {
 	opts        Options
-	failedSteps int // consecutive steps without a valid reward
-	equalSteps  int // consecutive steps whose rewards do not differ where the algorithm compares them
+	failedSteps int  // consecutive steps without a valid reward
+	toldFailure bool // whether people have read of a failed rollout
+	equalSteps  int  // consecutive steps whose rewards do not differ where the algorithm compares them
 }
 
 // New returns an explorer that continues after the agenda's last step.
@@ -103,45 +101,6 @@ func (e *Explorer) run(ctx context.Context) error {
 		}
 	}
 	return e.exploreAll(ctx)
-}
-
-// maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the
-// workflow or something it depends on is broken, and the policy would learn nothing.
-const maxFailedSteps = 3
-
-// warn reports every rollout that failed or has no valid reward to the recorder. The error ends the
-// run, after maxFailedSteps.
-func (e *Explorer) warn(outcomes []*outcome) error {
-	rollouts, scored := 0, 0
-	var first error
-	report := func(err error) {
-		first = cmp.Or(first, err)
-		e.opts.Recorder.Warn(err)
-	}
-	for _, o := range outcomes {
-		for _, err := range o.failed {
-			report(err)
-		}
-		for _, x := range o.group {
-			if x.Reward.Valid {
-				scored++
-			}
-		}
-		for _, x := range unscored(o.group) {
-			report(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
-		}
-		rollouts += len(o.failed) + len(o.elapsed)
-	}
-	if first == nil || scored > 0 {
-		e.failedSteps = 0
-		return nil
-	}
-	if e.failedSteps++; e.failedSteps < maxFailedSteps {
-		return nil
-	}
-	line, _, _ := strings.Cut(first.Error(), "\n") // the log of failed rollouts has the stack of a panic
-	return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s",
-		rollouts, maxFailedSteps-1, line)
 }
 
 // evaluatesAfter reports whether an evaluation follows a step.

@@ -303,7 +303,7 @@ func TestAnEvaluationReportsProgress(t *testing.T) {
 	}
 	set := newTaskset(3, 2, onePull{})
 	set.Template.Taskset, set.Template.Eval = "held_out", true
-	if _, err := Evaluate(t.Context(), r, []*Taskset{set}, 0, "eval/"); err != nil {
+	if _, err := Evaluate(t.Context(), r, &telling{}, []*Taskset{set}, 0, "eval/"); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(said)

@@ -138,7 +138,7 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	}
 	metrics := e.measure(f)
 	record := trinity.Record{Step: f.step, Metrics: metrics, Samples: samples(f.outcomes)}
-	if err := e.warn(f.outcomes); err != nil {
+	if err := e.warn(f.step, f.outcomes); err != nil {
 		return err
 	}
 	e.reportEqual(f.outcomes, record)

@@ -87,7 +87,7 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 		return err
 	}
 	defer func() { err = errors.Join(err, s.closeEngine()) }()
-	m, err := explorer.Evaluate(ctx, s.runner(), evals, step, "bench/")
+	m, err := explorer.Evaluate(ctx, s.runner(), explorerRecorder{s}, evals, step, "bench/")
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}

@@ -1,0 +1,67 @@
+package explorer
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// failures counts the rollouts that failed or have no valid reward.
+type failures struct {
+	rollouts, failed, scored int
+	first                    string // what is known of the first, in one line; "" if there are none
+}
+
+// record passes every rollout that failed or has no valid reward to the recorder, and counts them.
+func record(to Recorder, outcomes []*outcome) (f failures) {
+	note := func(err error) {
+		line, _, _ := strings.Cut(err.Error(), "\n") // the log of failed rollouts has the stack of a panic
+		f.first = cmp.Or(f.first, line)
+		f.failed++
+		to.Warn(err)
+	}
+	for _, o := range outcomes {
+		for _, err := range o.failed {
+			note(err)
+		}
+		for _, x := range o.group {
+			if x.Reward.Valid {
+				f.scored++
+			}
+		}
+		for _, x := range unscored(o.group) {
+			note(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+		}
+		f.rollouts += len(o.failed) + len(o.elapsed)
+	}
+	return f
+}
+
+func (f *failures) String() string {
+	return fmt.Sprintf("%d of %d rollouts failed or have no valid reward; the first: %s; log/failed_rollouts.log has all",
+		f.failed, f.rollouts, f.first)
+}
+
+// maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the
+// workflow or something it depends on is broken, and the policy would learn nothing.
+const maxFailedSteps = 3
+
+// warn records every rollout that failed or has no valid reward. People read of the first step that
+// has such rollouts, and of the first in a row that has no others. The error ends the run, after
+// maxFailedSteps.
+func (e *Explorer) warn(step int64, outcomes []*outcome) error {
+	f := record(e.opts.Recorder, outcomes)
+	e.failedSteps++
+	if f.first == "" || f.scored > 0 {
+		e.failedSteps = 0
+	}
+	if e.failedSteps >= maxFailedSteps {
+		return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s",
+			f.rollouts, maxFailedSteps-1, f.first)
+	}
+	if f.first != "" && (!e.toldFailure || e.failedSteps == 1) {
+		e.toldFailure = true
+		e.opts.Recorder.Say(fmt.Sprintf("explorer step %d: %s", step, &f))
+	}
+	return nil
+}
