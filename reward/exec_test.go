@@ -2,6 +2,7 @@ package reward
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,6 +59,10 @@ func scoreLines(dir string) {
 			}
 			_ = os.WriteFile(filepath.Join(dir, "crashed"), nil, 0o644)
 			fmt.Fprintln(os.Stderr, "no memory is left")
+			os.Exit(3)
+		case "leave": // as Python does: standard output closes, and the process exits later
+			os.Stdout.Close()
+			time.Sleep(100 * time.Millisecond)
 			os.Exit(3)
 		case "hang":
 			select {}
@@ -139,6 +144,7 @@ var answered = map[string]string{
 	`{"reward": null, "reason": "a poem"}`: "invalid: a poem",
 	`{"error": "KeyError: 'x'"}`:           "error: KeyError: 'x'",
 	`{}`:                                   "error: want {",
+	`{"parts": {}}`:                        "error: want {",
 	`{"rewrad": 1}`:                        "error: rewrad",
 	`{"reward": "1"}`:                      "error: cannot unmarshal",
 	`{"reward": 1} {}`:                     "error: more than one",
@@ -199,6 +205,9 @@ func TestAProgramThatEndsIsAskedOnceMore(t *testing.T) {
 			t.Errorf("got %s, want %q in it", got, want)
 		}
 	}
+	if got := describe(fn.Score(t.Context(), asked(host, "leave"))); !strings.Contains(got, "exit status 3") {
+		t.Errorf("a program that closes its output before it exits: %s", got)
+	}
 	if len(host.said) == 0 || !strings.Contains(host.said[0], "starts it again") || !strings.Contains(host.log.String(), "no memory is left") {
 		t.Errorf("said %q, log %q", host.said, host.log.String())
 	}
@@ -231,6 +240,30 @@ func TestASlowProgramIsKilled(t *testing.T) {
 	}
 	if got := describe(fn.Score(t.Context(), asked(host, "say 2"))); got != "2 map[]" {
 		t.Error(got)
+	}
+}
+
+// A run that waits for a program says so, once.
+func TestAWaitForAProgramIsTold(t *testing.T) {
+	host := newOpener(t)
+	fn, _ := scorer(t, nil)
+	x := fn.(*execReward)
+	ctx, cancel := context.WithCancel(t.Context())
+	p := newProgram(x, io.Discard, func(line string) { host.Say(line); cancel() })
+	p.patience = time.Millisecond
+	question, err := encode(asked(host, "hang"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := p.ask(ctx, question); err == nil {
+			t.Error("no error after the end of the wait")
+		}
+	}
+	_ = p.Close()
+	want := "waits for reward " + x.String() + ": no answer for 1ms (start_timeout = 300 s)"
+	if len(host.said) != 1 || host.said[0] != want {
+		t.Errorf("said %q, want %q", host.said, want)
 	}
 }
 

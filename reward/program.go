@@ -17,11 +17,13 @@ import (
 // program holds the running copies of a program.
 type program struct {
 	*execReward
-	say    func(string)
-	idle   chan *worker
-	start  func() (*process.Process, error)
-	closed <-chan struct{}
-	kill   context.CancelFunc // of all processes; closes closed
+	say      func(string)
+	idle     chan *worker
+	start    func() (*process.Process, error)
+	closed   <-chan struct{}
+	kill     context.CancelFunc // of all processes; closes closed
+	patience time.Duration      // wait for an answer that people read of
+	told     sync.Once          // guards the line about such a wait
 
 	mu   sync.Mutex
 	lost int // processes since the last answer
@@ -38,6 +40,7 @@ func newProgram(x *execReward, log io.Writer, say func(string)) *program {
 	of := x.Program()
 	of.Stderr = log
 	p := &program{execReward: x, say: say, idle: make(chan *worker, x.Workers), closed: ctx.Done(), kill: cancel}
+	p.patience = 10 * time.Second
 	p.start = func() (*process.Process, error) { return of.Start(ctx) }
 	for range x.Workers {
 		p.idle <- &worker{}
@@ -130,6 +133,11 @@ func (p *program) exchange(ctx context.Context, w *worker, question []byte) (lin
 	late := fmt.Errorf("no answer within %s = %g s", key, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(limit), late)
 	defer cancel()
+	defer time.AfterFunc(p.patience, func() {
+		p.told.Do(func() {
+			p.say(fmt.Sprintf("waits for reward %s: no answer for %v (%s = %g s)", p, p.patience, key, limit))
+		})
+	}).Stop()
 	stop := context.AfterFunc(ctx, w.process.Kill)
 	written := make(chan error, 1)
 	go func() {
@@ -151,15 +159,22 @@ func (p *program) exchange(ctx context.Context, w *worker, question []byte) (lin
 	return nil, errEnded
 }
 
-// stop ends a worker's process after an error. If the process had ended, stop adds its status.
+// stop ends a worker's process after an error. If its output had ended, stop waits for its exit and
+// adds its status: some programs close their output long before they exit.
 func (w *worker) stop(err error) error {
 	if w.process == nil {
 		return err
 	}
-	w.process.Kill()
+	ended := errors.Is(err, errEnded)
+	if ended {
+		w.process.In.Close()
+		defer time.AfterFunc(closing, w.process.Kill).Stop()
+	} else {
+		w.process.Kill()
+	}
 	status := w.process.Wait()
 	w.process = nil
-	if status == nil || !errors.Is(err, errEnded) {
+	if status == nil || !ended {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, status)

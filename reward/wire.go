@@ -81,7 +81,7 @@ func decode(text []byte) (r trinity.Reward, failed, wrong error) {
 			a.Reason = "the reward is null"
 		}
 		return trinity.InvalidReward(a.Reason), nil, nil
-	case a.Reward == nil && a.Parts != nil:
+	case a.Reward == nil && len(a.Parts) > 0:
 		return trinity.NewReward(a.Parts), nil, nil
 	}
 	r = trinity.Reward{Valid: true, Parts: a.Parts}

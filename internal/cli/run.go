@@ -219,7 +219,8 @@ func printEvals(out io.Writer, s *run.Summary) {
 	fmt.Fprintln(w, "\nevaluation\tfirst (step)\tlast (step)")
 	for _, name := range order {
 		sp := spans[name]
-		fmt.Fprintf(w, "%s\t%.3f (%d)\t%.3f (%d)\n", filepath.ToSlash(name), sp.first.Value, sp.first.Step, sp.last.Value, sp.last.Step)
+		fmt.Fprintf(w, "%s\t%s (%d)\t%s (%d)\n", filepath.ToSlash(name),
+			decimal(sp.first.Value), sp.first.Step, decimal(sp.last.Value), sp.last.Step)
 	}
 	w.Flush()
 }
@@ -229,7 +230,15 @@ func ends(v []float64) string {
 	if math.IsNaN(head) {
 		return "–"
 	}
-	return fmt.Sprintf("%.3f → %.3f", head, tail)
+	return decimal(head) + " → " + decimal(tail)
+}
+
+// decimal returns a number with three places, or in short if it is large.
+func decimal(v float64) string {
+	if math.Abs(v) >= 1e6 {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return fmt.Sprintf("%.3f", v)
 }
 
 func perSecond(v float64) string {

@@ -26,3 +26,16 @@ func TestFailedRunPrintsNoTable(t *testing.T) {
 		}
 	}
 }
+
+// Numbers of any size fit into the closing table.
+func TestClosingTableOfHugeNumbers(t *testing.T) {
+	var out strings.Builder
+	printSummary(&out, &run.Summary{Stages: []run.StageSummary{{
+		Rewards: []float64{1e30, -0.25}, Evals: []run.Eval{{Name: "eval/a/reward/mean@1", Value: 1e30}},
+	}}}, true)
+	for _, want := range []string{"1e+30 → -0.250", "1e+30 (0)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}

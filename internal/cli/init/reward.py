@@ -10,7 +10,7 @@ def reward(completion, **row):
 
 # What follows talks to trinity: one question a line on standard input, one answer a line on standard output.
 if __name__ == "__main__":
-    import asyncio, importlib.util, inspect, json, os, sys, traceback
+    import asyncio, importlib.util, inspect, json, math, os, sys, traceback
 
     questions = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
@@ -34,11 +34,16 @@ if __name__ == "__main__":
             if inspect.isawaitable(got):
                 got = loop.run_until_complete(got)
             if isinstance(got, dict):
-                parts = got.get("parts", {k: v for k, v in got.items() if k != "reward"})
+                if not got:
+                    raise ValueError("reward returned an empty dict: return None for a reply that cannot be scored")
+                parts = {k: float(v) for k, v in got.get("parts", {k: v for k, v in got.items() if k != "reward"}).items()}
                 value = got.get("reward", sum(parts.values()))
-                answer = {"reward": None if value is None else float(value), "parts": {k: float(v) for k, v in parts.items()}}
+                answer = {"reward": None if value is None else float(value), "parts": parts}
             else:
                 answer = None if got is None else float(got)
+                parts = {"reward": answer or 0}
+            if not all(map(math.isfinite, parts.values())):
+                raise ValueError(f"reward returned a number that is not finite: {got!r}")
             text = json.dumps(answer, allow_nan=False)
         except Exception as e:
             traceback.print_exc()
