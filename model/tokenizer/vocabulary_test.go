@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // familyVocabulary returns the vocabulary of a GGUF file of the family.
@@ -75,10 +77,7 @@ func TestSentencePieceVocabularyEncodes(t *testing.T) {
 
 // transformers reads the files of WriteFiles and gets the same ids.
 func TestTransformersReadsWrittenFiles(t *testing.T) {
-	python := os.Getenv("TRINITY_PYTHON")
-	if python == "" {
-		t.Skip("TRINITY_PYTHON does not name a Python with transformers")
-	}
+	python := trinitytest.Python(t, "transformers")
 	v, _ := familyVocabulary(t, "llama3")
 	v.Model, v.Pre, v.BOS, v.EOS = "gpt2", "llama-bpe", int32(len(v.Tokens)-4), int32(len(v.Tokens)-3)
 	tok, err := FromVocabulary(v)
