@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
@@ -33,6 +35,16 @@ func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 	}
 	_, err := lora.Tensors(m)
 	return &lora, err
+}
+
+// warnOfBase reports a base that PEFT cannot open although the adapters of the run will name it.
+func warnOfBase(configs []config.Lora, say func(string)) {
+	if len(configs) == 0 || !strings.EqualFold(filepath.Ext(configs[0].BaseModelName), ".gguf") {
+		return
+	}
+	base := configs[0].BaseModelName
+	say(fmt.Sprintf("adapters of this run name the base %s, which PEFT cannot open; for PEFT, write the base as a directory "+
+		"(trinity convert %[1]s --output DIR) and set model.lora_configs.0.base_model_name=DIR", base))
 }
 
 // loraSpec returns the adapter to train, or nil.

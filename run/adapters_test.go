@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/tokenizer"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -112,5 +115,39 @@ func TestARunStartsFromAnAdapterOrACheckpoint(t *testing.T) {
 	_, err := p.run(t, "name=two", checkpoint("adapted", ""), "model.lora_configs=[{path: "+p.dir+"}]")
 	if err == nil || !strings.Contains(err.Error(), "model.lora_configs.0.path") || !strings.Contains(err.Error(), "is an adapter, too") {
 		t.Errorf("two adapters: %v", err)
+	}
+}
+
+// PEFT opens no GGUF file, so a run whose adapters name one says so.
+func TestARunNamesABaseThatPEFTCannotOpen(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	cfg, err := model.ReadConfig(filepath.Join(p.dir, "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, err := model.RandomInit(cfg, 1, "fan_in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := tokenizer.Load(filepath.Join(p.dir, "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.dir, "model.gguf")
+	if err := model.WriteGGUF(path, weights, weights, text, "f32"); err != nil {
+		t.Fatal(err)
+	}
+	for base, warned := range map[string]bool{"": true, ", base_model_name: base": false} {
+		var said strings.Builder
+		cfg := p.load(t, "name=gguf"+strconv.Itoa(len(base)), "buffer.total_steps=1", "model.model_path="+path,
+			"model.lora_configs=[{lora_rank: 2, lora_alpha: 2"+base+"}]")
+		if _, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(line string) { said.WriteString(line + "\n") }}); err != nil {
+			t.Fatal(err)
+		}
+		want := "adapters of this run name the base " + path + ", which PEFT cannot open; for PEFT, write the base as a directory " +
+			"(trinity convert " + path + " --output DIR) and set model.lora_configs.0.base_model_name=DIR"
+		if strings.Contains(said.String(), want) != warned {
+			t.Errorf("base_model_name %q: the run said %s", base, said.String())
+		}
 	}
 }

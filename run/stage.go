@@ -60,6 +60,9 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if n := spec.train.Recompute; n > 0 {
 		s.say(fmt.Sprintf("memory is short, so the backward pass computes the activations of %d layers again", n))
 	}
+	if train {
+		warnOfBase(s.Model.LoraConfigs, s.say)
+	}
 	spec.sample.Text = s.text.Decode
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err

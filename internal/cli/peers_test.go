@@ -44,25 +44,27 @@ func answers(t *testing.T, path string, prompts ...string) (list []completion) {
 	return list
 }
 
-// llamaCpp returns by how much the logit of each token of the answers is behind llama.cpp's largest,
-// and llama.cpp's tokens of the texts.
-func llamaCpp(t *testing.T, python, path string, list []completion, texts []string) (behind [][]float64, tokens [][]int32) {
+// peer returns by how much the logit of each token of the answers is behind the largest of another
+// program, whose script is in testdata, and that program's tokens of the texts.
+func peer(t *testing.T, python, script, path string, list []completion, texts ...string) (behind [][]float64, tokens [][]int32) {
 	t.Helper()
-	spec := map[string]any{"model": path, "texts": texts}
 	var prompts, replies [][]int32
 	for _, c := range list {
 		prompts, replies = append(prompts, c.PromptTokens), append(replies, c.Tokens)
 	}
-	spec["prompts"], spec["answers"] = prompts, replies
-	input, err := json.Marshal(spec)
+	input, err := json.Marshal(map[string]any{"model": path, "prompts": prompts, "answers": replies, "texts": texts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), python, "testdata/answers_llama.py")
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
+	if script, err = filepath.Abs(filepath.Join("testdata", script)); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), python, script)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = t.TempDir(), bytes.NewReader(input), &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v: %s", script, err, stderr.String())
 	}
 	var got struct {
 		Behind [][]float64
@@ -74,7 +76,7 @@ func llamaCpp(t *testing.T, python, path string, list []completion, texts []stri
 	return got.Behind, got.Texts
 }
 
-// compare fails unless llama.cpp chooses the tokens of the answers. It may prefer another token by
+// compare fails unless the other program chooses the tokens of the answers. It may prefer another token by
 // at most near, in at most a tenth of the tokens.
 func compare(t *testing.T, what string, behind [][]float64, near float64) {
 	t.Helper()
@@ -86,12 +88,12 @@ func compare(t *testing.T, what string, behind [][]float64, near float64) {
 				other++
 			}
 			if !(by <= near) {
-				t.Errorf("%s: llama.cpp prefers another token %d of answer %d, whose logit is greater by %v", what, k, i, by)
+				t.Errorf("%s: the peer prefers another token %d of answer %d, whose logit is greater by %v", what, k, i, by)
 			}
 		}
 	}
 	if other > total/10 {
-		t.Errorf("%s: llama.cpp prefers another token at %d of %d places", what, other, total)
+		t.Errorf("%s: the peer prefers another token at %d of %d places", what, other, total)
 	}
 }
 
@@ -125,7 +127,7 @@ func TestLlamaCppGivesTheSameAnswers(t *testing.T) {
 		if dtype == "f32" && ours[0].Text != "The capital of France is Paris." {
 			t.Errorf("the answer is %q", ours[0].Text)
 		}
-		behind, tokens := llamaCpp(t, python, path, ours, texts)
+		behind, tokens := peer(t, python, "answers_llama.py", path, ours, texts...)
 		compare(t, dtype, behind, near)
 		for i, text := range texts {
 			if want := ours[len(ours)-len(texts)+i].PromptTokens; !slices.Equal(tokens[i], want) {
@@ -135,6 +137,24 @@ func TestLlamaCppGivesTheSameAnswers(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// PEFT opens adapters by the base that they name, from any directory, also if the run's base was a
+// GGUF file that convert has written as a directory.
+func TestPEFTOpensAdapters(t *testing.T) {
+	python := trinitytest.Python(t, "peft")
+	dir := tiny(t)
+	file, base := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "base")
+	trinity(t, "", "convert", filepath.Join(dir, "model"), "--output", file)
+	trinity(t, "", "convert", file, "--output", base)
+	trinity(t, "", "run", "--config", "testdata/sft.yaml", "name=gguf", "checkpoint_root_dir="+dir, "model.model_path="+file,
+		"buffer.trainer_input.experience_buffer.path=../../examples/quickstart/data/sft.jsonl",
+		"model.lora_configs=[{lora_rank: 4, lora_alpha: 64, base_model_name: "+base+"}]")
+	for _, adapter := range []string{filepath.Join(dir, "adapter"), filepath.Join(dir, "cli/gguf/global_step_2/actor/lora_adapter")} {
+		ours := answers(t, adapter, `{"text":"12+34=?"}`, `{"text":"7+5"}`)
+		behind, _ := peer(t, python, "answers_peft.py", adapter, ours)
+		compare(t, adapter, behind, 1e-4)
 	}
 }
 
@@ -213,7 +233,7 @@ func TestLlamaCppComputesEveryArchitecture(t *testing.T) {
 				source = dir
 			}
 			ours := answers(t, source, `{"text":"12+34=?"}`, `{"text":"The quick brown fox jumps over it."}`)
-			behind, _ := llamaCpp(t, python, path, ours, nil)
+			behind, _ := peer(t, python, "answers_llama.py", path, ours)
 			compare(t, name+" "+dtype, behind, near)
 		}
 	}
