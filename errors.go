@@ -9,6 +9,14 @@ var ErrEnded = errors.New("the other side has ended")
 // ErrUnknownAdapter says that a sampler holds no adapter of a name.
 var ErrUnknownAdapter = errors.New("no adapter is called")
 
+// ErrNoRoom says that a dialogue has no room for another reply: its tokens fill the model's length,
+// or its prompt was longer than max_prompt_tokens and is truncated. It is a normal end of a rollout.
+var ErrNoRoom = errors.New("the dialogue has no room for another reply")
+
+// ErrRewritesHistory says that a chat template writes earlier turns otherwise once messages follow,
+// so that no tokens bridge a reply and the next one.
+var ErrRewritesHistory = errors.New("the chat template rewrites earlier turns")
+
 // EngineError is a failure of the engine itself, not of a rollout. It ends the run.
 type EngineError struct{ Err error }
 

@@ -38,35 +38,40 @@ type Experience struct {
 	Advantages []float32    `json:"advantages,omitempty"` // [T] from an Advantage; nil if none has scored the experience
 	Returns    []float32    `json:"returns,omitempty"`    // [T] from an Advantage with a value function
 
-	// OldLogprobs are the log-probabilities under the trained policy before the update. The trainer
-	// computes them; if it does not, losses use Logprobs. PolicyWeights are factors of each token's
-	// policy loss. Both live for one train step.
-	OldLogprobs   []float32 `json:"-"` // [T] nats
-	PolicyWeights []float32 `json:"-"` // [T]; nil means 1
-
-	// Values, Entropies and Discriminators belong to the state before each token, before the update:
-	// the critic's value, the policy's entropy, and the mean entropy discriminator (see TokenStats).
-	// They live for one train step.
-	Values         []float32 `json:"-"` // [T]; 0 where !Mask
-	Entropies      []float32 `json:"-"` // [T] nats; 0 where !Mask
-	Discriminators []float32 `json:"-"` // [T] nats; 0 where !Mask
-
 	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
 	Teacher         string    `json:"teacher,omitempty"`          // the teacher's name; "" is the run's first teacher
 
-	PromptLen   int                `json:"prompt_len"`  // tokens before the first that the policy may have written
-	Temperature float32            `json:"temperature"` // the sampling temperature that Logprobs and training use; 0 means 1
-	Reward      Reward             `json:"reward"`      // a value with its parts, or invalid with a reason
-	Versions    [2]int64           `json:"versions"`    // oldest and newest policy version that sampled it
-	Truncated   Truncation         `json:"truncated,omitempty"`
-	Metrics     map[string]float64 `json:"metrics,omitempty"`  // logged as rollout/<name>
-	Info        map[string]any     `json:"info,omitempty"`     // anything else from a workflow or an operator
-	Prompt      string             `json:"prompt,omitempty"`   // text shown to people
-	Response    string             `json:"response,omitempty"` // text that was scored
+	StepStreams `json:"-"`
+
+	PromptLen      int                `json:"prompt_len"`                // tokens before the first that the policy may have written
+	EnvironmentLen int                `json:"environment_len,omitempty"` // of the tokens after the prompt, those that the policy did not write
+	Temperature    float32            `json:"temperature"`               // the sampling temperature that Logprobs and training use; 0 means 1
+	Reward         Reward             `json:"reward"`                    // a value with its parts, or invalid with a reason
+	Versions       [2]int64           `json:"versions"`                  // oldest and newest policy version that sampled it
+	Truncated      Truncation         `json:"truncated,omitempty"`
+	Metrics        map[string]float64 `json:"metrics,omitempty"`  // logged as rollout/<name>
+	Info           map[string]any     `json:"info,omitempty"`     // anything else from a workflow or an operator
+	Prompt         string             `json:"prompt,omitempty"`   // text shown to people
+	Response       string             `json:"response,omitempty"` // text that was scored
 
 	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout
+}
+
+// StepStreams are what the trainer computes of an experience before the update. They live for one
+// train step.
+type StepStreams struct {
+	// OldLogprobs are the log-probabilities under the trained policy. If the trainer does not compute
+	// them, losses use Logprobs. PolicyWeights are factors of each token's policy loss.
+	OldLogprobs   []float32 // [T] nats
+	PolicyWeights []float32 // [T]; nil means 1
+
+	// Values, Entropies and Discriminators belong to the state before each token: the critic's value,
+	// the policy's entropy, and the mean entropy discriminator (see TokenStats).
+	Values         []float32 // [T]; 0 where !Mask
+	Entropies      []float32 // [T] nats; 0 where !Mask
+	Discriminators []float32 // [T] nats; 0 where !Mask
 }
 
 // Group holds the experiences of one task. Groups move from explorer to trainer.
@@ -82,6 +87,9 @@ func (e *Experience) TrainedTokens() int {
 	}
 	return n
 }
+
+// ResponseLen returns the number of tokens after the prompt that the policy wrote.
+func (e *Experience) ResponseLen() int { return len(e.Tokens) - e.PromptLen - e.EnvironmentLen }
 
 // LogprobsBefore returns the log-probabilities [T], nats, in the denominator of ratios: OldLogprobs
 // if the trainer has computed them, else Logprobs.

@@ -16,6 +16,26 @@ type Message struct {
 	Name       string          `json:"name,omitempty"`
 }
 
+// ToolCall is a call of a tool that the policy wrote.
+type ToolCall struct {
+	ID        string          // what the tool's answer names; unique within a chat
+	Name      string          // of the tool
+	Arguments json.RawMessage // a JSON object
+}
+
+// MarshalJSON writes the call as an entry of Message.ToolCalls.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	return json.Marshal(struct {
+		ID       string   `json:"id"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}{c.ID, "function", function{c.Name, c.Arguments}})
+}
+
 // UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"},
 // whose texts it joins. Parts of another type and messages without a role are errors.
 func (m *Message) UnmarshalJSON(data []byte) error {
@@ -59,6 +79,14 @@ type Renderer interface {
 	// RenderTraining returns a whole chat [T] and the mask [T] of the assistant's tokens, with its
 	// end-of-turn tokens.
 	RenderTraining(messages []Message, tools json.RawMessage) (tokens []int32, mask []bool, err error)
+	// Bridge returns the tokens [n] between the policy's reply, which history ends with, and its next
+	// reply: the template's end of a turn, the messages in more, and the opening of a reply. ended says
+	// that the policy wrote the token that ends its turn. The error is ErrRewritesHistory if the
+	// template writes earlier turns otherwise once more messages follow.
+	Bridge(history, more []Message, tools json.RawMessage, ended bool) ([]int32, error)
+	// Read reads the tokens of a reply: its reasoning, its content, and its calls of tools without
+	// ids. The error says why a call cannot be read; the message then has the reply's whole text.
+	Read(tokens []int32) (Message, []ToolCall, error)
 	// Encode tokenizes plain text. It recognises special tokens, and adds the model's
 	// beginning-of-sequence token if the model has one.
 	Encode(text string) []int32

@@ -3,7 +3,9 @@ package trinity
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // SamplingParams say how to sample. The zero value asks for one greedy completion.
@@ -47,7 +49,7 @@ type Sampler interface {
 
 // Model is the model as a workflow calls it: it renders messages, samples, and returns experiences
 // with the ids and log-probabilities exactly as sampled. A Model belongs to one rollout, whose
-// calls are sequential.
+// goroutines may all call it.
 type Model struct {
 	Sampler        Sampler
 	Renderer       Renderer
@@ -55,9 +57,10 @@ type Model struct {
 	MaxPromptLen   int            // tokens; 0 means no limit
 	MaxModelLen    int            // tokens; 0 means no limit
 	TruncatePrompt bool           // a prompt over MaxPromptLen gives a masked-out experience instead of an error
-	ID             ExperienceID   // of the next call; Turn counts up
+	FailOnRewrite  bool           // a template that rewrites earlier turns is an error instead of a new sequence
+	ID             ExperienceID   // of the rollout; a call adds its turn, in the order in which calls begin
 
-	turn int
+	calls calls
 }
 
 // Chat asks for one reply to messages.
@@ -76,25 +79,47 @@ func (m *Model) Complete(ctx context.Context, text string) (*Experience, error) 
 
 // Generate asks for one continuation of prompt and returns it as an unscored experience.
 func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, error) {
-	id := m.ID
-	id.Turn = m.turn
-	m.turn++
 	if m.MaxPromptLen > 0 && len(prompt) > m.MaxPromptLen {
-		if !m.TruncatePrompt {
-			return nil, fmt.Errorf("prompt of %s has %d tokens, over max_prompt_tokens %d", id, len(prompt), m.MaxPromptLen)
+		if err := m.refusePrompt(prompt); err != nil {
+			return nil, err
 		}
-		return truncatedPrompt(id, prompt[:m.MaxPromptLen]), nil
+		turn, _ := m.calls.begin(m.Params.Seed, prompt)
+		return m.truncatedPrompt(turn, prompt), nil
 	}
+	c, err := m.call(ctx, prompt)
+	if errors.Is(err, ErrNoRoom) {
+		return nil, fmt.Errorf("prompt of %s has %d tokens and leaves no room in max_model_len %d", m.ID, len(prompt), m.MaxModelLen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.record(prompt, c), nil
+}
+
+// called is the answer to a call.
+type called struct {
+	Completion
+	turn        int
+	temperature float32
+	ended       bool // with a token that ends a reply
+}
+
+// call samples one continuation of prompt. The error is ErrNoRoom if the prompt fills MaxModelLen.
+func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption) (called, error) {
 	p := m.Params
+	for _, o := range options {
+		o(&p)
+	}
+	id := m.ID
 	p.N = 1
-	p.Seed = mix(m.Params.Seed, uint64(id.Turn))
+	id.Turn, p.Seed = m.calls.begin(m.Params.Seed, prompt)
 	if len(p.StopTokens) == 0 {
 		p.StopTokens = m.Renderer.StopTokens()
 	}
 	if m.MaxModelLen > 0 {
 		room := m.MaxModelLen - len(prompt)
 		if room <= 0 {
-			return nil, fmt.Errorf("prompt of %s has %d tokens and leaves no room in max_model_len %d", id, len(prompt), m.MaxModelLen)
+			return called{}, ErrNoRoom
 		}
 		if p.MaxTokens == 0 || p.MaxTokens > room {
 			p.MaxTokens = room
@@ -103,38 +128,84 @@ func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, erro
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
 		if ctx.Err() != nil { // the caller's deadline, not the engine's fault
-			return nil, fmt.Errorf("sampling %s: %w", id, context.Cause(ctx))
+			return called{}, fmt.Errorf("sampling %s: %w", id, context.Cause(ctx))
 		}
-		return nil, &EngineError{Err: fmt.Errorf("sampling %s: %w", id, err)}
+		return called{}, &EngineError{Err: fmt.Errorf("sampling %s: %w", id, err)}
 	}
 	if len(out) != 1 {
-		return nil, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
+		return called{}, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
 	}
-	return m.record(id, prompt, out[0], p.Temperature), nil
+	tokens := out[0].Tokens
+	m.calls.wrote(len(tokens))
+	ended := len(tokens) > 0 && slices.Contains(p.StopTokens, tokens[len(tokens)-1])
+	return called{out[0], id.Turn, p.Temperature, ended}, nil
 }
 
-func (m *Model) record(id ExperienceID, prompt []int32, c Completion, temperature float32) *Experience {
-	n, total := len(prompt), len(prompt)+len(c.Tokens)
-	e := &Experience{
-		ID: id, PromptLen: n, Temperature: temperature, Versions: c.Versions,
-		Tokens: make([]int32, 0, total), Mask: make([]bool, total), Logprobs: make([]float32, total),
-		Response: m.Renderer.Decode(c.Tokens),
+// refusePrompt returns an error, unless a prompt over MaxPromptLen is to be truncated.
+func (m *Model) refusePrompt(prompt []int32) error {
+	if m.TruncatePrompt {
+		return nil
 	}
-	e.Tokens = append(append(e.Tokens, prompt...), c.Tokens...)
+	return fmt.Errorf("prompt of %s has %d tokens, over max_prompt_tokens %d", m.ID, len(prompt), m.MaxPromptLen)
+}
+
+// SampledTokens returns the tokens that calls have sampled so far.
+func (m *Model) SampledTokens() int {
+	m.calls.mu.Lock()
+	defer m.calls.mu.Unlock()
+	return m.calls.sampled
+}
+
+// record returns the experience of one call.
+func (m *Model) record(prompt []int32, c called) *Experience {
+	e := m.begin(c.turn, prompt, c)
+	e.extend(nil, c.Completion, true)
+	e.Response = m.Renderer.Decode(c.Tokens)
+	return e
+}
+
+// begin returns an experience that holds the prompt of a call.
+func (m *Model) begin(turn int, prompt []int32, c called) *Experience {
+	e := &Experience{ID: m.ID, PromptLen: len(prompt), Temperature: c.temperature, Versions: c.Versions}
+	e.ID.Turn = turn
+	e.append(prompt)
+	return e
+}
+
+// append adds tokens that training does not learn.
+func (e *Experience) append(tokens []int32) {
+	e.Tokens = append(e.Tokens, tokens...)
+	e.Mask = append(e.Mask, make([]bool, len(tokens))...)
+	e.Logprobs = append(e.Logprobs, make([]float32, len(tokens))...)
+}
+
+// extend adds what lies between two replies, and a reply. Training learns the reply if learnt is set.
+func (e *Experience) extend(between []int32, c Completion, learnt bool) {
+	e.append(between)
+	at := len(e.Tokens)
+	e.append(c.Tokens)
+	e.EnvironmentLen += len(between)
+	if !learnt {
+		e.EnvironmentLen += len(c.Tokens)
+		return
+	}
 	for i, lp := range c.Logprobs {
-		e.Mask[n+i], e.Logprobs[n+i] = true, lp
+		e.Mask[at+i], e.Logprobs[at+i] = true, lp
 	}
-	if c.FinishReason == "length" {
+	e.Versions = [2]int64{min(e.Versions[0], c.Versions[0]), max(e.Versions[1], c.Versions[1])}
+	if e.Truncated = NotTruncated; c.FinishReason == "length" {
 		e.Truncated = ResponseTruncated
 	}
-	return e
 }
 
 // truncatedPrompt returns the experience of a rollout that could not start. Training learns nothing
 // from it.
-func truncatedPrompt(id ExperienceID, prompt []int32) *Experience {
+func (m *Model) truncatedPrompt(turn int, prompt []int32) *Experience {
+	id := m.ID
+	id.Turn = turn
+	prompt = prompt[:m.MaxPromptLen]
 	return &Experience{
-		ID: id, Tokens: append([]int32(nil), prompt...), Mask: make([]bool, len(prompt)), PromptLen: len(prompt),
+		ID: id, Tokens: slices.Clone(prompt), Mask: make([]bool, len(prompt)), PromptLen: len(prompt),
 		Truncated: PromptTruncated, Reward: InvalidReward("prompt longer than max_prompt_tokens"),
 	}
 }

@@ -15,7 +15,7 @@ import (
 func rolled(ratios ...float64) *trinity.Experience {
 	n := len(ratios) + 1
 	e := &trinity.Experience{Tokens: make([]int32, n), Mask: make([]bool, n), PromptLen: 1, Logprobs: make([]float32, n),
-		OldLogprobs: make([]float32, n)}
+		StepStreams: trinity.StepStreams{OldLogprobs: make([]float32, n)}}
 	for i, r := range ratios {
 		if r > 0 {
 			e.Mask[i+1], e.Logprobs[i+1], e.OldLogprobs[i+1] = true, -2, float32(-2+math.Log(r))

@@ -13,7 +13,7 @@ import (
 
 // letters is a renderer with one token per byte: "user:text;" and so on, tools first. Training
 // learns the assistant's text with its semicolon.
-type letters struct{}
+type letters struct{ trinity.Renderer }
 
 func (letters) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
 	tokens, _, err := letters{}.RenderTraining(messages, tools)

@@ -57,7 +57,10 @@ func unscored(g trinity.Group) trinity.Group {
 // experienceMetrics returns the metrics of one experience: its reward, the parts of its reward by
 // name, its own metrics and its lengths in tokens.
 func experienceMetrics(e *trinity.Experience) map[string]float64 {
-	m := map[string]float64{"response_length": float64(len(e.Tokens) - e.PromptLen), "prompt_length": float64(e.PromptLen)}
+	m := map[string]float64{"response_length": float64(e.ResponseLen()), "prompt_length": float64(e.PromptLen)}
+	if e.EnvironmentLen > 0 {
+		m["environment_length"] = float64(e.EnvironmentLen)
+	}
 	for k, v := range e.Metrics {
 		m[k] = v
 	}

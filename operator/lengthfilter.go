@@ -49,7 +49,7 @@ func (f *lengthFilter) Validate() error {
 // Process implements trinity.Operator.
 func (f *lengthFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, metrics := keep(groups, func(e *trinity.Experience) bool {
-		return within(e.PromptLen, f.MinPrompt, f.MaxPrompt) && within(responseLen(e), f.MinResponse, f.MaxResponse)
+		return within(e.PromptLen, f.MinPrompt, f.MaxPrompt) && within(e.ResponseLen(), f.MinResponse, f.MaxResponse)
 	})
 	return kept, metrics, nil
 }

@@ -45,7 +45,7 @@ func (s *overlongShaping) Process(_ context.Context, groups []trinity.Group) ([]
 			if !scored(e) {
 				continue
 			}
-			penalty := s.penalty(responseLen(e))
+			penalty := s.penalty(e.ResponseLen())
 			if penalty > 0 {
 				e.Reward.Value -= penalty
 				overlong++

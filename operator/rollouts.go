@@ -63,6 +63,3 @@ func (s selection) add(rollout trinity.Group) {
 func (s selection) has(e *trinity.Experience) bool { return s[e] }
 
 func (s selection) lacks(e *trinity.Experience) bool { return !s[e] }
-
-// responseLen returns the number of tokens after the prompt, an environment's answers included.
-func responseLen(e *trinity.Experience) int { return len(e.Tokens) - e.PromptLen }

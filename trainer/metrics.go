@@ -39,7 +39,7 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 	tokens, clipped := 0, 0
 	for _, e := range exps {
 		tokens += len(e.Tokens)
-		responses.add(float64(len(e.Tokens) - e.PromptLen))
+		responses.add(float64(e.ResponseLen()))
 		prompts.add(float64(e.PromptLen))
 		if e.Truncated == trinity.ResponseTruncated {
 			clipped++

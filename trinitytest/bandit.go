@@ -239,6 +239,16 @@ func (r PlainRenderer) RenderTraining(messages []trinity.Message, tools json.Raw
 	return tokens, make([]bool, len(tokens)), err
 }
 
+// Bridge implements trinity.Renderer.
+func (r PlainRenderer) Bridge(_, more []trinity.Message, tools json.RawMessage, _ bool) ([]int32, error) {
+	return r.Render(more, tools, true)
+}
+
+// Read implements trinity.Renderer.
+func (r PlainRenderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+	return trinity.Message{Role: "assistant", Content: r.Decode(tokens)}, nil, nil
+}
+
 // Encode implements trinity.Renderer.
 func (r PlainRenderer) Encode(text string) []int32 {
 	tokens, _ := r.Render([]trinity.Message{{Content: text}}, nil, false)

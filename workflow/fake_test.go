@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -14,7 +13,7 @@ import (
 const bos = 256
 
 // plain renders a chat as lines of "role: content".
-type plain struct{}
+type plain struct{ trinity.Renderer }
 
 func (p plain) Render(messages []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
 	text := ""
@@ -24,8 +23,13 @@ func (p plain) Render(messages []trinity.Message, _ json.RawMessage, _ bool) ([]
 	return p.Encode(text + "assistant: "), nil
 }
 
-func (plain) RenderTraining([]trinity.Message, json.RawMessage) ([]int32, []bool, error) {
-	return nil, nil, errors.New("no training here")
+func (p plain) Bridge(_, more []trinity.Message, tools json.RawMessage, _ bool) ([]int32, error) {
+	tokens, err := p.Render(more, tools, true)
+	return append(p.Encode("\n")[1:], tokens[1:]...), err
+}
+
+func (p plain) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+	return trinity.Message{Role: "assistant", Content: p.Decode(tokens)}, nil, nil
 }
 
 func (plain) Encode(text string) []int32 {

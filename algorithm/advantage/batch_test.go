@@ -31,8 +31,9 @@ func (r *recordedExperience) experience() *trinity.Experience {
 	return &trinity.Experience{
 		ID: trinity.ExperienceID{Step: 1, Task: r.Task, Run: r.Run, Turn: r.Turn}, Tokens: make([]int32, len(r.Mask)),
 		Mask: slices.Clone(r.Mask), PromptLen: 1,
-		Logprobs: r.Logprobs, TeacherLogprobs: r.Teacher, Entropies: r.Entropies, Discriminators: r.Discriminators,
-		Reward: trinity.Reward{Value: r.Reward, Valid: r.Valid}, Info: maps.Clone(r.Info),
+		Logprobs: r.Logprobs, TeacherLogprobs: r.Teacher,
+		StepStreams: trinity.StepStreams{Entropies: r.Entropies, Discriminators: r.Discriminators},
+		Reward:      trinity.Reward{Value: r.Reward, Valid: r.Valid}, Info: maps.Clone(r.Info),
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // these.
 func valued(mask string, reward float64, values ...float32) *trinity.Experience {
 	e := &trinity.Experience{Tokens: make([]int32, len(mask)), Mask: make([]bool, len(mask)),
-		Values: make([]float32, len(mask)), Reward: trinity.Reward{Value: reward, Valid: true}}
+		StepStreams: trinity.StepStreams{Values: make([]float32, len(mask))}, Reward: trinity.Reward{Value: reward, Valid: true}}
 	for t, m := range mask {
 		if e.Mask[t] = m == 'x'; e.Mask[t] {
 			e.Values[t], values = values[0], values[1:]
@@ -236,7 +236,7 @@ func TestCriticEstimatesEqualPyTorch(t *testing.T) {
 		for _, rg := range recorded.Groups {
 			var g trinity.Group
 			for _, r := range rg {
-				e := &trinity.Experience{Tokens: make([]int32, len(r.Mask)), Mask: r.Mask, Values: r.Values,
+				e := &trinity.Experience{Tokens: make([]int32, len(r.Mask)), Mask: r.Mask, StepStreams: trinity.StepStreams{Values: r.Values},
 					Reward: trinity.Reward{Value: r.Reward, Valid: r.Valid}}
 				g, penalty[e] = append(g, e), r.Penalty
 			}

@@ -23,7 +23,7 @@ func newValue(t *testing.T, clip float64) trinity.Loss {
 func valued(now, before, returns []float32) (*trinity.Experience, trinity.TokenStats) {
 	lead := func(v []float32) []float32 { return append([]float32{0}, v...) }
 	e := &trinity.Experience{Tokens: make([]int32, len(now)+1), Mask: make([]bool, len(now)+1), PromptLen: 1,
-		Values: lead(before), Returns: lead(returns)}
+		StepStreams: trinity.StepStreams{Values: lead(before)}, Returns: lead(returns)}
 	for t := range now {
 		e.Mask[t+1] = true
 	}
@@ -85,7 +85,7 @@ func loadValue(t *testing.T) (*recordedValue, []*trinity.Experience, []trinity.T
 	var now []trinity.TokenStats
 	for _, s := range r.Batch {
 		batch = append(batch, &trinity.Experience{Tokens: make([]int32, len(s.Mask)), Mask: s.Mask, PromptLen: 2,
-			Values: s.Before, Returns: s.Returns})
+			StepStreams: trinity.StepStreams{Values: s.Before}, Returns: s.Returns})
 		now = append(now, trinity.TokenStats{Value: s.Value})
 	}
 	return &r, batch, now

@@ -17,7 +17,7 @@ type dropped struct {
 }
 
 func (d *dropped) add(e *trinity.Experience) {
-	n := len(e.Tokens) - e.PromptLen
+	n := e.ResponseLen()
 	if d.Count == 0 || n < d.Shortest {
 		d.Shortest = n
 	}

@@ -89,6 +89,8 @@ func decodeField(e *trinity.Experience, tag int, r *reader) (err error) {
 	case tagFlags:
 		flags := r.byte()
 		e.Chosen, e.IsExpert = flags&flagChosen != 0, flags&flagExpert != 0
+	case tagEnvironmentLen:
+		e.EnvironmentLen = r.int()
 	default:
 		return errors.New("unknown: a newer version of Trinity-Go wrote it")
 	}

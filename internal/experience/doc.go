@@ -24,6 +24,7 @@
 //	17   metrics           count (varint), then of each, by name: length of the name (varint), name, value (float64)
 //	18   info              JSON object; without what JSON cannot express
 //	19   flags             byte: 1 chosen, 2 is_expert
+//	20   environment_len   varint
 //
 // Numbers are the byte 0 and float32 × T. If it takes at most half the space, they are the byte 1
 // and runs of equal numbers, each its length (varint) and its float32. An advantage that all tokens
@@ -57,6 +58,7 @@ const (
 	tagMetrics
 	tagInfo
 	tagFlags
+	tagEnvironmentLen
 )
 
 // Forms of numbers.

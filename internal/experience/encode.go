@@ -32,8 +32,7 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	dst = appendText(dst, tagPrompt, e.Prompt)
 	dst = appendText(dst, tagResponse, e.Response)
 	if e.PromptLen != 0 {
-		var b [binary.MaxVarintLen64]byte
-		dst = appendField(dst, tagPromptLen, binary.AppendUvarint(b[:0], uint64(e.PromptLen)))
+		dst = appendCount(dst, tagPromptLen, e.PromptLen)
 	}
 	if e.Temperature != 0 {
 		dst = append(dst, tagTemperature, 4)
@@ -58,7 +57,11 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 		}
 		dst = appendField(dst, tagInfo, info)
 	}
-	return append(appendFlags(dst, e), tagEnd), nil
+	dst = appendFlags(dst, e)
+	if e.EnvironmentLen != 0 {
+		dst = appendCount(dst, tagEnvironmentLen, e.EnvironmentLen)
+	}
+	return append(dst, tagEnd), nil
 }
 
 // sizeHint estimates the size of the binary form, bytes.
@@ -70,6 +73,11 @@ func sizeHint(e *trinity.Experience) int {
 func appendField(dst []byte, tag byte, payload []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, tag), uint64(len(payload)))
 	return append(dst, payload...)
+}
+
+func appendCount(dst []byte, tag byte, n int) []byte {
+	var b [binary.MaxVarintLen64]byte
+	return appendField(dst, tag, binary.AppendUvarint(b[:0], uint64(n)))
 }
 
 func appendID(dst []byte, id trinity.ExperienceID) []byte {

@@ -17,7 +17,7 @@ func full() *trinity.Experience {
 		Logprobs: []float32{0, -0.5, 0, -1, -2, 0, 0, -50, -0.25}, Advantages: []float32{0, 1, 0, 1, 1, 0, 0, -1, 1}, Returns: make([]float32, 9),
 		RefLogprobs: []float32{0, 1, 2, 3, 4, 5, 6, 7, 8}, TeacherLogprobs: []float32{8, 7, 6, 5, 4, 3, 2, 1, float32(math.Inf(-1))},
 		Teacher:   "big",
-		PromptLen: 1, Temperature: 0.7, Versions: [2]int64{3, 9}, Truncated: trinity.ResponseTruncated,
+		PromptLen: 1, EnvironmentLen: 2, Temperature: 0.7, Versions: [2]int64{3, 9}, Truncated: trinity.ResponseTruncated,
 		Reward:  trinity.Reward{Value: 1.5, Valid: true, Reason: "why", Parts: map[string]float64{"accuracy": 1, "format_score": 0.5}},
 		Metrics: map[string]float64{"turns": 2}, Info: map[string]any{"env_state_hash": "x", "nested": map[string]any{"a": []any{1.0, "b"}}},
 		Prompt: "max 7 3", Response: "ünï", Chosen: true, IsExpert: true,

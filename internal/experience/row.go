@@ -38,7 +38,7 @@ func NewRow(e *trinity.Experience) Row {
 	r := Row{
 		ID: e.ID.String(), Step: e.ID.Step, Task: e.ID.Task, Run: int64(e.ID.Run), Turn: int64(e.ID.Turn), Prompt: e.Prompt, Response: e.Response,
 		Reason: e.Reward.Reason, ModelVersion: e.Versions[1], OldestVersion: e.Versions[0], Truncated: string(e.Truncated),
-		PromptTokens: int64(e.PromptLen), ResponseTokens: int64(len(e.Tokens) - e.PromptLen),
+		PromptTokens: int64(e.PromptLen), ResponseTokens: int64(e.ResponseLen()),
 	}
 	if e.Reward.Valid {
 		r.Reward = &e.Reward.Value

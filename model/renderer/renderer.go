@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
+	"github.com/trinity-go/trinity/model/renderer/toolcall"
 	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
@@ -23,10 +24,15 @@ const chatMLSource = `{% for message in messages %}{{ '<|im_start|>' + message['
 
 // Options of a [Renderer].
 type Options struct {
-	Template   string           // source of a chat template, or ChatML; "" takes the tokenizer's template
-	Kwargs     map[string]any   // further variables of the template, such as enable_thinking
-	StopTokens []int32          // ids that end a reply besides the tokenizer's EOS (eos_token_id of generation_config.json)
-	Clock      func() time.Time // the time for templates that print the date; nil is time.Now
+	Template   string         // source of a chat template, or ChatML; "" takes the tokenizer's template
+	Kwargs     map[string]any // further variables of the template, such as enable_thinking
+	StopTokens []int32        // ids that end a reply besides the tokenizer's EOS (eos_token_id of generation_config.json)
+	// ToolCallParser names the format in which the model calls tools (package toolcall); "" finds it by
+	// the template.
+	ToolCallParser string
+	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
+	KeepThinking bool
+	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
 }
 
 // Renderer implements [trinity.Renderer]. It is safe for concurrent use.
@@ -35,6 +41,10 @@ type Renderer struct {
 	template *jinja.Template // nil if the model has none
 	kwargs   map[string]any
 	stop     []int32
+	calls    toolcall.Parser
+
+	thinks       bool // the template writes thinking apart
+	keepThinking bool
 }
 
 var _ trinity.Renderer = (*Renderer)(nil)
@@ -42,7 +52,7 @@ var _ trinity.Renderer = (*Renderer)(nil)
 // New returns the renderer of a tokenizer. Without a chat template it renders plain text only, and
 // the errors of Render and RenderTraining say which key to set.
 func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
-	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens)}
+	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens), keepThinking: o.KeepThinking}
 	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
 		if id >= 0 {
 			r.kwargs[name] = tok.Token(id)
@@ -59,6 +69,11 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
+	r.thinks = knowsThinking(source)
+	var err error
+	if r.calls, err = toolcall.Open(o.ToolCallParser, source); err != nil {
+		return nil, fmt.Errorf("renderer: %w", err)
+	}
 	if source == "" {
 		return r, nil
 	}
@@ -68,7 +83,6 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 		}
 		source = chatMLSource
 	}
-	var err error
 	if r.template, err = jinja.Parse("chat_template", source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)
 	}

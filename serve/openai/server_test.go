@@ -48,16 +48,13 @@ func (l *letters) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Sampli
 	return out, nil
 }
 
-type bytesRenderer struct{}
+type bytesRenderer struct{ trinity.Renderer }
 
 func (bytesRenderer) Render(m []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
 	if m[0].Role == "nobody" {
 		return nil, errors.New("the template knows no role nobody")
 	}
 	return bytesRenderer{}.Encode(m[0].Content), nil
-}
-func (bytesRenderer) RenderTraining([]trinity.Message, json.RawMessage) ([]int32, []bool, error) {
-	return nil, nil, nil
 }
 func (bytesRenderer) Encode(text string) []int32 {
 	var out []int32

@@ -1,0 +1,222 @@
+package trinity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Dialogue is a chat with the policy, to which messages are only added. What the policy sampled is
+// never tokenized again: a reply continues the tokens of the replies before it. Only where the chat
+// template rewrites earlier turns, a reply begins a new sequence.
+//
+// One goroutine at a time may use a Dialogue. Its forks are dialogues of their own.
+type Dialogue struct {
+	model     *Model
+	tools     json.RawMessage
+	messages  []Message
+	seen      int      // messages until the newest reply, this one included
+	replies   []*reply // oldest first
+	calls     int      // of tools, so far
+	malformed int      // replies with a call that cannot be read
+	calling   int      // replies with a call
+	truncated *Experience
+}
+
+// reply is a node of the tree of calls.
+type reply struct {
+	called
+	stem   *reply  // the reply that the sequence continues; nil where a sequence begins
+	prompt []int32 // tokens since the stem, else the whole prompt
+	asked  string  // the newest message before the reply
+	of     *Dialogue
+}
+
+// CallOption changes the sampling parameters of one call.
+type CallOption func(*SamplingParams)
+
+// Reply is what the policy answered.
+type Reply struct {
+	Message   Message
+	Calls     []ToolCall
+	Malformed string // why a call cannot be read; "" if there is none
+	Tokens    int    // sampled
+	Finish    string // "stop" or "length"
+}
+
+// Dialogue begins a chat with the policy, which may call tools, a JSON array of schemas or nil.
+func (m *Model) Dialogue(tools json.RawMessage) *Dialogue { return &Dialogue{model: m, tools: tools} }
+
+// Add adds messages, which the policy reads before its next reply. Before the first reply they may
+// be of any role; later the assistant's messages are those of the policy.
+func (d *Dialogue) Add(messages ...Message) error {
+	for _, m := range messages {
+		if m.Role == "assistant" && len(d.replies) > 0 {
+			return errors.New("a message of the assistant after the policy's first reply: only the policy writes those")
+		}
+	}
+	d.messages = append(d.messages, messages...)
+	return nil
+}
+
+// Reply asks for the policy's next reply. The error is ErrNoRoom if the dialogue must end.
+func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, error) {
+	if len(d.messages) == d.seen {
+		return nil, errors.New("a reply without a new message: add one first")
+	}
+	next, err := d.next()
+	if err != nil {
+		return nil, err
+	}
+	sequence := next.sequence()
+	if len(d.replies) == 0 && d.model.MaxPromptLen > 0 && len(sequence) > d.model.MaxPromptLen {
+		if err := d.model.refusePrompt(sequence); err != nil {
+			return nil, err
+		}
+		d.truncated = d.model.truncatedPrompt(0, sequence)
+		return nil, ErrNoRoom
+	}
+	if next.called, err = d.model.call(ctx, sequence, options...); err != nil {
+		return nil, err
+	}
+	if next.stem != nil && next.stem.temperature != next.temperature {
+		next.stem, next.prompt = nil, sequence // an experience has one temperature
+	}
+	d.replies = append(d.replies, next)
+	return d.read(next), nil
+}
+
+// next returns the node of the next reply with its prompt.
+func (d *Dialogue) next() (*reply, error) {
+	next := &reply{asked: d.messages[len(d.messages)-1].Content}
+	var err error
+	if len(d.replies) > 0 {
+		next.stem = d.replies[len(d.replies)-1]
+		next.prompt, err = d.model.Renderer.Bridge(d.messages[:d.seen:d.seen], d.messages[d.seen:], d.tools, next.stem.ended)
+		if !errors.Is(err, ErrRewritesHistory) || d.model.FailOnRewrite {
+			return next, err
+		}
+		next.stem = nil
+	}
+	next.prompt, err = d.model.Renderer.Render(d.messages, d.tools, true)
+	return next, err
+}
+
+// sequence returns the tokens that the sampler reads before the reply.
+func (r *reply) sequence() []int32 {
+	if r.stem == nil {
+		return r.prompt
+	}
+	return slices.Concat(r.stem.sequence(), r.stem.Tokens, r.prompt)
+}
+
+// read adds the reply's message to the chat.
+func (d *Dialogue) read(r *reply) *Reply {
+	message, calls, err := d.model.Renderer.Read(r.Tokens)
+	out := &Reply{Message: message, Calls: calls, Tokens: len(r.Tokens), Finish: r.FinishReason}
+	if err != nil {
+		out.Malformed = err.Error()
+		d.malformed++
+	}
+	if len(calls) > 0 {
+		d.calling++
+		for i := range calls {
+			if calls[i].ID == "" {
+				calls[i].ID = fmt.Sprintf("call%05d", d.calls)
+			}
+			d.calls++
+		}
+		// Renderer.Read gives arguments that are JSON, so this cannot fail.
+		out.Message.ToolCalls, _ = json.Marshal(calls)
+	}
+	d.messages = append(d.messages, out.Message)
+	d.seen = len(d.messages)
+	return out
+}
+
+// Fork returns a dialogue that continues d on its own. Training learns the replies so far in one of
+// both: in the one whose experiences are asked for first.
+func (d *Dialogue) Fork() *Dialogue {
+	fork := *d
+	fork.messages, fork.replies = slices.Clip(d.messages), slices.Clip(d.replies)
+	return &fork
+}
+
+// Messages returns the chat so far.
+func (d *Dialogue) Messages() []Message { return slices.Clone(d.messages) }
+
+// Whole returns the dialogue as one unscored experience, and as one more for each time that the
+// template rewrote earlier turns. Training learns the policy's tokens. Without a reply there is no
+// experience, except for a truncated prompt.
+func (d *Dialogue) Whole() []*Experience {
+	var out []*Experience
+	for _, r := range d.replies {
+		learnt := d.claim(r)
+		if r.stem == nil {
+			out = append(out, d.model.begin(r.turn, r.prompt, r.called))
+			out[len(out)-1].Prompt = r.asked
+		}
+		e := out[len(out)-1]
+		between := r.prompt
+		if r.stem == nil {
+			between = nil
+		}
+		e.extend(between, r.Completion, learnt)
+		e.Response = d.model.Renderer.Decode(r.Tokens)
+	}
+	return d.describe(out)
+}
+
+// Steps returns each reply as an unscored experience, whose prompt is everything before it. Replies
+// that another fork has returned are left out.
+func (d *Dialogue) Steps() []*Experience {
+	var out []*Experience
+	for _, r := range d.replies {
+		if !d.claim(r) {
+			continue
+		}
+		e := d.model.record(r.sequence(), r.called)
+		e.Prompt = r.asked
+		out = append(out, e)
+	}
+	return d.describe(out)
+}
+
+// claim reports whether training learns a reply in this dialogue and not in a fork.
+func (d *Dialogue) claim(r *reply) bool {
+	d.model.calls.mu.Lock()
+	defer d.model.calls.mu.Unlock()
+	if r.of == nil {
+		r.of = d
+	}
+	return r.of == d
+}
+
+// describe writes the dialogue's metrics into its first experience.
+func (d *Dialogue) describe(out []*Experience) []*Experience {
+	if d.truncated != nil {
+		return []*Experience{d.truncated}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	m := map[string]float64{"turns": float64(len(d.replies))}
+	branches := 0
+	for _, r := range d.replies[1:] {
+		if r.stem == nil {
+			branches++
+		}
+	}
+	if later := len(d.replies) - 1; later > 0 {
+		m["branch_count"] = float64(branches)
+		m["extension_rate"] = float64(later-branches) / float64(later)
+	}
+	if len(d.tools) > 0 {
+		m["tool_call_rate"] = float64(d.calling) / float64(len(d.replies))
+		m["tool_call_malformed_rate"] = float64(d.malformed) / float64(len(d.replies))
+	}
+	out[0].Metrics = m
+	return out
+}

@@ -1,0 +1,28 @@
+package trinity
+
+// FailureKind says what a rollout failed by. Its values are parts of metric names:
+// rollout/failed_<kind>_count.
+type FailureKind string
+
+// The kinds of failure.
+const (
+	FailedTimeout     FailureKind = "timeout"     // a deadline passed
+	FailedModel       FailureKind = "model"       // a model that is not trained could not be asked
+	FailedEnvironment FailureKind = "environment" // the environment
+	FailedTool        FailureKind = "tool"        // a tool that the policy called
+	FailedAgent       FailureKind = "agent"       // the agent's program
+	FailedReward      FailureKind = "reward"      // the reward function
+	FailedSandbox     FailureKind = "sandbox"     // the sandbox, not the program inside it
+	FailedCancelled   FailureKind = "cancelled"   // nobody needed the rollout any more
+	FailedWorkflow    FailureKind = "workflow"    // anything else
+)
+
+// RolloutError is a failure of one rollout. The rollout is counted under its kind and never gets
+// reward 0.
+type RolloutError struct {
+	Kind FailureKind
+	Err  error
+}
+
+func (e *RolloutError) Error() string { return e.Err.Error() }
+func (e *RolloutError) Unwrap() error { return e.Err }

@@ -1,0 +1,155 @@
+package renderer
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// The prompt, what the policy samples, and the bridge spell what the template writes for the whole
+// chat, which is held to transformers. Where they cannot, Bridge says so.
+func TestBridgeContinuesTheChat(t *testing.T) {
+	tok := loadTokenizer(t)
+	bridged, rewritten := map[string]int{}, map[string]int{}
+	for i, c := range loadChats(t) {
+		r := newRenderer(t, tok, templateSource(t, c.Template), c.Kwargs)
+		for j, m := range c.Messages {
+			if m.Role != "assistant" {
+				continue
+			}
+			more := slices.Clone(c.Messages[j+1:])
+			if len(more) == 0 {
+				more = append(more, trinity.Message{Role: "user", Content: "and then?"})
+			} else if next := slices.IndexFunc(more, func(m trinity.Message) bool { return m.Role == "assistant" }); next >= 0 {
+				more = more[:next]
+			}
+			history := slices.Clone(c.Messages[:j+1])
+			asRead(r, &history[j])
+			whole, err := r.Render(slices.Concat(history, more), c.Tools, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bridge, err := r.Bridge(history, more, c.Tools, true)
+			if errors.Is(err, trinity.ErrRewritesHistory) {
+				rewritten[c.Template]++
+				continue
+			}
+			if err != nil {
+				t.Errorf("chat %d, %s, turn %d: %v", i, c.Template, j, err)
+				continue
+			}
+			bridged[c.Template]++
+			prompt, err := r.Render(history[:j], c.Tools, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply, before := strings.CutPrefix(tok.Decode(whole, false), tok.Decode(prompt, false))
+			reply, after := strings.CutSuffix(reply, tok.Decode(bridge, false))
+			if !before || !after || !isReply(r, reply, history[j]) {
+				t.Errorf("chat %d, %s, turn %d: between %q and %q the chat has %q", i, c.Template, j, tok.Decode(prompt, false),
+					tok.Decode(bridge, false), reply)
+			}
+		}
+	}
+	for _, template := range []string{"qwen3", "mistral_tools"} { // which moves the tools to the last question
+		if rewritten[template] == 0 || bridged[template] == 0 {
+			t.Errorf("%s: %d bridged and %d rewritten, want some of both", template, bridged[template], rewritten[template])
+		}
+	}
+	for _, template := range []string{"qwen25", "smollm2", "llama31"} {
+		if bridged[template] == 0 || rewritten[template] > 0 {
+			t.Errorf("%s: %d bridged and %d rewritten, want all bridged", template, bridged[template], rewritten[template])
+		}
+	}
+}
+
+// asRead takes the thinking out of a message's content, as Read does.
+func asRead(r *Renderer, m *trinity.Message) {
+	if !r.thinks {
+		m.Reasoning = ""
+	} else if thought, content, ok := strings.Cut(m.Content, thinkClose); ok {
+		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, thinkOpen), "\n"), strings.TrimLeft(content, "\n")
+	}
+}
+
+// isReply reports whether text is a reply with the message's thinking and content and one token that
+// ends the turn.
+func isReply(r *Renderer, text string, m trinity.Message) bool {
+	ends := 0
+	for _, id := range r.stop {
+		token := r.tok.Token(id)
+		if n := strings.Count(text, token); n > 0 {
+			ends += n
+			text = strings.TrimSpace(strings.TrimSuffix(text, token))
+		}
+	}
+	return ends == 1 && strings.Contains(text, m.Reasoning) && strings.HasSuffix(text, m.Content) &&
+		(m.ToolCalls != nil || len(strings.TrimSpace(text)) <= len(thinkOpen+thinkClose)+len(m.Reasoning+m.Content)+4)
+}
+
+func TestBridgeClosesAReplyThatWasCut(t *testing.T) {
+	tok := loadTokenizer(t)
+	r := newRenderer(t, tok, ChatML, nil)
+	history := []trinity.Message{{Role: "user", Content: "a"}, {Role: "assistant", Content: "<|im_end|> cut"}}
+	for ended, want := range map[bool]string{
+		true:  "\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n",
+		false: "<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n",
+	} {
+		bridge, err := r.Bridge(history, []trinity.Message{{Role: "user", Content: "b"}}, nil, ended)
+		if got := tok.Decode(bridge, false); err != nil || got != want {
+			t.Errorf("ended %v: %v, got %q, want %q", ended, err, got, want)
+		}
+	}
+	if history[1].Content != "<|im_end|> cut" {
+		t.Error("Bridge changed the history")
+	}
+}
+
+func TestKeepThinkingBridgesWhatTheTemplateRewrites(t *testing.T) {
+	tok := loadTokenizer(t)
+	history := []trinity.Message{{Role: "user", Content: "a"}, {Role: "assistant", Reasoning: "hm", Content: "A"}}
+	more := []trinity.Message{{Role: "user", Content: "b"}}
+	r := newRenderer(t, tok, templateSource(t, "qwen3"), nil)
+	if _, err := r.Bridge(history, more, nil, true); !errors.Is(err, trinity.ErrRewritesHistory) {
+		t.Errorf("error %v, want %v", err, trinity.ErrRewritesHistory)
+	}
+	if !r.RewritesHistory() || newRenderer(t, tok, ChatML, nil).RewritesHistory() {
+		t.Error("RewritesHistory: want true for qwen3 and false for chatml")
+	}
+	r.keepThinking = true
+	bridge, err := r.Bridge(history, more, nil, true)
+	if got, want := tok.Decode(bridge, false), "\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n"; err != nil || got != want {
+		t.Errorf("%v, got %q, want %q", err, got, want)
+	}
+}
+
+func TestReadTakesAReplyApart(t *testing.T) {
+	tok := loadTokenizer(t)
+	r := newRenderer(t, tok, templateSource(t, "qwen3"), nil)
+	for _, c := range []struct{ text, reasoning, content, call, err string }{
+		{text: "It is 3.<|im_end|>", content: "It is 3."},
+		{text: "<think>\nhmm\n</think>\n\nYes.<|im_end|>", reasoning: "hmm", content: "Yes."},
+		{text: "hmm\n</think>\n\nYes.", reasoning: "hmm", content: "Yes."},
+		{text: "Now:\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>", content: "Now:", call: `add{"a": 1}`},
+		{text: "<tool_call>\n{\"name\": \"add\"<|im_end|>", content: "<tool_call>\n{\"name\": \"add\"", err: "<tool_call> without </tool_call>"},
+		{text: "a<|im_start|>b<|im_end|>", content: "ab"},
+	} {
+		m, calls, err := r.Read(tok.Encode(c.text, false))
+		if m.Role != "assistant" || m.Reasoning != c.reasoning || m.Content != c.content {
+			t.Errorf("%q: %+v", c.text, m)
+		}
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q: error %v, want %q", c.text, err, c.err)
+		}
+		got := ""
+		for _, call := range calls {
+			got += call.Name + string(call.Arguments)
+		}
+		if got != c.call {
+			t.Errorf("%q: calls %q, want %q", c.text, got, c.call)
+		}
+	}
+}
