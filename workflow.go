@@ -6,8 +6,8 @@ import "context"
 // The exported fields of an implementation are its workflow_args. Many goroutines call one workflow
 // at once, so it keeps no state between runs.
 //
-// A rollout of several steps returns one experience for each step, as the model gave it. ID.Turn
-// orders the steps, so no two steps have the same turn. The reward of the last step is the outcome
+// A rollout of several steps returns one experience for each step, in order; the explorer numbers
+// their ID.Turn. The reward of the last step is the outcome
 // of the rollout; the algorithm decides whether the other steps need a reward. Anything else that
 // the algorithm reads, such as a state of the environment, goes into Info.
 //

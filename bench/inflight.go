@@ -49,7 +49,7 @@ func (u *unequal) run(int) (sample, error) {
 	}
 	e := explorer.New(explorer.Options{
 		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: exploreSteps, StepsInFlight: u.a.StepsInFlight,
-		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, Host: modelless{}},
+		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch, u.a.Batch), Timeout: time.Hour, Host: modelless{}},
 		Pipeline: nothing{}, Recorder: nothing{},
 		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Weights: weights.NewMemory(nil, 0, weights.AtOnce, time.Hour),
 		Pace: explorer.Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: int64(u.a.Batch), PerBatch: int64(u.a.Batch)},

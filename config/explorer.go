@@ -22,6 +22,9 @@ type Explorer struct {
 	RunnerPrepareMaxRetries int `yaml:"runner_prepare_max_retries" default:"2" range:"[0,)"`
 	// Seconds that one attempt of a task may take.
 	MaxTimeout float64 `yaml:"max_timeout" default:"1800" range:"(0,)"`
+	// Rollouts under way at once; while their environments and rewards work, others sample. Default:
+	// four for each sequence that the engine decodes at once. Own key of Trinity-Go.
+	MaxRollouts *int `yaml:"max_rollouts" range:"[1,)"`
 	// Further attempts of a task after a failed one.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"2" range:"[0,)"`
 	// Environment variables of runners.

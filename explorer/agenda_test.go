@@ -129,7 +129,7 @@ func TestResumeRepeatsTheTasksInFlight(t *testing.T) {
 			p := &promises{t: t, tasks: map[int64]string{}}
 			for _, inFlight := range lives {
 				e := flying(t, q, inFlight, steps, nil)
-				e.opts.Agenda, e.opts.Runner.Slots = NewAgenda(learning(t), nil, 4), NewSlots(10)
+				e.opts.Agenda, e.opts.Runner.Slots = NewAgenda(learning(t), nil, 4), NewSlots(10, 10)
 				live(t, e, deliveries, p.see)
 			}
 			state, _ := q.State()

@@ -14,8 +14,8 @@ const patience = 10 * time.Second
 // return after its context has ended: the rollout fails, and bounded drops whatever the workflow
 // returns later. A panic fails the rollout too, not the run.
 func bounded[T any](ctx context.Context, timeout time.Duration, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("explorer.max_timeout of %v passed", timeout))
-	defer cancel()
+	ctx, free := withDeadline(ctx, timeout)
+	defer free()
 	type result struct {
 		of  T
 		err error

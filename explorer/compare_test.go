@@ -89,7 +89,7 @@ func TestStopDuringACompareDeliversNothing(t *testing.T) {
 		})
 		q := buffer.NewQueue(100, 0, nil)
 		e := newExplorer(t, q, 1)
-		e.opts.Agenda, e.opts.EvalTasksets, e.opts.Runner.Slots = NewAgenda(mix(t, newTaskset(2, 2, w)), nil, 2), nil, NewSlots(1)
+		e.opts.Agenda, e.opts.EvalTasksets, e.opts.Runner.Slots = NewAgenda(mix(t, newTaskset(2, 2, w)), nil, 2), nil, NewSlots(1, 1)
 		e.opts.Buffer = heedless{e.opts.Buffer}
 		if err := e.Run(ctx); !errors.Is(err, errStopped) {
 			t.Fatalf("the run ended with %v", err)

@@ -51,7 +51,7 @@ func rows(n int) trinitytest.Rows {
 
 func newRunner(b *trinitytest.Bandit) *Runner {
 	return &Runner{
-		Seed: 1, Slots: NewSlots(4), Timeout: time.Second, MaxRetries: 2,
+		Seed: 1, Slots: NewSlots(4, 4), Timeout: time.Second, MaxRetries: 2,
 		Host: host{sampler: b},
 	}
 }
@@ -76,7 +76,7 @@ func TestGroupsDoNotDependOnTheNumberOfSlots(t *testing.T) {
 	var want string
 	for _, inFlight := range []int{1, 3, 16} {
 		r := newRunner(trinitytest.NewBandit(3))
-		r.Slots = NewSlots(inFlight)
+		r.Slots = NewSlots(inFlight, inFlight)
 		ts := newTaskset(5, 4, onePull{})
 		tasks, err := ts.all()
 		if err != nil {

@@ -30,7 +30,7 @@ func flying(t *testing.T, q *buffer.Queue, inFlight int, steps int64, before fun
 	e := newExplorer(t, q, steps)
 	e.opts.Agenda = NewAgenda(mix(t, newTaskset(100, 1, onePull{before: before})), nil, 2)
 	e.opts.EvalTasksets, e.opts.StepsInFlight = nil, inFlight
-	e.opts.Runner.Slots, e.opts.Runner.Timeout = NewSlots(2), time.Hour
+	e.opts.Runner.Slots, e.opts.Runner.Timeout = NewSlots(2, 2), time.Hour
 	e.opts.Pace = Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: 2, PerBatch: 2}
 	return e
 }

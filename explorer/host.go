@@ -21,9 +21,10 @@ type Host interface {
 // rolloutHost is the [trinity.Host] of one rollout.
 type rolloutHost struct {
 	Host
-	task *trinity.Task
-	id   trinity.ExperienceID
-	seed uint64
+	slots *Slots
+	task  *trinity.Task
+	id    trinity.ExperienceID
+	seed  uint64
 }
 
 // Model implements [trinity.Host]. Each model of a rollout draws from a seed of its own.
@@ -35,6 +36,7 @@ func (h *rolloutHost) Model(name string) (*trinity.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Sampler = slotted{m.Sampler, h.slots}
 	m.ID = h.id
 	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
 	return m, nil

@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"unicode/utf8"
 
@@ -112,10 +113,13 @@ func excerpt(text string) string {
 // runs of a task, then mean, max and min over tasks. equal_reward_share is the share of the groups
 // with several rewards in which all are equal.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
-	perTask := map[string][]float64{}
+	perTask, kinds := map[string][]float64{}, trinity.Metrics{}
 	failed, retries, invalid, truncated, finished, groups, equal := 0, 0, 0, 0, 0, 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
+		for _, err := range o.failed {
+			kinds["failed_"+string(kindOf(err))+"_count"]++
+		}
 		retries += o.retries
 		if len(o.group) > 0 {
 			finished++
@@ -144,6 +148,7 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 		"finished_task_count": float64(finished), "failed_run_count": float64(failed), "retry_count": float64(retries),
 		"invalid_reward_count": float64(invalid), "truncated_count": float64(truncated),
 	}
+	m.Merge("", kinds)
 	if groups > 0 {
 		m["equal_reward_share"] = float64(equal) / float64(groups)
 	}
@@ -152,6 +157,14 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 		m[name+"/mean"], m[name+"/max"], m[name+"/min"] = mean(v), slices.Max(v), slices.Min(v)
 	}
 	return m
+}
+
+// kindOf returns what a rollout failed by.
+func kindOf(err error) trinity.FailureKind {
+	if of := (*trinity.RolloutError)(nil); errors.As(err, &of) {
+		return of.Kind
+	}
+	return trinity.FailedWorkflow
 }
 
 // feedback returns the mean reward of each task, by row, for curricula: the mean over runs of the

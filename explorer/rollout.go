@@ -16,13 +16,13 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Runner runs groups of rollouts. It bounds how many run at once and gives each a deadline and
-// retries.
+// Runner runs groups of rollouts. It bounds how many are under way and how many call the model at
+// once, and gives each a deadline and retries.
 type Runner struct {
 	Host       Host
 	Seed       uint64
 	Slots      *Slots
-	Timeout    time.Duration // of one attempt
+	Timeout    time.Duration // of one attempt, without its waits for a slot
 	MaxRetries int
 	// Greedy runs each training task once more, at temperature 0, and trains on nothing of that
 	// run. Info["reward_baseline"] of the group's experiences becomes its reward, or null if it
@@ -91,7 +91,6 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				r.Slots.count(exps)
 				ended()
 				mu.Lock()
 				defer mu.Unlock()
@@ -211,6 +210,7 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]
 		return nil, err
 	}
 	id := rollout.Model.ID
+	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	exps, err := bounded(ctx, r.Timeout, func(ctx context.Context) ([]*trinity.Experience, error) {
 		return task.of.Workflow.Run(ctx, rollout)
 	})
@@ -223,13 +223,28 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]
 	for _, e := range exps {
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
+	countUntrained(exps, rollout.Model.SampledTokens())
 	return exps, nil
 }
 
-// admit returns an error unless the experiences are steps of one run with different turns; it sorts
-// them by turn.
+// countUntrained writes how many of the sampled tokens are in no experience, as a metric of the
+// rollout's first experience.
+func countUntrained(exps []*trinity.Experience, sampled int) {
+	for _, e := range exps {
+		sampled -= e.TrainedTokens()
+	}
+	if sampled <= 0 || len(exps) == 0 {
+		return
+	}
+	m := map[string]float64{"untrained_token_count": float64(sampled)}
+	maps.Copy(m, exps[0].Metrics)
+	exps[0].Metrics = m
+}
+
+// admit returns an error unless the experiences are different ones of one run. It numbers their turns
+// in the order in which the workflow returned them, because parallel calls have no other order that
+// is always the same.
 func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
-	slices.SortStableFunc(exps, func(a, b *trinity.Experience) int { return cmp.Compare(a.ID.Turn, b.ID.Turn) })
 	for i, e := range exps {
 		if err := e.Check(); err != nil {
 			return err
@@ -240,9 +255,10 @@ func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 			return fmt.Errorf("the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives",
 				e.ID, run.Run, run.Task, run.Step)
 		}
-		if i > 0 && exps[i-1].ID == e.ID {
-			return fmt.Errorf("the workflow returned two experiences %s: each needs an ID.Turn of its own", e.ID)
+		if slices.Contains(exps[:i], e) {
+			return fmt.Errorf("the workflow returned experience %s twice", e.ID)
 		}
+		e.ID.Turn = i
 	}
 	return nil
 }
@@ -253,11 +269,12 @@ func (r *Runner) rollout(step int64, task job, run int) (*trinity.Rollout, error
 	if err != nil {
 		return nil, err
 	}
+	m.Sampler = slotted{m.Sampler, r.Slots}
 	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
 	m.Params.Seed = trinity.Seed(r.Seed, step, task.ID, run)
 	if r.greedy(task.Task) && run == task.GroupSize {
 		m.Params.Temperature = 0
 	}
-	host := &rolloutHost{Host: r.Host, task: task.Task, id: m.ID, seed: m.Params.Seed}
+	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed}
 	return &trinity.Rollout{Task: task.Task, Model: m, Reward: task.of.Reward, Host: host}, nil
 }

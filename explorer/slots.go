@@ -9,23 +9,28 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Slots bound the concurrent rollouts of all steps in flight, and count the tokens that they
-// sample.
+// Slots bound the concurrent calls to the model, and the rollouts that are under way, of all steps
+// in flight. While an environment or a reward function works, the rollout holds no slot of a call.
+// Slots also count the tokens that rollouts sample.
 type Slots struct {
-	free    chan struct{}
+	calls   chan struct{}
+	alive   chan struct{}
 	sampled atomic.Int64 // tokens of ended rollouts
 }
 
-// NewSlots lets n rollouts run at once, and at least one.
-func NewSlots(n int) *Slots { return &Slots{free: make(chan struct{}, max(1, n))} }
+// NewSlots lets the rollouts make this many calls at once, and lets this many rollouts be under
+// way; at least one each.
+func NewSlots(calls, rollouts int) *Slots {
+	return &Slots{calls: make(chan struct{}, max(1, calls)), alive: make(chan struct{}, max(1, rollouts))}
+}
 
 // run starts a rollout in the group as soon as a slot is free. If ctx ends first, the group fails
 // with its cause.
 func (s *Slots) run(ctx context.Context, eg *errgroup.Group, rollout func() error) {
 	select {
-	case s.free <- struct{}{}:
+	case s.alive <- struct{}{}:
 		eg.Go(func() error {
-			defer func() { <-s.free }()
+			defer func() { <-s.alive }()
 			return rollout()
 		})
 	case <-ctx.Done():
@@ -33,9 +38,39 @@ func (s *Slots) run(ctx context.Context, eg *errgroup.Group, rollout func() erro
 	}
 }
 
-// count adds the tokens that the policy wrote in an ended rollout.
-func (s *Slots) count(exps []*trinity.Experience) {
-	for _, e := range exps {
-		s.sampled.Add(int64(e.TrainedTokens()))
+// call takes the slot of a call. The time until it is free does not count against the rollout's
+// deadline.
+func (s *Slots) call(ctx context.Context) error {
+	select {
+	case s.calls <- struct{}{}:
+		return nil
+	default:
+	}
+	if d := deadlineOf(ctx); d != nil {
+		d.pause()
+		defer d.resume()
+	}
+	select {
+	case s.calls <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
+
+// slotted is a sampler whose calls each hold a slot.
+type slotted struct {
+	trinity.Sampler
+	slots *Slots
+}
+
+func (s slotted) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := s.slots.call(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-s.slots.calls }()
+	return s.Sampler.Sample(ctx, prompt, p)
+}
+
+// count adds the tokens that the policy wrote in an ended rollout.
+func (s *Slots) count(tokens int) { s.sampled.Add(int64(tokens)) }

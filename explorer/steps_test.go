@@ -3,7 +3,6 @@ package explorer
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +70,7 @@ func (w made) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience,
 	return w(r.Model.ID), nil
 }
 
-func TestStepsNeedDifferentTurns(t *testing.T) {
+func TestTurnsAreNumberedAsReturned(t *testing.T) {
 	step := func(id trinity.ExperienceID) *trinity.Experience {
 		return &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}}
 	}
@@ -91,7 +90,11 @@ func TestStepsNeedDifferentTurns(t *testing.T) {
 		{"none", turns(), ""},
 		{"in order", turns(0, 1, 2), ""},
 		{"out of order, with a gap", turns(5, 0, 2), ""},
-		{"twice", turns(0, 1, 0), "two experiences 3/arms/0/0/0"},
+		{"the same turn twice", turns(0, 1, 0), ""},
+		{"the same experience twice", func(id trinity.ExperienceID) []*trinity.Experience {
+			e := step(id)
+			return []*trinity.Experience{e, e}
+		}, "returned experience 3/arms/0/0/0 twice"},
 		{"no id", func(trinity.ExperienceID) []*trinity.Experience {
 			return []*trinity.Experience{step(trinity.ExperienceID{})}
 		}, "experience 0//0/0 from run 0 of task arms/0 in step 3"},
@@ -111,9 +114,13 @@ func TestStepsNeedDifferentTurns(t *testing.T) {
 			}
 			o := outcomes[0]
 			if c.refused == "" {
-				inOrder := slices.IsSortedFunc(o.group, func(a, b *trinity.Experience) int { return a.ID.Turn - b.ID.Turn })
-				if len(o.failed) > 0 || !inOrder {
-					t.Errorf("failed %v, in order %t", o.failed, inOrder)
+				for i, e := range o.group {
+					if e.ID.Turn != i {
+						t.Errorf("experience %d has turn %d", i, e.ID.Turn)
+					}
+				}
+				if len(o.failed) > 0 {
+					t.Errorf("failed %v", o.failed)
 				}
 				return
 			}

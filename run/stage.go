@@ -94,10 +94,16 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
+		Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.progress("explorer", doing, done, total) },
 	}
+}
+
+// slots returns slots for as many calls as the engine decodes sequences at once.
+func (s *stage) slots() *explorer.Slots {
+	calls := s.Batch.Sequences
+	return explorer.NewSlots(calls, value(4*calls, s.Explorer.MaxRollouts))
 }
 
 // pipeline builds the pipeline: the operators and, if the trainer does not compute it, the

@@ -1,0 +1,57 @@
+package explorer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// deadline ends a context after a time. The time stands still while the rollout waits for a slot.
+type deadline struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	left    time.Duration // when the timer was started
+	started time.Time
+	waiting int // calls of the rollout that wait for a slot
+}
+
+type deadlineKey struct{}
+
+// withDeadline returns a context that ends after the given time, and a function that frees it.
+func withDeadline(ctx context.Context, after time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &deadline{left: after, started: time.Now()}
+	passed := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: fmt.Errorf("explorer.max_timeout of %v passed", after)}
+	d.timer = time.AfterFunc(after, func() { cancel(passed) })
+	return context.WithValue(ctx, deadlineKey{}, d), func() {
+		d.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// deadlineOf returns the deadline of a rollout's context, nil if it has none.
+func deadlineOf(ctx context.Context) *deadline {
+	d, _ := ctx.Value(deadlineKey{}).(*deadline)
+	return d
+}
+
+// pause stops the time until resume is called as often.
+func (d *deadline) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting++; d.waiting == 1 && d.timer.Stop() {
+		d.left -= time.Since(d.started)
+	}
+}
+
+func (d *deadline) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting--; d.waiting == 0 {
+		d.started = time.Now()
+		d.timer.Reset(max(0, d.left))
+	}
+}
