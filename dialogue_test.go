@@ -112,7 +112,8 @@ func (h *hasher) Sample(_ context.Context, prompt trinity.Prompt, p trinity.Samp
 func newHasher() *hasher { return &hasher{letters: "abcdefg"} }
 
 func talker(h *hasher, r chatty) *trinity.Model {
-	return &trinity.Model{Sampler: h, Renderer: r, Params: trinity.SamplingParams{Temperature: 0.5, Seed: 7}, ID: trinity.ExperienceID{Step: 3, Task: "t"}}
+	params := trinity.SamplingParams{Temperature: 0.5, Seed: 7}
+	return &trinity.Model{Sampler: h, Renderer: r, Params: params, ID: trinity.ExperienceID{Step: 3, Task: "t"}}
 }
 
 func say(t testing.TB, d *trinity.Dialogue, text string, o ...trinity.CallOption) *trinity.Reply {
@@ -205,7 +206,8 @@ func TestAnotherTemperatureBeginsANewSequence(t *testing.T) {
 	say(t, d, "hi")
 	say(t, d, "more", func(p *trinity.SamplingParams) { p.Temperature = 1 })
 	whole := d.Whole()
-	if len(whole) != 2 || whole[0].Temperature != 0.5 || whole[1].Temperature != 1 || !strings.HasPrefix(spelled(whole[1]), "user:hi|assistant:") {
+	if len(whole) != 2 || whole[0].Temperature != 0.5 || whole[1].Temperature != 1 ||
+		!strings.HasPrefix(spelled(whole[1]), "user:hi|assistant:") {
 		t.Errorf("%d experiences, temperatures %v", len(whole), whole)
 	}
 }
@@ -245,11 +247,13 @@ func TestStemIsTrainedOnce(t *testing.T) {
 	fork := d.Fork()
 	second, other := say(t, d, "more"), say(t, fork, "else")
 	a, b := d.Whole()[0], fork.Whole()[0]
-	if got, want := spelled(a), fmt.Sprintf("user:hi|assistant:[%s|]user:more|assistant:[%s|]", first.Message.Content, second.Message.Content); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got, want := spelled(b), fmt.Sprintf("user:hi|assistant:%s|user:else|assistant:[%s|]", first.Message.Content, other.Message.Content); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	for of, want := range map[*trinity.Experience]string{
+		a: fmt.Sprintf("user:hi|assistant:[%s|]user:more|assistant:[%s|]", first.Message.Content, second.Message.Content),
+		b: fmt.Sprintf("user:hi|assistant:%s|user:else|assistant:[%s|]", first.Message.Content, other.Message.Content),
+	} {
+		if got := spelled(of); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 	if b.ResponseLen() != other.Tokens {
 		t.Errorf("response of %d tokens, want %d", b.ResponseLen(), other.Tokens)
@@ -277,7 +281,8 @@ func TestCallsGetIDs(t *testing.T) {
 			t.Errorf("call %d has the id %q", i, id)
 		}
 	}
-	if got := string(d.Messages()[1].ToolCalls); !strings.HasPrefix(got, `[{"id":"call00000","type":"function","function":{"name":"shout","arguments":{}}}`) {
+	const first = `[{"id":"call00000","type":"function","function":{"name":"shout","arguments":{}}}`
+	if got := string(d.Messages()[1].ToolCalls); !strings.HasPrefix(got, first) {
 		t.Errorf("tool_calls %s", got)
 	}
 	h.letters = "?"

@@ -84,8 +84,9 @@ func TestWaitsForSlotsAreFree(t *testing.T) {
 		if outcomes, err = r.run(t.Context(), 2, tasks); err != nil {
 			t.Fatal(err)
 		}
-		if m := rolloutMetrics(outcomes); m["failed_timeout_count"] != 8 || !strings.Contains(outcomes[0].failed[0].Error(), "max_timeout of 1m30s") {
-			t.Errorf("metrics %v, failed %v", m, outcomes[0].failed)
+		m, failed := rolloutMetrics(outcomes), outcomes[0].failed
+		if m["failed_timeout_count"] != 8 || !strings.Contains(failed[0].Error(), "max_timeout of 1m30s") {
+			t.Errorf("metrics %v, failed %v", m, failed)
 		}
 	})
 }
