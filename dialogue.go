@@ -79,6 +79,9 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 		return nil, ErrNoRoom
 	}
 	if next.called, err = d.model.call(ctx, sequence, options...); err != nil {
+		if len(d.replies) == 0 && errors.Is(err, ErrNoRoom) {
+			err = d.model.noRoom(sequence)
+		}
 		return nil, err
 	}
 	if next.stem != nil && next.stem.temperature != next.temperature {

@@ -26,6 +26,7 @@ const (
 	NotTruncated      Truncation = ""
 	PromptTruncated   Truncation = "prompt_truncated"   // the prompt was longer than max_prompt_tokens
 	ResponseTruncated Truncation = "response_truncated" // the reply hit max_response_tokens or the model's length
+	TurnsTruncated    Truncation = "turns_truncated"    // the episode hit the workflow's or the environment's limit of turns
 )
 
 // Experience is one token sequence with everything recorded about it. All per-token slices have

@@ -88,7 +88,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, erro
 	}
 	c, err := m.call(ctx, prompt)
 	if errors.Is(err, ErrNoRoom) {
-		return nil, fmt.Errorf("prompt of %s has %d tokens and leaves no room in max_model_len %d", m.ID, len(prompt), m.MaxModelLen)
+		return nil, m.noRoom(prompt)
 	}
 	if err != nil {
 		return nil, err
@@ -196,6 +196,10 @@ func (e *Experience) extend(between []int32, c Completion, learnt bool) {
 	if e.Truncated = NotTruncated; c.FinishReason == "length" {
 		e.Truncated = ResponseTruncated
 	}
+}
+
+func (m *Model) noRoom(prompt []int32) error {
+	return fmt.Errorf("prompt of %s has %d tokens and leaves no room in max_model_len %d", m.ID, len(prompt), m.MaxModelLen)
 }
 
 // truncatedPrompt returns the experience of a rollout that could not start. Training learns nothing

@@ -10,6 +10,7 @@ import (
 // Rollout is the input of a Workflow: one run of a task.
 type Rollout struct {
 	Task   *Task
+	Seed   uint64     // equal for all rollouts of the group, so that they begin alike; in an evaluation, at every step
 	Model  *Model     // the policy; every call to it goes through here
 	Reward RewardFunc // the reward function that the task names, or the workflow's default; nil without either
 	Host   Host       // the run around the rollout

@@ -276,5 +276,9 @@ func (r *Runner) rollout(step int64, task job, run int) (*trinity.Rollout, error
 		m.Params.Temperature = 0
 	}
 	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed}
-	return &trinity.Rollout{Task: task.Task, Model: m, Reward: task.of.Reward, Host: host}, nil
+	begin := step
+	if task.Eval {
+		begin = 0 // an evaluation begins every time alike
+	}
+	return &trinity.Rollout{Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: task.of.Reward, Host: host}, nil
 }

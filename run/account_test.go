@@ -73,7 +73,7 @@ func TestTheAccountNamesLostAndRepeatedExperiences(t *testing.T) {
 func TestTheAccountNamesWhoDroppedExperiences(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	overrides := []string{noEvaluation, "synchronizer.sync_interval=3", "algorithm.sample_strategy=staleness_control",
-		"algorithm.sample_strategy_args.max_staleness=2",
+		"algorithm.sample_strategy_args.max_staleness=1",
 		"data_processor.experience_pipeline.operators=[{name: reward_filter, args: {threshold: 0.5}}]"}
 	if _, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(string) {}}); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ var layers = []struct {
 		"internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio",
 		"operator/datajuicer", "engine/cpu/internal/kernel"}},
 	{"", []string{"config", "model/renderer"}},
-	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "reward", "operator", "selector", "dataset",
+	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
 		"buffer", "weights", "monitor", "engine"}},
 	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve",
 		"internal/verify", "internal/report"}},

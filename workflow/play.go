@@ -1,0 +1,226 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Play is how the policy acts on an environment, turn by turn. It is part of the workflows that do so.
+type Play struct {
+	Environment      string         `yaml:"environment" doc:"environment that the policy acts on"`
+	EnvironmentArgs  map[string]any `yaml:"environment_args" doc:"arguments of the environment"`
+	MaxTurns         int            `yaml:"max_turns" doc:"replies of the policy at most; the episode is truncated after them"`
+	MaxConcurrent    int            `yaml:"max_concurrent" doc:"episodes at once at most; 0 is no limit"`
+	ResetTimeout     float64        `yaml:"reset_timeout" doc:"seconds that the environment may take to open and to begin an episode"`
+	StepTimeout      float64        `yaml:"step_timeout" doc:"seconds that the environment may take for an action"`
+	UnfinishedReward float64        `yaml:"unfinished_reward" doc:"reward of an episode that a limit cut off before anything scored it"`
+
+	opener trinity.EnvironmentOpener
+	places chan struct{} // one for each concurrent episode; nil without a limit
+}
+
+func defaultPlay() Play { return Play{MaxTurns: 30, ResetTimeout: 60, StepTimeout: 60} }
+
+// Validate builds the environment.
+func (p *Play) Validate() (err error) {
+	switch {
+	case p.MaxTurns < 1:
+		return fmt.Errorf("max_turns: must be at least 1, got %d", p.MaxTurns)
+	case p.MaxConcurrent < 0:
+		return fmt.Errorf("max_concurrent: must not be negative, got %d", p.MaxConcurrent)
+	case !(p.ResetTimeout > 0) || !(p.StepTimeout > 0):
+		return errors.New("reset_timeout and step_timeout: must be above 0")
+	case p.Environment == "":
+		return errors.New("environment: name one; `trinity list` shows them")
+	}
+	if p.MaxConcurrent > 0 {
+		p.places = make(chan struct{}, p.MaxConcurrent)
+	}
+	p.opener, err = registry.Environments.Build(p.Environment, p.EnvironmentArgs)
+	return err
+}
+
+// Requires implements [trinity.Requirer].
+func (p *Play) Requires() trinity.Requirements { return trinity.RequirementsOf(p.opener) }
+
+// episode is what happened between a policy and its environment.
+type episode struct {
+	dialogue  *trinity.Dialogue
+	before    []string // state of the environment before each reply; "" if unknown
+	rewards   []float64
+	scored    bool // the environment gave a reward
+	parts     map[string]float64
+	metrics   map[string]float64
+	truncated trinity.Truncation
+}
+
+// run lets the policy act until the episode ends.
+func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
+	if p.places != nil {
+		select {
+		case p.places <- struct{}{}:
+			defer func() { <-p.places }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for one of the %d places of environment %s: %w", p.MaxConcurrent, p.Environment, context.Cause(ctx))
+		}
+	}
+	env, first, err := p.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer env.Close()
+	e := &episode{dialogue: r.Model.Dialogue(first.Tools), metrics: map[string]float64{}}
+	for seen := first; ; {
+		if err := e.dialogue.Add(seen.Messages...); err != nil {
+			return nil, p.failed("says", err)
+		}
+		reply, err := e.dialogue.Reply(ctx)
+		if errors.Is(err, trinity.ErrNoRoom) {
+			e.truncated = trinity.ResponseTruncated
+			return e, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.before = append(e.before, seen.State)
+		out, err := p.step(ctx, env, seen, first.Tools != nil, reply)
+		if err != nil {
+			return nil, err
+		}
+		e.add(out)
+		switch {
+		case out.Truncated, !out.Done && len(e.before) == p.MaxTurns:
+			e.truncated = trinity.TurnsTruncated
+			return e, nil
+		case out.Done:
+			return e, nil
+		}
+		seen = out.Observation
+	}
+}
+
+// begin opens the environment and begins an episode.
+func (p *Play) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environment, trinity.Observation, error) {
+	ctx, cancel := p.timeout(ctx, "reset", p.ResetTimeout)
+	defer cancel()
+	env, err := p.opener.OpenEnvironment(ctx, r.Task)
+	if err != nil {
+		return nil, trinity.Observation{}, p.broken(ctx, "does not open", err)
+	}
+	first, err := env.Reset(ctx, r.Seed)
+	if err != nil {
+		return nil, trinity.Observation{}, p.broken(ctx, "does not reset", errors.Join(err, env.Close()))
+	}
+	return env, first, nil
+}
+
+// step gives the reply to the environment. A call that nobody can read goes back to the policy.
+func (p *Play) step(
+	ctx context.Context, env trinity.Environment, seen trinity.Observation, tools bool, reply *trinity.Reply,
+) (trinity.Outcome, error) {
+	if tools && reply.Malformed != "" {
+		answer := trinity.Message{Role: "tool", Content: "The call cannot be read: " + reply.Malformed}
+		return trinity.Outcome{Observation: trinity.Observation{Messages: []trinity.Message{answer}, State: seen.State}, ToolError: true}, nil
+	}
+	ctx, cancel := p.timeout(ctx, "step", p.StepTimeout)
+	defer cancel()
+	out, err := env.Step(ctx, trinity.Action{Text: reply.Message.Content, Calls: reply.Calls, Malformed: reply.Malformed})
+	if err != nil {
+		return out, p.broken(ctx, "does not step", err)
+	}
+	if len(out.Messages) == 0 && !out.Done && !out.Truncated {
+		return out, p.failed("does not step", errors.New("it says nothing and does not end the episode"))
+	}
+	return out, nil
+}
+
+func (p *Play) timeout(ctx context.Context, what string, seconds float64) (context.Context, context.CancelFunc) {
+	d := time.Duration(min(seconds, 1e9) * float64(time.Second))
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s_timeout of %v passed", what, d))
+}
+
+// broken returns the error of an environment: what ended its context, if that has ended.
+func (p *Play) broken(ctx context.Context, what string, err error) error {
+	var already *trinity.RolloutError
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.As(cause, &already) {
+			return fmt.Errorf("environment %s: %w", p.Environment, cause)
+		}
+		err = cause
+	} else if errors.As(err, &already) {
+		return fmt.Errorf("environment %s: %w", p.Environment, err)
+	}
+	return p.failed(what, err)
+}
+
+func (p *Play) failed(what string, err error) error {
+	return &trinity.RolloutError{Kind: trinity.FailedEnvironment, Err: fmt.Errorf("environment %s %s: %w", p.Environment, what, err)}
+}
+
+// add takes the outcome of a reply.
+func (e *episode) add(out trinity.Outcome) {
+	reward := 0.0
+	if out.Reward != nil {
+		reward, e.scored = *out.Reward, true
+	}
+	e.rewards = append(e.rewards, reward)
+	for name, v := range out.Parts {
+		if e.parts == nil {
+			e.parts = map[string]float64{}
+		}
+		e.parts[name] += v
+	}
+	for name, v := range out.Metrics {
+		e.metrics[name] = v
+	}
+	if out.ToolError {
+		e.metrics["tool_errors"]++
+	}
+}
+
+// reward returns the reward of the whole episode: that of the task's reward function if it names one,
+// else the sum of the environment's, else unfinished_reward if a limit cut the episode off.
+func (p *Play) reward(ctx context.Context, r *trinity.Rollout, e *episode, last *trinity.Experience) (trinity.Reward, error) {
+	switch {
+	case r.Reward != nil:
+		messages := e.dialogue.Messages()
+		err := r.Score(ctx, last, messages[:len(messages)-1]...)
+		return last.Reward, err
+	case e.scored:
+		sum := 0.0
+		for _, v := range e.rewards {
+			sum += v
+		}
+		if math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return trinity.InvalidReward("the rewards of environment " + p.Environment + " add up to no finite number"), nil
+		}
+		return trinity.Reward{Value: sum, Valid: true, Parts: e.parts}, nil
+	case e.truncated != trinity.NotTruncated:
+		return trinity.Reward{Value: p.UnfinishedReward, Valid: true, Parts: e.parts}, nil
+	default:
+		return trinity.InvalidReward("environment " + p.Environment + " scored nothing, and the task names no reward function"), nil
+	}
+}
+
+// describe writes what the episode's experiences share into them.
+func (e *episode) describe(exps []*trinity.Experience) {
+	if len(exps) == 0 {
+		return
+	}
+	for name, v := range e.metrics {
+		exps[0].Metrics[name] = v
+	}
+	if n, ok := exps[0].Metrics["tool_errors"]; ok {
+		delete(exps[0].Metrics, "tool_errors")
+		exps[0].Metrics["tool_error_rate"] = n / float64(len(e.rewards))
+	}
+	if last := exps[len(exps)-1]; e.truncated != trinity.NotTruncated {
+		last.Truncated = e.truncated
+	}
+}
