@@ -18,7 +18,7 @@ func init() {
 // StepWise returns each reply of an episode as an experience.
 type StepWise struct {
 	Play              `yaml:",inline"`
-	RewardPropagation string  `yaml:"reward_propagation" doc:"reward of a step: the episode's (last), its own (own), or its discounted return (discounted)"`
+	RewardPropagation string  `yaml:"reward_propagation" doc:"reward of a step: last (that of the episode), own, or discounted (its return)"`
 	Gamma             float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
 }
 
