@@ -42,8 +42,8 @@ func (b *backbone) forward(ctx context.Context, m *network, p *packing, train bo
 // forwardLayer computes out = mid + MLP(norm(mid)) with mid = in + attention(norm(in)).
 func (b *backbone) forwardLayer(index int, l *layer, a *activations, p *packing, out kernel.Matrix) {
 	b.activate(index, l, a, p)
-	copyRows(b.pool, out, a.mid.RowRange(0, out.Rows))
 	b.applyMLP(l, a, out)
+	kernel.AddRows(b.pool, out, a.mid.RowRange(0, out.Rows))
 }
 
 // activate computes the activations of a layer from its input.
@@ -52,14 +52,14 @@ func (b *backbone) activate(index int, l *layer, a *activations, p *packing) {
 	in, mid, qkv := a.in.RowRange(0, rows), a.mid.RowRange(0, rows), a.qkv.RowRange(0, rows)
 	normed := b.work.normed.RowRange(0, rows)
 	kernel.RMSNorm(b.pool, normed, in, l.attentionNorm, eps, a.rstd[:rows])
-	l.qkv.apply(b.pool, b.work.low, qkv, normed, false)
+	l.qkv.apply(b.pool, b.work.low, qkv, normed)
 	if c.QKNorm {
 		b.normHeads(l, a, qkv)
 	}
 	b.rotate(qkv, p, false)
 	b.attend(index, a, qkv, p)
-	copyRows(b.pool, mid, in)
-	l.output.apply(b.pool, b.work.low, mid, a.attention.RowRange(0, rows), true)
+	l.output.apply(b.pool, b.work.low, mid, a.attention.RowRange(0, rows))
+	kernel.AddRows(b.pool, mid, in)
 	kernel.RMSNorm(b.pool, normed, mid, l.mlpNorm, eps, a.midRstd[:rows])
 	b.activateMLP(l, a, normed)
 }
@@ -71,10 +71,10 @@ func (b *backbone) activateMLP(l *layer, a *activations, normed kernel.Matrix) {
 		b.activateExperts(l.experts, a.experts, normed)
 		return
 	}
-	l.gateUp.apply(b.pool, b.work.low, a.gateUp.RowRange(0, normed.Rows), normed, false)
+	l.gateUp.apply(b.pool, b.work.low, a.gateUp.RowRange(0, normed.Rows), normed)
 }
 
-// applyMLP adds the results of the MLP or the experts to out [rows, H].
+// applyMLP writes the results of the MLP or the experts to out [rows, H].
 func (b *backbone) applyMLP(l *layer, a *activations, out kernel.Matrix) {
 	if l.experts != nil {
 		b.applyExperts(l.experts, a.experts, out)
@@ -82,5 +82,5 @@ func (b *backbone) applyMLP(l *layer, a *activations, out kernel.Matrix) {
 	}
 	gateUp, hidden, n := a.gateUp.RowRange(0, out.Rows), b.work.hidden.RowRange(0, out.Rows), b.cfg.IntermediateSize
 	kernel.SwiGLU(b.pool, hidden, gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n))
-	l.down.apply(b.pool, b.work.low, out, hidden, true)
+	l.down.apply(b.pool, b.work.low, out, hidden)
 }

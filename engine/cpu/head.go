@@ -139,7 +139,7 @@ func (h *head) load(m *network, p *packing, out kernel.Matrix, keep bool) error 
 func (h *head) forward(m *network, p *packing) {
 	s, n := &h.space, len(p.head)
 	if h.hasScore() {
-		m.score.apply(h.pool, lowSpace{}, s.scores.RowRange(0, n), s.normed.RowRange(0, n), false)
+		m.score.apply(h.pool, lowSpace{}, s.scores.RowRange(0, n), s.normed.RowRange(0, n))
 		return
 	}
 	h.eachChunk(n, func(from, to int) {

@@ -24,9 +24,9 @@ type lowSpace struct {
 	gradient []float32 // the same shape; nil without a backward pass
 }
 
-// apply computes y = x·Wᵀ + bias + adapters, or adds that to y. x is [rows, in], y [rows, out].
-func (l *linear) apply(pool *kernel.Pool, space lowSpace, y, x kernel.Matrix, accumulate bool) {
-	kernel.MatMul(pool, y, x, l.weight.T(), accumulate)
+// apply computes y = x·Wᵀ + bias + adapters. x is [rows, in], y [rows, out].
+func (l *linear) apply(pool *kernel.Pool, space lowSpace, y, x kernel.Matrix) {
+	kernel.MatMul(pool, y, x, l.weight.T(), false)
 	if l.bias != nil {
 		kernel.AddBias(pool, y, l.bias)
 	}

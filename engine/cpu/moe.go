@@ -79,22 +79,22 @@ func takeMixtureSpace(cfg *model.Config, rows int, train bool, t *kernel.Taker) 
 // activateExperts computes the activations of a layer's experts from the normed inputs [rows, H].
 func (b *backbone) activateExperts(x *mixture, a *mixtureActivations, normed kernel.Matrix) {
 	w, r := &b.work, a.routing
-	x.router.apply(b.pool, w.low, r.Logits(normed.Rows), normed, false)
+	x.router.apply(b.pool, w.low, r.Logits(normed.Rows), normed)
 	r.Route(b.pool)
 	in := w.experts.in
 	r.Gather(b.pool, in, normed)
 	r.Each(b.pool, func(i, from, to int) {
-		x.gateUp[i].apply(b.pool, w.low, a.gateUp.RowRange(from, to), in.RowRange(from, to), false)
+		x.gateUp[i].apply(b.pool, w.low, a.gateUp.RowRange(from, to), in.RowRange(from, to))
 	})
 }
 
-// applyExperts adds the experts' results, weighted, to out [rows, H].
+// applyExperts writes the sums of the experts' results, weighted, to out [rows, H].
 func (b *backbone) applyExperts(x *mixture, a *mixtureActivations, out kernel.Matrix) {
 	w, r, pairs, size := &b.work, a.routing, a.routing.Pairs(), b.cfg.Mixture.Size
 	gateUp, hidden, results := a.gateUp.RowRange(0, pairs), w.experts.hidden.RowRange(0, pairs), w.experts.out
 	kernel.SwiGLU(b.pool, hidden, gateUp.ColRange(0, size), gateUp.ColRange(size, 2*size))
 	r.Each(b.pool, func(i, from, to int) {
-		x.down[i].apply(b.pool, w.low, results.RowRange(from, to), hidden.RowRange(from, to), false)
+		x.down[i].apply(b.pool, w.low, results.RowRange(from, to), hidden.RowRange(from, to))
 	})
 	r.Combine(b.pool, out, results)
 }

@@ -151,11 +151,15 @@ func (r *Routing) Gather(pool *kernel.Pool, pairs, tokens kernel.Matrix) {
 	})
 }
 
-// Combine adds the experts' results [pairs, n], multiplied by their weights, to their tokens
-// [tokens, n].
+// Combine writes the sums of the experts' results [pairs, n], multiplied by their weights, to their
+// tokens [tokens, n].
 func (r *Routing) Combine(pool *kernel.Pool, tokens, pairs kernel.Matrix) {
 	eachToken(pool, r.tokens, func(t int) {
 		for i, pair := range r.placesOf(t) {
+			if i == 0 {
+				kernel.Scale(tokens.Row(t), pairs.Row(int(pair)), r.weightsOf(t)[0])
+				continue
+			}
 			kernel.Axpy(tokens.Row(t), pairs.Row(int(pair)), r.weightsOf(t)[i])
 		}
 	})

@@ -128,6 +128,18 @@ func AddBias(pool *Pool, y Matrix, bias []float32) {
 	})
 }
 
+// AddRows adds x to y, both [rows, cols].
+func AddRows(pool *Pool, y, x Matrix) {
+	y.checkShape("AddRows: y", x.Rows, x.Cols)
+	x.checkShape("AddRows: x", x.Rows, x.Cols)
+	ks := current()
+	pool.runRows(y.Rows, y.Cols, func(from, to int) {
+		for i := from; i < to; i++ {
+			unary(y.Row(i), x.Row(i), ks.add)
+		}
+	})
+}
+
 // AddBiasBackward adds the rows of dy [rows, cols] to dbias [cols], one by one in increasing order.
 func AddBiasBackward(pool *Pool, dbias []float32, dy Matrix) {
 	dy.checkShape("AddBiasBackward: dy", dy.Rows, dy.Cols)

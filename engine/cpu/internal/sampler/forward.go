@@ -122,7 +122,7 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
 	qkv := m.act.qkv.RowRange(0, x.Rows)
-	m.linear(qkv, normed, w.qkv, false)
+	m.linear(qkv, normed, w.qkv)
 	m.adapt(b, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
@@ -133,8 +133,10 @@ func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
 	attended := m.act.attended.RowRange(0, x.Rows)
 	m.shape.Window = cfg.Window(layer)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
-	m.linear(x, attended, w.out, true)
-	m.adapt(b, x, attended, func(u *updates) *update { return &u.layers[layer].out })
+	out := normed // the normed inputs are no longer needed
+	m.linear(out, attended, w.out)
+	m.adapt(b, out, attended, func(u *updates) *update { return &u.layers[layer].out })
+	kernel.AddRows(m.pool, x, out)
 }
 
 // normHeads applies RMSNorm to each head of x [R, heads·HeadDim] in place.
@@ -150,25 +152,32 @@ func (m *network) normHeads(x kernel.Matrix, weight []float32) {
 
 // mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
 func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
-	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
+	w := &m.weights.layers[layer]
 	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
 	if w.mixture != nil {
-		m.mixture(w.mixture, x, normed)
-		return
+		m.mixture(w.mixture, normed)
+	} else {
+		m.dense(layer, b, normed)
 	}
+	kernel.AddRows(m.pool, x, normed)
+}
+
+// dense replaces the normed inputs x [R, H] by the output of the SwiGLU block.
+func (m *network) dense(layer int, b *batch, x kernel.Matrix) {
+	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
 	gateUp := m.act.gateUp.RowRange(0, x.Rows)
-	m.linear(gateUp, normed, w.gateUp, false)
-	m.adapt(b, gateUp, normed, func(u *updates) *update { return &u.layers[layer].gateUp })
+	m.linear(gateUp, x, w.gateUp)
+	m.adapt(b, gateUp, x, func(u *updates) *update { return &u.layers[layer].gateUp })
 	gate := gateUp.ColRange(0, n)
 	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
-	m.linear(x, gate, w.down, true)
+	m.linear(x, gate, w.down)
 	m.adapt(b, x, gate, func(u *updates) *update { return &u.layers[layer].down })
 }
 
-// linear computes y = x·Wᵀ + bias, or y += x·Wᵀ + bias.
-func (m *network) linear(y, x kernel.Matrix, l linear, accumulate bool) {
-	kernel.MatMulPacked(m.pool, y, x, l.w, accumulate)
+// linear computes y = x·Wᵀ + bias.
+func (m *network) linear(y, x kernel.Matrix, l linear) {
+	kernel.MatMulPacked(m.pool, y, x, l.w, false)
 	if l.bias != nil {
 		kernel.AddBias(m.pool, y, l.bias)
 	}

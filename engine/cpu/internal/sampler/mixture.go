@@ -57,18 +57,18 @@ func (l *loader) mixture(w *mixtureWeights, prefix string) error {
 	return nil
 }
 
-// mixture adds the weighted results of each row's experts to x [R, H].
-func (m *network) mixture(w *mixtureWeights, x, normed kernel.Matrix) {
+// mixture replaces the normed inputs x [R, H] by the weighted sums of their experts' results.
+func (m *network) mixture(w *mixtureWeights, x kernel.Matrix) {
 	a, size := m.act.mixture, m.cfg.Mixture.Size
-	m.linear(a.routing.Logits(x.Rows), normed, w.router, false)
+	m.linear(a.routing.Logits(x.Rows), x, w.router)
 	a.routing.Route(m.pool)
-	a.routing.Gather(m.pool, a.in, normed)
+	a.routing.Gather(m.pool, a.in, x)
 	a.routing.Each(m.pool, func(i, from, to int) {
 		gateUp := a.gateUp.RowRange(from, to)
-		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i], false)
+		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i])
 		gate := gateUp.ColRange(0, size)
 		kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
-		m.linear(a.out.RowRange(from, to), gate, w.down[i], false)
+		m.linear(a.out.RowRange(from, to), gate, w.down[i])
 	})
 	a.routing.Combine(m.pool, x, a.out)
 }
