@@ -25,15 +25,15 @@ func LogitStats(pool *Pool, logits Matrix, targets []int32, lse, entropy, logpro
 			row := logits.Row(i)
 			m := ks.maxRow(row)
 			sum, weighted := ks.entropyRow(row, m)
-			logSum := float32(math.Log(float64(sum)))
-			lse[i] = m + logSum
+			logSum := math.Log(sum)
+			lse[i] = float32(float64(m) + logSum)
 			if entropy != nil {
-				entropy[i] = logSum - weighted/sum
+				entropy[i] = float32(logSum - weighted/sum)
 			}
 			if logprob != nil {
 				logprob[i] = 0
 				if targets[i] >= 0 {
-					logprob[i] = row[targets[i]] - m - logSum
+					logprob[i] = float32(float64(row[targets[i]]) - float64(m) - logSum)
 				}
 			}
 		}
@@ -56,8 +56,7 @@ func EntropyDiscriminator(pool *Pool, logits Matrix, out []float32) {
 			Scale(row, row, 2)
 			s2, w2 := ks.entropyRow(row, 2*m)
 			Scale(row, row, 0.5)
-			sum := float64(s)
-			out[i] = float32((float64(w2)/2 - float64(s2)*float64(w)/sum) / (sum * sum))
+			out[i] = float32((w2/2 - s2*w/s) / (s * s))
 		}
 	})
 }
@@ -67,7 +66,7 @@ func Logprob(logits []float32, target int32) float32 {
 	ks := current()
 	m := ks.maxRow(logits)
 	sum, _ := ks.entropyRow(logits, m)
-	return logits[target] - m - float32(math.Log(float64(sum)))
+	return float32(float64(logits[target]) - float64(m) - math.Log(sum))
 }
 
 // LogitBackward replaces logits [rows, vocab] by the gradient of a loss with respect to them, where
