@@ -135,3 +135,18 @@ func TestEntropyDiscriminator(t *testing.T) {
 		}
 	})
 }
+
+// TestManySmallProbabilitiesCount: beside a large probability, a sum in f32 drops each of the small
+// ones, which together are a thousandth.
+func TestManySmallProbabilitiesCount(t *testing.T) {
+	const vocab = 49152
+	row := make([]float32, vocab)
+	for i := 1; i < vocab; i++ {
+		row[i] = -17
+	}
+	want := math.Log(1 + (vocab-1)*math.Exp(-17))
+	eachSet(t, func(t *testing.T) {
+		near(t, "LogSumExp", float64(LogSumExp(row)), want, 3e-6)
+		near(t, "Logprob", float64(Logprob(row, 0)), -want, 3e-6)
+	})
+}
