@@ -17,7 +17,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -101,13 +100,16 @@ func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []strin
 		dirs = append(dirs, of.CheckpointJobDir)
 	}
 	path := filepath.Join(filepath.Dir(dirs[0]), cfg.Name+"_seeds.html")
-	if err := report.WriteFile(path, dirs...); err != nil {
+	out := cmd.OutOrStdout()
+	if f.asJSON {
+		out = io.Discard
+	}
+	fmt.Fprintln(out)
+	if err := writeReport(out, path, dirs); err != nil {
 		return err
 	}
-	if !f.asJSON {
-		fmt.Fprintf(cmd.OutOrStdout(), "\nreport of all seeds:  %s\n", path)
-	}
-	return nil
+	_, err := fmt.Fprintf(out, "\nreport of all seeds:  %s\n", path)
+	return err
 }
 
 // run runs a configuration and prints its summary.
