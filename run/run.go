@@ -107,7 +107,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		opts.Say(line)
 	}
 	for i, s := range stages {
-		if done, err := s.finished(i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
+		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {

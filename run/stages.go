@@ -86,7 +86,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		name := cfg.Stages[i].StageName
 		stageCfg := stages[i]
 		from.apply(stageCfg)
-		done, err := stageCfg.finished(i == len(cfg.Stages)-1)
+		done, err := finished(stageCfg, i == len(cfg.Stages)-1)
 		if err != nil {
 			return err
 		}
@@ -146,8 +146,8 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 
 // finished reads the mark of a finished stage. It returns nil if the stage is not finished, or if it
 // is the last one and its configuration now asks for more steps.
-func (s *Settled) finished(last bool) (*stageDone, error) {
-	data, err := os.ReadFile(filepath.Join(s.CheckpointJobDir, doneFile))
+func finished(cfg *Settled, last bool) (*stageDone, error) {
+	data, err := os.ReadFile(filepath.Join(cfg.CheckpointJobDir, doneFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -156,9 +156,9 @@ func (s *Settled) finished(last bool) (*stageDone, error) {
 	}
 	var d stageDone
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(s.CheckpointJobDir, doneFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(cfg.CheckpointJobDir, doneFile), err)
 	}
-	now, err := checkpoint.Settings(s.Settled)
+	now, err := checkpoint.Settings(cfg.Settled)
 	if err != nil || last && d.Made.LessThan(now) {
 		return nil, err
 	}

@@ -195,13 +195,15 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 	if err := p.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	wantAll(t, text.String(), "metric               runs of  first       last        runs\nrollout/reward/mean  grpo     0.5 ± 0.25  0.5 ± 0.25  2\n",
+	wantAll(t, text.String(), "metric               runs of  first       last        runs\n",
+		"rollout/reward/mean  grpo     0.5 ± 0.25  0.5 ± 0.25  2\n",
 		"rollout/reward/mean  rloo     0.5 ± 0     0.5 ± 0     2\n")
 }
 
 func TestMetricsWithTheSameValuesAreOneCurve(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sums")
-	record := `{"step":%d,"role":"explorer","time":"2026-01-02T15:04:00.000Z","metrics":{"eval/new/accuracy/mean@1":%g,"eval/new/reward/mean@1":%g}}`
+	const record = `{"step":%d,"role":"explorer","time":"2026-01-02T15:04:00.000Z",`+
+		`"metrics":{"eval/new/accuracy/mean@1":%g,"eval/new/reward/mean@1":%g}}`
 	writeStage(t, filepath.Join(dir, "monitor"), fmt.Sprintf(record, 0, 0.3, 0.3), fmt.Sprintf(record, 4, 0.7, 0.7), "")
 	page := pageOf(t, dir)
 	if n := strings.Count(page, "<polyline"); n != 1 {
