@@ -202,7 +202,7 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 
 func TestMetricsWithTheSameValuesAreOneCurve(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sums")
-	const record = `{"step":%d,"role":"explorer","time":"2026-01-02T15:04:00.000Z",`+
+	const record = `{"step":%d,"role":"explorer","time":"2026-01-02T15:04:00.000Z",` +
 		`"metrics":{"eval/new/accuracy/mean@1":%g,"eval/new/reward/mean@1":%g}}`
 	writeStage(t, filepath.Join(dir, "monitor"), fmt.Sprintf(record, 0, 0.3, 0.3), fmt.Sprintf(record, 4, 0.7, 0.7), "")
 	page := pageOf(t, dir)
