@@ -38,6 +38,7 @@ type Summary struct {
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, stop, cfg, opts)
 	summary.report(cfg.CheckpointJobDir, opts.Say)
+	summary.cards(cfg.Name, opts.Say)
 	return summary, withAdvice(err)
 }
 

@@ -26,10 +26,11 @@ const (
 	ModelKey   = "model.model_path"
 	CriticKey  = "model.critic_model_path"
 	loraKeys   = "model.lora_configs.0."
+	AdapterKey = loraKeys + "path"
 	storageKey = "buffer.trainer_input.experience_buffer.storage_type"
 )
 
-var begins = []string{ModelKey, CriticKey, loraKeys + "path"}
+var begins = []string{ModelKey, CriticKey, AdapterKey}
 
 // shaping are the sections of a configuration that decide what a run learns.
 var shaping = []string{
