@@ -55,14 +55,15 @@ func data(path string) report.Source {
 // cards writes the cards of the models that the run has made. A run does not fail because of them.
 func (sum *Summary) cards(name string, say func(string)) {
 	for _, s := range sum.Stages {
-		if s.Model == "" || s.Checkpoint == "" {
+		at := checkpoint.Above(s.Model)
+		if at == "" {
 			continue
 		}
 		library := "transformers"
 		if strings.HasSuffix(filepath.ToSlash(s.Model), checkpoint.AdapterDir) {
 			library = "peft"
 		}
-		if err := WriteCard(s.Model, name, s.Checkpoint, library); err != nil {
+		if err := WriteCard(s.Model, name, at, library); err != nil {
 			say("no model card in " + s.Model + ": " + err.Error())
 		}
 	}
