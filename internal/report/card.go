@@ -91,10 +91,10 @@ func (t *Training) read() error {
 	if i < 0 {
 		return nil
 	}
-	s := r.stages[i]
+	s := &r.stages[i]
 	s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > t.Step })
 	var sec section
-	sec.draw([]*stage{&s})
+	sec.draw([]*group{{Runs: []*run{r}}})
 	t.Table, t.Settings = sec.Table, private(s.config)
 	return nil
 }
