@@ -180,7 +180,7 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 // missing returns the error for a name that is not registered: it is unknown, or upstream has it
 // and this version does not.
 func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) Error {
-	what := strings.ReplaceAll(kind, "_", " ")
+	what := strings.NewReplacer("_fn", " function", "_", " ").Replace(kind)
 	e := p.errorFor(key, "", "")
 	var names []string
 	if catalog != nil {
@@ -192,7 +192,7 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		return e
 	case strings.Contains(name, ".") && slices.Contains(oftenPython, kind):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is written in Python, which this program does not load", what, name), true
-		e.Hint = inPlaceOfPython
+		e.Hint = inPlaceOfPython(kind)
 		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
@@ -203,14 +203,20 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 			return e
 		}
 		if slices.Contains(oftenPython, kind) {
-			e.Hint = "known: " + strings.Join(names, ", ") + "; this program does not load Python: " + inPlaceOfPython
+			e.Hint = "known: " + strings.Join(names, ", ") + "; this program does not load Python: " + inPlaceOfPython(kind)
 			return e
 		}
 	}
-	if slices.Contains([]string{"trainer", "sampler"}, kind) && e.Unsupported {
+	switch {
+	case e.Unsupported && (kind == "trainer" || kind == "sampler"):
 		e.Hint = engineHint(kind)
-	} else if len(names) > 0 {
+	case kind == "monitor":
+		e.Hint = "use one or several of " + strings.Join(names, ", ")
+	case len(names) > 0:
 		e.Hint = "known: " + strings.Join(names, ", ")
+		if kind == "reward_fn" {
+			e.Hint += "; " + inPlaceOfPython(kind)
+		}
 	}
 	return e
 }
@@ -218,7 +224,13 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 // oftenPython are the kinds of plug-ins that users of Trinity-RFT write in Python.
 var oftenPython = []string{"workflow", "reward_fn", "operator"}
 
-const inPlaceOfPython = "docs/guide/from-trinity-rft.md says what takes the place of Python classes"
+// inPlaceOfPython says where users read how to do without a class in Python.
+func inPlaceOfPython(kind string) string {
+	if kind == "reward_fn" {
+		return "docs/guide/rewards.md says how a program of yours scores replies"
+	}
+	return "docs/guide/from-trinity-rft.md says what takes the place of Python classes"
+}
 
 // nearestPlugin returns the name that a user probably meant, "" if there is none. The ending that
 // names of a kind share makes no two names similar: my_workflow is another one than math_workflow.

@@ -91,7 +91,7 @@ func TestReplayBuffer(t *testing.T) {
 	for _, c := range []struct {
 		override, key, words string
 	}{
-		{on(", priority_fn: linear"), replayKey + ".priority_fn", "unknown priority fn"},
+		{on(", priority_fn: linear"), replayKey + ".priority_fn", "unknown priority function"},
 		{on(", priority_fn_args: {sigma: 1}"), replayKey + ".priority_fn_args.sigma", "unknown argument"},
 		{on(", reuse_cooldown_time: -1"), replayKey + ".reuse_cooldown_time", "at least 0"},
 	} {

@@ -127,7 +127,7 @@ func laidOut(dir, split, subset string) ([]string, error) {
 	if subset != "" {
 		inSubset := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !isSubset(f, subset) })
 		if len(inSubset) == 0 && subset != "default" {
-			return nil, fmt.Errorf("dataset %s: no subset %q: there is %s", dir, subset, shortList(files))
+			return nil, fmt.Errorf("dataset %s: no subset %q: there is %s; leave out subset_name", dir, subset, shortList(files))
 		}
 		if len(inSubset) > 0 {
 			files = inSubset

@@ -34,7 +34,7 @@ func TestFindSplit(t *testing.T) {
 		{[]string{"main/train-0.parquet", "socratic/train-0.parquet"}, "train", "socratic", "socratic/train-0.parquet"},
 		{[]string{"main/train-0.parquet", "socratic/train-0.parquet"}, "train", "",
 			`in several directories (main/train-0.parquet, socratic/train-0.parquet): name one as subset_name`},
-		{[]string{"main/train-0.parquet"}, "train", "other", `no subset "other": there is main/train-0.parquet`},
+		{[]string{"main/train-0.parquet"}, "train", "other", `no subset "other": there is main/train-0.parquet; leave out subset_name`},
 		{[]string{"main/train/0000.parquet", "main/test/0000.parquet"}, "test", "main", "main/test/0000.parquet"},
 		{[]string{"main_train.jsonl", "other_train.jsonl"}, "train", "main", "main_train.jsonl"},
 		{[]string{"data.jsonl"}, "train", "", "data.jsonl"},

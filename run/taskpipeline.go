@@ -2,7 +2,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
@@ -81,10 +84,24 @@ func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err er
 	if r, err = taskRecipe(cfg, newJuicer(cfg, nil)); r == nil || err != nil {
 		return nil, nil, err
 	}
+	for i, path := range cfg.TaskPipeline.Inputs {
+		if err := accessible(path); err != nil {
+			return nil, nil, cfg.At(fmt.Sprintf("%s.inputs.%d", taskPipelineKey, i), err.Error(), "")
+		}
+	}
 	if made, err = r.Check(); err != nil {
 		return nil, nil, cfg.At(taskPipelineKey, err.Error(), "")
 	}
 	return r, made, nil
+}
+
+// accessible returns an error if a path does not exist or cannot be read, which names the path.
+func accessible(path string) error {
+	_, err := os.Stat(path)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", path, failed.Err)
+	}
+	return err
 }
 
 // pending returns the path of the taskset that a task pipeline has yet to make, "" if there is none.

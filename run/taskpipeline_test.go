@@ -105,7 +105,7 @@ func TestWrongTaskPipelinesAreErrors(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ override, want string }{
-		{key + "inputs=[nowhere.jsonl]", "data_processor.task_pipeline: inputs: stat nowhere.jsonl"},
+		{key + "inputs=[nowhere.jsonl]", "data_processor.task_pipeline.inputs.0: nowhere.jsonl: no such file or directory"},
 		{key + "output={path: " + p.dir + "/sft.jsonl}", "not what a task pipeline wrote"},
 	} {
 		if _, err := p.run(t, c.override); err == nil || !strings.Contains(err.Error(), c.want) {

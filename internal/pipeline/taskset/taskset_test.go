@@ -190,7 +190,7 @@ func TestMakeReportsErrors(t *testing.T) {
 		want   string
 	}{
 		{"foreign output", func(r *Recipe) { write(t, r.File(), "{}\n") }, "not what a task pipeline wrote"},
-		{"no input", func(r *Recipe) { r.Inputs[0] += "x" }, "inputs: stat"},
+		{"no input", func(r *Recipe) { r.Inputs[0] += "x" }, "no such file"},
 		{"nothing left", func(r *Recipe) { r.Operators[0].Args["min_len"] = 1000 },
 			"leaves no rows of a.jsonl, b: 7 read, target_fields dropped 2, text_length_filter dropped 5"},
 		{"no text", func(r *Recipe) { r.Fields = nil }, `text_length_filter: ` + "a.jsonl:1: no field \"text\""},
