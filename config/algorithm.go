@@ -203,7 +203,7 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 // schedule requires the number of steps if the learning rate depends on it. A trainer that reads
 // from an explorer in another process does not know that number otherwise.
 func (r *rules) schedule(key string, o *Optimizer) {
-	if r.Mode != "train" || r.ReadsDataset || firstSet(r.Trainer.TotalSteps, r.Buffer.TotalSteps) != nil {
+	if r.Mode != "train" || r.ReadsDataset || r.StepLimit() > 0 {
 		return
 	}
 	const hint = "set trainer.total_steps"

@@ -30,8 +30,8 @@ func (c *planner) steps(s *StagePlan) {
 		s.TrainSteps, s.StepsWhy = c.offlineSteps()
 	case c.Mode == "train":
 		s.StepsWhy = "as many as the explorer's experiences give"
-		if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
-			s.TrainSteps, s.StepsWhy = int64(*n), "as set by total_steps"
+		if n, key := c.stepLimit(); n > 0 {
+			s.TrainSteps, s.StepsWhy = int64(n), "as set by "+key
 		}
 	default:
 		s.ExploreSteps, s.StepsWhy = c.exploreSteps()
@@ -83,8 +83,8 @@ func (c *planner) exploreSteps() (int64, string) {
 }
 
 func (c *planner) offlineSteps() (int64, string) {
-	if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
-		return int64(*n), "as set by total_steps"
+	if n, key := c.stepLimit(); n > 0 {
+		return int64(n), "as set by " + key
 	}
 	epochs := c.Buffer.TotalEpochs
 	if n := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; n != nil {
@@ -118,14 +118,22 @@ func times(n int) string {
 	return fmt.Sprintf(", %d times", n)
 }
 
-// firstSet returns the first number that is set.
-func firstSet(all ...*int) *int {
-	for _, p := range all {
-		if p != nil {
-			return p
-		}
+// StepLimit returns the number of train steps of a run without an explorer if the configuration
+// sets it, else 0.
+func (c *Config) StepLimit() int {
+	n, _ := c.stepLimit()
+	return n
+}
+
+// stepLimit returns StepLimit and the key that sets it.
+func (c *Config) stepLimit() (n int, key string) {
+	if b := c.Buffer.TotalSteps; b != nil {
+		n, key = *b, "buffer.total_steps"
 	}
-	return nil
+	if t := c.Trainer.TotalSteps; t != nil && (n == 0 || *t < n) {
+		n, key = *t, "trainer.total_steps"
+	}
+	return n, key
 }
 
 func ceil[T int | int64](a, b T) T { return (a + b - 1) / max(b, 1) }

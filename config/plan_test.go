@@ -96,6 +96,27 @@ func TestTrainSteps(t *testing.T) {
 	}
 }
 
+// Without an explorer, the smaller of the two numbers of steps holds.
+func TestTheSmallerNumberOfStepsHolds(t *testing.T) {
+	for _, k := range []struct {
+		overrides []string
+		want      string
+	}{
+		{[]string{"buffer.total_steps=2", "trainer.total_steps=200"},
+			"train        2 steps of 8 experiences, 1 optimizer steps each (as set by buffer.total_steps)"},
+		{[]string{"buffer.total_steps=200", "trainer.total_steps=3"},
+			"train        3 steps of 8 experiences, 1 optimizer steps each (as set by trainer.total_steps)"},
+		{[]string{"trainer.total_steps=4"}, "train        4 steps of 8 experiences, 1 optimizer steps each (as set by trainer.total_steps)"},
+	} {
+		for _, text := range []string{offlineBase, strings.Replace(base, "mode: both", "mode: train", 1)} {
+			p, err := mustParse(t, text, Options{Overrides: append(k.overrides, "buffer.train_batch_size=8")}).Plan(Facts{})
+			if err != nil || !strings.Contains(p.String(), k.want) {
+				t.Errorf("%v: %v; want %q in\n%s", k.overrides, err, k.want, p)
+			}
+		}
+	}
+}
+
 func TestPlanOfAShortLastBatch(t *testing.T) {
 	for override, want := range map[string]string{
 		"buffer.train_batch_size=3":    "train        14 steps of 3 experiences (the last of 1), ",

@@ -164,7 +164,7 @@ func (r *resolution) sizes() {
 	if own := r.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
 		epochs = *own
 	}
-	b.Rereads = r.ReadsDataset && (epochs > 1 || firstSet(r.Buffer.TotalSteps, r.Trainer.TotalSteps) != nil)
+	b.Rereads = r.ReadsDataset && (epochs > 1 || r.StepLimit() > 0)
 	r.critic()
 	// A micro-batch holds a row at least, and no more than an optimizer step.
 	mini := b.Mini

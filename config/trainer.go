@@ -19,7 +19,8 @@ type Trainer struct {
 	SaveInterval int `yaml:"save_interval" default:"0" range:"[0,)"`
 	// Log a table of samples with the metrics.
 	EnablePreview bool `yaml:"enable_preview"`
-	// Number of train steps; not set trains until the explorer or the data ends.
+	// Number of train steps, which wins over total_epochs; not set trains until the explorer or the
+	// data ends. In mode train the smaller one of this and buffer.total_steps holds.
 	TotalSteps *int `yaml:"total_steps" range:"[1,)"`
 	// Checkpoints that the trainer also saves as Hugging Face directories.
 	SaveHfCheckpoint string `yaml:"save_hf_checkpoint" default:"last" enum:"last|always|never"`

@@ -21,7 +21,7 @@ type offlineSource struct {
 func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
 	b := s.Buffer.TrainerInput.ExperienceBuffer
 	epochs := value(s.Buffer.TotalEpochs, b.TotalEpochs)
-	steps := value(0, s.Buffer.TotalSteps, s.Trainer.TotalSteps)
+	steps := s.StepLimit()
 	if steps > 0 {
 		epochs = 0 // as many as the steps need
 	}

@@ -37,7 +37,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err != nil {
 		return err
 	}
-	tr, err := s.training(ctx, source, int64(value(0, s.Buffer.TotalSteps, s.Trainer.TotalSteps)), false)
+	tr, err := s.training(ctx, source, int64(s.StepLimit()), false)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -29,7 +30,7 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	steps := int64(value(s.offlineSteps(data), s.Buffer.TotalSteps, s.Trainer.TotalSteps))
+	steps := int64(cmp.Or(s.StepLimit(), s.offlineSteps(data)))
 	tr, err := s.training(ctx, source, steps, false)
 	if err != nil {
 		return err
