@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -61,7 +62,7 @@ func named(value string, names ...string) bool {
 func (s *Settled) unsupported() Errors {
 	var errs Errors
 	refuse := func(key, what, hint string) {
-		e := s.errorFor(key, "not built into this version: "+what, hint)
+		e := s.errorFor(key, "not built into this version: "+what, cmp.Or(hint, "leave it out"))
 		e.Unsupported = true
 		errs = append(errs, e)
 	}

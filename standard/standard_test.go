@@ -46,6 +46,9 @@ func TestConfigsOfTrinityRFTUsers(t *testing.T) {
 			if e.Line == 0 {
 				t.Errorf("no line: %v", e)
 			}
+			if e.Hint == "" {
+				t.Errorf("it does not say what to do: %v", e)
+			}
 			if !e.Unsupported && !strings.Contains(path, "-template.yaml") {
 				t.Errorf("refused, though nothing is missing: %v", e)
 			}
