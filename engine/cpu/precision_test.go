@@ -46,3 +46,12 @@ func TestLogprobsAreAsExactAsTorch(t *testing.T) {
 	e := open(t, Options{ModelPath: "testdata/exact", MaxTokens: 1024, ForwardOnly: true})
 	checkPrecision(t, e, filepath.Join("testdata", "exact", "reference.json.gz"))
 }
+
+func TestSmolLM2LogprobsAreAsExactAsTorch(t *testing.T) {
+	path := smollm2Path(t)
+	if testing.Short() {
+		t.Skip("loads a model of 135 M parameters")
+	}
+	e := open(t, Options{ModelPath: path, MaxTokens: 1024, ForwardOnly: true})
+	checkPrecision(t, e, filepath.Join("testdata", "smollm2_exact.json.gz"))
+}

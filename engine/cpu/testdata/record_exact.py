@@ -46,7 +46,7 @@ if len(sys.argv) > 1:
     folder, file = os.path.split(os.path.abspath(sys.argv[1]))
     with gzip.open(os.path.join(here, "smollm2.json.gz")) as f:
         recorded = json.load(f)
-    texts = [t["tokens"] for t in recorded["texts"]] + [recorded["train"][:32], recorded["train"][300:556]]
+    texts = [t["tokens"] for t in recorded["texts"][:5]] + [recorded["train"][:32], recorded["train"][100:228], recorded["train"][300:812]]
     load = lambda a: AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32, attn_implementation=a).eval()
     compare(load, texts, "smollm2_exact.json.gz")
     sys.exit()
