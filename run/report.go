@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,7 +12,8 @@ import (
 	"github.com/trinity-go/trinity/internal/report"
 )
 
-// keepSettings writes the settings that differ from the defaults, for the report.
+// keepSettings writes the settings that differ from the defaults, for the report. Explorer and
+// trainer in two processes may write at the same time.
 func keepSettings(cfg *config.Settled) error {
 	text, err := cfg.Differences()
 	if err != nil {
@@ -20,6 +22,11 @@ func keepSettings(cfg *config.Settled) error {
 	if err := os.MkdirAll(cfg.Monitor.CacheDir, 0o755); err != nil {
 		return err
 	}
+	release, err := durable.Acquire(context.Background(), filepath.Join(cfg.Monitor.CacheDir, ".config.lock"))
+	if err != nil {
+		return err
+	}
+	defer release()
 	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, report.ConfigFile), []byte(text))
 }
 

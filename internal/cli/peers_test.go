@@ -3,8 +3,11 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -48,7 +51,7 @@ func answers(t *testing.T, path string, prompts ...string) (list []completion) {
 // program, whose script is in testdata, and that program's tokens of the texts.
 func peer(t *testing.T, python, script, path string, list []completion, texts ...string) (behind [][]float64, tokens [][]int32) {
 	t.Helper()
-	var prompts, replies [][]int32
+	prompts, replies := [][]int32{}, [][]int32{}
 	for _, c := range list {
 		prompts, replies = append(prompts, c.PromptTokens), append(replies, c.Tokens)
 	}
@@ -236,5 +239,84 @@ func TestLlamaCppComputesEveryArchitecture(t *testing.T) {
 			behind, _ := peer(t, python, "answers_llama.py", path, ours)
 			compare(t, name+" "+dtype, behind, near)
 		}
+	}
+}
+
+// llama.cpp finds the tokens of every kind of tokenizer that convert writes.
+func TestLlamaCppFindsTheSameTokens(t *testing.T) {
+	python := trinitytest.Python(t, "llama_cpp")
+	texts := []string{
+		"The quick brown fox's 12345 jumps… I'LL go", "Größe naïve 東京 🦊", "a  b\n\n  c\t d ", "x = [1, 2];\r\nif (y) { return; }",
+		"<|eot_id|>hi<|im_end|> <s>",
+	}
+	for name, bos := range map[string]string{"smollm": "", "qwen2": "", "llama3": "<|begin_of_text|>", "llama2": "<s>"} {
+		dir := filepath.Join(t.TempDir(), name)
+		writeTokenizer(t, dir, name, bos)
+		text, err := tokenizer.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := model.ParseConfig(fmt.Appendf(nil, `{"model_type":"llama","hidden_size":32,"intermediate_size":32,"num_hidden_layers":1,
+			"num_attention_heads":2,"num_key_value_heads":2,"vocab_size":%d,"max_position_embeddings":256,"eos_token_id":2}`, text.VocabSize()+2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := model.WriteDir(dir, cfg, noise{cfg}, "f32"); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "x.gguf")
+		trinity(t, "", "convert", dir, "--output", path)
+		_, tokens := peer(t, python, "answers_llama.py", path, nil, texts...)
+		for i, s := range texts {
+			if want := text.Encode(s, true); !slices.Equal(tokens[i], want) {
+				t.Errorf("%s: %q gives llama.cpp the tokens %v, want %v", name, s, tokens[i], want)
+			}
+		}
+	}
+}
+
+// writeTokenizer writes a tokenizer of testdata of package tokenizer. That of llama2 gets all merges
+// that SentencePiece has, for which its ids are the scores.
+func writeTokenizer(t *testing.T, dir, name, bos string) {
+	t.Helper()
+	f, err := os.Open("../../model/tokenizer/testdata/" + name + ".json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Appendf(nil, `{"bos_token":%q}`, bos)
+	for file, content := range map[string][]byte{"tokenizer.json": definition, "tokenizer_config.json": config} {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name != "llama2" {
+		return
+	}
+	text, err := tokenizer.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := tokenizer.Vocabulary{Model: "llama", BOS: 1, EOS: 2, UNK: 0, PAD: -1}
+	for id := range int32(text.VocabSize()) {
+		v.Tokens, v.Types, v.Scores = append(v.Tokens, text.Token(id)), append(v.Types, 1), append(v.Scores, -float32(id))
+	}
+	copy(v.Types, []int32{2, 3, 3}) // <unk>, <s>, </s>
+	if text, err = tokenizer.FromVocabulary(v); err != nil {
+		t.Fatal(err)
+	}
+	if err := text.WriteFiles(dir); err != nil {
+		t.Fatal(err)
 	}
 }
