@@ -25,6 +25,9 @@ type Explorer struct {
 	// Rollouts under way at once; while their environments and rewards work, others sample. Default:
 	// four for each sequence that the engine decodes at once. Own key of Trinity-Go.
 	MaxRollouts *int `yaml:"max_rollouts" range:"[1,)"`
+	// Share of the last 100 rollouts of a taskset that may fail, after their retries, before the run
+	// ends; 1 lets all fail. Own key of Trinity-Go.
+	MaxFailedRatio float64 `yaml:"max_failed_ratio" default:"1" range:"(0,1]"`
 	// Further attempts of a task after a failed one.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"2" range:"[0,)"`
 	// Environment variables of runners.

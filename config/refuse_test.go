@@ -104,6 +104,7 @@ func TestRefused(t *testing.T) {
 		{"aggregation word", "algorithm.loss_agg_mode=meen", "algorithm.loss_agg_mode", "one of token-mean"},
 		{"scheduler", "algorithm.optimizer.lr_scheduler_type=cosin", "algorithm.optimizer.lr_scheduler_type", `"cosine"`},
 		{"storage", "buffer.explorer_input.taskset.storage_type=fil", "buffer.explorer_input.taskset.storage_type", `"file"`},
+		{"a part of the batch with fixed", "explorer.over_rollout.ratio=0.2", "explorer.over_rollout.ratio", "sync_style other than fixed"},
 		{"sync style", "synchronizer.sync_style=fixd", "synchronizer.sync_style", `"fixed"`},
 		{"sync method", "synchronizer.sync_method=ncl", "synchronizer.sync_method", `"nccl"`},
 		{"algorithm", "algorithm.algorithm_type=grop", "algorithm.algorithm_type", `did you mean "grpo"`},
@@ -220,8 +221,6 @@ func TestUnsupported(t *testing.T) {
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
 		{"explorer.auxiliary_models=[{model_path: j}]", "explorer.auxiliary_models", "auxiliary models"},
-		{"explorer.over_rollout.ratio=0.2", "explorer.over_rollout.ratio", "part of a batch"},
-		{"explorer.dynamic_timeout.enable=true", "explorer.dynamic_timeout.enable", "timeout"},
 		{"explorer.env_vars={A: 1}", "explorer.env_vars", "environment"},
 		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},

@@ -35,9 +35,6 @@ var refusals = []refusal{
 		"image and video input", ""},
 	{"explorer.auxiliary_models", func(s *Settled) bool { return len(s.Explorer.AuxiliaryModels) > 0 && !s.Method.Distils },
 		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
-	{"explorer.over_rollout.ratio", func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "continuing with part of a batch", ""},
-	{"explorer.dynamic_timeout.enable", func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable },
-		"a timeout that follows the tasks", ""},
 	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "environment variables for rollouts",
 		"set the variables before the run"},
 

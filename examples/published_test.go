@@ -44,6 +44,7 @@ var pages = []struct {
 	{"examples/grpo_gsm8k_smollm2", "README.md", gsm8kRow},
 	{"examples/algorithms_smollm2", "docs/reference/algorithms.md", smolLM2Table},
 	{"examples/support", "examples/support/README.md", supportTable},
+	{"examples/number_guess", "examples/number_guess/README.md", numberGuessTable},
 }
 
 // The tables show what results.json says. The heavy tests compare results.json with runs.

@@ -13,8 +13,8 @@ const patience = 10 * time.Second
 // bounded calls a workflow under the deadline of an attempt. It abandons a workflow that does not
 // return after its context has ended: the rollout fails, and bounded drops whatever the workflow
 // returns later. A panic fails the rollout too, not the run.
-func bounded[T any](ctx context.Context, timeout time.Duration, call func(context.Context) (T, error)) (T, error) {
-	ctx, free := withDeadline(ctx, timeout)
+func bounded[T any](ctx context.Context, timeout time.Duration, name string, call func(context.Context) (T, error)) (T, error) {
+	ctx, free := withDeadline(ctx, timeout, name)
 	defer free()
 	type result struct {
 		of  T

@@ -2,7 +2,7 @@ package explorer
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,11 +20,11 @@ type deadline struct {
 
 type deadlineKey struct{}
 
-// withDeadline returns a context that ends after the given time, and a function that frees it.
-func withDeadline(ctx context.Context, after time.Duration) (context.Context, func()) {
+// withDeadline returns a context that ends after the given time, which people know by name, and a function that frees it.
+func withDeadline(ctx context.Context, after time.Duration, name string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{left: after, started: time.Now()}
-	passed := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: fmt.Errorf("explorer.max_timeout of %v passed", after)}
+	passed := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: errors.New(name + " passed")}
 	d.timer = time.AfterFunc(after, func() { cancel(passed) })
 	return context.WithValue(ctx, deadlineKey{}, d), func() {
 		d.timer.Stop()

@@ -35,6 +35,10 @@ type Options struct {
 	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool
 
+	// MaxFailedRatio is the share of the newest rollouts of a taskset that may fail; more end the run.
+	// 0 bounds nothing.
+	MaxFailedRatio float64
+
 	Learns string // which rewards the algorithm compares: InGroup, InStep, or "" for none
 }
 
@@ -69,13 +73,14 @@ type Recorder interface {
 // Explorer runs the rollouts of a training run.
 type Explorer struct {
 	opts        Options
-	failedSteps int  // consecutive steps without a valid reward
-	toldFailure bool // whether people have read of a failed rollout
-	equalSteps  int  // consecutive steps whose rewards do not differ where the algorithm compares them
+	failedSteps int               // consecutive steps without a valid reward
+	recent      map[string]recent // by taskset
+	toldFailure bool              // whether people have read of a failed rollout
+	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
 }
 
 // New returns an explorer that continues after the agenda's last step.
-func New(o Options) *Explorer { return &Explorer{opts: o} }
+func New(o Options) *Explorer { return &Explorer{opts: o, recent: map[string]recent{}} }
 
 // Run explores the remaining steps, evaluates as configured, and then closes the buffer. It ends
 // early, without error, when the trainer has ended. A run that fails or is stopped leaves the

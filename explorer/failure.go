@@ -3,7 +3,11 @@ package explorer
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity"
 )
 
 // failures counts the rollouts that failed or have no valid reward.
@@ -62,6 +66,55 @@ func (e *Explorer) warn(step int64, outcomes []*outcome) error {
 	if f.first != "" && (!e.toldFailure || e.failedSteps == 1) {
 		e.toldFailure = true
 		e.opts.Recorder.Say(fmt.Sprintf("explorer step %d: %s", step, &f))
+	}
+	return e.tooMany(outcomes)
+}
+
+// recentRollouts is how many of the newest rollouts of a taskset explorer.max_failed_ratio looks at.
+const recentRollouts = 100
+
+// recent keeps what the newest rollouts of a taskset failed by; "" if they succeeded.
+type recent []trinity.FailureKind
+
+func (r *recent) add(kind trinity.FailureKind) {
+	*r = append(*r, kind)
+	*r = (*r)[max(0, len(*r)-recentRollouts):]
+}
+
+// tooMany returns an error if more than the allowed share of the newest rollouts of a taskset
+// failed, once there are enough of them to tell.
+func (e *Explorer) tooMany(outcomes []*outcome) error {
+	if e.opts.MaxFailedRatio <= 0 {
+		return nil
+	}
+	for _, o := range outcomes {
+		of := e.recent[o.task.Taskset]
+		for _, err := range o.failed {
+			of.add(kindOf(err))
+		}
+		for range o.elapsed {
+			of.add("")
+		}
+		e.recent[o.task.Taskset] = of
+	}
+	for _, set := range sortedNames(e.recent) {
+		kinds, failed := map[trinity.FailureKind]int{}, 0
+		for _, kind := range e.recent[set] {
+			if kind != "" {
+				kinds[kind]++
+				failed++
+			}
+		}
+		n := len(e.recent[set])
+		if n < recentRollouts || float64(failed) <= e.opts.MaxFailedRatio*float64(n) {
+			continue
+		}
+		var parts []string
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			parts = append(parts, fmt.Sprintf("%d by %s", kinds[kind], kind))
+		}
+		return fmt.Errorf("%d of the last %d rollouts of taskset %s failed (%s), more than explorer.max_failed_ratio %g allows; "+
+			"log/failed_rollouts.log has all", failed, n, set, strings.Join(parts, ", "), e.opts.MaxFailedRatio)
 	}
 	return nil
 }

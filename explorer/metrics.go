@@ -114,9 +114,10 @@ func excerpt(text string) string {
 // with several rewards in which all are equal.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	perTask, kinds := map[string][]float64{}, trinity.Metrics{}
-	failed, retries, invalid, truncated, finished, groups, equal := 0, 0, 0, 0, 0, 0, 0
+	failed, retries, invalid, truncated, finished, groups, equal, ended := 0, 0, 0, 0, 0, 0, 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
+		ended += o.ended
 		for _, err := range o.failed {
 			kinds["failed_"+string(kindOf(err))+"_count"]++
 		}
@@ -149,6 +150,9 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 		"invalid_reward_count": float64(invalid), "truncated_count": float64(truncated),
 	}
 	m.Merge("", kinds)
+	if ended > 0 {
+		m["failed_"+string(trinity.FailedCancelled)+"_count"] = float64(ended)
+	}
 	if groups > 0 {
 		m["equal_reward_share"] = float64(equal) / float64(groups)
 	}

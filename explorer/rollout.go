@@ -24,6 +24,8 @@ type Runner struct {
 	Slots      *Slots
 	Timeout    time.Duration // of one attempt, without its waits for a slot
 	MaxRetries int
+	Over       OverRollout
+	Tempo      *Tempo // nil: the deadline stays as it is
 	// Greedy runs each training task once more, at temperature 0, and trains on nothing of that
 	// run. Info["reward_baseline"] of the group's experiences becomes its reward, or null if it
 	// failed or has no valid reward.
@@ -37,6 +39,7 @@ type outcome struct {
 	task    *trinity.Task
 	group   trinity.Group // ordered by run and turn, without failed rollouts
 	failed  []error       // one for each rollout that failed after its retries
+	ended   int           // rollouts that the step did not wait for
 	retries int
 	elapsed []time.Duration // of each rollout that succeeded
 }
@@ -51,6 +54,7 @@ func (r *Runner) run(ctx context.Context, step int64, tasks []job) ([]*outcome, 
 type started struct {
 	eg       *errgroup.Group
 	outcomes []*outcome
+	tempo    *Tempo
 
 	first  sync.Once
 	at     time.Time // when the first rollout began
@@ -61,6 +65,7 @@ func (s *started) wait() ([]*outcome, error) {
 	if err := s.eg.Wait(); err != nil {
 		return nil, err
 	}
+	s.tempo.observe(s.outcomes)
 	return s.outcomes, nil
 }
 
@@ -68,14 +73,14 @@ func (s *started) wait() ([]*outcome, error) {
 // begun.
 func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	eg, ctx := errgroup.WithContext(ctx)
-	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks))}
-	ended := r.counter(step, tasks)
+	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks)), tempo: r.Tempo}
+	ended, enough := r.counter(step, tasks), r.Over.of(ctx, tasks)
 	for i, task := range tasks {
 		left := task.GroupSize
 		if r.greedy(task.Task) {
 			left++
 		}
-		rollouts := make([][]*trinity.Experience, left)
+		rollouts, failed := make([][]*trinity.Experience, left), make([]error, left)
 		out := &outcome{task: task.Task}
 		s.outcomes[i] = out
 		var mu sync.Mutex
@@ -83,7 +88,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				exps, retries, err := r.try(ctx, step, task, run)
+				exps, retries, err := r.try(enough.ctx, step, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -95,13 +100,20 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
-				if err != nil {
-					out.failed = append(out.failed, fmt.Errorf("task %s, run %d: %w", task.ID, run, err))
+				if err != nil && enough.cancelled() {
+					out.ended++
+				} else if err != nil {
+					failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)
 				} else {
 					rollouts[run] = exps
 					out.elapsed = append(out.elapsed, time.Since(start))
 				}
 				if left--; left > 0 {
+					return nil
+				}
+				defer enough.ended()
+				out.failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+				if out.ended > 0 && !r.Over.Partial {
 					return nil
 				}
 				for _, e := range rollouts {
@@ -151,7 +163,8 @@ func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome
 	rollout, err := r.rollout(step, task, run)
 	if err == nil {
 		group := out.group
-		_, err = bounded(ctx, r.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, rollout, group) })
+		after, name := r.deadline(task)
+		_, err = bounded(ctx, after, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, rollout, group) })
 	}
 	var engine *trinity.EngineError
 	switch {
@@ -211,7 +224,8 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]
 	}
 	id := rollout.Model.ID
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
-	exps, err := bounded(ctx, r.Timeout, func(ctx context.Context) ([]*trinity.Experience, error) {
+	after, name := r.deadline(task)
+	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
 		return task.of.Workflow.Run(ctx, rollout)
 	})
 	if err != nil {

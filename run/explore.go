@@ -144,6 +144,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
 		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup, Learns: learnsFrom(&cfg.Method),
+		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
 	}, nil
 }
 

@@ -34,11 +34,7 @@ func keepSettings(cfg *config.Settled) error {
 // because of its report.
 func (sum *Summary) report(dir string, say func(string)) {
 	path := filepath.Join(dir, report.File)
-	page, err := report.Read(dir)
-	if err == nil {
-		err = page.WriteFile(path)
-	}
-	switch {
+	switch err := report.WriteFile(path, dir); {
 	case err == nil:
 		sum.Report = path
 	case !errors.Is(err, report.ErrNoRecords) && !errors.Is(err, fs.ErrNotExist):

@@ -95,9 +95,24 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Over: s.overRollout(), Tempo: s.tempo(),
+		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.progress("explorer", doing, done, total) },
 	}
+}
+
+func (s *stage) overRollout() explorer.OverRollout {
+	o := s.Explorer.OverRollout
+	return explorer.OverRollout{Ratio: o.Ratio, Wait: wait.Seconds(o.WaitAfterMin), Partial: o.ReturnPartialTasks}
+}
+
+// tempo returns nil unless the deadline of rollouts follows their times.
+func (s *stage) tempo() *explorer.Tempo {
+	d := s.Explorer.DynamicTimeout
+	if !d.Enable {
+		return nil
+	}
+	return &explorer.Tempo{Ratio: d.Ratio, Warmup: d.WarmupMinSteps}
 }
 
 // slots returns slots for as many calls as the engine decodes sequences at once.

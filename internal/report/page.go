@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -51,71 +49,38 @@ type told[T any] struct {
 	It  T
 }
 
-// row is a metric's first and last value in a group of runs. Of several runs, both are means.
+// row is a metric's first and last value. Of several runs, both are means.
 type row struct {
-	Metric, Group, First, Last string
-	Runs                       int
+	Name, First, Last string
 }
 
-// Page is what is known of one or several runs.
-type Page struct {
-	Runs        []*run
-	Groups      []*group
-	Differences []difference
-	Sections    []section
-}
-
-// Read reads the runs in dirs.
-func Read(dirs ...string) (*Page, error) {
-	var p Page
+func write(w io.Writer, dirs []string) error {
+	var runs []*run
 	for _, dir := range dirs {
 		r, err := read(filepath.Clean(dir))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		p.Runs = append(p.Runs, r)
+		runs = append(runs, r)
 	}
-	nameApart(p.Runs)
-	var err error
-	if p.Groups, err = groups(p.Runs); err != nil {
-		return nil, err
-	}
-	p.Differences, p.Sections = differences(p.Groups), sections(p.Runs, p.Groups)
-	return &p, nil
+	nameApart(runs)
+	begin, end := span(runs)
+	return page.Execute(w, map[string]any{
+		"Runs": runs, "Several": len(runs) > 1, "Sections": sections(runs),
+		"Begin": begin.Local().Format(time.DateTime), "Took": end.Sub(begin).Round(time.Second),
+	})
 }
 
 // File is the name of a run's report.
 const File = "report.html"
 
-// WriteFile writes the page to a file.
-func (p *Page) WriteFile(path string) error {
+// WriteFile writes the page about the runs in dirs to a file.
+func WriteFile(path string, dirs ...string) error {
 	var b bytes.Buffer
-	if err := p.write(&b); err != nil {
+	if err := write(&b, dirs); err != nil {
 		return err
 	}
 	return durable.WriteFile(path, b.Bytes())
-}
-
-func (p *Page) write(w io.Writer) error {
-	begin, end := span(p.Runs)
-	return page.Execute(w, map[string]any{
-		"Page": p, "Several": len(p.Runs) > 1, "Begin": begin.Local().Format(time.DateTime), "Took": end.Sub(begin).Round(time.Second),
-	})
-}
-
-// Print writes the first and last values as a table of text, for each group of runs.
-func (p *Page) Print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range p.Sections {
-		if s.Name != "" {
-			fmt.Fprintln(t, s.Name)
-		}
-		fmt.Fprintln(t, "metric\truns of\tfirst\tlast\truns")
-		for _, r := range s.Table {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", r.Metric, r.Group, r.First, r.Last, r.Runs)
-		}
-	}
-	return t.Flush()
 }
 
 // nameApart numbers runs that have the same name.
@@ -146,91 +111,73 @@ func span(runs []*run) (begin, end time.Time) {
 
 // sections returns a section for each name of a stage. Stages of different runs with the same name
 // share one.
-func sections(runs []*run, groups []*group) []section {
-	var out []section
+func sections(runs []*run) []section {
+	var names []string
 	for _, r := range runs {
-		for i := range r.stages {
-			s := &r.stages[i]
-			at := slices.IndexFunc(out, func(sec section) bool { return sec.Name == s.name })
-			if at < 0 {
-				at = len(out)
-				out = append(out, section{Name: s.name})
+		for _, s := range r.stages {
+			if !slices.Contains(names, s.name) {
+				names = append(names, s.name)
 			}
-			sec := &out[at]
+		}
+	}
+	var out []section
+	for _, name := range names {
+		sec := section{Name: name}
+		var stages []*stage
+		for _, r := range runs {
+			i := slices.IndexFunc(r.stages, func(s stage) bool { return s.name == name })
+			if i < 0 {
+				continue
+			}
+			s := &r.stages[i]
+			stages = append(stages, s)
 			sec.Answers = append(sec.Answers, told[[]answers]{r.Name, s.answers()})
 			sec.Times = append(sec.Times, told[[]phase]{r.Name, s.times()})
 			sec.Configs = append(sec.Configs, told[string]{r.Name, s.config})
 		}
-	}
-	for i := range out {
-		out[i].draw(groups)
+		sec.draw(stages)
+		out = append(out, sec)
 	}
 	return out
 }
 
 // draw adds the charts and the table.
-func (s *section) draw(groups []*group) {
+func (s *section) draw(stages []*stage) {
 	var evaluations []string
-	for _, g := range groups {
-		for _, st := range g.stages(s.Name) {
-			for _, name := range st.evaluations() {
-				if !slices.Contains(evaluations, name) {
-					evaluations = append(evaluations, name)
-				}
+	for _, st := range stages {
+		for _, name := range st.evaluations() {
+			if !slices.Contains(evaluations, name) {
+				evaluations = append(evaluations, name)
 			}
 		}
 	}
-	s.add("Evaluation", evaluations, groups)
+	s.add("Evaluation", evaluations, stages)
 	for _, m := range metrics {
-		s.add(m.title, m.names, groups)
+		s.add(m.title, m.names, stages)
 	}
 }
 
-// add adds the metrics that some run has to the table, and their charts: one with all metrics, or
-// for several groups one of each metric, with a curve per group. Metrics with the same values share
-// a curve.
-func (s *section) add(title string, names []string, groups []*group) {
-	var all []chart // of each metric
+// add adds a chart of the metrics that some stage has, and their rows of the table.
+func (s *section) add(title string, names []string, stages []*stage) {
+	c := chart{Title: title}
 	for _, name := range names {
-		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean")}
-		for i, g := range groups {
-			line := series{Name: g.Name, Colour: i}
-			var first, last []float64
-			for _, st := range g.stages(s.Name) {
-				points := st.points(name)
-				line.runs = append(line.runs, points)
-				if len(points) > 0 {
-					first, last = append(first, points[0].y), append(last, points[len(points)-1].y)
-				}
-			}
-			if len(first) > 0 {
-				c.Series = append(c.Series, line)
-				s.Table = append(s.Table, row{name, g.Name, value(first), value(last), len(first)})
+		line := series{Name: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean")}
+		var first, last []float64
+		for _, st := range stages {
+			points := st.points(name)
+			line.runs = append(line.runs, points)
+			if len(points) > 0 {
+				first, last = append(first, points[0].y), append(last, points[len(points)-1].y)
 			}
 		}
-		same := func(other chart) bool { return slices.EqualFunc(c.Series, other.Series, series.same) }
-		if i := slices.IndexFunc(all, same); i >= 0 {
-			all[i].Title += ", " + c.Title
-		} else if len(c.Series) > 0 {
-			all = append(all, c)
+		if len(first) > 0 {
+			c.Series = append(c.Series, line)
+			s.Table = append(s.Table, row{name, value(first), value(last)})
 		}
 	}
-	if len(groups) == 1 && len(all) > 1 {
-		together := chart{Title: title}
-		for i, c := range all {
-			together.Series = append(together.Series, series{c.Title, i, c.Series[0].runs})
-		}
-		all = []chart{together}
-	} else {
-		for i := range all {
-			if len(names) > 1 {
-				all[i].Title = title + ": " + all[i].Title
-			} else {
-				all[i].Title = title
-			}
-		}
+	if len(c.Series) > 0 {
+		s.Charts = append(s.Charts, c)
 	}
-	s.Charts = append(s.Charts, all...)
 }
 
 // value formats the value of one run, or the mean and the standard deviation of several.
@@ -239,8 +186,5 @@ func value(v []float64) string {
 	if len(v) == 1 {
 		return fmt.Sprintf("%.4g", mean)
 	}
-	if deviation < 1e-12*math.Abs(mean) { // rounding
-		deviation = 0
-	}
-	return fmt.Sprintf("%.4g ± %.2g", mean, deviation)
+	return fmt.Sprintf("%.4g ± %.2g (%d runs)", mean, deviation, len(v))
 }

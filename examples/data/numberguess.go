@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// guessedNumbers are games of three guesses at a number from 1 to 7. 2,000 demonstrations are of players who heed a hint half of the time, whose
+// first guess is any number. Training begins each number four times a step; the evaluation asks for each.
+func guessedNumbers(out map[string][]row) {
+	const dir, highest = "number_guess/data/", 7
+	rng := rand.New(rand.NewPCG(11, 0))
+	for range 2000 {
+		number, from, to := 1+rng.IntN(highest), 1, highest
+		messages := []row{{"role": "user", "content": fmt.Sprintf("1-%d", highest)}}
+		for range 3 {
+			guess := 1 + rng.IntN(highest)
+			if rng.IntN(2) == 0 {
+				guess = from + rng.IntN(to-from+1)
+			}
+			messages = append(messages, row{"role": "assistant", "content": fmt.Sprint(guess)})
+			if guess == number {
+				break
+			}
+			hint := ">"
+			if guess > number {
+				hint = "<"
+			}
+			if from <= guess && guess <= to {
+				if hint == "<" {
+					to = guess - 1
+				} else {
+					from = guess + 1
+				}
+			}
+			messages = append(messages, row{"role": "user", "content": hint})
+		}
+		if messages[len(messages)-1]["role"] == "user" {
+			messages = messages[:len(messages)-1]
+		}
+		out[dir+"games.jsonl"] = append(out[dir+"games.jsonl"], row{"messages": messages})
+	}
+	for i := range 4 * highest {
+		out[dir+"train.jsonl"] = append(out[dir+"train.jsonl"], row{"number": 1 + i%highest})
+	}
+	for i := range highest {
+		out[dir+"eval.jsonl"] = append(out[dir+"eval.jsonl"], row{"number": 1 + i})
+	}
+}
