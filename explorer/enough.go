@@ -20,7 +20,6 @@ var errEnough = errors.New("enough tasks of the step have ended (explorer.over_r
 
 // enough ends the last rollouts of a step.
 type enough struct {
-	ctx  context.Context // of the rollouts
 	end  context.CancelCauseFunc
 	wait time.Duration
 
@@ -28,13 +27,14 @@ type enough struct {
 	need int // tasks until there are enough; 0 or less if nothing is to be ended
 }
 
-func (o OverRollout) of(ctx context.Context, tasks []job) *enough {
-	e := &enough{wait: o.Wait}
-	e.ctx, e.end = context.WithCancelCause(ctx)
+// of returns the context of a step's rollouts, and what ends it.
+func (o OverRollout) of(ctx context.Context, tasks []job) (context.Context, *enough) {
+	ctx, end := context.WithCancelCause(ctx)
+	e := &enough{wait: o.Wait, end: end}
 	if o.Ratio > 0 && len(tasks) > 0 && !tasks[0].Eval {
 		e.need = int(math.Ceil(float64(len(tasks)) * (1 - o.Ratio)))
 	}
-	return e
+	return ctx, e
 }
 
 // ended counts a task whose rollouts have all ended.
@@ -46,5 +46,5 @@ func (e *enough) ended() {
 	}
 }
 
-// cancelled reports whether the step has ended its last rollouts.
-func (e *enough) cancelled() bool { return errors.Is(context.Cause(e.ctx), errEnough) }
+// isCancelled reports whether the step has ended its last rollouts, whose context is ctx.
+func isCancelled(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errEnough) }

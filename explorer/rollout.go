@@ -74,7 +74,8 @@ func (s *started) wait() ([]*outcome, error) {
 func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	eg, ctx := errgroup.WithContext(ctx)
 	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks)), tempo: r.Tempo}
-	ended, enough := r.counter(step, tasks), r.Over.of(ctx, tasks)
+	ended := r.counter(step, tasks)
+	within, enough := r.Over.of(ctx, tasks)
 	for i, task := range tasks {
 		left := task.GroupSize
 		if r.greedy(task.Task) {
@@ -88,7 +89,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				exps, retries, err := r.try(enough.ctx, step, task, run)
+				exps, retries, err := r.try(within, step, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -100,7 +101,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
-				if err != nil && enough.cancelled() {
+				if err != nil && isCancelled(within) {
 					out.ended++
 				} else if err != nil {
 					failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)

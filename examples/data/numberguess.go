@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// guessedNumbers are games of three guesses at a number from 1 to 7. 2,000 demonstrations are of players who heed a hint half of the time, whose
-// first guess is any number. Training begins each number four times a step; the evaluation asks for each.
+// guessedNumbers are games of three guesses at a number from 1 to 7. 2,000 demonstrations are of
+// players who heed a hint half of the time. Training and evaluation have a row for each number.
 func guessedNumbers(out map[string][]row) {
 	const dir, highest = "number_guess/data/", 7
 	rng := rand.New(rand.NewPCG(11, 0))
