@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -10,8 +11,12 @@ import (
 
 // Explorer and trainer of a run begin at the same time, and both keep the settings.
 func TestProcessesKeepTheSettingsAtTheSameTime(t *testing.T) {
-	cfg := &config.Settled{Config: &config.Config{}}
-	cfg.Monitor.CacheDir = t.TempDir()
+	path := filepath.Join("..", "internal", "cli", "testdata", "sft.yaml")
+	loaded, err := config.Load(path, config.Options{Overrides: []string{"checkpoint_root_dir=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := loaded.Settled()[0]
 	var wg sync.WaitGroup
 	errs := make([]error, 32)
 	for i := range errs {
