@@ -53,7 +53,6 @@ type Config struct {
 
 	source  *source
 	settled []*Settled // the stages, or the run itself
-	isStage bool
 }
 
 // Stage is one stage of a run. Its keys override the file's keys; a key that the stage leaves out

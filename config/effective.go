@@ -60,7 +60,7 @@ func (c *Config) set() *yaml.Node {
 	var usual Config
 	setDefaults(reflect.ValueOf(&usual).Elem())
 	n := c.differing(encode(reflect.ValueOf(c).Elem(), ""), encode(reflect.ValueOf(&usual).Elem(), ""), "")
-	if n != nil && c.isStage { // the run's name with the stage's
+	if n != nil && c.IsStage() { // the run's name with the stage's
 		n.Content = pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == "name" })
 	}
 	return n

@@ -62,7 +62,9 @@ type source struct {
 	root      *yaml.Node
 	positions map[string]Position // by dotted key, of the keys that are written
 
-	unresolved Errors // interpolations that failed, whose values are null, and keys of veRL that contradict others
+	stage      string              // of the configuration of a stage: stages.1.
+	whole      map[string]Position // of the configuration of a stage: positions of the whole file
+	unresolved Errors              // interpolations that failed, whose values are null, and keys of veRL that contradict others
 }
 
 // commandLine stands in for the file of values that were given as overrides.

@@ -81,7 +81,7 @@ func (r *rules) place() {
 		if p.value != "" && !filepath.IsLocal(p.value) {
 			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
 		}
-		if wrong := unprintable(p.value); wrong != "" && !r.isStage {
+		if wrong := unprintable(p.value); wrong != "" && !r.IsStage() {
 			r.fail(p.key, wrong, "use a plain name")
 		}
 	}

@@ -49,11 +49,19 @@ func (r *resolution) fail(key, message, hint string) {
 // errorFor returns an error at the place where the file writes a key.
 func (c *Config) errorFor(key, message, hint string) Error {
 	p := c.Pos(key)
-	return Error{File: p.File, Line: p.Line, Col: p.Col, Key: key, Message: message, Hint: hint}
+	return Error{File: p.File, Line: p.Line, Col: p.Col, Key: c.written(key), Message: message, Hint: hint}
+}
+
+// written returns a key as the file writes it: with the number of its stage, if it stands there.
+func (c *Config) written(key string) string {
+	if _, ok := c.source.whole[c.source.stage+key]; ok {
+		return c.source.stage + key
+	}
+	return key
 }
 
 func (r *resolution) warn(key, format string, args ...any) {
-	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...))))
+	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), r.written(key), fmt.Sprintf(format, args...))))
 }
 
 // lengths applies the rules between the lengths of model, prompt and response.

@@ -14,13 +14,13 @@ func (c *Config) stage(i int) (*Config, Errors) {
 	cfg, errs := c.source.decode(c.stageTree(i))
 	cfg.Name = c.Name + "/" + c.Stages[i].StageName
 	cfg.Trainer.SaveHfCheckpoint = "last"
-	cfg.isStage = true
+	cfg.source.stage, cfg.source.whole = "stages."+digits(i)+".", c.source.positions
 	return cfg, errs
 }
 
 // IsStage reports whether this is the configuration of a stage. Every stage but the first starts
 // from another model than model.model_path.
-func (c *Config) IsStage() bool { return c.isStage }
+func (c *Config) IsStage() bool { return c.source.stage != "" }
 
 // stageTree returns the file's tree with the keys of stage i merged over it.
 func (c *Config) stageTree(i int) *yaml.Node {

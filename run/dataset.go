@@ -109,7 +109,7 @@ func datasets(cfg *Settled, pending string) (all []named) {
 // checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
 // on this machine, not on a hub, and none that a stage before makes.
 func checkDatasets(cfg *Settled, before []*Settled) error {
-	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
+	if done, err := finished(cfg, false); err != nil || done != nil {
 		return err
 	}
 	recipe, report, err := taskPipeline(cfg)

@@ -34,7 +34,11 @@ func keepSettings(cfg *config.Settled) error {
 // because of its report.
 func (sum *Summary) report(dir string, say func(string)) {
 	path := filepath.Join(dir, report.File)
-	switch err := report.WriteFile(path, dir); {
+	page, err := report.Read(dir)
+	if err == nil {
+		err = page.WriteFile(path)
+	}
+	switch {
 	case err == nil:
 		sum.Report = path
 	case !errors.Is(err, report.ErrNoRecords) && !errors.Is(err, fs.ErrNotExist):

@@ -38,6 +38,7 @@ type Summary struct {
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, stop, cfg, opts)
 	summary.report(cfg.CheckpointJobDir, opts.Say)
+	summary.cards(cfg.Name, opts.Say)
 	return summary, withAdvice(err)
 }
 
@@ -107,7 +108,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		opts.Say(line)
 	}
 	for i, s := range stages {
-		if done, err := finished(s.CheckpointJobDir); err != nil || done != nil || opts.skips(cfg, i) {
+		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
@@ -175,7 +176,9 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 			done := &s.log.summary
 			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
 			done.madeWith = with
-			done.Skipped = err == nil && done.records == 0
+			if done.Skipped = err == nil && done.records == 0; done.Skipped {
+				err = done.recall(cfg.Monitor.CacheDir)
+			}
 			sum.Stages = append(sum.Stages, *done)
 		}
 	}()

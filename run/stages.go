@@ -86,7 +86,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		name := cfg.Stages[i].StageName
 		stageCfg := stages[i]
 		from.apply(stageCfg)
-		done, err := finished(stageCfg.CheckpointJobDir)
+		done, err := finished(stageCfg, i == len(cfg.Stages)-1)
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,11 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 				return fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again",
 					name, err, stageCfg.CheckpointJobDir)
 			}
-			sum.Stages = append(sum.Stages, StageSummary{
-				Name: name, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true,
-			})
+			was, err := done.summary(stageCfg, name)
+			if err != nil {
+				return err
+			}
+			sum.Stages = append(sum.Stages, was)
 		} else if opts.skips(cfg, i) {
 			unfinished = name
 			continue
@@ -142,9 +144,10 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, doneFile), encodeJSON(done))
 }
 
-// finished reads the mark of a finished stage. It returns nil if the stage is not finished.
-func finished(dir string) (*stageDone, error) {
-	data, err := os.ReadFile(filepath.Join(dir, doneFile))
+// finished reads the mark of a finished stage. It returns nil if the stage is not finished, or if it
+// is the last one and its configuration now asks for more steps.
+func finished(cfg *Settled, last bool) (*stageDone, error) {
+	data, err := os.ReadFile(filepath.Join(cfg.CheckpointJobDir, doneFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -153,9 +156,25 @@ func finished(dir string) (*stageDone, error) {
 	}
 	var d stageDone
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, doneFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(cfg.CheckpointJobDir, doneFile), err)
+	}
+	now, err := checkpoint.Settings(cfg.Settled)
+	if err != nil || last && d.Made.LessThan(now) {
+		return nil, err
 	}
 	return &d, nil
+}
+
+// summary returns what the metrics of the finished stage tell of it.
+func (d *stageDone) summary(cfg *Settled, name string) (StageSummary, error) {
+	sum := StageSummary{Name: name, Mode: cfg.Mode, Algorithm: cfg.Algorithm.AlgorithmType, Model: d.Model, Skipped: true}
+	if d.Model != "" {
+		dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
+		sum.Checkpoint = dir.Of(d.Steps)
+	}
+	err := sum.recall(cfg.Monitor.CacheDir)
+	sum.Steps = d.Steps
+	return sum, err
 }
 
 // encodeJSON encodes a small record of this package, which never fails.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,8 +166,8 @@ func TestAFinishedStageRefusesChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ override, want string }{
-		{"stages.1.algorithm.optimizer.lr=0.5", "algorithm.optimizer.lr: is 0.5 and was 0.002, and the stage is finished"},
-		{"stages.0.buffer.batch_size=4", "buffer.batch_size: is 4 and was 3, and the stage is finished"},
+		{"stages.1.algorithm.optimizer.lr=0.5", ": stages.1.algorithm.optimizer.lr: is 0.5 and was 0.002, and the stage is finished"},
+		{"stages.0.buffer.batch_size=4", ": stages.0.buffer.batch_size: is 4 and was 3, and the stage is finished"},
 		{"seed=4", "seed: is 4 and was 3"},
 	} {
 		if err := again(c.override); err == nil {
@@ -177,6 +178,49 @@ func TestAFinishedStageRefusesChanges(t *testing.T) {
 	}
 	if err := again("trainer.max_checkpoints_to_keep=1"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The last stage of a finished run resumes with more steps, like a run without stages.
+func TestTheLastStageIsExtended(t *testing.T) {
+	p := newProject(t, tiny, exploringStages)
+	do := func(overrides ...string) *run.Summary {
+		t.Helper()
+		summary, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return summary
+	}
+	do()
+	const more = "stages.1.buffer.total_steps=6"
+	if longer := do(more).Stages; !longer[0].Skipped || longer[1].Skipped || longer[1].Steps != 6 || len(longer[1].Losses) != 2 {
+		t.Errorf("with two more steps: %d steps, losses %v", longer[1].Steps, longer[1].Losses)
+	}
+	if again := do(more).Stages[1]; !again.Skipped || again.Steps != 6 || len(again.Losses) != 6 {
+		t.Errorf("run again: %d steps, losses %v", again.Steps, again.Losses)
+	}
+	_, err := run.Run(t.Context(), t.Context(), p.load(t, "stages.0.buffer.total_steps=9"), run.Options{Say: func(string) {}})
+	oneLine(t, err, "stages.0.buffer.total_steps: is 9", "and the stage is finished")
+}
+
+// The summary of a finished run has what its metrics tell.
+func TestFinishedStagesAreSummarised(t *testing.T) {
+	p := newProject(t, tiny, exploringStages)
+	var got [2]*run.Summary
+	for i := range got {
+		var err error
+		if got[i], err = run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(string) {}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, was := range got[0].Stages {
+		is := got[1].Stages[i]
+		if !is.Skipped || is.Algorithm != was.Algorithm || is.Checkpoint != was.Checkpoint || len(was.Losses)+len(was.Rewards) == 0 ||
+			!slices.Equal(is.Losses, was.Losses) || !slices.Equal(is.Rewards, was.Rewards) || is.Sampled > 0 != (was.Sampled > 0) {
+			t.Errorf("stage %s is summarised as skipped %t, algorithm %q, checkpoint %q, losses %v, rewards %v",
+				was.Name, is.Skipped, is.Algorithm, is.Checkpoint, is.Losses, is.Rewards)
+		}
 	}
 }
 

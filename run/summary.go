@@ -1,7 +1,10 @@
 package run
 
 import (
+	"errors"
+	"io/fs"
 	"math"
+	"path/filepath"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/monitor"
@@ -14,7 +17,7 @@ type StageSummary struct {
 	Mode       string    `json:"mode"`
 	Algorithm  string    `json:"algorithm"`
 	Steps      int64     `json:"steps"`   // train steps; without a trainer, explore steps
-	Rewards    []float64 `json:"rewards"` // mean reward of each explored step of this process
+	Rewards    []float64 `json:"rewards"` // mean reward of each explored step: of this process, or if Skipped, of the run
 	Losses     []float64 `json:"losses"`  // of each train step
 	Sampled    float64   `json:"rollout_tokens_per_second"`
 	Trained    float64   `json:"train_tokens_per_second"`
@@ -68,6 +71,18 @@ func (s *StageSummary) add(r trinity.Record) {
 	}
 	s.Steps = max(s.Steps, r.Step)
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
+}
+
+// recall adds the records of earlier processes, if the run has the jsonl monitor.
+func (s *StageSummary) recall(dir string) error {
+	records, err := monitor.ReadFile(filepath.Join(dir, monitor.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, r := range records {
+		s.add(r)
+	}
+	return err
 }
 
 // Ends returns the means of the first and the last tenth of the values. A tenth is at least one

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
@@ -31,6 +33,7 @@ func convertCommand() *cobra.Command {
 			if err := c.check(); err != nil {
 				return err
 			}
+			c.checkpoint = checkpoint.Above(filepath.Clean(cmp.Or(c.adapter, args[0])))
 			if err := c.convert(cmd.Context(), checkpoint.ModelBelow(args[0])); err != nil {
 				return err
 			}
@@ -48,7 +51,10 @@ func convertCommand() *cobra.Command {
 }
 
 // conversion is what to write.
-type conversion struct{ out, dtype, adapter string }
+type conversion struct {
+	out, dtype, adapter string
+	checkpoint          string // in which the weights are; "" if they are in none
+}
 
 // gguf reports whether the output is a GGUF file.
 func (c *conversion) gguf() bool { return strings.EqualFold(filepath.Ext(c.out), ".gguf") }
@@ -109,10 +115,18 @@ func (c *conversion) write(m *model.Model, weights model.Source, text *renderer.
 	if c.gguf() {
 		return model.WriteGGUF(c.out, m, weights, tok, c.dtype)
 	}
-	if err := model.WriteDir(c.out, m.Config, weights, c.dtype); err != nil || tok == nil {
+	if err := model.WriteDir(c.out, m.Config, weights, c.dtype); err != nil {
 		return err
 	}
-	return tok.WriteFiles(c.out)
+	if tok != nil {
+		if err := tok.WriteFiles(c.out); err != nil {
+			return err
+		}
+	}
+	if c.checkpoint == "" {
+		return nil
+	}
+	return run.WriteCard(c.out, filepath.Base(c.out), c.checkpoint, "transformers")
 }
 
 // baseAndAdapter returns the base model. If there is an adapter to merge, it sets adapter to its

@@ -17,7 +17,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -101,13 +100,16 @@ func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []strin
 		dirs = append(dirs, of.CheckpointJobDir)
 	}
 	path := filepath.Join(filepath.Dir(dirs[0]), cfg.Name+"_seeds.html")
-	if err := report.WriteFile(path, dirs...); err != nil {
+	out := cmd.OutOrStdout()
+	if f.asJSON {
+		out = io.Discard
+	}
+	fmt.Fprintln(out)
+	if err := writeReport(out, path, dirs); err != nil {
 		return err
 	}
-	if !f.asJSON {
-		fmt.Fprintf(cmd.OutOrStdout(), "\nreport of all seeds:  %s\n", path)
-	}
-	return nil
+	_, err := fmt.Fprintf(out, "\nreport of all seeds:  %s\n", path)
+	return err
 }
 
 // run runs a configuration and prints its summary.
@@ -139,10 +141,10 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	return err
 }
 
-// didNothing reports whether this process made no step and found no finished stage.
+// didNothing reports whether this process made no step.
 func didNothing(s *run.Summary) bool {
 	return !slices.ContainsFunc(s.Stages, func(st run.StageSummary) bool {
-		return st.Skipped || len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0
+		return !st.Skipped && (len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0)
 	})
 }
 
@@ -155,16 +157,18 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward\tloss\trollout\ttrain")
 	var model string
+	var complete []string
 	for _, st := range s.Stages {
-		if st.Skipped {
-			fmt.Fprintf(w, "%s\t%s\t%d\t(already complete)\n", st.Name, st.Algorithm, st.Steps)
-		} else {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses),
-				perSecond(st.Sampled), perSecond(st.Trained))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses),
+			perSecond(st.Sampled), perSecond(st.Trained))
+		if model = st.Model; st.Skipped {
+			complete = append(complete, st.Name)
 		}
-		model = st.Model
 	}
 	w.Flush()
+	if complete != nil {
+		fmt.Fprintln(out, "already complete:", strings.Join(complete, ", "))
+	}
 	fmt.Fprintln(out, "reward and loss: means of the first and last steps; rollout, train: tokens/s")
 	for _, st := range s.Stages {
 		if dir := cmp.Or(st.Checkpoint, st.Model); dir != "" {

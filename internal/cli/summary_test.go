@@ -13,11 +13,12 @@ func TestFailedRunPrintsNoTable(t *testing.T) {
 		stage        run.StageSummary
 		ended, shown bool
 	}{
-		"failed at once":       {run.StageSummary{}, false, false},
-		"failed when taken up": {run.StageSummary{Steps: 3, Model: "m"}, false, false},
-		"failed after a step":  {run.StageSummary{Rewards: []float64{1}}, false, true},
-		"nothing was left":     {run.StageSummary{}, true, true},
-		"already complete":     {run.StageSummary{Skipped: true}, false, true},
+		"failed at once":        {run.StageSummary{}, false, false},
+		"failed when taken up":  {run.StageSummary{Steps: 3, Model: "m"}, false, false},
+		"failed after a step":   {run.StageSummary{Rewards: []float64{1}}, false, true},
+		"nothing was left":      {run.StageSummary{}, true, true},
+		"already complete":      {run.StageSummary{Skipped: true, Rewards: []float64{1}}, true, true},
+		"a stage before failed": {run.StageSummary{Skipped: true, Rewards: []float64{1}}, false, false},
 	} {
 		var out strings.Builder
 		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended)

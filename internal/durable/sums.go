@@ -19,7 +19,7 @@ import (
 const SumsFile = "SHA256SUMS"
 
 // Seal writes the sums of all files below dir, except for files in directories that are sealed
-// themselves.
+// themselves, and for documents (.md), which people and programs add and edit later.
 func Seal(dir string) error {
 	sums, err := sumsOf(dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func sumsOf(dir string) (map[string]string, error) {
 			return nil
 		}
 		name, err := filepath.Rel(dir, path)
-		if err != nil || name == SumsFile {
+		if err != nil || name == SumsFile || filepath.Ext(name) == ".md" {
 			return err
 		}
 		sums[filepath.ToSlash(name)], err = sumOf(path)

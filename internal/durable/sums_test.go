@@ -47,6 +47,7 @@ func TestSealedDirectories(t *testing.T) {
 		"a file":               {write("a", "First"), "a is damaged", ""},
 		"a file below":         {write("below/b", ""), "b is damaged", ""},
 		"a new file":           {write("d", ""), "d is not in SHA256SUMS", ""},
+		"a new document":       {write("README.md", "text"), "", ""},
 		"a file is gone":       {remove("below/b"), "b is missing", "below/b"},
 		"the sums are gone":    {remove(SumsFile), SumsFile, SumsFile},
 		"the sums are empty":   {write(SumsFile, ""), "a is not in SHA256SUMS", ""},

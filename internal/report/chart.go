@@ -29,8 +29,14 @@ type chart struct {
 
 // series is one metric of one or several runs.
 type series struct {
-	Name string
-	runs [][]point // by run; without points for a run that lacks the metric
+	Name   string
+	Colour int
+	runs   [][]point // by run; without points for a run that lacks the metric
+}
+
+// same reports whether two series have one name and the same values.
+func (s series) same(other series) bool {
+	return s.Name == other.Name && slices.EqualFunc(s.runs, other.runs, slices.Equal)
 }
 
 // curves are a series' values of each run that has some, and their mean and standard deviation over
@@ -106,7 +112,7 @@ func (c chart) SVG() template.HTML {
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(c.Title))
 	frame.axes(&b)
 	for i, of := range all {
-		class := "c" + strconv.Itoa(i%colours)
+		class := "c" + strconv.Itoa(c.Series[i].Colour%colours)
 		if len(of.mean) > 0 {
 			band := make([]point, 0, 2*len(of.mean))
 			for j, p := range of.mean {

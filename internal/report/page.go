@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -49,38 +51,71 @@ type told[T any] struct {
 	It  T
 }
 
-// row is a metric's first and last value. Of several runs, both are means.
+// row is a metric's first and last value in a group of runs. Of several runs, both are means.
 type row struct {
-	Name, First, Last string
+	Metric, Group, First, Last string
+	Runs                       int
 }
 
-func write(w io.Writer, dirs []string) error {
-	var runs []*run
+// Page is what is known of one or several runs.
+type Page struct {
+	Runs        []*run
+	Groups      []*group
+	Differences []difference
+	Sections    []section
+}
+
+// Read reads the runs in dirs.
+func Read(dirs ...string) (*Page, error) {
+	var p Page
 	for _, dir := range dirs {
 		r, err := read(filepath.Clean(dir))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		runs = append(runs, r)
+		p.Runs = append(p.Runs, r)
 	}
-	nameApart(runs)
-	begin, end := span(runs)
-	return page.Execute(w, map[string]any{
-		"Runs": runs, "Several": len(runs) > 1, "Sections": sections(runs),
-		"Begin": begin.Local().Format(time.DateTime), "Took": end.Sub(begin).Round(time.Second),
-	})
+	nameApart(p.Runs)
+	var err error
+	if p.Groups, err = groups(p.Runs); err != nil {
+		return nil, err
+	}
+	p.Differences, p.Sections = differences(p.Groups), sections(p.Runs, p.Groups)
+	return &p, nil
 }
 
 // File is the name of a run's report.
 const File = "report.html"
 
-// WriteFile writes the page about the runs in dirs to a file.
-func WriteFile(path string, dirs ...string) error {
+// WriteFile writes the page to a file.
+func (p *Page) WriteFile(path string) error {
 	var b bytes.Buffer
-	if err := write(&b, dirs); err != nil {
+	if err := p.write(&b); err != nil {
 		return err
 	}
 	return durable.WriteFile(path, b.Bytes())
+}
+
+func (p *Page) write(w io.Writer) error {
+	begin, end := span(p.Runs)
+	return page.Execute(w, map[string]any{
+		"Page": p, "Several": len(p.Runs) > 1, "Begin": begin.Local().Format(time.DateTime), "Took": end.Sub(begin).Round(time.Second),
+	})
+}
+
+// Print writes the first and last values as a table of text, for each group of runs.
+func (p *Page) Print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range p.Sections {
+		if s.Name != "" {
+			fmt.Fprintln(t, s.Name)
+		}
+		fmt.Fprintln(t, "metric\truns of\tfirst\tlast\truns")
+		for _, r := range s.Table {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", r.Metric, r.Group, r.First, r.Last, r.Runs)
+		}
+	}
+	return t.Flush()
 }
 
 // nameApart numbers runs that have the same name.
@@ -111,73 +146,91 @@ func span(runs []*run) (begin, end time.Time) {
 
 // sections returns a section for each name of a stage. Stages of different runs with the same name
 // share one.
-func sections(runs []*run) []section {
-	var names []string
-	for _, r := range runs {
-		for _, s := range r.stages {
-			if !slices.Contains(names, s.name) {
-				names = append(names, s.name)
-			}
-		}
-	}
+func sections(runs []*run, groups []*group) []section {
 	var out []section
-	for _, name := range names {
-		sec := section{Name: name}
-		var stages []*stage
-		for _, r := range runs {
-			i := slices.IndexFunc(r.stages, func(s stage) bool { return s.name == name })
-			if i < 0 {
-				continue
-			}
+	for _, r := range runs {
+		for i := range r.stages {
 			s := &r.stages[i]
-			stages = append(stages, s)
+			at := slices.IndexFunc(out, func(sec section) bool { return sec.Name == s.name })
+			if at < 0 {
+				at = len(out)
+				out = append(out, section{Name: s.name})
+			}
+			sec := &out[at]
 			sec.Answers = append(sec.Answers, told[[]answers]{r.Name, s.answers()})
 			sec.Times = append(sec.Times, told[[]phase]{r.Name, s.times()})
 			sec.Configs = append(sec.Configs, told[string]{r.Name, s.config})
 		}
-		sec.draw(stages)
-		out = append(out, sec)
+	}
+	for i := range out {
+		out[i].draw(groups)
 	}
 	return out
 }
 
 // draw adds the charts and the table.
-func (s *section) draw(stages []*stage) {
+func (s *section) draw(groups []*group) {
 	var evaluations []string
-	for _, st := range stages {
-		for _, name := range st.evaluations() {
-			if !slices.Contains(evaluations, name) {
-				evaluations = append(evaluations, name)
+	for _, g := range groups {
+		for _, st := range g.stages(s.Name) {
+			for _, name := range st.evaluations() {
+				if !slices.Contains(evaluations, name) {
+					evaluations = append(evaluations, name)
+				}
 			}
 		}
 	}
-	s.add("Evaluation", evaluations, stages)
+	s.add("Evaluation", evaluations, groups)
 	for _, m := range metrics {
-		s.add(m.title, m.names, stages)
+		s.add(m.title, m.names, groups)
 	}
 }
 
-// add adds a chart of the metrics that some stage has, and their rows of the table.
-func (s *section) add(title string, names []string, stages []*stage) {
-	c := chart{Title: title}
+// add adds the metrics that some run has to the table, and their charts: one with all metrics, or
+// for several groups one of each metric, with a curve per group. Metrics with the same values share
+// a curve.
+func (s *section) add(title string, names []string, groups []*group) {
+	var all []chart // of each metric
 	for _, name := range names {
-		line := series{Name: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean")}
-		var first, last []float64
-		for _, st := range stages {
-			points := st.points(name)
-			line.runs = append(line.runs, points)
-			if len(points) > 0 {
-				first, last = append(first, points[0].y), append(last, points[len(points)-1].y)
+		c := chart{Title: strings.TrimSuffix(strings.TrimPrefix(name, "eval/"), "/mean")}
+		for i, g := range groups {
+			line := series{Name: g.Name, Colour: i}
+			var first, last []float64
+			for _, st := range g.stages(s.Name) {
+				points := st.points(name)
+				line.runs = append(line.runs, points)
+				if len(points) > 0 {
+					first, last = append(first, points[0].y), append(last, points[len(points)-1].y)
+				}
+			}
+			if len(first) > 0 {
+				c.Series = append(c.Series, line)
+				s.Table = append(s.Table, row{name, g.Name, value(first), value(last), len(first)})
 			}
 		}
-		if len(first) > 0 {
-			c.Series = append(c.Series, line)
-			s.Table = append(s.Table, row{name, value(first), value(last)})
+		same := func(other chart) bool { return slices.EqualFunc(c.Series, other.Series, series.same) }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].Title += ", " + c.Title
+		} else if len(c.Series) > 0 {
+			all = append(all, c)
 		}
 	}
-	if len(c.Series) > 0 {
-		s.Charts = append(s.Charts, c)
+	if len(groups) == 1 && len(all) > 1 {
+		together := chart{Title: title}
+		for i, c := range all {
+			together.Series = append(together.Series, series{c.Title, i, c.Series[0].runs})
+		}
+		all = []chart{together}
+	} else {
+		for i := range all {
+			if len(names) > 1 {
+				all[i].Title = title + ": " + all[i].Title
+			} else {
+				all[i].Title = title
+			}
+		}
 	}
+	s.Charts = append(s.Charts, all...)
 }
 
 // value formats the value of one run, or the mean and the standard deviation of several.
@@ -186,5 +239,8 @@ func value(v []float64) string {
 	if len(v) == 1 {
 		return fmt.Sprintf("%.4g", mean)
 	}
-	return fmt.Sprintf("%.4g ± %.2g (%d runs)", mean, deviation, len(v))
+	if deviation < 1e-12*math.Abs(mean) { // rounding
+		deviation = 0
+	}
+	return fmt.Sprintf("%.4g ± %.2g", mean, deviation)
 }

@@ -30,8 +30,12 @@ func explored(step int, reward, samples string) string {
 
 func pageOf(t *testing.T, dirs ...string) string {
 	t.Helper()
+	p, err := Read(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b bytes.Buffer
-	if err := write(&b, dirs); err != nil {
+	if err := p.write(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -68,7 +72,9 @@ func TestPageOfAStagedRun(t *testing.T) {
 		t.Error("an answer of the model is part of the page's HTML")
 	}
 	path := filepath.Join(dir, File)
-	if err := WriteFile(path, dir); err != nil {
+	if p, err := Read(dir); err != nil {
+		t.Fatal(err)
+	} else if err := p.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != page {
@@ -84,20 +90,16 @@ func TestPageOfSeveralRuns(t *testing.T) {
 		writeStage(t, filepath.Join(dir, "monitor"), explored(1, rewards[0], "[]"), explored(2, rewards[1], "[]"), "")
 		dirs = append(dirs, dir)
 	}
-	wantAll(t, pageOf(t, dirs...), "<title>sums, sums (2)</title>", "curves are means of 2 runs",
-		`<td class="n">0.25 ± 0.25 (2 runs)<td class="n">1.5 ± 0.5 (2 runs)`,
+	wantAll(t, pageOf(t, dirs...), "<title>sums (2 runs)</title>", "curves are means of 2 runs",
+		`<td class="n">0.25 ± 0.25<td class="n">1.5 ± 0.5<td class="n">2`,
 		`class="band c0"`, `class="pale c0"`)
 }
 
 func TestNoRun(t *testing.T) {
 	empty := t.TempDir()
 	for dir, want := range map[string]string{empty: "no records in a metrics.jsonl", filepath.Join(empty, "nowhere"): "no run in "} {
-		path := filepath.Join(t.TempDir(), File)
-		if err := WriteFile(path, dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
-		}
-		if _, err := os.Stat(path); err == nil {
-			t.Errorf("WriteFile wrote a page about %s, want none", dir)
 		}
 	}
 }
@@ -118,7 +120,7 @@ func TestChartStaysInItsFrame(t *testing.T) {
 		"other steps":  {{{1, 0}, {2, 5}}, {{3, 1}, {4, 7}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := chart{Title: `"<`, Series: []series{{"m", runs}}}
+			c := chart{Title: `"<`, Series: []series{{"m", 0, runs}}}
 			frame, ok := around([]curves{c.Series[0].curves()})
 			if !ok {
 				t.Fatal("no curve")
@@ -151,4 +153,72 @@ func TestTicks(t *testing.T) {
 			t.Errorf("ticks of %g to %g are %v, want %v", c.lo, c.hi, got, c.want)
 		}
 	}
+}
+
+// settings writes the settings of a run beside its metrics.
+func settings(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "monitor", ConfigFile), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPageComparesGroupsOfRuns(t *testing.T) {
+	root := t.TempDir()
+	var dirs []string
+	for _, r := range []struct{ name, reward, settings string }{
+		{"grpo_seed0", "0.25", "name: grpo_seed0\nmodel:\n  model_path: runs/grpo_seed0/warmup\n"},
+		{"grpo_seed1", "0.75", "name: grpo_seed1\nseed: 1\nmodel:\n  model_path: runs/grpo_seed1/warmup\n"},
+		{"rloo_seed0", "0.5", "name: rloo_seed0\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed0/warmup\n"},
+		{"rloo_seed1", "0.5", "name: rloo_seed1\nseed: 1\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed1/warmup\n"},
+	} {
+		dir := filepath.Join(root, r.name)
+		writeStage(t, filepath.Join(dir, "monitor"), explored(1, r.reward, "[]"), explored(2, r.reward, "[]"), "")
+		settings(t, dir, r.settings)
+		dirs = append(dirs, dir)
+	}
+	writeStage(t, filepath.Join(dirs[2], "monitor", "trainer"), // only this group has a loss
+		`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5}}`, "")
+	page := pageOf(t, dirs...)
+	wantAll(t, page, `Loss <span><i class="c1">●</i> rloo</span></figcaption>`)
+	wantAll(t, page, "<title>grpo (2 runs), rloo (2 runs)</title>", `class="band c0"`, `class="band c1"`, `</i> rloo</span>`,
+		`<td>rollout/reward/mean<td>grpo<td class="n">0.5 ± 0.25<td`, `<td>rollout/reward/mean<td>rloo<td class="n">0.5 ± 0<td`,
+		`<td>algorithm.algorithm_type<td>(default)<td>rloo`)
+	if strings.Contains(page, "<td>model.model_path") || strings.Contains(page, "<td>seed") {
+		t.Error("the page says that the groups differ in their seeds or directories")
+	}
+	p, err := Read(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := p.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, text.String(), "metric               runs of  first       last        runs\n",
+		"rollout/reward/mean  grpo     0.5 ± 0.25  0.5 ± 0.25  2\n",
+		"rollout/reward/mean  rloo     0.5 ± 0     0.5 ± 0     2\n")
+}
+
+func TestMetricsWithTheSameValuesAreOneCurve(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sums")
+	const record = `{"step":%d,"role":"explorer","time":"2026-01-02T15:04:00.000Z",` +
+		`"metrics":{"eval/new/accuracy/mean@1":%g,"eval/new/reward/mean@1":%g}}`
+	writeStage(t, filepath.Join(dir, "monitor"), fmt.Sprintf(record, 0, 0.3, 0.3), fmt.Sprintf(record, 4, 0.7, 0.7), "")
+	page := pageOf(t, dir)
+	if n := strings.Count(page, "<polyline"); n != 1 {
+		t.Errorf("the page draws %d curves, want 1: both metrics have the same values", n)
+	}
+	wantAll(t, page, "Evaluation: new/accuracy/mean@1, new/reward/mean@1<")
+}
+
+func TestNumbersOnThePageAreShort(t *testing.T) {
+	third, sum := 1.0/3, 0.1+0.2
+	if got := value([]float64{sum, sum, 0.3}); got != "0.3 ± 0" {
+		t.Errorf("the deviation of rounding alone is %q, want 0", got)
+	}
+	dir := filepath.Join(t.TempDir(), "sums")
+	writeStage(t, filepath.Join(dir, "monitor"),
+		explored(1, "0.5", fmt.Sprintf(`[{"prompt":"1+1=?","response":"3","reward":%v}]`, third)), "")
+	wantAll(t, pageOf(t, dir), "reward 0.3333<")
 }

@@ -227,3 +227,20 @@ func ModelBelow(path string) string {
 	}
 	return path
 }
+
+// Above returns the checkpoint in which a path is, or which it is itself; "" if there is none.
+func Above(path string) string {
+	for range strings.Count(ModelDir, "/") + 2 {
+		if _, err := os.Stat(filepath.Join(path, stateFile)); err == nil && strings.HasPrefix(filepath.Base(path), stepPrefix) {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+	return ""
+}
+
+// Read returns the step of a checkpoint and what it was made with.
+func Read(dir string) (step int64, made Made, err error) {
+	state, err := readState(dir)
+	return state.Step, state.Made, err
+}

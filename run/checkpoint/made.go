@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -25,10 +26,11 @@ const (
 	ModelKey   = "model.model_path"
 	CriticKey  = "model.critic_model_path"
 	loraKeys   = "model.lora_configs.0."
+	AdapterKey = loraKeys + "path"
 	storageKey = "buffer.trainer_input.experience_buffer.storage_type"
 )
 
-var begins = []string{ModelKey, CriticKey, loraKeys + "path"}
+var begins = []string{ModelKey, CriticKey, AdapterKey}
 
 // shaping are the sections of a configuration that decide what a run learns.
 var shaping = []string{
@@ -118,6 +120,15 @@ func (m Made) RefuseChanges(cfg *config.Settled, now Made, begun bool) error {
 			"put it back, or start all stages anew: with --anew, or under another name with name=NEW"))
 	}
 	return errors.Join(wrong...)
+}
+
+// LessThan reports whether the settings now ask for more steps than these.
+func (m Made) LessThan(now map[string]string) bool {
+	return slices.ContainsFunc([]string{"buffer.total_steps", "buffer.total_epochs", "trainer.total_steps"}, func(key string) bool {
+		was, err := strconv.ParseInt(m.Settings[key], 10, 64)
+		is, err2 := strconv.ParseInt(now[key], 10, 64)
+		return err == nil && err2 == nil && was < is
+	})
 }
 
 // change is a difference between two Made.

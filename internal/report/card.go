@@ -1,0 +1,128 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"text/template"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+//go:embed card.md
+var cardSource string
+
+var cardPage = template.Must(template.New("card").Parse(cardSource))
+
+// CardFile is the name of a model card, which hubs show.
+const CardFile = "README.md"
+
+// Card describes a trained model or adapter to those who get it.
+type Card struct {
+	Name      string
+	Library   string // that opens it: "transformers" or "peft"
+	Base      Source // the model that training began with
+	Trainings []Training
+}
+
+// Source is a model or a dataset.
+type Source struct {
+	Name  string // hub name or path
+	OnHub bool
+}
+
+// String returns the name, without the directories of an absolute path.
+func (s Source) String() string {
+	if filepath.IsAbs(s.Name) {
+		return filepath.Base(s.Name)
+	}
+	return s.Name
+}
+
+// Training is a run, or a stage of one, up to the checkpoint with the model.
+type Training struct {
+	Dir       string // of the run or the stage
+	Step      int64  // of the checkpoint
+	Algorithm string
+	Seed      string
+	Data      []Source
+
+	Title    string // set by WriteFile, as are the following
+	Table    []row
+	Settings string
+}
+
+// WriteFile writes the card into the directory of the model.
+func (c *Card) WriteFile(dir string) error {
+	for i := range c.Trainings {
+		t := &c.Trainings[i]
+		t.Title = "Training"
+		if len(c.Trainings) > 1 {
+			t.Title += ": " + filepath.Base(t.Dir)
+		}
+		if err := t.read(); err != nil {
+			return err
+		}
+	}
+	var b bytes.Buffer
+	if err := cardPage.Execute(&b, c); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, CardFile), b.Bytes())
+}
+
+// read reads what the run recorded up to the checkpoint. A run may have no records.
+func (t *Training) read() error {
+	if _, err := os.Stat(filepath.Join(t.Dir, "monitor")); err != nil {
+		return nil // the checkpoint was moved away from its run
+	}
+	r, err := read(t.Dir)
+	if errors.Is(err, ErrNoRecords) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(r.stages, func(s stage) bool { return s.name == "" })
+	if i < 0 {
+		return nil
+	}
+	s := &r.stages[i]
+	s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > t.Step })
+	var sec section
+	sec.draw([]*group{{Runs: []*run{r}}})
+	t.Table, t.Settings = sec.Table, private(s.config)
+	return nil
+}
+
+// absolute matches an absolute path at the beginning of a value of YAML.
+var absolute = regexp.MustCompile(`((?:: |- |[\[,] ?)["']?)(?:/|[A-Za-z]:[/\\])[^\s"',\]}]*[/\\]([^\s/\\"',\]}]+)`)
+
+// private removes from YAML what tells of the machine: the directories of absolute paths.
+func private(yaml string) string { return absolute.ReplaceAllString(yaml, "$1…/$2") }
+
+// HubData returns the datasets that are on a hub.
+func (c *Card) HubData() (names []string) {
+	for _, t := range c.Trainings {
+		for _, d := range t.Data {
+			if d.OnHub && !slices.Contains(names, d.Name) {
+				names = append(names, d.Name)
+			}
+		}
+	}
+	return names
+}
+
+// Tags returns the algorithms.
+func (c *Card) Tags() (tags []string) {
+	for _, t := range c.Trainings {
+		if !slices.Contains(tags, t.Algorithm) {
+			tags = append(tags, t.Algorithm)
+		}
+	}
+	return tags
+}

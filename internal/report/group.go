@@ -1,0 +1,148 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+// group is the runs of a page whose settings differ in their names and seeds alone. The page draws
+// the mean of each group.
+type group struct {
+	Name     string
+	Runs     []*run
+	settings map[string]string
+}
+
+// groups returns the groups of runs, in the order of their first runs.
+func groups(runs []*run) ([]*group, error) {
+	var out []*group
+	for _, r := range runs {
+		settings, err := r.settings()
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(out, func(g *group) bool { return maps.Equal(g.settings, settings) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, &group{settings: settings})
+		}
+		out[i].Runs = append(out[i].Runs, r)
+	}
+	count := map[string]int{}
+	for _, g := range out {
+		g.Name = g.shared()
+		count[g.Name]++
+	}
+	for _, g := range out {
+		if count[g.Name] > 1 {
+			g.Name = g.names()
+		}
+	}
+	return out, nil
+}
+
+// settings returns the settings of all stages by stage and key, without those that name the run or
+// are seeds. Paths lack the run's name, because a stage reads the checkpoints of the one before.
+func (r *run) settings() (map[string]string, error) {
+	out := map[string]string{}
+	for _, s := range r.stages {
+		var tree map[string]any
+		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
+			return nil, fmt.Errorf("run %s: %s: %w", r.Name, ConfigFile, err)
+		}
+		for key, value := range config.Flatten(tree) {
+			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {
+				continue
+			}
+			text := strings.ReplaceAll(fmt.Sprint(value), "/"+r.Name+"/", "/…/")
+			out[strings.TrimPrefix(s.name+": "+key, ": ")] = text
+		}
+	}
+	return out, nil
+}
+
+// names returns the names of the group's runs.
+func (g *group) names() string {
+	var names []string
+	for _, r := range g.Runs {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// shared returns how the names of the group's runs begin, without _seed; without a common beginning
+// it returns all names.
+func (g *group) shared() string {
+	if len(g.Runs) == 1 {
+		return g.Runs[0].Name
+	}
+	begin := g.Runs[0].Name
+	for _, r := range g.Runs {
+		for !strings.HasPrefix(r.Name, begin) {
+			begin = begin[:len(begin)-1]
+		}
+	}
+	begin = strings.TrimRight(strings.TrimSuffix(strings.ToValidUTF8(begin, ""), "seed"), "_-. (")
+	if begin == "" {
+		return g.names()
+	}
+	return begin
+}
+
+// Label returns the group's name with the number of its runs.
+func (g *group) Label() string {
+	if len(g.Runs) == 1 {
+		return g.Name
+	}
+	return fmt.Sprintf("%s (%d runs)", g.Name, len(g.Runs))
+}
+
+// stages returns the stages of a name, of the runs that have one.
+func (g *group) stages(name string) []*stage {
+	var out []*stage
+	for _, r := range g.Runs {
+		for i := range r.stages {
+			if r.stages[i].name == name {
+				out = append(out, &r.stages[i])
+			}
+		}
+	}
+	return out
+}
+
+// difference is a setting that is not the same in all groups.
+type difference struct {
+	Key    string
+	Values []string // by group
+}
+
+// differences returns the settings in which the groups differ.
+func differences(groups []*group) []difference {
+	keys := map[string]bool{}
+	for _, g := range groups {
+		for key := range g.settings {
+			keys[key] = true
+		}
+	}
+	var out []difference
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		d, values := difference{Key: key}, map[string]bool{}
+		for _, g := range groups {
+			value, ok := g.settings[key]
+			if !ok {
+				value = "(default)"
+			}
+			d.Values, values[value] = append(d.Values, value), true
+		}
+		if len(values) > 1 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
