@@ -22,6 +22,15 @@ var comments = sync.OnceValues(func() (out map[string]string, err error) {
 	return out, err
 })
 
+// Explain returns what a key of the schema means, "" if it has no comment.
+func (k Key) Explain() (string, error) {
+	docs, err := comments()
+	if err != nil {
+		return "", err
+	}
+	return k.description(docs), nil
+}
+
 // description returns the doc tag of a key's field, else its comment, else the comment of the
 // section's type without the type's name.
 func (k Key) description(comments map[string]string) string {

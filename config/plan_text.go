@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // String prints the plan for people.
@@ -135,16 +137,16 @@ func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 	step := 0.
 	for _, p := range s.StepTime {
 		step += p.Seconds
-		parts = append(parts, p.Name+" "+duration(p.Seconds))
+		parts = append(parts, p.Name+" "+wait.Text(wait.Seconds(p.Seconds)))
 	}
 	if s.Seconds > 0 {
 		evals := ""
 		if s.EvalTime > 0 {
-			evals = ", evaluations " + duration(s.EvalTime) + " of it"
+			evals = ", evaluations " + wait.Text(wait.Seconds(s.EvalTime)) + " of it"
 		}
-		row("time", "about %s%s", duration(s.Seconds), evals)
+		row("time", "about %s%s", wait.Text(wait.Seconds(s.Seconds)), evals)
 	}
-	row("a step", "about %s: %s", duration(step), strings.Join(parts, ", "))
+	row("a step", "about %s: %s", wait.Text(wait.Seconds(step)), strings.Join(parts, ", "))
 	row("assumes", "%s; measured runs took 0.7 to 1.6 times as long", s.TimeIsFor)
 	for _, f := range s.Faster {
 		row("faster", "%s", f)

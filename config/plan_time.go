@@ -1,12 +1,5 @@
 package config
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/trinity-go/trinity/internal/wait"
-)
-
 // time fills in how long a step and the run take.
 func (c *planner) time(s *StagePlan) {
 	t := c.facts.Time
@@ -50,20 +43,4 @@ func (c *planner) disk(s *StagePlan) {
 	}
 	s.Disk = saturated(checkpoints, 12*s.Trainable) + saturated(models, 4*s.Trainable)
 	s.DiskHere = c.facts.Machine.Disk
-}
-
-// duration writes seconds in at most two units: 0.3 s, 45 s, 12 min, 3 h 20 min.
-func duration(seconds float64) string {
-	switch d := wait.Seconds(seconds).Round(time.Minute); {
-	case seconds < 10:
-		return fmt.Sprintf("%.2g s", seconds)
-	case seconds < 100:
-		return fmt.Sprintf("%.0f s", seconds)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%.1f days", d.Hours()/24)
-	}
 }

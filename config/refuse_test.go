@@ -143,6 +143,7 @@ func TestRefused(t *testing.T) {
 		{"key that upstream computes", "explorer.rollout_model.gpu_per_engine=2", "explorer.rollout_model.gpu_per_engine", "it is computed"},
 		{"output that upstream computes", "data_processor.experience_pipeline.output={}", "data_processor.experience_pipeline.output",
 			"it is computed"},
+		{"key at the top of several sections", "total_steps=3", "total_steps", "it belongs at buffer.total_steps or trainer.total_steps"},
 		{"nothing near", "explorer.rollout_model.gpu_per_node=2", "explorer.rollout_model.gpu_per_node", "it belongs at cluster.gpu_per_node"},
 		{"nothing near at all", "explorer.rollout_model.warp_drive=2", "explorer.rollout_model.warp_drive", "known here: "},
 		{"key of the section around", "buffer.explorer_input.taskset.total_epochs=2", "buffer.explorer_input.taskset.total_epochs",

@@ -41,13 +41,22 @@ var neighbours = sync.OnceValues(func() (byName, bySection map[string][]string) 
 })
 
 // homesOf lists the paths of the schema that end in the last key of a path. If there are many, it
-// lists only those in the sections around the path.
+// lists only those in the sections around the path, or for a key at the top, those nearest to it.
 func homesOf(path string) []string {
 	const many = 4
 	byName, _ := neighbours()
 	homes := slices.DeleteFunc(slices.Clone(byName[lastKey(path)]), func(home string) bool { return strings.HasPrefix(home, "stages.") })
 	if len(homes) < many {
 		return homes
+	}
+	if parent(path) == "" { // the homes that are nearest to the top
+		depth := func(home string) int { return strings.Count(home, ".") }
+		least := depth(slices.MinFunc(homes, func(a, b string) int { return depth(a) - depth(b) }))
+		homes = slices.DeleteFunc(homes, func(home string) bool { return depth(home) > least })
+		if len(homes) < many {
+			return homes
+		}
+		return nil
 	}
 	return slices.DeleteFunc(homes, func(home string) bool {
 		section := parent(home)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // display computes the text of the live display. The screen draws it.
@@ -90,7 +91,7 @@ func (d *display) doings() (words []string) {
 			w += fmt.Sprintf(" %d/%d", of.done, of.total)
 		}
 		if since := d.now.Sub(d.doing[role].since); since >= time.Second {
-			w += " for " + duration(since)
+			w += " for " + wait.Text(since.Round(time.Second))
 		}
 		words = append(words, w)
 	}
@@ -203,13 +204,13 @@ func (d *display) stepText(width int) string {
 	}
 	elapsed := d.lastTime().Sub(d.started)
 	if d.run.TotalSteps <= 0 {
-		return fmt.Sprintf("%d  after %s", step, duration(elapsed))
+		return fmt.Sprintf("%d  after %s", step, wait.Text(elapsed.Round(time.Second)))
 	}
 	done := min(1, float64(step)/float64(d.run.TotalSteps))
 	text := fmt.Sprintf("%d/%d  %s  %.0f%%  after %s", step, d.run.TotalSteps, bar(done, max(5, min(40, width-60))), 100*done,
-		duration(elapsed))
+		wait.Text(elapsed.Round(time.Second)))
 	if left, ok := d.left(step); ok {
-		text += "  left " + duration(left)
+		text += "  left " + wait.Text(left.Round(time.Second))
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // shown is a metric that people see, with its label and its format.
@@ -173,26 +174,4 @@ func thousands(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func seconds(v float64) string {
-	switch {
-	case v >= 100:
-		return duration(time.Duration(v * float64(time.Second)))
-	case v >= 10:
-		return fmt.Sprintf("%.0fs", v)
-	}
-	return fmt.Sprintf("%.2gs", v)
-}
-
-// duration formats at most two units: 1h02m, 3m04s, 5s.
-func duration(d time.Duration) string {
-	s := int64(d.Round(time.Second).Seconds())
-	switch {
-	case s >= 24*60*60:
-		return fmt.Sprintf("%dd%02dh", s/(24*60*60), s/(60*60)%24)
-	case s >= 60*60:
-		return fmt.Sprintf("%dh%02dm", s/(60*60), s/60%60)
-	case s >= 60:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	}
-	return fmt.Sprintf("%ds", s)
-}
+func seconds(v float64) string { return wait.Text(wait.Seconds(v)) }

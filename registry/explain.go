@@ -91,7 +91,7 @@ func defaultText(v reflect.Value) string {
 
 // Nearest returns the candidate nearest to name, by edit distance; "" if none is near.
 func Nearest(name string, candidates []string) string {
-	best, bestDist := "", max(2, len(name)/3)+1
+	best, bestDist := "", min(max(2, len(name)/3), len(name)-1)+1
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDist {
 			best, bestDist = c, d

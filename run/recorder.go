@@ -170,7 +170,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	}
 	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
 		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
-		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.shows, Quiet: s.quiet,
+		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.opts.Console, Quiet: s.opts.Quiet,
 		Config: text, Settings: cfg.Config.Settings(),
 	})
 	if err != nil {
@@ -181,6 +181,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	}
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
 		return err
+	}
+	if s.opts.Brief {
+		return nil
 	}
 	line := fmt.Sprintf("%s: mode %s, algorithm %s, model %s", cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType, s.modelPath)
 	if fromStep > 0 {

@@ -18,6 +18,7 @@ type Options struct {
 	Say func(string) // receives lines for people
 	// Console shows progress on standard error, whatever monitors are configured. Quiet shows none.
 	Console, Quiet bool
+	Brief          bool // does not say how each stage starts and where it writes
 	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is
 	// the trainer of the run's directory. User information in the URL is the token; without it,
 	// TRINITY_TOKEN holds it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/serve/web"
@@ -39,7 +40,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	}
 	m := &s.Model
 	api := &openai.Server{
-		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
+		Name: checkpoint.ModelName(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
 		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
 	}

@@ -27,7 +27,7 @@ type stage struct {
 	rewardModels rewardModels
 	resources    resources           // of plug-ins
 	juicer       *datajuicer.Service // may be nil
-	shows, quiet bool                // Options.Console and Quiet
+	opts         Options
 
 	engine  trinity.Engine
 	critic  trinity.Engine // nil if the stage trains none
@@ -44,7 +44,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
 	return &stage{
-		reader: reader{Settled: cfg, say: opts.Say}, shows: opts.Console, quiet: opts.Quiet,
+		reader: reader{Settled: cfg, say: opts.Say}, opts: opts,
 		available: int64(Machine().Available), rewardModels: rewardModels{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil

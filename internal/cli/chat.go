@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,11 @@ func (c *conversation) reset() {
 func (c *conversation) loop() error {
 	in := bufio.NewScanner(c.cmd.InOrStdin())
 	in.Buffer(make([]byte, 64<<10), maxLine)
-	out := c.cmd.OutOrStdout()
+	out := io.Discard
+	if isTerminal(c.cmd.InOrStdin()) {
+		out = c.cmd.OutOrStdout()
+		fmt.Fprintln(out, "/new starts a new conversation, /quit ends")
+	}
 	for {
 		fmt.Fprint(out, "> ")
 		if !in.Scan() {
@@ -123,10 +128,11 @@ func (c *conversation) turn(question string) error {
 		show(stream.Push(<-tokens))
 	}
 	show(stream.Flush())
-	fmt.Fprintln(c.cmd.OutOrStdout())
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
+	stop() // after the line, Ctrl-C ends the program
+	fmt.Fprintln(c.cmd.OutOrStdout())
 	c.messages = append(messages, trinity.Message{Role: "assistant", Content: reply.String()})
 	return nil
 }

@@ -12,7 +12,7 @@ func evalCommand() *cobra.Command {
 	var model modelFlags
 	var data beginning
 	var reward string
-	var replies, length, reply int
+	var replies, reply int
 	var temperature float64
 	cmd := &cobra.Command{
 		Use:   "eval --model PATH --data FILE --reward NAME [key=value …]",
@@ -36,7 +36,7 @@ func evalCommand() *cobra.Command {
 			settings := []string{
 				setting("buffer.explorer_input.eval_tasksets", []any{taskset}), fmt.Sprintf("model.max_response_tokens=%d", reply),
 			}
-			summary, err := model.runAlone(cmd, "bench", length, append(settings, args...))
+			summary, err := model.runAlone(cmd, "bench", append(settings, args...))
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func evalCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	model.add(cmd)
+	model.addAlone(cmd)
 	data.addColumns(cmd)
 	cmd.Flags().StringVarP(&data.Data, "data", "d", "",
 		"questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
@@ -55,7 +55,6 @@ func evalCommand() *cobra.Command {
 	cmd.Flags().IntVarP(&replies, "n", "n", 1, "replies to each question")
 	cmd.Flags().Float64Var(&temperature, "temperature", 0, "sampling temperature; 0 is greedy")
 	cmd.Flags().IntVar(&reply, "max-tokens", 256, "most tokens of a reply")
-	cmd.Flags().IntVar(&length, "max-model-len", 0, "most tokens of a prompt with its reply; 0 means the model's length, at most 4096")
 	for _, name := range []string{"data", "reward"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flags were added above

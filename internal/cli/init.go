@@ -18,7 +18,6 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
@@ -66,7 +65,7 @@ func initCommand() *cobra.Command {
 		Long: "Write a short configuration with comments (default trinity.yaml). On a terminal the command asks for\n" +
 			"what the flags leave out. `trinity init reward.py` writes a program in Python that scores\n" +
 			"replies. The command never overwrites a file.",
-		Args: cobra.MaximumNArgs(1),
+		Args: wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.File = "trinity.yaml"
 			if len(args) > 0 {
@@ -109,9 +108,8 @@ func initCommand() *cobra.Command {
 
 // ask asks for what the flags leave out, if a person is there.
 func (b *beginning) ask(cmd *cobra.Command) error {
-	in, isFile := cmd.InOrStdin().(*os.File)
-	if isFile && term.IsTerminal(int(in.Fd())) {
-		b.lines = bufio.NewScanner(in)
+	if isTerminal(cmd.InOrStdin()) {
+		b.lines = bufio.NewScanner(cmd.InOrStdin())
 	}
 	for _, q := range []struct {
 		flag, question string

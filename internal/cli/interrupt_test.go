@@ -54,7 +54,7 @@ func TestInterruptEndsCommands(t *testing.T) {
 		}
 	})
 	t.Run("chat", func(t *testing.T) {
-		interrupted(t, "", "> ", "chat", "--model", model)
+		interrupted(t, "hi\n", "\n", "chat", "--model", model, "--max-tokens", "1", "--temperature", "0")
 	})
 }
 

@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -17,10 +23,8 @@ func listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the plug-ins of this binary",
+		Args:  wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("got %d arguments, want at most 1: trinity %s", len(args), cmd.Use)
-			}
 			kinds := registry.Kinds()
 			if len(args) == 1 {
 				if _, err := catalog(args[0]); err != nil {
@@ -36,18 +40,28 @@ func listCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(names)
 			}
+			columns := 0
+			if f, ok := cmd.OutOrStdout().(*os.File); ok {
+				columns, _, _ = term.GetSize(int(f.Fd())) // 0 if it is no terminal
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, k := range kinds {
 				c, _ := registry.Find(k)
 				fmt.Fprintf(w, "%s: %s\n", k, c.Doc)
+				most := 90
+				if columns > 0 {
+					most = max(20, columns-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
+				}
 				for _, name := range names[k] {
 					info, err := c.Explain(name)
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(w, "  %s\t%s\n", name, firstSentence(info.Doc))
+					fmt.Fprintf(w, "  %s\t%s\n", name, firstSentence(info.Doc, most))
 				}
-				w.Flush()
+				if err := w.Flush(); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
@@ -60,7 +74,7 @@ func explainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [KIND] NAME",
-		Short: "Explain a plug-in: what it does, its arguments and their defaults",
+		Short: "Explain a plug-in (what it does, its arguments and their defaults) or a key of a configuration",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return nil
@@ -68,45 +82,95 @@ func explainCommand() *cobra.Command {
 			return wantArgs(2)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			find := catalog
+			kinds := args[:1]
+			name := args[len(args)-1]
 			if len(args) == 1 {
-				find = catalogWith
+				if kinds = kindsOf(name); kinds == nil {
+					return explainKey(cmd.OutOrStdout(), name, asJSON)
+				}
 			}
-			c, err := find(args[0])
-			if err != nil {
-				return err
+			for i, kind := range kinds {
+				c, err := catalog(kind)
+				if err != nil {
+					return err
+				}
+				info, err := c.Explain(name)
+				if err != nil {
+					return err
+				}
+				if i > 0 && !asJSON {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				if err := explain(cmd.OutOrStdout(), info, asJSON); err != nil {
+					return err
+				}
 			}
-			info, err := c.Explain(args[len(args)-1])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n\n%s\n", info.Kind, info.Name, info.Doc)
-			if len(info.Fields) == 0 {
-				return nil
-			}
-			fmt.Fprintln(cmd.OutOrStdout())
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, f := range info.Fields {
-				fmt.Fprintf(w, "  %s\t%s\tdefault %s\t%s\n", f.Key, f.Type, f.Default, f.Doc)
-			}
-			return w.Flush()
+			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each meaning of the name")
 	return cmd
 }
 
-// sentenceEnd does not match the full stop in "Yu et al. 2025".
-var sentenceEnd = regexp.MustCompile(`\.( +\P{N}|$)`)
+func explain(out io.Writer, info registry.Info, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(info)
+	}
+	fmt.Fprintf(out, "%s %s\n\n%s\n", info.Kind, info.Name, info.Doc)
+	if len(info.Fields) > 0 {
+		fmt.Fprintln(out)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range info.Fields {
+		fmt.Fprintf(w, "  %s\t%s\tdefault %s\t%s\n", f.Key, f.Type, f.Default, f.Doc)
+	}
+	return w.Flush()
+}
 
-// firstSentence returns the first sentence of a description, cut to one line of a terminal.
-func firstSentence(doc string) string {
-	const most = 90
-	if end := sentenceEnd.FindStringIndex(doc); end != nil {
-		doc = doc[:end[0]]
+// explainKey explains the keys of a configuration that have a path or end in a name. If there are
+// none, the error says that no plug-in has the name either.
+func explainKey(out io.Writer, name string, asJSON bool) error {
+	found := false
+	for _, k := range config.Keys() {
+		if k.Path != name && !strings.HasSuffix(k.Path, "."+name) || strings.Contains(name, ".") && k.Path != name {
+			continue
+		}
+		found = true
+		doc, err := k.Explain()
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = json.NewEncoder(out).Encode(registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc})
+		} else {
+			_, err = fmt.Fprintf(out, "%s: %s, default %s\n  %s\n", k.Path, k.Type, cmp.Or(k.Default, "not set"), doc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if found {
+		return nil
+	}
+	var all []string
+	for _, kind := range registry.Kinds() {
+		c, _ := registry.Find(kind)
+		all = append(all, c.Names()...)
+	}
+	hint := "trinity list shows all"
+	if near := registry.Nearest(name, all); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Errorf("unknown plug-in %q: %s", name, hint)
+}
+
+// sentenceEnd does not match the full stops in "Yu et al. 2025" and "Dr. GRPO".
+var sentenceEnd = regexp.MustCompile(`(?:[^r]|[^D]r)(\.)(?: +\P{N}|$)`)
+
+// firstSentence returns the first sentence of a description, cut to a number of characters.
+func firstSentence(doc string, most int) string {
+	if end := sentenceEnd.FindStringSubmatchIndex(doc); end != nil {
+		doc = doc[:end[2]]
 	}
 	if r := []rune(doc); len(r) > most {
 		return string(r[:most-1]) + "…"
@@ -114,27 +178,14 @@ func firstSentence(doc string) string {
 	return doc
 }
 
-// catalogWith returns the only catalog with a plug-in of a name.
-func catalogWith(name string) (*registry.Catalog, error) {
-	var found, all []string
+// kindsOf returns the kinds that have a plug-in of a name.
+func kindsOf(name string) (kinds []string) {
 	for _, kind := range registry.Kinds() {
-		c, _ := registry.Find(kind)
-		all = append(all, c.Names()...)
-		if c.Has(name) {
-			found = append(found, kind)
+		if c, _ := registry.Find(kind); c.Has(name) {
+			kinds = append(kinds, kind)
 		}
 	}
-	switch {
-	case len(found) == 1:
-		return catalog(found[0])
-	case len(found) > 1:
-		return nil, fmt.Errorf("%q is the name of several plug-ins: name the kind too, which is %s", name, strings.Join(found, " or "))
-	}
-	hint := "trinity list shows all"
-	if near := registry.Nearest(name, all); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return nil, fmt.Errorf("unknown plug-in %q: %s", name, hint)
+	return kinds
 }
 
 func catalog(kind string) (*registry.Catalog, error) {

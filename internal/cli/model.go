@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,7 @@ import (
 type modelFlags struct {
 	path    string
 	rounded string // quantization of a sampler's weights
+	length  int    // of a sequence: --max-model-len; 0 if not given
 	base    string // of the opened model: without the adapter
 	text    *renderer.Renderer
 }
@@ -78,6 +81,9 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 // is not an adapter.
 func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	if err := refuseRun(f.path); err != nil {
+		return nil, err
+	}
 	path, err := hub.Resolve(ctx, checkpoint.ModelBelow(f.path), say)
 	if err != nil {
 		return nil, err
@@ -93,6 +99,24 @@ func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err erro
 	}
 	f.text, err = renderer.Open(f.base, renderer.Options{})
 	return lora, err
+}
+
+// refuseRun returns an error if a path is the directory of a run or a stage. It names the newest
+// checkpoint with a model.
+func refuseRun(path string) error {
+	newest, when := "", time.Time{}
+	for _, below := range []string{"global_step_*", "*/global_step_*"} {
+		found, _ := filepath.Glob(filepath.Join(path, below)) // a path that is no pattern is no run either
+		for _, dir := range found {
+			if info, err := os.Stat(dir); err == nil && checkpoint.ModelBelow(dir) != dir && info.ModTime().After(when) {
+				newest, when = dir, info.ModTime()
+			}
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is a run: name one of its checkpoints, such as %s", path, newest)
 }
 
 // config returns the configuration of the opened model.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/trinity-go/trinity/internal/database"
 )
@@ -95,11 +97,27 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 }
 
+// isTerminal reports whether a person types the input.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // wantArgs returns an error unless there are exactly n arguments.
 func wantArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
 			return fmt.Errorf("got %d arguments, want %d: trinity %s", len(args), n, cmd.Use)
+		}
+		return nil
+	}
+}
+
+// wantAtMost returns an error if there are more than n arguments.
+func wantAtMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("got %d arguments, want at most %d: trinity %s", len(args), n, cmd.Use)
 		}
 		return nil
 	}

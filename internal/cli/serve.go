@@ -18,7 +18,6 @@ import (
 func serveCommand() *cobra.Command {
 	var model modelFlags
 	var address string
-	var length int
 	cmd := &cobra.Command{
 		Use:   "serve --model PATH [key=value …]",
 		Short: "Serve a model as an OpenAI-compatible API",
@@ -33,13 +32,12 @@ func serveCommand() *cobra.Command {
 				host = "127.0.0.1"
 			}
 			settings := []string{setting("explorer.listen_address", host), "explorer.proxy_port=" + port}
-			_, err = model.runAlone(cmd, "serve", length, append(settings, args...))
+			_, err = model.runAlone(cmd, "serve", append(settings, args...))
 			return err
 		},
 	}
-	model.add(cmd)
+	model.addAlone(cmd)
 	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
-	cmd.Flags().IntVar(&length, "max-model-len", 0, "most tokens of a prompt with its reply; 0 means the model's length, at most 4096")
 	return cmd
 }
 
@@ -52,8 +50,19 @@ func setting(key string, value any) string {
 	return key + "=" + string(text) // YAML contains JSON
 }
 
+// usualLength is the length of a sequence without --max-model-len. The K/V cache of more tokens is
+// seldom of use on a CPU.
+const usualLength = 4096
+
+// addAlone adds the flags of commands that run the model alone.
+func (f *modelFlags) addAlone(cmd *cobra.Command) {
+	f.add(cmd)
+	cmd.Flags().IntVar(&f.length, "max-model-len", 0,
+		fmt.Sprintf("most tokens of a prompt with its reply; 0 means the model's length, at most %d", usualLength))
+}
+
 // runAlone runs a mode on a model, without a file and with a directory that it removes at the end.
-func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, length int, settings []string) (summary *run.Summary, err error) {
+func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string) (summary *run.Summary, err error) {
 	if _, err := f.find(cmd.Context()); err != nil {
 		return nil, err
 	}
@@ -61,9 +70,9 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, length int, setti
 	if err != nil {
 		return nil, err
 	}
-	const usual = 4096 // tokens; the K/V cache of more is seldom of use on a CPU
+	length := f.length
 	if length == 0 {
-		length = min(model.MaxPositions, usual)
+		length = min(model.MaxPositions, usualLength)
 	}
 	dir, err := os.MkdirTemp("", "trinity-"+mode)
 	if err != nil {
@@ -80,5 +89,5 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, length int, setti
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
 	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
-	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say})
+	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Brief: true})
 }

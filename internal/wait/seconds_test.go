@@ -15,3 +15,14 @@ func TestSecondsNeverTurnNegative(t *testing.T) {
 		}
 	}
 }
+
+func TestTextHasAtMostTwoUnits(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0s", 0.123: "0.12s", 5: "5s", 9.96: "10s", 12.3: "12s", 59.7: "1m00s", 99.7: "1m40s",
+		184: "3m04s", 62 * 60: "1h02m", 49 * 3600: "2d01h",
+	} {
+		if got := Text(Seconds(seconds)); got != want {
+			t.Errorf("%g seconds are %q, want %q", seconds, got, want)
+		}
+	}
+}

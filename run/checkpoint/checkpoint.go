@@ -214,6 +214,14 @@ func (d *Dir) prune() error {
 	return nil
 }
 
+// ModelName returns the last element of a model's path: of a model in a checkpoint, the checkpoint's.
+func ModelName(path string) string {
+	for _, sub := range []string{AdapterDir, ModelDir} {
+		path = strings.TrimSuffix(filepath.Clean(path), string(filepath.Separator)+filepath.FromSlash(sub))
+	}
+	return filepath.Base(path)
+}
+
 // ModelBelow returns the directory of the adapter or the model in a checkpoint or in its directory
 // actor. It returns any other path unchanged.
 func ModelBelow(path string) string {

@@ -31,3 +31,14 @@ func TestLatestFinishesWhatAKillLeft(t *testing.T) {
 		t.Errorf("checkpoints %v, %v; want 2 and 9", steps, err)
 	}
 }
+
+func TestModelName(t *testing.T) {
+	for path, want := range map[string]string{
+		"models/SmolLM2": "SmolLM2", "SmolLM2.gguf": "SmolLM2.gguf", "org/name": "name", "r/global_step_8": "global_step_8",
+		"r/rl/global_step_8/" + ModelDir: "global_step_8", "r/global_step_8/" + AdapterDir + "/": "global_step_8",
+	} {
+		if got := ModelName(path); got != want {
+			t.Errorf("the model %s is called %q, want %q", path, got, want)
+		}
+	}
+}

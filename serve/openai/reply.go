@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/web"
 	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
@@ -183,7 +183,7 @@ type events struct {
 }
 
 func (e *events) send(body any) {
-	data, err := json.Marshal(body)
+	data, err := web.Encode(body)
 	if err != nil {
 		panic(err) // texts and finite numbers always have a form in JSON
 	}

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -183,7 +184,7 @@ func Authorized(r *http.Request, token string) bool {
 // WriteJSON replies with a status and body as JSON. If body has no form in JSON, it replies with
 // status 500 and the reason. With a status that may pass, it tells the client when to ask again.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
-	data, err := json.Marshal(body)
+	data, err := Encode(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -194,4 +195,14 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(data, '\n')) // a client that has closed the connection needs no reply
+}
+
+// Encode returns body as JSON without escapes of <, > and &, which replies are full of: no reply is
+// part of a page.
+func Encode(body any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(body)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -67,6 +67,7 @@ func TestWriteJSONEncodesBeforeTheStatus(t *testing.T) {
 		want   string
 	}{
 		{map[string]int{"n": 1}, 201, "{\"n\":1}\n"},
+		{map[string]string{"content": "<think>&"}, 201, "{\"content\":\"<think>&\"}\n"},
 		{[]float64{1, math.NaN()}, 500, "json: unsupported value: NaN\n"},
 	} {
 		w := httptest.NewRecorder()
