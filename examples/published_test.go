@@ -35,6 +35,7 @@ var pages = []struct {
 	{"examples/quickstart", "examples/quickstart/README.md", quickstartTables},
 	{"examples/quickstart", "README.md", quickstartRow},
 	{"examples/quickstart", "docs/guide/rollouts.md", quantizedTable},
+	{"examples/quickstart", "docs/develop/algorithm.md", ownAlgorithmTable},
 	{"examples/algorithms", "examples/algorithms/README.md", algorithmTables},
 	{"examples/grpo_arithmetic_smollm2", "examples/grpo_arithmetic_smollm2/README.md", arithmeticTables},
 	{"examples/grpo_arithmetic_smollm2", "README.md", arithmeticRow},

@@ -2,9 +2,12 @@ package examples
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -52,7 +55,30 @@ func TestQuickstartResults(t *testing.T) {
 		"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_is_threshold: 2.0}"); last < 0.70 {
 		t.Errorf("with 8-bit weights accuracy rose to %.3f, want at least 0.70", last)
 	}
+	own := recordsOfOwnAlgorithm(t)
+	values["own algorithm sampled"] = curve(own, "eval/new_sums/accuracy/mean@1")
+	values["own algorithm greedy"] = curve(own, "eval/new_sums_greedy/accuracy/mean@1")
 	hold(t, "examples/quickstart", results{Values: values})
+}
+
+// recordsOfOwnAlgorithm runs the quickstart as docs/develop/algorithm.md does and returns the records
+// of its second stage.
+func recordsOfOwnAlgorithm(t *testing.T) []trinity.Record {
+	t.Helper()
+	root := t.TempDir()
+	out, err := exec.Command("go", "run", "./examples/own_algorithm", "run", "--config", "examples/quickstart/quickstart.yaml", "--quiet",
+		"name=own", "stages.1.algorithm.algorithm_type=my_cispo", "checkpoint_root_dir="+root).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return records(t, filepath.Join(root, "trinity-examples", "own", "rl", "monitor", "metrics.jsonl"))
+}
+
+// ownAlgorithmTable compares the algorithm of examples/own_algorithm with GRPO.
+func ownAlgorithmTable(r results) map[string]string {
+	return map[string]string{"accuracy": measuredAt(r.Commit) + "| | CISPO, before → after the stage | GRPO as in the file |\n|---|---|---|\n" +
+		"| temperature 1 | " + change(r.Values["own algorithm sampled"]) + " | " + change(r.Values["seed 0 sampled"]) + " |\n" +
+		"| greedy | " + change(r.Values["own algorithm greedy"]) + " | " + change(r.Values["seed 0 greedy"]) + " |\n"}
 }
 
 func quickstartTables(r results) map[string]string {
