@@ -76,7 +76,8 @@ func recordsOfOwnAlgorithm(t *testing.T) []trinity.Record {
 
 // ownAlgorithmTable compares the algorithm of examples/own_algorithm with GRPO.
 func ownAlgorithmTable(r results) map[string]string {
-	return map[string]string{"accuracy": measuredAt(r.Commit) + "| | CISPO, before → after the stage | GRPO as in the file |\n|---|---|---|\n" +
+	return map[string]string{"accuracy": measuredAt(r.Commit) +
+		"| | CISPO, before → after the stage | GRPO as in the file |\n|---|---|---|\n" +
 		"| temperature 1 | " + change(r.Values["own algorithm sampled"]) + " | " + change(r.Values["seed 0 sampled"]) + " |\n" +
 		"| greedy | " + change(r.Values["own algorithm greedy"]) + " | " + change(r.Values["seed 0 greedy"]) + " |\n"}
 }
