@@ -55,12 +55,12 @@ func (e Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return database.Hidden(printable(b.String()))
+	return database.Hidden(Printable(b.String()))
 }
 
-// printable writes what cannot be printed as in Go, \n or \x1b, so that a file cannot write on a
+// Printable writes what cannot be printed as in Go, \n or \x1b, so that a file cannot write on a
 // terminal.
-func printable(text string) string {
+func Printable(text string) string {
 	var b strings.Builder
 	for _, c := range text {
 		if unicode.IsPrint(c) {

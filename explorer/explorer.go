@@ -74,6 +74,7 @@ type Recorder interface {
 type Explorer struct {
 	opts        Options
 	failedSteps int               // consecutive steps without a valid reward
+	mostFailed  int               // of them, that do not end the run
 	recent      map[string]recent // by taskset
 	toldFailure bool              // whether people have read of a failed rollout
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
@@ -95,6 +96,7 @@ func (e *Explorer) Run(ctx context.Context) error {
 
 func (e *Explorer) run(ctx context.Context) error {
 	step, owed := e.opts.Agenda.step, e.opts.Agenda.owed
+	e.mostFailed = int(min(maxFailedSteps, e.opts.TotalSteps-step))
 	if step == 0 && e.opts.EvalOnStartup {
 		if err := e.evaluate(ctx, trinity.Record{Metrics: trinity.Metrics{}}); err != nil {
 			return err

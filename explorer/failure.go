@@ -47,7 +47,8 @@ func (f *failures) String() string {
 }
 
 // maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the
-// workflow or something it depends on is broken, and the policy would learn nothing.
+// workflow or something it depends on is broken, and the policy would learn nothing. A process with
+// fewer steps ends after its last one.
 const maxFailedSteps = 3
 
 // warn records every rollout that failed or has no valid reward. People read of the first step that
@@ -59,9 +60,9 @@ func (e *Explorer) warn(step int64, outcomes []*outcome) error {
 	if f.first == "" || f.scored > 0 {
 		e.failedSteps = 0
 	}
-	if e.failedSteps >= maxFailedSteps {
+	if e.failedSteps >= e.mostFailed {
 		return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s",
-			f.rollouts, maxFailedSteps-1, f.first)
+			f.rollouts, e.failedSteps-1, f.first)
 	}
 	if f.first != "" && (!e.toldFailure || e.failedSteps == 1) {
 		e.toldFailure = true

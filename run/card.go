@@ -33,7 +33,9 @@ func WriteCard(dir, name, checkpointDir, library string) error {
 		card.Trainings = append(card.Trainings, t)
 		base := set[checkpoint.ModelKey]
 		path, _ := local(base, false)
-		card.Base = report.Source{Name: base, OnHub: path != base && hub.IsName(base)}
+		if library != "peft" || len(card.Trainings) == 1 { // what an adapter is opened on, or what a model once was
+			card.Base = report.Source{Name: base, OnHub: path != base && hub.IsName(base)}
+		}
 		at = checkpoint.Above(cmp.Or(set[checkpoint.AdapterKey], base))
 	}
 	slices.Reverse(card.Trainings)

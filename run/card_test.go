@@ -39,6 +39,20 @@ func TestARunWritesAModelCard(t *testing.T) {
 		t.Errorf("the cards are\n%s\nand\n%s", first, second)
 	}
 
+	// An adapter is for the weights that it was trained on, whatever these came from.
+	if _, err := p.run(t, "name=whole", "buffer.total_steps=1", "model.model_path=model"); err != nil {
+		t.Fatal(err)
+	}
+	whole := filepath.Join(checkpoints, "whole/global_step_1/actor/huggingface")
+	if _, err := p.run(t, "name=third", "buffer.total_steps=1", "model.model_path="+whole,
+		"model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]"); err != nil {
+		t.Fatal(err)
+	}
+	third := read(t, filepath.Join(checkpoints, "third/global_step_1/actor/lora_adapter/README.md"))
+	if !strings.Contains(third, "A LoRA adapter for `huggingface`") || !strings.Contains(third, "\n## Training: whole\n") {
+		t.Errorf("the card is\n%s", third)
+	}
+
 	// The card of a checkpoint whose earlier run is gone begins with what is left.
 	if err := os.RemoveAll(filepath.Join(checkpoints, "first")); err != nil {
 		t.Fatal(err)

@@ -64,13 +64,16 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	return summary, summary.runStages(ctx, stop, cfg, stages, opts)
 }
 
-// unusedKeys returns a line with the keys and values that are set but change nothing in some stage, or "".
+// unusedKeys returns a line with the keys and values that are set but change nothing in any stage, or "".
 func unusedKeys(stages []*Settled) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
 		for _, n := range stage.Unused() {
-			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) {
+			isUsed := func(other *Settled) bool { // in another stage
+				return other.IsSet(n.Key) && !slices.ContainsFunc(other.Unused(), func(o config.Note) bool { return o.Key == n.Key })
+			}
+			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) && !slices.ContainsFunc(stages, isUsed) {
 				keys = append(keys, set)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
 )
 
@@ -30,7 +31,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // the user pressed Ctrl-C and knows
-			fmt.Fprintf(stderr, "trinity: %s\n", database.Hidden(line))
+			fmt.Fprintf(stderr, "trinity: %s\n", config.Printable(database.Hidden(line)))
 		}
 	}
 	if errors.Is(err, errInterrupted) {
@@ -84,7 +85,7 @@ func New() *cobra.Command {
 // wants describes the values of flags by type.
 var wants = map[string]string{
 	"duration": "a time such as 90s", "float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more",
-	"float32": "a number", "bool": "true or false",
+	"float32": "a number", "bool": "true or false", "uintSlice": "whole numbers with commas between them, such as 0,1,2",
 }
 
 // flagError rewords an error of the flag parser.

@@ -88,6 +88,12 @@ func runCommand() *cobra.Command {
 // runSeeds runs the configuration once with each seed and writes the report of all runs beside
 // their directories. args are those with which the configuration was loaded.
 func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []string) error {
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "seed=") }) {
+		return errors.New("--seeds and seed=: give one of them")
+	}
+	if seeds := slices.Sorted(slices.Values(f.seeds)); len(slices.Compact(seeds)) < len(f.seeds) {
+		return fmt.Errorf("--seeds %v names a seed twice", f.seeds)
+	}
 	var dirs []string
 	for _, seed := range f.seeds {
 		of, err := f.load(append(slices.Clone(args), fmt.Sprintf("seed=%d", seed), setting("name", fmt.Sprintf("%s_seed%d", cfg.Name, seed))))
@@ -119,7 +125,7 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	}
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
+	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), config.Printable(database.Hidden(line))) }
 	tell := say
 	if f.quiet {
 		tell = func(string) {}

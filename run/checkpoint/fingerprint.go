@@ -49,15 +49,15 @@ func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 
 func addFile(to io.Writer, name, path string) error {
 	const part = 64 << 10
+	info, err := os.Stat(path) // before opening it, which for a pipe would wait for a writer
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return err
-	}
 	fmt.Fprintf(to, "%s %d\n", name, info.Size())
 	for _, from := range []int64{0, max(0, info.Size()-part)} {
 		if _, err := io.Copy(to, io.NewSectionReader(f, from, part)); err != nil && !errors.Is(err, io.EOF) {

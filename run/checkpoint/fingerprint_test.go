@@ -3,8 +3,10 @@ package checkpoint
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestAFingerprintDependsOnNameLengthBeginningAndEnd(t *testing.T) {
@@ -41,5 +43,26 @@ func TestAFingerprintDependsOnNameLengthBeginningAndEnd(t *testing.T) {
 	}
 	if same := of("a.safetensors", make([]byte, size)); same != whole {
 		t.Errorf("one file has the fingerprints %s and %s", whole, same)
+	}
+}
+
+// A pipe is no part of a fingerprint, and is never opened, because that would wait for a writer.
+func TestPipesAreNotOpened(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Skip("mkfifo:", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := Fingerprint(pipe, IsModelFile)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Fingerprint waits for a writer")
 	}
 }
