@@ -92,8 +92,8 @@ func TestEvaluationsCountWhatHasNoReward(t *testing.T) {
 func TestShortRunWithoutARewardFails(t *testing.T) {
 	e := newExplorer(t, buffer.NewQueue(100, 0, nil), 2)
 	e.opts.Recorder = &telling{shares: map[int64]float64{}}
-	unscored := func(trinity.ExperienceID) (error, string) { return nil, "no number" }
-	e.opts.Agenda = NewAgenda(mix(t, newTaskset(8, 2, breaking(unscored))), nil, 2)
+	unscored := breaking(func(trinity.ExperienceID) (error, string) { return nil, "no number" })
+	e.opts.Agenda = NewAgenda(mix(t, newTaskset(8, 2, unscored)), nil, 2)
 	err := e.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "all 4 rollouts of this step and of the 1 before failed or have no valid reward") {
 		t.Errorf("the run ends with %v", err)
