@@ -13,10 +13,10 @@ import (
 
 // breaking is a workflow that says what becomes of a rollout: an error, the reason for which it has
 // no valid reward, or neither.
-type breaking func(id trinity.ExperienceID) (failed error, reason string)
+type breaking func(id trinity.ExperienceID) (reason string, failed error)
 
 func (f breaking) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	failed, reason := f(r.Model.ID)
+	reason, failed := f(r.Model.ID)
 	return []*trinity.Experience{{
 		ID: r.Model.ID, Tokens: make([]int32, 2), Mask: []bool{false, true}, PromptLen: 1,
 		Reward: trinity.Reward{Value: 1, Valid: reason == "", Reason: reason},
@@ -26,11 +26,11 @@ func (f breaking) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experie
 // People read at once why rollouts failed or have no valid reward: at the first such step, at the
 // first that has no others, and at each evaluation.
 func TestFailedRolloutsAreToldAtOnce(t *testing.T) {
-	some := func(id trinity.ExperienceID) (error, string) {
+	some := func(id trinity.ExperienceID) (string, error) {
 		if id.Run == 1 && id.Step > 1 {
-			return nil, "no\nnumber"
+			return "no\nnumber", nil
 		}
-		return nil, ""
+		return "", nil
 	}
 	const log = "; log/failed_rollouts.log has all"
 	for _, c := range []struct {
@@ -38,14 +38,14 @@ func TestFailedRolloutsAreToldAtOnce(t *testing.T) {
 		f    breaking
 		want string
 	}{
-		{"none", func(trinity.ExperienceID) (error, string) { return nil, "" }, ""},
+		{"none", func(trinity.ExperienceID) (string, error) { return "", nil }, ""},
 		{"some rewards", some, "explorer step 2: 2 of 4 rollouts failed or have no valid reward; the first: " +
 			"task arms/2, run 1: no valid reward: no" + log},
-		{"some rollouts, then all", func(id trinity.ExperienceID) (error, string) {
+		{"some rollouts, then all", func(id trinity.ExperienceID) (string, error) {
 			if id.Run == 0 && id.Step == 1 || id.Step == 3 {
-				return errors.New("broken"), ""
+				return "", errors.New("broken")
 			}
-			return nil, ""
+			return "", nil
 		}, "explorer step 1: 2 of 4 rollouts failed or have no valid reward; the first: task arms/0, run 0: broken" + log + "\n" +
 			"explorer step 3: 4 of 4 rollouts failed or have no valid reward; the first: task arms/4, run 0: broken" + log},
 	} {
@@ -65,11 +65,11 @@ func TestFailedRolloutsAreToldAtOnce(t *testing.T) {
 }
 
 func TestEvaluationsCountWhatHasNoReward(t *testing.T) {
-	set := newTaskset(5, 2, breaking(func(id trinity.ExperienceID) (error, string) {
+	set := newTaskset(5, 2, breaking(func(id trinity.ExperienceID) (string, error) {
 		if strings.HasSuffix(id.Task, "/3") {
-			return nil, "no number"
+			return "no number", nil
 		}
-		return nil, ""
+		return "", nil
 	}))
 	told := &telling{}
 	r := newExplorer(t, buffer.NewQueue(100, 0, nil), 1).opts.Runner
@@ -92,7 +92,7 @@ func TestEvaluationsCountWhatHasNoReward(t *testing.T) {
 func TestShortRunWithoutARewardFails(t *testing.T) {
 	e := newExplorer(t, buffer.NewQueue(100, 0, nil), 2)
 	e.opts.Recorder = &telling{shares: map[int64]float64{}}
-	unscored := breaking(func(trinity.ExperienceID) (error, string) { return nil, "no number" })
+	unscored := breaking(func(trinity.ExperienceID) (string, error) { return "no number", nil })
 	e.opts.Agenda = NewAgenda(mix(t, newTaskset(8, 2, unscored)), nil, 2)
 	err := e.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "all 4 rollouts of this step and of the 1 before failed or have no valid reward") {
