@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 
@@ -41,6 +42,11 @@ type schemaReward struct {
 func (s *schemaReward) Validate() (err error) {
 	if len(s.Schema) == 0 {
 		return errors.New("schema: write the JSON schema of the replies")
+	}
+	for name, v := range map[string]float64{"valid_score": s.ValidScore, "partial_score": s.PartialScore, "answer_score": s.AnswerScore} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s: must be a finite number, got %g", name, v)
+		}
 	}
 	text, err := json.Marshal(s.Schema)
 	if err != nil {

@@ -197,9 +197,14 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 		text = "rm -f served; " + text +
 			" --addr 127.0.0.1:0 > served & until grep -qs 'end with Ctrl-C' served; do sleep 0.1; done; kill $!; wait $!; cat served"
 	}
-	if strings.Contains(text, " serve --model ") {
-		text = "rm -f served; " + text +
-			" --addr 127.0.0.1:0 2> served & until grep -qs 'serves .* at http' served; do sleep 0.1; done; " +
+	for _, serves := range []struct{ command, anyPort string }{
+		{" serve --model ", " --addr 127.0.0.1:0"}, {" stages.1.mode=serve ", " stages.1.explorer.proxy_port=0"},
+	} {
+		if !strings.Contains(text, serves.command) {
+			continue
+		}
+		text = "rm -f served; " + text + serves.anyPort +
+			" 2> served & until grep -qs 'serves .* at http' served; do sleep 0.1; done; " +
 			"kill -INT $!; wait $! || true; cat served"
 	}
 	for _, short := range shorter {
