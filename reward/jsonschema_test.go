@@ -78,7 +78,8 @@ func TestSchemaRewardComparesWithTheTruth(t *testing.T) {
 func TestScoresOfSchemasAreFinite(t *testing.T) {
 	for _, name := range []string{"valid_score", "partial_score", "answer_score"} {
 		args := map[string]any{"schema": map[string]any{"type": "object"}, name: math.Inf(1)}
-		if errs := mustFind(t).Check("json_schema_reward", args); len(errs) == 0 || !strings.Contains(errs[0].Error(), name+": must be a finite") {
+		errs := mustFind(t).Check("json_schema_reward", args)
+		if len(errs) == 0 || !strings.Contains(errs[0].Error(), name+": must be a finite") {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}
