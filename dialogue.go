@@ -156,17 +156,13 @@ func (d *Dialogue) Messages() []Message { return slices.Clone(d.messages) }
 func (d *Dialogue) Whole() []*Experience {
 	var out []*Experience
 	for _, r := range d.replies {
-		learnt := d.claim(r)
+		between := r.prompt
 		if r.stem == nil {
-			out = append(out, d.model.begin(r.turn, r.prompt, r.called))
+			out, between = append(out, d.model.begin(r.turn, r.prompt, r.called)), nil
 			out[len(out)-1].Prompt = r.asked
 		}
 		e := out[len(out)-1]
-		between := r.prompt
-		if r.stem == nil {
-			between = nil
-		}
-		e.extend(between, r.Completion, learnt)
+		e.extend(between, r.Completion, d.claim(r))
 		e.Response = d.model.Renderer.Decode(r.Tokens)
 	}
 	return d.describe(out)

@@ -13,7 +13,7 @@ const (
 	FailedAgent       FailureKind = "agent"       // the agent's program
 	FailedReward      FailureKind = "reward"      // the reward function
 	FailedSandbox     FailureKind = "sandbox"     // the sandbox, not the program inside it
-	FailedCancelled   FailureKind = "cancelled"   // nobody needed the rollout any more
+	FailedCancelled   FailureKind = "cancelled"   // the step ended without the rollout (explorer.over_rollout)
 	FailedWorkflow    FailureKind = "workflow"    // anything else
 )
 

@@ -20,7 +20,8 @@ type deadline struct {
 
 type deadlineKey struct{}
 
-// withDeadline returns a context that ends after the given time, which people know by name, and a function that frees it.
+// withDeadline returns a context that ends after the given time, and a function that frees it. name
+// is what people call this time.
 func withDeadline(ctx context.Context, after time.Duration, name string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{left: after, started: time.Now()}

@@ -12,7 +12,7 @@ import (
 type OverRollout struct {
 	Ratio   float64       // share of the tasks that the step does not wait for, in [0, 1)
 	Wait    time.Duration // for these tasks, once the others have ended
-	Partial bool          // keep the groups of which some rollouts have ended
+	Partial bool          // keep a group although some of its rollouts were cancelled
 }
 
 // errEnough ends the rollouts that a step does not wait for.

@@ -74,7 +74,7 @@ type Recorder interface {
 type Explorer struct {
 	opts        Options
 	failedSteps int               // consecutive steps without a valid reward
-	mostFailed  int               // of them, that do not end the run
+	mostFailed  int               // of them, that end the run
 	recent      map[string]recent // by taskset
 	toldFailure bool              // whether people have read of a failed rollout
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them

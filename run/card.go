@@ -42,7 +42,8 @@ func WriteCard(dir, name, checkpointDir, library string) error {
 	return card.WriteFile(dir)
 }
 
-// data describes a dataset without what is secret in the address of a database.
+// data returns the name of a dataset. Of the address of a database, which may hold a password, it
+// keeps the scheme.
 func data(path string) report.Source {
 	if database.IsURL(path) {
 		scheme, _, _ := strings.Cut(path, ":")

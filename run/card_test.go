@@ -53,7 +53,7 @@ func TestARunWritesAModelCard(t *testing.T) {
 		t.Errorf("the card is\n%s", third)
 	}
 
-	// The card of a checkpoint whose earlier run is gone begins with what is left.
+	// If the earlier run is gone, the card begins with the run that is left.
 	if err := os.RemoveAll(filepath.Join(checkpoints, "first")); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -57,6 +57,7 @@ type episode struct {
 	scored    bool // the environment gave a reward
 	parts     map[string]float64
 	metrics   map[string]float64
+	failures  int // replies whose call of a tool failed
 	truncated trinity.Truncation
 }
 
@@ -120,7 +121,8 @@ func (p *Play) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environme
 	return env, first, nil
 }
 
-// step gives the reply to the environment. A call that nobody can read goes back to the policy.
+// step gives the reply to the environment. If a call in it cannot be read, the environment gets
+// nothing, and the policy reads why.
 func (p *Play) step(
 	ctx context.Context, env trinity.Environment, seen trinity.Observation, tools bool, reply *trinity.Reply,
 ) (trinity.Outcome, error) {
@@ -141,19 +143,16 @@ func (p *Play) step(
 }
 
 func (p *Play) timeout(ctx context.Context, what string, seconds float64) (context.Context, context.CancelFunc) {
-	d := time.Duration(min(seconds, 1e9) * float64(time.Second))
+	d := wait.Seconds(seconds)
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s_timeout of %v passed", what, d))
 }
 
 // broken returns the error of an environment: what ended its context, if that has ended.
 func (p *Play) broken(ctx context.Context, what string, err error) error {
-	var already *trinity.RolloutError
 	if cause := context.Cause(ctx); cause != nil {
-		if errors.As(cause, &already) {
-			return fmt.Errorf("environment %s: %w", p.Environment, cause)
-		}
 		err = cause
-	} else if errors.As(err, &already) {
+	}
+	if already := (*trinity.RolloutError)(nil); errors.As(err, &already) {
 		return fmt.Errorf("environment %s: %w", p.Environment, err)
 	}
 	return p.failed(what, err)
@@ -180,7 +179,7 @@ func (e *episode) add(out trinity.Outcome) {
 		e.metrics[name] = v
 	}
 	if out.ToolError {
-		e.metrics["tool_errors"]++
+		e.failures++
 	}
 }
 
@@ -216,9 +215,8 @@ func (e *episode) describe(exps []*trinity.Experience) {
 	for name, v := range e.metrics {
 		exps[0].Metrics[name] = v
 	}
-	if n, ok := exps[0].Metrics["tool_errors"]; ok {
-		delete(exps[0].Metrics, "tool_errors")
-		exps[0].Metrics["tool_error_rate"] = n / float64(len(e.rewards))
+	if e.failures > 0 {
+		exps[0].Metrics["tool_error_rate"] = float64(e.failures) / float64(len(e.rewards))
 	}
 	if last := exps[len(exps)-1]; e.truncated != trinity.NotTruncated {
 		last.Truncated = e.truncated

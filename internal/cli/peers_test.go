@@ -121,7 +121,7 @@ func TestLlamaCppGivesTheSameAnswers(t *testing.T) {
 		}
 		prompts = append(prompts, string(line))
 	}
-	directory := filepath.Join(t.TempDir(), "directory") // so that the tokenizer is that of tokenizer.json
+	directory := filepath.Join(t.TempDir(), "directory") // has a tokenizer.json, from which convert writes the vocabulary
 	trinity(t, "", "convert", source, "--output", directory)
 	for dtype, near := range map[string]float64{"f32": 0, "q8_0": 0.25, "q4_1": 0.25} {
 		path := filepath.Join(t.TempDir(), dtype+".gguf")

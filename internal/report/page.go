@@ -57,7 +57,7 @@ type row struct {
 	Runs                       int
 }
 
-// Page is what is known of one or several runs.
+// Page holds one or several runs, as the page shows them.
 type Page struct {
 	Runs        []*run
 	Groups      []*group

@@ -29,7 +29,7 @@ type format struct {
 	marks []string
 }
 
-// formats holds every format; those whose marks are more special come first.
+// formats holds every format, in order of the names.
 var formats []format
 
 func register(name string, p Parser, marks ...string) {
