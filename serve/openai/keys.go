@@ -13,8 +13,9 @@ import (
 )
 
 // unsupported are the keys of OpenAI, vLLM, SGLang and llama.cpp that the server refuses, with the
-// values that ask for nothing. For every key these are also null, "", [] and {}. The server also
-// refuses all keys that begin with guided.
+// values that ask for nothing. For every key these are also null, "" and []. An empty object is not
+// among them: an empty JSON schema asks for JSON, and empty options of a search ask for a search.
+// The server also refuses all keys that begin with guided.
 var unsupported = map[string][]any{
 	"add_generation_prompt":      {true},
 	"add_special_tokens":         nil,
@@ -22,7 +23,7 @@ var unsupported = map[string][]any{
 	"audio":                      nil,
 	"bad_words":                  nil,
 	"chat_template":              nil,
-	"chat_template_kwargs":       nil,
+	"chat_template_kwargs":       {map[string]any{}},
 	"continue_final_message":     {false},
 	"documents":                  nil,
 	"ebnf":                       nil,
@@ -34,7 +35,7 @@ var unsupported = map[string][]any{
 	"include_stop_str_in_output": {false},
 	"json_schema":                nil,
 	"length_penalty":             {1.0},
-	"logit_bias":                 nil,
+	"logit_bias":                 {map[string]any{}},
 	"logits_processors":          nil,
 	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
@@ -42,7 +43,7 @@ var unsupported = map[string][]any{
 	"prompt_logprobs":            nil,
 	"reasoning_effort":           nil,
 	"regex":                      nil,
-	"response_format":            {map[string]any{"type": "text"}},
+	"response_format":            {map[string]any{}, map[string]any{"type": "text"}},
 	"return_prompt_token_ids":    {false},
 	"skip_special_tokens":        {true},
 	"stop_regex":                 nil,
@@ -109,7 +110,7 @@ func asksNothing(value any, nothing []any) bool {
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.Invalid:
 		return true
-	case reflect.String, reflect.Slice, reflect.Map:
+	case reflect.String, reflect.Slice:
 		if v.Len() == 0 {
 			return true
 		}
