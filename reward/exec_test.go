@@ -310,6 +310,7 @@ func TestExecArgumentsAreChecked(t *testing.T) {
 		"start_timeout: must":   {"command": command, "start_timeout": -1},
 		"max_restarts: must":    {"command": command, "max_restarts": -1},
 		"max_memory_mb: must":   {"command": command, "max_memory_mb": -1},
+		"env: \"a=b\" is no":    {"command": command, "env": map[string]any{"a=b": "c"}},
 		`did you mean "workers`: {"command": command, "worker": 1},
 	} {
 		if errs := mustFind(t).Check("exec", args); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {

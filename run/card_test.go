@@ -28,7 +28,7 @@ func TestARunWritesAModelCard(t *testing.T) {
 	second := read(t, filepath.Join(checkpoints, "second/global_step_1/actor/lora_adapter/README.md"))
 	for _, want := range []string{
 		"library_name: peft\n", "\n# second\n", "A LoRA adapter for `model`", "\n## Training: first\n", "\n## Training: second\n",
-		"| algorithm | `grpo` |\n| data | `train.jsonl` |\n| steps | 1 |\n| seed | 3 |\n", "| rollout/reward/mean | ",
+		"| algorithm | `grpo` |\n| data | `train.jsonl` |\n| steps | 1 |\n| seed | 3 |\n", "| `rollout/reward/mean` | ",
 	} {
 		if !strings.Contains(second, want) {
 			t.Errorf("the card lacks %q:\n%s", want, second)

@@ -96,12 +96,15 @@ buffer:
   batch_size: 4
   total_steps: 1
   explorer_input:
-    taskset: {path: made.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward}
+    taskset: {path: made.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: exec,
+      reward_fn_args: {command: [go], env: {REWARD_KEY: s3cret-reward}}}
 data_processor:
   experience_pipeline:
     operators:
     - name: http
       args: {url: 'http://ann:s3cret@host/edit?token=s3cret', headers: {Authorization: Bearer s3cret, X-Key: s3cret}}
+    - name: exec
+      args: {command: [go], env: {EDIT_KEY: s3cret-edit}}
   task_pipeline:
     inputs: [rows.jsonl]
     operators:
@@ -148,8 +151,10 @@ func TestNothingShowsSecrets(t *testing.T) {
 	if at := strings.Index(shown, "s3cret"); at >= 0 {
 		t.Errorf("…%s", shown[max(0, at-80):min(len(shown), at+40)])
 	}
-	if !strings.Contains(text, "Authorization: '***'") {
-		t.Errorf("the names of the headers are no secret:\n%s", text)
+	for _, name := range []string{"Authorization", "REWARD_KEY", "EDIT_KEY"} {
+		if !strings.Contains(text, name+": '***'") {
+			t.Errorf("the name %s is no secret:\n%s", name, text)
+		}
 	}
 	if _, ok := kept["data_processor.experience_pipeline.operators.0.args.headers.Authorization"]; !ok {
 		t.Error("what a run keeps does not tell that there is an Authorization header")

@@ -10,8 +10,9 @@ import (
 
 // Args are the arguments of plug-ins that start a program.
 type Args struct {
-	Command   []string `yaml:"command" doc:"the program and its arguments, without a shell"`
-	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+	Command   []string          `yaml:"command" doc:"the program and its arguments, without a shell"`
+	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables besides those of the run; the place for passwords"`
+	MaxMemory int               `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
 }
 
 // Validate requires a program that exists.
@@ -24,6 +25,11 @@ func (a *Args) Validate() error {
 	case a.MaxMemory > 0 && runtime.GOOS != "linux":
 		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}
+	for name, value := range a.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return fmt.Errorf("env: %q is no environment variable: want a name without =, and a text", name)
+		}
+	}
 	if _, err := exec.LookPath(a.Command[0]); err != nil {
 		return fmt.Errorf("command: %w", err)
 	}
@@ -32,7 +38,7 @@ func (a *Args) Validate() error {
 
 // Program returns the program.
 func (a *Args) Program() Program {
-	return Program{Command: a.Command, MaxMemory: int64(a.MaxMemory) << 20}
+	return Program{Command: a.Command, Env: a.Env, MaxMemory: int64(a.MaxMemory) << 20}
 }
 
 // String returns the command as one line.

@@ -23,9 +23,10 @@ import (
 
 // Program is a program that a configuration names.
 type Program struct {
-	Command   []string  // the program and its arguments
-	MaxMemory int64     // bytes of address space for each of its processes, on Linux; 0 sets no limit
-	Stderr    io.Writer // gets its standard error as well; may be nil
+	Command   []string          // the program and its arguments
+	Env       map[string]string // variables besides those of this process
+	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
+	Stderr    io.Writer         // gets its standard error as well; may be nil
 }
 
 // Process is a program that has started.
@@ -81,6 +82,10 @@ func (p *Program) prepare(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	x := &Process{cmd: command(ctx, path, p.Command, p.MaxMemory), ended: func() error { return context.Cause(ctx) }}
+	x.cmd.Env = x.cmd.Environ()
+	for name, value := range p.Env {
+		x.cmd.Env = append(x.cmd.Env, name+"="+value)
+	}
 	x.cmd.WaitDelay = ending
 	x.cmd.Stderr = &x.said
 	if p.Stderr != nil {

@@ -125,6 +125,20 @@ echo ready >&2; while read -r line; do echo "got $line"; done; exec sleep 50`, p
 	gone(t, pidFile)
 }
 
+// A program has the variables of the run and its own, which win.
+func TestProgramsHaveVariables(t *testing.T) {
+	t.Setenv("SHARED", "of the run")
+	t.Setenv("KEPT", "kept")
+	p := shell(t, `echo "$SHARED, $KEPT, $OWN."`, "")
+	p.Env = map[string]string{"SHARED": "of the program", "OWN": "a b=c"}
+	for _, p.MaxMemory = range []int64{0, 4 << 30} {
+		out, err := p.Run(t.Context(), nil, 1<<10)
+		if want := "of the program, kept, a b=c.\n"; err != nil || string(out) != want {
+			t.Errorf("%q, %v; want %q", out, err, want)
+		}
+	}
+}
+
 func TestRunReportsFailures(t *testing.T) {
 	for _, c := range []struct {
 		script, want string

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"text/template"
 
@@ -17,7 +16,7 @@ import (
 //go:embed card.md
 var cardSource string
 
-var cardPage = template.Must(template.New("card").Parse(cardSource))
+var cardPage = template.Must(template.New("card").Funcs(markdown).Parse(cardSource))
 
 // CardFile is the name of a model card, which hubs show.
 const CardFile = "README.md"
@@ -95,15 +94,10 @@ func (t *Training) read() error {
 	s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > t.Step })
 	var sec section
 	sec.draw([]*group{{Runs: []*run{r}}})
-	t.Table, t.Settings = sec.Table, private(s.config)
-	return nil
+	t.Table = sec.Table
+	t.Settings, err = public(s.config)
+	return err
 }
-
-// absolute matches an absolute path at the beginning of a value of YAML.
-var absolute = regexp.MustCompile(`((?:: |- |[\[,] ?)["']?)(?:/|[A-Za-z]:[/\\])[^\s"',\]}]*[/\\]([^\s/\\"',\]}]+)`)
-
-// private removes from YAML what tells of the machine: the directories of absolute paths.
-func private(yaml string) string { return absolute.ReplaceAllString(yaml, "$1…/$2") }
 
 // HubData returns the datasets that are on a hub.
 func (c *Card) HubData() (names []string) {
