@@ -19,7 +19,8 @@ type Dialogue struct {
 	messages  []Message
 	seen      int      // messages until the newest reply, this one included
 	replies   []*reply // oldest first
-	calls     int      // of tools, so far
+	calls     int      // ids that the dialogue has given to calls of tools
+	ids       []string // of all calls of tools
 	malformed int      // replies with a call that cannot be read
 	calling   int      // replies with a call
 	truncated *Experience
@@ -117,7 +118,7 @@ func (r *reply) sequence() []int32 {
 
 // read adds the reply's message to the chat.
 func (d *Dialogue) read(r *reply) *Reply {
-	message, calls, err := d.model.Renderer.Read(r.Tokens)
+	message, calls, err := d.model.Renderer.Read(r.Tokens, d.tools)
 	out := &Reply{Message: message, Calls: calls, Tokens: len(r.Tokens), Finish: r.FinishReason}
 	if err != nil {
 		out.Malformed = err.Error()
@@ -126,10 +127,11 @@ func (d *Dialogue) read(r *reply) *Reply {
 	if len(calls) > 0 {
 		d.calling++
 		for i := range calls {
-			if calls[i].ID == "" {
+			for calls[i].ID == "" || slices.Contains(d.ids, calls[i].ID) {
 				calls[i].ID = fmt.Sprintf("call%05d", d.calls)
+				d.calls++
 			}
-			d.calls++
+			d.ids = append(d.ids, calls[i].ID)
 		}
 		// Renderer.Read gives arguments that are JSON, so this cannot fail.
 		out.Message.ToolCalls, _ = json.Marshal(calls)
@@ -143,7 +145,7 @@ func (d *Dialogue) read(r *reply) *Reply {
 // both: in the one whose experiences are asked for first.
 func (d *Dialogue) Fork() *Dialogue {
 	fork := *d
-	fork.messages, fork.replies = slices.Clip(d.messages), slices.Clip(d.replies)
+	fork.messages, fork.replies, fork.ids = slices.Clip(d.messages), slices.Clip(d.replies), slices.Clip(d.ids)
 	return &fork
 }
 

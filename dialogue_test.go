@@ -21,6 +21,7 @@ const end = 256
 type chatty struct {
 	trinity.Renderer
 	forgets bool
+	callID  string // of each call, as the policy wrote it
 }
 
 func (c chatty) Render(messages []trinity.Message, _ json.RawMessage, generate bool) ([]int32, error) {
@@ -49,14 +50,14 @@ func (c chatty) Bridge(_, more []trinity.Message, tools json.RawMessage, ended b
 }
 
 // Read takes each "!" as a call of a tool, and "?" as one that it cannot read.
-func (c chatty) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	m := trinity.Message{Role: "assistant", Content: c.Decode(tokens)}
 	if strings.Contains(m.Content, "?") {
 		return m, nil, errors.New("it is a question")
 	}
 	var calls []trinity.ToolCall
 	for range strings.Count(m.Content, "!") {
-		calls = append(calls, trinity.ToolCall{Name: "shout", Arguments: json.RawMessage("{}")})
+		calls = append(calls, trinity.ToolCall{ID: c.callID, Name: "shout", Arguments: json.RawMessage("{}")})
 	}
 	return m, calls, nil
 }
@@ -396,4 +397,23 @@ func FuzzCallTree(f *testing.F) {
 // wasRead reports whether the sampler gave a reply to a prompt.
 func wasRead(h *hasher, prompt, reply []int32) bool {
 	return slices.ContainsFunc(h.calls, func(c [2][]int32) bool { return slices.Equal(c[0], prompt) && slices.Equal(c[1], reply) })
+}
+
+// A policy may write the id of an earlier call again.
+func TestIDsOfCallsAreUnique(t *testing.T) {
+	h := newHasher()
+	h.letters = "!"
+	d := talker(h, chatty{callID: "call00001"}).Dialogue(nil)
+	ids := map[string]bool{}
+	for range 3 {
+		for _, call := range say(t, d, "again").Calls {
+			if ids[call.ID] {
+				t.Errorf("the id %q came twice", call.ID)
+			}
+			ids[call.ID] = true
+		}
+	}
+	if len(ids) < 3 || !ids["call00001"] {
+		t.Errorf("ids %v", ids)
+	}
 }

@@ -84,9 +84,10 @@ type Renderer interface {
 	// that the policy wrote the token that ends its turn. The error is ErrRewritesHistory if the
 	// template writes earlier turns otherwise once more messages follow.
 	Bridge(history, more []Message, tools json.RawMessage, ended bool) ([]int32, error)
-	// Read reads the tokens of a reply: its reasoning, its content, and its calls of tools without
-	// ids. The error says why a call cannot be read; the message then has the reply's whole text.
-	Read(tokens []int32) (Message, []ToolCall, error)
+	// Read reads the tokens of a reply: its reasoning, its content, and its calls of tools, without ids
+	// if the format has none. tools is what the prompt was rendered with. The error says why a call
+	// cannot be read; the message then has the reply's whole text.
+	Read(tokens []int32, tools json.RawMessage) (Message, []ToolCall, error)
 	// Encode tokenizes plain text. It recognises special tokens, and adds the model's
 	// beginning-of-sequence token if the model has one.
 	Encode(text string) []int32

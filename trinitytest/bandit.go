@@ -245,7 +245,7 @@ func (r PlainRenderer) Bridge(_, more []trinity.Message, tools json.RawMessage, 
 }
 
 // Read implements trinity.Renderer.
-func (r PlainRenderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+func (r PlainRenderer) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	return trinity.Message{Role: "assistant", Content: r.Decode(tokens)}, nil, nil
 }
 

@@ -217,7 +217,7 @@ func TestConcurrentEpisodesAreBounded(t *testing.T) {
 // garbled writes calls that nobody can read.
 type garbled struct{ plain }
 
-func (garbled) Read([]int32) (trinity.Message, []trinity.ToolCall, error) {
+func (garbled) Read([]int32, json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	return trinity.Message{Role: "assistant", Content: "{"}, nil, errors.New("half a call")
 }
 

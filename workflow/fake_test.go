@@ -28,7 +28,7 @@ func (p plain) Bridge(_, more []trinity.Message, tools json.RawMessage, _ bool) 
 	return append(p.Encode("\n")[1:], tokens[1:]...), err
 }
 
-func (p plain) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+func (p plain) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	return trinity.Message{Role: "assistant", Content: p.Decode(tokens)}, nil, nil
 }
 

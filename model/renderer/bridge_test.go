@@ -137,7 +137,7 @@ func TestReadTakesAReplyApart(t *testing.T) {
 		{text: "<tool_call>\n{\"name\": \"add\"<|im_end|>", content: "<tool_call>\n{\"name\": \"add\"", err: "<tool_call> without </tool_call>"},
 		{text: "a<|im_start|>b<|im_end|>", content: "ab"},
 	} {
-		m, calls, err := r.Read(tok.Encode(c.text, false))
+		m, calls, err := r.Read(tok.Encode(c.text, false), nil)
 		if m.Role != "assistant" || m.Reasoning != c.reasoning || m.Content != c.content {
 			t.Errorf("%q: %+v", c.text, m)
 		}
@@ -150,6 +150,24 @@ func TestReadTakesAReplyApart(t *testing.T) {
 		}
 		if got != c.call {
 			t.Errorf("%q: calls %q, want %q", c.text, got, c.call)
+		}
+	}
+}
+
+// Llama's template raises an error for two calls, so a reply that has two must not reach it.
+func TestReadRefusesCallsThatTheTemplateCannotWrite(t *testing.T) {
+	tok := loadTokenizer(t)
+	for template, reply := range map[string]string{
+		"llama31": `{"name": "f", "parameters": {}}; {"name": "f", "parameters": {}}<|eot_id|>`,
+		"qwen25":  `<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "f"}</tool_call><|im_end|>`,
+	} {
+		r := newRenderer(t, tok, templateSource(t, template), nil)
+		m, calls, err := r.Read(tok.Encode(reply, false), nil)
+		if refused := err != nil && strings.Contains(err.Error(), "the reply has 2 calls"); refused != (template == "llama31") {
+			t.Errorf("%s: %d calls, %v", template, len(calls), err)
+		}
+		if err != nil && (calls != nil || !strings.HasPrefix(m.Content, `{"name"`)) {
+			t.Errorf("%s: message %+v and calls %v beside the error", template, m, calls)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package renderer
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +24,7 @@ func knowsThinking(template string) bool {
 // Read reads a reply: what it thought, what it says, and which tools it calls. A reply whose prompt
 // opened its thinking has only the closing tag. An error says why a call cannot be read; the message
 // then has the reply's text as it is.
-func (r *Renderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	m := trinity.Message{Role: "assistant"}
 	if n := len(tokens); n > 0 && slices.Contains(r.stop, tokens[n-1]) {
 		tokens = tokens[:n-1]
@@ -32,7 +34,10 @@ func (r *Renderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, er
 		m.Reasoning = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), thinkOpen), "\n")
 		text = strings.TrimLeft(rest, "\n")
 	}
-	content, calls, err := r.calls.Parse(text)
+	content, calls, err := r.calls.Parse(text, tools)
+	if len(calls) > 1 && r.oneCall {
+		err = fmt.Errorf("the reply has %d calls, and the model's chat template knows one a reply", len(calls))
+	}
 	if err != nil {
 		content, calls = text, nil
 	}

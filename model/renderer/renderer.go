@@ -30,6 +30,8 @@ type Options struct {
 	// ToolCallParser names the format in which the model calls tools (package toolcall); "" finds it by
 	// the template.
 	ToolCallParser string
+	// ToolCallPattern is the regular expression of the format plain.
+	ToolCallPattern string
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
@@ -44,6 +46,7 @@ type Renderer struct {
 	calls    toolcall.Parser
 
 	thinks       bool // the template writes thinking apart
+	oneCall      bool // the template refuses a reply with two calls
 	keepThinking bool
 }
 
@@ -71,7 +74,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	}
 	r.thinks = knowsThinking(source)
 	var err error
-	if r.calls, err = toolcall.Open(o.ToolCallParser, source); err != nil {
+	if r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)
 	}
 	if source == "" {
@@ -89,7 +92,22 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
+	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	return r, nil
+}
+
+// rendersCalls reports whether the template takes a reply with n calls of tools.
+func (r *Renderer) rendersCalls(n int) bool {
+	calls := make([]trinity.ToolCall, n)
+	for i := range calls {
+		calls[i] = trinity.ToolCall{ID: fmt.Sprintf("call%05d", i), Name: "f", Arguments: json.RawMessage("{}")}
+	}
+	list, err := json.Marshal(calls)
+	if err != nil {
+		return false
+	}
+	_, err = r.Render([]trinity.Message{{Role: "user", Content: "question"}, {Role: "assistant", ToolCalls: list}}, nil, false)
+	return err == nil
 }
 
 func knowsChatML(tok *tokenizer.Tokenizer) error {

@@ -8,7 +8,12 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-func init() { register("hermes", hermes{}, hermesOpen) }
+func init() {
+	register("hermes", hermes{}, func(template string) bool {
+		return strings.Contains(template, hermesOpen) && !strings.Contains(template, coderParameter) &&
+			!strings.Contains(template, "<arg_key>") // of GLM 4.5
+	})
+}
 
 const (
 	hermesOpen  = "<tool_call>"
@@ -19,7 +24,19 @@ const (
 // arguments, each between <tool_call> and </tool_call>.
 type hermes struct{}
 
-func (hermes) Parse(text string) (string, []trinity.ToolCall, error) {
+func (hermes) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
+	return tagged(text, func(inside string) ([]trinity.ToolCall, error) {
+		var w written
+		if err := json.Unmarshal([]byte(inside), &w); err != nil {
+			return nil, fmt.Errorf("a call is no JSON object: %s", brief(inside))
+		}
+		call, err := w.call(inside)
+		return []trinity.ToolCall{{Name: call.Name, Arguments: call.Arguments}}, err
+	})
+}
+
+// tagged reads calls between <tool_call> and </tool_call>.
+func tagged(text string, read func(inside string) ([]trinity.ToolCall, error)) (string, []trinity.ToolCall, error) {
 	content, rest, found := strings.Cut(text, hermesOpen)
 	var calls []trinity.ToolCall
 	for found {
@@ -28,21 +45,11 @@ func (hermes) Parse(text string) (string, []trinity.ToolCall, error) {
 		if !found {
 			return "", nil, fmt.Errorf("%s without %s: %s", hermesOpen, hermesClose, brief(inside))
 		}
-		var c struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		}
-		if err := json.Unmarshal([]byte(inside), &c); err != nil {
-			return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(inside))
-		}
-		if c.Name == "" {
-			return "", nil, fmt.Errorf(`a call has no "name": %s`, brief(inside))
-		}
-		arguments, err := object(c.Arguments)
+		more, err := read(inside)
 		if err != nil {
-			return "", nil, fmt.Errorf("the call of %s: %w", c.Name, err)
+			return "", nil, err
 		}
-		calls = append(calls, trinity.ToolCall{Name: c.Name, Arguments: arguments})
+		calls = append(calls, more...)
 		var between string
 		between, rest, found = strings.Cut(rest, hermesOpen)
 		if strings.TrimSpace(between) != "" {

@@ -3,6 +3,7 @@
 package toolcall
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,8 +15,9 @@ import (
 // Parser reads the calls in a reply. Many goroutines may use it at once.
 type Parser interface {
 	// Parse returns the text around the calls, and the calls in order, without ids if the format has
-	// none. An error says why a call cannot be read.
-	Parse(text string) (content string, calls []trinity.ToolCall, err error)
+	// none. tools is the JSON array of the schemas that the model saw, or nil; formats whose arguments
+	// are text look up the arguments' types there. An error says why a call cannot be read.
+	Parse(text string, tools json.RawMessage) (content string, calls []trinity.ToolCall, err error)
 }
 
 // Auto is the name that stands for the format of the chat template.
@@ -25,31 +27,39 @@ const Auto = "auto"
 type format struct {
 	name  string
 	parse Parser
-	// marks is text that is in a chat template of the format and in no other.
-	marks []string
+	// writes reports whether a chat template writes calls in this format; at most one format does.
+	writes func(template string) bool
 }
 
-// formats holds every format, in order of the names.
+// formats holds every format that needs no pattern, in order of the names.
 var formats []format
 
-func register(name string, p Parser, marks ...string) {
-	formats = append(formats, format{name, p, marks})
+func register(name string, p Parser, writes func(template string) bool) {
+	formats = append(formats, format{name, p, writes})
 	slices.SortFunc(formats, func(a, b format) int { return strings.Compare(a.name, b.name) })
 }
 
 // Names returns the names of all formats.
 func Names() []string {
-	var names []string
+	names := []string{plain}
 	for _, f := range formats {
 		names = append(names, f.name)
 	}
+	slices.Sort(names)
 	return names
 }
 
 // Open returns the parser of a format by name. Auto and "" find the format by the source of a chat
-// template; a template of no known format gets None.
-func Open(name, template string) (Parser, error) {
-	if name == "" || name == Auto {
+// template; a template of no known format gets a parser that finds no calls. pattern is the regular
+// expression of the format plain, "" for the others.
+func Open(name, pattern, template string) (Parser, error) {
+	isAuto := name == "" || name == Auto
+	switch {
+	case name == plain, isAuto && pattern != "":
+		return newPlain(pattern)
+	case pattern != "":
+		return nil, fmt.Errorf("a tool_call_pattern is for tool_call_parser %s, and that is %q", plain, name)
+	case isAuto:
 		_, p := Of(template)
 		return p, nil
 	}
@@ -64,11 +74,34 @@ func Open(name, template string) (Parser, error) {
 // Of returns the format of a chat template, and its name.
 func Of(template string) (string, Parser) {
 	for _, f := range formats {
-		if slices.ContainsFunc(f.marks, func(mark string) bool { return strings.Contains(template, mark) }) {
+		if f.writes(template) {
 			return f.name, f.parse
 		}
 	}
 	return none, noCalls{}
+}
+
+// written is a call as most models write it.
+type written struct {
+	ID         string
+	Name       string
+	Arguments  json.RawMessage
+	Parameters json.RawMessage // Llama's word for the arguments
+}
+
+// call returns the call. text is what the model wrote, for errors.
+func (w written) call(text string) (trinity.ToolCall, error) {
+	if w.Name == "" {
+		return trinity.ToolCall{}, fmt.Errorf(`a call has no "name": %s`, brief(text))
+	}
+	if w.Arguments == nil {
+		w.Arguments = w.Parameters
+	}
+	arguments, err := object(w.Arguments)
+	if err != nil {
+		return trinity.ToolCall{}, fmt.Errorf("the call of %s: %w", w.Name, err)
+	}
+	return trinity.ToolCall{ID: w.ID, Name: w.Name, Arguments: arguments}, nil
 }
 
 // object returns the arguments of a call as a JSON object. Some models write them as text.
@@ -77,7 +110,7 @@ func object(raw json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if len(raw) == 0 || string(raw) == "null" {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}"), nil
 	}
 	var m map[string]json.RawMessage
@@ -85,6 +118,15 @@ func object(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the arguments are no JSON object: %s", brief(string(raw)))
 	}
 	return raw, nil
+}
+
+// firstJSON splits text into the JSON value that it begins with and the rest.
+func firstJSON(text string) (value json.RawMessage, rest string, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	if err = d.Decode(&value); err != nil {
+		return nil, text, err
+	}
+	return value, text[d.InputOffset():], nil
 }
 
 // brief returns text for an error message: one line of at most 80 characters.

@@ -2,12 +2,41 @@ package toolcall
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity"
 )
 
+// reading is a reply and what a parser reads in it: the content, and the calls as name{arguments};.
+type reading struct{ text, content, calls, err string }
+
+func check(t *testing.T, p Parser, cases []reading) {
+	t.Helper()
+	for _, c := range cases {
+		content, calls, err := p.Parse(c.text, tools)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q: error %v, want %q", c.text, err, c.err)
+		}
+		if got := text(calls); content != c.content || got != c.calls {
+			t.Errorf("%q: content %q and calls %q, want %q and %q", c.text, content, got, c.content, c.calls)
+		}
+	}
+}
+
+func text(calls []trinity.ToolCall) (all string) {
+	for _, c := range calls {
+		all += c.ID + c.Name + string(c.Arguments) + ";"
+	}
+	return all
+}
+
+var tools = json.RawMessage(`[{"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"},
+	"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "b": {"type": "boolean"}, "any": {}}}}}]`)
+
 func TestHermesReadsCalls(t *testing.T) {
-	for _, c := range []struct{ text, content, calls, err string }{
+	check(t, hermes{}, []reading{
 		{text: "no call", content: "no call"},
 		{text: "Now:\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>", content: "Now:", calls: `add{"a": 1};`},
 		{text: `<tool_call>{"name":"f"}</tool_call> <tool_call>{"name":"g","arguments":"{\"b\":2}"}</tool_call>`, calls: `f{};g{"b":2};`},
@@ -16,41 +45,150 @@ func TestHermesReadsCalls(t *testing.T) {
 		{text: `<tool_call>add(1)</tool_call>`, err: `a call is no JSON object: "add(1)"`},
 		{text: `<tool_call>{}</tool_call>`, err: `a call has no "name"`},
 		{text: `<tool_call>{"name":"f","arguments":[1]}</tool_call>`, err: "the call of f: the arguments are no JSON object: \"[1]\""},
+	})
+}
+
+func TestLlamaReadsCalls(t *testing.T) {
+	check(t, llama3JSON{}, []reading{
+		{text: ` {"type": "function", "name": "f", "parameters": {"a": 1}}`, calls: `f{"a": 1};`},
+		{text: "Look.<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"arguments\": {}}", content: "Look.",
+			calls: `f{};g{};`},
+		{text: `{"name": "Ada", "born": 1815}`, content: `{"name": "Ada", "born": 1815}`},
+		{text: `{"name": "f", "parameters": {}} done`, content: "done", calls: `f{};`},
+		{text: `{"name": "f", "parameters"`, err: "a call is no JSON object"},
+		{text: `<|python_tag|>f.call(q="x")`, err: "a call is no JSON object"},
+		{text: `{"name": "f", "parameters": {}}; {"name": "g"}`, err: `a call has no "parameters"`},
+		{text: `{"name": "f", "parameters": 3}`, err: "the call of f: the arguments are no JSON object"},
+	})
+}
+
+func TestMistralReadsCalls(t *testing.T) {
+	check(t, mistral{}, []reading{
+		{text: `[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcDEF123"}, {"name": "g", "id": "2"}]`,
+			calls: `abcDEF123f{"a": 1};g{};`},
+		{text: `Hm.[TOOL_CALLS]f[CALL_ID]abcDEF123[ARGS]{"a": "[TOOL_CALLS]"}[TOOL_CALLS]g{}`, content: "Hm.",
+			calls: `abcDEF123f{"a": "[TOOL_CALLS]"};g{};`},
+		{text: `[TOOL_CALLS]f[ARGS]{"a": `, err: "the arguments are no JSON object"},
+		{text: `[TOOL_CALLS]f`, err: "[TOOL_CALLS] is followed by no call"},
+		{text: `[TOOL_CALLS] []`, err: "[TOOL_CALLS] is followed by no JSON array of calls"},
+		{text: `[TOOL_CALLS]{}`, err: `a call has no "name"`},
+	})
+}
+
+func TestPythonicReadsCalls(t *testing.T) {
+	check(t, pythonic{}, []reading{
+		{text: `[f(a=-1, b='x', c=[True, None], d={"k": (1, 2.5)}), m.g()]`,
+			calls: `f{"a": -1, "b": "x", "c": [true,null], "d": {"k":[1,2.5]}};m.g{};`},
+		{text: `Look. <|tool_call_start|>[f(a=12345678901234567890)]<|tool_call_end|> Done.`, content: "Look.  Done.",
+			calls: `f{"a": 12345678901234567890};`},
+		{text: `<|python_start|>f()`, calls: `f{};`},
+		{text: "[1] says so", content: "[1] says so"},
+		{text: `[f(a=1`, err: "the calls are no list of Python calls"},
+		{text: `[f(1)]`, err: "the call of f has an argument without a name"},
+		{text: `[f(a=g())]`, err: "the call of f: an argument is no literal"},
+		{text: `[f(a=x)]`, err: "the call of f: x is no value"},
+		{text: `[f(a=1, a=2)]`, err: `it has the argument "a" twice`},
+		{text: `[f(), 1]`, err: "the list has something other than calls"},
+		{text: `[f(a=~1)]`, err: "an argument is no literal"},
+	})
+}
+
+func TestQwenCoderReadsCalls(t *testing.T) {
+	call := func(arguments string) string {
+		return "<tool_call>\n<function=f>\n" + arguments + "</function>\n</tool_call>"
+	}
+	check(t, qwen3Coder{}, []reading{
+		{text: "Now.\n" + call("<parameter=s>\n12\n\n</parameter>\n<parameter=n>\n12\n</parameter>\n"), content: "Now.",
+			calls: `f{"s": "12\n", "n": 12};`},
+		{text: call("<parameter=b>True</parameter><parameter=n>None</parameter>"), calls: `f{"b": true, "n": null};`},
+		{text: call("<parameter=n>many</parameter><parameter=any>[1]</parameter>"), calls: `f{"n": "many", "any": [1]};`},
+		{text: call("<parameter=unknown>true</parameter><parameter=any>\"x\"</parameter>"), calls: `f{"unknown": true, "any": "\"x\""};`},
+		{text: call(""), calls: `f{};`},
+		{text: call("<parameter=s>1"), err: `the argument "s" does not end`},
+		{text: call("<parameter=s>1</parameter><parameter=s>2</parameter>"), err: `it has the argument "s" twice`},
+		{text: call("why not"), err: "beside its arguments stands"},
+		{text: "<tool_call>{}</tool_call>", err: "a call has no <function=NAME>"},
+		{text: "<tool_call><function=f></tool_call>", err: "the call of f does not end with </function>"},
+	})
+}
+
+func TestPlainReadsCallsByAPattern(t *testing.T) {
+	p, err := Open("auto", `<(?P<name>f|g)(?: (?P<n>\d+))?>(?P<s>[^<]*)</(?:f|g)>`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, p, []reading{
+		{text: "Now <f 3>3*4</f> and <g></g>.", content: "Now  and .", calls: `f{"n": 3, "s": "3*4"};g{"s": ""};`},
+		{text: " <h>3</h>", content: " <h>3</h>"},
+	})
+	for pattern, want := range map[string]string{
+		"": "needs a tool_call_pattern", "(": "missing closing )", "(?P<arguments>.*)": "no group is called name",
+		"(?P<name>.)(?P<arguments>.)(?P<a>.)": "the group arguments has all arguments, and a is another group",
 	} {
-		content, calls, err := hermes{}.Parse(c.text)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%q: error %v, want %q", c.text, err, c.err)
-		}
-		got := ""
-		for _, call := range calls {
-			got += call.Name + string(call.Arguments) + ";"
-		}
-		if content != c.content || got != c.calls {
-			t.Errorf("%q: content %q and calls %q, want %q and %q", c.text, content, got, c.content, c.calls)
+		if _, err := Open(plain, pattern, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", pattern, err, want)
 		}
 	}
 }
 
+// The templates are those that the renderer is tested with.
 func TestTheTemplateTellsTheFormat(t *testing.T) {
-	for template, want := range map[string]string{"": none, "{{ messages }}": none, "… <tool_call>{{ call }}</tool_call>": "hermes"} {
+	for name, want := range map[string]string{"qwen25": "hermes", "qwen3": "hermes", "llama31": "llama3_json", "mistral_tools": "mistral",
+		"smollm2": none, "chatml_generation": none} {
+		source, err := os.ReadFile("../internal/jinja/testdata/templates/" + name + ".jinja")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := Of(string(source)); got != want {
+			t.Errorf("%s: format %s, want %s", name, got, want)
+		}
+		fits := 0
+		for _, f := range formats {
+			if f.writes(string(source)) {
+				fits++
+			}
+		}
+		if fits > 1 {
+			t.Errorf("%s: %d formats fit", name, fits)
+		}
+	}
+	for template, want := range map[string]string{"": none, "<tool_call><arg_key>": none, "<|tool_list_start|>": "pythonic",
+		"<tool_call><function=x><parameter=y>": "qwen3_coder"} {
 		if name, _ := Of(template); name != want {
 			t.Errorf("%q: format %s, want %s", template, name, want)
 		}
 	}
-	if _, err := Open("hermess", ""); err == nil || !strings.Contains(err.Error(), "want auto or hermes, none") {
+	if _, err := Open("hermess", "", ""); err == nil ||
+		!strings.Contains(err.Error(), "want auto or hermes, llama3_json, mistral, none, plain, pythonic, qwen3_coder") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Open("hermes", "(?P<name>x)", ""); err == nil || !strings.Contains(err.Error(), "tool_call_pattern is for") {
 		t.Errorf("error %v", err)
 	}
 }
 
 // Whatever the policy writes, each call has a name and a JSON object.
 func FuzzParse(f *testing.F) {
-	f.Add("a<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>b")
-	f.Add("<tool_call><tool_call>{}</tool_call>")
+	for _, text := range []string{
+		"a<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>b", "<tool_call><tool_call>{}</tool_call>",
+		`{"name": "f", "parameters": {"a": 1}}; {`, `[TOOL_CALLS] [{"name": "f"}]`, `[TOOL_CALLS]f[CALL_ID]a[ARGS]{"a": 1}`,
+		`[f(a=1, b={"x": [None, -2.5e3]})]`, "<tool_call><function=f><parameter=s>1</parameter></function></tool_call>", "CALL f {} END",
+	} {
+		f.Add(text)
+	}
+	byPattern, err := newPlain(`CALL (?P<name>\w*) (?P<arguments>\S+) END`)
+	if err != nil {
+		f.Fatal(err)
+	}
+	all := append([]format{{name: plain, parse: byPattern}}, formats...)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, format := range formats {
-			_, calls, err := format.parse.Parse(text)
+		for _, format := range all {
+			content, calls, err := format.parse.Parse(text, tools)
 			if err != nil && len(calls) > 0 {
 				t.Errorf("%s: %d calls beside the error %v", format.name, len(calls), err)
+			}
+			if err == nil && calls == nil && content != text {
+				t.Errorf("%s: without a call %q became %q", format.name, text, content)
 			}
 			for _, c := range calls {
 				var arguments map[string]json.RawMessage

@@ -1,0 +1,83 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+const plain = "plain"
+
+// plainCalls reads calls by a regular expression of the user's. Its group name is the tool's name.
+// Its group arguments is a JSON object, or each further group is an argument of its own, as text.
+type plainCalls struct{ pattern *regexp.Regexp }
+
+func newPlain(pattern string) (Parser, error) {
+	if pattern == "" {
+		return nil, fmt.Errorf("tool_call_parser %s needs a tool_call_pattern: a regular expression with the group (?P<name>…)", plain)
+	}
+	r, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("tool_call_pattern: %w", err)
+	}
+	names := r.SubexpNames()
+	if !slices.Contains(names, "name") {
+		return nil, errors.New("tool_call_pattern: no group is called name: write (?P<name>…) around the name of the tool")
+	}
+	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" || n == "name" || n == "arguments" })
+	if len(others) > 0 && slices.Contains(names, "arguments") {
+		return nil, fmt.Errorf("tool_call_pattern: the group arguments has all arguments, and %s is another group", others[0])
+	}
+	return plainCalls{r}, nil
+}
+
+func (p plainCalls) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
+	var calls []trinity.ToolCall
+	var content strings.Builder
+	at := 0
+	for _, m := range p.pattern.FindAllStringSubmatchIndex(text, -1) {
+		content.WriteString(text[at:m[0]])
+		at = m[1]
+		call, err := p.call(text, m, tools)
+		if err != nil {
+			return "", nil, err
+		}
+		calls = append(calls, call)
+	}
+	if len(calls) == 0 {
+		return text, nil, nil
+	}
+	content.WriteString(text[at:])
+	return strings.TrimSpace(content.String()), calls, nil
+}
+
+// call returns the call of one match, which is the indices of its groups in text.
+func (p plainCalls) call(text string, m []int, tools json.RawMessage) (trinity.ToolCall, error) {
+	groups, names := map[string]string{}, p.pattern.SubexpNames()
+	for i, name := range names {
+		if name != "" && m[2*i] >= 0 {
+			groups[name] = text[m[2*i]:m[2*i+1]]
+		}
+	}
+	w := written{Name: strings.TrimSpace(groups["name"])}
+	if given, ok := groups["arguments"]; ok {
+		w.Arguments = json.RawMessage(given)
+		return w.call(text[m[0]:m[1]])
+	}
+	known := parameters(tools, w.Name)
+	var all arguments
+	for _, name := range names {
+		if value, ok := groups[name]; ok && name != "name" {
+			if err := all.add(name, known[name].value(value)); err != nil {
+				return trinity.ToolCall{}, fmt.Errorf("the call of %s: %w", w.Name, err)
+			}
+		}
+	}
+	w.Arguments = all.object()
+	return w.call(text[m[0]:m[1]])
+}

@@ -1,0 +1,212 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"go.starlark.net/syntax"
+
+	"github.com/trinity-go/trinity"
+)
+
+func init() {
+	register("pythonic", pythonic{}, func(template string) bool {
+		for _, mark := range []string{"func_name1(", pythonStart, "<|tool_list_start|>"} {
+			if strings.Contains(template, mark) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+const pythonStart = "<|python_start|>"
+
+// pythonTags stand around the calls of Llama 4 and of LFM2.
+var pythonTags = [][2]string{{pythonStart, "<|python_end|>"}, {"<|tool_call_start|>", "<|tool_call_end|>"}}
+
+var beginsList = regexp.MustCompile(`^\[\s*[\pL_][\pL\pN_.]*\s*\(`)
+
+// pythonic reads calls that are written as a list in Python, as Llama 3.2 and 4, ToolACE and LFM2 do:
+// [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list.
+type pythonic struct{}
+
+func (pythonic) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
+	content, list := "", strings.TrimSpace(text)
+	isTagged := false
+	for _, tags := range pythonTags {
+		before, rest, found := strings.Cut(text, tags[0])
+		if !found {
+			continue
+		}
+		inside, after, _ := strings.Cut(rest, tags[1]) // Llama 4 leaves the closing tag out
+		content, list, isTagged = strings.TrimRight(before, "\n")+after, strings.TrimSpace(inside), true
+		break
+	}
+	if !isTagged && !beginsList.MatchString(list) {
+		return text, nil, nil
+	}
+	parsed, err := syntax.LegacyFileOptions().ParseExpr("", list, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("the calls are no list of Python calls: %s", brief(list))
+	}
+	of, ok := parsed.(*syntax.ListExpr)
+	if !ok {
+		of = &syntax.ListExpr{List: []syntax.Expr{parsed}} // one call without brackets
+	}
+	var calls []trinity.ToolCall
+	for _, e := range of.List {
+		call, err := pythonCall(e)
+		if err != nil {
+			return "", nil, fmt.Errorf("%w: %s", err, brief(list))
+		}
+		calls = append(calls, call)
+	}
+	return content, calls, nil
+}
+
+func pythonCall(e syntax.Expr) (trinity.ToolCall, error) {
+	call, ok := e.(*syntax.CallExpr)
+	if !ok {
+		return trinity.ToolCall{}, errors.New("the list has something other than calls")
+	}
+	name, ok := pythonName(call.Fn)
+	if !ok {
+		return trinity.ToolCall{}, errors.New("a call has no name")
+	}
+	var all arguments
+	for _, argument := range call.Args {
+		given, ok := argument.(*syntax.BinaryExpr)
+		if !ok || given.Op != syntax.EQ {
+			return trinity.ToolCall{}, fmt.Errorf("the call of %s has an argument without a name", name)
+		}
+		value, err := pythonValue(given.Y)
+		if err == nil {
+			var raw json.RawMessage
+			if raw, err = json.Marshal(value); err == nil {
+				err = all.add(given.X.(*syntax.Ident).Name, raw)
+			}
+		}
+		if err != nil {
+			return trinity.ToolCall{}, fmt.Errorf("the call of %s: %w", name, err)
+		}
+	}
+	return trinity.ToolCall{Name: name, Arguments: all.object()}, nil
+}
+
+// pythonName returns a name, with dots.
+func pythonName(e syntax.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *syntax.Ident:
+		return e.Name, true
+	case *syntax.DotExpr:
+		before, ok := pythonName(e.X)
+		return before + "." + e.Name.Name, ok
+	}
+	return "", false
+}
+
+// pythonValue returns the value of a literal.
+func pythonValue(e syntax.Expr) (any, error) {
+	switch e := e.(type) {
+	case *syntax.Literal:
+		if e.Token != syntax.BYTES {
+			return e.Value, nil
+		}
+	case *syntax.Ident:
+		switch e.Name {
+		case "True", "true":
+			return true, nil
+		case "False", "false":
+			return false, nil
+		case "None", "null":
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s is no value", e.Name)
+	case *syntax.ParenExpr:
+		return pythonValue(e.X)
+	case *syntax.UnaryExpr:
+		return negated(e)
+	case *syntax.ListExpr:
+		return pythonList(e.List)
+	case *syntax.TupleExpr:
+		return pythonList(e.List)
+	case *syntax.DictExpr:
+		return pythonDict(e)
+	}
+	return nil, errors.New("an argument is no literal")
+}
+
+// negated returns the value of -1 and the like.
+func negated(e *syntax.UnaryExpr) (any, error) {
+	if e.X == nil {
+		return nil, errors.New("an argument is no literal")
+	}
+	v, err := pythonValue(e.X)
+	if err != nil {
+		return nil, err
+	}
+	switch n := v.(type) {
+	case int64:
+		if e.Op == syntax.MINUS {
+			return -n, nil
+		}
+	case *big.Int:
+		if e.Op == syntax.MINUS {
+			return new(big.Int).Neg(n), nil
+		}
+	case float64:
+		if e.Op == syntax.MINUS {
+			return -n, nil
+		}
+	default:
+		return nil, errors.New("a sign stands before what is no number")
+	}
+	if e.Op != syntax.PLUS {
+		return nil, errors.New("an argument is no literal")
+	}
+	return v, nil
+}
+
+func pythonList(of []syntax.Expr) (any, error) {
+	all := []any{}
+	for _, e := range of {
+		v, err := pythonValue(e)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func pythonDict(e *syntax.DictExpr) (any, error) {
+	var all arguments
+	for _, entry := range e.List {
+		pair := entry.(*syntax.DictEntry)
+		key, err := pythonValue(pair.Key)
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok {
+			return nil, errors.New("a key of a dict is no text")
+		}
+		v, err := pythonValue(pair.Value)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		if err := all.add(name, raw); err != nil {
+			return nil, err
+		}
+	}
+	return all.object(), nil
+}
