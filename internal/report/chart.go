@@ -39,11 +39,11 @@ func (s series) same(other series) bool {
 	return s.Name == other.Name && slices.EqualFunc(s.runs, other.runs, slices.Equal)
 }
 
-// curves are a series' values of each run that has some, and their mean and standard deviation over
-// runs at the steps that all these runs have.
+// curves are a series' values of each run that has some, and at the steps that all these runs have
+// their mean over runs, and the mean plus and minus the standard deviation.
 type curves struct {
-	runs            [][]point
-	mean, deviation []point
+	runs               [][]point
+	mean, lower, upper []point
 }
 
 func (s *series) curves() (c curves) {
@@ -63,21 +63,28 @@ func (s *series) curves() (c curves) {
 	for _, p := range c.runs[0] {
 		if v := at[p.x]; len(v) == len(c.runs) {
 			m, d := spread(v)
-			c.mean, c.deviation = append(c.mean, point{p.x, m}), append(c.deviation, point{p.x, d})
+			c.mean = append(c.mean, point{p.x, m})
+			c.lower, c.upper = append(c.lower, point{p.x, max(m-d, -math.MaxFloat64)}), append(c.upper, point{p.x, min(m+d, math.MaxFloat64)})
 		}
 	}
 	return c
 }
 
-// spread returns the mean and the population standard deviation.
-func spread(v []float64) (mean, deviation float64) {
+// mean returns the mean. Numbers here may be as large as float64 has them, so that sums overflow.
+func mean(v []float64) (m float64) {
 	for _, x := range v {
-		mean += x / float64(len(v))
+		m += x / float64(len(v))
 	}
+	return m
+}
+
+// spread returns the mean and the sample standard deviation, which is 0 for one value.
+func spread(v []float64) (m, deviation float64) {
+	m = mean(v)
 	for _, x := range v {
-		deviation += (x - mean) * (x - mean) / float64(len(v))
+		deviation = math.Hypot(deviation, (x-m)/math.Sqrt(max(1, float64(len(v)-1))))
 	}
-	return mean, math.Sqrt(deviation)
+	return m, deviation
 }
 
 // thin returns at most most points, which are means of neighbours. The last step keeps its place.
@@ -88,11 +95,11 @@ func thin(p []point) []point {
 	}
 	var out []point
 	for some := range slices.Chunk(p, n) {
-		sum := 0.0
-		for _, q := range some {
-			sum += q.y
+		y := make([]float64, len(some))
+		for i, q := range some {
+			y[i] = q.y
 		}
-		out = append(out, point{some[len(some)-1].x, sum / float64(len(some))})
+		out = append(out, point{some[len(some)-1].x, mean(y)})
 	}
 	return out
 }
@@ -114,14 +121,8 @@ func (c chart) SVG() template.HTML {
 	for i, of := range all {
 		class := "c" + strconv.Itoa(c.Series[i].Colour%colours)
 		if len(of.mean) > 0 {
-			band := make([]point, 0, 2*len(of.mean))
-			for j, p := range of.mean {
-				band = append(band, point{p.x, p.y + of.deviation[j].y})
-			}
-			for j, p := range slices.Backward(of.mean) {
-				band = append(band, point{p.x, p.y - of.deviation[j].y})
-			}
-			fmt.Fprintf(&b, `<polygon class="band %s" points="%s"/>`, class, frame.place(band))
+			slices.Reverse(of.lower)
+			fmt.Fprintf(&b, `<polygon class="band %s" points="%s"/>`, class, frame.place(append(of.upper, of.lower...)))
 			for _, r := range of.runs {
 				fmt.Fprintf(&b, `<polyline class="pale %s" points="%s"/>`, class, frame.place(r))
 			}
@@ -153,9 +154,8 @@ func around(all []curves) (frame, bool) {
 				hold(p.x, p.y)
 			}
 		}
-		for j, p := range of.mean {
-			hold(p.x, p.y+of.deviation[j].y)
-			hold(p.x, p.y-of.deviation[j].y)
+		for _, p := range slices.Concat(of.lower, of.upper) {
+			hold(p.x, p.y)
 		}
 	}
 	if f.x0 > f.x1 {
@@ -166,13 +166,13 @@ func around(all []curves) (frame, bool) {
 	}
 	if f.y0 == f.y1 {
 		room := max(math.Abs(f.y0)/10, 1e-6)
-		f.y0, f.y1 = f.y0-room, f.y1+room
+		f.y0, f.y1 = max(f.y0-room, -math.MaxFloat64), min(f.y1+room, math.MaxFloat64)
 	}
 	return f, true
 }
 
 func (f frame) at(p point) (x, y float64) {
-	return left + (p.x-f.x0)/(f.x1-f.x0)*(width-left-right), top + (f.y1-p.y)/(f.y1-f.y0)*(height-top-bottom)
+	return left + (p.x-f.x0)/(f.x1-f.x0)*(width-left-right), top + (f.y1/2-p.y/2)/(f.y1/2-f.y0/2)*(height-top-bottom)
 }
 
 // place returns the points of an SVG polyline.
@@ -215,9 +215,10 @@ func (f frame) axes(b *strings.Builder) {
 
 // ticks returns about five round numbers between lo and hi.
 func ticks(lo, hi float64) []float64 {
-	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
+	quarter := hi/4 - lo/4 // the difference may overflow
+	step := math.Pow(10, math.Floor(math.Log10(quarter)))
 	for _, factor := range []float64{5, 2} {
-		if (hi-lo)/(step*factor) >= 3 {
+		if quarter/(step*factor) >= 0.75 {
 			step *= factor
 			break
 		}

@@ -51,8 +51,7 @@ func read(dir string) (*run, error) {
 		if err != nil {
 			return err
 		}
-		name, _, _ := strings.Cut(filepath.ToSlash(inside), "monitor/")
-		name = strings.Trim(name, "/")
+		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
 		records, err := monitor.ReadFile(path)
 		if err != nil {
 			return err
@@ -89,18 +88,29 @@ func read(dir string) (*run, error) {
 	return r, nil
 }
 
+// stageOf returns the name of the stage to which a file belongs, whose path is split. It is the
+// directory above the last one called monitor.
+func stageOf(path []string) string {
+	for i, part := range slices.Backward(path) {
+		if part == "monitor" {
+			return strings.Join(path[:i], "/")
+		}
+	}
+	return strings.Join(path, "/")
+}
+
 // points returns the values of a metric, in order of steps. Of several values of a step, which
 // several explorers give, it returns the mean.
 func (s *stage) points(metric string) []point {
-	sums := map[int64][2]float64{}
+	values := map[int64][]float64{}
 	for _, r := range s.records {
 		if v, ok := r.Metrics[metric]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
-			sums[r.Step] = [2]float64{sums[r.Step][0] + v, sums[r.Step][1] + 1}
+			values[r.Step] = append(values[r.Step], v)
 		}
 	}
 	var out []point
-	for _, step := range slices.Sorted(maps.Keys(sums)) {
-		out = append(out, point{float64(step), sums[step][0] / sums[step][1]})
+	for _, step := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, point{float64(step), mean(values[step])})
 	}
 	return out
 }

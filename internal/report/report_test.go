@@ -91,7 +91,7 @@ func TestPageOfSeveralRuns(t *testing.T) {
 		dirs = append(dirs, dir)
 	}
 	wantAll(t, pageOf(t, dirs...), "<title>sums (2 runs)</title>", "curves are means of 2 runs",
-		`<td class="n">0.25 ± 0.25<td class="n">1.5 ± 0.5<td class="n">2`,
+		`<td class="n">0.25 ± 0.35<td class="n">1.5 ± 0.71<td class="n">2`,
 		`class="band c0"`, `class="pale c0"`)
 }
 
@@ -107,14 +107,19 @@ func TestNoRun(t *testing.T) {
 // TestChartStaysInItsFrame draws curves that are hard to scale.
 func TestChartStaysInItsFrame(t *testing.T) {
 	long := make([]point, 5001)
+	huge := make([]point, len(long))
 	for i := range long {
 		long[i] = point{float64(i), math.Sin(float64(i))}
+		huge[i] = point{float64(i), 1.5e308}
 	}
 	for name, runs := range map[string][][]point{
 		"one value":    {{{3, 0}}},
 		"constant":     {{{1, 1e9}, {2, 1e9}}},
 		"tiny":         {{{1, 1e-12}, {2, 3e-12}}},
 		"huge":         {{{1, -1e300}, {2, 1e300}}},
+		"largest":      {{{1, -math.MaxFloat64}, {2, math.MaxFloat64}}, {{1, math.MaxFloat64}, {2, -1e308}}},
+		"one largest":  {{{1, math.MaxFloat64}}},
+		"long, huge":   {huge},
 		"long":         {long},
 		"several runs": {{{1, 0}, {2, 5}}, {{1, 1}, {2, 7}}, nil},
 		"other steps":  {{{1, 0}, {2, 5}}, {{3, 1}, {4, 7}}},
@@ -140,6 +145,60 @@ func TestChartStaysInItsFrame(t *testing.T) {
 				t.Error(svg)
 			}
 		})
+	}
+}
+
+// A stage keeps its name, whatever it contains.
+func TestNamesOfStages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sums")
+	for second, path := range []string{"a_monitor/monitor", "monitor/monitor", "monitor_b/monitor/trainer", "monitor/explorer0"} {
+		writeStage(t, filepath.Join(dir, path), explored(second+1, "1", "[]"), "")
+	}
+	r, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range r.stages {
+		names = append(names, s.name)
+	}
+	if want := []string{"a_monitor", "monitor", "monitor_b", ""}; !slices.Equal(names, want) {
+		t.Errorf("stages %q, want %q", names, want)
+	}
+}
+
+// Of several explorers the page has the mean, also of the largest numbers.
+func TestMeansOfTheLargestNumbers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sums")
+	for _, explorer := range []string{"a", "b"} {
+		writeStage(t, filepath.Join(dir, "monitor", explorer), explored(1, "1.5e308", "[]"), "")
+	}
+	r, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.stages[0].points("rollout/reward/mean"); !slices.Equal(got, []point{{1, 1.5e308}}) {
+		t.Error(got)
+	}
+	if got := value([]float64{-1e308, 1e308}); got != "0 ± 1.4e+308" {
+		t.Error(got)
+	}
+}
+
+// Long curves are drawn as means of neighbours at the last of their steps; short ones as they are.
+func TestLongCurvesAreThinned(t *testing.T) {
+	line := func(n int) (p []point) {
+		for i := range n {
+			p = append(p, point{float64(i), float64(2 * i)})
+		}
+		return p
+	}
+	if got := thin(line(most)); !slices.Equal(got, line(most)) {
+		t.Errorf("%d points became %d: %v…", most, len(got), got[:3])
+	}
+	got := thin(line(2*most + 2)) // in threes, and one
+	if n := len(got); n != 268 || got[0] != (point{2, 2}) || got[1] != (point{5, 8}) || got[n-1] != (point{2*most + 1, 4*most + 2}) {
+		t.Errorf("%d points became %d: %v … %v", 2*most+2, n, got[:2], got[n-1])
 	}
 }
 
@@ -182,7 +241,7 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 	page := pageOf(t, dirs...)
 	wantAll(t, page, `Loss <span><i class="c1">●</i> rloo</span></figcaption>`)
 	wantAll(t, page, "<title>grpo (2 runs), rloo (2 runs)</title>", `class="band c0"`, `class="band c1"`, `</i> rloo</span>`,
-		`<td>rollout/reward/mean<td>grpo<td class="n">0.5 ± 0.25<td`, `<td>rollout/reward/mean<td>rloo<td class="n">0.5 ± 0<td`,
+		`<td>rollout/reward/mean<td>grpo<td class="n">0.5 ± 0.35<td`, `<td>rollout/reward/mean<td>rloo<td class="n">0.5 ± 0<td`,
 		`<td>algorithm.algorithm_type<td>(default)<td>rloo`)
 	if strings.Contains(page, "<td>model.model_path") || strings.Contains(page, "<td>seed") {
 		t.Error("the page says that the groups differ in their seeds or directories")
@@ -196,7 +255,7 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantAll(t, text.String(), "metric               runs of  first       last        runs\n",
-		"rollout/reward/mean  grpo     0.5 ± 0.25  0.5 ± 0.25  2\n",
+		"rollout/reward/mean  grpo     0.5 ± 0.35  0.5 ± 0.35  2\n",
 		"rollout/reward/mean  rloo     0.5 ± 0     0.5 ± 0     2\n")
 }
 
