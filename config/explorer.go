@@ -191,12 +191,23 @@ type InferenceModel struct {
 	BasePort *int `yaml:"base_port" range:"[0,65535]"`
 	// Key of the API.
 	APIKey string `yaml:"api_key" default:"EMPTY" secret:"true"`
-	// Let the engine parse tool calls.
-	EnableAutoToolChoice bool `yaml:"enable_auto_tool_choice"`
-	// Parser of tool calls.
-	ToolCallParser string `yaml:"tool_call_parser"`
-	// Parser of thinking blocks.
-	ReasoningParser string `yaml:"reasoning_parser"`
+	// Read the calls of tools in replies. `false` takes every reply as text.
+	EnableAutoToolChoice bool `yaml:"enable_auto_tool_choice" default:"true"`
+	// Format in which the model calls tools; `auto` finds it by the chat template, and `trinity check`
+	// says which one it is. `plain` reads calls by tool_call_pattern.
+	ToolCallParser string `yaml:"tool_call_parser" default:"auto" enum:"auto|hermes|llama3_json|mistral|pythonic|qwen3_coder|plain|none"`
+	// Regular expression of a call, for tool_call_parser `plain`. Its group `name` is the tool's name; its
+	// group `arguments` is a JSON object, or each further group is an argument. Own key of Trinity-Go.
+	ToolCallPattern string `yaml:"tool_call_pattern"`
+	// How the thinking in a reply is read: `auto` as the chat template writes it; `deepseek_r1` and
+	// `qwen3` between <think> and </think>; `none` as part of the reply.
+	ReasoningParser string `yaml:"reasoning_parser" default:"auto" enum:"auto|deepseek_r1|qwen3|none"`
+	// Keep what the model thought in earlier turns although its chat template leaves that out, so that a
+	// rollout of several turns stays one sequence. Own key of Trinity-Go.
+	KeepThinking bool `yaml:"keep_thinking"`
+	// What happens if the chat template writes earlier turns differently: `branch` begins a new sequence
+	// for the reply, `fail` fails the rollout. Own key of Trinity-Go.
+	OnRewrite string `yaml:"on_rewrite" default:"branch" enum:"branch|fail"`
 	// A model behind an OpenAI-compatible API.
 	ExternalModelConfig *ExternalModel `yaml:"external_model_config"`
 	// Number of machines over which upstream spreads one engine.

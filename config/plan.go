@@ -18,6 +18,8 @@ type Facts struct {
 	DoesNotFit string
 	// TaskPipeline has a line for each thing that the task pipeline does before the run.
 	TaskPipeline []string
+	// Chat has a line for each thing about the chat template that rollouts of several turns depend on.
+	Chat []string
 	// Changed has a line for each difference from the checkpoint that the run resumes from.
 	Changed []string
 	Rows    map[string]int    // by the dotted key of the taskset or buffer; absent if not known
@@ -83,6 +85,7 @@ type StagePlan struct {
 	Measured     []string `json:"measured,omitempty"`      // datasets that are not trained on, in words
 	Teachers     []string `json:"teachers,omitempty"`      // in words
 	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
+	Chat         []string `json:"chat,omitempty"`          // about the chat template, in words
 	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
 
 	GroupSize          int    `json:"group_size,omitempty"`            // rollouts per task
@@ -218,7 +221,7 @@ func (c *planner) plan() StagePlan {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
 	c.steps(&s)
-	s.TaskPipeline, s.Changed = f.TaskPipeline, f.Changed
+	s.TaskPipeline, s.Chat, s.Changed = f.TaskPipeline, f.Chat, f.Changed
 	for _, b := range c.Data.Auxiliary {
 		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
 	}

@@ -49,6 +49,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.Critic != "" {
 		row("critic", "%s", s.Critic)
 	}
+	for _, c := range s.Chat {
+		row("chat", "%s", c)
+	}
 	for _, c := range s.Changed {
 		row("changed", "%s", c)
 	}

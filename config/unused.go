@@ -117,6 +117,9 @@ func (s *Settled) unusedReason(key string) string {
 	if reason := s.unusedOfRows(key); reason != "" {
 		return reason
 	}
+	if key == "explorer.rollout_model.tool_call_parser" && !s.Explorer.RolloutModel.EnableAutoToolChoice {
+		return "enable_auto_tool_choice is false, so replies are text"
+	}
 	if s.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
 	}

@@ -27,6 +27,7 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 	return &trinity.Model{
 		Sampler: h.sampler, Renderer: h.text, Params: params,
 		MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
+		FailOnRewrite: h.Explorer.RolloutModel.OnRewrite == "fail",
 	}, nil
 }
 

@@ -57,6 +57,9 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 	if s.engines, err = openers(cfg); err != nil {
 		return nil, err
 	}
+	if err := (chat{s}).checkToolCallParser(); err != nil {
+		return nil, err
+	}
 	for _, t := range cfg.Data.Tasksets {
 		if !t.Eval && !cfg.Explores || !cfg.Samples {
 			continue
@@ -172,7 +175,10 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 		return err
 	}
 	if s.modelPath != "" {
-		if s.text, err = s.openText(); err != nil {
+		if s.text, err = (chat{s}).openText(); err != nil {
+			return err
+		}
+		if err := (chat{s}).checkTools(); err != nil {
 			return err
 		}
 		if err := nameBase(&s.Model, s.modelPath); err != nil {
@@ -201,24 +207,6 @@ func nameBase(m *config.Model, path string) (err error) {
 	}
 	m.LoraConfigs[0].BaseModelName = name
 	return err
-}
-
-// openText opens the tokenizer and the chat template of the model.
-func (s *Settled) openText() (*renderer.Renderer, error) {
-	m := &s.Model
-	template := m.CustomChatTemplate
-	if template == "" && m.ChatTemplatePath != "" {
-		data, err := os.ReadFile(m.ChatTemplatePath)
-		if err != nil {
-			return nil, s.At("model.chat_template_path", err.Error(), "")
-		}
-		template = string(data)
-	}
-	kwargs := map[string]any{}
-	if m.EnableThinking != nil {
-		kwargs["enable_thinking"] = *m.EnableThinking
-	}
-	return renderer.Open(s.modelPath, renderer.Options{Template: template, Kwargs: kwargs})
 }
 
 // located reports whether the policy's and the critic's models are on this machine.

@@ -47,7 +47,11 @@ func (p *Play) Validate() (err error) {
 }
 
 // Requires implements [trinity.Requirer].
-func (p *Play) Requires() trinity.Requirements { return trinity.RequirementsOf(p.opener) }
+func (p *Play) Requires() trinity.Requirements {
+	needs := trinity.RequirementsOf(p.opener)
+	needs.Turns = true
+	return needs
+}
 
 // episode is what happened between a policy and its environment.
 type episode struct {

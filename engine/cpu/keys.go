@@ -95,9 +95,6 @@ func (samplerPlugin) Reads() map[string]string {
 		"explorer.rollout_model.trust_remote_code":            noPython,
 		"explorer.rollout_model.enable_log_requests":          noHTTP,
 		"explorer.rollout_model.base_port":                    noHTTP,
-		"explorer.rollout_model.enable_auto_tool_choice":      noHTTP,
-		"explorer.rollout_model.tool_call_parser":             noHTTP,
-		"explorer.rollout_model.reasoning_parser":             noHTTP,
 	}
 }
 

@@ -171,3 +171,22 @@ func TestReadRefusesCallsThatTheTemplateCannotWrite(t *testing.T) {
 		}
 	}
 }
+
+func TestReadThinkingOverridesTheTemplate(t *testing.T) {
+	tok := loadTokenizer(t)
+	for _, c := range []struct {
+		template, reasoning string
+		reads               *bool
+	}{
+		{templateSource(t, "qwen3"), "hm", nil}, {templateSource(t, "qwen3"), "", new(false)}, {ChatML, "", nil}, {ChatML, "hm", new(true)},
+	} {
+		r, err := New(tok, Options{Template: c.template, ReadThinking: c.reads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := r.Read(tok.Encode("<think>hm</think>yes", false), nil)
+		if err != nil || m.Reasoning != c.reasoning || !strings.HasSuffix(m.Content, "yes") {
+			t.Errorf("%.20q: %+v, %v, want the thinking %q", c.template, m, err, c.reasoning)
+		}
+	}
+}

@@ -15,9 +15,9 @@ const (
 	thinkClose = "</think>"
 )
 
-// knowsThinking reports whether a template writes thinking apart from the content. With any other
-// template the tags are part of the content.
-func knowsThinking(template string) bool {
+// writesThinking reports whether a template writes thinking apart from the content. With any other
+// template the tags are part of the content, unless [Options].ReadThinking says otherwise.
+func writesThinking(template string) bool {
 	return strings.Contains(template, thinkClose) || strings.Contains(template, "reasoning_content")
 }
 

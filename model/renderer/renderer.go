@@ -32,6 +32,9 @@ type Options struct {
 	ToolCallParser string
 	// ToolCallPattern is the regular expression of the format plain.
 	ToolCallPattern string
+	// ReadThinking says whether Read takes what stands between <think> and </think> apart from the
+	// content; nil does so if the template does.
+	ReadThinking *bool
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
@@ -45,6 +48,7 @@ type Renderer struct {
 	stop     []int32
 	calls    toolcall.Parser
 
+	callFormat   string
 	thinks       bool // the template writes thinking apart
 	oneCall      bool // the template refuses a reply with two calls
 	keepThinking bool
@@ -72,9 +76,11 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
-	r.thinks = knowsThinking(source)
+	if r.thinks = writesThinking(source); o.ReadThinking != nil {
+		r.thinks = *o.ReadThinking
+	}
 	var err error
-	if r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
+	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)
 	}
 	if source == "" {
@@ -207,6 +213,10 @@ func (c *chat) render(n int, generate bool) (jinja.Output, error) {
 
 // Tokenizer returns the tokenizer of the model.
 func (r *Renderer) Tokenizer() *tokenizer.Tokenizer { return r.tok }
+
+// CallFormat returns the name of the format in which the model calls tools, [toolcall.None] for a
+// model that calls none.
+func (r *Renderer) CallFormat() string { return r.callFormat }
 
 // HasTemplate reports whether there is a chat template.
 func (r *Renderer) HasTemplate() bool { return r.template != nil }

@@ -25,7 +25,7 @@ func each(separator string, write func(c trinity.ToolCall) string) func([]trinit
 }
 
 func TestParsersConform(t *testing.T) {
-	tested := []string{"none"}
+	tested := []string{toolcall.None}
 	for _, c := range []struct {
 		name, pattern string
 		options       trinitytest.ToolCallParserOptions
@@ -69,7 +69,7 @@ func TestParsersConform(t *testing.T) {
 	} {
 		tested = append(tested, c.name)
 		t.Run(c.name, func(t *testing.T) {
-			p, err := toolcall.Open(c.name, c.pattern, "")
+			_, p, err := toolcall.Open(c.name, c.pattern, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,11 +6,11 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-const none = "none"
+// None is the format of models that call no tools: every reply is text.
+const None = "none"
 
-func init() { register(none, noCalls{}, func(string) bool { return false }) }
+func init() { register(None, noCalls{}, func(string) bool { return false }) }
 
-// noCalls takes every reply as text.
 type noCalls struct{}
 
 func (noCalls) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {

@@ -49,36 +49,37 @@ func Names() []string {
 	return names
 }
 
-// Open returns the parser of a format by name. Auto and "" find the format by the source of a chat
-// template; a template of no known format gets a parser that finds no calls. pattern is the regular
-// expression of the format plain, "" for the others.
-func Open(name, pattern, template string) (Parser, error) {
+// Open returns a format by name, with its parser. Auto and "" find the format by the source of a chat
+// template; a template of no known format gets None. pattern is the regular expression of the format
+// plain, "" for the others.
+func Open(name, pattern, template string) (string, Parser, error) {
 	isAuto := name == "" || name == Auto
 	switch {
 	case name == plain, isAuto && pattern != "":
-		return newPlain(pattern)
+		p, err := newPlain(pattern)
+		return plain, p, err
 	case pattern != "":
-		return nil, fmt.Errorf("a tool_call_pattern is for tool_call_parser %s, and that is %q", plain, name)
+		return "", nil, fmt.Errorf("a tool_call_pattern is for tool_call_parser %s, and that is %q", plain, name)
 	case isAuto:
-		_, p := Of(template)
-		return p, nil
+		name, p := of(template)
+		return name, p, nil
 	}
 	for _, f := range formats {
 		if f.name == name {
-			return f.parse, nil
+			return name, f.parse, nil
 		}
 	}
-	return nil, fmt.Errorf("no tool_call_parser is called %q: want %s or %s", name, Auto, strings.Join(Names(), ", "))
+	return "", nil, fmt.Errorf("no tool_call_parser is called %q: want %s or %s", name, Auto, strings.Join(Names(), ", "))
 }
 
-// Of returns the format of a chat template, and its name.
-func Of(template string) (string, Parser) {
+// of returns the format of a chat template.
+func of(template string) (string, Parser) {
 	for _, f := range formats {
 		if f.writes(template) {
 			return f.name, f.parse
 		}
 	}
-	return none, noCalls{}
+	return None, noCalls{}
 }
 
 // written is a call as most models write it.

@@ -113,7 +113,7 @@ func TestQwenCoderReadsCalls(t *testing.T) {
 }
 
 func TestPlainReadsCallsByAPattern(t *testing.T) {
-	p, err := Open("auto", `<(?P<name>f|g)(?: (?P<n>\d+))?>(?P<s>[^<]*)</(?:f|g)>`, "")
+	_, p, err := Open("auto", `<(?P<name>f|g)(?: (?P<n>\d+))?>(?P<s>[^<]*)</(?:f|g)>`, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestPlainReadsCallsByAPattern(t *testing.T) {
 		"": "needs a tool_call_pattern", "(": "missing closing )", "(?P<arguments>.*)": "no group is called name",
 		"(?P<name>.)(?P<arguments>.)(?P<a>.)": "the group arguments has all arguments, and a is another group",
 	} {
-		if _, err := Open(plain, pattern, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Open(plain, pattern, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", pattern, err, want)
 		}
 	}
@@ -134,12 +134,12 @@ func TestPlainReadsCallsByAPattern(t *testing.T) {
 // The templates are those that the renderer is tested with.
 func TestTheTemplateTellsTheFormat(t *testing.T) {
 	for name, want := range map[string]string{"qwen25": "hermes", "qwen3": "hermes", "llama31": "llama3_json", "mistral_tools": "mistral",
-		"smollm2": none, "chatml_generation": none} {
+		"smollm2": None, "chatml_generation": None} {
 		source, err := os.ReadFile("../internal/jinja/testdata/templates/" + name + ".jinja")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := Of(string(source)); got != want {
+		if got, _ := of(string(source)); got != want {
 			t.Errorf("%s: format %s, want %s", name, got, want)
 		}
 		fits := 0
@@ -152,17 +152,17 @@ func TestTheTemplateTellsTheFormat(t *testing.T) {
 			t.Errorf("%s: %d formats fit", name, fits)
 		}
 	}
-	for template, want := range map[string]string{"": none, "<tool_call><arg_key>": none, "<|tool_list_start|>": "pythonic",
+	for template, want := range map[string]string{"": None, "<tool_call><arg_key>": None, "<|tool_list_start|>": "pythonic",
 		"<tool_call><function=x><parameter=y>": "qwen3_coder"} {
-		if name, _ := Of(template); name != want {
+		if name, _ := of(template); name != want {
 			t.Errorf("%q: format %s, want %s", template, name, want)
 		}
 	}
-	if _, err := Open("hermess", "", ""); err == nil ||
+	if _, _, err := Open("hermess", "", ""); err == nil ||
 		!strings.Contains(err.Error(), "want auto or hermes, llama3_json, mistral, none, plain, pythonic, qwen3_coder") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Open("hermes", "(?P<name>x)", ""); err == nil || !strings.Contains(err.Error(), "tool_call_pattern is for") {
+	if _, _, err := Open("hermes", "(?P<name>x)", ""); err == nil || !strings.Contains(err.Error(), "tool_call_pattern is for") {
 		t.Errorf("error %v", err)
 	}
 }
