@@ -28,6 +28,9 @@ var byThemselves = map[string]string{
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
 	"internal/pipeline/taskset/spool.go":              "spools rows and removes them afterwards",
 	"weights/follower.go":                             "downloads weights; fetches them again unless they have the announced checksum",
+	"sandbox/files.go":                                "writes into a folder that is removed when the program ends",
+	"sandbox/root_linux.go":                           "writes into a root directory in memory",
+	"sandbox/cgroup_linux.go":                         "sets properties of control groups",
 	"run/recorder.go":                                 "appends lines for people",
 }
 

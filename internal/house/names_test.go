@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"config http": aScheme, "internal/retry http": aScheme, "internal/verify http": aScheme, "serve/fleet http": aScheme,
 	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
 	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
+	"sandbox memory": "a controller of control groups", "sandbox none": "an isolation",
 	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
 	"trinity jsd":                  "the field's word for a divergence",

@@ -6,10 +6,10 @@ import (
 )
 
 // command returns a command that is killed alone.
-func command(ctx context.Context, path string, argv []string, _ int64) *exec.Cmd {
+func (p *Program) command(ctx context.Context, path string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Args = argv
+	cmd.Args, cmd.Env, cmd.Dir = p.Command, p.environment(), p.Dir
 	return cmd
 }
 
-func killRest(*exec.Cmd) {}
+func killGroup(*exec.Cmd) {}

@@ -26,7 +26,7 @@ type Confined string
 // Confine names a function that [Confined.Run] runs. It must initialise a package variable, because
 // a child process runs body there, instead of main.
 func Confine(name string, body func(in *io.SectionReader, out io.Writer) error) Confined {
-	role(name, func() int {
+	Role(name, func() int {
 		signal.Ignore(os.Interrupt) // the parent ends it
 		go endWith(os.Getppid())
 		err := limitMemory(maxMemory)
@@ -69,7 +69,7 @@ func section(f *os.File) (*io.SectionReader, error) {
 // Run runs the function with in as its input; read takes what it writes. The end of ctx and an
 // error of read kill it. The error of the function, and what killed it, is an error.
 func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader) error) error {
-	path, err := self()
+	path, err := Self()
 	if err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 // command returns a command whose process has its own process group.
-func command(ctx context.Context, path string, argv []string, _ int64) *exec.Cmd {
+func (p *Program) command(ctx context.Context, path string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Args = argv
+	cmd.Args, cmd.Env, cmd.Dir, cmd.ExtraFiles = p.Command, p.environment(), p.Dir, p.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
 }
 
-// killRest kills the processes that an exited program left in its group. The system does not reuse
+// killGroup kills the processes that an exited program left in its group. The system does not reuse
 // the group's number while it has members.
-func killRest(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

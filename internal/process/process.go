@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -25,8 +26,12 @@ import (
 type Program struct {
 	Command   []string          // the program and its arguments
 	Env       map[string]string // variables besides those of this process
+	Alone     bool              // Env has all variables
 	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
 	Stderr    io.Writer         // gets its standard error as well; may be nil
+	Dir       string            // its working directory; "" is that of this process
+	Files     []*os.File        // its descriptors 3, 4, …
+	Role      string            // on Linux: the program is this binary in a role, whatever Command[0] says
 }
 
 // Process is a program that has started.
@@ -34,9 +39,10 @@ type Process struct {
 	In  io.WriteCloser // standard input
 	Out io.Reader      // standard output; it ends after the program and all its descendants
 
-	cmd   *exec.Cmd
-	ended func() error // why the context has ended; nil if it has not
-	said  Ends
+	cmd      *exec.Cmd
+	killRest func()
+	ended    func() error // why the context has ended; nil if it has not
+	said     Ends
 }
 
 // ending is the time for descendants to die and for pipes to close after a program's exit or kill.
@@ -76,17 +82,42 @@ func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, erro
 	return out.text.Bytes(), err
 }
 
+// Cmd returns a command that starts the program; its standard files are the caller's to set. The end
+// of ctx kills the program and its descendants. killRest kills the descendants that the program has
+// left running, and must be called after the command's Wait.
+func (p *Program) Cmd(ctx context.Context) (cmd *exec.Cmd, killRest func(), err error) {
+	path := ""
+	if p.Role != "" {
+		path, err = Self()
+	} else {
+		path, err = exec.LookPath(p.Command[0])
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd = p.command(ctx, path)
+	cmd.WaitDelay = ending
+	return cmd, func() { killGroup(cmd) }, nil
+}
+
+// environment returns the program's environment.
+func (p *Program) environment() []string {
+	all := []string{}
+	if !p.Alone {
+		all = os.Environ()
+	}
+	for name, value := range p.Env {
+		all = append(all, name+"="+value)
+	}
+	return all
+}
+
 func (p *Program) prepare(ctx context.Context) (*Process, error) {
-	path, err := exec.LookPath(p.Command[0])
+	cmd, rest, err := p.Cmd(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x := &Process{cmd: command(ctx, path, p.Command, p.MaxMemory), ended: func() error { return context.Cause(ctx) }}
-	x.cmd.Env = x.cmd.Environ()
-	for name, value := range p.Env {
-		x.cmd.Env = append(x.cmd.Env, name+"="+value)
-	}
-	x.cmd.WaitDelay = ending
+	x := &Process{cmd: cmd, killRest: rest, ended: func() error { return context.Cause(ctx) }}
 	x.cmd.Stderr = &x.said
 	if p.Stderr != nil {
 		x.cmd.Stderr = io.MultiWriter(&x.said, p.Stderr)
@@ -98,7 +129,7 @@ func (p *Program) prepare(ctx context.Context) (*Process, error) {
 // to its end before. The error quotes the beginning and the end of its standard error.
 func (x *Process) Wait() error {
 	err := x.cmd.Wait()
-	killRest(x.cmd)
+	x.killRest()
 	if errors.Is(err, exec.ErrWaitDelay) { // a process that left the group holds the pipes open
 		err = nil
 	}

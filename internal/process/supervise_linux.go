@@ -23,28 +23,39 @@ const (
 )
 
 func init() {
-	role(supervisor, supervise)
-	role(limiter, limit)
+	Role(supervisor, supervise)
+	Role(limiter, limit)
 }
 
 // command returns the command that starts a supervisor for the program at path.
-func command(ctx context.Context, path string, argv []string, maxMemory int64) *exec.Cmd {
+func (p *Program) command(ctx context.Context, path string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args = append([]string{"trinity-supervise", strconv.Itoa(os.Getpid()), strconv.FormatInt(maxMemory, 10), path}, argv...)
-	cmd.Env = roleOf(supervisor)
+	cmd.Args = append([]string{"trinity-supervise", strconv.Itoa(os.Getpid()), strconv.FormatInt(p.MaxMemory, 10),
+		strconv.Itoa(len(p.Files)), path}, p.Command...)
+	cmd.Env = append(p.environment(), RoleVariable(append([]string{supervisor}, p.roles()...)...))
+	cmd.Dir, cmd.ExtraFiles = p.Dir, p.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd
 }
 
-// killRest does nothing: the supervisor has killed what was left.
-func killRest(*exec.Cmd) {}
+// roles returns the roles of the supervisor's child.
+func (p *Program) roles() (names []string) {
+	if p.Role != "" {
+		names = append(names, p.Role)
+	}
+	return names
+}
+
+// killGroup does nothing: the supervisor has killed what was left.
+func killGroup(*exec.Cmd) {}
 
 // supervise is the supervisor of one program. It returns the program's status, which is 128 plus
 // the number of the signal that killed it.
 func supervise() int {
 	parent, _ := strconv.Atoi(os.Args[1])
-	path, argv, env := os.Args[3], os.Args[4:], os.Environ()
+	extra, _ := strconv.Atoi(os.Args[3])
+	path, argv, env := os.Args[4], os.Args[5:], os.Environ()
 	if maxMemory := os.Args[2]; maxMemory != "0" {
 		path, argv, env = "/proc/self/exe", append([]string{"trinity-limit", maxMemory, path}, argv...), roleOf(limiter)
 	}
@@ -54,16 +65,20 @@ func supervise() int {
 		fmt.Fprintln(os.Stderr, "cannot supervise:", err)
 		return 126
 	}
+	files := []uintptr{0, 1, 2} // and those of Program.Files
+	for i := range extra {
+		files = append(files, uintptr(3+i))
+	}
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{0, 1, 2},
+		Env: env, Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 126
 	}
-	for _, std := range []*os.File{os.Stdin, os.Stdout} { // a program may close its own before it exits
-		std.Close()
+	for _, fd := range append(files[3:], 0, 1) { // a program may close its own before it exits
+		_ = syscall.Close(int(fd))
 	}
 	go func() {
 		for alive := time.NewTicker(200 * time.Millisecond); os.Getppid() == parent; {
