@@ -36,6 +36,10 @@ func (r *Renderer) Bridge(history, more []trinity.Message, tools json.RawMessage
 	if err != nil {
 		return nil, err
 	}
+	prompt, err := c.render(n-1, true)
+	if err != nil {
+		return nil, err
+	}
 	whole := out.Text
 	at := strings.LastIndex(whole, standIn)
 	if at < 0 { // the template leaves out the content of a reply with calls
@@ -43,14 +47,10 @@ func (r *Renderer) Bridge(history, more []trinity.Message, tools json.RawMessage
 		if err != nil {
 			return nil, err
 		}
-		if !strings.HasPrefix(whole, before.Text) {
+		if !strings.HasPrefix(whole, before.Text) || !r.keepThinking && !strings.HasPrefix(before.Text, prompt.Text) {
 			return nil, trinity.ErrRewritesHistory
 		}
 		return r.tok.Encode(whole[r.turnEnd(whole, r.lastTurnEnd(before.Text), ended):], false), nil
-	}
-	prompt, err := c.render(n-1, true)
-	if err != nil {
-		return nil, err
 	}
 	if !r.keepThinking && !continues(whole[:at], prompt.Text, last.Reasoning) {
 		return nil, trinity.ErrRewritesHistory

@@ -23,7 +23,11 @@ type chatRecord struct {
 	Kwargs        map[string]any
 	Prompt, Whole []int32
 	Mask          []int // nil if no turn can be located
-	Error         string
+	Turns         []struct {
+		Reply        int // a message of the assistant that another one follows
+		Prompt, Next []int32
+	}
+	Error string
 }
 
 var stops = []string{"<|im_end|>", "<|eot_id|>", "</s>"}

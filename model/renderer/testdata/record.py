@@ -3,7 +3,7 @@
 tokenizer/ holds a small byte-level BPE tokenizer trained here on the words below; chats.json.gz holds, for every template
 named in TEMPLATES and every chat, the ids with and without the opening of a reply, and the mask of what the assistant wrote:
 transformers' own where the template has generation blocks, else by counting the tokens of prefixes (null where no turn is a
-continuation of its own prompt).
+continuation of its own prompt). For each reply that another one follows it holds the ids of the prompt and those of the next reply's.
 """
 import gzip
 import json
@@ -13,13 +13,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEMPLATES = ["qwen25", "qwen3", "llama31", "smollm2", "mistral_tools", "chatml_generation", "llama2_like"]
+TEMPLATES = ["qwen25", "qwen3", "llama31", "smollm2", "mistral_tools", "mistral_tekken", "qwen3_coder", "chatml_generation", "llama2_like"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<s>", "</s>"]
 STOP = ["<|im_end|>", "<|eot_id|>", "</s>"]
 
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {
     "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}}}]
 CALL = [{"id": "abcdef123", "type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}}]
+AGAIN = [{"id": "call00001", "type": "function", "function": {"name": "add", "arguments": {"a": 3, "b": 3}}}]
 CHATS = [
     {"messages": [{"role": "user", "content": "What is 1 + 2?"}, {"role": "assistant", "content": "It is 3."}]},
     {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello\n"},
@@ -28,6 +29,15 @@ CHATS = [
     {"messages": [{"role": "user", "content": "add 1 and 2"}, {"role": "assistant", "content": "", "tool_calls": CALL},
                   {"role": "tool", "content": "3", "tool_call_id": "abcdef123"},
                   {"role": "assistant", "content": "It is 3."}], "tools": TOOLS},
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "add 1 and 2, then 3"},
+                  {"role": "assistant", "content": "", "tool_calls": CALL}, {"role": "tool", "content": "3", "tool_call_id": "abcdef123"},
+                  {"role": "assistant", "content": "", "tool_calls": AGAIN}, {"role": "tool", "content": "6", "tool_call_id": "call00001"},
+                  {"role": "assistant", "content": "It is 6."}, {"role": "user", "content": "thanks"},
+                  {"role": "assistant", "content": "nothing"}], "tools": TOOLS},
+    {"messages": [{"role": "user", "content": "think and add"},
+                  {"role": "assistant", "content": "", "reasoning_content": "add 1 and 2", "tool_calls": CALL},
+                  {"role": "tool", "content": "3", "tool_call_id": "abcdef123"},
+                  {"role": "assistant", "content": "It is 3.", "reasoning_content": "three"}], "tools": TOOLS},
     {"messages": [{"role": "user", "content": "think"},
                   {"role": "assistant", "content": "<think>\nhmm\n</think>\n\nYes.", },
                   {"role": "user", "content": "again"},
@@ -60,6 +70,13 @@ def ids(tok, template, messages, chat, generate):
                                    date_string="21 Nov 2026", return_dict=False, **chat.get("kwargs", {}))
 
 
+def turns(tok, template, chat):
+    messages = chat["messages"]
+    replies = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
+    return [{"reply": i, "prompt": ids(tok, template, messages[:i], chat, True), "next": ids(tok, template, messages[:j], chat, True)}
+            for i, j in zip(replies, replies[1:])]
+
+
 def prefix_mask(tok, template, chat):
     messages, whole = chat["messages"], ids(tok, template, chat["messages"], chat, False)
     mask = [0] * len(whole)
@@ -83,6 +100,7 @@ for name in TEMPLATES:
         record = {"template": name, **chat}
         try:
             record["prompt"] = ids(tok, template, chat["messages"], chat, True)
+            record["turns"] = turns(tok, template, chat)
             record["whole"] = ids(tok, template, chat["messages"], chat, False)
             if "generation %}" in template:
                 d = tok.apply_chat_template(chat["messages"], tools=chat.get("tools"), chat_template=template, return_dict=True,

@@ -134,6 +134,7 @@ func TestPlainReadsCallsByAPattern(t *testing.T) {
 // The templates are those that the renderer is tested with.
 func TestTheTemplateTellsTheFormat(t *testing.T) {
 	for name, want := range map[string]string{"qwen25": "hermes", "qwen3": "hermes", "llama31": "llama3_json", "mistral_tools": "mistral",
+		"mistral_tekken": "mistral", "qwen3_coder": "qwen3_coder",
 		"smollm2": None, "chatml_generation": None} {
 		source, err := os.ReadFile("../internal/jinja/testdata/templates/" + name + ".jinja")
 		if err != nil {
