@@ -19,6 +19,7 @@ var tried = sync.OnceValue(func() []Layer {
 		{Name: grouped, Gives: "memory of all processes together"},
 	}
 	for i, with := range []layers{{Namespaces: true}, {Landlock: true}, {Seccomp: true}} {
+		with.Namespaces = with.Namespaces || all[0].Works // they are tried first
 		s := &Sandbox{with: with}
 		ctx, cancel := context.WithTimeout(context.Background(), patience+time.Second)
 		_, err := s.start(ctx, &Program{Limits: Limits{Wall: patience, Output: 1 << 16, Disk: 1 << 20, Inodes: 100}}, true)

@@ -15,7 +15,7 @@ import (
 // Layers returns no layer that works.
 func Layers() (all []Layer) {
 	for _, name := range []string{namespaces, landlocked, filtered, limited, grouped} {
-		all = append(all, Layer{Name: name, Note: "not on " + runtime.GOOS})
+		all = append(all, Layer{Name: name, Gives: "only on Linux", Note: "not on " + runtime.GOOS})
 	}
 	return all
 }

@@ -33,7 +33,7 @@ type job struct {
 	Read         []readable
 	Limits       Limits
 	With         layers
-	Work         string // the work folder
+	Work         string // the work folder; "." is the working directory, which its user may not reach by a path
 	User         int    // on 0, it keeps its user
 	Probe        bool   // it exits instead of becoming the program
 }
@@ -66,6 +66,7 @@ func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Resul
 	}
 	defer pipes.close()
 	var cmd *exec.Cmd
+	home, tmp := workFolder, "/tmp"
 	if s.with.Namespaces {
 		runtime.LockOSThread() // the kernel kills the child when the thread that started it ends
 		defer runtime.UnlockOSThread()
@@ -74,15 +75,14 @@ func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Resul
 		var end func()
 		cmd, end, err = supervised(ctx, &j, &pipes)
 		defer end()
+		if err == nil {
+			home, tmp = cmd.Dir, cmd.Dir
+		}
 	}
 	if err != nil {
 		return r, err
 	}
-	tmp := "/tmp"
-	if j.Work != workFolder {
-		tmp = j.Work
-	}
-	j.Env = append([]string{"PATH=" + searched, "HOME=" + j.Work, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, p.Env...)
+	j.Env = append([]string{"PATH=" + searched, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, p.Env...)
 	cmd.Stdin = bytes.NewReader(p.Stdin)
 	var group *cgroup
 	r, err = watch(ctx, stop, cmd, p.Limits, func(setup context.Context) error {
@@ -145,9 +145,8 @@ func namespaced(ctx context.Context, p *pipes) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env, cmd.Dir, cmd.ExtraFiles = []string{"trinity-" + role}, []string{process.RoleVariable(role)}, "/", p.child()
 	cmd.WaitDelay = 10 * time.Second
-	root := os.Geteuid() == 0
-	group := user
-	if !root {
+	group, own := user, user == os.Geteuid()
+	if own {
 		group = os.Getegid()
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -156,8 +155,8 @@ func namespaced(ctx context.Context, p *pipes) (*exec.Cmd, error) {
 			syscall.CLONE_NEWUTS,
 		UidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: user, Size: 1}},
 		GidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: group, Size: 1}},
-		GidMappingsEnableSetgroups: root,
-		Credential:                 &syscall.Credential{NoSetGroups: !root},
+		GidMappingsEnableSetgroups: !own,
+		Credential:                 &syscall.Credential{NoSetGroups: own},
 	}
 	return cmd, nil
 }
@@ -170,7 +169,7 @@ func supervised(ctx context.Context, j *job, p *pipes) (*exec.Cmd, func(), error
 	if err != nil {
 		return nil, none, err
 	}
-	j.Work = work
+	j.Work = "."
 	remove := func() {
 		_ = filepath.WalkDir(work, func(path string, d fs.DirEntry, err error) error { // the program may have forbidden it
 			if err != nil && d != nil && d.IsDir() {
@@ -181,7 +180,7 @@ func supervised(ctx context.Context, j *job, p *pipes) (*exec.Cmd, func(), error
 		_ = os.RemoveAll(work)
 	}
 	if confined := j.With.Landlock || j.With.Seccomp; confined && os.Geteuid() == 0 {
-		if j.User, err = freeUser(); err == nil {
+		if j.User, err = freeUser(); err == nil && j.User != 0 {
 			err = os.Chown(work, j.User, j.User)
 		}
 		if err != nil {
@@ -213,7 +212,7 @@ func freeUser() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	highest, first := 0, 1<<30+os.Getpid()%(1<<20)*each
+	highest, mapped, first := 0, 0, 1<<30+os.Getpid()%(1<<20)*each
 	for line := range strings.Lines(string(text)) {
 		var inside, outside, size int
 		if _, err := fmt.Sscan(line, &inside, &outside, &size); err != nil {
@@ -223,11 +222,17 @@ func freeUser() (int, error) {
 			return first + n, nil
 		}
 		highest = max(highest, inside+size)
+		if inside == 0 {
+			mapped = outside
+		}
 	}
-	if highest < 2 {
+	switch {
+	case highest > 1:
+		return max(1, highest-2-n), nil // 65534 is nobody's
+	case mapped == 0:
 		return 0, errors.New("root has no other user in its user namespace, so nothing would limit a sandbox's processes")
 	}
-	return max(1, highest-2-n), nil // 65534 is nobody's
+	return 0, nil // it is root in its user namespace alone
 }
 
 // pipes are the two pipes between this process and the child.

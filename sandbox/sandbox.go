@@ -68,10 +68,10 @@ type layers struct {
 
 // Layer is one of the mechanisms that hold a program back, as found on this machine.
 type Layer struct {
-	Name  string
-	Gives string
-	Works bool
-	Note  string // its version, or why it does not work
+	Name  string `json:"name"`
+	Gives string `json:"gives"`
+	Works bool   `json:"works"`
+	Note  string `json:"note"` // its version, or why it does not work
 }
 
 // Names of layers, of which [Full] needs all but the control group.

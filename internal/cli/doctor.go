@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/sandbox"
 )
 
 // checkup is the report of doctor.
@@ -31,13 +32,14 @@ type checkup struct {
 	Python    string            `json:"python"`
 	Torch     string            `json:"torch"`
 	GPU       string            `json:"gpu"`
+	Sandbox   []sandbox.Layer   `json:"sandbox"`
 }
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Report what this machine has: kernels with measured speed, cores, memory, disk, Python, GPU",
+		Short: "Report what this machine has: kernels with measured speed, cores, memory, disk, Python, GPU, layers of the sandbox",
 		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := examine(cmd)
@@ -76,6 +78,7 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 	c.Python = output(cmd, "python3", "--version")
 	c.Torch = output(cmd, "python3", "-c", "from importlib.metadata import version; print(version('torch'))") // importing it takes seconds
 	c.GPU = output(cmd, "nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+	c.Sandbox = sandbox.Layers()
 	return c, nil
 }
 
@@ -102,4 +105,11 @@ func (c *checkup) print(w io.Writer) {
 	fmt.Fprintf(w, "python      %s\n", c.Python)
 	fmt.Fprintf(w, "torch       %s\n", c.Torch)
 	fmt.Fprintf(w, "gpu         %s\n", c.GPU)
+	for _, l := range c.Sandbox {
+		works := "works"
+		if !l.Works {
+			works = "does not work"
+		}
+		fmt.Fprintf(w, "sandbox     %s %s (%s): %s\n", l.Name, works, l.Note, l.Gives)
+	}
 }

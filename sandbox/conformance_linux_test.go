@@ -1,0 +1,15 @@
+package sandbox_test
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// What a container has conforms as well.
+func TestConformanceOfTiers(t *testing.T) {
+	for name, s := range sandbox.Tiers(t) {
+		t.Run(name, func(t *testing.T) { trinitytest.Sandbox(t, s) })
+	}
+}

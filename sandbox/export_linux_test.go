@@ -1,0 +1,4 @@
+package sandbox
+
+// Tiers returns the combinations of layers that tests try.
+var Tiers = tiers
