@@ -45,5 +45,5 @@ func (s *Sandbox) run(parent context.Context, p *Program) (r Result, err error) 
 	}
 	defer killRest()
 	cmd.Stdin = bytes.NewReader(p.Stdin)
-	return watch(ctx, stop, cmd, p.Limits, func(context.Context) error { return nil })
+	return watch(ctx, stop, cmd, p.Limits, func() error { return nil })
 }

@@ -85,8 +85,11 @@ func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Resul
 	j.Env = append([]string{"PATH=" + searched, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, p.Env...)
 	cmd.Stdin = bytes.NewReader(p.Stdin)
 	var group *cgroup
-	r, err = watch(ctx, stop, cmd, p.Limits, func(setup context.Context) error {
+	r, err = watch(ctx, stop, cmd, p.Limits, func() error {
 		pipes.started()
+		// The program may write too much, which ends ctx, before this process knows that it has started.
+		setup, cancel := context.WithTimeoutCause(parent, patience, fmt.Errorf("the program did not start within %v", patience))
+		defer cancel()
 		if s.with.Namespaces && s.with.Cgroup {
 			var err error
 			if group, err = newCgroup(p.Limits, cmd.Process.Pid); err != nil {

@@ -185,19 +185,15 @@ func (p *Program) settled() (*Program, error) {
 }
 
 // watch starts cmd, whose context stop ends, and returns how the program ended. ready returns nil
-// once the program has started; it gets a context that ends with the patience for it.
-func watch(ctx context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, limits Limits, ready func(context.Context) error) (
-	r Result, err error,
-) {
+// once the program has started.
+func watch(ctx context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, limits Limits, ready func() error) (r Result, err error) {
 	full := func() { stop(errOutput) }
 	stdout, stderr := &output{most: limits.Output, full: full}, &output{most: limits.Output, full: full}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		return r, cmp.Or(context.Cause(ctx), err)
 	}
-	setup, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the program did not start within %v", patience))
-	failed := ready(setup)
-	cancel()
+	failed := ready()
 	if failed != nil {
 		stop(failed)
 	}
