@@ -23,7 +23,8 @@ func decodeArrow(in *io.SectionReader, out *rowWriter) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for n := 1; ; n++ {
+		out.part = fmt.Sprintf("record batch %d", n)
 		batch, err := next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -80,6 +81,7 @@ func addBatch(out *rowWriter, batch arrow.RecordBatch) error {
 	for i := range int(batch.NumRows()) {
 		row := make(map[string]any, len(fields))
 		for k, f := range fields {
+			out.part = fmt.Sprintf("column %q", f.Name)
 			v, err := arrowValue(batch.Column(k), i)
 			if err != nil {
 				return out.failed(fmt.Errorf("column %s: %w", f.Name, err))

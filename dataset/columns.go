@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/process"
@@ -28,7 +29,7 @@ type columnFormat struct {
 func columnar(name string, decode func(*io.SectionReader, *rowWriter) error) columnFormat {
 	return columnFormat{name, process.Confine(strings.ToLower(name), func(in *io.SectionReader, out io.Writer) error {
 		w := &rowWriter{out: bufio.NewWriterSize(out, 1<<16)}
-		return errors.Join(decode(in, w), w.out.Flush())
+		return errors.Join(w.decode(in, decode), w.out.Flush())
 	})}
 }
 
@@ -37,6 +38,23 @@ func columnar(name string, decode func(*io.SectionReader, *rowWriter) error) col
 type rowWriter struct {
 	out  *bufio.Writer
 	rows int
+	part string // of the file that is being decoded; "" for what describes the rows
+}
+
+// decode decodes a file. The libraries panic at some damaged files, and tell of an index or a
+// length; the error names the part of the file instead.
+func (w *rowWriter) decode(in *io.SectionReader, decode func(*io.SectionReader, *rowWriter) error) (err error) {
+	defer func() {
+		var panicked runtime.Error // that a library has recovered
+		switch p := recover(); {
+		case p == nil && !errors.As(err, &panicked):
+		case w.part == "":
+			err = errors.New("its schema or its footer is damaged: write the file again")
+		default:
+			err = w.failed(fmt.Errorf("%s is damaged: write the file again", w.part))
+		}
+	}()
+	return decode(in, w)
 }
 
 func (w *rowWriter) add(row map[string]any) error {
@@ -78,6 +96,9 @@ func (c columnFormat) read(ctx context.Context, in *input) (shard, error) {
 			return err
 		case strings.HasPrefix(err.Error(), place("", "row", s.rows)):
 			return fmt.Errorf("%s%w", in.path, err)
+		}
+		if errors.Is(err, process.ErrMemory) {
+			err = fmt.Errorf("%w; damaged files do so", err)
 		}
 		return fmt.Errorf("%s: unreadable %s file: %w", in.path, c.name, err)
 	})

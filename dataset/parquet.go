@@ -16,7 +16,8 @@ func decodeParquet(in *io.SectionReader, out *rowWriter) error {
 		return err
 	}
 	asm := newAssembler(file.Schema())
-	for _, group := range file.RowGroups() {
+	for i, group := range file.RowGroups() {
+		out.part = fmt.Sprintf("row group %d", i+1)
 		if err := errors.Join(readGroup(out, asm, group), out.tell(int64(out.rows), file.NumRows())); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"github.com/trinity-go/trinity/internal/process"
+	_ "github.com/trinity-go/trinity/internal/quiet" // of Starlark
 )
 
 // script is a loaded Starlark program that defines process(group), in a child process.
@@ -166,7 +167,11 @@ func (s *script) guard(body func(*starlark.Thread) error) (err error) {
 	})
 	defer hard.Stop()
 	defer func() {
-		if p := recover(); p != nil { // Go panics at lengths beyond any memory, such as list(range(1 << 62))
+		switch p := recover(); {
+		case p == nil:
+		case strings.Contains(fmt.Sprint(p), "len out of range"), strings.Contains(fmt.Sprint(p), "cap out of range"): // list(range(1 << 62))
+			err = fmt.Errorf("%s: a list is longer than any memory", s.name)
+		default:
 			err = fmt.Errorf("%s: the interpreter panicked: %s", s.name, firstAndLast(fmt.Sprint(p)))
 		}
 	}()

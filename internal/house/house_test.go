@@ -24,7 +24,7 @@ var layers = []struct {
 }{
 	{"nouns, standard library only", []string{"."}},
 	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
-		"internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio",
+		"internal/quiet", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio",
 		"operator/datajuicer", "engine/cpu/internal/kernel", "sandbox"}},
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",

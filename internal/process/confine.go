@@ -17,6 +17,9 @@ import (
 // maxMemory bounds the memory of a confined function, on Linux.
 const maxMemory = 4 << 30
 
+// ErrMemory is the error of a confined function that has no memory left.
+var ErrMemory = errors.New("it needs more memory")
+
 // Confined is a function of this binary that runs in a child process, such as a library that
 // allocates what a damaged file says: Go ends a process that has no memory, and no code can prevent
 // it. On Linux the child has a limit of 4 GiB, and is the first to be killed if the machine has no
@@ -98,7 +101,7 @@ func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader
 		if text := said.String(); strings.Contains(text, "out of memory") ||
 			strings.Contains(text, "cannot allocate memory") || strings.Contains(text, "failed to allocate") || // the race detector's words
 			strings.HasPrefix(text, "SIGSEGV") { // in Go's allocator
-			return fmt.Errorf("it needs more than %d GiB of memory, as damaged files do", maxMemory>>30)
+			return fmt.Errorf("%w than %s", ErrMemory, allowed())
 		}
 		text, _, _ := strings.Cut(string(said.head), "\n\n") // the stack of a crash follows
 		return errors.New(strings.Join(strings.Fields(text), " "))

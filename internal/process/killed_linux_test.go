@@ -2,11 +2,18 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // owner is the variable with the file of TestProgramEndsWithItsOwner's grandchild.
@@ -40,4 +47,32 @@ func TestProgramEndsWithItsOwner(t *testing.T) {
 	}
 	_ = run.Wait()
 	gone(t, pidFile)
+}
+
+// A confined function that has no memory because of ulimit names the limit.
+func TestLimitsOfTheShellAreTold(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("the race detector reserves more")
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := before
+	limit.Cur = 4 << 30
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		t.Skip(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &before); err != nil {
+			t.Error(err)
+		}
+	}()
+	err := confined.Run(t.Context(), strings.NewReader("grow"), func(out io.Reader) error {
+		_, err := io.Copy(io.Discard, out)
+		return err
+	})
+	if want := "it needs more memory than `ulimit -v` allows: 4096 MiB"; !errors.Is(err, ErrMemory) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

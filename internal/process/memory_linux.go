@@ -8,6 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// allowed says how much memory a confined function gets: maxMemory, or less by ulimit.
+func allowed() string {
+	var space, data unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_AS, &space)
+	_ = unix.Getrlimit(unix.RLIMIT_DATA, &data)
+	switch {
+	case space.Cur > 0 && space.Cur < maxMemory+1<<30: // Go reserves almost 1 GiB
+		return fmt.Sprintf("`ulimit -v` allows: %d MiB", space.Cur>>20)
+	case data.Max > 0 && data.Max < maxMemory:
+		return fmt.Sprintf("`ulimit -d` allows: %d MiB", data.Max>>20)
+	}
+	return fmt.Sprintf("the %d GiB that it gets", maxMemory>>30)
+}
+
 // limitMemory limits the writable memory that this process gets beyond what it has.
 func limitMemory(bytes uint64) error {
 	var pages [6]uint64 // size, resident, shared, text, lib, data

@@ -4,6 +4,9 @@ package process
 
 import "runtime/debug"
 
+// allowed says how much memory a confined function gets.
+func allowed() string { return "there is" }
+
 // limitMemory makes the collector run early. The system has no limit to set.
 func limitMemory(bytes uint64) error {
 	debug.SetMemoryLimit(int64(bytes / 4 * 3))
