@@ -38,8 +38,8 @@ func (c *Config) checkStageNames() Errors {
 		switch {
 		case s.StageName == "":
 			errs = append(errs, c.errorFor(key, "the stage has no stage_name", "add one: its checkpoints lie in a directory of that name"))
-		case unprintable(s.StageName) != "":
-			errs = append(errs, c.errorFor(key+".stage_name", unprintable(s.StageName), "use a plain name"))
+		case wrongName(s.StageName) != "":
+			errs = append(errs, c.errorFor(key+".stage_name", wrongName(s.StageName), "use a plain name"))
 		case strings.ContainsAny(s.StageName, `/\`):
 			errs = append(errs, c.errorFor(key+".stage_name", "is a directory name and cannot contain / or \\", ""))
 		case seen[s.StageName]:

@@ -89,7 +89,7 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, key string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, path := n.Content[i].Value, join(key, n.Content[i].Value)
 		d.positions[path] = d.position(n.Content[i])
-		if wrong := unprintable(name); wrong != "" {
+		if wrong := wrongName(name); wrong != "" {
 			d.fail(n.Content[i], key, wrong, "use a plain name")
 			continue
 		}

@@ -56,9 +56,15 @@ var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
 // people: it has only letters, digits, - and _.
 func IsPlain(name string) bool { return plainName.MatchString(name) }
 
-// unprintable returns what is wrong with a name that stands in paths and lines for people; "" if
+// maxName bounds a name, in bytes: file systems take 255 for a file, whose name has more parts.
+const maxName = 128
+
+// wrongName returns what is wrong with a name that stands in paths and lines for people; "" if
 // nothing is.
-func unprintable(name string) string {
+func wrongName(name string) string {
+	if len(name) > maxName {
+		return fmt.Sprintf("has %d bytes: want at most %d", len(name), maxName)
+	}
 	if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return fmt.Sprintf("%q has characters that cannot be printed", name)
 	}
@@ -81,12 +87,18 @@ func (r *rules) place() {
 		if p.value != "" && !filepath.IsLocal(p.value) {
 			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
 		}
-		if wrong := unprintable(p.value); wrong != "" && !r.IsStage() {
+		if wrong := wrongName(p.value); wrong != "" && !r.IsStage() {
 			r.fail(p.key, wrong, "use a plain name")
 		}
 	}
-	if name := r.Explorer.Name; !IsPlain(name) {
+	if name := r.Explorer.Name; len(name) <= maxName && !IsPlain(name) {
 		r.fail("explorer.name", fmt.Sprintf("%q is not a plain name", name), "it is part of file names: use letters, digits, - and _")
+	}
+	if wrong := wrongName(r.Explorer.Name); wrong != "" {
+		r.fail("explorer.name", wrong, "use a shorter name")
+	}
+	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil && wrongName(b.Name) != "" {
+		r.fail("buffer.trainer_input.experience_buffer.name", wrongName(b.Name), "it is part of file names")
 	}
 	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {
 		r.fail("explorer.share", fmt.Sprintf("%q is not a share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")
@@ -143,7 +155,7 @@ func (r *rules) tasksets() {
 		if t.Path == "" {
 			r.fail(t.Key+".path", "the taskset has no path", "set the path of a file, a directory or a hub dataset")
 		}
-		if wrong := unprintable(t.Name); wrong != "" {
+		if wrong := wrongName(t.Name); wrong != "" {
 			r.fail(t.Key+".name", wrong, "it is part of metrics")
 		}
 		if t.DefaultWorkflowType == "" {

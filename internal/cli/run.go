@@ -36,6 +36,9 @@ func (f *configFlags) add(cmd *cobra.Command) {
 // name it.
 func (f *configFlags) load(args []string) (*config.Config, error) {
 	path := f.path
+	if path != "" && len(args) > 0 && !strings.Contains(args[0], "=") {
+		return nil, fmt.Errorf("%q and --config %q: give one configuration; settings are key=value", args[0], path)
+	}
 	if path == "" {
 		if len(args) == 0 || strings.Contains(args[0], "=") {
 			return nil, fmt.Errorf("no configuration: name its file, as in trinity %[1]s FILE, or trinity %[1]s --config FILE", f.command)
