@@ -52,6 +52,16 @@ type RewardFunc interface {
 	Score(ctx context.Context, in RewardInput) (Reward, error)
 }
 
+// GroupReward is a RewardFunc that scores all rollouts of a task at once, for example by comparing
+// them. The explorer calls ScoreGroup once the group's rollouts have ended, under a deadline of its
+// own. Score scores a reply without its group.
+type GroupReward interface {
+	RewardFunc
+	// ScoreGroup returns a reward for each input, in their order. An error means that it cannot score
+	// the group.
+	ScoreGroup(ctx context.Context, in []RewardInput) ([]Reward, error)
+}
+
 // RewardModel is an open reward model with its own tokenizer and chat template.
 type RewardModel struct {
 	Scorer   Scorer

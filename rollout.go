@@ -49,6 +49,9 @@ type Host interface {
 	// samples with the task's parameters and a seed that follows from the rollout's seed and the name.
 	// Its experiences are not for training.
 	Model(name string) (*Model, error)
+	// Asker returns a model that is asked in words, by the name in the plug-in's Requirements: a model of
+	// explorer.auxiliary_models, or PolicyAsker.
+	Asker(name string) (Asker, error)
 	// RewardModel returns a reward model by the path or hub name in the plug-in's Requirements.
 	RewardModel(name string) (*RewardModel, error)
 	// Dir returns a directory of the run for files of a plug-in, and creates it if there is none. name
@@ -70,6 +73,7 @@ type Requirements struct {
 	Reward        bool
 	DefaultReward string
 	RewardModels  []RewardModelSpec
+	Askers        []AskerSpec
 	// Turns says that a rollout may have several replies in one dialogue; Tools, that the policy may
 	// call tools in it.
 	Turns, Tools bool
@@ -83,6 +87,12 @@ type RewardModelSpec struct {
 	Path   string // directory or hub name
 	Arg    string // the plug-in's argument that names it, for errors
 	Labels int    // labels that the model must have at least
+}
+
+// AskerSpec names a model that Host.Asker returns.
+type AskerSpec struct {
+	Name string
+	Arg  string // the plug-in's argument that names it, for errors
 }
 
 // Requirer is a Workflow or RewardFunc with Requirements.

@@ -12,6 +12,9 @@ type Host interface {
 	// Model returns a model for rollouts of a task, without ID and seed: the policy for name "",
 	// else another one as in [trinity.Host].
 	Model(task *trinity.Task, name string) (*trinity.Model, error)
+	// Asker returns a model that is asked in words. It returns a model without ID and
+	// seed in place of the asker if this process samples it.
+	Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error)
 	RewardModel(name string) (*trinity.RewardModel, error)
 	Dir(name string) (string, error)
 	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
@@ -36,8 +39,22 @@ func (h *rolloutHost) Model(name string) (*trinity.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.own(m, name), nil
+}
+
+// Asker implements [trinity.Host].
+func (h *rolloutHost) Asker(name string) (trinity.Asker, error) {
+	m, asker, err := h.Host.Asker(h.task, name)
+	if err != nil || m == nil {
+		return asker, err
+	}
+	return h.own(m, "asker "+name).Asker(name), nil
+}
+
+// own gives a model of this rollout its slots, its id and a seed, which follows from the name.
+func (h *rolloutHost) own(m *trinity.Model, name string) *trinity.Model {
 	m.Sampler = slotted{m.Sampler, h.slots}
 	m.ID = h.id
 	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
-	return m, nil
+	return m
 }

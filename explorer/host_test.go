@@ -106,3 +106,37 @@ func TestEachTasksetScoresWithItsOwnReward(t *testing.T) {
 		}
 	}
 }
+
+func (h host) Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error) {
+	m, err := h.Model(task, name)
+	return m, nil, err
+}
+
+// asking asks a model in words before it answers.
+type asking struct {
+	t    *testing.T
+	seen map[string]bool
+}
+
+func (w asking) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	a, err := r.Host.Asker("judge")
+	if err != nil {
+		return nil, err
+	}
+	trinitytest.Asker(w.t, a)
+	w.seen[fmt.Sprint(r.Model.SampledTokens())] = true
+	return onePull{}.Run(ctx, r)
+}
+
+// What an asker writes is no token of the policy.
+func TestARolloutAsksAModel(t *testing.T) {
+	w := asking{t, map[string]bool{}}
+	tasks, _ := newTaskset(1, 1, w).all()
+	outcomes, err := newRunner(trinitytest.NewBandit(128)).run(t.Context(), 3, tasks)
+	if err != nil || len(outcomes[0].failed) > 0 {
+		t.Fatal(err, outcomes[0].failed)
+	}
+	if !w.seen["0"] || len(w.seen) != 1 {
+		t.Errorf("the policy sampled %v tokens, want 0", w.seen)
+	}
+}

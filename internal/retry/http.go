@@ -67,6 +67,9 @@ type temporary struct {
 
 func (t temporary) Unwrap() error { return t.error }
 
+// ErrLate is in the error of an attempt that got no answer within the client's Timeout.
+var ErrLate = errors.New("no answer within timeout")
+
 // Temporary marks an error that may be gone the next time.
 func Temporary(err error) error { return temporary{err, 0} }
 
@@ -111,7 +114,7 @@ func (c *Client) Do(ctx context.Context, r Request) (reply *Reply, err error) {
 	err = c.persist(ctx, r, func() error {
 		attempt, cancel := ctx, context.CancelFunc(func() {})
 		if c.Timeout > 0 {
-			late := fmt.Errorf("no answer within timeout = %g s", c.Timeout.Seconds())
+			late := fmt.Errorf("%w = %g s", ErrLate, c.Timeout.Seconds())
 			attempt, cancel = context.WithTimeoutCause(ctx, c.Timeout, late)
 		}
 		defer cancel()
