@@ -54,7 +54,9 @@ func (r *resolution) engines() {
 	case slices.Contains(both, engine):
 		r.Trainer.TrainerType, r.Explorer.RolloutModel.EngineType = engine, engine
 		for i := range r.Explorer.AuxiliaryModels {
-			r.Explorer.AuxiliaryModels[i].EngineType = engine
+			if m := &r.Explorer.AuxiliaryModels[i]; !m.isExternal() {
+				m.EngineType = engine
+			}
 		}
 	default:
 		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine",

@@ -40,8 +40,9 @@ type Explorer struct {
 	RunnerNum *int `yaml:"runner_num" range:"[1,)"`
 	// The engine that samples from the trained model.
 	RolloutModel InferenceModel `yaml:"rollout_model"`
-	// Models that the run does not train: the teachers of an algorithm that distils. A teacher reads
-	// the token ids of the trained model, so both need the same tokenizer.
+	// Models that the run does not train. Workflows and reward functions ask them in words, by their
+	// names: judges, simulated users. If the algorithm distils, those of this machine are its teachers:
+	// a teacher reads the token ids of the trained model, so both need the same tokenizer.
 	AuxiliaryModels []InferenceModel `yaml:"auxiliary_models"`
 	// Explore steps between evaluations. For buffer.trainer_input.eval_buffers, train steps.
 	EvalInterval int `yaml:"eval_interval" default:"100" range:"[1,)"`
@@ -107,12 +108,13 @@ type DynamicTimeout struct {
 // InferenceModel is an engine that samples. A sampling key that is not set takes its value from
 // model.
 type InferenceModel struct {
-	// Name of an auxiliary model, for `teacher` of a taskset. It is required if there are several.
+	// Name of an auxiliary model, for `teacher` of a taskset and for the plug-ins that ask it. An only
+	// teacher needs none; a model that is asked has its number in the list, from 0, if it is not set.
 	Name string `yaml:"name"`
 	// Model of an auxiliary engine. The rollout engine samples from model.model_path.
 	ModelPath string `yaml:"model_path"`
 	// The engine that samples; `trinity check` says what `auto` stands for. Mode train does not sample
-	// and accepts any name.
+	// and accepts any name. An auxiliary model may be `external`, behind a server.
 	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
 	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
 	EngineArgs map[string]any `yaml:"engine_args"`

@@ -120,6 +120,14 @@ type ExternalModel struct {
 	APIKeyEnv string `yaml:"api_key_env" default:"OPENAI_API_KEY"`
 	// Name of the model at the API.
 	ModelName string `yaml:"model_name"`
+	// Address of the API, such as http://127.0.0.1:8000/v1; not set is that of base_url_env. Own key of
+	// Trinity-Go.
+	BaseURL string `yaml:"base_url"`
+	// Seconds for one answer. Own key of Trinity-Go.
+	Timeout float64 `yaml:"timeout" default:"120" range:"(0,)"`
+	// Retries without a connection, without an answer in time, or after the status 408, 409, 429 or 5xx.
+	// Own key of Trinity-Go.
+	MaxRetries int `yaml:"max_retries" default:"5" range:"[0,)"`
 }
 
 // Adapter returns the value of SamplingParams.Adapter for an adapter that rollout_args names: ""

@@ -84,6 +84,7 @@ type StagePlan struct {
 	Inputs       []string `json:"inputs,omitempty"`        // what joins the rollouts in the experience pipeline, in words
 	Measured     []string `json:"measured,omitempty"`      // datasets that are not trained on, in words
 	Teachers     []string `json:"teachers,omitempty"`      // in words
+	Asked        []string `json:"asked,omitempty"`         // models that rollouts ask, in words
 	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
 	Chat         []string `json:"chat,omitempty"`          // about the chat template, in words
 	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
@@ -180,7 +181,7 @@ func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, e
 // hide leaves no password in what the plan names.
 func (s *StagePlan) hide() {
 	s.Model = database.Hidden(s.Model)
-	for _, lines := range [][]string{s.TaskPipeline, s.Auxiliary, s.Inputs, s.Measured, s.Teachers, s.Tasksets, s.Fetch, s.Missing} {
+	for _, lines := range [][]string{s.TaskPipeline, s.Auxiliary, s.Inputs, s.Measured, s.Teachers, s.Asked, s.Tasksets, s.Fetch, s.Missing} {
 		for i := range lines {
 			lines[i] = database.Hidden(lines[i])
 		}
@@ -234,6 +235,9 @@ func (c *planner) plan() StagePlan {
 	for _, t := range c.Teachers {
 		s.Teachers = append(s.Teachers, t.words())
 	}
+	for _, a := range c.Asked {
+		s.Asked = append(s.Asked, a.words())
+	}
 	if f.Model.Known {
 		c.memory(&s)
 		c.disk(&s)
@@ -271,6 +275,9 @@ func (c *Settled) Sources() []string {
 	}
 	for _, t := range c.Teachers {
 		keys = append(keys, t.Key+".model_path")
+	}
+	for _, a := range c.Asked {
+		keys = append(keys, a.Key+".model_path")
 	}
 	return keys
 }

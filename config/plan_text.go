@@ -67,6 +67,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	for _, t := range s.Teachers {
 		row("teacher", "%s", t)
 	}
+	for _, a := range s.Asked {
+		row("asks", "%s", a)
+	}
 	for _, b := range s.Auxiliary {
 		row("reads", "%s", b)
 	}

@@ -230,7 +230,7 @@ func TestUnsupported(t *testing.T) {
 		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
-		{"explorer.auxiliary_models=[{model_path: j}]", "explorer.auxiliary_models", "auxiliary models"},
+		{"explorer.auxiliary_models=[{name: j, model_path: j, engine_type: vllm}]", "explorer.auxiliary_models.0.engine_type", "or external"},
 		{"explorer.env_vars={A: 1}", "explorer.env_vars", "environment"},
 		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},

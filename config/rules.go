@@ -21,6 +21,7 @@ func (s *Settled) checkRules() Errors {
 	r.data()
 	r.strategy()
 	r.teachers()
+	r.asked()
 	r.evaluation()
 	r.format()
 	r.selectors()

@@ -23,6 +23,7 @@ func settle(c *Config) (*Settled, Errors) {
 	r.teachers()         // Teachers
 	r.tasksets()         // defaults of tasksets
 	r.models()           // defaults of rollout and auxiliary models
+	r.asked()            // Asked
 	r.buffers()          // the experience buffer, Recorded, ReadsDataset, SharedStore
 	r.taskPipeline()     // TaskPipeline and the path that it writes
 	r.auxiliaryBuffers() // Data.Auxiliary

@@ -34,6 +34,8 @@ type Settled struct {
 	Critic *Critic
 	// Teachers are the models that the trainer asks for log-probabilities, in file order.
 	Teachers []Teacher
+	// Asked are the models that rollouts ask in words, in file order.
+	Asked []AskedModel
 	// TaskPipeline runs before this stage and writes its taskset; nil if there is none.
 	TaskPipeline *TaskPipeline
 	// InitSeed is the seed of random weights.

@@ -40,7 +40,7 @@ func (r *resolution) teachers() {
 		if !r.IsSet(key + ".dtype") {
 			m.Dtype = "auto"
 		}
-		if r.Trains && r.Method.Distils {
+		if r.Trains && r.Method.Distils && !m.isExternal() {
 			r.Teachers = append(r.Teachers, Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]})
 		}
 	}
@@ -48,14 +48,14 @@ func (r *resolution) teachers() {
 
 // teachers checks that an algorithm that distils has usable teachers.
 func (r *rules) teachers() {
-	needed, models := r.Method.Distils, r.Explorer.AuxiliaryModels
+	needed := r.Method.Distils
 	switch {
 	case !needed:
 		r.untaught()
 		return
 	case !r.Trains:
 		return
-	case len(models) == 0:
+	case len(r.Teachers) == 0:
 		r.fail(auxiliaryModelsKey, r.pupil()+" needs a teacher", "list a model with the tokenizer of model.model_path: - model_path: …")
 		return
 	}
@@ -65,7 +65,7 @@ func (r *rules) teachers() {
 		switch {
 		case t.Path == "":
 			r.fail(t.Key+".model_path", "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
-		case t.Name == "" && len(models) > 1:
+		case t.Name == "" && len(r.Teachers) > 1:
 			r.fail(t.Key, "the teacher has no name, and there are several", "set name, for `teacher` of a taskset")
 		case twice:
 			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "give each teacher a name of its own")
@@ -110,7 +110,7 @@ func (s *Settled) teacherOf(t TasksetEntry) string {
 	if t.Teacher != "" {
 		return t.Teacher
 	}
-	return s.Explorer.AuxiliaryModels[0].Name
+	return s.Teachers[0].Name
 }
 
 // teaches reports whether a training taskset has this teacher.
@@ -131,8 +131,13 @@ func (r *rules) teacherHint() string {
 
 // unsupportedTeachers refuses teachers that this version cannot open.
 func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
-	for i, t := range s.Teachers {
-		m := &s.Explorer.AuxiliaryModels[i]
+	for i := range s.Explorer.AuxiliaryModels {
+		m, key := &s.Explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
+		at := slices.IndexFunc(s.Teachers, func(t Teacher) bool { return t.Key == key })
+		if at < 0 {
+			continue
+		}
+		t := s.Teachers[at]
 		if s.Explores && !s.teaches(t.Name) {
 			refuse(t.Key, "a teacher that no taskset names, from which workflows would choose", "name it in `teacher` of a taskset, or remove it")
 		}
@@ -159,9 +164,14 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 // unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
 // has one.
 func (s *Settled) unusedByTeachers(key string) string {
+	if reason, asks := s.unusedByAsked(key); asks {
+		return reason
+	}
 	switch {
 	case !below(key, auxiliaryModelsKey+".*.*"):
 		return ""
+	case !s.Method.Distils:
+		return "only rollouts ask it"
 	case !s.Trains:
 		return "only the trainer asks the teachers"
 	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):

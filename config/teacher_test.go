@@ -63,7 +63,6 @@ func TestRefusedTeachers(t *testing.T) {
 		{distilBase, two, auxiliaryModelsKey + ".1", "a teacher that no taskset names", true},
 		{distilBase, taskset + "=b", taskset, `"b" is not a name in explorer.auxiliary_models`, false},
 		{base, taskset + "=b", taskset, "grpo does not learn from a teacher", false},
-		{base, auxiliaryModelsKey + "=[{model_path: t}]", auxiliaryModelsKey, "that workflows call", true},
 		{distilBase, first + ".engine_type=vllm", first + ".engine_type", "--engine cpu", true},
 		{distilBase, first + ".dtype=float16", first + ".dtype", "float16", true},
 		{distilBase, first + ".quantization=int8", first + ".quantization", "of a teacher", true},

@@ -33,8 +33,6 @@ var refusals = []refusal{
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
 		"image and video input", ""},
-	{"explorer.auxiliary_models", func(s *Settled) bool { return len(s.Explorer.AuxiliaryModels) > 0 && !s.Method.Distils },
-		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
 	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "environment variables for rollouts",
 		"set the variables before the run"},
 
@@ -81,6 +79,7 @@ func (s *Settled) unsupported() Errors {
 	s.unsupportedInputs(refuse)
 	s.unsupportedRollout(refuse)
 	s.unsupportedTeachers(refuse)
+	s.unsupportedAsked(refuse)
 	for _, key := range s.leaves(trainerConfigKey) {
 		if !s.isEmpty(key) && !s.readsVerl(key) && s.unusedReason(key) == "" {
 			e := s.errorFor(key, "this version does not read this veRL key", trainerConfigHint(key))

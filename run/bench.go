@@ -18,6 +18,9 @@ func (s *stage) bench(ctx context.Context) error {
 	if err := s.openRewardModels(ctx); err != nil {
 		return err
 	}
+	if err := s.openAsked(ctx); err != nil {
+		return err
+	}
 	evals, err := s.evalTasksets(ctx)
 	if err != nil {
 		return err

@@ -122,6 +122,9 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err := s.openRewardModels(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.openAsked(ctx); err != nil {
+		return nil, err
+	}
 	tasks, err := s.mix(ctx)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,11 @@ func (s *Settled) memoryOf(spec specs, available int64) (*memory, error) {
 		if m.beside, err = s.rewardMemory(); err != nil {
 			return nil, err
 		}
+		plans, err := (asking{s}).memory()
+		if err != nil {
+			return nil, err
+		}
+		m.beside = append(m.beside, plans...)
 	}
 	if spec.train.Train {
 		plans, err := s.teacherMemory()

@@ -31,6 +31,7 @@ type Settled struct {
 	criticPath string        // "" also if the stage trains no critic
 	rewards    []rewardModel // that the tasks require
 	teachers   []teacher
+	asked      []asked
 	text       *renderer.Renderer // nil if the model has no tokenizer
 }
 
@@ -71,7 +72,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		s.tasks = append(s.tasks, one)
 		s.rewards = append(s.rewards, one.rewardModels()...)
 	}
-	return s, nil
+	return s, (asking{s}).check()
 }
 
 // separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
@@ -150,6 +151,9 @@ func (s *Settled) locate(find finder) (err error) {
 		if err := s.checkRewardModel(r); err != nil {
 			return err
 		}
+	}
+	if err := (asking{s}).locate(find); err != nil {
+		return err
 	}
 	s.teachers = nil
 	for _, t := range s.Settled.Teachers {

@@ -25,6 +25,7 @@ type stage struct {
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
+	askers       askers
 	resources    resources           // of plug-ins
 	juicer       *datajuicer.Service // may be nil
 	opts         Options
@@ -45,7 +46,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	}
 	return &stage{
 		reader: reader{Settled: cfg, say: opts.Say}, opts: opts,
-		available: int64(Machine().Available), rewardModels: rewardModels{},
+		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
 }
@@ -153,7 +154,7 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 
 // close closes all that the stage has opened.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.resources.close())
+	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.resources.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

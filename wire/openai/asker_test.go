@@ -49,7 +49,8 @@ func TestAskerSendsTheQuestion(t *testing.T) {
 		}
 		says(200, yes)(w, r)
 	})
-	answer, err := a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, trinity.AskOptions{Temperature: new(float32(0.5)), MaxTokens: 7})
+	o := trinity.AskOptions{Temperature: new(float32(0.5)), MaxTokens: 7}
+	answer, err := a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, o)
 	if err != nil || answer.Message.Content != "yes" || answer.Message.Reasoning != "hm" {
 		t.Errorf("%+v, %v", answer, err)
 	}
@@ -70,7 +71,7 @@ func TestAskerSaysWhyThereIsNoAnswer(t *testing.T) {
 		"no choice":   {judge(t, says(200, `{"choices": []}`)), trinity.AskUnreadable},
 		"no content":  {judge(t, says(200, `{"choices": [{"message": {"content": null}}]}`)), trinity.AskUnreadable},
 		"refusal":     {judge(t, says(200, `{"choices": [{"message": {"content": null, "refusal": "no"}}]}`)), trinity.AskRefused},
-		"filter":      {judge(t, says(200, `{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}`)), trinity.AskRefused},
+		"filter":      {judge(t, says(200, `{"choices": [{"message": {}, "finish_reason": "content_filter"}]}`)), trinity.AskRefused},
 		"no key":      {judge(t, says(401, `{"error": {"message": "wrong key"}}`)), trinity.AskRefused},
 		"overloaded":  {judge(t, says(503, "")), trinity.AskUnreachable},
 		"no server":   {gone, trinity.AskUnreachable},
@@ -103,7 +104,8 @@ func TestAServerThatStaysAwayEndsTheRun(t *testing.T) {
 			t.Fatalf("question %d: %v", i, err)
 		}
 	}
-	if _, err := a.Ask(t.Context(), nil, trinity.AskOptions{}); !errors.As(err, &engine) || !strings.Contains(err.Error(), "10 questions in a row") {
+	_, err := a.Ask(t.Context(), nil, trinity.AskOptions{})
+	if !errors.As(err, &engine) || !strings.Contains(err.Error(), "10 questions in a row") {
 		t.Errorf("error %v, want one that ends the run", err)
 	}
 }

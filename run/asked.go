@@ -1,0 +1,204 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+// asked is a model of explorer.auxiliary_models that rollouts ask.
+type asked struct {
+	config.AskedModel
+	path string             // local; "" if it is behind a server or not on this machine
+	text *renderer.Renderer // nil without a path
+}
+
+// asking is what a stage knows of the models that rollouts ask.
+type asking struct{ *Settled }
+
+// check returns an error unless each model that a plug-in asks is there, and each model that is
+// there is asked. It reads no weights and sends nothing.
+func (s asking) check() error {
+	var wanted []string
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		for _, of := range []struct {
+			args   string
+			plugin any
+		}{{".workflow_args.", t.plugins.workflow}, {".reward_fn_args.", t.plugins.reward}} {
+			for _, spec := range trinity.RequirementsOf(of.plugin).Askers {
+				known := slices.ContainsFunc(s.Settled.Asked, func(a config.AskedModel) bool { return a.Name == spec.Name })
+				if spec.Name != trinity.PolicyAsker && !known {
+					return s.At(t.Key+of.args+spec.Arg, fmt.Sprintf("no model is called %q", spec.Name),
+						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
+				}
+				wanted = append(wanted, spec.Name)
+			}
+		}
+	}
+	for _, a := range s.Settled.Asked {
+		if !slices.Contains(wanted, a.Name) {
+			return s.At(a.Key, fmt.Sprintf("no workflow and no reward function asks the model %q", a.Name),
+				"remove it, or name it in their arguments")
+		}
+		if !a.External {
+			continue
+		}
+		client, hint := askedClient(a), "set external_model_config.base_url or the environment variable "+a.ExternalModelConfig.BaseURLEnv
+		if client.BaseURL == "" {
+			return s.At(a.Key, fmt.Sprintf("the model %q has no server", a.Name), hint)
+		}
+		if _, err := client.Address("chat/completions"); err != nil {
+			return s.At(a.Key, fmt.Sprintf("the model %q: %v", a.Name, err), hint)
+		}
+	}
+	return nil
+}
+
+// askedClient returns the client of a model behind a server. A server without a key of its own never
+// gets that of another one.
+func askedClient(a config.AskedModel) *openai.Client {
+	e := a.ExternalModelConfig
+	base := cmp.Or(e.BaseURL, os.Getenv(e.BaseURLEnv))
+	return &openai.Client{BaseURL: base, Key: cmp.Or(os.Getenv(e.APIKeyEnv), "EMPTY"), Timeout: wait.Seconds(e.Timeout), Retries: e.MaxRetries}
+}
+
+// locate finds the models of this machine that rollouts ask.
+func (s asking) locate(find finder) (err error) {
+	s.asked = nil
+	for _, model := range s.Settled.Asked {
+		a := asked{AskedModel: model}
+		if key := a.Key + ".model_path"; !a.External {
+			if a.path, _, err = find(a.ModelPath, key); err != nil {
+				return s.At(key, err.Error(), "")
+			}
+			if a.path != "" {
+				if a.text, err = a.openText(); err != nil {
+					return s.At(key, err.Error(), "")
+				}
+			}
+		}
+		s.asked = append(s.asked, a)
+	}
+	return nil
+}
+
+// openText opens the tokenizer and the chat template of the model.
+func (a *asked) openText() (*renderer.Renderer, error) {
+	o := renderer.Options{Template: a.ChatTemplate}
+	if a.EnableThinking != nil {
+		o.Kwargs = map[string]any{"enable_thinking": *a.EnableThinking}
+	}
+	text, err := renderer.Open(a.path, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case text == nil:
+		return nil, fmt.Errorf("model %s has no tokenizer (tokenizer.json)", a.path)
+	case !text.HasTemplate():
+		return nil, fmt.Errorf("model %s has no chat template, so nobody can ask it: set chat_template", a.path)
+	}
+	return text, nil
+}
+
+// spec returns how the engine opens the model.
+func (a *asked) spec(sequences int) trinity.SamplerSpec {
+	spec := trinity.SamplerSpec{ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen)}
+	if a.text != nil {
+		spec.Text = a.text.Decode
+	}
+	return spec
+}
+
+// memory plans the memory of the models on this machine that rollouts ask.
+func (s asking) memory() (plans []config.MemoryPlan, err error) {
+	for _, a := range s.asked {
+		if a.path == "" {
+			continue
+		}
+		parts, err := s.engines.sampler.PlanMemory(a.spec(s.Batch.Sequences))
+		if err != nil {
+			return nil, s.At(a.Key, err.Error(), "")
+		}
+		plans = append(plans, config.MemoryPlan{Kind: "asked model", Bytes: planned(parts), Why: a.Name + ", " + a.ModelPath})
+	}
+	return plans, nil
+}
+
+// askers are the open models that rollouts ask, by name.
+type askers map[string]asker
+
+// asker is a model of this process, which each rollout gets a copy of, or one behind a server.
+type asker struct {
+	model  func() *trinity.Model
+	beyond trinity.Asker
+	close  func() error // nil if there is nothing to close
+}
+
+// openAsked opens the models that rollouts ask.
+func (s *stage) openAsked(ctx context.Context) error {
+	for _, a := range s.Settled.asked {
+		if a.External {
+			s.askers[a.Name] = asker{beyond: &openai.Asker{Client: askedClient(a.AskedModel), Name: a.Name, Sampling: openai.Request{
+				Model: a.ExternalModelConfig.ModelName, Temperature: new(float32(*a.Temperature)), TopP: new(float32(*a.TopP)),
+				MaxTokens: a.MaxResponseTokens,
+			}}}
+			continue
+		}
+		sampler, err := s.engines.sampler.OpenSampler(ctx, a.spec(s.Batch.Sequences))
+		if err != nil {
+			return s.At(a.Key, fmt.Sprintf("opening model %s: %v", a.path, err), "")
+		}
+		open := asker{model: func() *trinity.Model {
+			return &trinity.Model{Sampler: sampler, Renderer: a.text, MaxModelLen: value(0, a.MaxModelLen), Params: trinity.SamplingParams{
+				Temperature: float32(*a.Temperature), TopP: float32(*a.TopP), TopK: *a.TopK, RepetitionPenalty: float32(*a.RepetitionPenalty),
+				MaxTokens: value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens,
+			}}
+		}}
+		if c, ok := sampler.(io.Closer); ok {
+			open.close = c.Close
+		}
+		s.askers[a.Name] = open
+	}
+	return nil
+}
+
+func (a askers) close() error {
+	var errs []error
+	for _, one := range a {
+		if one.close != nil {
+			errs = append(errs, one.close())
+		}
+	}
+	clear(a)
+	return errors.Join(errs...)
+}
+
+// Asker implements explorer.Host.
+func (h host) Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error) {
+	if name == trinity.PolicyAsker {
+		m, err := h.Model(task, "")
+		return m, nil, err
+	}
+	switch one, ok := h.askers[name]; {
+	case !ok:
+		return nil, nil, fmt.Errorf("no model is called %q: the plug-in must list it in its Requirements, and explorer.auxiliary_models "+
+			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))
+	case one.model != nil:
+		return one.model(), nil, nil
+	default:
+		return nil, one.beyond, nil
+	}
+}
