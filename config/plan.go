@@ -13,9 +13,11 @@ type Facts struct {
 	Model   ModelFacts
 	Machine Machine
 	Memory  []MemoryPlan // of the engines and the process around them; empty if not known
-	// DoesNotFit tells in one line how much memory the run needs, how much there is, and which
-	// setting would fit; "" if the memory suffices.
+	// DoesNotFit tells in one line why the run cannot start, such as how much memory it needs and
+	// there is, and which setting would fit; "" if it fits.
 	DoesNotFit string
+	// TooLong tells how many prompts or rows of those looked at are too long; "" if none is.
+	TooLong string
 	// TaskPipeline has a line for each thing that the task pipeline does before the run.
 	TaskPipeline []string
 	// Chat has a line for each thing about the chat template that rollouts of several turns depend on.
@@ -113,6 +115,7 @@ type StagePlan struct {
 	Seconds   float64    `json:"seconds,omitempty"`        // of the run; 0 if not known
 	StepTime  []TimePart `json:"seconds_step,omitempty"`   // of a step, by part
 	EvalTime  float64    `json:"seconds_eval,omitempty"`   // of all evaluations of the run
+	TooLong   string     `json:"too_long,omitempty"`       // how many prompts or rows are, in words
 	TimeIsFor string     `json:"seconds_assume,omitempty"` // assumed lengths, in words
 	Faster    []string   `json:"faster,omitempty"`         // what would make a step shorter
 

@@ -180,13 +180,15 @@ func (c *planner) mixture() []string {
 func (c *planner) memory(s *StagePlan) {
 	f := c.facts
 	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
+	s.TooLong = f.TooLong
 	for _, m := range s.Memory {
 		s.MemorySum += m.Bytes
 	}
 }
 
 // Fits returns an error if the run cannot start on this machine: local models or datasets are
-// missing, or a stage needs more memory than there is. The error then names what would fit.
+// missing, a stage needs more memory than there is, or its data is too long for the model. The error
+// then names what would fit.
 func (p *Plan) Fits() error {
 	if err := p.missing.orNil(); err != nil {
 		return err

@@ -94,6 +94,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	}
 	s.writeMemory(b, row)
 	s.writeTime(row)
+	if s.TooLong != "" {
+		row("too long", "%s", s.TooLong)
+	}
 	for _, f := range s.Fetch {
 		row("to be fetched", "%s", f)
 	}

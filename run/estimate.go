@@ -3,11 +3,13 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -77,7 +79,7 @@ func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengt
 			e.evaluated += float64(f.Rows[t.Key] * max(1, t.template.GroupSize))
 		}
 	}
-	if e.prompt, e.response, lengths, err = s.lengths(); err != nil {
+	if e.prompt, e.response, lengths, err = s.lengths(f); err != nil {
 		return nil, "", err
 	}
 	e.operations, e.read, err = speed.Speed()
@@ -201,14 +203,14 @@ const sampledRows = 32
 
 // lengths returns the mean tokens of prompts and responses, and says in words where they come from.
 // For a dataset they are the means of its first rows. For rollouts, prompts are the mean of the
-// first tasks, and responses are as long as the configuration allows.
-func (s *Settled) lengths() (prompt, response float64, why string, err error) {
+// first tasks, and responses are as long as the configuration allows. It adds to f what is too long.
+func (s *Settled) lengths(f *config.Facts) (prompt, response float64, why string, err error) {
 	if s.ReadsDataset {
 		b := s.Buffer.TrainerInput.ExperienceBuffer
-		prompt, response, err = s.rowLengths(b)
+		prompt, response, err = s.rowLengths(b, f)
 		return prompt, response, fmt.Sprintf("rows of %.0f tokens", prompt+response), err
 	}
-	if prompt, err = s.promptLength(); err != nil {
+	if prompt, err = s.promptLength(f); err != nil {
 		return 0, 0, "", err
 	}
 	response = float64(value(0, s.Model.MaxResponseTokens))
@@ -218,9 +220,11 @@ func (s *Settled) lengths() (prompt, response float64, why string, err error) {
 	return prompt, response, fmt.Sprintf("prompts of %.0f tokens, responses as long as they may be, %.0f", prompt, response), nil
 }
 
-// promptLength returns the mean length of the first prompts of the tasksets.
-func (s *Settled) promptLength() (float64, error) {
-	tokens, n := 0, 0
+// promptLength returns the mean length of the first prompts of the tasksets. If all prompts that
+// there are are too long, the run cannot learn.
+func (s *Settled) promptLength(f *config.Facts) (float64, error) {
+	tokens, n, long, sampled := 0, 0, 0, false
+	most := value(0, s.Model.MaxPromptTokens)
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		path, _ := local(t.Path, true)
@@ -231,6 +235,7 @@ func (s *Settled) promptLength() (float64, error) {
 		if err != nil {
 			return 0, err
 		}
+		sampled = sampled || rows.Len() > sampledRows
 		for i := range min(rows.Len(), sampledRows) {
 			task := t.template
 			if task.Row, err = rows.Row(i); err != nil {
@@ -245,7 +250,18 @@ func (s *Settled) promptLength() (float64, error) {
 				ids = s.text.Encode(messages[len(messages)-1].Content)
 			}
 			tokens, n = tokens+len(ids), n+1
+			if most > 0 && len(ids) > most {
+				long++
+			}
 		}
+	}
+	said := fmt.Sprintf("%d of the %d prompts looked at have more than model.max_prompt_tokens = %d tokens: they give no rollouts",
+		long, n, most)
+	switch {
+	case long > 0 && long == n && !sampled:
+		f.DoesNotFit = said
+	case long > 0:
+		f.TooLong = said
 	}
 	if n == 0 {
 		return float64(value(0, s.Model.MaxPromptTokens)), nil
@@ -255,25 +271,33 @@ func (s *Settled) promptLength() (float64, error) {
 
 // rowLengths returns the mean lengths of the first rows of a dataset, up to the first trained token
 // and from there on.
-func (s *Settled) rowLengths(b *config.ExperienceBuffer) (prompt, response float64, err error) {
+func (s *Settled) rowLengths(b *config.ExperienceBuffer, f *config.Facts) (prompt, response float64, err error) {
 	r := reader{Settled: s, say: func(string) {}}
 	data, format, err := r.formatted(context.Background(), b, s.algorithm.Def.Schema)
 	if err != nil {
 		return 0, 0, err
 	}
-	n := 0
-	for i := range min(data.Len(), sampledRows) {
+	n, long := 0, 0
+	var length *dataset.LengthError // of the last row that is too long
+	looked := min(data.Len(), sampledRows)
+	for i := range looked {
 		row, err := data.Row(i)
 		if err != nil {
 			return 0, 0, err
 		}
 		exps, err := format.Format(row)
+		if errors.As(err, &length) {
+			long++
+		}
 		if err != nil {
 			continue // the run reports it with its place
 		}
 		for _, x := range exps {
 			prompt, response, n = prompt+float64(x.PromptLen), response+float64(len(x.Tokens)-x.PromptLen), n+1
 		}
+	}
+	if long > 0 { // the run refuses to start
+		f.DoesNotFit = fmt.Sprintf("%d of the %d rows looked at are too long (%v)", long, looked, length)
 	}
 	if b.Format.Packing || n == 0 {
 		return 0, float64(value(0, s.Model.MaxModelLen)), nil
