@@ -72,20 +72,20 @@ func (j *job) fill() error {
 			return err
 		}
 	}
-	for _, r := range j.Read {
-		if slices.ContainsFunc(system, func(s string) bool { return r.Path == s || strings.HasPrefix(r.Path, s+"/") }) {
-			continue
-		}
-		if err := bind(r.Real, r.Path, unix.MOUNT_ATTR_NODEV); err != nil {
-			return err
-		}
-	}
 	for _, path := range writable {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
 		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil { // it stays writable when the root no longer is
 			return fmt.Errorf("cannot mount %s: %w", path, err)
+		}
+	}
+	for _, r := range j.Read { // it may be below a writable folder
+		if slices.ContainsFunc(system, func(s string) bool { return r.Path == s || strings.HasPrefix(r.Path, s+"/") }) {
+			continue
+		}
+		if err := bind(r.Real, r.Path, unix.MOUNT_ATTR_NODEV); err != nil {
+			return err
 		}
 	}
 	if err := os.MkdirAll("/etc", 0o755); err != nil {

@@ -82,7 +82,7 @@ func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Resul
 	if err != nil {
 		return r, err
 	}
-	j.Env = append([]string{"PATH=" + searched, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, p.Env...)
+	j.Env = append([]string{"PATH=" + Path, "HOME=" + home, "TMPDIR=" + tmp, "LANG=C.UTF-8"}, p.Env...)
 	cmd.Stdin = bytes.NewReader(p.Stdin)
 	var group *cgroup
 	r, err = watch(ctx, stop, cmd, p.Limits, func() error {
@@ -107,9 +107,6 @@ func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Resul
 	r.interpret(cmd.ProcessState, p.Limits, s.with.Namespaces)
 	return r, nil
 }
-
-// searched is PATH in a sandbox.
-const searched = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
 
 // interpret reads the signal of the program from the status of its process or of its supervisor.
 func (r *Result) interpret(state *os.ProcessState, limits Limits, direct bool) {

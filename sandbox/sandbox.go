@@ -34,6 +34,9 @@ type Limits struct {
 	Inodes    int           // files and directories, in namespaces; 10,000
 }
 
+// Path is PATH in a sandbox, on Linux.
+const Path = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
+
 // Program is a program with its input.
 type Program struct {
 	Command []string          // a program of the sandbox's PATH, or a path, and its arguments

@@ -1,0 +1,190 @@
+package reward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/sandbox"
+)
+
+func init() {
+	registry.Rewards.Register("code_reward",
+		"The share of a row's tests that the program in a reply passes. The program is the last code block of the language, or the whole "+
+			"reply if there is none. It runs in a sandbox, anew for each test, and never sees what a test expects. The row's tests are a list "+
+			"of {input, output} for standard input and output, an object {inputs, outputs} of two lists, or, in Python, a list of assert "+
+			"statements. A program that does not compile gets 0. After a test that runs out of time the others count as failed. If the sandbox "+
+			"fails, the reply has no valid reward. Part: tests.",
+		func() trinity.RewardFunc {
+			return &code{Language: "python", TestsKey: "tests", Timeout: 10, CompileTimeout: 60, MaxMemory: 512, Isolation: string(sandbox.Full)}
+		})
+}
+
+// code runs programs that a model wrote.
+type code struct {
+	Language       string   `yaml:"language" doc:"python, go, javascript, cpp or bash"`
+	TestsKey       string   `yaml:"tests_key" doc:"key of the tests in the row"`
+	Timeout        float64  `yaml:"timeout" doc:"seconds of CPU for each test; the program may take three times as long by the clock"`
+	CompileTimeout float64  `yaml:"compile_timeout" doc:"seconds of CPU for the compiler"`
+	MaxMemory      int      `yaml:"max_memory_mb" doc:"MiB for the program"`
+	Isolation      string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
+	Read           []string `yaml:"read" doc:"folders that the program may read beside the system's, such as one of a Python environment"`
+
+	box  *sandbox.Sandbox
+	told sync.Once // guards the line about what the isolation lacks
+}
+
+// Validate checks the arguments, and that this machine has the isolation.
+func (c *code) Validate() (err error) {
+	_, known := languages[c.Language]
+	switch {
+	case !known:
+		return fmt.Errorf("language: %q is none of python, go, javascript, cpp, bash", c.Language)
+	case c.TestsKey == "":
+		return errors.New("tests_key: name the column of the tests")
+	case !(c.Timeout > 0) || c.Timeout > maxCodeTime:
+		return fmt.Errorf("timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.Timeout)
+	case !(c.CompileTimeout > 0) || c.CompileTimeout > maxCodeTime:
+		return fmt.Errorf("compile_timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.CompileTimeout)
+	case c.MaxMemory < 32 || c.MaxMemory > 1<<20:
+		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, c.MaxMemory)
+	}
+	c.box, err = sandbox.New(sandbox.Isolation(c.Isolation))
+	return err
+}
+
+// maxCodeTime bounds the seconds of a program.
+const maxCodeTime = 3600
+
+// Requires implements [trinity.Requirer].
+func (c *code) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := c.tests(t)
+		return err
+	}}
+}
+
+// Score implements [trinity.RewardFunc].
+func (c *code) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	if c.box == nil {
+		return trinity.Reward{}, errors.New("the reward was not built from its arguments")
+	}
+	tests, err := c.tests(in.Task)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
+	}
+	if lacks := c.box.Lacks(); len(lacks) > 0 && in.Host != nil {
+		c.told.Do(func() {
+			in.Host.Say(fmt.Sprintf("code_reward: isolation %s runs programs without %s", c.Isolation, strings.Join(lacks, ", ")))
+		})
+	}
+	of, language := codeRun{code: c, host: in.Host}, languages[c.Language]
+	passed := 0
+	source := language.extract(in.Response)
+	if tests.asserts != nil {
+		passed, err = of.asserts(ctx, source, tests.asserts)
+	} else {
+		passed, err = of.exchanges(ctx, language, source, tests.exchanges)
+	}
+	if err != nil {
+		return trinity.Reward{}, err
+	}
+	return trinity.NewReward(map[string]float64{"tests": float64(passed) / float64(tests.count())}), nil
+}
+
+// codeRun is the scoring of one reply.
+type codeRun struct {
+	*code
+	host trinity.Host
+}
+
+// codeSlots bounds the programs that run at once, because one that waits for a core may run out of
+// time.
+var codeSlots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
+// run runs a program in the sandbox for some seconds of CPU.
+func (c *codeRun) run(ctx context.Context, p sandbox.Program, seconds float64) (r sandbox.Result, err error) {
+	select {
+	case codeSlots <- struct{}{}:
+		defer func() { <-codeSlots }()
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+	p.Read = append(p.Read, c.Read...)
+	p.Limits.CPU = max(time.Second, time.Duration(math.Ceil(seconds))*time.Second)
+	p.Limits.Wall = wait.Seconds(3 * seconds)
+	r, err = c.box.Run(ctx, &p)
+	if err != nil && ctx.Err() == nil {
+		err = &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: err}
+	}
+	return r, err
+}
+
+// exchanges returns how many tests of standard input and output the program passes.
+func (c *codeRun) exchanges(ctx context.Context, of language, source string, tests []exchange) (passed int, err error) {
+	p := sandbox.Program{Command: of.command, Files: map[string][]byte{of.file: []byte(source)}, Env: of.env}
+	if of.compile != nil {
+		built, err := of.compile(ctx, c, p)
+		if built == nil || err != nil {
+			return 0, err
+		}
+		p = sandbox.Program{Command: []string{"./program"}, Files: map[string][]byte{"program": built}}
+	}
+	p.Limits.Memory = int64(c.MaxMemory) << 20
+	for _, test := range tests {
+		p.Stdin = []byte(test.input)
+		p.Limits.Output = int64(2*len(test.output) + 64<<10)
+		r, err := c.run(ctx, p, c.Timeout)
+		switch {
+		case err != nil:
+			return 0, err
+		case r.TimedOut:
+			return passed, nil
+		case r.ExitCode == 0 && !r.Truncated && settled(string(r.Stdout)) == settled(test.output):
+			passed++
+		}
+	}
+	return passed, nil
+}
+
+// settled returns an output without the spaces at the ends of its lines and the empty lines at its end.
+func settled(output string) string {
+	lines := strings.Split(output, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \t\r")
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+// fence is the beginning or the end of a code block.
+var fence = regexp.MustCompile("(?m)^[ \t]*```[ \t]*([A-Za-z0-9_+#-]*)[^\n]*$")
+
+// extract returns the last code block of the language, or without a language; a reply without code
+// blocks is code.
+func (l *language) extract(reply string) string {
+	marks := fence.FindAllStringSubmatchIndex(reply, -1)
+	found, source := false, ""
+	for i := 0; i < len(marks); i += 2 {
+		end := len(reply)
+		if i+1 < len(marks) {
+			end = marks[i+1][0]
+		}
+		name := strings.ToLower(reply[marks[i][2]:marks[i][3]])
+		if begin := min(marks[i][1]+1, end); name == "" || strings.Contains(l.names, " "+name+" ") {
+			found, source = true, reply[begin:end]
+		}
+	}
+	if !found && len(marks) == 0 {
+		return reply
+	}
+	return source
+}
