@@ -36,6 +36,7 @@ type assignment struct {
 	Rows          string      `json:"rows"` // a large dataset, which our side writes
 	DType         string      `json:"dtype"`
 	StepsInFlight int         `json:"steps_in_flight"` // explore steps at once
+	Unconfined    bool        `json:"unconfined"`      // programs run without a sandbox
 }
 
 // systemPrompt goes before each question of a GRPO step.

@@ -84,6 +84,7 @@ var workloads = []workload{
 		rivals: []rival{stepsInFlight("one step at a time", 1, 1.4), stepsInFlight("four steps at once", 4, 0)}},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
+	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 
@@ -101,6 +102,12 @@ func decode(name string, rows int, rivals ...rival) workload {
 func store(name string, goal float64, ours func(*assignment) (task, error)) workload {
 	peer := rival{name: "Trinity-RFT without Ray", program: "trinity-rft", script: "stores_trinity.py"}
 	return workload{name: name, unit: "exp/s", goal: goal, ours: ours, rivals: []rival{peer}}
+}
+
+// startOf is the time of a program in the sandbox, from its start to its end.
+func startOf(name string, goal float64) workload {
+	return workload{name: name, unit: "ms", goal: goal, ours: newSandbox, rivals: []rival{
+		{name: "without a sandbox", program: "ourselves", differs: func(a *assignment) { a.Unconfined = true }}}}
 }
 
 func names() []string {

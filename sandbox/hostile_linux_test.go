@@ -212,7 +212,7 @@ func TestHostilePrograms(t *testing.T) {
 		}
 		if s.with.Cgroup {
 			g, _ := cgroups()
-			if left, _ := filepath.Glob(filepath.Join(g.memory, groupPrefix+strconv.Itoa(os.Getpid())+"-*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(g.folder, groupPrefix+strconv.Itoa(os.Getpid())+"-*")); len(left) > 0 {
 				t.Errorf("groups are left: %s", left)
 			}
 		}

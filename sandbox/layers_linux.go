@@ -35,7 +35,7 @@ var tried = sync.OnceValue(func() []Layer {
 	if all[4].Works = err == nil; err != nil {
 		all[4].Note = err.Error()
 	} else {
-		all[4].Note = fmt.Sprintf("version %d, in %s", found.version, found.memory)
+		all[4].Note = fmt.Sprintf("version %d, in %s", found.version, found.folder)
 	}
 	return all
 })

@@ -22,7 +22,7 @@ var looksSecret = regexp.MustCompile(`(?i)key|token|secret|passw|auth|cred|cooki
 var notSecret = []struct{ name, reason string }{
 	{`(base_|api_|server_|db_)?url`, "an address; the password and the token in it are hidden by their form"},
 	{`(base_url|api_key)_env`, "the name of an environment variable"},
-	{`(text|input|field|prompt|system_prompt|response|messages|tools|chosen|rejected|label|answer\d|numbers|feature|image|video)_keys?`,
+	{`(text|input|field|prompt|system_prompt|response|messages|tools|chosen|rejected|label|answer\d|numbers|feature|image|video|tests)_keys?`,
 		"the name of a column"},
 	{`(reward_fn|workflow)_key`, "the name of a column"},
 	{`(metric|stats|step_reward|env_state_hash|dim_required)_keys?`, "the name of a metric"},
