@@ -73,6 +73,7 @@ func (r *recorder) account(role string, s ledger.Step) (err error) {
 
 // progress shows what a role is doing. Nothing is shown before the monitors are open.
 func (s *stage) progress(role, doing string, done, total int) {
+	s.opts.activity.set(role, doing, done, total)
 	if s.log == nil {
 		return
 	}

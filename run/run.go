@@ -25,6 +25,8 @@ type Options struct {
 	Join string
 	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
+
+	activity *activity // of the stage that runs
 }
 
 // Summary says what a run did.
@@ -37,6 +39,8 @@ type Summary struct {
 // run after the training step in progress, with a checkpoint. The error is then the cause of stop.
 // The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	opts.activity = &activity{}
+	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
 	summary, err := runAll(ctx, stop, cfg, opts)
 	summary.report(cfg.CheckpointJobDir, opts.Say)
 	summary.cards(cfg.Name, opts.Say)

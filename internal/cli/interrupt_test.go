@@ -28,8 +28,10 @@ func TestInterruptEndsCommands(t *testing.T) {
 	}
 	t.Run("run", func(t *testing.T) {
 		_, stderr := interrupted(t, "", "step 3/", append(sft, "buffer.total_steps=100000")...)
-		if want := "interrupted: the same command resumes from the last checkpoint"; !strings.Contains(stderr, want) {
-			t.Errorf("standard error lacks %q:\n%s", want, stderr)
+		for _, want := range []string{"stops a", "; Ctrl-C again ends it at once\n", "interrupted: the same command resumes from the last checkpoint"} {
+			if strings.Count(stderr, want) != 1 {
+				t.Errorf("standard error lacks %q:\n%s", want, stderr)
+			}
 		}
 		newest, err := os.ReadFile(filepath.Join(dir, "cli", "stopped", "latest_checkpointed_iteration.txt"))
 		if err != nil {

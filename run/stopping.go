@@ -1,0 +1,35 @@
+package run
+
+import (
+	"fmt"
+	"sync"
+)
+
+// activity is what the trainer is doing, for people who stop the run.
+type activity struct {
+	mu     sync.Mutex
+	trains string // what ends before the run does; "" if the trainer waits or there is none
+}
+
+// set notes what a role is doing. A role that waits has no total.
+func (a *activity) set(role, doing string, done, total int) {
+	if a == nil || role != "trainer" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.trains = ""; total > 0 {
+		a.trains = fmt.Sprintf("%s, %d/%d", doing, done, total)
+	}
+}
+
+// stopping says after what the run stops.
+func (a *activity) stopping() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	after := "as soon as it can"
+	if a.trains != "" {
+		after = "after the step of the trainer (" + a.trains + "), with a checkpoint"
+	}
+	return "stops " + after + "; Ctrl-C again ends it at once"
+}
