@@ -216,6 +216,23 @@ func TestAProgramThatEndsIsAskedOnceMore(t *testing.T) {
 	}
 }
 
+// A program that ends every few replies is reported ever more rarely, with the number of restarts.
+func TestRestartsAreReportedRarely(t *testing.T) {
+	host := newOpener(t)
+	fn, _ := scorer(t, nil)
+	for range 12 {
+		for _, reply := range []string{"say 1", "crash once"} {
+			if got := describe(fn.Score(t.Context(), asked(host, reply))); got != "1 map[]" {
+				t.Fatal(got)
+			}
+		}
+	}
+	if len(host.said) != 2 || !strings.Contains(host.said[0], "; the run starts it again") ||
+		!strings.Contains(host.said[1], ": the run has started it again 10 times; the last time: the program ended") {
+		t.Errorf("said %q", host.said)
+	}
+}
+
 func TestAProgramIsNotRestartedForEver(t *testing.T) {
 	host := newOpener(t)
 	fn, dir := scorer(t, map[string]any{"max_restarts": 2})

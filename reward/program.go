@@ -25,8 +25,9 @@ type program struct {
 	patience time.Duration      // wait for an answer that people read of
 	told     sync.Once          // guards the line about such a wait
 
-	mu   sync.Mutex
-	lost int // processes since the last answer
+	mu    sync.Mutex
+	lost  int // processes since the last answer
+	total int // processes that were lost
 }
 
 // worker is one copy of a program. It starts with its first question.
@@ -107,9 +108,7 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 			return r, err
 		default:
 		}
-		if p.lose() == 1 {
-			p.say(fmt.Sprintf("reward %s: %v; the run starts it again", p, err))
-		}
+		p.lose(err)
 		if !ended {
 			return r, err
 		}
@@ -191,12 +190,27 @@ func (p *program) gaveUp() error {
 		"standard error", p.lost, p.MaxRestarts)
 }
 
-// lose counts a process that did not answer, and returns the number since the last answer.
-func (p *program) lose() int {
+// lose counts a process that did not answer because of an error. It reports the first, the tenth,
+// the hundredth and so on.
+func (p *program) lose(err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.lost++
-	return p.lost
+	p.total++
+	total := p.total
+	p.mu.Unlock()
+	switch {
+	case total == 1:
+		p.say(fmt.Sprintf("reward %s: %v; the run starts it again", p, err))
+	case isPowerOfTen(total):
+		p.say(fmt.Sprintf("reward %s: the run has started it again %d times; the last time: %v", p, total, err))
+	}
+}
+
+func isPowerOfTen(n int) bool {
+	for n >= 10 && n%10 == 0 {
+		n /= 10
+	}
+	return n == 1
 }
 
 // answered notes that a process has answered.

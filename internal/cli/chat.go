@@ -61,13 +61,15 @@ func (c *conversation) reset() {
 	}
 }
 
+const chatHelp = "/new starts a new conversation, /quit ends, /help shows this; Ctrl-C ends a reply"
+
 func (c *conversation) loop() error {
 	in := bufio.NewScanner(c.cmd.InOrStdin())
 	in.Buffer(make([]byte, 64<<10), maxLine)
 	out := io.Discard
 	if isTerminal(c.cmd.InOrStdin()) {
 		out = c.cmd.OutOrStdout()
-		fmt.Fprintln(out, "/new starts a new conversation, /quit ends")
+		fmt.Fprintln(out, chatHelp)
 	}
 	for {
 		fmt.Fprint(out, "> ")
@@ -77,6 +79,8 @@ func (c *conversation) loop() error {
 		}
 		switch line := strings.TrimSpace(in.Text()); line {
 		case "":
+		case "/help":
+			fmt.Fprintln(c.cmd.OutOrStdout(), chatHelp)
 		case "/quit":
 			return nil
 		case "/new":

@@ -28,7 +28,9 @@ func TestInterruptEndsCommands(t *testing.T) {
 	}
 	t.Run("run", func(t *testing.T) {
 		_, stderr := interrupted(t, "", "step 3/", append(sft, "buffer.total_steps=100000")...)
-		for _, want := range []string{"stops a", "; Ctrl-C again ends it at once\n", "interrupted: the same command resumes from the last checkpoint"} {
+		for _, want := range []string{
+			"stops a", "; Ctrl-C again ends it at once\n", "interrupted: the same command resumes from the last checkpoint",
+		} {
 			if strings.Count(stderr, want) != 1 {
 				t.Errorf("standard error lacks %q:\n%s", want, stderr)
 			}
