@@ -23,6 +23,7 @@ type Dialogue struct {
 	ids       []string // of all calls of tools
 	malformed int      // replies with a call that cannot be read
 	calling   int      // replies with a call
+	pending   *reply   // the next reply, if its prompt is known already
 	truncated *Experience
 }
 
@@ -43,30 +44,29 @@ type Reply struct {
 	Message   Message
 	Calls     []ToolCall
 	Malformed string // why a call cannot be read; "" if there is none
-	Tokens    int    // sampled
-	Finish    string // "stop" or "length"
+	Completion
 }
 
 // Dialogue begins a chat with the policy, which may call tools, a JSON array of schemas or nil.
 func (m *Model) Dialogue(tools json.RawMessage) *Dialogue { return &Dialogue{model: m, tools: tools} }
 
-// Add adds messages, which the policy reads before its next reply. Before the first reply they may
-// be of any role; later the assistant's messages are those of the policy.
-func (d *Dialogue) Add(messages ...Message) error {
-	for _, m := range messages {
-		if m.Role == "assistant" && len(d.replies) > 0 {
-			return errors.New("a message of the assistant after the policy's first reply: only the policy writes those")
-		}
+// Add adds messages, which the policy reads before its next reply. Training learns none of them, also
+// those whose role is the assistant's.
+func (d *Dialogue) Add(messages ...Message) {
+	d.messages, d.pending = append(d.messages, messages...), nil
+}
+
+// Prompt returns the tokens [n] that the policy reads before its next reply.
+func (d *Dialogue) Prompt() ([]int32, error) {
+	next, err := d.next()
+	if err != nil {
+		return nil, err
 	}
-	d.messages = append(d.messages, messages...)
-	return nil
+	return next.sequence(), nil
 }
 
 // Reply asks for the policy's next reply. The error is ErrNoRoom if the dialogue must end.
 func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, error) {
-	if len(d.messages) == d.seen {
-		return nil, errors.New("a reply without a new message: add one first")
-	}
 	next, err := d.next()
 	if err != nil {
 		return nil, err
@@ -88,23 +88,33 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 	if next.stem != nil && next.stem.temperature != next.temperature {
 		next.stem, next.prompt = nil, sequence // an experience has one temperature
 	}
-	d.replies = append(d.replies, next)
+	d.replies, d.pending = append(d.replies, next), nil
 	return d.read(next), nil
 }
 
 // next returns the node of the next reply with its prompt.
 func (d *Dialogue) next() (*reply, error) {
+	if len(d.messages) == d.seen {
+		return nil, errors.New("a reply without a new message: add one first")
+	}
+	if d.pending != nil {
+		return d.pending, nil
+	}
 	next := &reply{asked: d.messages[len(d.messages)-1].Content}
 	var err error
 	if len(d.replies) > 0 {
 		next.stem = d.replies[len(d.replies)-1]
 		next.prompt, err = d.model.Renderer.Bridge(d.messages[:d.seen:d.seen], d.messages[d.seen:], d.tools, next.stem.ended)
-		if !errors.Is(err, ErrRewritesHistory) || d.model.FailOnRewrite {
-			return next, err
+		if errors.Is(err, ErrRewritesHistory) && !d.model.FailOnRewrite {
+			next.stem = nil
 		}
-		next.stem = nil
 	}
-	next.prompt, err = d.model.Renderer.Render(d.messages, d.tools, true)
+	if next.stem == nil {
+		next.prompt, err = d.model.Renderer.Render(d.messages, d.tools, true)
+	}
+	if err == nil {
+		d.pending = next
+	}
 	return next, err
 }
 
@@ -119,7 +129,7 @@ func (r *reply) sequence() []int32 {
 // read adds the reply's message to the chat.
 func (d *Dialogue) read(r *reply) *Reply {
 	message, calls, err := d.model.Renderer.Read(r.Tokens, d.tools)
-	out := &Reply{Message: message, Calls: calls, Tokens: len(r.Tokens), Finish: r.FinishReason}
+	out := &Reply{Message: message, Calls: calls, Completion: r.Completion}
 	if err != nil {
 		out.Malformed = err.Error()
 		d.malformed++
@@ -146,6 +156,10 @@ func (d *Dialogue) read(r *reply) *Reply {
 func (d *Dialogue) Fork() *Dialogue {
 	fork := *d
 	fork.messages, fork.replies, fork.ids = slices.Clip(d.messages), slices.Clip(d.replies), slices.Clip(d.ids)
+	if d.pending != nil {
+		pending := *d.pending
+		fork.pending = &pending
+	}
 	return &fork
 }
 

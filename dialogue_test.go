@@ -119,9 +119,7 @@ func talker(h *hasher, r chatty) *trinity.Model {
 
 func say(t testing.TB, d *trinity.Dialogue, text string, o ...trinity.CallOption) *trinity.Reply {
 	t.Helper()
-	if err := d.Add(trinity.Message{Role: "user", Content: text}); err != nil {
-		t.Fatal(err)
-	}
+	d.Add(trinity.Message{Role: "user", Content: text})
 	r, err := d.Reply(context.Background(), o...)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +151,7 @@ func TestDialogueIsOneSequence(t *testing.T) {
 	first := say(t, d, "hi")
 	second := say(t, d, "more", func(p *trinity.SamplingParams) { p.MaxTokens = 1 })
 	third := say(t, d, "bye")
-	if first.Finish != "stop" || second.Finish != "length" || second.Tokens != 1 {
+	if first.FinishReason != "stop" || second.FinishReason != "length" || len(second.Tokens) != 1 {
 		t.Errorf("replies %+v, %+v", first, second)
 	}
 	whole := d.Whole()
@@ -169,7 +167,7 @@ func TestDialogueIsOneSequence(t *testing.T) {
 	if e.Response != third.Message.Content || e.Prompt != "hi" || e.Temperature != 0.5 || e.Truncated != trinity.NotTruncated {
 		t.Errorf("%+v", e)
 	}
-	if got := e.ResponseLen(); got != first.Tokens+second.Tokens+third.Tokens || got != e.TrainedTokens() {
+	if got := e.ResponseLen(); got != len(first.Tokens)+len(second.Tokens)+len(third.Tokens) || got != e.TrainedTokens() {
 		t.Errorf("response of %d tokens, trained %d", got, e.TrainedTokens())
 	}
 	if e.Metrics["turns"] != 3 || e.Metrics["extension_rate"] != 1 || e.Metrics["branch_count"] != 0 {
@@ -334,9 +332,31 @@ func TestMisuseIsAnError(t *testing.T) {
 	if _, err := d.Reply(context.Background()); err == nil {
 		t.Error("a reply to a reply")
 	}
-	if err := d.Add(trinity.Message{Role: "assistant", Content: "I said"}); err == nil {
-		t.Error("a reply that the policy did not write")
+}
+
+// What the assistant is said to have said is read and not learnt.
+func TestAnAddedReplyIsContext(t *testing.T) {
+	d := talker(newHasher(), chatty{}).Dialogue(nil)
+	first := say(t, d, "hi")
+	d.Add(trinity.Message{Role: "assistant", Content: "I said"})
+	prompt, err := d.Prompt()
+	if err != nil {
+		t.Fatal(err)
 	}
+	second := say(t, d, "so?")
+	e := d.Whole()[0]
+	want := fmt.Sprintf("user:hi|assistant:[%s|]assistant:I said|user:so?|assistant:[%s|]", first.Message.Content, second.Message.Content)
+	if got := spelled(e); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if want := "user:hi|assistant:" + first.Message.Content + "|assistant:I said|assistant:"; chattyText(prompt) != want {
+		t.Errorf("prompt %s, want %s", chattyText(prompt), want)
+	}
+}
+
+// chattyText returns tokens as text, with | for the token that ends a turn.
+func chattyText(tokens []int32) string {
+	return spelled(&trinity.Experience{Tokens: tokens, Mask: make([]bool, len(tokens))})
 }
 
 // However a rollout calls the model, every sampled token is trained in exactly one experience, and

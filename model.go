@@ -78,7 +78,7 @@ func (m *Model) Complete(ctx context.Context, text string) (*Experience, error) 
 }
 
 // Generate asks for one continuation of prompt and returns it as an unscored experience.
-func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, error) {
+func (m *Model) Generate(ctx context.Context, prompt []int32, options ...CallOption) (*Experience, error) {
 	if m.MaxPromptLen > 0 && len(prompt) > m.MaxPromptLen {
 		if err := m.refusePrompt(prompt); err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, erro
 		turn, _ := m.calls.begin(m.Params.Seed, prompt)
 		return m.truncatedPrompt(turn, prompt), nil
 	}
-	c, err := m.call(ctx, prompt)
+	c, err := m.call(ctx, prompt, options...)
 	if errors.Is(err, ErrNoRoom) {
 		return nil, m.noRoom(prompt)
 	}
@@ -112,7 +112,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	}
 	id := m.ID
 	p.N = 1
-	id.Turn, p.Seed = m.calls.begin(m.Params.Seed, prompt)
+	id.Turn, p.Seed = m.calls.begin(p.Seed, prompt)
 	if len(p.StopTokens) == 0 {
 		p.StopTokens = m.Renderer.StopTokens()
 	}

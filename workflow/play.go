@@ -82,9 +82,7 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
 	defer env.Close()
 	e := &episode{dialogue: r.Model.Dialogue(first.Tools), metrics: map[string]float64{}}
 	for seen := first; ; {
-		if err := e.dialogue.Add(seen.Messages...); err != nil {
-			return nil, p.failed("says", err)
-		}
+		e.dialogue.Add(seen.Messages...)
 		reply, err := e.dialogue.Reply(ctx)
 		if errors.Is(err, trinity.ErrNoRoom) {
 			e.truncated = trinity.ResponseTruncated

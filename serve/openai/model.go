@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Model answers requests. It is the model that the server serves, or the model of a rollout.
+type Model interface {
+	// Defaults returns the parameters of a request that sets none, and the most tokens of a prompt
+	// with its reply; 0 is no limit.
+	Defaults() (p trinity.SamplingParams, maxLen int)
+	// Chat and Text return the call that answers a chat, or continues a text of tokens.
+	Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error)
+	Text(prompt []int32) (*Call, error)
+}
+
+// Call is a call of a model that waits to be sampled.
+type Call struct {
+	Prompt []int32 // that the model reads
+	// Sample returns p.N replies. If p.OnToken is set, it gets the tokens as soon as they are there,
+	// or none of them.
+	Sample func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error)
+}
+
+// Reply is one of the replies to a request.
+type Reply struct {
+	trinity.Completion
+	Message trinity.Message    // of a chat: what the renderer reads in the tokens
+	Calls   []trinity.ToolCall // of Message
+	// Received is called with the message that the client has got. It may be nil.
+	Received func(trinity.Message)
+}
+
+// Served is a model that is the same for all requests.
+type Served struct {
+	Sampler  trinity.Sampler
+	Renderer trinity.Renderer
+	Params   trinity.SamplingParams // defaults for parameters that a request omits
+	MaxLen   int                    // tokens of prompt and reply; 0 is no limit
+}
+
+// Of returns the model for any request.
+func (m *Served) Of(*http.Request, []byte) (Model, error) { return m, nil }
+
+// Defaults implements [Model].
+func (m *Served) Defaults() (trinity.SamplingParams, int) { return m.Params, m.MaxLen }
+
+// Chat implements [Model].
+func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error) {
+	prompt, err := m.Renderer.Render(messages, tools, true)
+	if err != nil {
+		return nil, bad("messages", "%v", err)
+	}
+	call, err := m.Text(prompt)
+	if len(tools) == 0 {
+		return call, err // the client gets the text as it is
+	}
+	sample := call.Sample
+	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
+		replies, err := sample(ctx, p)
+		for i := range replies {
+			replies[i].read(m.Renderer)
+		}
+		return replies, err
+	}
+	return call, err
+}
+
+// read reads the message of a reply. A call that cannot be read stays text.
+func (r *Reply) read(from trinity.Renderer) {
+	var err error
+	if r.Message, r.Calls, err = from.Read(r.Tokens); err != nil {
+		r.Calls = nil
+	}
+	for i := range r.Calls {
+		if r.Calls[i].ID == "" {
+			r.Calls[i].ID = "call_" + rand.Text()
+		}
+	}
+}
+
+// Text implements [Model].
+func (m *Served) Text(prompt []int32) (*Call, error) {
+	return &Call{prompt, func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
+		out, err := m.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
+		replies := make([]Reply, len(out))
+		for i := range out {
+			replies[i].Completion = out[i]
+		}
+		return replies, err
+	}}, nil
+}
