@@ -254,8 +254,8 @@ func TestStemIsTrainedOnce(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if b.ResponseLen() != other.Tokens {
-		t.Errorf("response of %d tokens, want %d", b.ResponseLen(), other.Tokens)
+	if b.ResponseLen() != len(other.Tokens) {
+		t.Errorf("response of %d tokens, want %d", b.ResponseLen(), len(other.Tokens))
 	}
 	if got := a.TrainedTokens() + b.TrainedTokens(); got != m.SampledTokens() {
 		t.Errorf("%d tokens are trained, %d were sampled", got, m.SampledTokens())

@@ -38,10 +38,11 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
-	m := &s.Model
+	served := &openai.Served{
+		Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}), MaxLen: value(0, s.Model.MaxModelLen),
+	}
 	api := &openai.Server{
-		Name: checkpoint.ModelName(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
-		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
+		Name: checkpoint.ModelName(s.Model.ModelPath), Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
 	}
 	eg, ctx := errgroup.WithContext(ctx)

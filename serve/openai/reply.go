@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -37,29 +39,31 @@ func (q *request) response(s *Server, choices []wire.Choice) wire.Response {
 	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: s.Name, Choices: choices}
 }
 
-func (q *request) usage(out []trinity.Completion) *wire.Usage {
+func (q *request) usage(out []Reply) *wire.Usage {
 	sampled := 0
 	for _, c := range out {
 		sampled += len(c.Tokens)
 	}
-	return &wire.Usage{PromptTokens: len(q.prompt), CompletionTokens: sampled, TotalTokens: len(q.prompt) + sampled}
+	prompt := len(q.call.Prompt)
+	return &wire.Usage{PromptTokens: prompt, CompletionTokens: sampled, TotalTokens: prompt + sampled}
 }
 
 // whole returns the reply to a request without streaming.
-func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
+func (q *request) whole(s *Server, out []Reply) wire.Response {
 	choices := make([]wire.Choice, len(out))
 	for i, c := range out {
-		text := q.visible(s, c.Tokens, 0)
-		choice := wire.Choice{Index: i, FinishReason: &c.FinishReason, Versions: &c.Versions}
+		choice := wire.Choice{Index: i, FinishReason: q.finish(c), Versions: &c.Versions}
 		if q.logprobs {
-			choice.Logprobs = q.logprobsOf(s, c)
+			choice.Logprobs = q.logprobsOf(s, c.Completion)
 		}
 		if q.ReturnTokenIDs {
 			choice.TokenIDs = c.Tokens
 		}
 		if q.as == chat {
-			choice.Message = &wire.Message{Role: "assistant", Content: text}
+			m := q.message(s, c)
+			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: calls(c, false)}
 		} else {
+			text := q.visible(s, c.Tokens, 0)
 			choice.Text = &text
 		}
 		choices[i] = choice
@@ -67,9 +71,45 @@ func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
 	reply := q.response(s, choices)
 	reply.Usage = q.usage(out)
 	if q.ReturnTokenIDs {
-		reply.PromptTokenIDs = q.prompt
+		reply.PromptTokenIDs = q.call.Prompt
 	}
 	return reply
+}
+
+// message returns the message that the client gets. A client without tools gets the whole text,
+// thinking included, as one that streams does.
+func (q *request) message(s *Server, r Reply) trinity.Message {
+	if len(q.Tools) == 0 {
+		return trinity.Message{Role: "assistant", Content: q.visible(s, r.Tokens, 0)}
+	}
+	m := r.Message
+	m.Content = q.untilStop(m.Content, 0)
+	if len(r.Calls) > 0 {
+		m.ToolCalls, _ = json.Marshal(r.Calls) // what a renderer reads has a form in JSON
+	}
+	return m
+}
+
+// calls returns the calls of a reply. In a stream each has its place.
+func calls(r Reply, stream bool) []wire.ToolCall {
+	var out []wire.ToolCall
+	for i, c := range r.Calls {
+		call := wire.ToolCall{ID: c.ID, Type: "function", Function: wire.FunctionCall{Name: c.Name, Arguments: string(c.Arguments)}}
+		if stream {
+			call.Index = &i
+		}
+		out = append(out, call)
+	}
+	return out
+}
+
+// finish returns why a reply ended: "stop", "length" or "tool_calls".
+func (q *request) finish(r Reply) *string {
+	reason := r.FinishReason
+	if len(r.Calls) > 0 && reason == "stop" {
+		reason = "tool_calls"
+	}
+	return &reason
 }
 
 // logprobsOf returns the log-probabilities of the sampled tokens, including the token that ended
@@ -98,15 +138,17 @@ type piece struct {
 }
 
 // stream replies with server-sent events: each text as soon as the sampler has it, then the finish
-// reasons.
+// reasons. A reply that may call tools comes as a whole, because its text may become a call.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	pieces := make(chan piece, q.params.N*q.params.MaxTokens) // OnToken must not block
-	q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
-	var out []trinity.Completion
+	if len(q.Tools) == 0 {
+		q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
+	}
+	var out []Reply
 	var err error
 	go func() {
 		defer close(pieces)
-		out, err = s.Sampler.Sample(ctx, trinity.Prompt{Tokens: q.prompt}, q.params)
+		out, err = q.call.Sample(ctx, q.params)
 	}()
 	events := &events{w: w}
 	tokens, sent := make([][]int32, q.params.N), make([]string, q.params.N)
@@ -124,6 +166,10 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		return
 	}
 	for i, c := range out {
+		if len(q.Tools) > 0 {
+			q.sendWhole(s, events, i, c)
+			continue
+		}
 		text := q.visible(s, c.Tokens, len(sent[i]))
 		q.send(s, events, i, &sent[i], text, &c.FinishReason)
 	}
@@ -132,7 +178,17 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		last.Usage = q.usage(out)
 		events.send(last)
 	}
-	events.end()
+	if events.end(); events.failed == nil {
+		q.received(s, out)
+	}
+}
+
+// sendWhole sends a reply that may call tools.
+func (q *request) sendWhole(s *Server, e *events, choice int, r Reply) {
+	m := q.message(s, r)
+	delta := &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: calls(r, true)}
+	e.send(q.response(s, []wire.Choice{{Index: choice, Delta: delta}}))
+	e.send(q.response(s, []wire.Choice{{Index: choice, Delta: &wire.Message{}, FinishReason: q.finish(r)}}))
 }
 
 // settled returns the prefix of a text that later tokens cannot change: it ends before an
@@ -178,8 +234,9 @@ func (q *request) send(s *Server, e *events, choice int, sent *string, text stri
 
 // events writes server-sent events.
 type events struct {
-	w     http.ResponseWriter
-	begun bool
+	w      http.ResponseWriter
+	begun  bool
+	failed error // of the connection
 }
 
 func (e *events) send(body any) {
@@ -198,6 +255,6 @@ func (e *events) write(data string) {
 		e.w.Header().Set("Content-Type", "text/event-stream")
 		e.w.Header().Set("Cache-Control", "no-cache")
 	}
-	fmt.Fprintf(e.w, "data: %s\n\n", data)
-	_ = http.NewResponseController(e.w).Flush() // a client that has closed the connection reads nothing more
+	_, err := fmt.Fprintf(e.w, "data: %s\n\n", data)
+	e.failed = cmp.Or(e.failed, err, http.NewResponseController(e.w).Flush())
 }

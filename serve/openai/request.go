@@ -26,8 +26,9 @@ type request struct {
 	wire.Request
 	as       form
 	id       string
-	prompt   []int32
+	call     *Call
 	params   trinity.SamplingParams
+	maxLen   int // tokens of prompt and reply; 0 is no limit
 	logprobs bool
 }
 
@@ -41,8 +42,9 @@ const (
 )
 
 // parse reads a request and refuses what the server cannot do.
-func (s *Server) parse(data []byte, as form) (*request, error) {
-	q := &request{as: as, id: newID(as), params: s.Params}
+func (s *Server) parse(data []byte, as form, model Model) (*request, error) {
+	q := &request{as: as, id: newID(as)}
+	q.params, q.maxLen = model.Defaults()
 	if err := s.checkKeys(data); err != nil {
 		return nil, err
 	}
@@ -53,14 +55,14 @@ func (s *Server) parse(data []byte, as form) (*request, error) {
 		}
 		return nil, notJSON(err)
 	}
-	if q.Model != "" && q.Model != s.Name {
+	if q.Model != "" && q.Model != s.Name && !s.AnyName {
 		return nil, &problem{http.StatusNotFound, "model_not_found", "model",
 			fmt.Sprintf("the model %q is not served here: ask for %q", q.Model, s.Name)}
 	}
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}
-	if err := q.readPrompt(s); err != nil {
+	if err := q.readPrompt(s, model); err != nil {
 		return nil, err
 	}
 	return q, q.readParams(s)
@@ -82,7 +84,7 @@ func (q *request) readLogprobs() error {
 	return nil
 }
 
-func (q *request) readPrompt(s *Server) (err error) {
+func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if q.as == chat {
 		if len(q.Messages) == 0 {
 			return bad("messages", "there are no messages")
@@ -90,25 +92,30 @@ func (q *request) readPrompt(s *Server) (err error) {
 		if string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 			q.Tools = nil // a model that sees no tools calls none
 		}
-		if q.prompt, err = s.Renderer.Render(q.Messages, q.Tools, true); err != nil {
-			return bad("messages", "%v", err)
+		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
+			return err
 		}
-		return q.hasPrompt(s, "messages")
+		return s.checkPrompt("messages", q.call.Prompt)
 	}
 	var text string
+	var prompt []int32
 	if json.Unmarshal(q.Prompt, &text) == nil {
-		q.prompt = s.Renderer.Encode(text)
-	} else if json.Unmarshal(q.Prompt, &q.prompt) != nil {
+		prompt = s.Renderer.Encode(text)
+	} else if json.Unmarshal(q.Prompt, &prompt) != nil {
 		return bad("prompt", "want a text or a list of token ids")
 	}
-	return q.hasPrompt(s, "prompt")
+	if err := s.checkPrompt("prompt", prompt); err != nil {
+		return err
+	}
+	q.call, err = model.Text(prompt)
+	return err
 }
 
-func (q *request) hasPrompt(s *Server, param string) error {
-	if len(q.prompt) == 0 {
+func (s *Server) checkPrompt(param string, prompt []int32) error {
+	if len(prompt) == 0 {
 		return bad(param, "the prompt has no token")
 	}
-	for _, id := range q.prompt {
+	for _, id := range prompt {
 		if id < 0 || int(id) >= s.VocabSize {
 			return bad(param, "token id %d; want 0 to %d", id, s.VocabSize-1)
 		}
@@ -157,26 +164,26 @@ func (q *request) readParams(s *Server) error {
 	case asked != nil && *asked < 1:
 		return bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
-	return q.fitLength(s, longest, asked)
+	return q.fitLength(longest, asked)
 }
 
 // fitLength limits the reply to the room that the prompt leaves. It returns an error if there is no
 // room, or if the request asks for more: asked tokens by the key longest.
-func (q *request) fitLength(s *Server, longest string, asked *int) error {
-	p := &q.params
-	if s.MaxModelLen == 0 {
+func (q *request) fitLength(longest string, asked *int) error {
+	p, prompt := &q.params, len(q.call.Prompt)
+	if q.maxLen == 0 {
 		if p.MaxTokens == 0 {
 			return bad("max_tokens", "the model has no maximum length: set max_tokens")
 		}
 		return nil
 	}
-	room := s.MaxModelLen - len(q.prompt)
+	room := q.maxLen - prompt
 	if room <= 0 {
-		return tooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(q.prompt), s.MaxModelLen)
+		return tooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", prompt, q.maxLen)
 	}
 	if asked != nil && *asked > room {
 		return tooLong(longest, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
-			"ask for at most %d, or leave it out", len(q.prompt), longest, *asked, s.MaxModelLen, room)
+			"ask for at most %d, or leave it out", prompt, longest, *asked, q.maxLen, room)
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room

@@ -20,17 +20,17 @@ const (
 	maxWaiting = 256
 )
 
-// Server serves the model over the OpenAI API.
+// Server serves a model over the OpenAI API.
 type Server struct {
-	Name        string // of the model
-	Sampler     trinity.Sampler
-	Renderer    trinity.Renderer
-	Params      trinity.SamplingParams // defaults for parameters that a request omits
-	MaxModelLen int                    // tokens of prompt and reply; 0 is no limit
-	VocabSize   int                    // token ids are below it
-	Timeout     time.Duration          // of one request
-	Token       string                 // that every request must bear; "" demands none
-	Say         func(string)           // receives a line about each key of requests that has no effect
+	Name string // of the model
+	// Model returns the model that answers a request with this body.
+	Model     func(r *http.Request, body []byte) (Model, error)
+	AnyName   bool // requests may ask for a model of any name
+	Renderer  trinity.Renderer
+	VocabSize int           // token ids are below it
+	Timeout   time.Duration // of one request
+	Token     string        // that every request must bear; "" demands none
+	Say       func(string)  // receives a line about each key of requests that has no effect
 
 	ignored ignored
 
@@ -39,6 +39,13 @@ type Server struct {
 
 // Handler returns the handler of /v1/models, /v1/chat/completions, /v1/completions and /health.
 func (s *Server) Handler() http.Handler {
+	return web.Guard(s.Endpoints(), s.Token, func(w http.ResponseWriter, status int, err error) {
+		fail(w, &problem{status, "forbidden", "", err.Error()})
+	})
+}
+
+// Endpoints returns the handler without the guard against pages of other sites.
+func (s *Server) Endpoints() http.Handler {
 	s.slots = make(chan struct{}, maxWaiting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
@@ -48,9 +55,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &problem{http.StatusNotFound, "not_found", "", fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path)})
 	}))
-	return web.Guard(mux, s.Token, func(w http.ResponseWriter, status int, err error) {
-		fail(w, &problem{status, "forbidden", "", err.Error()})
-	})
+	return mux
 }
 
 // guard refuses requests without the token.
@@ -130,7 +135,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 			fmt.Sprintf("%d requests are in flight already: try again later", maxWaiting)})
 		return
 	}
-	q, err := s.parse(data, as)
+	model, err := s.Model(r, data)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	q, err := s.parse(data, as, model)
 	if err != nil {
 		fail(w, err)
 		return
@@ -141,18 +151,32 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 		s.stream(ctx, w, q)
 		return
 	}
-	out, err := s.Sampler.Sample(ctx, trinity.Prompt{Tokens: q.prompt}, q.params)
+	out, err := q.call.Sample(ctx, q.params)
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	web.WriteJSON(w, http.StatusOK, q.whole(s, out))
+	if web.WriteJSON(w, http.StatusOK, q.whole(s, out)) == nil {
+		q.received(s, out)
+	}
+}
+
+// received tells the model what the client has got.
+func (q *request) received(s *Server, out []Reply) {
+	for _, r := range out {
+		if r.Received != nil {
+			r.Received(q.message(s, r))
+		}
+	}
 }
 
 // visible returns the text of a reply up to the first stop string, without the token that ended it.
 // No stop string begins within the first sent bytes.
 func (q *request) visible(s *Server, tokens []int32, sent int) string {
-	text := s.Renderer.Decode(tokens)
+	return q.untilStop(s.Renderer.Decode(tokens), sent)
+}
+
+func (q *request) untilStop(text string, sent int) string {
 	for _, stop := range q.params.Stop {
 		if at := strings.Index(text[min(sent, len(text)):], stop); at >= 0 {
 			text = text[:sent+at]

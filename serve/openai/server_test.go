@@ -74,12 +74,21 @@ func (bytesRenderer) Decode(tokens []int32) string {
 }
 func (bytesRenderer) StopTokens() []int32 { return []int32{0} }
 
+// Read takes what follows the first character for a call.
+func (bytesRenderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+	text := bytesRenderer{}.Decode(tokens)
+	arguments, err := json.Marshal(map[string]string{"of": text[1:]})
+	return trinity.Message{Role: "assistant", Content: text[:1]}, []trinity.ToolCall{{Name: "f", Arguments: arguments}}, err
+}
+
 func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}
+	served := &Served{
+		Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxLen: 20,
+	}
 	model.server = &Server{
-		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1,
-			MaxTokens: 5}, MaxModelLen: 20, VocabSize: 256,
+		Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256,
 		Timeout: 50 * time.Millisecond, Token: "t",
 	}
 	web := httptest.NewServer(model.server.Handler())
@@ -383,15 +392,39 @@ func TestStreamSendsTheWholeReply(t *testing.T) {
 	}
 }
 
+// A request with tools gets the calls apart from the text; a stream gets both at the end.
+func TestCallsOfTools(t *testing.T) {
+	web, _ := start(t)
+	const body = `{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}]`
+	const wants = `"content":"a",|"arguments":"{\"of\":\"£c!\"}"|"name":"f"|"id":"call_|"finish_reason":"tool_calls"`
+	for _, stream := range []string{``, `,"stream":true`} {
+		status, text := ask(t, web, chatPath, "t", body+stream+"}")
+		for want := range strings.SplitSeq(wants, "|") {
+			if status != http.StatusOK || strings.Count(text, want) != 1 {
+				t.Errorf("%s: %d %s, want %s once", stream, status, text, want)
+			}
+		}
+		if strings.Contains(text, `"index":0,"type":"function"`) != (stream != "") {
+			t.Errorf("only a call in a stream has a place: %s", text)
+		}
+	}
+	if _, text := ask(t, web, chatPath, "t", body+`,"tool_choice":"none"}`); !strings.Contains(text, `"content":"a£c!"`) {
+		t.Errorf("no call is wanted, got %s", text)
+	}
+}
+
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"hi"}],"n":2,"stop":["a"],"max_tokens":3}`), true)
 	f.Add([]byte(`{"prompt":[1,2],"logprobs":0}`), false)
-	s := &Server{Name: "m", Renderer: bytesRenderer{}, MaxModelLen: 20, VocabSize: 256}
+	s := &Server{Name: "m", Renderer: bytesRenderer{}, VocabSize: 256}
 	f.Fuzz(func(t *testing.T, data []byte, chat bool) {
-		q, err := s.parse(data, form(chat))
-		if err == nil && (len(q.prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(q.prompt) > 20 ||
-			q.params.N < 1 || q.params.N > maxChoices) {
-			t.Errorf("%s became %+v for the prompt %v", data, q.params, q.prompt)
+		q, err := s.parse(data, form(chat), &Served{Renderer: s.Renderer, MaxLen: 20})
+		if err != nil {
+			return
+		}
+		prompt := q.call.Prompt
+		if len(prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices {
+			t.Errorf("%s became %+v for the prompt %v", data, q.params, prompt)
 		}
 		if err != nil && problemOf(err).status >= 500 {
 			t.Errorf("%s: %v", data, err)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -182,19 +183,23 @@ func Authorized(r *http.Request, token string) bool {
 }
 
 // WriteJSON replies with a status and body as JSON. If body has no form in JSON, it replies with
-// status 500 and the reason. With a status that may pass, it tells the client when to ask again.
-func WriteJSON(w http.ResponseWriter, status int, body any) {
+// status 500 and the reason. With a status that may pass, it tells the client when to ask again. The
+// error says that the client has not got the reply; most servers need not know.
+func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	data, err := Encode(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return err
 	}
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	data = append(data, '\n')
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // a client that has closed the connection needs no reply
+	_, err = w.Write(data)
+	return errors.Join(err, http.NewResponseController(w).Flush())
 }
 
 // Encode returns body as JSON without escapes of <, > and &, which replies are full of: no reply is

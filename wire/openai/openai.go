@@ -80,8 +80,24 @@ type Choice struct {
 
 // Message is the assistant's reply. In a stream only the first part has a role.
 type Message struct {
-	Content string `json:"content"`
-	Role    string `json:"role,omitempty"`
+	Content          string     `json:"content"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"` // an extension of vLLM and others
+	Role             string     `json:"role,omitempty"`
+	ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// ToolCall is a call of a tool that the assistant wrote.
+type ToolCall struct {
+	Function FunctionCall `json:"function"`
+	ID       string       `json:"id"`
+	Index    *int         `json:"index,omitempty"` // in a stream
+	Type     string       `json:"type"`            // function
+}
+
+// FunctionCall names a function and its arguments, a JSON object.
+type FunctionCall struct {
+	Arguments string `json:"arguments"`
+	Name      string `json:"name"`
 }
 
 // Logprobs holds the log-probabilities of a reply in nats: Content in a chat, TokenLogprobs and
