@@ -64,7 +64,7 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call,
 	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		replies, err := sample(ctx, p)
 		for i := range replies {
-			replies[i].read(m.Renderer)
+			replies[i].read(m.Renderer, tools)
 		}
 		return replies, err
 	}
@@ -72,9 +72,9 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call,
 }
 
 // read reads the message of a reply. A call that cannot be read stays text.
-func (r *Reply) read(from trinity.Renderer) {
+func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 	var err error
-	if r.Message, r.Calls, err = from.Read(r.Tokens); err != nil {
+	if r.Message, r.Calls, err = from.Read(r.Tokens, tools); err != nil {
 		r.Calls = nil
 	}
 	for i := range r.Calls {

@@ -75,7 +75,7 @@ func (bytesRenderer) Decode(tokens []int32) string {
 func (bytesRenderer) StopTokens() []int32 { return []int32{0} }
 
 // Read takes what follows the first character for a call.
-func (bytesRenderer) Read(tokens []int32) (trinity.Message, []trinity.ToolCall, error) {
+func (bytesRenderer) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	text := bytesRenderer{}.Decode(tokens)
 	arguments, err := json.Marshal(map[string]string{"of": text[1:]})
 	return trinity.Message{Role: "assistant", Content: text[:1]}, []trinity.ToolCall{{Name: "f", Arguments: arguments}}, err
