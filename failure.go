@@ -20,8 +20,9 @@ const (
 // RolloutError is a failure of one rollout. The rollout is counted under its kind and never gets
 // reward 0.
 type RolloutError struct {
-	Kind FailureKind
-	Err  error
+	Kind  FailureKind
+	Err   error
+	Final bool // the rollout had effects outside, so it is not attempted again
 }
 
 func (e *RolloutError) Error() string { return e.Err.Error() }

@@ -57,6 +57,8 @@ type Host interface {
 	// Dir returns a directory of the run for files of a plug-in, and creates it if there is none. name
 	// is one path element. The directory outlives the process.
 	Dir(name string) (string, error)
+	// Serve opens an endpoint for m, the rollout's model. It ends with ctx.
+	Serve(ctx context.Context, m *Model, o EndpointOptions) (Endpoint, error)
 	// Open returns the resource with this key, which all plug-ins of the stage share. The first call
 	// makes it with open, and the stage closes it when it ends. What open's resource writes to log
 	// goes to plugins.log among the logs of the run.

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -17,6 +18,7 @@ type Host interface {
 	Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error)
 	RewardModel(name string) (*trinity.RewardModel, error)
 	Dir(name string) (string, error)
+	Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error)
 	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
 	Say(line string)
 }

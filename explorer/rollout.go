@@ -211,7 +211,9 @@ func (r *Runner) try(ctx context.Context, step int64, task job, run int) (exps [
 	for try := 0; ; try++ {
 		exps, err = r.attempt(ctx, step, task, run)
 		var engine *trinity.EngineError
-		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) {
+		var failed *trinity.RolloutError
+		final := errors.As(err, &failed) && failed.Final
+		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) || final {
 			return exps, try, err
 		}
 	}

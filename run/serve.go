@@ -38,12 +38,13 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
+	name := checkpoint.ModelName(s.Model.ModelPath)
 	served := &openai.Served{
-		Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}), MaxLen: value(0, s.Model.MaxModelLen),
+		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}), MaxLen: value(0, s.Model.MaxModelLen),
 	}
 	api := &openai.Server{
-		Name: checkpoint.ModelName(s.Model.ModelPath), Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
-		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
+		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: s.say,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {

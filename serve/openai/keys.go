@@ -94,7 +94,7 @@ func (s *Server) checkKeys(data []byte) error {
 				return notJSON(err)
 			}
 			if !asksNothing(value, nothing) {
-				return bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
+				return Bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
 			s.ignored.report(key, s.Say)
@@ -103,7 +103,7 @@ func (s *Server) checkKeys(data []byte) error {
 	return nil
 }
 
-func notJSON(err error) error { return bad("", "the request is not the JSON of a completion: %v", err) }
+func notJSON(err error) error { return Bad("", "the request is not the JSON of a completion: %v", err) }
 
 // asksNothing reports whether a value is empty or one of those that ask for nothing.
 func asksNothing(value any, nothing []any) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/trinity-go/trinity"
@@ -11,12 +12,18 @@ import (
 
 // Model answers requests. It is the model that the server serves, or the model of a rollout.
 type Model interface {
-	// Defaults returns the parameters of a request that sets none, and the most tokens of a prompt
-	// with its reply; 0 is no limit.
-	Defaults() (p trinity.SamplingParams, maxLen int)
+	// Defaults returns what holds for a request that says nothing else.
+	Defaults() Defaults
 	// Chat and Text return the call that answers a chat, or continues a text of tokens.
 	Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error)
 	Text(prompt []int32) (*Call, error)
+}
+
+// Defaults are a model's sampling parameters and limits.
+type Defaults struct {
+	trinity.SamplingParams
+	MaxLen int  // tokens of prompt and reply; 0 is no limit
+	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
 }
 
 // Call is a call of a model that waits to be sampled.
@@ -38,23 +45,32 @@ type Reply struct {
 
 // Served is a model that is the same for all requests.
 type Served struct {
+	Name     string
 	Sampler  trinity.Sampler
 	Renderer trinity.Renderer
 	Params   trinity.SamplingParams // defaults for parameters that a request omits
 	MaxLen   int                    // tokens of prompt and reply; 0 is no limit
 }
 
-// Of returns the model for any request.
-func (m *Served) Of(*http.Request, []byte) (Model, error) { return m, nil }
+// Of returns the model for any request that asks for it by name, or for none.
+func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
+	if name != "" && name != m.Name {
+		return nil, &Problem{
+			Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+			Message: fmt.Sprintf("the model %q is not served here: ask for %q", name, m.Name),
+		}
+	}
+	return m, nil
+}
 
 // Defaults implements [Model].
-func (m *Served) Defaults() (trinity.SamplingParams, int) { return m.Params, m.MaxLen }
+func (m *Served) Defaults() Defaults { return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen} }
 
 // Chat implements [Model].
 func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error) {
 	prompt, err := m.Renderer.Render(messages, tools, true)
 	if err != nil {
-		return nil, bad("messages", "%v", err)
+		return nil, Bad("messages", "%v", err)
 	}
 	call, err := m.Text(prompt)
 	if len(tools) == 0 {

@@ -159,7 +159,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	}
 	if err != nil {
 		if !events.begun {
-			fail(w, err)
+			Fail(w, err)
 			return
 		}
 		events.send(problemOf(err).body())

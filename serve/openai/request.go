@@ -28,7 +28,7 @@ type request struct {
 	id       string
 	call     *Call
 	params   trinity.SamplingParams
-	maxLen   int // tokens of prompt and reply; 0 is no limit
+	limits   Defaults
 	logprobs bool
 }
 
@@ -42,23 +42,24 @@ const (
 )
 
 // parse reads a request and refuses what the server cannot do.
-func (s *Server) parse(data []byte, as form, model Model) (*request, error) {
+func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) {
 	q := &request{as: as, id: newID(as)}
-	q.params, q.maxLen = model.Defaults()
 	if err := s.checkKeys(data); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &q.Request); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return nil, bad(wrong.Field, "%s has a value of another type or out of range: %s", wrong.Field, wrong.Value)
+			return nil, Bad(wrong.Field, "%s has a value of another type or out of range: %s", wrong.Field, wrong.Value)
 		}
 		return nil, notJSON(err)
 	}
-	if q.Model != "" && q.Model != s.Name && !s.AnyName {
-		return nil, &problem{http.StatusNotFound, "model_not_found", "model",
-			fmt.Sprintf("the model %q is not served here: ask for %q", q.Model, s.Name)}
+	model, err := s.Model(r, data, q.Model)
+	if err != nil {
+		return nil, err
 	}
+	q.limits = model.Defaults()
+	q.params = q.limits.SamplingParams
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
 	}
@@ -76,10 +77,10 @@ func (q *request) readLogprobs() error {
 	case text == "true" && q.as == chat, q.as == plain && (text == "0" || text == "1"):
 		q.logprobs = true
 	default:
-		return bad("logprobs", "only the log-probabilities of the sampled tokens are supported: want true in a chat, 0 or 1 in a completion")
+		return Bad("logprobs", "only the log-probabilities of the sampled tokens are supported: want true in a chat, 0 or 1 in a completion")
 	}
 	if q.logprobs && q.Stream {
-		return bad("logprobs", "a stream has no log-probabilities: leave out stream or logprobs")
+		return Bad("logprobs", "a stream has no log-probabilities: leave out stream or logprobs")
 	}
 	return nil
 }
@@ -87,10 +88,15 @@ func (q *request) readLogprobs() error {
 func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if q.as == chat {
 		if len(q.Messages) == 0 {
-			return bad("messages", "there are no messages")
+			return Bad("messages", "there are no messages")
 		}
-		if string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
+		if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 			q.Tools = nil // a model that sees no tools calls none
+		}
+		for i := range q.Messages {
+			if q.Messages[i].Role == "developer" { // OpenAI's newer name, which templates do not know
+				q.Messages[i].Role = "system"
+			}
 		}
 		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
 			return err
@@ -102,7 +108,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if json.Unmarshal(q.Prompt, &text) == nil {
 		prompt = s.Renderer.Encode(text)
 	} else if json.Unmarshal(q.Prompt, &prompt) != nil {
-		return bad("prompt", "want a text or a list of token ids")
+		return Bad("prompt", "want a text or a list of token ids")
 	}
 	if err := s.checkPrompt("prompt", prompt); err != nil {
 		return err
@@ -113,11 +119,11 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 
 func (s *Server) checkPrompt(param string, prompt []int32) error {
 	if len(prompt) == 0 {
-		return bad(param, "the prompt has no token")
+		return Bad(param, "the prompt has no token")
 	}
 	for _, id := range prompt {
 		if id < 0 || int(id) >= s.VocabSize {
-			return bad(param, "token id %d; want 0 to %d", id, s.VocabSize-1)
+			return Bad(param, "token id %d; want 0 to %d", id, s.VocabSize-1)
 		}
 	}
 	return nil
@@ -136,33 +142,36 @@ func (q *request) readParams(s *Server) error {
 	p.N = max(1, p.N)
 	p.MinTokens, p.IgnoreEOS = max(p.MinTokens, q.MinTokens), p.IgnoreEOS || q.IgnoreEOS
 	p.StopTokens = append(q.StopTokenIDs, s.Renderer.StopTokens()...)
-	if p.Seed = rand.Uint64(); q.Seed != nil {
+	switch {
+	case q.Seed != nil:
 		p.Seed = uint64(*q.Seed)
+	case p.Seed == 0:
+		p.Seed = rand.Uint64()
 	}
 	if err := q.readStop(); err != nil {
 		return err
 	}
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
-		return bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
+		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
 	case q.BestOf != nil && *q.BestOf > p.N:
-		return bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
+		return Bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
 	case p.Temperature != 0 && (p.Temperature < 1e-4 || p.Temperature > 10):
-		return bad("temperature", "temperature is %v; want 0, or 0.0001 to 10", p.Temperature)
+		return Bad("temperature", "temperature is %v; want 0, or 0.0001 to 10", p.Temperature)
 	case p.MinP < 0 || p.MinP > 1:
-		return bad("min_p", "min_p is %v; want 0 to 1", p.MinP)
+		return Bad("min_p", "min_p is %v; want 0 to 1", p.MinP)
 	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
-		return bad("repetition_penalty", "repetition_penalty is %v; want more than 0, up to 100", p.RepetitionPenalty)
+		return Bad("repetition_penalty", "repetition_penalty is %v; want more than 0, up to 100", p.RepetitionPenalty)
 	case len(q.StopTokenIDs) > maxStopTokens:
-		return bad("stop_token_ids", "%d token ids; want at most %d", len(q.StopTokenIDs), maxStopTokens)
+		return Bad("stop_token_ids", "%d token ids; want at most %d", len(q.StopTokenIDs), maxStopTokens)
 	case p.TopK < -1:
-		return bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
+		return Bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
 	case q.TopP != nil && *q.TopP <= 0 || p.TopP < 0 || p.TopP > 1:
-		return bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
+		return Bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
 	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
-		return bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
+		return Bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
 	case asked != nil && *asked < 1:
-		return bad(longest, "%s is %d; want at least 1", longest, *asked)
+		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
 	return q.fitLength(longest, asked)
 }
@@ -171,19 +180,19 @@ func (q *request) readParams(s *Server) error {
 // room, or if the request asks for more: asked tokens by the key longest.
 func (q *request) fitLength(longest string, asked *int) error {
 	p, prompt := &q.params, len(q.call.Prompt)
-	if q.maxLen == 0 {
+	if q.limits.MaxLen == 0 {
 		if p.MaxTokens == 0 {
-			return bad("max_tokens", "the model has no maximum length: set max_tokens")
+			return Bad("max_tokens", "the model has no maximum length: set max_tokens")
 		}
 		return nil
 	}
-	room := q.maxLen - prompt
+	room := q.limits.MaxLen - prompt
 	if room <= 0 {
-		return tooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", prompt, q.maxLen)
+		return TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", prompt, q.limits.MaxLen)
 	}
-	if asked != nil && *asked > room {
-		return tooLong(longest, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
-			"ask for at most %d, or leave it out", prompt, longest, *asked, q.maxLen, room)
+	if asked != nil && *asked > room && !q.limits.Cut {
+		return TooLong(longest, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
+			"ask for at most %d, or leave it out", prompt, longest, *asked, q.limits.MaxLen, room)
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room
@@ -191,8 +200,9 @@ func (q *request) fitLength(longest string, asked *int) error {
 	return nil
 }
 
-func tooLong(param, format string, args ...any) error {
-	return &problem{http.StatusBadRequest, "context_length_exceeded", param, fmt.Sprintf(format, args...)}
+// TooLong returns the problem of a request that does not fit the model's length.
+func TooLong(param, format string, args ...any) error {
+	return &Problem{Status: http.StatusBadRequest, Code: "context_length_exceeded", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
 // longest returns the maximum length of a reply that the request sets, and the key that sets it.
@@ -214,17 +224,17 @@ func (q *request) readStop() error {
 			q.params.Stop = []string{*one}
 		}
 	} else if json.Unmarshal(q.Stop, &q.params.Stop) != nil {
-		return bad("stop", "want a text or a list of texts")
+		return Bad("stop", "want a text or a list of texts")
 	}
 	if n := len(q.params.Stop); n > maxStops {
-		return bad("stop", "%d texts; want at most %d", n, maxStops)
+		return Bad("stop", "%d texts; want at most %d", n, maxStops)
 	}
 	for _, stop := range q.params.Stop {
 		switch {
 		case stop == "":
-			return bad("stop", "an empty text would end every reply at once")
+			return Bad("stop", "an empty text would end every reply at once")
 		case len(stop) > maxStop:
-			return bad("stop", "a text of %d bytes; want at most %d", len(stop), maxStop)
+			return Bad("stop", "a text of %d bytes; want at most %d", len(stop), maxStop)
 		}
 	}
 	return nil

@@ -14,22 +14,18 @@ import (
 	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
-const (
-	maxBody = 8 << 20 // bytes of a request
-	// maxWaiting bounds the requests that the sampler has or will get; further ones get status 429.
-	maxWaiting = 256
-)
+const maxBody = 8 << 20 // bytes of a request
 
 // Server serves a model over the OpenAI API.
 type Server struct {
 	Name string // of the model
-	// Model returns the model that answers a request with this body.
-	Model     func(r *http.Request, body []byte) (Model, error)
-	AnyName   bool // requests may ask for a model of any name
+	// Model returns the model that answers a request with this body, which asks for it by this name.
+	Model     func(r *http.Request, body []byte, name string) (Model, error)
 	Renderer  trinity.Renderer
 	VocabSize int           // token ids are below it
 	Timeout   time.Duration // of one request
 	Token     string        // that every request must bear; "" demands none
+	Waiting   int           // requests in flight at most; further ones get status 429
 	Say       func(string)  // receives a line about each key of requests that has no effect
 
 	ignored ignored
@@ -40,20 +36,22 @@ type Server struct {
 // Handler returns the handler of /v1/models, /v1/chat/completions, /v1/completions and /health.
 func (s *Server) Handler() http.Handler {
 	return web.Guard(s.Endpoints(), s.Token, func(w http.ResponseWriter, status int, err error) {
-		fail(w, &problem{status, "forbidden", "", err.Error()})
+		Fail(w, &Problem{Status: status, Code: "forbidden", Message: err.Error()})
 	})
 }
 
 // Endpoints returns the handler without the guard against pages of other sites.
 func (s *Server) Endpoints() http.Handler {
-	s.slots = make(chan struct{}, maxWaiting)
+	s.slots = make(chan struct{}, s.Waiting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.Handle("GET /v1/models", s.guard(s.models))
 	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
 	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
 	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &problem{http.StatusNotFound, "not_found", "", fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path)})
+		Fail(w, &Problem{
+			Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path),
+		})
 	}))
 	return mux
 }
@@ -62,33 +60,35 @@ func (s *Server) Endpoints() http.Handler {
 func (s *Server) guard(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.Token != "" && !web.Authorized(r, s.Token) {
-			fail(w, &problem{http.StatusUnauthorized, "invalid_api_key", "", "the API key is not the server's"})
+			Fail(w, &Problem{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: "the API key is not the server's"})
 			return
 		}
 		next(w, r)
 	})
 }
 
-// problem is an error of the API.
-type problem struct {
-	status  int
-	code    string
-	param   string
-	message string
+// Problem is an error as the API reports it.
+type Problem struct {
+	Status  int // of HTTP
+	Code    string
+	Param   string // field of the request; "" if the problem is not that of one field
+	Message string
+	Final   bool // clients should not repeat the request
 }
 
-func (p *problem) Error() string { return p.message }
+func (p *Problem) Error() string { return p.Message }
 
-func bad(param, format string, args ...any) error {
-	return &problem{http.StatusBadRequest, "invalid_value", param, fmt.Sprintf(format, args...)}
+// Bad returns the problem of a field that a request must not have so.
+func Bad(param, format string, args ...any) error {
+	return &Problem{Status: http.StatusBadRequest, Code: "invalid_value", Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-func (p *problem) body() wire.Refusal {
+func (p *Problem) body() wire.Refusal {
 	kind := "invalid_request_error"
-	if p.status >= 500 {
+	if p.Status >= 500 {
 		kind = "server_error"
 	}
-	return wire.Refusal{Error: wire.Error{Message: p.message, Type: kind, Param: orNull(p.param), Code: orNull(p.code)}}
+	return wire.Refusal{Error: wire.Error{Message: p.Message, Type: kind, Param: orNull(p.Param), Code: orNull(p.Code)}}
 }
 
 // orNull returns nil for "", which JSON writes as null.
@@ -100,19 +100,23 @@ func orNull(s string) *string {
 }
 
 // problemOf converts any error to one of the API.
-func problemOf(err error) *problem {
-	if p := (*problem)(nil); errors.As(err, &p) {
+func problemOf(err error) *Problem {
+	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &problem{http.StatusGatewayTimeout, "timeout", "", "the request took too long"}
+		return &Problem{Status: http.StatusGatewayTimeout, Code: "timeout", Message: "the request took too long"}
 	}
-	return &problem{http.StatusInternalServerError, "", "", err.Error()}
+	return &Problem{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-func fail(w http.ResponseWriter, err error) {
+// Fail replies with an error.
+func Fail(w http.ResponseWriter, err error) {
 	p := problemOf(err)
-	web.WriteJSON(w, p.status, p.body())
+	if p.Final { // OpenAI's clients would repeat requests with some statuses
+		w.Header().Set("x-should-retry", "false")
+	}
+	web.WriteJSON(w, p.Status, p.body())
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
@@ -124,25 +128,22 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 	data, status, err := web.Body(w, r, maxBody)
 	if err != nil {
-		fail(w, &problem{status, "", "", err.Error()})
+		Fail(w, &Problem{Status: status, Message: err.Error()})
 		return
 	}
 	select { // only now: a slow client holds no slot
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
-		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "",
-			fmt.Sprintf("%d requests are in flight already: try again later", maxWaiting)})
+		Fail(w, &Problem{
+			Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded",
+			Message: fmt.Sprintf("%d requests are in flight already: try again later", s.Waiting),
+		})
 		return
 	}
-	model, err := s.Model(r, data)
+	q, err := s.parse(r, data, as)
 	if err != nil {
-		fail(w, err)
-		return
-	}
-	q, err := s.parse(data, as, model)
-	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
@@ -153,7 +154,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 	}
 	out, err := q.call.Sample(ctx, q.params)
 	if err != nil {
-		fail(w, err)
+		Fail(w, err)
 		return
 	}
 	if web.WriteJSON(w, http.StatusOK, q.whole(s, out)) == nil {

@@ -85,10 +85,10 @@ func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}
 	served := &Served{
-		Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxLen: 20,
+		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxLen: 20,
 	}
 	model.server = &Server{
-		Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256,
+		Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256, Waiting: 256,
 		Timeout: 50 * time.Millisecond, Token: "t",
 	}
 	web := httptest.NewServer(model.server.Handler())
@@ -416,9 +416,10 @@ func TestCallsOfTools(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"hi"}],"n":2,"stop":["a"],"max_tokens":3}`), true)
 	f.Add([]byte(`{"prompt":[1,2],"logprobs":0}`), false)
-	s := &Server{Name: "m", Renderer: bytesRenderer{}, VocabSize: 256}
+	served := &Served{Name: "m", Renderer: bytesRenderer{}, MaxLen: 20}
+	s := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256}
 	f.Fuzz(func(t *testing.T, data []byte, chat bool) {
-		q, err := s.parse(data, form(chat), &Served{Renderer: s.Renderer, MaxLen: 20})
+		q, err := s.parse(nil, data, form(chat))
 		if err != nil {
 			return
 		}
@@ -426,7 +427,7 @@ func FuzzRequest(f *testing.F) {
 		if len(prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices {
 			t.Errorf("%s became %+v for the prompt %v", data, q.params, prompt)
 		}
-		if err != nil && problemOf(err).status >= 500 {
+		if err != nil && problemOf(err).Status >= 500 {
 			t.Errorf("%s: %v", data, err)
 		}
 	})

@@ -1,0 +1,42 @@
+package trinity
+
+// Endpoint is an address at which a program in any language calls the model of one rollout, over the
+// OpenAI API. What it calls is recorded, id by id. It ends with the context of [Host.Serve] at the
+// latest.
+type Endpoint interface {
+	// URL returns the base URL, which ends in /v1. It holds the key, so whoever has it has the endpoint.
+	URL() string
+	// Key returns the API key of the endpoint, for clients that cannot take a URL of their own.
+	Key() string
+	// Close ends the endpoint: calls under way are cancelled and later ones are refused. It returns
+	// what was recorded. The error is that of the engine.
+	Close() (*Recording, error)
+}
+
+// EndpointOptions say how an endpoint answers.
+type EndpointOptions struct {
+	Steps     bool // each call becomes an experience of its own
+	Sampling  Sampling
+	MaxCalls  int // further calls are refused; 0 is no limit
+	MaxTokens int // once the policy has written them, further calls are refused; 0 is no limit
+}
+
+// Sampling says whose temperature and other sampling parameters count.
+type Sampling string
+
+// The values of Sampling.
+const (
+	SamplingOfTaskset Sampling = "taskset" // those of the taskset; what a request says about them is ignored
+	SamplingOfRequest Sampling = "request" // those of the request
+)
+
+// Recording is what a program did at an endpoint.
+type Recording struct {
+	// Experiences hold each token that the policy wrote and the program received once. They have no
+	// rewards but those that the program gave to turns.
+	Experiences []*Experience
+	Messages    []Message     // the chat whose experience is the last one
+	Calls       int           // of the model, also those that failed
+	Reward      *Reward       // that the program gave the rollout; nil if it gave none
+	Failure     *RolloutError // that the program reported; nil if it reported none
+}

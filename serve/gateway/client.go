@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+// client is the model as one request sees it.
+type client struct {
+	*session
+	request identity
+}
+
+// Defaults implements [openai.Model]. Programs ask for more tokens than a small model has, so they get
+// as many as fit.
+func (c *client) Defaults() openai.Defaults {
+	return openai.Defaults{SamplingParams: c.model.Params, MaxLen: c.model.MaxModelLen, Cut: true}
+}
+
+// Chat implements [openai.Model]. The chat continues the newest reply in it that the policy wrote.
+// Replies that the policy did not write are context.
+func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*openai.Call, error) {
+	parent, known, whole := c.find(messages, tools)
+	dialogue := c.model.Dialogue(tools)
+	if parent != nil {
+		dialogue = parent.dialogue.Fork()
+	}
+	dialogue.Add(messages[known:]...)
+	prompt, err := dialogue.Prompt()
+	if err != nil {
+		return nil, openai.Bad("messages", "%v", err)
+	}
+	reply := func(ctx context.Context, option trinity.CallOption) (*node, openai.Reply, error) {
+		d := dialogue.Fork()
+		r, err := d.Reply(ctx, option)
+		if err != nil {
+			return nil, openai.Reply{}, err
+		}
+		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens)}
+		received := func(m trinity.Message) { c.received(n, whole.and(m)) }
+		return n, openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Received: received}, nil
+	}
+	return c.call(prompt, reply), nil
+}
+
+// Text implements [openai.Model]. Each completion of plain text is a sequence of its own.
+func (c *client) Text(prompt []int32) (*openai.Call, error) {
+	reply := func(ctx context.Context, option trinity.CallOption) (*node, openai.Reply, error) {
+		e, err := c.model.Generate(ctx, prompt, option)
+		if err != nil {
+			return nil, openai.Reply{}, err
+		}
+		n := &node{text: e, sequence: e.Tokens}
+		received := func(trinity.Message) { c.received(n, digest{}) }
+		out := trinity.Completion{
+			Tokens: e.Tokens[e.PromptLen:], Logprobs: e.Logprobs[e.PromptLen:], FinishReason: "stop", Versions: e.Versions,
+		}
+		if e.Truncated != trinity.NotTruncated {
+			out.FinishReason = "length"
+		}
+		return n, openai.Reply{Completion: out, Received: received}, nil
+	}
+	return c.call(prompt, reply), nil
+}
+
+// call returns the call that makes as many replies as the request asks for.
+func (c *client) call(prompt []int32, reply func(context.Context, trinity.CallOption) (*node, openai.Reply, error)) *openai.Call {
+	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+		ctx, enough := c.within(ctx)
+		defer enough()
+		replies := make([]openai.Reply, p.N)
+		var streaming sync.Mutex
+		eg, ctx := errgroup.WithContext(ctx)
+		for i := range replies {
+			eg.Go(func() error {
+				number, wave := c.begin()
+				n, r, err := reply(ctx, c.option(p, i, &streaming))
+				if err == nil {
+					n.number, n.wave, replies[i] = number, wave, r
+				}
+				c.end(n, err)
+				return err
+			})
+		}
+		err := eg.Wait()
+		if errors.Is(err, trinity.ErrNoRoom) {
+			err = openai.TooLong("messages", "the prompt has %d tokens, which leaves no room for a reply", len(prompt))
+		}
+		return replies, err
+	}
+	return &openai.Call{Prompt: prompt, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+		return c.once(ctx, c.request, func(ctx context.Context) ([]openai.Reply, error) { return sample(ctx, p) })
+	}}
+}
+
+// option applies a request's parameters to reply i.
+func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mutex) trinity.CallOption {
+	return func(p *trinity.SamplingParams) {
+		own := *p
+		*p = asked
+		if c.options.Sampling != trinity.SamplingOfRequest {
+			p.Temperature, p.TopP, p.TopK, p.MinP = own.Temperature, own.TopP, own.TopK, own.MinP
+			p.RepetitionPenalty, p.Seed = own.RepetitionPenalty, own.Seed
+		}
+		p.Adapter = own.Adapter
+		if asked.OnToken != nil {
+			p.OnToken = func(_ int, token int32) {
+				streaming.Lock() // the replies of one request share its stream
+				defer streaming.Unlock()
+				asked.OnToken(i, token)
+			}
+		}
+	}
+}
+
+// find returns the node that a chat continues, nil if there is none, and the messages up to it; whole
+// is the digest of all messages.
+func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *node, known int, whole digest) {
+	whole = sha256.Sum256(compact(tools))
+	chats := make([]digest, len(messages)) // until each message
+	for i, m := range messages {
+		whole = whole.and(m)
+		chats[i] = whole
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(messages) - 2; i >= 0; i-- { // the newest message is no reply
+		if n = s.chats[chats[i]]; n != nil {
+			return n, i + 1, whole
+		}
+	}
+	return nil, 0, whole
+}
+
+// and returns the digest of a chat with one more message. Calls count by their ids and the values of
+// their arguments, because clients write JSON anew. Thinking does not count, because clients drop it.
+func (d digest) and(m trinity.Message) digest {
+	h := sha256.New()
+	h.Write(d[:])
+	parts := []string{m.Role, strings.TrimSpace(m.Content), m.ToolCallID, m.Name}
+	var calls []call
+	if json.Unmarshal(m.ToolCalls, &calls) != nil {
+		parts = append(parts, string(m.ToolCalls))
+	}
+	for _, c := range calls {
+		parts = append(parts, c.ID, c.Function.Name, string(c.Function.arguments()))
+	}
+	fmt.Fprintf(h, "%q", parts)
+	return digest(h.Sum(nil))
+}
+
+// call is an entry of a message's tool_calls.
+type call struct {
+	ID       string   `json:"id"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // an object, or its text
+}
+
+// arguments returns the arguments with sorted keys and without spaces.
+func (f *function) arguments() []byte {
+	raw := f.Arguments
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(text)
+	}
+	return compact(raw)
+}
+
+// compact returns JSON with sorted keys and without spaces, or the text as it is if it is no JSON.
+func compact(raw []byte) []byte {
+	var value any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // large numbers differ
+	if d.Decode(&value) != nil {
+		return raw
+	}
+	out, err := web.Encode(value)
+	if err != nil {
+		return raw
+	}
+	return out
+}

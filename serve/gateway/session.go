@@ -1,0 +1,237 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/openai"
+)
+
+// session is the endpoint of one rollout, and the tree of the calls that were made at it.
+type session struct {
+	model    *trinity.Model
+	options  trinity.EndpointOptions
+	url, key string
+	// within returns the context of a request, which ends with the request and with the rollout.
+	within func(request context.Context) (context.Context, context.CancelFunc)
+	cancel context.CancelCauseFunc
+	forget func()
+
+	mu        sync.Mutex
+	chats     map[digest]*node   // by the chat up to the node's reply, as the client knows it
+	answers   map[digest]*answer // to requests
+	nodes     []*node            // in order of arrival
+	calls     int                // also those that failed
+	underWay  int                // calls
+	wave      int                // calls that were under way at the same time are of one wave
+	committed bool
+	reward    *trinity.Reward
+	failure   *trinity.RolloutError
+	broken    error // the engine's
+}
+
+// node is a reply of the policy.
+type node struct {
+	parent   *node
+	dialogue *trinity.Dialogue   // whose newest reply it is; nil for a completion of plain text
+	text     *trinity.Experience // of plain text
+	sequence []int32             // that the sampler read and wrote
+	wave     int
+	number   int  // of the call
+	received bool // by the client
+	extended bool // by a reply that the client received
+	reward   *trinity.Reward
+}
+
+// answer is the outcome of a request, for the same request when it comes again.
+type answer struct {
+	done    chan struct{}
+	replies []openai.Reply
+	err     error
+}
+
+// URL implements [trinity.Endpoint].
+func (s *session) URL() string { return s.url }
+
+// Key implements [trinity.Endpoint].
+func (s *session) Key() string { return s.key }
+
+// admits returns why the rollout takes no further call.
+func (s *session) admits() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, refused := &s.options, ""
+	switch {
+	case s.committed:
+		return errEnded
+	case o.MaxCalls > 0 && s.calls >= o.MaxCalls:
+		refused = fmt.Sprintf("the rollout has made its %d calls", o.MaxCalls)
+	case o.MaxTokens > 0 && s.model.SampledTokens() >= o.MaxTokens:
+		refused = fmt.Sprintf("the rollout's replies have %d tokens, and may have %d", s.model.SampledTokens(), o.MaxTokens)
+	default:
+		return nil
+	}
+	return &openai.Problem{Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: refused, Final: true}
+}
+
+// once samples the replies to a request. The same request that comes again gets the same replies.
+func (s *session) once(ctx context.Context, id identity, sample func(context.Context) ([]openai.Reply, error)) ([]openai.Reply, error) {
+	for {
+		s.mu.Lock()
+		before := s.answers[id.digest]
+		if before == nil || !id.repeats && !(id.silent && before.pending()) {
+			own := &answer{done: make(chan struct{})}
+			s.answers[id.digest] = own
+			s.mu.Unlock()
+			own.replies, own.err = sample(ctx)
+			s.settle(id.digest, own)
+			return own.replies, own.err
+		}
+		s.mu.Unlock()
+		select {
+		case <-before.done:
+			if before.err == nil {
+				return before.replies, nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (a *answer) pending() bool {
+	select {
+	case <-a.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// settle lets those who wait for an answer have it. A failed one is forgotten, so that the next
+// attempt samples anew.
+func (s *session) settle(request digest, a *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.err != nil && s.answers[request] == a {
+		delete(s.answers, request)
+	}
+	close(a.done)
+}
+
+// begin counts a call.
+func (s *session) begin() (number, wave int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underWay == 0 {
+		s.wave++
+	}
+	s.underWay++
+	s.calls++
+	return s.calls - 1, s.wave
+}
+
+// end records what a call gave: a node, or an error.
+func (s *session) end(n *node, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay--
+	if err == nil {
+		s.nodes = append(s.nodes, n)
+	}
+	var engine *trinity.EngineError
+	if errors.As(err, &engine) && s.broken == nil {
+		s.broken = err
+		s.cancel(err)
+	}
+}
+
+// received notes that the client has got a reply, as the newest message of a chat.
+func (s *session) received(n *node, chat digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.received = true
+	if n.parent != nil {
+		n.parent.extended = true
+	}
+	if s.chats[chat] == nil {
+		s.chats[chat] = n
+	}
+}
+
+// Close implements [trinity.Endpoint].
+func (s *session) Close() (*trinity.Recording, error) {
+	s.cancel(errEnded)
+	s.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.committed = true
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	out := &trinity.Recording{Calls: s.calls, Reward: s.reward, Failure: s.failure}
+	s.record(out)
+	return out, nil
+}
+
+// record writes the experiences of the replies that the client received. Those of one wave are in
+// order of their tokens, because which of them came first may differ from run to run.
+func (s *session) record(out *trinity.Recording) {
+	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return !n.received })
+	slices.SortStableFunc(nodes, func(a, b *node) int {
+		return cmp.Or(a.wave-b.wave, slices.Compare(a.sequence, b.sequence))
+	})
+	for _, n := range nodes {
+		var exps []*trinity.Experience
+		switch {
+		case n.dialogue == nil:
+			exps = []*trinity.Experience{n.text}
+		case s.options.Steps:
+			exps = n.dialogue.Steps()
+		case !n.extended:
+			exps = n.dialogue.Whole()
+		}
+		if len(exps) == 0 {
+			continue
+		}
+		if out.Messages = nil; n.dialogue != nil {
+			out.Messages = n.dialogue.Messages()
+		}
+		if n.reward != nil {
+			exps[len(exps)-1].Reward = *n.reward
+		}
+		out.Experiences = append(out.Experiences, exps...)
+	}
+	s.measure(out.Experiences, len(nodes))
+}
+
+// measure writes the metrics of the tree into the first experience.
+func (s *session) measure(exps []*trinity.Experience, replies int) {
+	for i, e := range exps {
+		if i > 0 {
+			for _, name := range []string{"turns", "branch_count", "extension_rate"} {
+				delete(e.Metrics, name)
+			}
+		}
+	}
+	if len(exps) == 0 {
+		return
+	}
+	first := exps[0]
+	if first.Metrics == nil {
+		first.Metrics = map[string]float64{}
+	}
+	first.Metrics["turns"] = float64(replies)
+	delete(first.Metrics, "branch_count")
+	delete(first.Metrics, "extension_rate")
+	if branches := len(exps) - 1; !s.options.Steps && replies > 1 {
+		first.Metrics["branch_count"] = float64(branches)
+		first.Metrics["extension_rate"] = float64(replies-1-branches) / float64(replies-1)
+	}
+}
