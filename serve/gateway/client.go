@@ -50,8 +50,9 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*opena
 			return nil, openai.Reply{}, err
 		}
 		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens)}
-		received := func(m trinity.Message) { c.received(n, whole.and(m)) }
-		return n, openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Received: received}, nil
+		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls}
+		out.Sent, out.Lost = func(m trinity.Message) { c.sent(n, whole.and(m)) }, func() { c.lost(n) }
+		return n, out, nil
 	}
 	return c.call(prompt, reply), nil
 }
@@ -64,14 +65,13 @@ func (c *client) Text(prompt []int32) (*openai.Call, error) {
 			return nil, openai.Reply{}, err
 		}
 		n := &node{text: e, sequence: e.Tokens}
-		received := func(trinity.Message) { c.received(n, digest{}) }
 		out := trinity.Completion{
 			Tokens: e.Tokens[e.PromptLen:], Logprobs: e.Logprobs[e.PromptLen:], FinishReason: "stop", Versions: e.Versions,
 		}
 		if e.Truncated != trinity.NotTruncated {
 			out.FinishReason = "length"
 		}
-		return n, openai.Reply{Completion: out, Received: received}, nil
+		return n, openai.Reply{Completion: out, Sent: func(trinity.Message) { c.sent(n, digest{}) }, Lost: func() { c.lost(n) }}, nil
 	}
 	return c.call(prompt, reply), nil
 }
@@ -139,6 +139,7 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 	defer s.mu.Unlock()
 	for i := len(messages) - 2; i >= 0; i-- { // the newest message is no reply
 		if n = s.chats[chats[i]]; n != nil {
+			n.received = true // whoever sends it back has got it
 			return n, i + 1, whole
 		}
 	}

@@ -45,7 +45,6 @@ type node struct {
 	wave     int
 	number   int  // of the call
 	received bool // by the client
-	extended bool // by a reply that the client received
 	reward   *trinity.Reward
 }
 
@@ -152,17 +151,21 @@ func (s *session) end(n *node, err error) {
 	}
 }
 
-// received notes that the client has got a reply, as the newest message of a chat.
-func (s *session) received(n *node, chat digest) {
+// sent notes that the client gets a reply, as the newest message of a chat.
+func (s *session) sent(n *node, chat digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.received = true
-	if n.parent != nil {
-		n.parent.extended = true
-	}
 	if s.chats[chat] == nil {
 		s.chats[chat] = n
 	}
+}
+
+// lost notes that the client did not get a reply.
+func (s *session) lost(n *node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.received = false
 }
 
 // Close implements [trinity.Endpoint].
@@ -187,6 +190,10 @@ func (s *session) record(out *trinity.Recording) {
 	slices.SortStableFunc(nodes, func(a, b *node) int {
 		return cmp.Or(a.wave-b.wave, slices.Compare(a.sequence, b.sequence))
 	})
+	extended := map[*node]bool{}
+	for _, n := range nodes {
+		extended[n.parent] = true
+	}
 	for _, n := range nodes {
 		var exps []*trinity.Experience
 		switch {
@@ -194,7 +201,7 @@ func (s *session) record(out *trinity.Recording) {
 			exps = []*trinity.Experience{n.text}
 		case s.options.Steps:
 			exps = n.dialogue.Steps()
-		case !n.extended:
+		case !extended[n]:
 			exps = n.dialogue.Whole()
 		}
 		if len(exps) == 0 {

@@ -39,8 +39,10 @@ type Reply struct {
 	trinity.Completion
 	Message trinity.Message    // of a chat: what the renderer reads in the tokens
 	Calls   []trinity.ToolCall // of Message
-	// Received is called with the message that the client has got. It may be nil.
-	Received func(trinity.Message)
+	// Sent is called with the message as the client gets it, just before it is sent whole, because the
+	// client may act on it at once. Lost is called if it could not be sent. Both may be nil.
+	Sent func(trinity.Message)
+	Lost func()
 }
 
 // Served is a model that is the same for all requests.

@@ -155,7 +155,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	for p := range pieces {
 		tokens[p.choice] = append(tokens[p.choice], p.token)
 		text := q.visible(s, tokens[p.choice], len(sent[p.choice]))
-		q.send(s, events, p.choice, &sent[p.choice], q.settled(text), nil)
+		q.sendText(s, events, p.choice, &sent[p.choice], q.settled(text), nil)
 	}
 	if err != nil {
 		if !events.begun {
@@ -165,22 +165,23 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		events.send(problemOf(err).body())
 		return
 	}
-	for i, c := range out {
-		if len(q.Tools) > 0 {
-			q.sendWhole(s, events, i, c)
-			continue
+	q.send(s, out, func() error {
+		for i, c := range out {
+			if len(q.Tools) > 0 {
+				q.sendWhole(s, events, i, c)
+				continue
+			}
+			text := q.visible(s, c.Tokens, len(sent[i]))
+			q.sendText(s, events, i, &sent[i], text, &c.FinishReason)
 		}
-		text := q.visible(s, c.Tokens, len(sent[i]))
-		q.send(s, events, i, &sent[i], text, &c.FinishReason)
-	}
-	if q.StreamOptions.IncludeUsage {
-		last := q.response(s, []wire.Choice{})
-		last.Usage = q.usage(out)
-		events.send(last)
-	}
-	if events.end(); events.failed == nil {
-		q.received(s, out)
-	}
+		if q.StreamOptions.IncludeUsage {
+			last := q.response(s, []wire.Choice{})
+			last.Usage = q.usage(out)
+			events.send(last)
+		}
+		events.end()
+		return events.failed
+	})
 }
 
 // sendWhole sends a reply that may call tools.
@@ -212,9 +213,9 @@ func (q *request) settled(text string) string {
 	return text[:len(text)-longest]
 }
 
-// send sends the part of a choice's text that the client does not have yet. reason is nil until the
+// sendText sends the part of a choice's text that the client does not have yet. reason is nil until the
 // choice ends.
-func (q *request) send(s *Server, e *events, choice int, sent *string, text string, reason *string) {
+func (q *request) sendText(s *Server, e *events, choice int, sent *string, text string, reason *string) {
 	more, extends := strings.CutPrefix(text, *sent)
 	if !extends || more == "" && reason == nil {
 		return

@@ -157,16 +157,22 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 		Fail(w, err)
 		return
 	}
-	if web.WriteJSON(w, http.StatusOK, q.whole(s, out)) == nil {
-		q.received(s, out)
-	}
+	q.send(s, out, func() error { return web.WriteJSON(w, http.StatusOK, q.whole(s, out)) })
 }
 
-// received tells the model what the client has got.
-func (q *request) received(s *Server, out []Reply) {
+// send sends the replies, or the end of them, and tells the model about it.
+func (q *request) send(s *Server, out []Reply, write func() error) {
 	for _, r := range out {
-		if r.Received != nil {
-			r.Received(q.message(s, r))
+		if r.Sent != nil {
+			r.Sent(q.message(s, r))
+		}
+	}
+	if write() == nil {
+		return
+	}
+	for _, r := range out {
+		if r.Lost != nil {
+			r.Lost()
 		}
 	}
 }

@@ -1,0 +1,546 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+// end is the token that ends a turn; all other tokens are bytes.
+const end = 256
+
+// chatty renders a chat as "role:content" with an end token after each turn.
+type chatty struct{ trinity.Renderer }
+
+func (c chatty) Render(messages []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
+	var tokens []int32
+	for _, m := range messages {
+		tokens = append(append(tokens, c.Encode(m.Role+":"+m.Content)...), end)
+	}
+	return append(tokens, c.Encode("assistant:")...), nil
+}
+
+func (c chatty) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
+	tokens, err := c.Render(more, tools, true)
+	if !ended {
+		tokens = append([]int32{end}, tokens...)
+	}
+	return tokens, err
+}
+
+// Read takes what follows "!" for the arguments of a call.
+func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
+	text, arguments, found := strings.Cut(c.Decode(tokens), "!")
+	m := trinity.Message{Role: "assistant", Content: text}
+	if !found {
+		return m, nil, nil
+	}
+	return m, []trinity.ToolCall{{Name: "f", Arguments: json.RawMessage(arguments)}}, nil
+}
+
+func (chatty) Encode(text string) (tokens []int32) {
+	for _, b := range []byte(text) {
+		tokens = append(tokens, int32(b))
+	}
+	return tokens
+}
+
+func (chatty) Decode(tokens []int32) string {
+	var text []byte
+	for _, t := range tokens {
+		if t != end {
+			text = append(text, byte(t))
+		}
+	}
+	return string(text)
+}
+
+func (chatty) StopTokens() []int32 { return []int32{end} }
+
+// policy replies with what the newest message says between quotes, else with a letter that follows
+// from the seed and the number of bytes that it has read.
+type policy struct {
+	mu     sync.Mutex
+	reads  [][]int32 // prompts
+	wait   func(ctx context.Context, prompt string)
+	broken error
+}
+
+func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trinity.SamplingParams) ([]trinity.Completion, error) {
+	text := chatty{}.Decode(prompt.Tokens)
+	if p.wait != nil {
+		p.wait(ctx, text)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if p.broken != nil {
+		return nil, p.broken
+	}
+	says := fmt.Sprintf("%c%d", 'a'+params.Seed%7, len(text))
+	if parts := strings.Split(text, "'"); len(parts) > 2 {
+		says = parts[len(parts)-2]
+	}
+	c := trinity.Completion{Tokens: append(chatty{}.Encode(says), end), FinishReason: "stop", Versions: [2]int64{3, 4}}
+	if params.MaxTokens > 0 && len(c.Tokens) > params.MaxTokens {
+		c.Tokens, c.FinishReason = c.Tokens[:params.MaxTokens], "length"
+	}
+	for i, token := range c.Tokens {
+		c.Logprobs = append(c.Logprobs, -float32(i+1)/8)
+		if params.OnToken != nil {
+			params.OnToken(0, token)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reads = append(p.reads, prompt.Tokens)
+	return []trinity.Completion{c}, nil
+}
+
+// endpoint is an endpoint of a rollout, on a server.
+type endpoint struct {
+	trinity.Endpoint
+	t      testing.TB
+	policy *policy
+	model  *trinity.Model
+}
+
+func open(t testing.TB, o trinity.EndpointOptions) *endpoint {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, 10*time.Second, nil)
+	server.Config.Handler = g.Handler()
+	server.Start()
+	t.Cleanup(server.Close)
+	e := &endpoint{t: t, policy: &policy{}}
+	e.model = &trinity.Model{
+		Sampler: e.policy, Renderer: chatty{}, ID: trinity.ExperienceID{Step: 3, Task: "t"}, MaxModelLen: 200,
+		Params: trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 40},
+	}
+	e.Endpoint = g.Open(t.Context(), e.model, o)
+	return e
+}
+
+// ask posts a body to a path of the endpoint.
+func (e *endpoint) ask(path, body string, header ...string) (status int, text string) {
+	e.t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(e.t.Context(), method, e.URL()+path, strings.NewReader(body))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+const chat = "/chat/completions"
+
+// says returns a chat whose messages are "role:content".
+func says(messages ...string) string {
+	var out []trinity.Message
+	for _, m := range messages {
+		role, content, _ := strings.Cut(m, ":")
+		out = append(out, trinity.Message{Role: role, Content: content})
+	}
+	data, _ := web.Encode(map[string]any{"messages": out})
+	return string(data)
+}
+
+// reply returns the content of the only reply to a chat.
+func (e *endpoint) reply(messages ...string) string {
+	e.t.Helper()
+	status, text := e.ask(chat, says(messages...))
+	var r struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Choices) != 1 {
+		e.t.Fatalf("%d %s: %v", status, text, err)
+	}
+	return r.Choices[0].Message.Content
+}
+
+// recorded closes the endpoint and writes its experiences: what is trained in brackets, the end of a
+// turn as "|".
+func (e *endpoint) recorded() (*trinity.Recording, string) {
+	e.t.Helper()
+	r, err := e.Close()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var all []string
+	for _, x := range r.Experiences {
+		if err := x.Check(); err != nil {
+			e.t.Error(err)
+		}
+		all = append(all, spelled(x))
+	}
+	return r, strings.Join(all, "\n")
+}
+
+func spelled(x *trinity.Experience) string {
+	var b strings.Builder
+	for i, token := range x.Tokens {
+		if x.Mask[i] && !x.Mask[i-1] {
+			b.WriteByte('[')
+		}
+		if token == end {
+			b.WriteByte('|')
+		} else {
+			b.WriteByte(byte(token))
+		}
+		if x.Mask[i] && (i+1 == len(x.Tokens) || !x.Mask[i+1]) {
+			b.WriteByte(']')
+		}
+	}
+	return b.String()
+}
+
+// OpenAI's own client continues a chat with a tool. Its JSON differs from ours, and the ids stay.
+func TestAChatOfTheSDKIsOneSequence(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	client := sdk.NewClient(option.WithBaseURL(e.URL()), option.WithAPIKey(e.Key()))
+	p := sdk.ChatCompletionNewParams{
+		Model:    "gpt-9",
+		Messages: []sdk.ChatCompletionMessageParamUnion{sdk.DeveloperMessage("be brief"), sdk.UserMessage(`say 'hm!{"b": 1, "a": 1e3}'`)},
+		Tools:    []sdk.ChatCompletionToolUnionParam{sdk.ChatCompletionFunctionTool(sdk.FunctionDefinitionParam{Name: "f"})},
+	}
+	for range 2 {
+		r, err := client.Chat.Completions.New(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Messages = append(p.Messages, r.Choices[0].Message.ToParam())
+		for _, c := range r.Choices[0].Message.ToolCalls {
+			if c.Function.Arguments != `{"b": 1, "a": 1e3}` || c.ID != "call00000" || r.Choices[0].FinishReason != "tool_calls" {
+				t.Errorf("%+v", r.Choices[0])
+			}
+			last := p.Messages[len(p.Messages)-1].OfAssistant.ToolCalls
+			last[0].OfFunction.Function.Arguments = `{"a":1e3,"b":1}` // as a client that has read and written it
+			p.Messages = append(p.Messages, sdk.ToolMessage("'42'", c.ID))
+		}
+	}
+	r, got := e.recorded()
+	if want := `system:be brief|user:say 'hm!{"b": 1, "a": 1e3}'|assistant:[hm!{"b": 1, "a": 1e3}|]tool:'42'|assistant:[42|]`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	x := r.Experiences[0]
+	if x.Temperature != 0.5 || x.Versions != [2]int64{3, 4} || x.Metrics["turns"] != 2 || x.Metrics["extension_rate"] != 1 ||
+		x.Metrics["tool_call_rate"] != 0.5 || r.Calls != 2 || len(r.Messages) != 5 {
+		t.Errorf("%+v with %d calls, %d messages", x, r.Calls, len(r.Messages))
+	}
+}
+
+// Chats that share their beginning train it once; what the policy did not write is context.
+func TestChatsBranch(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.reply("user:'one'")
+	e.reply("user:'one'", "assistant:one", "user:'two'")
+	e.reply("user:'one'", "assistant: one\n", "user:'three'") // clients trim
+	e.reply("user:'one'", "assistant:won", "user:'four'")
+	_, got := e.recorded()
+	want := []string{
+		"user:'one'|assistant:[one|]user:'two'|assistant:[two|]",
+		"user:'one'|assistant:one|user:'three'|assistant:[three|]",
+		"user:'one'|assistant:won|user:'four'|assistant:[four|]",
+	}
+	if got != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if e.model.SampledTokens() != len("one|two|three|four|") {
+		t.Errorf("%d tokens were sampled", e.model.SampledTokens())
+	}
+}
+
+// In whatever order parallel calls come, the experiences are the same.
+func TestParallelCallsHaveOneOrder(t *testing.T) {
+	var first string
+	for try := range 4 {
+		e := open(t, trinity.EndpointOptions{})
+		e.reply("user:'first'")
+		turns, order := map[string]chan struct{}{}, []string{"a", "b", "c"}
+		all := make(chan struct{})
+		for _, name := range order {
+			turns[name] = make(chan struct{})
+		}
+		var here sync.WaitGroup
+		here.Add(len(order))
+		go func() { here.Wait(); close(all) }()
+		e.policy.wait = func(_ context.Context, prompt string) {
+			here.Done()
+			<-all // so that all are of one wave
+			<-turns[prompt[len("user:"):len("user:")+1]]
+		}
+		var wg sync.WaitGroup
+		done := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
+		for _, name := range order {
+			wg.Go(func() { e.reply("user:" + name); close(done[name]) })
+		}
+		for i := range order {
+			name := order[(i*(1+try%2)+try)%3]
+			close(turns[name])
+			<-done[name]
+		}
+		wg.Wait()
+		if _, got := e.recorded(); try == 0 {
+			first = got
+		} else if got != first {
+			t.Errorf("got\n%s\nbefore\n%s", got, first)
+		}
+	}
+}
+
+// The attempts of one request get one answer. Requests that clients make twice get two.
+func TestARequestThatComesAgain(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	body := says("user:hi")
+	ask := func(header ...string) string {
+		_, text := e.ask(chat, body, header...)
+		_, after, _ := strings.Cut(text, `"content":`)
+		content, _, _ := strings.Cut(after, ",")
+		return content
+	}
+	first := ask("x-stainless-retry-count", "0")
+	if again := ask("x-stainless-retry-count", "1"); again != first || len(e.policy.reads) != 1 {
+		t.Errorf("got %s, then %s, of %d calls", first, again, len(e.policy.reads))
+	}
+	ask("x-stainless-retry-count", "0")
+	ask()
+	ask("Idempotency-Key", "k")
+	ask("Idempotency-Key", "k")
+	if len(e.policy.reads) != 4 {
+		t.Errorf("%d calls, want 4", len(e.policy.reads))
+	}
+	r, got := e.recorded()
+	if len(r.Experiences) != 4 {
+		t.Errorf("recorded\n%s", got)
+	}
+}
+
+// A client without names for its attempts repeats a request while the first is under way.
+func TestASilentRepeatWaits(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	begun, go1 := make(chan struct{}, 2), make(chan struct{})
+	e.policy.wait = func(context.Context, string) { begun <- struct{}{}; <-go1 }
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { e.ask(chat, says("user:hi")) })
+	}
+	<-begun
+	time.Sleep(50 * time.Millisecond) // for the second to arrive; if it comes later, the test sees less
+	close(go1)
+	wg.Wait()
+	if n := len(e.policy.reads); n > 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// A client that goes away frees the sampler, and what nobody received is not learnt.
+func TestAClientGoesAway(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	begun, freed := make(chan struct{}), make(chan struct{})
+	e.policy.wait = func(ctx context.Context, _ string) { close(begun); <-ctx.Done(); close(freed) }
+	ctx, leave := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, e.URL()+chat, strings.NewReader(says("user:hi")))
+	go func() { <-begun; leave() }()
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		resp.Body.Close()
+		t.Error("an answer to nobody")
+	}
+	<-freed
+	e.policy.wait = nil
+	e.reply("user:hi")
+	r, _ := e.recorded()
+	if len(r.Experiences) != 1 || r.Calls != 2 {
+		t.Errorf("%d experiences of %d calls", len(r.Experiences), r.Calls)
+	}
+}
+
+func TestStreamsAndSeveralReplies(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	_, text := e.ask(chat, strings.Replace(says("user:'abc'"), "{", `{"stream":true,`, 1))
+	var got []string
+	for line := range strings.Lines(text) {
+		if _, after, ok := strings.Cut(line, `"content":"`); ok {
+			piece, _, _ := strings.Cut(after, `"`)
+			got = append(got, piece)
+		}
+	}
+	if !slices.Equal(got, []string{"a", "b", "c", ""}) {
+		t.Errorf("pieces %q of %s", got, text)
+	}
+	if status, text := e.ask(chat, strings.Replace(says("user:x"), "{", `{"n":3,`, 1)); status != http.StatusOK || strings.Count(text, `"index":`) != 3 {
+		t.Errorf("%d %s", status, text)
+	}
+	e.ask("/completions", `{"prompt":"plain 'text'","max_tokens":2}`)
+	_, all := e.recorded()
+	if !strings.Contains(all, "user:'abc'|assistant:[abc|]") || strings.Count(all, "user:x|assistant:[") != 3 || !strings.Contains(all, "plain 'text'[te]") {
+		t.Errorf("recorded\n%s", all)
+	}
+}
+
+func TestWhoseSamplingCounts(t *testing.T) {
+	for sampling, want := range map[trinity.Sampling]float32{trinity.SamplingOfTaskset: 0.5, trinity.SamplingOfRequest: 0.25} {
+		e := open(t, trinity.EndpointOptions{Sampling: sampling})
+		e.ask(chat, strings.Replace(says("user:hi"), "{", `{"temperature":0.25,"max_tokens":100000,`, 1))
+		r, _ := e.recorded()
+		if len(r.Experiences) != 1 || r.Experiences[0].Temperature != want {
+			t.Errorf("%s: %+v, want temperature %v", sampling, r.Experiences, want)
+		}
+	}
+}
+
+func TestStepsHaveRewards(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{Steps: true})
+	e.reply("user:'one'")
+	e.reply("user:'one'", "assistant:one", "user:'two'")
+	if status, text := e.ask("/reward", `{"value":0.5,"turn":1}`); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	r, got := e.recorded()
+	want := "user:'one'|assistant:[one|]\nuser:'one'|assistant:one|user:'two'|assistant:[two|]"
+	if got != want || r.Experiences[1].Reward.Value != 0.5 || r.Experiences[0].Reward.Valid {
+		t.Errorf("got\n%s\nwith %+v, %+v", got, r.Experiences[0].Reward, r.Experiences[1].Reward)
+	}
+}
+
+func TestAProgramSpeaksOfItsRollout(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{MaxCalls: 3})
+	e.reply("user:hi")
+	for _, c := range []struct {
+		path, body string
+		status     int
+		has        string
+	}{
+		{"/reward", `{"value":1,"parts":{"accuracy":1}}`, 200, `{"ok":true}`},
+		{"/reward", `{"parts":{"a":1,"b":0.5}}`, 200, ``},
+		{"/reward", `{"parts":{"a":1e308,"b":1e308}}`, 400, `no finite number`},
+		{"/reward", `{}`, 400, `there is no reward`},
+		{"/reward", `{"valeu":1}`, 400, `valeu`},
+		{"/reward", `{"value":1e999}`, 400, `not the JSON`},
+		{"/reward", `{"value":1} 2`, 400, `more than one`},
+		{"/reward", `{"value":1,"turn":0}`, 400, `"param":"turn"`},
+		{"/fail", `{"kind":"bad luck"}`, 400, `want one of`},
+		{"/fail", `{"kind":"tool","reason":"no disk"}`, 200, ``},
+		{"/rollout", ``, 200, `"replies":[{"turn":0,"after":null,`},
+		{chat, says("user:a"), 200, ``},
+		{chat, says("user:b"), 200, ``},
+		{chat, says("user:c"), 429, `3 calls`},
+		{"/embeddings", `{}`, 404, `there is no POST /v1/embeddings here`},
+		{chat, strings.Replace(says("user:a"), "{", `{"tool_choice":"required",`, 1), 400, `tool_choice`},
+		{"/commit", `{}`, 200, ``},
+		{"/commit", `{}`, 409, `has ended`},
+		{"/reward", `{"value":1}`, 409, `rollout_ended`},
+		{chat, says("user:a"), 409, `rollout_ended`},
+	} {
+		if status, text := e.ask(c.path, c.body); status != c.status || !strings.Contains(text, c.has) {
+			t.Errorf("%s %s: %d %s, want %d with %s", c.path, c.body, status, text, c.status, c.has)
+		}
+	}
+	r, _ := e.recorded()
+	if r.Reward == nil || r.Reward.Value != 1.5 || r.Failure == nil || r.Failure.Kind != trinity.FailedTool || len(r.Experiences) != 3 {
+		t.Errorf("%+v", r)
+	}
+	if status, text := e.ask("/reward", `{"value":1}`); status != 409 {
+		t.Errorf("after the end: %d %s", status, text)
+	}
+	for header, key := range map[string]string{"Authorization": "Bearer " + e.Key() + "x", "x-api-key": ""} {
+		resp, err := http.DefaultClient.Do(&http.Request{
+			Method: http.MethodGet, URL: must(http.NewRequest(http.MethodGet, e.URL(), nil)).URL.JoinPath("/../../../v1/models"),
+			Header: http.Header{header: {key}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s %s: %d", header, key, resp.StatusCode)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A failed engine is an error of the endpoint, and it ends what the program still waits for.
+func TestABrokenEngineEndsTheRollout(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.policy.broken = errors.New("no memory")
+	if status, text := e.ask(chat, says("user:hi")); status != http.StatusInternalServerError {
+		t.Errorf("%d %s", status, text)
+	}
+	var engine *trinity.EngineError
+	if _, err := e.Close(); !errors.As(err, &engine) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whatever a program asks, every token that it received is trained once, behind what the sampler read.
+func FuzzTree(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 64, 65, 130, 7})
+	f.Add([]byte{9, 200, 41, 41, 3, 255, 17, 17})
+	f.Fuzz(func(t *testing.T, does []byte) {
+		e := open(t, trinity.EndpointOptions{Steps: len(does)%2 == 0})
+		chats := [][]string{{"user:hi"}}
+		for i, b := range does[:min(len(does), 16)] {
+			c := chats[int(b)%len(chats)]
+			if b >= 192 {
+				c = append(slices.Clip(c), "assistant:fabricated", fmt.Sprint("user:", b))
+			}
+			said := e.reply(c...)
+			chats = append(chats, append(slices.Clip(c), "assistant:"+said, fmt.Sprintf("user:%d", i%3)))
+		}
+		r, err := e.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trained := 0
+		for _, x := range r.Experiences {
+			if err := x.Check(); err != nil {
+				t.Fatal(err)
+			}
+			trained += x.TrainedTokens()
+			for i := 1; i < len(x.Mask); i++ {
+				read := func(prompt []int32) bool { return slices.Equal(prompt, x.Tokens[:i]) }
+				if x.Mask[i] && !x.Mask[i-1] && !slices.ContainsFunc(e.policy.reads, read) {
+					t.Errorf("the sampler did not read what stands before token %d of %s", i, spelled(x))
+				}
+			}
+		}
+		if trained != e.model.SampledTokens() {
+			t.Errorf("%d tokens are trained, %d were sampled", trained, e.model.SampledTokens())
+		}
+	})
+}
