@@ -16,6 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 // TestMain makes this test binary the program of the exec reward: it does what the reply says.
@@ -341,7 +342,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(answer))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, failed, wrong := decode(text)
+		r, failed, wrong := score.Decode(text)
 		if failed == nil && wrong == nil && !r.Valid && r.Reason == "" {
 			t.Errorf("%q: an invalid reward without a reason", text)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 func init() {
@@ -49,11 +50,11 @@ func (h *httpReward) Score(ctx context.Context, in trinity.RewardInput) (trinity
 	case <-ctx.Done():
 		return trinity.Reward{}, fmt.Errorf("%s: all %d workers are busy: %w", h, h.Workers, context.Cause(ctx))
 	}
-	text, err := h.Post(ctx, "application/json", question, maxAnswer)
+	text, err := h.Post(ctx, "application/json", question, score.MaxAnswer)
 	if err != nil {
 		return trinity.Reward{}, err
 	}
-	r, failed, wrong := decode(text)
+	r, failed, wrong := score.Decode(text)
 	switch {
 	case failed != nil:
 		return r, fmt.Errorf("%s: %w", h, failed)

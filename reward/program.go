@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 // program holds the running copies of a program.
@@ -94,7 +95,7 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 		var text []byte
 		if text, err = p.exchange(ctx, w, question); err == nil {
 			var failed error
-			if r, failed, err = decode(text); err == nil {
+			if r, failed, err = score.Decode(text); err == nil {
 				p.answered()
 				return r, failed
 			}
@@ -127,7 +128,7 @@ func (p *program) exchange(ctx context.Context, w *worker, question []byte) (lin
 			return nil, err
 		}
 		w.process, w.answers = running, bufio.NewScanner(running.Out)
-		w.answers.Buffer(nil, maxAnswer)
+		w.answers.Buffer(nil, score.MaxAnswer)
 	}
 	late := fmt.Errorf("no answer within %s = %g s", key, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(limit), late)
@@ -153,7 +154,7 @@ func (p *program) exchange(ctx context.Context, w *worker, question []byte) (lin
 	case ok:
 		return w.answers.Bytes(), err
 	case errors.Is(w.answers.Err(), bufio.ErrTooLong):
-		return nil, fmt.Errorf("wrote a line of more than %d MiB", maxAnswer>>20)
+		return nil, fmt.Errorf("wrote a line of more than %d MiB", score.MaxAnswer>>20)
 	}
 	return nil, errEnded
 }

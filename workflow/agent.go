@@ -1,0 +1,165 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/wire/score"
+)
+
+// Agent is what workflows have in common whose rollouts a program makes by itself, at an endpoint of
+// the gateway.
+type Agent struct {
+	Steps      bool             `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
+	Sampling   trinity.Sampling `yaml:"sampling" doc:"whose temperature, top_p, top_k, min_p and seed count: taskset, or request for those that the program sends"`
+	MaxCalls   int              `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
+	MaxTokens  int              `yaml:"max_rollout_tokens" doc:"tokens that the policy may write in a rollout, about: its last reply may exceed it; 0 is no limit"`
+	Idempotent bool             `yaml:"idempotent" doc:"a failed rollout may be attempted again also if it has called the model, because it changes nothing outside"`
+}
+
+func defaultAgent() Agent { return Agent{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
+
+// Validate checks the arguments.
+func (a *Agent) Validate() error {
+	switch {
+	case a.Sampling != trinity.SamplingOfTaskset && a.Sampling != trinity.SamplingOfRequest:
+		return fmt.Errorf("sampling: want %s or %s, got %q", trinity.SamplingOfTaskset, trinity.SamplingOfRequest, a.Sampling)
+	case a.MaxCalls < 0:
+		return fmt.Errorf("max_calls: must not be negative, got %d", a.MaxCalls)
+	case a.MaxTokens < 0:
+		return fmt.Errorf("max_rollout_tokens: must not be negative, got %d", a.MaxTokens)
+	}
+	return nil
+}
+
+// assignment is what the program reads: a line of JSON.
+type assignment struct {
+	Task    string         `json:"task"`
+	Eval    bool           `json:"eval"`
+	Prompt  string         `json:"prompt,omitempty"`
+	Truth   string         `json:"truth,omitempty"`
+	Row     map[string]any `json:"row"`
+	Seed    uint64         `json:"seed"`
+	BaseURL string         `json:"base_url"`
+	APIKey  string         `json:"api_key"`
+}
+
+// assign returns the assignment of a rollout.
+func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
+	a := assignment{
+		Task: r.Task.ID, Eval: r.Task.Eval, Truth: r.Task.Truth(), Row: r.Task.Row, Seed: r.Seed, BaseURL: e.URL(), APIKey: e.Key(),
+	}
+	if messages, err := r.Task.Messages(""); err == nil { // tasks of programs need no prompt
+		a.Prompt = messages[len(messages)-1].Content
+	}
+	line, err := json.Marshal(a)
+	return append(line, '\n'), err
+}
+
+// run lets a program make the rollout. work returns what the program answers: its last line counts if
+// it is a reward.
+func (a *Agent) run(
+	ctx context.Context, r *trinity.Rollout, work func(ctx context.Context, e trinity.Endpoint, assignment []byte) ([]byte, error),
+) ([]*trinity.Experience, error) {
+	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
+		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, MaxTokens: a.MaxTokens,
+	})
+	if err != nil {
+		return nil, err
+	}
+	line, err := assign(r, e)
+	var answer []byte
+	if err == nil {
+		answer, err = work(ctx, e, line)
+	}
+	rec, broken := e.Close()
+	if broken != nil {
+		return nil, broken
+	}
+	if err == nil {
+		err = a.judge(ctx, r, rec, answer)
+	}
+	if err != nil {
+		return nil, a.failed(rec, err)
+	}
+	return rec.Experiences, nil
+}
+
+// failed returns the failure of a rollout. What has called the model may have acted elsewhere, too.
+func (a *Agent) failed(rec *trinity.Recording, err error) error {
+	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
+		return err
+	}
+	out := &trinity.RolloutError{Kind: trinity.FailedAgent, Err: err}
+	if known := (*trinity.RolloutError)(nil); errors.As(err, &known) {
+		out.Kind = known.Kind
+	}
+	out.Final = rec.Calls > 0 && !a.Idempotent
+	return out
+}
+
+// judge writes the rewards: that which the program gave by the API, else its last line, else that of
+// the task's reward function. Rewards of single steps stay.
+func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
+	if rec.Failure != nil {
+		return rec.Failure
+	}
+	if len(rec.Experiences) == 0 {
+		return fmt.Errorf("the program made %d calls of the model and received no reply; %s", rec.Calls, "it reads base_url and api_key, or OPENAI_BASE_URL and OPENAI_API_KEY")
+	}
+	last := rec.Experiences[len(rec.Experiences)-1]
+	reward, given, err := scoreOf(answer)
+	switch {
+	case err != nil:
+		return err
+	case rec.Reward != nil:
+		reward, given = *rec.Reward, true
+	case given:
+	case r.Reward != nil:
+		messages := rec.Messages
+		if n := len(messages); n > 0 {
+			messages = messages[:n-1]
+		}
+		if err := r.Score(ctx, last, messages...); err != nil {
+			return err
+		}
+		reward, given = last.Reward, true
+	}
+	scored := false
+	for _, x := range rec.Experiences {
+		if scored = scored || x.Reward.Valid; !x.Reward.Valid && given {
+			x.Reward = reward
+		}
+	}
+	if !given && !scored {
+		return errors.New(`nothing scored the rollout: the program posts a reward or prints {"reward": …} as its last line, ` +
+			"or the task names a reward function")
+	}
+	return nil
+}
+
+// scoreOf reads the reward in the last line of an answer, if there is one. A line that only begins
+// like a reward is an error.
+func scoreOf(answer []byte) (r trinity.Reward, given bool, err error) {
+	answer = bytes.TrimSpace(answer)
+	line := answer[bytes.LastIndexByte(answer, '\n')+1:]
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(line, &keys) != nil {
+		return r, false, nil // the program's own words
+	}
+	known := false
+	for key := range maps.Keys(keys) {
+		known = known || strings.Contains(" reward parts reason error ", " "+key+" ")
+	}
+	if !known {
+		return r, false, nil
+	}
+	r, failed, wrong := score.Decode(line)
+	return r, failed == nil && wrong == nil, errors.Join(failed, wrong)
+}
