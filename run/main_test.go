@@ -31,6 +31,9 @@ const (
 var errInterrupt = errors.New("interrupted")
 
 func TestMain(m *testing.M) {
+	if does := os.Getenv(childAgent); does != "" {
+		os.Exit(agent(does))
+	}
 	if path := os.Getenv(childConfig); path != "" {
 		code := child(path, overrides(os.Getenv(childOverrides)))
 		if to := os.Getenv(childStatus); to != "" {
