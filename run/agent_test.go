@@ -72,7 +72,7 @@ func TestAProgramMakesRollouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(p.dir, "checkpoints", "p", "program")
-	for _, metric := range []string{"rollout/reward/mean", "response_length/mean"} {
+	for _, metric := range []string{"rollout/reward/mean", "rollout/response_length/mean"} {
 		got, want := curve(t, program, "explorer", metric), curve(t, p.job(), "explorer", metric)
 		if len(want) != 8 || !slices.Equal(got, want) {
 			t.Errorf("%s is %v, want %v", metric, got, want)
