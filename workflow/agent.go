@@ -17,10 +17,10 @@ import (
 // the gateway.
 type Agent struct {
 	Steps      bool             `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
-	Sampling   trinity.Sampling `yaml:"sampling" doc:"whose temperature, top_p, top_k, min_p and seed count: taskset, or request for those that the program sends"`
+	Sampling   trinity.Sampling `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
 	MaxCalls   int              `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
-	MaxTokens  int              `yaml:"max_rollout_tokens" doc:"tokens that the policy may write in a rollout, about: its last reply may exceed it; 0 is no limit"`
-	Idempotent bool             `yaml:"idempotent" doc:"a failed rollout may be attempted again also if it has called the model, because it changes nothing outside"`
+	MaxTokens  int              `yaml:"max_rollout_tokens" doc:"tokens after which the policy is asked no more; 0 is no limit"`
+	Idempotent bool             `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 }
 
 func defaultAgent() Agent { return Agent{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
@@ -111,7 +111,8 @@ func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Reco
 		return rec.Failure
 	}
 	if len(rec.Experiences) == 0 {
-		return fmt.Errorf("the program made %d calls of the model and received no reply; %s", rec.Calls, "it reads base_url and api_key, or OPENAI_BASE_URL and OPENAI_API_KEY")
+		return fmt.Errorf("the program received no reply of the model, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
+			rec.Calls)
 	}
 	last := rec.Experiences[len(rec.Experiences)-1]
 	reward, given, err := scoreOf(answer)

@@ -29,6 +29,7 @@ var layers = []struct {
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
 		"buffer", "weights", "monitor", "engine"}},
+	{"dialects, which the gateway speaks", []string{"serve/openai"}},
 	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve",
 		"internal/verify", "internal/report"}},
 	{"both loops on simulated time", []string{"internal/simulation"}},

@@ -60,7 +60,8 @@ func (s *session) takeReward(data []byte) (any, error) {
 		return done{true}, nil
 	}
 	if !s.options.Steps {
-		return nil, openai.Bad("turn", "the calls of this rollout have no rewards of their own: leave turn out, or make each call an experience (steps: true)")
+		return nil, openai.Bad("turn", "the calls of this rollout have no rewards of their own: leave turn out, "+
+			"or make each call an experience (steps: true)")
 	}
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == *in.Turn && n.received })
 	if i < 0 {

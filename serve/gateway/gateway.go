@@ -42,7 +42,9 @@ const (
 // (token ids are below it) are those of the policy, timeout bounds one request.
 func New(root, name string, renderer trinity.Renderer, vocabulary int, timeout time.Duration, say func(string)) *Gateway {
 	g := &Gateway{root: root, open: map[digest]*session{}}
-	g.api = &openai.Server{Name: name, Model: modelOf, Renderer: renderer, VocabSize: vocabulary, Timeout: timeout, Waiting: maxWaiting, Say: say}
+	g.api = &openai.Server{
+		Name: name, Model: modelOf, Renderer: renderer, VocabSize: vocabulary, Timeout: timeout, Waiting: maxWaiting, Say: say,
+	}
 	return g
 }
 
@@ -96,7 +98,9 @@ func (g *Gateway) find(key string) (*session, error) {
 	return nil, &openai.Problem{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: "the API key is that of no rollout"}
 }
 
-var errEnded = &openai.Problem{Status: http.StatusConflict, Code: "rollout_ended", Message: "the rollout of this key has ended", Final: true}
+var errEnded = &openai.Problem{
+	Status: http.StatusConflict, Code: "rollout_ended", Message: "the rollout of this key has ended", Final: true,
+}
 
 type sessionKey struct{}
 

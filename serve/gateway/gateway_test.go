@@ -397,12 +397,14 @@ func TestStreamsAndSeveralReplies(t *testing.T) {
 	if !slices.Equal(got, []string{"a", "b", "c", ""}) {
 		t.Errorf("pieces %q of %s", got, text)
 	}
-	if status, text := e.ask(chat, strings.Replace(says("user:x"), "{", `{"n":3,`, 1)); status != http.StatusOK || strings.Count(text, `"index":`) != 3 {
+	status, text := e.ask(chat, strings.Replace(says("user:x"), "{", `{"n":3,`, 1))
+	if status != http.StatusOK || strings.Count(text, `"index":`) != 3 {
 		t.Errorf("%d %s", status, text)
 	}
 	e.ask("/completions", `{"prompt":"plain 'text'","max_tokens":2}`)
 	_, all := e.recorded()
-	if !strings.Contains(all, "user:'abc'|assistant:[abc|]") || strings.Count(all, "user:x|assistant:[") != 3 || !strings.Contains(all, "plain 'text'[te]") {
+	if !strings.Contains(all, "user:'abc'|assistant:[abc|]") || strings.Count(all, "user:x|assistant:[") != 3 ||
+		!strings.Contains(all, "plain 'text'[te]") {
 		t.Errorf("recorded\n%s", all)
 	}
 }
