@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 // exchange is a test of standard input and output.
@@ -107,7 +108,7 @@ func (c *codeRun) asserts(ctx context.Context, source string, tests []string) (p
 		}
 		p := sandbox.Program{Command: []string{"python3", "asserts.py", "answer"}, Stdin: question,
 			Files: map[string][]byte{"asserts.py": assertScript, "solution.py": []byte(source)}}
-		p.Limits.Memory, p.Limits.Output = int64(c.MaxMemory)<<20, maxAnswer
+		p.Limits.Memory, p.Limits.Output = int64(c.MaxMemory)<<20, score.MaxAnswer
 		r, err := c.run(ctx, p, c.Timeout)
 		if err != nil {
 			return 0, err
