@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -57,6 +59,11 @@ func (c *code) Validate() (err error) {
 		return fmt.Errorf("compile_timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.CompileTimeout)
 	case c.MaxMemory < 32 || c.MaxMemory > 1<<20:
 		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, c.MaxMemory)
+	}
+	for _, path := range c.Read {
+		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
+			return fmt.Errorf("read: %q is no absolute path of a file or folder", path)
+		}
 	}
 	c.box, err = sandbox.New(sandbox.Isolation(c.Isolation))
 	return err

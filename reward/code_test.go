@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/sandbox"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -138,11 +139,19 @@ func TestCodeRewardIsNotGamed(t *testing.T) {
 // A sandbox that fails, and tests that cannot be run, are never reward 0.
 func TestCodeRewardFails(t *testing.T) {
 	args := codeArgs(t, "python", "python3")
-	missing := map[string]any{"read": []any{"/no/such/folder"}}
+	folder := filepath.Join(t.TempDir(), "removed")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]any{"read": []any{folder}}
 	for k, v := range args {
 		missing[k] = v
 	}
-	_, err := build(t, "code_reward", missing).Score(t.Context(), codeInput(t, "print(1)", doubles))
+	broken := build(t, "code_reward", missing)
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	_, err := broken.Score(t.Context(), codeInput(t, "print(1)", doubles))
 	if of := (*trinity.RolloutError)(nil); !errors.As(err, &of) || of.Kind != trinity.FailedSandbox {
 		t.Errorf("%v is no failure of the sandbox", err)
 	}
@@ -173,6 +182,15 @@ func TestCodeRewardFails(t *testing.T) {
 	} {
 		if _, err := fn.Score(t.Context(), codeInput(t, "def f(x): return x", []any{test})); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", test, err, want)
+		}
+	}
+	for want, wrong := range map[string][2]any{
+		`language: "perl"`: {"language", "perl"}, `isolation "fully"`: {"isolation", "fully"}, "read: ": {"read", []any{folder}},
+		"timeout: ": {"timeout", 0}, "max_memory_mb: ": {"max_memory_mb", 1},
+	} {
+		bad := map[string]any{"isolation": args["isolation"], wrong[0].(string): wrong[1]}
+		if _, err := registry.Rewards.Build("code_reward", bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", wrong, err, want)
 		}
 	}
 	args["language"] = "javascript"
