@@ -45,7 +45,7 @@ func checkCommand() *cobra.Command {
 			if !all {
 				text = "# differs from the defaults\n" + text
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, plan); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, wrap(plan.String(), columns(cmd.OutOrStdout()))); err != nil {
 				return err
 			}
 			return plan.Fits()

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
@@ -40,17 +38,14 @@ func listCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(names)
 			}
-			columns := 0
-			if f, ok := cmd.OutOrStdout().(*os.File); ok {
-				columns, _, _ = term.GetSize(int(f.Fd())) // 0 if it is no terminal
-			}
+			width := columns(cmd.OutOrStdout())
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, k := range kinds {
 				c, _ := registry.Find(k)
 				fmt.Fprintf(w, "%s: %s\n", k, c.Doc)
 				most := 90
-				if columns > 0 {
-					most = max(20, columns-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
+				if width > 0 {
+					most = max(20, width-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
 				}
 				for _, name := range names[k] {
 					info, err := c.Explain(name)
