@@ -23,7 +23,9 @@ func child() int {
 	runtime.LockOSThread() // some of what follows holds for one thread, which is the one that becomes the program
 	status := os.NewFile(4, "status")
 	if err := become(os.NewFile(3, "job"), status); err != nil {
-		fmt.Fprint(status, err)
+		if _, unread := fmt.Fprint(status, err); unread != nil { // nobody started it as a sandbox
+			fmt.Fprintln(os.Stderr, err)
+		}
 		return 1
 	}
 	return 0
