@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -22,20 +23,16 @@ func landlockVersion() (int, error) {
 }
 
 // restrictPaths lets this process read the system's files and those of the job, and write the work
-// folder; nothing else, no TCP port, and no signal to other programs if Landlock knows these. A path that
-// cannot be opened is an error: the library's best effort would restrict nothing then.
+// folder; nothing else, no TCP port, and no signal to other programs if Landlock knows these. A path
+// that cannot be opened is an error: the library's best effort would restrict nothing then.
 func (j *job) restrictPaths() error {
 	version, err := landlockVersion()
 	if err != nil {
 		return err
 	}
-	read := append([]string{}, system...)
+	read, write := slices.Clone(system), []string{j.Work}
 	if j.With.Namespaces {
-		read = append(read, "/proc")
-	}
-	write := []string{j.Work}
-	if j.With.Namespaces {
-		write = writable
+		read, write = append(read, "/proc", "/etc/passwd"), writable // of its own root directory
 	}
 	var rules []landlock.Rule
 	add := func(path string, optional bool) error {
@@ -52,10 +49,7 @@ func (j *job) restrictPaths() error {
 		}
 		return nil
 	}
-	for _, path := range append(read, "/etc/passwd") {
-		if path == "/etc/passwd" && !j.With.Namespaces { // it is the machine's
-			continue
-		}
+	for _, path := range read {
 		if err := add(path, true); err != nil {
 			return err
 		}

@@ -206,6 +206,8 @@ func watch(ctx context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, lim
 	switch cause := context.Cause(ctx); {
 	case failed != nil:
 		return r, failed
+	case errors.Is(ended, exec.ErrWaitDelay): // somebody still holds its output
+		return r, errors.New("a process of the program could not be killed")
 	case errors.Is(cause, errTime):
 		r.TimedOut = true
 	case errors.Is(cause, errOutput):
