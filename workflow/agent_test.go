@@ -1,0 +1,150 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// recorder is a host and an endpoint that has recorded something.
+type recorder struct {
+	noHost
+	recording trinity.Recording
+	broken    error
+	options   trinity.EndpointOptions
+}
+
+func (r *recorder) Serve(_ context.Context, _ *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
+	r.options = o
+	return r, nil
+}
+func (r *recorder) URL() string                        { return "http://here/r/k/v1" }
+func (r *recorder) Key() string                        { return "k" }
+func (r *recorder) Close() (*trinity.Recording, error) { return &r.recording, r.broken }
+
+// agents runs the workflow http against a service that answers each rollout with text.
+func agents(
+	t *testing.T, host *recorder, status int, text string, args map[string]any, reward trinity.RewardFunc,
+) ([]*trinity.Experience, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var a assignment
+		err := json.NewDecoder(r.Body).Decode(&a)
+		if err != nil || a.Prompt != "2+3?" || a.Truth != "5" || a.Task != id.Task || a.BaseURL != host.URL() || a.APIKey != "k" ||
+			a.Row["a"] != 5.0 {
+			t.Errorf("%+v: %v", a, err)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	defer server.Close()
+	all := map[string]any{"url": server.URL}
+	for k, v := range args {
+		all[k] = v
+	}
+	r := rollout(task(), model(&parrot{}), reward)
+	r.Host = host
+	return build(t, "http", all).Run(t.Context(), r)
+}
+
+// two returns a recording of two sequences.
+func two() trinity.Recording {
+	return trinity.Recording{
+		Calls: 2, Experiences: []*trinity.Experience{{ID: id}, {ID: id, Response: "five"}},
+		Messages: []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "five"}},
+	}
+}
+
+func TestRewardsOfAgents(t *testing.T) {
+	for text, want := range map[string]string{
+		"well\n{\"reward\": 0.5, \"parts\": {\"a\": 1}}\n": "0.5 0.5",
+		`{"reward": null, "reason": "a poem"}`:             "invalid: a poem",
+		`{"error": "no disk"}`:                             "no disk",
+		`{"reward": "1"}`:                                  "want {",
+		`{"reward": 1, "rewrad": 1}`:                       "rewrad",
+		"I am done.":                                       "1.5 1.5", // the reward function's
+		`{"answer": 5}`:                                    "1.5 1.5",
+		"":                                                 "1.5 1.5",
+	} {
+		fn := &echo{}
+		exps, err := agents(t, &recorder{recording: two()}, 200, text, nil, fn)
+		got := ""
+		switch {
+		case err != nil:
+			got = err.Error()
+		case !exps[0].Reward.Valid:
+			got = "invalid: " + exps[1].Reward.Reason
+		default:
+			got = fmt.Sprint(exps[0].Reward.Value, " ", exps[1].Reward.Value)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		if want == "1.5 1.5" && (fn.got.Response != "five" || len(fn.got.Messages) != 2) {
+			t.Errorf("the reward function saw %+v", fn.got)
+		}
+	}
+}
+
+func TestAPostedRewardCounts(t *testing.T) {
+	posted := trinity.NewReward(map[string]float64{"a": 2})
+	host := &recorder{recording: two()}
+	host.recording.Reward = &posted
+	host.recording.Experiences[0].Reward = trinity.NewReward(map[string]float64{"step": 7})
+	exps, err := agents(t, host, 200, "", map[string]any{"steps": true, "max_calls": 3, "max_rollout_tokens": 4, "sampling": "request"}, &echo{})
+	if err != nil || exps[0].Reward.Value != 7 || exps[1].Reward.Value != 2 {
+		t.Errorf("%v, %v", exps, err)
+	}
+	if want := (trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, MaxTokens: 4}); host.options != want {
+		t.Errorf("options %+v", host.options)
+	}
+}
+
+func TestFailuresOfAgents(t *testing.T) {
+	engine := &trinity.EngineError{Err: errors.New("no memory")}
+	disk := &trinity.RolloutError{Kind: trinity.FailedTool, Err: errors.New("no disk")}
+	for name, c := range map[string]struct {
+		host  recorder
+		args  map[string]any
+		code  int
+		kind  trinity.FailureKind
+		final bool
+		has   string
+	}{
+		"status":     {host: recorder{recording: two()}, code: 404, kind: trinity.FailedAgent, final: true, has: "404"},
+		"idempotent": {host: recorder{recording: two()}, args: map[string]any{"idempotent": true}, code: 404, kind: trinity.FailedAgent, has: "404"},
+		"no call":    {code: 200, kind: trinity.FailedAgent, has: "received no reply of the model, of 0 calls"},
+		"reported":   {host: recorder{recording: trinity.Recording{Calls: 1, Failure: disk}}, code: 200, kind: trinity.FailedTool, final: true, has: "no disk"},
+		"no reward":  {host: recorder{recording: two()}, code: 200, kind: trinity.FailedAgent, final: true, has: "nothing scored the rollout"},
+		"engine":     {host: recorder{broken: engine}, code: 200, has: "no memory"},
+	} {
+		_, err := agents(t, &c.host, c.code, "", c.args, nil)
+		var failed *trinity.RolloutError
+		known := errors.As(err, &failed)
+		if known != (c.kind != "") || known && (failed.Kind != c.kind || failed.Final != c.final) || !strings.Contains(fmt.Sprint(err), c.has) {
+			t.Errorf("%s: %+v: %v", name, failed, err)
+		}
+	}
+}
+
+func TestArgumentsOfAgents(t *testing.T) {
+	for want, x := range map[string]interface{ Validate() error }{
+		"sampling: want taskset or request": &Exec{Agent: Agent{Sampling: "mine"}},
+		"max_calls":                         &Exec{Agent: Agent{Sampling: "taskset", MaxCalls: -1}},
+		"max_rollout_tokens":                &HTTP{Agent: Agent{Sampling: "taskset", MaxTokens: -1}},
+		"command: name a program":           &Exec{Agent: defaultAgent()},
+		"max_retry_times":                   func() *HTTP { h := &HTTP{Agent: defaultAgent()}; h.MaxRetryTimes = 1; return h }(),
+	} {
+		if err := x.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Workflows.Register("http",
+		"A service makes the rollout: an agent that runs as a server on this machine. Each rollout is a POST of a JSON object: task, row (all "+
+			"columns), prompt, truth, eval, seed, and base_url and api_key, at which the service asks the policy over the OpenAI API. The service "+
+			"answers with status 200 when the rollout has ended. The reward is in the last line of its answer, {\"reward\": 0.5, \"parts\": {…}}, or "+
+			"posted to base_url + /reward; else it is that of the task's reward function. A rollout that has called the model is not attempted "+
+			"again, unless idempotent is set.",
+		func() trinity.Workflow { return &HTTP{retry.Service{Timeout: 1800, MaxRetryInterval: 1}, defaultAgent()} })
+}
+
+// HTTP posts each rollout to a service.
+type HTTP struct {
+	retry.Service `yaml:",inline"`
+	Agent         `yaml:",inline"`
+}
+
+// Validate checks the arguments.
+func (h *HTTP) Validate() error {
+	if h.MaxRetryTimes > 0 && !h.Idempotent {
+		return errors.New("max_retry_times: the service may act on a request that seems lost: leave it out, or set idempotent")
+	}
+	if err := h.Agent.Validate(); err != nil {
+		return err
+	}
+	return h.Service.Validate()
+}
+
+// Run implements [trinity.Workflow].
+func (h *HTTP) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	return h.run(ctx, r, func(ctx context.Context, _ trinity.Endpoint, assignment []byte) ([]byte, error) {
+		return h.Post(ctx, "application/json", assignment, maxSaid)
+	})
+}
