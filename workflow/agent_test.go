@@ -99,7 +99,8 @@ func TestAPostedRewardCounts(t *testing.T) {
 	host := &recorder{recording: two()}
 	host.recording.Reward = &posted
 	host.recording.Experiences[0].Reward = trinity.NewReward(map[string]float64{"step": 7})
-	exps, err := agents(t, host, 200, "", map[string]any{"steps": true, "max_calls": 3, "max_rollout_tokens": 4, "sampling": "request"}, &echo{})
+	args := map[string]any{"steps": true, "max_calls": 3, "max_rollout_tokens": 4, "sampling": "request"}
+	exps, err := agents(t, host, 200, "", args, &echo{})
 	if err != nil || exps[0].Reward.Value != 7 || exps[1].Reward.Value != 2 {
 		t.Errorf("%v, %v", exps, err)
 	}
@@ -119,12 +120,16 @@ func TestFailuresOfAgents(t *testing.T) {
 		final bool
 		has   string
 	}{
-		"status":     {host: recorder{recording: two()}, code: 404, kind: trinity.FailedAgent, final: true, has: "404"},
-		"idempotent": {host: recorder{recording: two()}, args: map[string]any{"idempotent": true}, code: 404, kind: trinity.FailedAgent, has: "404"},
-		"no call":    {code: 200, kind: trinity.FailedAgent, has: "received no reply of the model, of 0 calls"},
-		"reported":   {host: recorder{recording: trinity.Recording{Calls: 1, Failure: disk}}, code: 200, kind: trinity.FailedTool, final: true, has: "no disk"},
-		"no reward":  {host: recorder{recording: two()}, code: 200, kind: trinity.FailedAgent, final: true, has: "nothing scored the rollout"},
-		"engine":     {host: recorder{broken: engine}, code: 200, has: "no memory"},
+		"status": {host: recorder{recording: two()}, code: 404, kind: trinity.FailedAgent, final: true, has: "404"},
+		"idempotent": {
+			host: recorder{recording: two()}, args: map[string]any{"idempotent": true}, code: 404, kind: trinity.FailedAgent, has: "404",
+		},
+		"no call": {code: 200, kind: trinity.FailedAgent, has: "received no reply of the model, of 0 calls"},
+		"reported": {
+			host: recorder{recording: trinity.Recording{Calls: 1, Failure: disk}}, code: 200, kind: trinity.FailedTool, final: true, has: "no disk",
+		},
+		"no reward": {host: recorder{recording: two()}, code: 200, kind: trinity.FailedAgent, final: true, has: "nothing scored the rollout"},
+		"engine":    {host: recorder{broken: engine}, code: 200, has: "no memory"},
 	} {
 		_, err := agents(t, &c.host, c.code, "", c.args, nil)
 		var failed *trinity.RolloutError
