@@ -81,7 +81,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 		if r.greedy(task.Task) {
 			left++
 		}
-		rollouts, failed := make([][]*trinity.Experience, left), make([]error, left)
+		rollouts, failed := make([]ran, left), make([]error, left)
 		out := &outcome{task: task.Task}
 		s.outcomes[i] = out
 		var mu sync.Mutex
@@ -89,7 +89,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				exps, retries, err := r.try(within, step, task, run)
+				done, retries, err := r.try(within, step, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -106,7 +106,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				} else if err != nil {
 					failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)
 				} else {
-					rollouts[run] = exps
+					rollouts[run] = done
 					out.elapsed = append(out.elapsed, time.Since(start))
 				}
 				if left--; left > 0 {
@@ -117,8 +117,12 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				if out.ended > 0 && !r.Over.Partial {
 					return nil
 				}
-				for _, e := range rollouts {
-					out.group = append(out.group, e...)
+				var wanted []trinity.RewardInput
+				for _, done := range rollouts {
+					out.group, wanted = append(out.group, done.exps...), append(wanted, done.wanted...)
+				}
+				if err := r.score(ctx, task, out.group, wanted); err != nil {
+					return err
 				}
 				if err := r.compare(ctx, step, task, out, len(rollouts)); err != nil {
 					return err
@@ -164,6 +168,7 @@ func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome
 	rollout, err := r.rollout(step, task, run)
 	if err == nil {
 		group := out.group
+		rollout.Reward = task.of.Reward // the group is scored already
 		after, name := r.deadline(task)
 		_, err = bounded(ctx, after, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, rollout, group) })
 	}
@@ -207,23 +212,23 @@ func (o *outcome) takeBaseline() {
 }
 
 // try attempts one run up to 1+MaxRetries times.
-func (r *Runner) try(ctx context.Context, step int64, task job, run int) (exps []*trinity.Experience, retries int, err error) {
+func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, err error) {
 	for try := 0; ; try++ {
-		exps, err = r.attempt(ctx, step, task, run)
+		done, err = r.attempt(ctx, step, task, run)
 		var engine *trinity.EngineError
 		var failed *trinity.RolloutError
 		final := errors.As(err, &failed) && failed.Final
 		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) || final {
-			return exps, try, err
+			return done, try, err
 		}
 	}
 }
 
 // attempt runs the workflow under the deadline.
-func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]*trinity.Experience, error) {
+func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ran, error) {
 	rollout, err := r.rollout(step, task, run)
 	if err != nil {
-		return nil, err
+		return ran{}, err
 	}
 	id := rollout.Model.ID
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
@@ -232,16 +237,16 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]
 		return task.of.Workflow.Run(ctx, rollout)
 	})
 	if err != nil {
-		return nil, err
+		return ran{}, err
 	}
 	if err := admit(exps, id); err != nil {
-		return nil, err
+		return ran{}, err
 	}
 	for _, e := range exps {
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	countUntrained(exps, rollout.Model.SampledTokens())
-	return exps, nil
+	return ran{exps, wantedOf(rollout)}, nil
 }
 
 // countUntrained writes how many of the sampled tokens are in no experience, as a metric of the
@@ -293,9 +298,13 @@ func (r *Runner) rollout(step int64, task job, run int) (*trinity.Rollout, error
 		m.Params.Temperature = 0
 	}
 	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed}
+	reward := task.of.Reward
+	if _, ok := reward.(trinity.GroupReward); ok {
+		reward = &deferred{}
+	}
 	begin := step
 	if task.Eval {
 		begin = 0 // an evaluation begins every time alike
 	}
-	return &trinity.Rollout{Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: task.of.Reward, Host: host}, nil
+	return &trinity.Rollout{Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Host: host}, nil
 }

@@ -1,0 +1,86 @@
+package explorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// ran is what one attempt at a rollout gave.
+type ran struct {
+	exps   []*trinity.Experience
+	wanted []trinity.RewardInput // what a GroupReward is to score
+}
+
+// deferred stands for a [trinity.GroupReward] in a rollout. It notes what the rollout wants scored,
+// until its group has ended.
+type deferred struct {
+	mu     sync.Mutex
+	wanted []trinity.RewardInput
+}
+
+// notScored is the reason of a reward that waits for its group.
+const notScored = "its group was not scored"
+
+// Score implements [trinity.RewardFunc].
+func (d *deferred) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	if in.Experience == nil {
+		return trinity.Reward{}, errors.New("a reward function that scores groups needs the experience of the reply")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = append(d.wanted, in)
+	return trinity.InvalidReward(notScored), nil
+}
+
+// wantedOf returns what a rollout wants scored with its group.
+func wantedOf(r *trinity.Rollout) []trinity.RewardInput {
+	d, ok := r.Reward.(*deferred)
+	if !ok {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.wanted)
+}
+
+// score lets a GroupReward score the rollouts of a group once all have ended. The reward of a
+// rollout's last scored reply is also that of its other experiences that wait for one. If the group
+// cannot be scored, none of its rewards is valid. The error is a failed engine or the end of the run.
+func (r *Runner) score(ctx context.Context, task job, group trinity.Group, wanted []trinity.RewardInput) error {
+	of, ok := task.of.Reward.(trinity.GroupReward)
+	if !ok || len(wanted) == 0 {
+		return nil
+	}
+	after, name := r.deadline(task)
+	rewards, err := bounded(ctx, after, name, func(ctx context.Context) ([]trinity.Reward, error) { return of.ScoreGroup(ctx, wanted) })
+	var engine *trinity.EngineError
+	switch {
+	case errors.As(err, &engine):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && len(rewards) != len(wanted):
+		err = fmt.Errorf("the reward function returned %d rewards for %d replies", len(rewards), len(wanted))
+	}
+	last := map[int]trinity.Reward{}
+	for i, in := range wanted {
+		var reward trinity.Reward
+		if err == nil {
+			reward = rewards[i]
+		} else {
+			reward = trinity.InvalidReward("scoring the group: " + err.Error())
+		}
+		in.Experience.Reward, last[in.Experience.ID.Run] = reward, reward
+	}
+	for _, e := range group {
+		if reward, ok := last[e.ID.Run]; ok && !e.Reward.Valid && e.Reward.Reason == notScored {
+			e.Reward = reward
+		}
+	}
+	return nil
+}
