@@ -114,7 +114,8 @@ func TestAGroupThatCannotBeScoredHasNoReward(t *testing.T) {
 		})
 	}
 	broken := &trinity.EngineError{Err: errors.New("out of memory")}
-	if _, err := scored(t, t.Context(), &ranks{score: func(context.Context, int) error { return broken }}, time.Second); !errors.Is(err, broken) {
+	_, err := scored(t, t.Context(), &ranks{score: func(context.Context, int) error { return broken }}, time.Second)
+	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want the engine's", err)
 	}
 }

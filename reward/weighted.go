@@ -45,6 +45,9 @@ func (w *weighted) Validate() error {
 		if p.fn, err = registry.Rewards.Build(p.Reward, p.Args); err != nil {
 			return fmt.Errorf("rewards.%d: %w", i, err)
 		}
+		if _, ok := p.fn.(trinity.GroupReward); ok {
+			return fmt.Errorf("rewards.%d: %s scores a whole group at once: use hybrid_reward", i, p.Reward)
+		}
 		if p.Weight == nil {
 			one := 1.0
 			p.Weight = &one
@@ -64,13 +67,26 @@ func (w *weighted) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *weighted) Requires() (all trinity.Requirements) {
+func (w *weighted) Requires() trinity.Requirements {
+	var parts []trinity.RewardFunc
+	for _, p := range w.Rewards {
+		parts = append(parts, p.fn)
+	}
+	return requirementsOf(parts)
+}
+
+// requirementsOf returns what the functions in the argument rewards need together.
+func requirementsOf(parts []trinity.RewardFunc) (all trinity.Requirements) {
 	var checks []func(*trinity.Task) error
-	for i := range w.Rewards {
-		needs := trinity.RequirementsOf(w.Rewards[i].fn)
+	for i, fn := range parts {
+		needs := trinity.RequirementsOf(fn)
 		for _, spec := range needs.RewardModels {
 			spec.Arg = fmt.Sprintf("rewards.%d.args.%s", i, spec.Arg)
 			all.RewardModels = append(all.RewardModels, spec)
+		}
+		for _, spec := range needs.Askers {
+			spec.Arg = fmt.Sprintf("rewards.%d.args.%s", i, spec.Arg)
+			all.Askers = append(all.Askers, spec)
 		}
 		if needs.CheckTask != nil {
 			checks = append(checks, needs.CheckTask)

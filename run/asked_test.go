@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -168,4 +169,29 @@ func TestAJudgeThatStaysAwayEndsTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, append(asks("judge"), externally("http://127.0.0.1:1"))...)
 	oneLine(t, err, "model judge was unreachable for 10 questions in a row")
+}
+
+// A group is scored once its rollouts have ended, so a judge sees all of them at once.
+func TestAJudgeScoresWholeGroups(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		body, err := io.ReadAll(r.Body)
+		n := strings.Count(string(body), "# Conversation ")
+		if err != nil || n == 0 {
+			t.Errorf("got %s, %v", body, err)
+		}
+		scores := strings.TrimSuffix(strings.Repeat("0.5,", n), ",")
+		_, _ = fmt.Fprintf(w, `{"choices": [{"message": {"content": "{\"scores\": [%s]}"}}]}`, scores) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	overrides := append(asks("judge"), externally(server.URL), "buffer.explorer_input.taskset.default_reward_fn_type=ruler_reward")
+	if _, err := p.run(t, overrides...); err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+	if asked.Load() != 3 || !strings.Contains(metrics, `"rollout/ruler/mean":0.5`) {
+		t.Errorf("%d questions for three groups; metrics:\n%s", asked.Load(), metrics)
+	}
 }

@@ -1,0 +1,153 @@
+package reward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// Asking is how a reward function asks a model. It is part of the functions that do so.
+type Asking struct {
+	Judge       string  `yaml:"judge" doc:"model that judges: a name in explorer.auxiliary_models, or policy"`
+	Temperature float32 `yaml:"temperature" doc:"at which it answers"`
+	MaxTokens   int     `yaml:"max_tokens" doc:"tokens of an answer; 0 is the model's own limit"`
+	Tries       int     `yaml:"tries" doc:"questions at most until an answer can be read"`
+	Workers     int     `yaml:"workers" doc:"questions at once, of one group"`
+}
+
+func defaultAsking() Asking { return Asking{MaxTokens: 1024, Tries: 3, Workers: 8} }
+
+func (a *Asking) validate() error {
+	switch {
+	case a.Judge == "":
+		return fmt.Errorf("judge: name a model of explorer.auxiliary_models, or %s", trinity.PolicyAsker)
+	case !(a.Temperature >= 0):
+		return fmt.Errorf("temperature: must not be negative, got %g", a.Temperature)
+	case a.MaxTokens < 0:
+		return fmt.Errorf("max_tokens: must not be negative, got %d", a.MaxTokens)
+	case a.Tries < 1:
+		return fmt.Errorf("tries: must be at least 1, got %d", a.Tries)
+	case a.Workers < 1:
+		return fmt.Errorf("workers: must be at least 1, got %d", a.Workers)
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (a *Asking) Requires() trinity.Requirements {
+	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: a.Judge, Arg: "judge"}}}
+}
+
+// ask asks the judge until read can read the last JSON object of an answer. It notes the version of
+// the policy's weights in the experiences if the judge is the policy.
+func (a *Asking) ask(
+	ctx context.Context, host trinity.Host, system, question string, read func(object json.RawMessage) error, about ...*trinity.Experience,
+) error {
+	if host == nil {
+		return fmt.Errorf("model %s: only a run can ask it", a.Judge)
+	}
+	judge, err := host.Asker(a.Judge)
+	if err != nil {
+		return err
+	}
+	messages := []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}
+	for try := 1; ; try++ {
+		answer, err := judge.Ask(ctx, messages, trinity.AskOptions{Temperature: &a.Temperature, MaxTokens: a.MaxTokens})
+		if err != nil {
+			return err
+		}
+		object, err := lastObject(answer.Message.Content)
+		if err == nil {
+			err = read(object)
+		}
+		if err == nil {
+			for _, e := range about {
+				a.note(e, answer.Version)
+			}
+			return nil
+		}
+		if try == a.Tries {
+			return trinity.NoAnswer(a.Judge, trinity.AskUnreadable, fmt.Errorf("%w: %s", err, retry.OneLine([]byte(answer.Message.Content))))
+		}
+	}
+}
+
+// note writes which version of the policy judged an experience.
+func (a *Asking) note(e *trinity.Experience, version int64) {
+	if a.Judge != trinity.PolicyAsker || e == nil {
+		return
+	}
+	info := map[string]any{"judge_version": version}
+	for k, v := range e.Info {
+		info[k] = v
+	}
+	e.Info = info
+}
+
+// lastObject returns the last JSON object in an answer that is in no other one.
+func lastObject(text string) (object json.RawMessage, err error) {
+	for at := 0; at < len(text); {
+		next := strings.IndexByte(text[at:], '{')
+		if next < 0 {
+			break
+		}
+		at += next
+		d := json.NewDecoder(strings.NewReader(text[at:]))
+		var found json.RawMessage
+		if d.Decode(&found) != nil {
+			at++
+			continue
+		}
+		object = found
+		at += int(d.InputOffset())
+	}
+	if object == nil {
+		return nil, errors.New("the answer has no JSON object")
+	}
+	return object, nil
+}
+
+// order draws an order of n things for a group. It follows from the seed, the step and the task.
+func order(seed int, in trinity.RewardInput, n int) []int {
+	h := fnv.New64a()
+	if in.Experience != nil {
+		fmt.Fprintf(h, "%d/%s", in.Experience.ID.Step, in.Experience.ID.Task)
+	}
+	return rand.New(rand.NewPCG(uint64(seed), h.Sum64())).Perm(n)
+}
+
+// transcript writes messages for a judge.
+func transcript(messages []trinity.Message) string {
+	var b strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&b, "[%s]\n%s\n", m.Role, strings.TrimSpace(m.Content))
+		if len(m.ToolCalls) > 0 {
+			fmt.Fprintf(&b, "calls: %s\n", m.ToolCalls)
+		}
+	}
+	return b.String()
+}
+
+// unscored returns the reward of a reply that the judge did not score. A failed engine is the error.
+func unscored(err error) (trinity.Reward, error) {
+	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
+		return trinity.Reward{}, err
+	}
+	return trinity.InvalidReward(err.Error()), nil
+}
+
+// scoreOne scores a reply without its group.
+func scoreOne(ctx context.Context, of trinity.GroupReward, in trinity.RewardInput) (trinity.Reward, error) {
+	rewards, err := of.ScoreGroup(ctx, []trinity.RewardInput{in})
+	if err != nil {
+		return trinity.Reward{}, err
+	}
+	return rewards[0], nil
+}
