@@ -54,6 +54,9 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*opena
 		out.Sent, out.Lost = func(m trinity.Message) { c.sent(n, whole.and(m)) }, func() { c.lost(n) }
 		return n, out, nil
 	}
+	if parent == nil {
+		return c.first(prompt, reply)
+	}
 	return c.call(prompt, reply), nil
 }
 
@@ -73,11 +76,22 @@ func (c *client) Text(prompt []int32) (*openai.Call, error) {
 		}
 		return n, openai.Reply{Completion: out, Sent: func(trinity.Message) { c.sent(n, digest{}) }, Lost: func() { c.lost(n) }}, nil
 	}
+	return c.first(prompt, reply)
+}
+
+// first returns the call that begins a sequence, unless its prompt is longer than the run allows.
+func (c *client) first(prompt []int32, reply replier) (*openai.Call, error) {
+	if most := c.model.MaxPromptLen; most > 0 && len(prompt) > most {
+		return nil, openai.TooLong("messages", "the prompt has %d tokens, and model.max_prompt_tokens is %d", len(prompt), most)
+	}
 	return c.call(prompt, reply), nil
 }
 
+// replier samples one reply.
+type replier func(context.Context, trinity.CallOption) (*node, openai.Reply, error)
+
 // call returns the call that makes as many replies as the request asks for.
-func (c *client) call(prompt []int32, reply func(context.Context, trinity.CallOption) (*node, openai.Reply, error)) *openai.Call {
+func (c *client) call(prompt []int32, reply replier) *openai.Call {
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		ctx, enough := c.within(ctx)
 		defer enough()
@@ -115,7 +129,9 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 			p.Temperature, p.TopP, p.TopK, p.MinP = own.Temperature, own.TopP, own.TopK, own.MinP
 			p.RepetitionPenalty, p.Seed = own.RepetitionPenalty, own.Seed
 		}
-		p.Adapter = own.Adapter
+		if p.Adapter = own.Adapter; own.MaxTokens > 0 {
+			p.MaxTokens = min(p.MaxTokens, own.MaxTokens) // for which the run has planned its memory
+		}
 		if asked.OnToken != nil {
 			p.OnToken = func(_ int, token int32) {
 				streaming.Lock() // the replies of one request share its stream

@@ -412,11 +412,34 @@ func TestStreamsAndSeveralReplies(t *testing.T) {
 func TestWhoseSamplingCounts(t *testing.T) {
 	for sampling, want := range map[trinity.Sampling]float32{trinity.SamplingOfTaskset: 0.5, trinity.SamplingOfRequest: 0.25} {
 		e := open(t, trinity.EndpointOptions{Sampling: sampling})
-		e.ask(chat, strings.Replace(says("user:hi"), "{", `{"temperature":0.25,"max_tokens":100000,`, 1))
+		body := says("user:hi 'a reply that is longer than forty tokens are'")
+		e.ask(chat, strings.Replace(body, "{", `{"temperature":0.25,"max_tokens":100000,`, 1))
 		r, _ := e.recorded()
+		if n := e.model.SampledTokens(); n != 40 {
+			t.Errorf("%s: %d tokens were sampled, want the 40 that the run allows", sampling, n)
+		}
 		if len(r.Experiences) != 1 || r.Experiences[0].Temperature != want {
 			t.Errorf("%s: %+v, want temperature %v", sampling, r.Experiences, want)
 		}
+	}
+}
+
+func TestPromptsThatAreTooLong(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.model.MaxPromptLen = 50
+	long := "user:" + strings.Repeat("x", 60)
+	plain := `{"prompt":"` + long + `"}`
+	for path, body := range map[string]string{chat: says(long), "/completions": plain} {
+		if status, text := e.ask(path, body); status != http.StatusBadRequest || !strings.Contains(text, "context_length_exceeded") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	e.reply("user:'one'")
+	if said := e.reply("user:'one'", "assistant:one", long); said == "" {
+		t.Error("a chat may grow beyond the longest first prompt")
+	}
+	if status, text := e.ask(chat, says("user:'one'", "assistant:one", long+long+long)); status != http.StatusBadRequest {
+		t.Errorf("beyond the model's length: %d %s", status, text)
 	}
 }
 
