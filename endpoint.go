@@ -1,14 +1,14 @@
 package trinity
 
 // Endpoint is an address at which a program in any language calls the model of one rollout, over the
-// OpenAI API. What it calls is recorded, id by id. It ends with the context of [Host.Serve] at the
+// OpenAI API. Its calls are recorded, id by id. It ends with the context of [Host.Serve] at the
 // latest.
 type Endpoint interface {
 	// URL returns the base URL, which ends in /v1. It holds the key, so whoever has it has the endpoint.
 	URL() string
 	// Key returns the API key of the endpoint, for clients that cannot take a URL of their own.
 	Key() string
-	// Close ends the endpoint: calls under way are cancelled and later ones are refused. It returns
+	// Close ends the endpoint: calls in flight are cancelled and later ones are refused. It returns
 	// what was recorded. The error is that of the engine.
 	Close() (*Recording, error)
 }

@@ -137,7 +137,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	}
 	tokens := out[0].Tokens
 	m.calls.wrote(len(tokens))
-	ended := len(tokens) > 0 && slices.Contains(p.StopTokens, tokens[len(tokens)-1])
+	ended := len(tokens) > 0 && slices.Contains(m.Renderer.StopTokens(), tokens[len(tokens)-1])
 	return called{out[0], id.Turn, p.Temperature, ended}, nil
 }
 

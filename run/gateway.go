@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/gateway"
 	"github.com/trinity-go/trinity/serve/web"
@@ -43,10 +42,9 @@ func (h host) startGateway() (*serving, error) {
 		stop()
 		return nil, err
 	}
-	timeout := wait.Seconds(h.Explorer.MaxTimeout)
 	g := gateway.New("http://"+listener.Addr().String(), checkpoint.ModelName(h.Settled.Model.ModelPath), h.text,
-		h.text.Tokenizer().VocabSize(), timeout, h.say)
-	server := &web.Server{Handler: g.Handler(), Read: time.Minute, Write: timeout + 2*time.Minute}
+		h.text.Tokenizer().VocabSize(), h.say)
+	server := &web.Server{Handler: g.Handler(), Read: time.Minute}
 	out := &serving{g, stop, make(chan error, 1)}
 	go func() { out.ended <- server.Serve(ctx, listener) }()
 	return out, nil

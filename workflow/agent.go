@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/score"
@@ -82,6 +80,9 @@ func (a *Agent) run(
 	if broken != nil {
 		return nil, broken
 	}
+	if rec.Failure != nil {
+		err = rec.Failure // the program knows more than its exit status says
+	}
 	if err == nil {
 		err = a.judge(ctx, r, rec, answer)
 	}
@@ -107,9 +108,6 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 // judge writes the rewards: that which the program gave by the API, else its last line, else that of
 // the task's reward function. Rewards of single steps stay.
 func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
-	if rec.Failure != nil {
-		return rec.Failure
-	}
 	if len(rec.Experiences) == 0 {
 		return fmt.Errorf("the program received no reply of the model, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
 			rec.Calls)
@@ -117,10 +115,10 @@ func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Reco
 	last := rec.Experiences[len(rec.Experiences)-1]
 	reward, given, err := scoreOf(answer)
 	switch {
-	case err != nil:
-		return err
 	case rec.Reward != nil:
 		reward, given = *rec.Reward, true
+	case err != nil:
+		return err
 	case given:
 	case r.Reward != nil:
 		messages := rec.Messages
@@ -154,11 +152,7 @@ func scoreOf(answer []byte) (r trinity.Reward, given bool, err error) {
 	if json.Unmarshal(line, &keys) != nil {
 		return r, false, nil // the program's own words
 	}
-	known := false
-	for key := range maps.Keys(keys) {
-		known = known || strings.Contains(" reward parts reason error ", " "+key+" ")
-	}
-	if !known {
+	if keys["reward"] == nil && keys["parts"] == nil && keys["error"] == nil {
 		return r, false, nil
 	}
 	r, failed, wrong := score.Decode(line)

@@ -49,9 +49,16 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*opena
 		if err != nil {
 			return nil, openai.Reply{}, err
 		}
-		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens)}
-		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls}
-		out.Sent, out.Lost = func(m trinity.Message) { c.sent(n, whole.and(m)) }, func() { c.lost(n) }
+		n := &node{parent: parent, dialogue: d, sequence: slices.Concat(prompt, r.Tokens), sampled: len(r.Tokens)}
+		if parent != nil {
+			n.depth = parent.depth + 1
+		}
+		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Lost: func() { c.lost(n) }}
+		out.Sent = func(m trinity.Message) {
+			unthought := m
+			unthought.Content = r.Message.Content // for clients that cut thinking out of the text
+			c.sent(n, whole.and(m), whole.and(unthought))
+		}
 		return n, out, nil
 	}
 	if parent == nil {
@@ -67,14 +74,14 @@ func (c *client) Text(prompt []int32) (*openai.Call, error) {
 		if err != nil {
 			return nil, openai.Reply{}, err
 		}
-		n := &node{text: e, sequence: e.Tokens}
+		n := &node{text: e, sequence: e.Tokens, sampled: len(e.Tokens) - e.PromptLen}
 		out := trinity.Completion{
 			Tokens: e.Tokens[e.PromptLen:], Logprobs: e.Logprobs[e.PromptLen:], FinishReason: "stop", Versions: e.Versions,
 		}
 		if e.Truncated != trinity.NotTruncated {
 			out.FinishReason = "length"
 		}
-		return n, openai.Reply{Completion: out, Sent: func(trinity.Message) { c.sent(n, digest{}) }, Lost: func() { c.lost(n) }}, nil
+		return n, openai.Reply{Completion: out, Sent: func(trinity.Message) { c.sent(n) }, Lost: func() { c.lost(n) }}, nil
 	}
 	return c.first(prompt, reply)
 }
@@ -93,23 +100,33 @@ type replier func(context.Context, trinity.CallOption) (*node, openai.Reply, err
 // call returns the call that makes as many replies as the request asks for.
 func (c *client) call(prompt []int32, reply replier) *openai.Call {
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+		begin, err := c.reserve(p.N)
+		if err != nil {
+			return nil, err
+		}
 		ctx, enough := c.within(ctx)
 		defer enough()
 		replies := make([]openai.Reply, p.N)
 		var streaming sync.Mutex
 		eg, ctx := errgroup.WithContext(ctx)
 		for i := range replies {
-			eg.Go(func() error {
-				number, wave := c.begin()
-				n, r, err := reply(ctx, c.option(p, i, &streaming))
-				if err == nil {
-					n.number, n.wave, replies[i] = number, wave, r
+			eg.Go(func() (err error) {
+				wave := c.begin()
+				var n *node
+				defer func() {
+					if fault := recover(); fault != nil {
+						err = fmt.Errorf("panic: %v", fault)
+					}
+					c.end(n, err)
+				}()
+				var r openai.Reply
+				if n, r, err = reply(ctx, c.option(p, i, &streaming)); err == nil {
+					n.number, n.wave, replies[i] = begin+i, wave, r
 				}
-				c.end(n, err)
 				return err
 			})
 		}
-		err := eg.Wait()
+		err = eg.Wait()
 		if errors.Is(err, trinity.ErrNoRoom) {
 			err = openai.TooLong("messages", "the prompt has %d tokens, which leaves no room for a reply", len(prompt))
 		}
@@ -128,6 +145,9 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 		if c.options.Sampling != trinity.SamplingOfRequest {
 			p.Temperature, p.TopP, p.TopK, p.MinP = own.Temperature, own.TopP, own.TopK, own.MinP
 			p.RepetitionPenalty, p.Seed = own.RepetitionPenalty, own.Seed
+		}
+		if i > 0 { // so that the order of the choices depends on seeds alone
+			p.Seed = trinity.Seed(p.Seed, 0, "", i)
 		}
 		if p.Adapter = own.Adapter; own.MaxTokens > 0 {
 			p.MaxTokens = min(p.MaxTokens, own.MaxTokens) // for which the run has planned its memory
@@ -155,7 +175,7 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 	defer s.mu.Unlock()
 	for i := len(messages) - 2; i >= 0; i-- { // the newest message is no reply
 		if n = s.chats[chats[i]]; n != nil {
-			n.received = true // whoever sends it back has got it
+			n.received = max(1, n.received) // whoever sends it back has got it
 			return n, i + 1, whole
 		}
 	}
@@ -167,9 +187,9 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 func (d digest) and(m trinity.Message) digest {
 	h := sha256.New()
 	h.Write(d[:])
-	parts := []string{m.Role, strings.TrimSpace(m.Content), m.ToolCallID, m.Name}
+	parts := []string{m.Role, strings.TrimSpace(strings.ToValidUTF8(m.Content, "\uFFFD")), m.ToolCallID, m.Name}
 	var calls []call
-	if json.Unmarshal(m.ToolCalls, &calls) != nil {
+	if len(m.ToolCalls) > 0 && json.Unmarshal(m.ToolCalls, &calls) != nil {
 		parts = append(parts, string(m.ToolCalls))
 	}
 	for _, c := range calls {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 // done is the reply to a request that needs none.
@@ -47,6 +49,9 @@ func (s *session) takeReward(data []byte) (any, error) {
 	case len(in.Parts) == 0:
 		return nil, openai.Bad("value", `there is no reward: want {"value": number, "parts": {…}}, with either or both`)
 	}
+	if err := score.CheckParts(in.Parts); err != nil {
+		return nil, openai.Bad("parts", "%v", err)
+	}
 	if math.IsInf(r.Value, 0) {
 		return nil, openai.Bad("parts", "the parts add up to no finite number")
 	}
@@ -63,7 +68,7 @@ func (s *session) takeReward(data []byte) (any, error) {
 		return nil, openai.Bad("turn", "the calls of this rollout have no rewards of their own: leave turn out, "+
 			"or make each call an experience (steps: true)")
 	}
-	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == *in.Turn && n.received })
+	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == *in.Turn && n.received > 0 })
 	if i < 0 {
 		return nil, openai.Bad("turn", "there is no call %d: GET rollout lists them", *in.Turn)
 	}
@@ -75,6 +80,9 @@ func (s *session) takeReward(data []byte) (any, error) {
 var failureKinds = []trinity.FailureKind{
 	trinity.FailedAgent, trinity.FailedEnvironment, trinity.FailedTool, trinity.FailedReward, trinity.FailedModel, trinity.FailedTimeout,
 }
+
+// maxReason bounds the bytes of a failure's reason, which becomes a line of a log.
+const maxReason = 1000
 
 // takeFailure takes the failure of the rollout: it then has no reward.
 func (s *session) takeFailure(data []byte) (any, error) {
@@ -93,7 +101,8 @@ func (s *session) takeFailure(data []byte) (any, error) {
 	if s.committed {
 		return nil, errEnded
 	}
-	s.failure = &trinity.RolloutError{Kind: in.Kind, Err: errors.New(in.Reason)}
+	reason := strings.Join(strings.Fields(in.Reason), " ")
+	s.failure = &trinity.RolloutError{Kind: in.Kind, Err: errors.New(reason[:min(len(reason), maxReason)])}
 	return done{true}, nil
 }
 
@@ -125,7 +134,7 @@ func (s *session) describe([]byte) (any, error) {
 		Replies   []reply `json:"replies"`
 	}{s.calls, s.model.SampledTokens(), s.committed, []reply{}}
 	for _, n := range s.nodes {
-		r := reply{Turn: n.number, Tokens: len(n.sequence), Received: n.received}
+		r := reply{Turn: n.number, Tokens: n.sampled, Received: n.received > 0}
 		if n.parent != nil {
 			r.After = &n.parent.number
 		}

@@ -19,14 +19,15 @@ import (
 	"github.com/trinity-go/trinity/serve/web"
 )
 
-// Gateway serves the endpoints of all rollouts that are under way.
+// Gateway serves the endpoints of all rollouts in flight.
 type Gateway struct {
 	api  *openai.Server
 	root string // URL of the server
 
 	mu    sync.Mutex
 	open  map[digest]*session
-	ended []digest // of the newest endpoints that have ended, to tell them from wrong keys
+	ended map[digest]bool // of the newest endpoints that have ended, to tell them from wrong keys
+	order []digest        // of ended, the oldest first
 }
 
 // digest is the SHA-256 hash of a key, a chat or a request. Looking a key up by its hash takes a time
@@ -36,14 +37,17 @@ type digest [sha256.Size]byte
 const (
 	maxEnded   = 100_000 // ended keys that the gateway remembers
 	maxWaiting = 1 << 16 // requests in flight
+	// longest bounds a request. The rollout's deadline, which stands still while a call waits for the
+	// sampler, ends it before.
+	longest = 24 * time.Hour
 )
 
 // New returns a gateway whose server has a URL such as http://127.0.0.1:1234. renderer and vocabulary
-// (token ids are below it) are those of the policy, timeout bounds one request.
-func New(root, name string, renderer trinity.Renderer, vocabulary int, timeout time.Duration, say func(string)) *Gateway {
-	g := &Gateway{root: root, open: map[digest]*session{}}
+// (token ids are below it) are those of the policy.
+func New(root, name string, renderer trinity.Renderer, vocabulary int, say func(string)) *Gateway {
+	g := &Gateway{root: root, open: map[digest]*session{}, ended: map[digest]bool{}}
 	g.api = &openai.Server{
-		Name: name, Model: modelOf, Renderer: renderer, VocabSize: vocabulary, Timeout: timeout, Waiting: maxWaiting, Say: say,
+		Name: name, Model: modelOf, Renderer: renderer, VocabSize: vocabulary, Timeout: longest, Waiting: maxWaiting, Say: say,
 	}
 	return g
 }
@@ -77,8 +81,10 @@ func (g *Gateway) forget(key digest) {
 		return
 	}
 	delete(g.open, key)
-	if g.ended = append(g.ended, key); len(g.ended) > maxEnded {
-		g.ended = g.ended[1:]
+	g.ended[key] = true
+	if g.order = append(g.order, key); len(g.order) > maxEnded {
+		delete(g.ended, g.order[0])
+		g.order = g.order[1:]
 	}
 }
 
@@ -90,12 +96,10 @@ func (g *Gateway) find(key string) (*session, error) {
 	if s := g.open[of]; s != nil {
 		return s, nil
 	}
-	for _, ended := range g.ended {
-		if ended == of {
-			return nil, errEnded
-		}
+	if g.ended[of] {
+		return nil, errEnded
 	}
-	return nil, &openai.Problem{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: "the API key is that of no rollout"}
+	return nil, &openai.Problem{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: "no rollout has this API key"}
 }
 
 var errEnded = &openai.Problem{
@@ -172,7 +176,7 @@ func modelOf(r *http.Request, body []byte, _ string) (openai.Model, error) {
 	if !ok {
 		return nil, errors.New("a request without a rollout")
 	}
-	return &client{s, identify(r, body)}, s.admits()
+	return &client{s, identify(r, body)}, nil
 }
 
 // identity tells whether a request is one that came before.

@@ -12,12 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -123,7 +124,7 @@ type endpoint struct {
 func open(t testing.TB, o trinity.EndpointOptions) *endpoint {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, 10*time.Second, nil)
+	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, nil)
 	server.Config.Handler = g.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
@@ -345,22 +346,31 @@ func TestARequestThatComesAgain(t *testing.T) {
 	}
 }
 
-// A client without names for its attempts repeats a request while the first is under way.
+// A client that does not number its attempts repeats a request while the first is in flight.
 func TestASilentRepeatWaits(t *testing.T) {
-	e := open(t, trinity.EndpointOptions{})
-	begun, go1 := make(chan struct{}, 2), make(chan struct{})
-	e.policy.wait = func(context.Context, string) { begun <- struct{}{}; <-go1 }
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() { e.ask(chat, says("user:hi")) })
-	}
-	<-begun
-	time.Sleep(50 * time.Millisecond) // for the second to arrive; if it comes later, the test sees less
-	close(go1)
-	wg.Wait()
-	if n := len(e.policy.reads); n > 2 {
-		t.Errorf("%d calls", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{answers: map[digest]*answer{}}
+		calls, release := 0, make(chan struct{})
+		ask := func() {
+			replies, err := s.once(t.Context(), identity{silent: true}, func(context.Context) ([]openai.Reply, error) {
+				calls++
+				<-release
+				return make([]openai.Reply, 1), nil
+			})
+			if len(replies) != 1 || err != nil {
+				t.Errorf("%v, %v", replies, err)
+			}
+		}
+		go ask()
+		synctest.Wait()
+		go ask()
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if ask(); calls != 2 {
+			t.Errorf("%d calls of two requests at once and one later, want 2", calls)
+		}
+	})
 }
 
 // A client that goes away frees the sampler, and what nobody received is not learnt.
@@ -424,6 +434,64 @@ func TestWhoseSamplingCounts(t *testing.T) {
 	}
 }
 
+// Clients send what a reply lacks as null or [], and cut thinking and broken characters out of it.
+func TestAReplyIsFoundInTheWordsOfClients(t *testing.T) {
+	for _, extra := range []string{``, `,"tool_calls":null`, `,"tool_calls":[]`, `,"refusal":null,"name":null`} {
+		e := open(t, trinity.EndpointOptions{})
+		e.reply("user:'one'")
+		e.ask(chat, `{"messages":[{"role":"user","content":"'one'"},{"role":"assistant","content":"one"`+extra+`},{"role":"user","content":"'two'"}]}`)
+		if _, got := e.recorded(); strings.Contains(got, "\n") {
+			t.Errorf("%s: a branch\n%s", extra, got)
+		}
+	}
+}
+
+// The choices of a request come in one order, whichever call begins first.
+func TestChoicesHaveOneOrder(t *testing.T) {
+	first := ""
+	for range 10 {
+		e := open(t, trinity.EndpointOptions{})
+		_, text := e.ask(chat, strings.Replace(says("user:x"), "{", `{"n":4,`, 1))
+		_, text, _ = strings.Cut(text, `"choices"`)
+		text, _, _ = strings.Cut(text, `"created"`)
+		if first == "" {
+			first = text
+		}
+		if text != first {
+			t.Fatalf("got %s, before %s", text, first)
+		}
+	}
+	e := open(t, trinity.EndpointOptions{MaxCalls: 3})
+	if status, text := e.ask(chat, strings.Replace(says("user:x"), "{", `{"n":4,`, 1)); status != http.StatusTooManyRequests {
+		t.Errorf("4 calls of 3: %d %s", status, text)
+	}
+}
+
+// A stop token of the request is not the end of a turn, which the template still writes.
+func TestAnotherStopTokenEndsNoTurn(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.ask(chat, strings.Replace(says("user:'ab'"), "{", `{"max_tokens":2,"stop_token_ids":[98],`, 1))
+	e.reply("user:'ab'", "assistant:ab", "user:'two'")
+	if _, got := e.recorded(); got != "user:'ab'|assistant:[ab]|user:'two'|assistant:[two|]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// The last call that a rollout may make has an answer for every attempt, one of which may get lost.
+func TestAttemptsOfTheLastCall(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{MaxCalls: 1})
+	for attempt := range 2 {
+		if status, text := e.ask(chat, says("user:hi"), "x-stainless-retry-count", fmt.Sprint(attempt)); status != http.StatusOK {
+			t.Errorf("attempt %d: %d %s", attempt, status, text)
+		}
+	}
+	s := e.Endpoint.(*session)
+	s.lost(s.nodes[0])
+	if r, _ := e.recorded(); len(r.Experiences) != 1 {
+		t.Error("one attempt got the answer, and it is not recorded")
+	}
+}
+
 func TestPromptsThatAreTooLong(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{})
 	e.model.MaxPromptLen = 50
@@ -470,6 +538,7 @@ func TestAProgramSpeaksOfItsRollout(t *testing.T) {
 		{"/reward", `{"parts":{"a":1e308,"b":1e308}}`, 400, `no finite number`},
 		{"/reward", `{}`, 400, `there is no reward`},
 		{"/reward", `{"valeu":1}`, 400, `valeu`},
+		{"/reward", `{"parts":{"reward":1}}`, 400, `none of them called reward`},
 		{"/reward", `{"value":1e999}`, 400, `not the JSON`},
 		{"/reward", `{"value":1} 2`, 400, `more than one`},
 		{"/reward", `{"value":1,"turn":0}`, 400, `"param":"turn"`},

@@ -28,8 +28,8 @@ type session struct {
 	answers   map[digest]*answer // to requests
 	nodes     []*node            // in order of arrival
 	calls     int                // also those that failed
-	underWay  int                // calls
-	wave      int                // calls that were under way at the same time are of one wave
+	inFlight  int                // calls
+	wave      int                // calls that were in flight at the same time are of one wave
 	committed bool
 	reward    *trinity.Reward
 	failure   *trinity.RolloutError
@@ -42,9 +42,11 @@ type node struct {
 	dialogue *trinity.Dialogue   // whose newest reply it is; nil for a completion of plain text
 	text     *trinity.Experience // of plain text
 	sequence []int32             // that the sampler read and wrote
+	sampled  int                 // tokens that it wrote
+	depth    int                 // replies of the policy that the chat had before
 	wave     int
-	number   int  // of the call
-	received bool // by the client
+	number   int // of the call
+	received int // times that a client got it
 	reward   *trinity.Reward
 }
 
@@ -61,22 +63,23 @@ func (s *session) URL() string { return s.url }
 // Key implements [trinity.Endpoint].
 func (s *session) Key() string { return s.key }
 
-// admits returns why the rollout takes no further call.
-func (s *session) admits() error {
+// reserve counts n calls and returns the number of the first, or why the rollout takes no more.
+func (s *session) reserve(n int) (first int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, refused := &s.options, ""
 	switch {
 	case s.committed:
-		return errEnded
-	case o.MaxCalls > 0 && s.calls >= o.MaxCalls:
-		refused = fmt.Sprintf("the rollout has made its %d calls", o.MaxCalls)
+		return 0, errEnded
+	case o.MaxCalls > 0 && s.calls+n > o.MaxCalls:
+		refused = fmt.Sprintf("the rollout may make %d calls of the model, and has made %d", o.MaxCalls, s.calls)
 	case o.MaxTokens > 0 && s.model.SampledTokens() >= o.MaxTokens:
 		refused = fmt.Sprintf("the rollout's replies have %d tokens, and may have %d", s.model.SampledTokens(), o.MaxTokens)
 	default:
-		return nil
+		s.calls += n
+		return s.calls - n, nil
 	}
-	return &openai.Problem{Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: refused, Final: true}
+	return 0, &openai.Problem{Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: refused, Final: true}
 }
 
 // once samples the replies to a request. The same request that comes again gets the same replies.
@@ -124,23 +127,22 @@ func (s *session) settle(request digest, a *answer) {
 	close(a.done)
 }
 
-// begin counts a call.
-func (s *session) begin() (number, wave int) {
+// begin returns the wave of a call that begins.
+func (s *session) begin() (wave int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.underWay == 0 {
+	if s.inFlight == 0 {
 		s.wave++
 	}
-	s.underWay++
-	s.calls++
-	return s.calls - 1, s.wave
+	s.inFlight++
+	return s.wave
 }
 
 // end records what a call gave: a node, or an error.
 func (s *session) end(n *node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.underWay--
+	s.inFlight--
 	if err == nil {
 		s.nodes = append(s.nodes, n)
 	}
@@ -151,21 +153,23 @@ func (s *session) end(n *node, err error) {
 	}
 }
 
-// sent notes that the client gets a reply, as the newest message of a chat.
-func (s *session) sent(n *node, chat digest) {
+// sent notes that a client gets a reply, after which its chat may be any of chats.
+func (s *session) sent(n *node, chats ...digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.received = true
-	if s.chats[chat] == nil {
-		s.chats[chat] = n
+	n.received++
+	for _, chat := range chats {
+		if s.chats[chat] == nil {
+			s.chats[chat] = n
+		}
 	}
 }
 
-// lost notes that the client did not get a reply.
+// lost notes that a client did not get a reply.
 func (s *session) lost(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.received = false
+	n.received--
 }
 
 // Close implements [trinity.Endpoint].
@@ -186,9 +190,9 @@ func (s *session) Close() (*trinity.Recording, error) {
 // record writes the experiences of the replies that the client received. Those of one wave are in
 // order of their tokens, because which of them came first may differ from run to run.
 func (s *session) record(out *trinity.Recording) {
-	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return !n.received })
+	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.received <= 0 })
 	slices.SortStableFunc(nodes, func(a, b *node) int {
-		return cmp.Or(a.wave-b.wave, slices.Compare(a.sequence, b.sequence))
+		return cmp.Or(a.wave-b.wave, a.depth-b.depth, slices.Compare(a.sequence, b.sequence))
 	})
 	extended := map[*node]bool{}
 	for _, n := range nodes {

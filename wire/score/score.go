@@ -41,8 +41,8 @@ func Decode(text []byte) (r trinity.Reward, failed, wrong error) {
 			return r, nil, misunderstood(text, errors.New("more than one value"))
 		}
 	}
-	if _, ok := a.Parts["reward"]; ok || len(a.Parts) > maxParts {
-		return r, nil, misunderstood(text, fmt.Errorf("want at most %d parts, none of them called reward", maxParts))
+	if err := CheckParts(a.Parts); err != nil {
+		return r, nil, misunderstood(text, err)
 	}
 	switch {
 	case a.Error != "":
@@ -60,6 +60,14 @@ func Decode(text []byte) (r trinity.Reward, failed, wrong error) {
 		return r, nil, misunderstood(text, err)
 	}
 	return r, nil, nil
+}
+
+// CheckParts returns an error unless the parts of a reward can become metrics.
+func CheckParts(parts map[string]float64) error {
+	if _, ok := parts["reward"]; ok || len(parts) > maxParts {
+		return fmt.Errorf("want at most %d parts, none of them called reward", maxParts)
+	}
+	return nil
 }
 
 // misunderstood describes an answer that is not of the form.
