@@ -439,7 +439,8 @@ func TestAReplyIsFoundInTheWordsOfClients(t *testing.T) {
 	for _, extra := range []string{``, `,"tool_calls":null`, `,"tool_calls":[]`, `,"refusal":null,"name":null`} {
 		e := open(t, trinity.EndpointOptions{})
 		e.reply("user:'one'")
-		e.ask(chat, `{"messages":[{"role":"user","content":"'one'"},{"role":"assistant","content":"one"`+extra+`},{"role":"user","content":"'two'"}]}`)
+		e.ask(chat, `{"messages":[{"role":"user","content":"'one'"},{"role":"assistant","content":"one"`+extra+
+			`},{"role":"user","content":"'two'"}]}`)
 		if _, got := e.recorded(); strings.Contains(got, "\n") {
 			t.Errorf("%s: a branch\n%s", extra, got)
 		}
