@@ -54,6 +54,7 @@ var shorter = []struct {
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
 	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/exec_openai/exec.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_gsm8k_smollm2/gsm8k.yaml", tiny + " buffer.explorer_input.eval_tasksets=[] model.max_response_tokens=8"},
 }
 

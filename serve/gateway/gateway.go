@@ -108,11 +108,13 @@ var errEnded = &openai.Problem{
 
 type sessionKey struct{}
 
-// Handler returns the handler of all endpoints: the OpenAI API and, below /v1, reward, fail, commit
-// and rollout.
+// Handler returns the handler of all endpoints: the OpenAI API, Anthropic's Messages API and, below
+// /v1, reward, fail, commit and rollout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
+	mux.HandleFunc("POST /v1/messages", answerMessages)
+	mux.HandleFunc("POST /v1/messages/count_tokens", countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
 		"POST /v1/reward": (*session).takeReward,
 		"POST /v1/fail":   (*session).takeFailure,

@@ -162,7 +162,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 			Fail(w, err)
 			return
 		}
-		events.send(problemOf(err).body())
+		events.send(ProblemOf(err).body())
 		return
 	}
 	q.send(s, out, func() error {

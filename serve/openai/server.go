@@ -99,8 +99,8 @@ func orNull(s string) *string {
 	return &s
 }
 
-// problemOf converts any error to one of the API.
-func problemOf(err error) *Problem {
+// ProblemOf converts any error to one of the API.
+func ProblemOf(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
 	}
@@ -112,7 +112,7 @@ func problemOf(err error) *Problem {
 
 // Fail replies with an error.
 func Fail(w http.ResponseWriter, err error) {
-	p := problemOf(err)
+	p := ProblemOf(err)
 	if p.Final { // OpenAI's clients would repeat requests with some statuses
 		w.Header().Set("x-should-retry", "false")
 	}

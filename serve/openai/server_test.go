@@ -427,7 +427,7 @@ func FuzzRequest(f *testing.F) {
 		if len(prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices {
 			t.Errorf("%s became %+v for the prompt %v", data, q.params, prompt)
 		}
-		if err != nil && problemOf(err).Status >= 500 {
+		if err != nil && ProblemOf(err).Status >= 500 {
 			t.Errorf("%s: %v", data, err)
 		}
 	})

@@ -1,0 +1,96 @@
+// Package anthropic holds the types of Anthropic's Messages API as servers and clients exchange them.
+// Fields stand in the order of their JSON names.
+package anthropic
+
+import "encoding/json"
+
+// Request is the body of POST /v1/messages and /v1/messages/count_tokens.
+type Request struct {
+	MaxTokens     int             `json:"max_tokens,omitzero"`
+	Messages      []Message       `json:"messages"`
+	Metadata      json.RawMessage `json:"metadata,omitzero"`
+	Model         string          `json:"model"`
+	ServiceTier   string          `json:"service_tier,omitzero"`
+	StopSequences []string        `json:"stop_sequences,omitzero"`
+	Stream        bool            `json:"stream,omitzero"`
+	System        Content         `json:"system,omitzero"`
+	Temperature   *float32        `json:"temperature,omitzero"`
+	Thinking      Choice          `json:"thinking,omitzero"`
+	ToolChoice    Choice          `json:"tool_choice,omitzero"`
+	Tools         []Tool          `json:"tools,omitzero"`
+	TopK          *int            `json:"top_k,omitzero"`
+	TopP          *float32        `json:"top_p,omitzero"`
+}
+
+// Choice is one of several ways, such as auto, none or disabled.
+type Choice struct {
+	Type string `json:"type"`
+}
+
+// Message is one turn of a chat.
+type Message struct {
+	Content Content `json:"content"`
+	Role    string  `json:"role"` // user, assistant, system
+}
+
+// Content is a list of blocks. In JSON it may be a text, which is one block.
+type Content []Block
+
+// UnmarshalJSON reads a text or a list of blocks.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*c = Content{{Type: "text", Text: text}}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]Block)(c))
+}
+
+// Block is a part of a message. Its Type says which fields it has.
+type Block struct {
+	Content   Content         `json:"content,omitzero"`     // of a tool_result
+	ID        string          `json:"id,omitzero"`          // of a tool_use
+	Input     json.RawMessage `json:"input,omitzero"`       // of a tool_use: a JSON object
+	Name      string          `json:"name,omitzero"`        // of a tool_use
+	Text      string          `json:"text,omitzero"`        // of a text
+	ToolUseID string          `json:"tool_use_id,omitzero"` // of a tool_result
+	Type      string          `json:"type"`
+}
+
+// Tool is a tool that the model may call.
+type Tool struct {
+	Description string          `json:"description,omitzero"`
+	InputSchema json.RawMessage `json:"input_schema,omitzero"`
+	Name        string          `json:"name"`
+	Type        string          `json:"type,omitzero"` // custom, or a tool of Anthropic's own servers
+}
+
+// Response is the reply to a request.
+type Response struct {
+	Content      []Block `json:"content"`
+	ID           string  `json:"id"`
+	Model        string  `json:"model"`
+	Role         string  `json:"role"`          // assistant
+	StopReason   *string `json:"stop_reason"`   // end_turn, max_tokens, stop_sequence or tool_use
+	StopSequence *string `json:"stop_sequence"` // that ended the reply
+	Type         string  `json:"type"`          // message
+	Usage        Usage   `json:"usage"`
+}
+
+// Usage counts tokens.
+type Usage struct {
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+}
+
+// Refusal is the body of a reply with an error status.
+type Refusal struct {
+	Error Error  `json:"error"`
+	Type  string `json:"type"` // error
+}
+
+// Error says what went wrong.
+type Error struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+}
