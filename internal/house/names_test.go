@@ -24,7 +24,8 @@ var elsewhere = map[string]string{
 	"config default": upstreams, "config ppo": upstreams, "config sequential": upstreams, "config linear_decay": upstreams,
 	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,
 
-	"serve/openai none": "a value of tool_choice", "serve/gateway none": "a value of tool_choice", "model/renderer/toolcall none": "a model that calls no tools",
+	"serve/openai none": "a value of tool_choice", "serve/gateway none": "a value of tool_choice",
+	"model/renderer/toolcall none": "a model that calls no tools",
 
 	"config http": aScheme, "internal/retry http": aScheme, "internal/verify http": aScheme, "serve/fleet http": aScheme,
 	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
