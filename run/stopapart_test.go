@@ -28,7 +28,8 @@ func TestAnExplorerStopsWithAllItsSteps(t *testing.T) {
 	elsewhere := p.copyOf(t)
 	port := freePort(t)
 	trainer := p.start(t, []string{"TRINITY_TOKEN=secret"},
-		append(training, "trainer.total_steps=9", "trainer.listen_address=127.0.0.1:"+port)...)
+		append(training, "trainer.total_steps=9", "buffer.total_steps=9",
+			"trainer.listen_address=127.0.0.1:"+port)...)
 	p.await(t, trainer)
 	stop, cancel := context.WithCancelCause(t.Context())
 	var hears atomic.Bool
