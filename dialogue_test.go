@@ -11,42 +11,34 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // end is the token that ends a turn; all other tokens are bytes.
-const end = 256
+const end = trinitytest.ChatEnd
 
-// chatty renders a chat as "role:content" with an end token after each turn. If forgets is set, it
-// writes the earlier replies in upper case.
+// chatty reads calls from replies. If forgets is set, it writes the earlier replies in upper case.
 type chatty struct {
-	trinity.Renderer
+	trinitytest.Chat
 	forgets bool
 	callID  string // of each call, as the policy wrote it
 }
 
-func (c chatty) Render(messages []trinity.Message, _ json.RawMessage, generate bool) ([]int32, error) {
-	var tokens []int32
-	for _, m := range messages {
+func (c chatty) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
+	messages = slices.Clone(messages)
+	for i, m := range messages {
 		if c.forgets && m.Role == "assistant" {
-			m.Content = strings.ToUpper(m.Content)
+			messages[i].Content = strings.ToUpper(m.Content)
 		}
-		tokens = append(append(tokens, c.Encode(m.Role+":"+m.Content)...), end)
 	}
-	if generate {
-		tokens = append(tokens, c.Encode("assistant:")...)
-	}
-	return tokens, nil
+	return c.Chat.Render(messages, tools, generate)
 }
 
-func (c chatty) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
+func (c chatty) Bridge(history, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
 	if c.forgets {
 		return nil, trinity.ErrRewritesHistory
 	}
-	tokens, err := c.Render(more, tools, true)
-	if !ended {
-		tokens = append([]int32{end}, tokens...)
-	}
-	return tokens, err
+	return c.Chat.Bridge(history, more, tools, ended)
 }
 
 // Read takes each "!" as a call of a tool, and "?" as one that it cannot read.
@@ -61,25 +53,6 @@ func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trin
 	}
 	return m, calls, nil
 }
-
-func (chatty) Encode(text string) (tokens []int32) {
-	for _, b := range []byte(text) {
-		tokens = append(tokens, int32(b))
-	}
-	return tokens
-}
-
-func (chatty) Decode(tokens []int32) string {
-	var text []byte
-	for _, t := range tokens {
-		if t != end {
-			text = append(text, byte(t))
-		}
-	}
-	return string(text)
-}
-
-func (chatty) StopTokens() []int32 { return []int32{end} }
 
 // hasher replies with letters that follow from the prompt and the seed, and remembers its prompts.
 type hasher struct {

@@ -48,9 +48,9 @@ func wantedOf(r *trinity.Rollout) []trinity.RewardInput {
 	return slices.Clone(d.wanted)
 }
 
-// score lets a GroupReward score the rollouts of a group once all have ended. The reward of a
-// rollout's last scored reply is also that of its other experiences that wait for one. If the group
-// cannot be scored, none of its rewards is valid. The error is a failed engine or the end of the run.
+// score lets a GroupReward score the rollouts of a group once all have ended. A rollout's last scored
+// reply gives its reward to all experiences of the rollout that have none yet. If the group cannot be
+// scored, none of its rewards is valid. The error is a failed engine or the end of the run.
 func (r *Runner) score(ctx context.Context, task job, group trinity.Group, wanted []trinity.RewardInput) error {
 	of, ok := task.of.Reward.(trinity.GroupReward)
 	if !ok || len(wanted) == 0 {

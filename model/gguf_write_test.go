@@ -185,7 +185,8 @@ func TestGGUFRefusesModelsThatLlamaCppLacks(t *testing.T) {
 	}
 }
 
-// A written file has all tokens that end a reply: the tokenizer's first, then those of the config.
+// A written file lists all tokens that end a reply, those of the tokenizer before those of the
+// config.
 func TestGGUFNamesTheEndTokens(t *testing.T) {
 	yes := true
 	v := &tokenizer.Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "c", "d"}, Types: []int32{1, 3, 3, 3},

@@ -16,7 +16,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/score"
 )
 
 // TestMain makes this test binary the program of the exec reward: it does what the reply says.
@@ -335,19 +334,4 @@ func TestExecArgumentsAreChecked(t *testing.T) {
 			t.Errorf("got %v, want %q", errs, want)
 		}
 	}
-}
-
-func FuzzAnswer(f *testing.F) {
-	for answer := range answered {
-		f.Add([]byte(answer))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, failed, wrong := score.Decode(text)
-		if failed == nil && wrong == nil && !r.Valid && r.Reason == "" {
-			t.Errorf("%q: an invalid reward without a reason", text)
-		}
-		if wrong != nil && len(wrong.Error()) > 2000 {
-			t.Errorf("%q: an error of %d bytes", text, len(wrong.Error()))
-		}
-	})
 }

@@ -95,11 +95,19 @@ func TestARewardAsksAModelBehindAServer(t *testing.T) {
 	}
 }
 
-// judge writes a model with random weights beside the policy.
-func (p project) judge(t *testing.T) {
+// judge writes a model with random weights beside the policy, with the policy's tokenizer. change
+// changes its config.json; it may be nil.
+func (p project) judge(t *testing.T, change func(config map[string]any)) {
 	t.Helper()
 	from, to := filepath.Join(p.dir, "model"), filepath.Join(p.dir, "judge")
-	cfg, err := model.ReadConfig(from)
+	var shape map[string]any
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(from, "config.json"))), &shape); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(shape)
+	}
+	cfg, err := model.ParseConfig([]byte(encode(t, shape)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +131,7 @@ func TestARewardAsksAModelOfThisMachine(t *testing.T) {
 		p := newProject(t, tiny, rl)
 		overrides := asks(judge)
 		if judge == "judge" {
-			p.judge(t)
+			p.judge(t, nil)
 			overrides = append(overrides, "explorer.auxiliary_models=[{name: judge, model_path: "+filepath.Join(p.dir, "judge")+
 				", chat_template: \"{% for m in messages %}{{ m.content }}{% endfor %}\"}]")
 			f, err := run.Facts(p.load(t, overrides...).Settled()[0])

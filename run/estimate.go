@@ -203,7 +203,8 @@ const sampledRows = 32
 
 // lengths returns the mean tokens of prompts and responses, and says in words where they come from.
 // For a dataset they are the means of its first rows. For rollouts, prompts are the mean of the
-// first tasks, and responses are as long as the configuration allows. It adds to f what is too long.
+// first tasks, and responses are as long as the configuration allows.
+// Prompts and rows that are too long are added to f.
 func (s *Settled) lengths(f *config.Facts) (prompt, response float64, why string, err error) {
 	if s.ReadsDataset {
 		b := s.Buffer.TrainerInput.ExperienceBuffer

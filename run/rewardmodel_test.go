@@ -1,7 +1,6 @@
 package run_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,33 +8,15 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/run"
 )
 
-// rewardModel writes a random reward model beside the policy, with the policy's tokenizer.
+// rewardModel writes a random reward model beside the policy.
 func (p project) rewardModel(t *testing.T) {
 	t.Helper()
-	from, to := filepath.Join(p.dir, "model"), filepath.Join(p.dir, "judge")
-	var shape map[string]any
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(from, "config.json"))), &shape); err != nil {
-		t.Fatal(err)
-	}
-	shape["architectures"], shape["num_labels"] = []string{"LlamaForSequenceClassification"}, 1
-	cfg, err := model.ParseConfig([]byte(encode(t, shape)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	random, err := model.RandomInit(cfg, 1, "fan_in")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := model.WriteDir(to, cfg, random, "f32"); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
-		write(t, filepath.Join(to, name), read(t, filepath.Join(from, name)))
-	}
+	p.judge(t, func(config map[string]any) {
+		config["architectures"], config["num_labels"] = []string{"LlamaForSequenceClassification"}, 1
+	})
 }
 
 func TestARewardModelIsPlanned(t *testing.T) {

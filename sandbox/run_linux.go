@@ -228,7 +228,7 @@ func freeUser() (int, error) {
 	}
 	switch {
 	case highest > 1:
-		return max(1, highest-2-n), nil // 65534 is nobody's
+		return max(1, highest-2-n), nil // counted down from 65533, because 65534 is the user "nobody"
 	case mapped == 0:
 		return 0, errors.New("root has no other user in its user namespace, so nothing would limit a sandbox's processes")
 	}

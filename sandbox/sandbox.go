@@ -77,7 +77,7 @@ type Layer struct {
 	Note  string `json:"note"` // its version, or why it does not work
 }
 
-// Names of layers, of which [Full] needs all but the control group.
+// Names of layers. [Full] needs all of them but the control group.
 const (
 	namespaces = "namespaces"
 	landlocked = "landlock"

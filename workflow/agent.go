@@ -105,8 +105,8 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 	return out
 }
 
-// judge writes the rewards: that which the program gave by the API, else its last line, else that of
-// the task's reward function. Rewards of single steps stay.
+// judge gives the rollout its reward: the program's own by POST …/reward, else the one in its last
+// line, else that of the task's reward function. Rewards of single steps stay.
 func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
 	if len(rec.Experiences) == 0 {
 		return fmt.Errorf("the program received no reply of the model, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",

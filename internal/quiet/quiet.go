@@ -1,5 +1,5 @@
-// Package quiet drops what a library prints while it is initialised. Go initialises packages in the
-// order of their import paths, so this one comes before those of go.starlark.net.
+// Package quiet drops what a library prints while it is initialised. It works because Go initialises
+// packages in the order of their import paths: this path sorts before go.starlark.net.
 package quiet
 
 import (

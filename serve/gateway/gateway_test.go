@@ -20,29 +20,14 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // end is the token that ends a turn; all other tokens are bytes.
-const end = 256
+const end = trinitytest.ChatEnd
 
-// chatty renders a chat as "role:content" with an end token after each turn.
-type chatty struct{ trinity.Renderer }
-
-func (c chatty) Render(messages []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
-	var tokens []int32
-	for _, m := range messages {
-		tokens = append(append(tokens, c.Encode(m.Role+":"+m.Content)...), end)
-	}
-	return append(tokens, c.Encode("assistant:")...), nil
-}
-
-func (c chatty) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
-	tokens, err := c.Render(more, tools, true)
-	if !ended {
-		tokens = append([]int32{end}, tokens...)
-	}
-	return tokens, err
-}
+// chatty reads calls from replies.
+type chatty struct{ trinitytest.Chat }
 
 // Read takes what follows "!" for the arguments of a call.
 func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
@@ -53,25 +38,6 @@ func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trin
 	}
 	return m, []trinity.ToolCall{{Name: "f", Arguments: json.RawMessage(arguments)}}, nil
 }
-
-func (chatty) Encode(text string) (tokens []int32) {
-	for _, b := range []byte(text) {
-		tokens = append(tokens, int32(b))
-	}
-	return tokens
-}
-
-func (chatty) Decode(tokens []int32) string {
-	var text []byte
-	for _, t := range tokens {
-		if t != end {
-			text = append(text, byte(t))
-		}
-	}
-	return string(text)
-}
-
-func (chatty) StopTokens() []int32 { return []int32{end} }
 
 // policy replies with what the newest message says between quotes, else with a letter that follows
 // from the seed and the number of bytes that it has read.
@@ -373,7 +339,7 @@ func TestASilentRepeatWaits(t *testing.T) {
 	})
 }
 
-// A client that goes away frees the sampler, and what nobody received is not learnt.
+// When a client goes away, its call of the sampler ends, and the reply is not trained on.
 func TestAClientGoesAway(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{})
 	begun, freed := make(chan struct{}), make(chan struct{})

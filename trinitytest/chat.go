@@ -1,0 +1,57 @@
+package trinitytest
+
+import (
+	"encoding/json"
+
+	"github.com/trinity-go/trinity"
+)
+
+// ChatEnd is the token that ends a turn of [Chat]. All other tokens are bytes.
+const ChatEnd = 256
+
+// Chat is a renderer for tests. It writes a chat as "role:content" with ChatEnd after each turn. It
+// reads no calls and renders no training data: those methods are the caller's.
+type Chat struct{ trinity.Renderer }
+
+// Render implements trinity.Renderer.
+func (c Chat) Render(messages []trinity.Message, _ json.RawMessage, generate bool) ([]int32, error) {
+	var tokens []int32
+	for _, m := range messages {
+		tokens = append(append(tokens, c.Encode(m.Role+":"+m.Content)...), ChatEnd)
+	}
+	if generate {
+		tokens = append(tokens, c.Encode("assistant:")...)
+	}
+	return tokens, nil
+}
+
+// Bridge implements trinity.Renderer.
+func (c Chat) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
+	tokens, err := c.Render(more, tools, true)
+	if !ended {
+		tokens = append([]int32{ChatEnd}, tokens...)
+	}
+	return tokens, err
+}
+
+// Encode implements trinity.Renderer.
+func (Chat) Encode(text string) (tokens []int32) {
+	for _, b := range []byte(text) {
+		tokens = append(tokens, int32(b))
+	}
+	return tokens
+}
+
+// Decode implements trinity.Renderer.
+func (Chat) Decode(tokens []int32) string {
+	var text []byte
+	for _, t := range tokens {
+		if t != ChatEnd {
+			text = append(text, byte(t))
+		}
+	}
+	return string(text)
+}
+
+// StopTokens implements trinity.Renderer.
+func (Chat) StopTokens() []int32 { return []int32{ChatEnd} }
