@@ -63,6 +63,9 @@ type Host interface {
 	// makes it with open, and the stage closes it when it ends. What open's resource writes to log
 	// goes to plugins.log among the logs of the run.
 	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
+	// Wait calls until, for a rollout that waits its turn for something that several share. That time
+	// does not count against the rollout's deadline.
+	Wait(ctx context.Context, until func(context.Context) error) error
 	// Say prints a line for people.
 	Say(line string)
 }

@@ -37,6 +37,7 @@ type assignment struct {
 	DType         string      `json:"dtype"`
 	StepsInFlight int         `json:"steps_in_flight"` // explore steps at once
 	Unconfined    bool        `json:"unconfined"`      // programs run without a sandbox
+	Unkept        bool        `json:"unkept"`          // a program for each rollout
 }
 
 // systemPrompt goes before each question of a GRPO step.

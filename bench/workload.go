@@ -85,6 +85,8 @@ var workloads = []workload{
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
+	{name: "exec_workers", unit: "ms", ours: newAgents, rivals: []rival{
+		{name: "a process for each rollout", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unkept = true }}}},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 

@@ -53,6 +53,15 @@ func (h *rolloutHost) Asker(name string) (trinity.Asker, error) {
 	return h.own(m, "asker "+name).Asker(name), nil
 }
 
+// Wait implements [trinity.Host].
+func (h *rolloutHost) Wait(ctx context.Context, until func(context.Context) error) error {
+	if d := deadlineOf(ctx); d != nil {
+		d.pause()
+		defer d.resume()
+	}
+	return until(ctx)
+}
+
 // own gives a model of this rollout its slots, its id and a seed, which follows from the name.
 func (h *rolloutHost) own(m *trinity.Model, name string) *trinity.Model {
 	m.Sampler = slotted{m.Sampler, h.slots}

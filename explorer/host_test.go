@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -139,4 +141,23 @@ func TestARolloutAsksAModel(t *testing.T) {
 	if !w.seen["0"] || len(w.seen) != 1 {
 		t.Errorf("the policy sampled %v tokens, want 0", w.seen)
 	}
+}
+
+// While a rollout waits its turn, its deadline stands still.
+func TestAWaitDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, free := withDeadline(t.Context(), time.Second, "max_timeout")
+		defer free()
+		err := (&rolloutHost{}).Wait(ctx, func(context.Context) error {
+			time.Sleep(time.Minute)
+			return context.Cause(ctx)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if ctx.Err() == nil {
+			t.Error("the deadline never passes")
+		}
+	})
 }

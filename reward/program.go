@@ -1,7 +1,6 @@
 package reward
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,79 +14,34 @@ import (
 	"github.com/trinity-go/trinity/wire/score"
 )
 
-// program holds the running copies of a program.
+// program is the running copies of a program that scores.
 type program struct {
 	*execReward
+	*process.Pool
 	say      func(string)
-	idle     chan *worker
-	start    func() (*process.Process, error)
-	closed   <-chan struct{}
-	kill     context.CancelFunc // of all processes; closes closed
-	patience time.Duration      // wait for an answer that people read of
-	told     sync.Once          // guards the line about such a wait
+	patience time.Duration // wait for an answer that people read of
+	told     sync.Once     // guards the line about such a wait
 
 	mu    sync.Mutex
 	lost  int // processes since the last answer
 	total int // processes that were lost
 }
 
-// worker is one copy of a program. It starts with its first question.
-type worker struct {
-	process *process.Process // nil if none runs
-	answers *bufio.Scanner
-}
-
 func newProgram(x *execReward, log io.Writer, say func(string)) *program {
-	ctx, cancel := context.WithCancel(context.Background())
 	of := x.Program()
 	of.Stderr = log
-	p := &program{execReward: x, say: say, idle: make(chan *worker, x.Workers), closed: ctx.Done(), kill: cancel}
-	p.patience = 10 * time.Second
-	p.start = func() (*process.Process, error) { return of.Start(ctx) }
-	for range x.Workers {
-		p.idle <- &worker{}
-	}
-	return p
+	pool := process.NewPool(of, x.Workers, process.Lines{Most: score.MaxAnswer})
+	return &program{execReward: x, Pool: pool, say: say, patience: 10 * time.Second}
 }
-
-// closing is how long a program may take to end after the end of its standard input.
-const closing = 3 * time.Second
-
-// Close ends the processes. It closes their standard inputs, and kills those that do not end then.
-func (p *program) Close() error {
-	timer := time.AfterFunc(closing, p.kill)
-	defer timer.Stop()
-	var running []*worker
-	for range p.Workers {
-		if w := <-p.idle; w.process != nil {
-			w.process.In.Close()
-			running = append(running, w)
-		}
-	}
-	for _, w := range running {
-		_ = w.process.Wait() // its work is done, however it ends
-	}
-	p.kill()
-	return nil
-}
-
-var (
-	errEnded  = errors.New("the program ended before it answered")
-	errClosed = errors.New("the stage has ended")
-)
 
 // ask returns the program's answer to a question. It asks once more if a process ends instead of
 // answering.
 func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, err error) {
-	var w *worker
-	select {
-	case w = <-p.idle:
-		defer func() { p.idle <- w }()
-	case <-ctx.Done():
-		return r, fmt.Errorf("all %d workers are busy: %w", p.Workers, context.Cause(ctx))
-	case <-p.closed:
-		return r, errClosed
+	w, err := p.Take(ctx)
+	if err != nil {
+		return r, err
 	}
+	defer w.GiveBack()
 	for range 2 {
 		if err = p.gaveUp(); err != nil {
 			return r, err
@@ -99,36 +53,24 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 				p.answered()
 				return r, failed
 			}
+			err = w.Stop(err)
 		}
-		ended := errors.Is(err, errEnded)
-		err = w.stop(err)
-		select {
-		case <-p.closed:
-			return r, errClosed
-		case <-ctx.Done():
+		if errors.Is(err, process.ErrClosed) || ctx.Err() != nil {
 			return r, err
-		default:
 		}
 		p.lose(err)
-		if !ended {
+		if !errors.Is(err, process.ErrEnded) {
 			return r, err
 		}
 	}
 	return r, err
 }
 
-// exchange writes a question to a worker and returns the line that it answers. After an error the
-// process is of no use.
-func (p *program) exchange(ctx context.Context, w *worker, question []byte) (line []byte, err error) {
+// exchange asks a worker within the time that an answer may take.
+func (p *program) exchange(ctx context.Context, w *process.Worker, question []byte) ([]byte, error) {
 	key, limit := "timeout", p.Timeout
-	if w.process == nil {
+	if !w.Runs() {
 		key, limit = "start_timeout", p.StartTimeout
-		running, err := p.start()
-		if err != nil {
-			return nil, err
-		}
-		w.process, w.answers = running, bufio.NewScanner(running.Out)
-		w.answers.Buffer(nil, score.MaxAnswer)
 	}
 	late := fmt.Errorf("no answer within %s = %g s", key, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(limit), late)
@@ -138,46 +80,7 @@ func (p *program) exchange(ctx context.Context, w *worker, question []byte) (lin
 			p.say(fmt.Sprintf("waits for reward %s: no answer for %v (%s = %g s)", p, p.patience, key, limit))
 		})
 	}).Stop()
-	stop := context.AfterFunc(ctx, w.process.Kill)
-	written := make(chan error, 1)
-	go func() {
-		_, err := w.process.In.Write(question)
-		written <- err
-	}()
-	ok := w.answers.Scan()
-	if ok {
-		err = <-written
-	}
-	switch {
-	case !stop():
-		return nil, context.Cause(ctx)
-	case ok:
-		return w.answers.Bytes(), err
-	case errors.Is(w.answers.Err(), bufio.ErrTooLong):
-		return nil, fmt.Errorf("wrote a line of more than %d MiB", score.MaxAnswer>>20)
-	}
-	return nil, errEnded
-}
-
-// stop ends a worker's process after an error. If its output had ended, stop waits for its exit and
-// adds its status: some programs close their output long before they exit.
-func (w *worker) stop(err error) error {
-	if w.process == nil {
-		return err
-	}
-	ended := errors.Is(err, errEnded)
-	if ended {
-		w.process.In.Close()
-		defer time.AfterFunc(closing, w.process.Kill).Stop()
-	} else {
-		w.process.Kill()
-	}
-	status := w.process.Wait()
-	w.process = nil
-	if status == nil || !ended {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, status)
+	return w.Ask(ctx, question)
 }
 
 // gaveUp returns an error if the program was restarted too often.

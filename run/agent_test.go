@@ -3,6 +3,7 @@ package run_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,22 +17,40 @@ import (
 // childAgent is set in a process that is an agent, to what it does.
 const childAgent = "TRINITY_TEST_AGENT"
 
-// agent asks the question of its assignment over the OpenAI API.
+// agent makes a rollout over the OpenAI API, or as a worker one for each line of its input.
 func agent(does string) int {
-	var task struct {
-		Prompt  string `json:"prompt"`
-		BaseURL string `json:"base_url"`
+	fmt.Fprintln(os.Stderr, "an agent begins")
+	tasks := json.NewDecoder(os.Stdin)
+	for {
+		var task assigned
+		if err := tasks.Decode(&task); errors.Is(err, io.EOF) {
+			return 0
+		} else if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if status := task.make(does); status != 0 {
+			return status
+		}
 	}
-	if err := json.NewDecoder(os.Stdin).Decode(&task); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if task.BaseURL != os.Getenv("OPENAI_BASE_URL") {
+}
+
+type assigned struct {
+	Prompt  string `json:"prompt"`
+	BaseURL string `json:"base_url"`
+	APIKey  string `json:"api_key"`
+}
+
+func (task assigned) make(does string) int {
+	url := os.Getenv("OPENAI_BASE_URL")
+	if !strings.HasPrefix(does, "work") && url != task.BaseURL {
 		fmt.Fprintln(os.Stderr, "two addresses")
 		return 1
 	}
 	body, _ := json.Marshal(map[string]any{"model": "gpt-9", "messages": []map[string]string{{"role": "user", "content": task.Prompt}}})
-	resp, err := http.Post(task.BaseURL+"/chat/completions", "application/json", bytes.NewReader(body))
+	req, _ := http.NewRequest(http.MethodPost, url+"/chat/completions", bytes.NewReader(body))
+	req.Header.Set("Authorization", "Bearer "+task.APIKey)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -43,7 +62,7 @@ func agent(does string) int {
 		return 1
 	}
 	switch does {
-	case "score":
+	case "score", "work":
 		fmt.Println("I have an answer.")
 		fmt.Println(`{"reward": 0.5, "parts": {"asked": 1}}`)
 	case "fail":
@@ -53,12 +72,12 @@ func agent(does string) int {
 	return 0
 }
 
-// asAgent returns overrides that let this test binary make the rollouts.
-func asAgent(does string) []string {
+// asAgent returns overrides that let this test binary make the rollouts, with further arguments.
+func asAgent(does string, more ...string) []string {
 	const taskset = "buffer.explorer_input.taskset."
 	return []string{
 		noEvaluation, taskset + "default_workflow_type=exec",
-		taskset + "workflow_args={command: [" + os.Args[0] + "], env: {" + childAgent + ": " + does + "}}",
+		taskset + "workflow_args={command: [" + os.Args[0] + "], env: {" + childAgent + ": " + does + "}" + strings.Join(more, "") + "}",
 	}
 }
 
@@ -101,5 +120,19 @@ func TestAProgramThatFails(t *testing.T) {
 	oneLine(t, err, "failed or have no valid reward", "exit status 3", "there is no disk")
 	if n := strings.Count(read(t, filepath.Join(p.job(), "log", "plugins.log")), "there is no disk"); n != 12 {
 		t.Errorf("the program was started %d times for 12 rollouts", n)
+	}
+}
+
+// Workers make one rollout after another, each at the key of its task, and end with the stage.
+func TestWorkersMakeRollouts(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, append(asAgent("work", ", workers: 3"), "buffer.total_steps=2")...); err != nil {
+		t.Fatal(err)
+	}
+	if asked := curve(t, p.job(), "explorer", "rollout/asked/mean"); !slices.Equal(asked, []float64{1, 1}) {
+		t.Errorf("the part of the reward is %v", asked)
+	}
+	if n := strings.Count(read(t, filepath.Join(p.job(), "log", "plugins.log")), "an agent begins"); n == 0 || n > 3 {
+		t.Errorf("%d processes, want 1 to 3", n)
 	}
 }

@@ -1,0 +1,203 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Pool keeps copies of a program, each of which reads a question a line from its standard input and
+// writes an answer a line to its standard output, for as long as the pool is open.
+type Pool struct {
+	form    Lines
+	workers int
+	idle    chan *Worker
+	start   func() (*Process, error)
+	closed  <-chan struct{}
+	kill    context.CancelFunc // of all processes; closes closed
+}
+
+// Lines say which lines of a program are answers.
+type Lines struct {
+	Most     int                    // bytes of a line
+	IsAnswer func(line []byte) bool // other lines have no effect; nil: each line is an answer
+}
+
+// Worker is one copy of a program. It starts with its first question.
+type Worker struct {
+	pool    *Pool
+	process *Process // nil if none runs
+	output  *output  // of the process
+}
+
+// output is the answers of a process.
+type output struct {
+	answers chan []byte // closed when the output has ended
+	err     error       // why it has ended
+}
+
+// NewPool returns a pool of this many workers.
+func NewPool(p Program, workers int, form Lines) *Pool {
+	ctx, cancel := context.WithCancel(context.Background())
+	pool := &Pool{form: form, workers: workers, idle: make(chan *Worker, workers), closed: ctx.Done(), kill: cancel}
+	pool.start = func() (*Process, error) { return p.Start(ctx) }
+	for range workers {
+		pool.idle <- &Worker{pool: pool}
+	}
+	return pool
+}
+
+// Errors of a pool.
+var (
+	ErrEnded  = errors.New("the program ended before it answered")
+	ErrClosed = errors.New("the stage has ended")
+)
+
+// Take waits for a worker that is idle. It must be given back.
+func (p *Pool) Take(ctx context.Context) (*Worker, error) {
+	select {
+	case w := <-p.idle:
+		return w, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("all %d workers are busy: %w", p.workers, context.Cause(ctx))
+	case <-p.closed:
+		return nil, ErrClosed
+	}
+}
+
+// closing is how long a program may take to end after the end of its standard input.
+const closing = 3 * time.Second
+
+// Close ends the processes after the questions in flight. It closes their standard inputs, and kills
+// those that do not end then.
+func (p *Pool) Close() error {
+	timer := time.AfterFunc(closing, p.kill)
+	defer timer.Stop()
+	var running []*Worker
+	for range p.workers {
+		if w := <-p.idle; w.process != nil {
+			w.process.In.Close()
+			running = append(running, w)
+		}
+	}
+	for _, w := range running {
+		_ = w.end() // its work is done, however it ends
+	}
+	p.kill()
+	return nil
+}
+
+// GiveBack makes the worker idle.
+func (w *Worker) GiveBack() { w.pool.idle <- w }
+
+// Runs reports whether the worker has a process.
+func (w *Worker) Runs() bool { return w.process != nil }
+
+// Ask writes a question to the worker and returns the line that it answers. It starts the process if
+// none runs. After an error, and at the end of ctx, the process is killed.
+func (w *Worker) Ask(ctx context.Context, question []byte) ([]byte, error) {
+	if w.process == nil {
+		if err := w.start(); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := w.exchange(ctx, question)
+	if err == nil {
+		return answer, nil
+	}
+	err = w.Stop(err)
+	select {
+	case <-w.pool.closed:
+		return nil, ErrClosed
+	default:
+		return nil, err
+	}
+}
+
+func (w *Worker) start() error {
+	running, err := w.pool.start()
+	if err != nil {
+		return err
+	}
+	w.process, w.output = running, &output{answers: make(chan []byte)}
+	go w.output.read(running.Out, w.pool.form)
+	return nil
+}
+
+// read reads the answers, one at a time.
+func (o *output) read(from io.Reader, form Lines) {
+	defer close(o.answers)
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, form.Most)
+	for lines.Scan() {
+		if form.IsAnswer == nil || form.IsAnswer(lines.Bytes()) {
+			o.answers <- bytes.Clone(lines.Bytes())
+		}
+	}
+	if o.err = ErrEnded; errors.Is(lines.Err(), bufio.ErrTooLong) {
+		o.err = fmt.Errorf("wrote a line of more than %d MiB", form.Most>>20)
+	}
+}
+
+func (w *Worker) exchange(ctx context.Context, question []byte) ([]byte, error) {
+	select {
+	case stray, ok := <-w.output.answers:
+		if ok { // the answers of later questions would be those of others
+			return nil, fmt.Errorf("wrote %.80q, which answers no question: want one line for each", stray)
+		}
+		return nil, w.output.err
+	default:
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := w.process.In.Write(question)
+		written <- err
+	}()
+	select {
+	case answer, ok := <-w.output.answers:
+		if !ok {
+			return nil, w.output.err
+		}
+		select { // it has read the question, or never will
+		case err := <-written:
+			return answer, err
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	return nil, context.Cause(ctx)
+}
+
+// Stop ends the worker's process because of an error. If its output had ended, Stop waits for its
+// exit and adds its status: some programs close their output long before they exit.
+func (w *Worker) Stop(because error) error {
+	if w.process == nil {
+		return because
+	}
+	ended := errors.Is(because, ErrEnded)
+	if ended {
+		w.process.In.Close()
+		defer time.AfterFunc(closing, w.process.Kill).Stop()
+	} else {
+		w.process.Kill()
+	}
+	if status := w.end(); status != nil && ended {
+		return fmt.Errorf("%w: %w", because, status)
+	}
+	return because
+}
+
+// end waits for the exit of the worker's process.
+func (w *Worker) end() error {
+	go func(answers chan []byte) {
+		for range answers { // that nobody has asked for
+		}
+	}(w.output.answers)
+	status := w.process.Wait()
+	w.process = nil
+	return status
+}
