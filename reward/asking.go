@@ -30,12 +30,14 @@ func (a *Asking) validate() error {
 		return fmt.Errorf("judge: name a model of explorer.auxiliary_models, or %s", trinity.PolicyAsker)
 	case !(a.Temperature >= 0):
 		return fmt.Errorf("temperature: must not be negative, got %g", a.Temperature)
-	case a.MaxTokens < 0:
-		return fmt.Errorf("max_tokens: must not be negative, got %d", a.MaxTokens)
-	case a.Tries < 1:
-		return fmt.Errorf("tries: must be at least 1, got %d", a.Tries)
-	case a.Workers < 1:
-		return fmt.Errorf("workers: must be at least 1, got %d", a.Workers)
+	}
+	for _, count := range []struct {
+		key          string
+		value, least int
+	}{{"max_tokens", a.MaxTokens, 0}, {"tries", a.Tries, 1}, {"workers", a.Workers, 1}} {
+		if count.value < count.least {
+			return fmt.Errorf("%s: must be at least %d, got %d", count.key, count.least, count.value)
+		}
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 )
 
 // codeArgs returns arguments for a language, with the best isolation that this machine has. It skips
-// the test if the sandbox has no program of a name.
-func codeArgs(t *testing.T, language, program string) map[string]any {
+// the test if the sandbox lacks the language's interpreter or compiler.
+func codeArgs(t *testing.T, language string) map[string]any {
 	t.Helper()
+	program := map[string]string{"python": "python3", "bash": "bash", "javascript": "node", "cpp": "g++", "go": "go"}[language]
 	isolation := "none"
 	if _, err := sandbox.New(sandbox.Best); err == nil {
 		isolation = "best"
@@ -43,29 +44,29 @@ var doubles = []any{
 
 func TestCodeRewardRunsPrograms(t *testing.T) {
 	for _, c := range []struct {
-		language, program, name, source string
-		want                            float64
+		language, name, source string
+		want                   float64
 	}{
-		{"python", "python3", "right", "Here it is:\n```python\nprint(2 * int(input()))\n```\nIt doubles.", 1},
-		{"python", "python3", "the last block counts", "```python\nprint(1)\n```\nBetter:\n```py\nprint(2 * int(input()))\n```\n" +
+		{"python", "right", "Here it is:\n```python\nprint(2 * int(input()))\n```\nIt doubles.", 1},
+		{"python", "the last block counts", "```python\nprint(1)\n```\nBetter:\n```py\nprint(2 * int(input()))\n```\n" +
 			"```json\n{}\n```", 1},
-		{"python", "python3", "no block", "print(2 * int(input()))", 1},
-		{"python", "python3", "only another language", "```c\nprint(2 * int(input()))\n```", 0},
-		{"python", "python3", "half", "print(2 * max(0, int(input()) % 50))", .5},
-		{"python", "python3", "a failing status", "print(2 * int(input()))\nraise SystemExit(1)", 0},
-		{"python", "python3", "a syntax error", "print(2 *", 0},
-		{"python", "python3", "endless", "while True: pass", 0},
-		{"python", "python3", "endless output", "while True: print('4')", 0},
-		{"python", "python3", "no reply", "", 0},
-		{"bash", "bash", "right", "```bash\nread n; echo $((2 * n))\n```", 1},
-		{"bash", "bash", "wrong", "```bash\nread n; echo $((3 * n))\n```", .25},
-		{"javascript", "node", "right", "```js\nconsole.log(2 * parseInt(require('fs').readFileSync(0, 'utf8')) + 0)\n```", 1},
-		{"javascript", "node", "a syntax error", "```js\nconsole.log(2 * \n```", 0},
-		{"cpp", "g++", "right", "```cpp\n#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n << '\\n'; }\n```", 1},
-		{"cpp", "g++", "a compile error", "```cpp\nint main() { return x; }\n```", 0},
-		{"cpp", "g++", "a file of the machine", "```cpp\n#include \"/etc/shadow\"\nint main() {}\n```", 0},
-		{"go", "go", "right", "```go\npackage main\nimport \"fmt\"\nfunc main() { var n int; fmt.Scan(&n); fmt.Println(2 * n) }\n```", 1},
-		{"go", "go", "a compile error", "```go\npackage main\nfunc main() { x }\n```", 0},
+		{"python", "no block", "print(2 * int(input()))", 1},
+		{"python", "only another language", "```c\nprint(2 * int(input()))\n```", 0},
+		{"python", "half", "print(2 * max(0, int(input()) % 50))", .5},
+		{"python", "a failing status", "print(2 * int(input()))\nraise SystemExit(1)", 0},
+		{"python", "a syntax error", "print(2 *", 0},
+		{"python", "endless", "while True: pass", 0},
+		{"python", "endless output", "while True: print('4')", 0},
+		{"python", "no reply", "", 0},
+		{"bash", "right", "```bash\nread n; echo $((2 * n))\n```", 1},
+		{"bash", "wrong", "```bash\nread n; echo $((3 * n))\n```", .25},
+		{"javascript", "right", "```js\nconsole.log(2 * parseInt(require('fs').readFileSync(0, 'utf8')) + 0)\n```", 1},
+		{"javascript", "a syntax error", "```js\nconsole.log(2 * \n```", 0},
+		{"cpp", "right", "```cpp\n#include <iostream>\nint main() { int n; std::cin >> n; std::cout << 2 * n << '\\n'; }\n```", 1},
+		{"cpp", "a compile error", "```cpp\nint main() { return x; }\n```", 0},
+		{"cpp", "a file of the machine", "```cpp\n#include \"/etc/shadow\"\nint main() {}\n```", 0},
+		{"go", "right", "```go\npackage main\nimport \"fmt\"\nfunc main() { var n int; fmt.Scan(&n); fmt.Println(2 * n) }\n```", 1},
+		{"go", "a compile error", "```go\npackage main\nfunc main() { x }\n```", 0},
 	} {
 		t.Run(c.language+" "+c.name, func(t *testing.T) {
 			if testing.Short() && c.language != "bash" {
@@ -74,7 +75,7 @@ func TestCodeRewardRunsPrograms(t *testing.T) {
 			if c.language == "go" {
 				trinitytest.Long(t, "compiles Go's standard library", "reward", "sandbox")
 			}
-			fn := build(t, "code_reward", codeArgs(t, c.language, c.program))
+			fn := build(t, "code_reward", codeArgs(t, c.language))
 			r, err := fn.Score(t.Context(), codeInput(t, c.source, doubles))
 			if err != nil || !r.Valid || r.Value != c.want || r.Parts["tests"] != c.want {
 				t.Errorf("%+v, %v, want %g", r, err, c.want)
@@ -86,7 +87,7 @@ func TestCodeRewardRunsPrograms(t *testing.T) {
 // A program gives values and decides nothing: it gets no test that it does not pass, whatever it
 // does to its own process.
 func TestCodeRewardIsNotGamed(t *testing.T) {
-	args := codeArgs(t, "python", "python3")
+	args := codeArgs(t, "python")
 	tests := []any{"assert add(1, 2) == 3", "import math\nassert math.isclose(add(0.5, 2), 2.5)",
 		"assert sorted([add(4, 4), add(1, 1)]) == [2, 8]",
 		"assert add([1], [2]) == [1, 2], 'lists'"}
@@ -138,7 +139,7 @@ func TestCodeRewardIsNotGamed(t *testing.T) {
 
 // A sandbox that fails, and tests that cannot be run, are never reward 0.
 func TestCodeRewardFails(t *testing.T) {
-	args := codeArgs(t, "python", "python3")
+	args := codeArgs(t, "python")
 	folder := filepath.Join(t.TempDir(), "removed")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
