@@ -1,6 +1,9 @@
 package mathequal
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // relations compares equations and inequalities with each other and with values.
 func (c *comparer) relations(a, b *node) bool {
@@ -27,7 +30,7 @@ func (c *comparer) relations(a, b *node) bool {
 func isEquation(n *node) bool { return n.op == opRelation && strings.Trim(n.text, "=") == "" }
 
 // solved returns the value that an equation gives: 5 for x = 5, f(x) = 5, 5 = x, or a worked-out
-// sum 2 + 3 = 5.
+// sum 2 + 3 = 5; (1, 2) for (x, y) = (1, 2).
 func (c *comparer) solved(n *node) (*node, bool) {
 	first, last := n.args[0], n.args[len(n.args)-1]
 	switch {
@@ -41,8 +44,11 @@ func (c *comparer) solved(n *node) (*node, bool) {
 	return nil, false
 }
 
-// isVariable reports whether n is a variable, or a function of one such as f(x).
+// isVariable reports whether n is a variable, a function of one such as f(x), or a tuple of variables.
 func isVariable(n *node) bool {
+	if n.op == opSequence && n.text == "()" {
+		return !slices.ContainsFunc(n.args, func(a *node) bool { return a.op != opSymbol || !hasVariable(a) })
+	}
 	if n.op == opMul {
 		return n.args[0].op == opSymbol && n.args[1].op == opSymbol && hasVariable(n.args[0]) && hasVariable(n.args[1])
 	}
