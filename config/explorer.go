@@ -30,8 +30,9 @@ type Explorer struct {
 	MaxFailedRatio float64 `yaml:"max_failed_ratio" default:"1" range:"(0,1]"`
 	// Further attempts of a task after a failed one.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"2" range:"[0,)"`
-	// Environment variables of runners.
-	EnvVars map[string]any `yaml:"env_vars" secret:"true"`
+	// Environment variables of workflows, environments and rewards, and of the programs that they
+	// start. Programs in a sandbox do not see them.
+	EnvVars map[string]string `yaml:"env_vars" secret:"true"`
 	// How the rollouts of one task share a runner (upstream's process runners).
 	ConcurrentMode string `yaml:"concurrent_mode" default:"sequential" enum:"sequential|asynchronous|multi-threading"`
 	// Split a group into parts of at most this many rollouts.

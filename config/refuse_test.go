@@ -92,6 +92,7 @@ func TestRefused(t *testing.T) {
 		{"sync interval 0", "synchronizer.sync_interval=0", "synchronizer.sync_interval", "at least 1"},
 		{"a share of too few", "explorer.share=3/2", "explorer.share", "such as 2/3"},
 		{"a share of nothing", "explorer.share=0/2", "explorer.share", "such as 2/3"},
+		{"a variable with a =", "explorer.env_vars={A=B: 1}", "explorer.env_vars", `"A=B" is no environment variable`},
 		{"a name with a slash", "explorer.name=a/b", "explorer.name", "not a plain name"},
 		{"a name with a space", "explorer.name=a b", "explorer.name", "not a plain name"},
 		{"an address without a port", "trainer.listen_address=foo", "trainer.listen_address", "want host:port"},
@@ -231,7 +232,6 @@ func TestUnsupported(t *testing.T) {
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
 		{"explorer.auxiliary_models=[{name: j, model_path: j, engine_type: vllm}]", "explorer.auxiliary_models.0.engine_type", "or external"},
-		{"explorer.env_vars={A: 1}", "explorer.env_vars", "environment"},
 		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},

@@ -2,14 +2,17 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -100,6 +103,11 @@ func (r *rules) place() {
 	}
 	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil && wrongName(b.Name) != "" {
 		r.fail("buffer.trainer_input.experience_buffer.name", wrongName(b.Name), "it is part of file names")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Explorer.EnvVars)) {
+		if err := process.CheckVariable(name, r.Explorer.EnvVars[name]); err != nil {
+			r.fail("explorer.env_vars", err.Error(), "rename it")
+		}
 	}
 	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {
 		r.fail("explorer.share", fmt.Sprintf("%q is not a share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")

@@ -33,8 +33,6 @@ var refusals = []refusal{
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
 		"image and video input", ""},
-	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "environment variables for rollouts",
-		"set the variables before the run"},
 
 	{"buffer.trainer_input.experience_buffer.total_steps",
 		func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },

@@ -15,6 +15,9 @@ import (
 
 // bench evaluates the base model and every checkpoint, or only the newest.
 func (s *stage) bench(ctx context.Context) error {
+	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
+		return err
+	}
 	if err := s.openRewardModels(ctx); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type stage struct {
 	rewardModels rewardModels
 	askers       askers
 	resources    resources           // of plug-ins
+	variables    variables           // of the process, as they were before the stage
 	juicer       *datajuicer.Service // may be nil
 	opts         Options
 
@@ -46,7 +47,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	}
 	return &stage{
 		reader: reader{Settled: cfg, say: opts.Say}, opts: opts,
-		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{},
+		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
 }
@@ -154,7 +155,7 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 
 // close closes all that the stage has opened.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.resources.close())
+	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.resources.close(), s.variables.restore())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -26,12 +26,21 @@ func (a *Args) Validate() error {
 		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}
 	for name, value := range a.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-			return fmt.Errorf("env: %q is no environment variable: want a name without =, and a text", name)
+		if err := CheckVariable(name, value); err != nil {
+			return fmt.Errorf("env: %w", err)
 		}
 	}
 	if _, err := exec.LookPath(a.Command[0]); err != nil {
 		return fmt.Errorf("command: %w", err)
+	}
+	return nil
+}
+
+// CheckVariable returns an error unless programs can have an environment variable of this name and
+// value.
+func CheckVariable(name, value string) error {
+	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+		return fmt.Errorf("%q is no environment variable: want a name without =, and a text", name)
 	}
 	return nil
 }
