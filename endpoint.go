@@ -19,6 +19,10 @@ type EndpointOptions struct {
 	Sampling  Sampling
 	MaxCalls  int // further calls are refused; 0 is no limit
 	MaxTokens int // once the policy has written them, further calls are refused; 0 is no limit
+	// Models are the models by the names that programs ask for: patterns of [path.Match], in which *
+	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
+	// and without any pattern every name is. What other models answer is not recorded.
+	Models map[string]Asker
 }
 
 // Sampling says whose temperature and other sampling parameters count.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,4 +136,23 @@ func TestWorkersMakeRollouts(t *testing.T) {
 	if n := strings.Count(read(t, filepath.Join(p.job(), "log", "plugins.log")), "an agent begins"); n == 0 || n > 3 {
 		t.Errorf("%d processes, want 1 to 3", n)
 	}
+}
+
+// The models that a program may ask for besides the policy must exist.
+func TestModelsOfAgentsExist(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, append(asAgent("ask", `, models: {"*": policy, "*-mini": judge}`), "buffer.total_steps=1")...)
+	oneLine(t, err, `no model is called "judge"`, "explorer.auxiliary_models")
+}
+
+// What a program asks another model than the policy is not trained on.
+func TestAnAgentAsksAnotherModel(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "four"}}]}`)
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	overrides := append(asAgent("ask", ", models: {\"*\": judge}"), "buffer.total_steps=1", externally(server.URL))
+	_, err := p.run(t, overrides...)
+	oneLine(t, err, "the program received no reply of the policy, of 1 calls")
 }

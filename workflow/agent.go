@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/score"
@@ -14,11 +17,12 @@ import (
 // Agent is what workflows have in common whose rollouts a program makes by itself, at an endpoint of
 // the gateway.
 type Agent struct {
-	Steps      bool             `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
-	Sampling   trinity.Sampling `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
-	MaxCalls   int              `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
-	MaxTokens  int              `yaml:"max_rollout_tokens" doc:"tokens after which the policy is asked no more; 0 is no limit"`
-	Idempotent bool             `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
+	Steps      bool              `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
+	Sampling   trinity.Sampling  `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
+	MaxCalls   int               `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
+	MaxTokens  int               `yaml:"max_rollout_tokens" doc:"tokens after which the policy is asked no more; 0 is no limit"`
+	Models     map[string]string `yaml:"models" doc:"who answers for the names that the program asks, such as {'*': policy, '*-mini': judge}"`
+	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 }
 
 func defaultAgent() Agent { return Agent{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
@@ -33,7 +37,39 @@ func (a *Agent) Validate() error {
 	case a.MaxTokens < 0:
 		return fmt.Errorf("max_rollout_tokens: must not be negative, got %d", a.MaxTokens)
 	}
+	for pattern, name := range a.Models {
+		if _, err := path.Match(pattern, ""); err != nil || name == "" {
+			return fmt.Errorf("models: %q: %q: want a pattern such as \"*-mini\", and %s or a name of explorer.auxiliary_models",
+				pattern, name, trinity.PolicyAsker)
+		}
+	}
 	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (a *Agent) Requires() (needs trinity.Requirements) {
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(a.Models))) {
+		if name != trinity.PolicyAsker {
+			needs.Askers = append(needs.Askers, trinity.AskerSpec{Name: name, Arg: "models"})
+		}
+	}
+	return needs
+}
+
+// models returns the models by the names that the program asks for; nil is the policy.
+func (a *Agent) models(host trinity.Host) (map[string]trinity.Asker, error) {
+	byName := map[string]trinity.Asker{}
+	for _, spec := range a.Requires().Askers {
+		var err error
+		if byName[spec.Name], err = host.Asker(spec.Name); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]trinity.Asker{}
+	for pattern, name := range a.Models {
+		out[pattern] = byName[name]
+	}
+	return out, nil
 }
 
 // assignment is what the program reads: a line of JSON.
@@ -65,8 +101,12 @@ func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
 func (a *Agent) run(
 	ctx context.Context, r *trinity.Rollout, work func(ctx context.Context, e trinity.Endpoint, assignment []byte) ([]byte, error),
 ) ([]*trinity.Experience, error) {
+	models, err := a.models(r.Host)
+	if err != nil {
+		return nil, err
+	}
 	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
-		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, MaxTokens: a.MaxTokens,
+		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, MaxTokens: a.MaxTokens, Models: models,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +149,7 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 // line, else that of the task's reward function. Rewards of single steps stay.
 func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
 	if len(rec.Experiences) == 0 {
-		return fmt.Errorf("the program received no reply of the model, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
+		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
 			rec.Calls)
 	}
 	last := rec.Experiences[len(rec.Experiences)-1]

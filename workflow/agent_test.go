@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -104,7 +105,8 @@ func TestAPostedRewardCounts(t *testing.T) {
 	if err != nil || exps[0].Reward.Value != 7 || exps[1].Reward.Value != 2 {
 		t.Errorf("%v, %v", exps, err)
 	}
-	if want := (trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, MaxTokens: 4}); host.options != want {
+	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, MaxTokens: 4, Models: map[string]trinity.Asker{}}
+	if !reflect.DeepEqual(host.options, want) {
 		t.Errorf("options %+v", host.options)
 	}
 }
@@ -124,7 +126,7 @@ func TestFailuresOfAgents(t *testing.T) {
 		"idempotent": {
 			host: recorder{recording: two()}, args: map[string]any{"idempotent": true}, code: 404, kind: trinity.FailedAgent, has: "404",
 		},
-		"no call": {code: 200, kind: trinity.FailedAgent, has: "received no reply of the model, of 0 calls"},
+		"no call": {code: 200, kind: trinity.FailedAgent, has: "received no reply of the policy, of 0 calls"},
 		"reported": {
 			host: recorder{recording: trinity.Recording{Calls: 1, Failure: disk}}, code: 200, kind: trinity.FailedTool, final: true, has: "no disk",
 		},
@@ -145,6 +147,7 @@ func TestArgumentsOfAgents(t *testing.T) {
 		"sampling: want taskset or request": &Exec{Agent: Agent{Sampling: "mine"}},
 		"max_calls":                         &Exec{Agent: Agent{Sampling: "taskset", MaxCalls: -1}},
 		"max_rollout_tokens":                &HTTP{Agent: Agent{Sampling: "taskset", MaxTokens: -1}},
+		"models: \"[\": \"policy\": want":   &Exec{Agent: Agent{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
 		"command: name a program":           &Exec{Agent: defaultAgent()},
 		"max_retry_times":                   func() *HTTP { h := &HTTP{Agent: defaultAgent()}; h.MaxRetryTimes = 1; return h }(),
 	} {

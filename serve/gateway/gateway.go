@@ -173,12 +173,12 @@ func control(w http.ResponseWriter, r *http.Request, act func(*session, []byte) 
 }
 
 // modelOf returns the model of the rollout that a request belongs to.
-func modelOf(r *http.Request, body []byte, _ string) (openai.Model, error) {
+func modelOf(r *http.Request, body []byte, name string) (openai.Model, error) {
 	s, ok := r.Context().Value(sessionKey{}).(*session)
 	if !ok {
 		return nil, errors.New("a request without a rollout")
 	}
-	return &client{s, identify(r, body)}, nil
+	return s.named(name, identify(r, body), body)
 }
 
 // identity tells whether a request is one that came before.

@@ -57,6 +57,10 @@ func countTokens(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	if q.call.Prompt == nil {
+		refuse(w, openai.Bad("model", "%q is not the policy: only the policy's tokens are counted", q.Model))
+		return
+	}
 	web.WriteJSON(w, http.StatusOK, map[string]int{"input_tokens": len(q.call.Prompt)})
 }
 

@@ -146,6 +146,11 @@ func (s *session) end(n *node, err error) {
 	if err == nil {
 		s.nodes = append(s.nodes, n)
 	}
+	s.stopIfBroken(err)
+}
+
+// stopIfBroken ends the endpoint if err is a failure of the engine. The lock must be held.
+func (s *session) stopIfBroken(err error) {
 	var engine *trinity.EngineError
 	if errors.As(err, &engine) && s.broken == nil {
 		s.broken = err

@@ -28,7 +28,7 @@ type Defaults struct {
 
 // Call is a call of a model that waits to be sampled.
 type Call struct {
-	Prompt []int32 // that the model reads
+	Prompt []int32 // that the model reads; nil if it is asked in words: its replies have no tokens then
 	// Sample returns p.N replies. If p.OnToken is set, it gets the tokens as soon as they are there,
 	// or none of them.
 	Sample func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error)

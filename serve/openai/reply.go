@@ -63,7 +63,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 			m := q.message(s, c)
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: calls(c, false)}
 		} else {
-			text := q.visible(s, c.Tokens, 0)
+			text := q.text(s, c, 0)
 			choice.Text = &text
 		}
 		choices[i] = choice
@@ -80,7 +80,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 // thinking included, as one that streams does.
 func (q *request) message(s *Server, r Reply) trinity.Message {
 	if len(q.Tools) == 0 {
-		return trinity.Message{Role: "assistant", Content: q.visible(s, r.Tokens, 0)}
+		return trinity.Message{Role: "assistant", Content: q.text(s, r, 0)}
 	}
 	m := r.Message
 	m.Content = q.untilStop(m.Content, 0)
@@ -171,8 +171,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 				q.sendWhole(s, events, i, c)
 				continue
 			}
-			text := q.visible(s, c.Tokens, len(sent[i]))
-			q.sendText(s, events, i, &sent[i], text, &c.FinishReason)
+			q.sendText(s, events, i, &sent[i], q.text(s, c, len(sent[i])), &c.FinishReason)
 		}
 		if q.StreamOptions.IncludeUsage {
 			last := q.response(s, []wire.Choice{})

@@ -101,6 +101,9 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
 			return err
 		}
+		if q.call.Prompt == nil {
+			return nil
+		}
 		return s.checkPrompt("messages", q.call.Prompt)
 	}
 	var text string
@@ -180,6 +183,9 @@ func (q *request) readParams(s *Server) error {
 // room, or if the request asks for more: asked tokens by the key longest.
 func (q *request) fitLength(longest string, asked *int) error {
 	p, prompt := &q.params, len(q.call.Prompt)
+	if q.call.Prompt == nil {
+		return nil
+	}
 	if q.limits.MaxLen == 0 {
 		if p.MaxTokens == 0 {
 			return Bad("max_tokens", "the model has no maximum length: set max_tokens")

@@ -183,6 +183,14 @@ func (q *request) visible(s *Server, tokens []int32, sent int) string {
 	return q.untilStop(s.Renderer.Decode(tokens), sent)
 }
 
+// text returns what the client sees of a reply. No stop string begins within the first sent bytes.
+func (q *request) text(s *Server, r Reply, sent int) string {
+	if q.call.Prompt == nil {
+		return q.untilStop(r.Message.Content, sent)
+	}
+	return q.visible(s, r.Tokens, sent)
+}
+
 func (q *request) untilStop(text string, sent int) string {
 	for _, stop := range q.params.Stop {
 		if at := strings.Index(text[min(sent, len(text)):], stop); at >= 0 {
