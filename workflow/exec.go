@@ -19,8 +19,8 @@ func init() {
 	registry.Workflows.Register("exec",
 		"A program in any language makes the rollout: any agent that speaks the OpenAI API, or Anthropic's. It is started for each rollout with "+
 			"OPENAI_BASE_URL and OPENAI_API_KEY in its environment, and what it asks there is the policy, or who models names. Its standard input "+
-			"is a JSON object: task, row (all columns), prompt, truth, eval, seed, base_url and api_key. Training learns the tokens that the policy "+
-			"wrote, as they were sampled. The reward is the program's: its last line {\"reward\": 0.5, \"parts\": {…}}, or a POST of "+
+			"is a JSON object: task, row (all columns), prompt, truth, eval, seed, base_url and api_key. Training learns the tokens that the "+
+			"policy wrote, as they were sampled. The reward is the program's: its last line {\"reward\": 0.5, \"parts\": {…}}, or a POST of "+
 			"{\"value\": 0.5} to base_url + /reward; else that of the task's reward function. A program that fails is a failed rollout, which is "+
 			"not attempted again once it has called the model, unless idempotent is set. Its standard error goes to plugins.log. "+
 			"With workers, the programs are kept: each reads one object a line, asks at its base_url with its api_key, and ends its rollout "+
