@@ -78,6 +78,7 @@ type Explorer struct {
 	recent      map[string]recent // by taskset
 	toldFailure bool              // whether people have read of a failed rollout
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
+	callless    int               // steps with tools that nobody called, from the start; -1 after a call
 }
 
 // New returns an explorer that continues after the agenda's last step.
