@@ -5,11 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -17,9 +14,6 @@ import (
 	"github.com/trinity-go/trinity/serve/web"
 	"github.com/trinity-go/trinity/wire/anthropic"
 )
-
-// maxMessages bounds the bytes of a request.
-const maxMessages = 8 << 20
 
 // messages is a request of Anthropic's Messages API that was read.
 type messages struct {
@@ -75,38 +69,19 @@ func refuse(w http.ResponseWriter, err error) {
 	if p.Final {
 		w.Header().Set("x-should-retry", "false")
 	}
-	message := p.Message
-	if p.Param != "" {
-		message = p.Param + ": " + message
-	}
-	problem := anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: message}
+	problem := anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}
 	web.WriteJSON(w, p.Status, anthropic.Refusal{Type: "error", Error: problem})
 }
 
-// knownFields are the fields of a request that the gateway reads or need not read.
-var knownFields = func() (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[anthropic.Request]()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}()
+// messagesFields are the fields of a request that the gateway reads or need not read.
+var messagesFields = fieldsOf(reflect.TypeFor[anthropic.Request]())
 
 // readMessages reads a request, and refuses what the gateway cannot do.
 func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
-	data, status, err := web.Body(w, r, maxMessages)
-	if err != nil {
-		return nil, &openai.Problem{Status: status, Message: err.Error()}
-	}
-	var fields map[string]json.RawMessage
 	q := &messages{}
-	if err := errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, &q.Request)); err != nil {
-		return nil, openai.Bad("", "the request is not the JSON of a message: %v", err)
-	}
-	for name, value := range fields {
-		if !slices.Contains(knownFields, name) && string(value) != "null" {
-			return nil, openai.Bad(name, "it is not supported: leave it out")
-		}
+	data, err := readFields(w, r, &q.Request, messagesFields, nil)
+	if err != nil {
+		return nil, err
 	}
 	if err := q.check(); err != nil {
 		return nil, err
@@ -122,7 +97,8 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	if q.call, err = model.Chat(chat, toolsOf(&q.Request)); err != nil {
 		return nil, err
 	}
-	return q, q.settle(model.Defaults())
+	q.params, err = wishes{q.Temperature, q.TopP, q.TopK, q.MaxTokens, q.StopSequences}.params(model.Defaults(), q.call.Prompt)
+	return q, err
 }
 
 // check refuses values that ask for something that the gateway cannot do.
@@ -136,10 +112,6 @@ func (q *messages) check() error {
 		return openai.Bad("tool_choice", "%q is not supported: want auto or none", q.ToolChoice.Type)
 	case q.Thinking.Type != "" && q.Thinking.Type != "disabled":
 		return openai.Bad("thinking", "%q is not supported: the chat template decides whether the model thinks", q.Thinking.Type)
-	case q.Temperature != nil && (*q.Temperature < 0 || *q.Temperature > 10):
-		return openai.Bad("temperature", "it is %v; want 0 to 10", *q.Temperature)
-	case q.TopP != nil && (*q.TopP < 0 || *q.TopP > 1):
-		return openai.Bad("top_p", "it is %v; want 0 to 1", *q.TopP)
 	case len(q.StopSequences) > maxStops:
 		return openai.Bad("stop_sequences", "there are %d; want at most %d", len(q.StopSequences), maxStops)
 	}
@@ -161,30 +133,6 @@ const (
 	maxStops = 32
 	maxStop  = 256 // bytes
 )
-
-// settle sets the parameters of the call.
-func (q *messages) settle(d openai.Defaults) error {
-	p := d.SamplingParams
-	p.N, p.Stop = 1, q.StopSequences
-	if q.Temperature != nil {
-		p.Temperature = *q.Temperature
-	}
-	if q.TopP != nil {
-		p.TopP = *q.TopP
-	}
-	if q.TopK != nil {
-		p.TopK = *q.TopK
-	}
-	if q.MaxTokens > 0 {
-		p.MaxTokens = q.MaxTokens
-	}
-	if d.MaxLen > 0 && len(q.call.Prompt) >= d.MaxLen {
-		return openai.TooLong("messages", "the prompt has %d tokens, which leaves no room in the %d of the model's length",
-			len(q.call.Prompt), d.MaxLen)
-	}
-	q.params = p
-	return nil
-}
 
 // chatOf returns the chat of a request. A result of a tool is a message of its own.
 func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
@@ -215,9 +163,7 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 				return nil, openai.Bad("messages", "a block of type %q: want text, tool_use or tool_result", b.Type)
 			}
 		}
-		if len(calls) > 0 {
-			own.ToolCalls, _ = json.Marshal(calls) // their arguments were read from JSON
-		}
+		own.ToolCalls = callsOf(calls)
 		if own.Content != "" || len(calls) > 0 || m.Role != "system" && len(chat) == results {
 			chat = append(chat, own)
 		}
@@ -235,24 +181,14 @@ func orEmpty(object json.RawMessage) json.RawMessage {
 // toolsOf returns the tools of a request in OpenAI's form, which chat templates read; nil if there
 // are none or no reply may call one.
 func toolsOf(q *anthropic.Request) json.RawMessage {
-	type function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitzero"`
-		Parameters  json.RawMessage `json:"parameters,omitzero"`
-	}
-	type tool struct {
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}
-	if len(q.Tools) == 0 || q.ToolChoice.Type == "none" {
+	if q.ToolChoice.Type == "none" {
 		return nil
 	}
 	var tools []tool
 	for _, t := range q.Tools {
-		tools = append(tools, tool{"function", function{t.Name, t.Description, t.InputSchema}})
+		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.InputSchema}})
 	}
-	out, _ := json.Marshal(tools) // texts, and what was read from JSON
-	return out
+	return written(tools)
 }
 
 // message returns what the client gets of a reply: its text and calls, why it ended, and the stop
@@ -269,7 +205,7 @@ func (q *messages) message(r openai.Reply) (m trinity.Message, reason string, st
 		}
 	}
 	if len(r.Calls) > 0 {
-		m.ToolCalls, _ = json.Marshal(r.Calls) // what a renderer reads has a form in JSON
+		m.ToolCalls = callsOf(r.Calls)
 		reason = "tool_use"
 	}
 	return m, reason, stop
@@ -294,34 +230,24 @@ func (q *messages) send(w http.ResponseWriter, reply *anthropic.Response) error 
 	if !q.Stream {
 		return web.WriteJSON(w, http.StatusOK, reply)
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
-	var failed error
-	send := func(kind string, fields map[string]any) {
-		fields["type"] = kind
-		data, err := web.Encode(fields)
-		if err == nil {
-			_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data)
-		}
-		failed = cmp.Or(failed, err)
-	}
+	events := newStream(w)
 	begun := *reply
 	begun.Content, begun.StopReason, begun.StopSequence, begun.Usage.OutputTokens = []anthropic.Block{}, nil, nil, 0
-	send("message_start", map[string]any{"message": begun})
+	events.send("message_start", map[string]any{"message": begun})
 	for i, b := range reply.Content {
 		empty, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": b.Text}
 		if b.Type == "tool_use" {
 			empty = map[string]any{"type": b.Type, "id": b.ID, "name": b.Name, "input": struct{}{}}
 			delta = map[string]any{"type": "input_json_delta", "partial_json": string(b.Input)}
 		}
-		send("content_block_start", map[string]any{"index": i, "content_block": empty})
-		send("content_block_delta", map[string]any{"index": i, "delta": delta})
-		send("content_block_stop", map[string]any{"index": i})
+		events.send("content_block_start", map[string]any{"index": i, "content_block": empty})
+		events.send("content_block_delta", map[string]any{"index": i, "delta": delta})
+		events.send("content_block_stop", map[string]any{"index": i})
 	}
-	send("message_delta", map[string]any{
+	events.send("message_delta", map[string]any{
 		"delta": map[string]any{"stop_reason": reply.StopReason, "stop_sequence": reply.StopSequence},
 		"usage": map[string]int{"output_tokens": reply.Usage.OutputTokens},
 	})
-	send("message_stop", map[string]any{})
-	return cmp.Or(failed, http.NewResponseController(w).Flush())
+	events.send("message_stop", map[string]any{})
+	return events.end()
 }

@@ -62,7 +62,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{MaxCalls: 1})
 	const chat = `"max_tokens":5,"messages":[{"role":"user","content":"hi"}]`
 	for body, want := range map[string]string{
-		`{`:                `not the JSON of a message`,
+		`{`:                `not the JSON that is wanted`,
 		`{"max_tokens":5}`: `messages: there are no messages`,
 		`{"tool_choice":{"type":"any"},` + chat + `}`:                                 `tool_choice: \"any\" is not supported`,
 		`{"thinking":{"type":"enabled","budget_tokens":9},` + chat + `}`:              `thinking: \"enabled\"`,

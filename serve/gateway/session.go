@@ -24,12 +24,13 @@ type session struct {
 	forget func()
 
 	mu        sync.Mutex
-	chats     map[digest]*node   // by the chat up to the node's reply, as the client knows it
-	answers   map[digest]*answer // to requests
-	nodes     []*node            // in order of arrival
-	calls     int                // also those that failed
-	inFlight  int                // calls
-	wave      int                // calls that were in flight at the same time are of one wave
+	chats     map[digest]*node             // by the chat up to the node's reply, as the client knows it
+	answers   map[digest]*answer           // to requests
+	responses map[string][]trinity.Message // chats up to a reply of the Responses API, by its id
+	nodes     []*node                      // in order of arrival
+	calls     int                          // also those that failed
+	inFlight  int                          // calls
+	wave      int                          // calls that were in flight at the same time are of one wave
 	committed bool
 	reward    *trinity.Reward
 	failure   *trinity.RolloutError

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+// What the dialects Messages and Responses share.
+
+// maxMessages bounds the bytes of a request.
+const maxMessages = 8 << 20
+
+// fieldsOf returns the names of the fields of a request's type in JSON.
+func fieldsOf(request reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(request) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// readFields reads the body of a request into its type, and refuses fields that are not among the
+// known ones, unless their values ask for nothing.
+func readFields(w http.ResponseWriter, r *http.Request, into any, known []string, nothing map[string][]string) ([]byte, error) {
+	data, status, err := web.Body(w, r, maxMessages)
+	if err != nil {
+		return nil, &openai.Problem{Status: status, Message: err.Error()}
+	}
+	var fields map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, into)); err != nil {
+		return nil, openai.Bad("", "the request is not the JSON that is wanted: %v", err)
+	}
+	for name, value := range fields {
+		if asked := string(compact(value)); asked != "null" && !slices.Contains(known, name) && !slices.Contains(nothing[name], asked) {
+			return nil, openai.Bad(name, "it is not supported: leave it out")
+		}
+	}
+	return data, nil
+}
+
+// about returns the message of a problem with the field that it is about.
+func about(p *openai.Problem) string {
+	if p.Param == "" {
+		return p.Message
+	}
+	return p.Param + ": " + p.Message
+}
+
+// wishes are what a request says about sampling.
+type wishes struct {
+	temperature, topP *float32
+	topK              *int
+	most              int // tokens; 0 is the model's own
+	stop              []string
+}
+
+// params returns the parameters of a call.
+func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingParams, err error) {
+	p = d.SamplingParams
+	p.N, p.Stop = 1, q.stop
+	if q.temperature != nil {
+		p.Temperature = *q.temperature
+	}
+	if q.topP != nil {
+		p.TopP = *q.topP
+	}
+	if q.topK != nil {
+		p.TopK = *q.topK
+	}
+	if q.most > 0 {
+		p.MaxTokens = q.most
+	}
+	switch {
+	case p.Temperature < 0 || p.Temperature > 10:
+		return p, openai.Bad("temperature", "it is %v; want 0 to 10", p.Temperature)
+	case p.TopP < 0 || p.TopP > 1:
+		return p, openai.Bad("top_p", "it is %v; want 0 to 1", p.TopP)
+	case d.MaxLen > 0 && len(prompt) >= d.MaxLen:
+		return p, openai.TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), d.MaxLen)
+	}
+	return p, nil
+}
+
+// tool is a tool in the form of chats, which templates read.
+type tool struct {
+	Type     string     `json:"type"` // function
+	Function toolDetail `json:"function"`
+}
+
+type toolDetail struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitzero"`
+	Parameters  json.RawMessage `json:"parameters,omitzero"`
+}
+
+// written returns the tools as chats have them; nil if there are none.
+func written(tools []tool) json.RawMessage {
+	if len(tools) == 0 {
+		return nil
+	}
+	out, _ := json.Marshal(tools) // texts, and what was read from JSON
+	return out
+}
+
+// callsOf returns the calls of a message in JSON; nil if there are none.
+func callsOf(calls []trinity.ToolCall) json.RawMessage {
+	if len(calls) == 0 {
+		return nil
+	}
+	out, _ := json.Marshal(calls) // their arguments were read from JSON
+	return out
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w      http.ResponseWriter
+	failed error
+	number int // of events
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	return &stream{w: w}
+}
+
+// send sends an event with fields of its kind.
+func (s *stream) send(kind string, fields map[string]any) {
+	fields["type"] = kind
+	data, err := web.Encode(fields)
+	if err == nil {
+		_, err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", kind, data)
+	}
+	s.failed = cmp.Or(s.failed, err)
+	s.number++
+}
+
+// end returns an error if the client has not got all events.
+func (s *stream) end() error { return cmp.Or(s.failed, http.NewResponseController(s.w).Flush()) }

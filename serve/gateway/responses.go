@@ -1,0 +1,282 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/serve/web"
+	wire "github.com/trinity-go/trinity/wire/openai"
+)
+
+// responses is a request of OpenAI's Responses API that was read.
+type responses struct {
+	wire.ResponsesRequest
+	session *session
+	chat    []trinity.Message // without instructions, which hold for one request
+	call    *openai.Call
+	params  trinity.SamplingParams
+}
+
+// responsesFields are the fields of a request that the gateway reads or need not read.
+var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
+	"max_tool_calls", "metadata", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"safety_identifier", "service_tier", "store", "stream_options", "user")
+
+// responsesNothing are values of other fields that ask for nothing.
+var responsesNothing = map[string][]string{
+	"background":   {`false`},
+	"include":      {`[]`, `["reasoning.encrypted_content"]`},
+	"top_logprobs": {`0`},
+	"truncation":   {`"disabled"`},
+}
+
+// answerResponses answers a request over OpenAI's Responses API.
+func answerResponses(w http.ResponseWriter, r *http.Request) {
+	q, err := readResponses(w, r)
+	if err != nil {
+		refuseResponse(w, err)
+		return
+	}
+	out, err := q.call.Sample(r.Context(), q.params)
+	if err != nil {
+		refuseResponse(w, err)
+		return
+	}
+	reply := out[0]
+	m := trinity.Message{Role: "assistant", Content: reply.Message.Content, ToolCalls: callsOf(reply.Calls)}
+	response := q.response(reply, m)
+	reply.Sent(m)
+	q.session.keep(response.ID, append(slices.Clip(q.chat), m))
+	if q.send(w, response) != nil {
+		reply.Lost()
+	}
+}
+
+// refuseResponse replies with an error. Its message has the name of the field, because some clients
+// show nothing else.
+func refuseResponse(w http.ResponseWriter, err error) {
+	p := *openai.ProblemOf(err)
+	p.Message = about(&p)
+	openai.Fail(w, &p)
+}
+
+// keep remembers a chat for requests that continue it by the id of its newest response.
+func (s *session) keep(response string, chat []trinity.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.responses == nil {
+		s.responses = map[string][]trinity.Message{}
+	}
+	s.responses[response] = chat
+}
+
+func (s *session) kept(response string) (chat []trinity.Message, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	chat, known = s.responses[response]
+	return slices.Clip(chat), known
+}
+
+// readResponses reads a request, and refuses what the gateway cannot do.
+func readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
+	q := &responses{}
+	data, err := readFields(w, r, &q.ResponsesRequest, responsesFields, responsesNothing)
+	if err != nil {
+		return nil, err
+	}
+	q.session, _ = r.Context().Value(sessionKey{}).(*session)
+	if q.PreviousResponseID != "" {
+		known := false
+		if q.chat, known = q.session.kept(q.PreviousResponseID); !known {
+			return nil, openai.Bad("previous_response_id", "this rollout has no response %q", q.PreviousResponseID)
+		}
+	}
+	switch { // Verbosity is a hint, which clients send by default
+	case q.Text.Format.Type != "" && q.Text.Format.Type != "text":
+		return nil, openai.Bad("text.format", "%q is not supported: want text", q.Text.Format.Type)
+	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
+		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
+	}
+	if err := q.readInput(); err != nil {
+		return nil, err
+	}
+	tools, err := q.readTools()
+	if err != nil {
+		return nil, err
+	}
+	model, err := modelOf(r, data, q.Model)
+	if err != nil {
+		return nil, err
+	}
+	chat := q.chat
+	if q.Instructions != "" {
+		chat = append([]trinity.Message{{Role: "system", Content: q.Instructions}}, chat...)
+	}
+	if q.call, err = model.Chat(chat, tools); err != nil {
+		return nil, err
+	}
+	wish := wishes{temperature: q.Temperature, topP: q.TopP}
+	if q.MaxOutputTokens != nil {
+		if wish.most = *q.MaxOutputTokens; wish.most < 1 {
+			return nil, openai.Bad("max_output_tokens", "it is %d; want at least 1", wish.most)
+		}
+	}
+	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
+	return q, err
+}
+
+// readInput appends the messages of the input to the chat. A message of the assistant and the calls
+// behind it are one.
+func (q *responses) readInput() error {
+	if len(q.Input) == 0 {
+		return openai.Bad("input", "there is no input")
+	}
+	var calls []trinity.ToolCall // of the newest message
+	for _, item := range q.Input {
+		text, err := textOf(item)
+		if err != nil {
+			return err
+		}
+		switch item.Type {
+		case "", "message":
+			calls = nil
+			role := item.Role
+			if role == "developer" { // OpenAI's newer name, which templates do not know
+				role = "system"
+			}
+			if role != "system" && role != "user" && role != "assistant" {
+				return openai.Bad("input", "a message has the role %q: want system, developer, user or assistant", item.Role)
+			}
+			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
+		case "function_call":
+			if !json.Valid([]byte(item.Arguments)) {
+				return openai.Bad("input", "the arguments of function_call %q are no JSON", item.CallID)
+			}
+			if n := len(q.chat); n == 0 || q.chat[n-1].Role != "assistant" {
+				q.chat, calls = append(q.chat, trinity.Message{Role: "assistant"}), nil
+			}
+			calls = append(calls, trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(item.Arguments)})
+			q.chat[len(q.chat)-1].ToolCalls = callsOf(calls)
+		case "function_call_output":
+			calls = nil
+			q.chat = append(q.chat, trinity.Message{Role: "tool", Content: text, ToolCallID: item.CallID})
+		case "reasoning": // the policy's own, which its template writes
+		default:
+			return openai.Bad("input", "an item of type %q: want message, function_call or function_call_output", item.Type)
+		}
+	}
+	return nil
+}
+
+// textOf returns the text of a message or of a tool's output.
+func textOf(item wire.Item) (text string, err error) {
+	for _, part := range append(slices.Clip(item.Content), item.Output...) {
+		switch part.Type {
+		case "input_text", "output_text", "text":
+			text += part.Text
+		case "reasoning_text", "summary_text": // of an item that the gateway skips
+		default:
+			return "", openai.Bad("input", "content of type %q: want input_text or output_text", part.Type)
+		}
+	}
+	return text, nil
+}
+
+// readTools returns the tools that a reply may call.
+func (q *responses) readTools() (json.RawMessage, error) {
+	choice := string(compact(q.ToolChoice))
+	if choice != "" && choice != "null" && choice != `"auto"` && choice != `"none"` {
+		return nil, openai.Bad("tool_choice", "%.80s is not supported: want auto or none", choice)
+	}
+	var tools []tool
+	for _, t := range q.Tools {
+		if t.Type != "function" {
+			return nil, openai.Bad("tools", "a tool of type %q: only OpenAI's servers have it", t.Type)
+		}
+		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.Parameters}})
+	}
+	if choice == `"none"` {
+		return nil, nil
+	}
+	return written(tools), nil
+}
+
+// response returns the reply as the API has it.
+func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesReply {
+	out := &wire.ResponsesReply{
+		CreatedAt: time.Now().Unix(), ID: "resp_" + rand.Text(), Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "completed",
+		ParallelToolCalls: true, Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto", Tools: append([]wire.ResponsesTool{}, q.Tools...),
+	}
+	if q.Instructions != "" {
+		out.Instructions = &q.Instructions
+	}
+	if q.PreviousResponseID != "" {
+		out.PreviousResponseID = &q.PreviousResponseID
+	}
+	if r.FinishReason == "length" {
+		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
+	}
+	if m.Content != "" || len(r.Calls) == 0 {
+		out.Output = append(out.Output, wire.Item{
+			Type: "message", ID: "msg_" + rand.Text(), Role: m.Role, Status: out.Status,
+			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
+		})
+	}
+	for _, c := range r.Calls {
+		out.Output = append(out.Output, wire.Item{
+			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: string(c.Arguments), Status: "completed",
+		})
+	}
+	prompt, sampled := len(q.call.Prompt), len(r.Tokens)
+	out.Usage = &wire.ResponsesUsage{InputTokens: prompt, OutputTokens: sampled, TotalTokens: prompt + sampled}
+	return out
+}
+
+// send sends a reply, or the events of a stream.
+func (q *responses) send(w http.ResponseWriter, reply *wire.ResponsesReply) error {
+	if !q.Stream {
+		return web.WriteJSON(w, http.StatusOK, reply)
+	}
+	events := newStream(w)
+	send := func(kind string, fields map[string]any) {
+		fields["sequence_number"] = events.number
+		events.send(kind, fields)
+	}
+	begun := *reply
+	begun.Output, begun.Status, begun.Usage, begun.IncompleteDetails = []wire.Item{}, "in_progress", nil, nil
+	send("response.created", map[string]any{"response": begun})
+	send("response.in_progress", map[string]any{"response": begun})
+	for i, item := range reply.Output {
+		of := func(more map[string]any) map[string]any {
+			more["output_index"], more["item_id"] = i, item.ID
+			return more
+		}
+		empty := item
+		empty.Status, empty.Arguments = "in_progress", ""
+		if item.Type == "message" {
+			empty.Content = wire.Parts{}
+		}
+		send("response.output_item.added", of(map[string]any{"item": empty}))
+		for at, part := range item.Content {
+			nothing := part
+			nothing.Text = ""
+			send("response.content_part.added", of(map[string]any{"content_index": at, "part": nothing}))
+			send("response.output_text.delta", of(map[string]any{"content_index": at, "delta": part.Text, "logprobs": []any{}}))
+			send("response.output_text.done", of(map[string]any{"content_index": at, "text": part.Text, "logprobs": []any{}}))
+			send("response.content_part.done", of(map[string]any{"content_index": at, "part": part}))
+		}
+		if item.Type == "function_call" {
+			send("response.function_call_arguments.delta", of(map[string]any{"delta": item.Arguments}))
+			send("response.function_call_arguments.done", of(map[string]any{"arguments": item.Arguments, "name": item.Name}))
+		}
+		send("response.output_item.done", of(map[string]any{"item": item}))
+	}
+	send("response."+reply.Status, map[string]any{"response": reply})
+	return events.end()
+}
