@@ -29,7 +29,7 @@ func TestNamesOfModels(t *testing.T) {
 	var asked []string
 	mini, nano := &judge{name: "mini", asked: &asked}, &judge{name: "nano", asked: &asked}
 	models := map[string]trinity.Asker{"*": nil, "*-mini": mini, "*-4-mini": nano, "gpt-[45]": nil}
-	e := open(t, trinity.EndpointOptions{Models: models, MaxCalls: 7})
+	e := open(t, trinity.EndpointOptions{Models: models, MaxCalls: 8})
 	body := func(model, more string) string {
 		return fmt.Sprintf(`{"model":%q,"max_tokens":20,"messages":[{"role":"user","content":"'one'"}]%s}`, model, more)
 	}
@@ -39,17 +39,18 @@ func TestNamesOfModels(t *testing.T) {
 		{chat, body("gpt-4-mini", `,"stop":", not"`), `"content":"I am nano"`},
 		{chat, body("gpt-4-mini", `,"stream":true`), `"delta":{"content":"I am nano, not you","role":"assistant"}`},
 		{"/messages", body("claude-mini", `,"temperature":0.5`), `"text":"I am mini, not you"`},
+		{"/responses", `{"model":"gpt-3-mini","input":"hi"}`, `"text":"I am mini, not you"`},
 		{chat, body("gpt-3-mini", `,"n":2`), `"index":1`},
 	} {
 		if status, text := e.ask(c.path, c.body); status != http.StatusOK || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %d %s, want %s", c.body, status, text, c.want)
 		}
 	}
-	if len(asked) != 6 || asked[0] != "'one' 20" || mini.heated != nil {
+	if len(asked) != 7 || asked[0] != "'one' 20" || mini.heated != nil {
 		t.Errorf("asked %q, at %v", asked, mini.heated)
 	}
 	if status, text := e.ask(chat, body("gpt-3-mini", "")); status != http.StatusTooManyRequests {
-		t.Errorf("call 8 of 7: %d %s", status, text)
+		t.Errorf("call 9 of 8: %d %s", status, text)
 	}
 	for _, c := range []struct{ path, body, want string }{
 		{chat, body("x-mini", `,"tools":[{"type":"function","function":{"name":"f"}}]`), `"param":"tools"`},
