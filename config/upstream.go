@@ -170,6 +170,15 @@ var removedArgs = map[string]map[string]string{
 	},
 }
 
+// foreignArgs maps arguments of plug-ins that upstream has and this program's plug-ins of those names
+// lack to a hint, by kind.
+var foreignArgs = map[string]map[string]string{
+	"workflow": {
+		"reward_fn_type": "name the reward function as default_reward_fn_type of the taskset",
+		"reward_fn_args": "set reward_fn_args of the taskset",
+	},
+}
+
 // removedKey returns the hint for a key of an older version or one that upstream computes, "" for
 // any other key. It ignores the prefix of a stage.
 func removedKey(path string) string {

@@ -1,0 +1,47 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	const name = "frozen_lake_workflow"
+	registry.Workflows.Register(name,
+		"environment_workflow on a frozen lake with Trinity-RFT's arguments: a row's size, p and seed give the random map that they give "+
+			"there, with start and goal anywhere. The environment's other arguments go into environment_args.",
+		func() trinity.Workflow {
+			play := defaultPlay()
+			play.Environment = strings.TrimSuffix(name, "_workflow")
+			return &FrozenLake{InEnvironment: InEnvironment{play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
+		})
+}
+
+// FrozenLake is the walk over a frozen lake with the arguments of Trinity-RFT.
+type FrozenLake struct {
+	InEnvironment `yaml:",inline"`
+	EnvMaxSteps   int      `yaml:"env_max_steps" doc:"steps after which the search for a path through a random map turns back"`
+	AgentMaxSteps int      `yaml:"agent_max_steps" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
+	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
+	Desc          []string `yaml:"desc" doc:"rows of the map in place of a random one: S start, F ice, H hole, G goal"`
+}
+
+// Validate builds the environment.
+func (w *FrozenLake) Validate() error {
+	if w.EnvMaxSteps < 1 || w.AgentMaxSteps < 1 {
+		return fmt.Errorf("env_max_steps and agent_max_steps: must be at least 1, got %d and %d", w.EnvMaxSteps, w.AgentMaxSteps)
+	}
+	args := map[string]any{
+		"map_name": "generated", "random_start": true, "path_limit": w.EnvMaxSteps, "max_steps": w.AgentMaxSteps, "is_slippery": w.IsSlippery,
+	}
+	if w.Desc != nil {
+		args["desc"] = w.Desc
+	}
+	maps.Copy(args, w.EnvironmentArgs)
+	w.EnvironmentArgs = args
+	return w.Play.Validate()
+}
