@@ -124,14 +124,19 @@ func (w *walk) take(action int) (reward float64, ends bool) {
 // Close implements [trinity.Environment].
 func (w *walk) Close() error { return nil }
 
-// chosen returns which of the names a reply gives: the last text between ``` and ```, else the whole
-// reply. The first letter of a name is enough where no other name begins with it. It returns -1 if
-// there is no such name.
-func chosen(reply string, names []string) int {
+// fenced returns the last text of a reply between ``` and ```, else the whole reply.
+func fenced(reply string) string {
 	if parts := strings.Split(reply, "```"); len(parts) > 2 {
-		reply = parts[len(parts)-2-(1-len(parts)%2)]
+		return parts[len(parts)-2-(1-len(parts)%2)]
 	}
-	reply = strings.ToLower(strings.Trim(reply, " \t\r\n.\"'*"))
+	return reply
+}
+
+// chosen returns which of the names a reply gives, between ``` and ``` or alone. The first
+// letter of a name is enough where no other name begins with it. It returns -1 if there is no such
+// name.
+func chosen(reply string, names []string) int {
+	reply = strings.ToLower(strings.Trim(fenced(reply), " \t\r\n.\"'*"))
 	begins := func(name string) bool { return len(reply) == 1 && strings.HasPrefix(strings.ToLower(name), reply) }
 	i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, reply) })
 	if i < 0 {

@@ -44,3 +44,14 @@ func TestFrozenLakeWorkflowWalksOnMapsOfTrinityRFT(t *testing.T) {
 		}
 	}
 }
+
+func TestSudokuWorkflowAsksForTheRowsPuzzle(t *testing.T) {
+	row := map[string]any{"puzzle": "1... .... .... ....", "solution": "1234341221434321"}
+	for says, want := range map[string]float64{"1234341221434321": 1, "1234": 0} {
+		r := rollout(&trinity.Task{ID: id.Task, Row: row}, model(&parrot{says: says}), nil)
+		exps, err := build(t, "sudoku_workflow", nil).Run(t.Context(), r)
+		if err != nil || len(exps) != 1 || !exps[0].Reward.Valid || exps[0].Reward.Value != want {
+			t.Errorf("%q: %v, %+v", says, err, exps)
+		}
+	}
+}

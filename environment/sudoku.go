@@ -1,0 +1,162 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Environments.Register("sudoku",
+		"The policy solves the Sudoku of the row's column puzzle, 9 × 9 or 4 × 4, row by row with 0 or . for an empty cell. It writes the "+
+			"whole grid, between ``` and ``` if it writes anything else, and reads what is wrong until its tries are used up. Reward: 1 if the "+
+			"grid keeps the puzzle's numbers and breaks no rule, else 0. Metric: success.",
+		func() trinity.EnvironmentOpener {
+			return &sudoku{Tries: 1,
+				Ask: "Solve this Sudoku; 0 is an empty cell. Think first, then write the whole grid between ``` and ```.\n\n{puzzle}"}
+		})
+}
+
+// sudoku is the game.
+type sudoku struct {
+	Tries int    `yaml:"tries" doc:"grids that the policy may write"`
+	Ask   string `yaml:"ask" doc:"first message to the policy; {puzzle} stands for the grid"`
+}
+
+// Validate checks the arguments.
+func (s *sudoku) Validate() error {
+	if s.Tries < 1 {
+		return fmt.Errorf("tries: must be at least 1, got %d", s.Tries)
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (s *sudoku) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := puzzleOf(t)
+		return err
+	}}
+}
+
+// puzzleOf returns the cells of a task's puzzle, 0 for an empty one.
+func puzzleOf(t *trinity.Task) ([]int, error) {
+	text, err := t.Text("puzzle")
+	if err != nil {
+		return nil, err
+	}
+	cells := sudokuCells(strings.ReplaceAll(text, ".", "0"))
+	if len(cells) != 81 && len(cells) != 16 {
+		return nil, fmt.Errorf("column \"puzzle\" has %d cells, want 81 or 16: digits, with 0 or . for an empty cell", len(cells))
+	}
+	if err := wrongIn(cells); err != nil {
+		return nil, fmt.Errorf("column \"puzzle\": %w", err)
+	}
+	return cells, nil
+}
+
+// sudokuCells returns the digits of a text.
+func sudokuCells(text string) (cells []int) {
+	for _, char := range text {
+		if '0' <= char && char <= '9' {
+			cells = append(cells, int(char-'0'))
+		}
+	}
+	return cells
+}
+
+// wrongIn says which rule the numbers break that are not 0; nil if they break none.
+func wrongIn(cells []int) error {
+	side := int(math.Sqrt(float64(len(cells))))
+	box := int(math.Sqrt(float64(side)))
+	seen := map[string]bool{}
+	for i, n := range cells {
+		row, column := i/side, i%side
+		if n > side {
+			return fmt.Errorf("row %d has a %d, above %d", row+1, n, side)
+		}
+		for _, place := range []string{
+			fmt.Sprintf("row %d", row+1), fmt.Sprintf("column %d", column+1), fmt.Sprintf("box %d", row/box*box+column/box+1),
+		} {
+			at := fmt.Sprintf("%s has %d", place, n)
+			if n > 0 && seen[at] {
+				return errors.New(at + " twice")
+			}
+			seen[at] = true
+		}
+	}
+	return nil
+}
+
+// OpenEnvironment implements [trinity.EnvironmentOpener].
+func (s *sudoku) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
+	puzzle, err := puzzleOf(t)
+	return &solving{sudoku: s, puzzle: puzzle}, err
+}
+
+// solving is one episode.
+type solving struct {
+	*sudoku
+	puzzle []int
+	made   int // tries
+	heard  string
+}
+
+// Reset implements [trinity.Environment].
+func (s *solving) Reset(context.Context, uint64) (trinity.Observation, error) {
+	s.made, s.heard = 0, ""
+	side := int(math.Sqrt(float64(len(s.puzzle))))
+	var grid strings.Builder
+	for i, n := range s.puzzle {
+		fmt.Fprint(&grid, n)
+		if i%side == side-1 && i < len(s.puzzle)-1 {
+			grid.WriteByte('\n')
+		}
+	}
+	return s.says(strings.ReplaceAll(s.Ask, "{puzzle}", grid.String())), nil
+}
+
+func (s *solving) says(text string) trinity.Observation {
+	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: fmt.Sprint(s.puzzle, s.heard)}
+}
+
+// Step implements [trinity.Environment].
+func (s *solving) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
+	s.made++
+	won, verdict := 0.0, s.judge(sudokuCells(fenced(a.Text)))
+	if verdict == nil {
+		won = 1
+		out.Observation = s.says("Solved.")
+	} else {
+		s.heard += "\n" + verdict.Error()
+		out.Observation = s.says("Not solved: " + verdict.Error() + ".")
+	}
+	out.Done = verdict == nil || s.made == s.Tries
+	out.Metrics = map[string]float64{"success": won}
+	if out.Done {
+		out.Reward = &won
+	}
+	return out, nil
+}
+
+// judge says what is wrong with a solution; nil if it is right.
+func (s *solving) judge(solution []int) error {
+	if len(solution) != len(s.puzzle) {
+		return fmt.Errorf("the grid has %d numbers, not %d", len(solution), len(s.puzzle))
+	}
+	for i, n := range solution {
+		if n == 0 || s.puzzle[i] > 0 && n != s.puzzle[i] {
+			side := int(math.Sqrt(float64(len(s.puzzle))))
+			return fmt.Errorf("row %d, column %d is %d", i/side+1, i%side+1, n)
+		}
+	}
+	return wrongIn(solution)
+}
+
+// Close implements [trinity.Environment].
+func (s *solving) Close() error { return nil }
