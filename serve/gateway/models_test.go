@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -15,11 +16,14 @@ import (
 type judge struct {
 	name   string
 	err    error
+	mu     sync.Mutex
 	asked  *[]string
 	heated *float32
 }
 
 func (j *judge) Ask(_ context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	*j.asked = append(*j.asked, fmt.Sprint(messages[len(messages)-1].Content, " ", o.MaxTokens))
 	j.heated = o.Temperature
 	return trinity.Answer{Message: trinity.Message{Role: "assistant", Content: "I am " + j.name + ", not you"}}, j.err
