@@ -80,7 +80,7 @@ func (s *session) kept(response string) (chat []trinity.Message, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	chat, known = s.responses[response]
-	return slices.Clip(chat), known
+	return slices.Clone(chat), known // readInput writes into it
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
