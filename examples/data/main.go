@@ -50,6 +50,7 @@ func datasets() map[string][]row {
 	sumsForAlgorithms(out)
 	guessedNumbers(out)
 	products(out)
+	programs(out)
 	return out
 }
 
