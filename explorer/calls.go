@@ -11,21 +11,17 @@ import (
 const enoughSteps = 3
 
 // reportNoCalls reports that rollouts with tools have called none since the explorer has started.
-func (e *Explorer) reportNoCalls(outcomes []*outcome, r trinity.Record) {
-	var calls, malformed []float64 // shares of the rollouts' replies
-	for _, o := range outcomes {
-		of := perRun(o.group)
-		calls, malformed = append(calls, of["tool_call_rate"]...), append(malformed, of["tool_call_malformed_rate"]...)
-	}
-	if len(calls) == 0 || e.callless < 0 {
+func (e *Explorer) reportNoCalls(r trinity.Record) {
+	calls, haveTools := r.Metrics["rollout/tool_call_rate/mean"]
+	if !haveTools || e.callless < 0 {
 		return
 	}
-	if e.callless++; mean(calls) > 0 {
+	if e.callless++; calls > 0 {
 		e.callless = -1 // for good
 	}
 	if e.callless == enoughSteps {
 		e.opts.Recorder.Say(fmt.Sprintf("WARNING: explorer step %d: no reply of the first %d steps has called a tool, and %.0f %% of "+
 			"this step's replies have a call that cannot be read: show a call in the prompt, or look at explorer.rollout_model.tool_call_parser",
-			r.Step, enoughSteps, 100*mean(malformed)))
+			r.Step, enoughSteps, 100*r.Metrics["rollout/tool_call_malformed_rate/mean"]))
 	}
 }

@@ -26,7 +26,9 @@ func TestToolsThatNobodyCallsAreReported(t *testing.T) {
 			if rate >= 0 {
 				x.Metrics = trinity.Metrics{"tool_call_rate": rate, "tool_call_malformed_rate": .25}
 			}
-			e.reportNoCalls([]*outcome{{group: trinity.Group{x}}}, trinity.Record{Step: int64(i + 1)})
+			m := trinity.Metrics{}
+			m.Merge("rollout/", rolloutMetrics([]*outcome{{group: trinity.Group{x}}}))
+			e.reportNoCalls(trinity.Record{Step: int64(i + 1), Metrics: m})
 			if due := c.want > 0 && i+1 >= c.want; due != (len(said.lines) == 1) {
 				t.Errorf("%s: after step %d it has said %q", name, i+1, said.lines)
 			}

@@ -142,7 +142,7 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 		return err
 	}
 	e.reportEqual(f.outcomes, record)
-	e.reportNoCalls(f.outcomes, record)
+	e.reportNoCalls(record)
 	e.opts.Agenda.feedback(f.outcomes)
 	groups, err := e.process(ctx, f.step, f.outcomes, metrics)
 	if err != nil {
