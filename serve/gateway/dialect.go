@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,6 +90,17 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 		return p, openai.TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), d.MaxLen)
 	}
 	return p, nil
+}
+
+// sample samples the one reply of a request.
+func sample(r *http.Request, call *openai.Call, params trinity.SamplingParams) (openai.Reply, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
+	out, err := call.Sample(ctx, params)
+	if err != nil {
+		return openai.Reply{}, err
+	}
+	return out[0], nil
 }
 
 // tool is a tool in the form of chats, which templates read.

@@ -42,8 +42,8 @@ const (
 	longest = 24 * time.Hour
 )
 
-// New returns a gateway whose server has a URL such as http://127.0.0.1:1234. renderer and vocabulary
-// (token ids are below it) are those of the policy.
+// New returns a gateway whose server has a URL such as http://127.0.0.1:1234. renderer is the
+// policy's, and vocabulary is the number of its token ids.
 func New(root, name string, renderer trinity.Renderer, vocabulary int, say func(string)) *Gateway {
 	g := &Gateway{root: root, open: map[digest]*session{}, ended: map[digest]bool{}}
 	g.api = &openai.Server{

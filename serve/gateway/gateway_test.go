@@ -444,7 +444,8 @@ func TestAnotherStopTokenEndsNoTurn(t *testing.T) {
 	}
 }
 
-// The last call that a rollout may make has an answer for every attempt, one of which may get lost.
+// A client repeats a call whose answer was lost. It gets the answer again, also to the last call that
+// the rollout may make.
 func TestAttemptsOfTheLastCall(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{MaxCalls: 1})
 	for attempt := range 2 {

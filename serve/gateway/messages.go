@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -29,14 +28,11 @@ func answerMessages(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), longest)
-	defer cancel()
-	out, err := q.call.Sample(ctx, q.params)
+	reply, err := sample(r, q.call, q.params)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	reply := out[0]
 	m, reason, stop := q.message(reply)
 	reply.Sent(m)
 	if q.send(w, q.response(reply, m, reason, stop)) != nil {

@@ -60,7 +60,7 @@ type asked struct {
 func newAsked(s *session, asker trinity.Asker, name string, request identity, body []byte) (*asked, error) {
 	a := &asked{session: s, asker: asker, name: name, request: request}
 	var given map[string]any
-	_ = json.Unmarshal(body, &given) // the dialect reports what is no JSON
+	_ = json.Unmarshal(body, &given) // the dialect has read the name from it, so it is JSON
 	for _, field := range []string{"logprobs", "return_token_ids", "stop_token_ids", "ignore_eos", "min_tokens"} {
 		if v := given[field]; v != nil && v != false {
 			return nil, a.cannot(field, "has no tokens")

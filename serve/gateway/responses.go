@@ -43,12 +43,11 @@ func answerResponses(w http.ResponseWriter, r *http.Request) {
 		refuseResponse(w, err)
 		return
 	}
-	out, err := q.call.Sample(r.Context(), q.params)
+	reply, err := sample(r, q.call, q.params)
 	if err != nil {
 		refuseResponse(w, err)
 		return
 	}
-	reply := out[0]
 	m := trinity.Message{Role: "assistant", Content: reply.Message.Content, ToolCalls: callsOf(reply.Calls)}
 	response := q.response(reply, m)
 	reply.Sent(m)
