@@ -140,7 +140,7 @@ func (l *lake) Reset(ctx context.Context, seed uint64) (trinity.Observation, err
 // random_start, Trinity-RFT do.
 func (l *frozenLake) draw(ctx context.Context, seed uint64) ([]string, error) {
 	random := newNumpyRandom(seed)
-	ice := l.P / (l.P + (1 - l.P))
+	ice := l.P / (l.P + (1 - l.P)) // numpy.random.choice divides by the sum, which rounding may keep from being 1
 	place := func() int { return random.below(uint32(l.Size)) }
 	for ctx.Err() == nil {
 		board := []byte(strings.Repeat("F", l.Size*l.Size))

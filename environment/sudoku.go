@@ -70,9 +70,12 @@ func sudokuCells(text string) (cells []int) {
 	return cells
 }
 
-// wrongIn says which rule the numbers break that are not 0; nil if they break none.
+// sudokuSide returns the number of rows, which is that of the columns.
+func sudokuSide(cells []int) int { return int(math.Sqrt(float64(len(cells)))) }
+
+// wrongIn returns the first rule that the numbers above 0 break, or nil if they break none.
 func wrongIn(cells []int) error {
-	side := int(math.Sqrt(float64(len(cells))))
+	side := sudokuSide(cells)
 	box := int(math.Sqrt(float64(side)))
 	seen := map[string]bool{}
 	for i, n := range cells {
@@ -110,7 +113,7 @@ type solving struct {
 // Reset implements [trinity.Environment].
 func (s *solving) Reset(context.Context, uint64) (trinity.Observation, error) {
 	s.made, s.heard = 0, ""
-	side := int(math.Sqrt(float64(len(s.puzzle))))
+	side := sudokuSide(s.puzzle)
 	var grid strings.Builder
 	for i, n := range s.puzzle {
 		fmt.Fprint(&grid, n)
@@ -144,14 +147,14 @@ func (s *solving) Step(_ context.Context, a trinity.Action) (out trinity.Outcome
 	return out, nil
 }
 
-// judge says what is wrong with a solution; nil if it is right.
+// judge returns what is wrong with a solution, or nil if it is right.
 func (s *solving) judge(solution []int) error {
 	if len(solution) != len(s.puzzle) {
 		return fmt.Errorf("the grid has %d numbers, not %d", len(solution), len(s.puzzle))
 	}
 	for i, n := range solution {
 		if n == 0 || s.puzzle[i] > 0 && n != s.puzzle[i] {
-			side := int(math.Sqrt(float64(len(s.puzzle))))
+			side := sudokuSide(s.puzzle)
 			return fmt.Errorf("row %d, column %d is %d", i/side+1, i%side+1, n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,9 @@ func init() {
 		})
 }
 
+// rlcrParts are the parts in the order in which their weights are added.
+var rlcrParts = []string{"format", "accuracy", "brier", "mean_confidence", "confidence_one_or_zero"}
+
 // rlcr scores a reply that states how sure it is of its answer. The Brier score is proper: the expected
 // reward is highest for the confidence that is the chance of being right.
 //
@@ -38,10 +42,8 @@ type rlcr struct {
 // Validate returns an error for a weight of an unknown part or one that is not finite.
 func (r *rlcr) Validate() error {
 	for name, w := range r.Weights {
-		switch name {
-		case "format", "accuracy", "brier", "mean_confidence", "confidence_one_or_zero":
-		default:
-			return fmt.Errorf("weights: unknown part %q (known: format, accuracy, brier, mean_confidence, confidence_one_or_zero)", name)
+		if !slices.Contains(rlcrParts, name) {
+			return fmt.Errorf("weights: unknown part %q (known: %s)", name, strings.Join(rlcrParts, ", "))
 		}
 		if math.IsNaN(w) || math.IsInf(w, 0) {
 			return fmt.Errorf("weights: the weight of %s must be a finite number, got %g", name, w)
@@ -60,7 +62,7 @@ func (r *rlcr) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 		return noTruth(in), nil
 	}
 	reward := trinity.Reward{Valid: true, Parts: confidenceParts(in.Response, truth)}
-	for _, name := range []string{"format", "accuracy", "brier", "mean_confidence", "confidence_one_or_zero"} {
+	for _, name := range rlcrParts {
 		reward.Value += r.Weights[name] * reward.Parts[name]
 	}
 	return reward, nil
@@ -73,7 +75,10 @@ var fourTags = strings.Fields("<think> </think> <answer> </answer> <analysis> </
 
 // confidenceParts returns the parts of a reply before their weights.
 func confidenceParts(reply, truth string) map[string]float64 {
-	parts := map[string]float64{"format": 0, "accuracy": 0, "brier": 0, "mean_confidence": 0, "confidence_one_or_zero": 0}
+	parts := map[string]float64{}
+	for _, name := range rlcrParts {
+		parts[name] = 0
+	}
 	blocks := fourBlocks.FindStringSubmatch(reply)
 	if blocks == nil || !once(reply, fourTags...) {
 		return parts
