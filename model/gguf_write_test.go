@@ -185,8 +185,7 @@ func TestGGUFRefusesModelsThatLlamaCppLacks(t *testing.T) {
 	}
 }
 
-// A written file lists all tokens that end a reply, those of the tokenizer before those of the
-// config.
+// A written file lists every token that ends a reply: first the tokenizer's, then the config's.
 func TestGGUFNamesTheEndTokens(t *testing.T) {
 	yes := true
 	v := &tokenizer.Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "c", "d"}, Types: []int32{1, 3, 3, 3},

@@ -228,7 +228,7 @@ func freeUser() (int, error) {
 	}
 	switch {
 	case highest > 1:
-		return max(1, highest-2-n), nil // counted down from 65533, because 65534 is the user "nobody"
+		return max(1, highest-2-n), nil // below 65534, the user nobody, as whom other programs run
 	case mapped == 0:
 		return 0, errors.New("root has no other user in its user namespace, so nothing would limit a sandbox's processes")
 	}

@@ -146,7 +146,8 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 }
 
 // judge gives the rollout its reward: the program's own by POST …/reward, else the one in its last
-// line, else that of the task's reward function. Rewards of single steps stay.
+// line, else that of the task's reward function. A step that has a
+// reward of its own keeps it.
 func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
 	if len(rec.Experiences) == 0 {
 		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",

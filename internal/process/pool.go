@@ -194,7 +194,7 @@ func (w *Worker) Stop(because error) error {
 // end waits for the exit of the worker's process.
 func (w *Worker) end() error {
 	go func(answers chan []byte) {
-		for range answers { // that nobody has asked for
+		for range answers { // drops them, so that the reader of the output ends
 		}
 	}(w.output.answers)
 	status := w.process.Wait()
