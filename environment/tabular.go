@@ -132,6 +132,17 @@ func fenced(reply string) string {
 	return reply
 }
 
+// fencedCode returns the last text of a reply between ``` and ```, without the name of a language
+// after the first ```.
+func fencedCode(reply string, languages ...string) string {
+	code := fenced(reply)
+	first, rest, _ := strings.Cut(code, "\n")
+	if code != reply && slices.Contains(languages, strings.ToLower(strings.TrimSpace(first))) {
+		return rest
+	}
+	return code
+}
+
 // chosen returns which of the names a reply gives, between ``` and ``` or alone. The first
 // letter of a name is enough where no other name begins with it. It returns -1 if there is no such
 // name.
