@@ -33,7 +33,8 @@ var elsewhere = map[string]string{
 	"sandbox memory": "a controller of control groups", "sandbox none": "an isolation",
 	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
-	"trinity jsd":                  "the field's word for a divergence",
+	"reward python":                aLanguage, "reward bash": aLanguage, "operator/datajuicer python": "the name of its interpreter",
+	"trinity jsd": "the field's word for a divergence",
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
 	"model/tokenizer default": "the chat template of tokenizer_config.json",
@@ -45,6 +46,7 @@ var elsewhere = map[string]string{
 
 const (
 	aSchema     = "a schema of rows"
+	aLanguage   = "a language of programs"
 	aScheme     = "the scheme of a URL"
 	switchedOff = "the value that switches a part of an algorithm off"
 	upstreams   = "the default in Trinity-RFT"

@@ -1,0 +1,248 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/sandbox"
+)
+
+func init() {
+	for name, l := range map[string]programLanguage{
+		"python": {
+			title: "Python", file: "step.py", tags: []string{"python", "py", "python3"}, command: "python3", env: []string{"PYTHONHASHSEED=0"},
+			main: "import contextlib, os\nscope = {'__name__': '__main__'}\ndef run(path):\n" +
+				"    with open(path) as f: code = f.read()\n    exec(compile(code, path, 'exec'), scope)\n" +
+				"with open(os.devnull, 'w') as nothing, contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):\n" +
+				"    for i in range({earlier}): run(f'{i}_step.py')\nrun('{earlier}_step.py')\n",
+		},
+		"bash": {
+			title: "bash", file: "step.sh", tags: []string{"bash", "sh", "shell"}, command: "bash",
+			main: "for ((i = 0; i < {earlier}; i++)); do . \"./${i}_step.sh\" >/dev/null 2>&1; done\n. ./{earlier}_step.sh\n",
+		},
+	} {
+		registry.Environments.Register(name,
+			"The policy writes programs in "+l.title+" between ``` and ```, each of which runs in a sandbox, and reads what they print. Those of "+
+				"a row with a column files, an object of paths and texts, find these files. With keep a program goes on where those before it "+
+				"that worked have ended: they run again, unheard. A reply without a program is the answer. Reward: that of the task's reward "+
+				"function if it names one, else 1 if the last line of the answer is the reference answer, else 0. Words of the messages: "+
+				"{question}, {output}, {steps} that are left. Metric: valid, the share of programs that end with status 0.",
+			func() trinity.EnvironmentOpener {
+				return &programs{language: l, MaxSteps: 8, Keep: true, Timeout: 10, MaxMemory: 512, MaxOutput: 2000,
+					Isolation: string(sandbox.Full),
+					Ask: "{question}\n\nYou may run programs in " + l.title + ": write one between ```" + l.tags[0] + " and ```, and you read " +
+						"what it prints. A reply without a program is your answer; its last line has the answer alone.",
+					Tell: "{output}"}
+			})
+	}
+}
+
+// programLanguage says how programs of a language run.
+type programLanguage struct {
+	title, command, file string
+	tags                 []string // after the ``` before a program
+	env                  []string // that makes equal programs print the same
+	main                 string   // runs the steps before this one unheard, and then this one
+}
+
+// programs runs programs that the policy writes.
+type programs struct {
+	MaxSteps  int      `yaml:"max_steps" doc:"replies at most; then the episode is truncated"`
+	Keep      bool     `yaml:"keep" doc:"keep variables, functions and files from one program to the next"`
+	Timeout   float64  `yaml:"timeout" doc:"seconds of CPU for each program; it may take three times as long by the clock"`
+	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB for a program"`
+	MaxOutput int      `yaml:"max_output" doc:"bytes of output that the policy reads; the middle of more is left out"`
+	Isolation string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
+	Read      []string `yaml:"read" doc:"folders that programs may read beside the system's, such as one of a Python environment"`
+	Ask       string   `yaml:"ask" doc:"first message to the policy"`
+	Tell      string   `yaml:"tell" doc:"message after each program"`
+
+	language programLanguage
+	box      *sandbox.Sandbox
+}
+
+// Validate checks the arguments, and that this machine has the isolation.
+func (p *programs) Validate() (err error) {
+	switch {
+	case p.MaxSteps < 1:
+		return fmt.Errorf("max_steps: must be at least 1, got %d", p.MaxSteps)
+	case !(p.Timeout > 0) || p.Timeout > 3600:
+		return fmt.Errorf("timeout: want more than 0 and at most 3600 seconds, got %g", p.Timeout)
+	case p.MaxMemory < 32 || p.MaxMemory > 1<<20:
+		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, p.MaxMemory)
+	case p.MaxOutput < 100:
+		return fmt.Errorf("max_output: must be at least 100, got %d", p.MaxOutput)
+	}
+	for _, path := range p.Read {
+		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
+			return fmt.Errorf("read: %q is no absolute path of a file or folder", path)
+		}
+	}
+	p.box, err = sandbox.New(sandbox.Isolation(p.Isolation))
+	return err
+}
+
+// Requires implements [trinity.Requirer].
+func (p *programs) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := p.filesOf(t)
+		return err
+	}}
+}
+
+// filesOf returns the files of a task's row. It is an error if the row has no question.
+func (p *programs) filesOf(t *trinity.Task) (map[string][]byte, error) {
+	var texts map[string]string
+	if err := columns(t, map[string]any{"files": &texts}); err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for path, text := range texts {
+		if !filepath.IsLocal(path) || strings.HasSuffix(path, p.language.file) {
+			return nil, fmt.Errorf("column \"files\": %q is no path for a file of a task", path)
+		}
+		files[path] = []byte(text)
+	}
+	_, err := t.Prompt()
+	return files, err
+}
+
+// OpenEnvironment implements [trinity.EnvironmentOpener].
+func (p *programs) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
+	if p.box == nil {
+		return nil, errors.New("the environment was not built from its arguments")
+	}
+	files, err := p.filesOf(t)
+	return &programming{programs: p, task: t, files: files}, err
+}
+
+// programming is one episode.
+type programming struct {
+	*programs
+	task         *trinity.Task
+	files        map[string][]byte
+	worked       []string // programs that later ones go on with
+	replies      int
+	runs, zeroes int // programs, and those with status 0
+	heard        string
+}
+
+// Reset implements [trinity.Environment].
+func (p *programming) Reset(context.Context, uint64) (trinity.Observation, error) {
+	p.worked, p.replies, p.runs, p.zeroes, p.heard = nil, 0, 0, 0, ""
+	question, err := p.task.Prompt()
+	return p.says(p.Ask, "{question}", question), err
+}
+
+func (p *programming) says(text string, words ...string) trinity.Observation {
+	text = strings.NewReplacer(append(words, "{steps}", strconv.Itoa(p.MaxSteps-p.replies))...).Replace(text)
+	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: "programs" + p.heard}
+}
+
+// Step implements [trinity.Environment].
+func (p *programming) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
+	p.replies++
+	if !strings.Contains(a.Text, "```") {
+		out.Done, out.Observation = true, p.says("Done.")
+		if truth := strings.TrimSpace(p.task.Truth()); truth != "" {
+			lines, right := strings.Split(strings.TrimSpace(a.Text), "\n"), 0.0
+			if strings.TrimSpace(lines[len(lines)-1]) == truth {
+				right = 1
+			}
+			out.Reward = &right
+		}
+		return out, nil
+	}
+	output, err := p.run(ctx, fencedCode(a.Text, p.language.tags...))
+	if err != nil {
+		return out, err
+	}
+	out.Observation = p.says(p.Tell, "{output}", output)
+	out.Metrics = map[string]float64{"valid": float64(p.zeroes) / float64(p.runs)}
+	out.Truncated = p.replies == p.MaxSteps
+	return out, nil
+}
+
+// programPlaces bounds the programs that run at once, because one that waits for a core may run out
+// of time.
+var programPlaces = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
+// run runs a program and returns what the policy reads of it.
+func (p *programming) run(ctx context.Context, source string) (string, error) {
+	select {
+	case programPlaces <- struct{}{}:
+		defer func() { <-programPlaces }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	earlier := strconv.Itoa(len(p.worked))
+	program := sandbox.Program{
+		Command: []string{p.language.command, "main_" + p.language.file},
+		Files:   map[string][]byte{"main_" + p.language.file: []byte(strings.ReplaceAll(p.language.main, "{earlier}", earlier))},
+		Env:     p.language.env,
+		Read:    p.Read,
+		Limits: sandbox.Limits{Memory: int64(p.MaxMemory) << 20, Wall: wait.Seconds(3 * p.Timeout),
+			CPU: max(time.Second, time.Duration(math.Ceil(p.Timeout))*time.Second)},
+	}
+	for i, text := range append(p.worked[:len(p.worked):len(p.worked)], source) {
+		program.Files[strconv.Itoa(i)+"_"+p.language.file] = []byte(text)
+	}
+	for path, data := range p.files {
+		program.Files[path] = data
+	}
+	r, err := p.box.Run(ctx, &program)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: err}
+		}
+		return "", err
+	}
+	p.runs++
+	p.heard += "\n" + source
+	if r.ExitCode == 0 && !r.TimedOut && !r.Truncated {
+		p.zeroes++
+		if p.Keep {
+			p.worked = append(p.worked, source)
+		}
+	}
+	return p.words(r), nil
+}
+
+// words returns what the policy reads of a program's end.
+func (p *programming) words(r sandbox.Result) string {
+	text := strings.TrimRight(string(r.Stdout)+string(r.Stderr), "\n")
+	if over := len(text) - p.MaxOutput; over > 0 {
+		half := p.MaxOutput / 2
+		text = fmt.Sprintf("%s\n… %d bytes left out …\n%s",
+			strings.ToValidUTF8(text[:half], ""), len(text)-2*half, strings.ToValidUTF8(text[len(text)-half:], ""))
+	}
+	text = strings.ToValidUTF8(text, "�")
+	how := ""
+	switch {
+	case r.TimedOut:
+		how = "(it ran out of time)"
+	case r.Truncated:
+		how = "(it printed too much)"
+	case r.Signal != "":
+		how = "(ended by signal " + r.Signal + ")"
+	case r.ExitCode != 0:
+		how = fmt.Sprintf("(exit status %d)", r.ExitCode)
+	case text == "":
+		how = "(no output)"
+	}
+	return strings.TrimSpace(text + "\n" + how)
+}
+
+// Close implements [trinity.Environment].
+func (p *programming) Close() error { return nil }
