@@ -13,8 +13,17 @@ type Environment interface {
 	Reset(ctx context.Context, seed uint64) (Observation, error)
 	// Step applies an action. Nobody calls it after an Outcome with Done or Truncated.
 	Step(ctx context.Context, a Action) (Outcome, error)
-	// Close frees what the environment holds. It is called once, on every path out of a rollout.
+	// Close frees what the environment holds. It is called once, on every path out of a rollout, or
+	// when the run ends if the environment is kept for later ones.
 	Close() error
+}
+
+// Reusable is an Environment that is costly to open, such as one with a process. After an episode
+// without an error the run keeps it for a later task.
+type Reusable interface {
+	Environment
+	// Reuse prepares the environment for a task; Reset comes next. After an error it is closed.
+	Reuse(ctx context.Context, t *Task) error
 }
 
 // EnvironmentOpener is the plug-in: it opens environments, with the arguments in its exported fields.

@@ -37,7 +37,7 @@ func (c *cliffWalking) OpenEnvironment(context.Context, *trinity.Task) (trinity.
 // cliff is one episode.
 type cliff struct {
 	walk
-	rules *process
+	rules *markov
 }
 
 // Reset implements [trinity.Environment].
@@ -49,12 +49,12 @@ func (c *cliff) Reset(_ context.Context, seed uint64) (trinity.Observation, erro
 const cliffStart, cliffGoal = 36, 47
 
 // rules returns the process.
-func (c *cliffWalking) rules() *process {
+func (c *cliffWalking) rules() *markov {
 	g := grid{4, 12}
 	begin := make([]float64, g.rows*g.columns)
 	begin[cliffStart] = 1
 	moves := [][2]int{{-1, 0}, {0, 1}, {1, 0}, {0, -1}}
-	return &process{
+	return &markov{
 		actions: []string{"Up", "Right", "Down", "Left"},
 		begin:   begin,
 		next: func(state, action int) []transition {

@@ -195,7 +195,7 @@ func hasPath(g grid, board []byte, start, limit int) bool {
 }
 
 // rules returns the process on a map.
-func (l *frozenLake) rules(rows []string) *process {
+func (l *frozenLake) rules(rows []string) *markov {
 	g, board := grid{len(rows), len(rows[0])}, strings.Join(rows, "")
 	begin := make([]float64, len(board))
 	for i := range begin {
@@ -205,7 +205,7 @@ func (l *frozenLake) rules(rows []string) *process {
 	}
 	shown := strings.NewReplacer("H", "O", "S", "_", "F", "_")
 	moves := [][2]int{{0, -1}, {1, 0}, {0, 1}, {-1, 0}}
-	return &process{
+	return &markov{
 		actions: []string{"Left", "Down", "Right", "Up"},
 		begin:   begin,
 		next: func(state, action int) []transition {

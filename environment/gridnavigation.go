@@ -138,13 +138,13 @@ func reaches(g grid, board string) bool {
 }
 
 // rules returns the process on a map.
-func (n *gridNavigation) rules(rows []string) *process {
+func (n *gridNavigation) rules(rows []string) *markov {
 	g, board := grid{len(rows), len(rows[0])}, strings.Join(rows, "")
 	begin := make([]float64, len(board))
 	begin[strings.IndexByte(board, 'S')] = 1
 	moves := [][2]int{{-1, 0}, {0, 1}, {1, 0}, {0, -1}}
 	at := func(cell int) string { return fmt.Sprintf("%d, %d", cell/g.columns+1, cell%g.columns+1) }
-	return &process{
+	return &markov{
 		actions: []string{"Up", "Right", "Down", "Left"},
 		begin:   begin,
 		next: func(state, action int) []transition {

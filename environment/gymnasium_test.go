@@ -98,7 +98,7 @@ func holdsToGymnasium(t *testing.T, name string, actions []string, state func(tr
 }
 
 // processOf returns the rules of an environment with a table, else nil.
-func processOf(t *testing.T, name string, args map[string]any) *process {
+func processOf(t *testing.T, name string, args map[string]any) *markov {
 	t.Helper()
 	env, err := open(t, name, args).OpenEnvironment(t.Context(), &trinity.Task{})
 	if err != nil {
@@ -126,7 +126,7 @@ func walkOf(env trinity.Environment) *walk {
 	}
 }
 
-func holdsToTable(t *testing.T, c recorded, p *process) {
+func holdsToTable(t *testing.T, c recorded, p *markov) {
 	t.Helper()
 	for state, actions := range c.Table {
 		for action, want := range actions {

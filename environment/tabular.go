@@ -46,8 +46,8 @@ type transition struct {
 	ends   bool
 }
 
-// process is a Markov decision process.
-type process struct {
+// markov is a Markov decision process.
+type markov struct {
 	actions   []string  // names, by number
 	begin     []float64 // probability of each state to begin in
 	next      func(state, action int) []transition
@@ -59,7 +59,7 @@ type process struct {
 // walk is an episode in a process.
 type walk struct {
 	*Tabular
-	process *process
+	process *markov
 	random  *numpyRandom
 	after   func(before, state int) int // changes the state after an action; nil if nothing does
 	state   int
@@ -68,7 +68,7 @@ type walk struct {
 }
 
 // start begins the episode as Gymnasium's reset(seed) does.
-func (w *walk) start(p *process, seed uint64) trinity.Observation {
+func (w *walk) start(p *markov, seed uint64) trinity.Observation {
 	w.process, w.random, w.steps, w.read = p, newNumpyRandom(seed), 0, 0
 	w.state = w.random.pick(p.begin)
 	return w.says(w.Ask)

@@ -55,7 +55,7 @@ func (t *taxi) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environm
 type ride struct {
 	walk
 	taxi   *taxi
-	rules  *process
+	rules  *markov
 	fickle bool // the passenger will choose another destination
 }
 
@@ -103,14 +103,14 @@ var (
 )
 
 // rules returns the process.
-func (t *taxi) rules() *process {
+func (t *taxi) rules() *markov {
 	begin := make([]float64, 500)
 	for state := range begin {
 		if s := taxiAt(state); s.passenger != inTaxi && s.passenger != s.destination {
 			begin[state] = 1.0 / 300
 		}
 	}
-	return &process{
+	return &markov{
 		actions: []string{"South", "North", "East", "West", "Pickup", "Dropoff"},
 		begin:   begin,
 		next: func(state, action int) []transition {

@@ -47,6 +47,23 @@ func Environment(t *testing.T, o EnvironmentOptions, opener trinity.EnvironmentO
 			t.Errorf("in another environment:\n got %+v\nwant %+v", got, want)
 		}
 	})
+	t.Run("a reused environment begins anew", func(t *testing.T) {
+		env, ok := open(t).(trinity.Reusable)
+		if !ok {
+			t.Skip("it is opened for each episode")
+		}
+		defer shut(t, env)
+		want := o.play(t, env, 7)
+		if _, err := env.Reset(t.Context(), 8); err != nil { // an episode that a limit cuts off
+			t.Error(err)
+		}
+		if err := env.Reuse(t.Context(), o.Task); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.play(t, env, 7); !reflect.DeepEqual(got, want) {
+			t.Errorf("after a reuse:\n got %+v\nwant %+v", got, want)
+		}
+	})
 	t.Run("two at once", func(t *testing.T) {
 		want := map[uint64][]trinity.Outcome{}
 		for _, seed := range []uint64{1, 2} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -23,9 +24,13 @@ type Play struct {
 
 	opener trinity.EnvironmentOpener
 	places chan struct{} // one for each concurrent episode; nil without a limit
+
+	reusable *atomic.Bool // the opener's environments can be kept for later rollouts
 }
 
-func defaultPlay() Play { return Play{MaxTurns: 30, ResetTimeout: 60, StepTimeout: 60} }
+func defaultPlay() Play {
+	return Play{MaxTurns: 30, ResetTimeout: 60, StepTimeout: 60, reusable: &atomic.Bool{}}
+}
 
 // Validate builds the environment.
 func (p *Play) Validate() (err error) {
@@ -79,7 +84,22 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer env.Close()
+	kept := false
+	defer func() {
+		if !kept {
+			env.Close()
+		}
+	}()
+	e, err := p.turns(ctx, r, env, first)
+	if err != nil {
+		return nil, err
+	}
+	kept = p.keep(r, env)
+	return e, nil
+}
+
+// turns lets the policy act from the first observation on.
+func (p *Play) turns(ctx context.Context, r *trinity.Rollout, env trinity.Environment, first trinity.Observation) (*episode, error) {
 	e := &episode{dialogue: r.Model.Dialogue(first.Tools), metrics: map[string]float64{}}
 	for seen := first; ; {
 		e.dialogue.Add(seen.Messages...)
@@ -112,7 +132,7 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
 func (p *Play) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environment, trinity.Observation, error) {
 	ctx, cancel := p.timeout(ctx, "reset", p.ResetTimeout)
 	defer cancel()
-	env, err := p.opener.OpenEnvironment(ctx, r.Task)
+	env, err := p.open(ctx, r)
 	if err != nil {
 		return nil, trinity.Observation{}, p.broken(ctx, "does not open", err)
 	}
