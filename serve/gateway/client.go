@@ -106,7 +106,7 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 		}
 		ctx, enough := c.within(ctx)
 		defer enough()
-		replies := make([]openai.Reply, p.N)
+		replies, nodes := make([]openai.Reply, p.N), make([]*node, p.N)
 		var streaming sync.Mutex
 		eg, ctx := errgroup.WithContext(ctx)
 		for i := range replies {
@@ -121,12 +121,14 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 				}()
 				var r openai.Reply
 				if n, r, err = reply(ctx, c.option(p, i, &streaming)); err == nil {
-					n.number, n.wave, replies[i] = begin+i, wave, r
+					n.number, n.wave, replies[i], nodes[i] = begin+i, wave, r, n
 				}
 				return err
 			})
 		}
-		err = eg.Wait()
+		if err = eg.Wait(); err == nil {
+			err = c.keepReplies(nodes, c.request.digest)
+		}
 		if errors.Is(err, trinity.ErrNoRoom) {
 			err = openai.TooLong("messages", "the prompt has %d tokens, which leaves no room for a reply", len(prompt))
 		}

@@ -61,6 +61,9 @@ func (s *session) takeReward(data []byte) (any, error) {
 		return nil, errEnded
 	}
 	if in.Turn == nil {
+		if err := s.note(&entry{Kind: entryReward, Reward: &r}); err != nil {
+			return nil, err
+		}
 		s.reward = &r
 		return done{true}, nil
 	}
@@ -71,6 +74,9 @@ func (s *session) takeReward(data []byte) (any, error) {
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.number == *in.Turn && n.received > 0 })
 	if i < 0 {
 		return nil, openai.Bad("turn", "there is no call %d: GET rollout lists them", *in.Turn)
+	}
+	if err := s.note(&entry{Kind: entryReward, Reward: &r, Turns: []int{*in.Turn}}); err != nil {
+		return nil, err
 	}
 	s.nodes[i].reward = &r
 	return done{true}, nil
@@ -102,7 +108,11 @@ func (s *session) takeFailure(data []byte) (any, error) {
 		return nil, errEnded
 	}
 	reason := strings.Join(strings.Fields(in.Reason), " ")
-	s.failure = &trinity.RolloutError{Kind: in.Kind, Err: errors.New(reason[:min(len(reason), maxReason)])}
+	reason = reason[:min(len(reason), maxReason)]
+	if err := s.note(&entry{Kind: entryFailure, Failed: in.Kind, Reason: reason}); err != nil {
+		return nil, err
+	}
+	s.failure = &trinity.RolloutError{Kind: in.Kind, Err: errors.New(reason)}
 	return done{true}, nil
 }
 
@@ -112,6 +122,12 @@ func (s *session) takeCommit([]byte) (any, error) {
 	defer s.mu.Unlock()
 	if s.committed {
 		return nil, errEnded
+	}
+	if s.write != nil && s.reward == nil && s.failure == nil {
+		return nil, openai.Bad("", "the rollout has no reward: post one, or a failure, and then commit")
+	}
+	if err := s.note(&entry{Kind: entryCommit}); err != nil {
+		return nil, err
 	}
 	s.committed = true
 	return done{true}, nil

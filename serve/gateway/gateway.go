@@ -21,8 +21,11 @@ import (
 
 // Gateway serves the endpoints of all rollouts in flight.
 type Gateway struct {
-	api  *openai.Server
-	root string // URL of the server
+	api   *openai.Server
+	root  string // URL of the server
+	token string // that protects the server; "" if only this machine can reach it
+	// revive returns the session of a key that is not open, nil if there is none. It may be nil.
+	revive func(of digest, key string) (*session, error)
 
 	mu    sync.Mutex
 	open  map[digest]*session
@@ -54,7 +57,22 @@ func New(root, name string, renderer trinity.Renderer, vocabulary int, say func(
 
 // Open opens an endpoint for the model of a rollout, until ctx ends or the endpoint is closed.
 func (g *Gateway) Open(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) trinity.Endpoint {
-	key := "tr-" + rand.Text()
+	s := g.session(ctx, newKey(), m, o)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[digestOf(s.key)] = s
+	return s
+}
+
+// keyPrefix begins every key.
+const keyPrefix = "tr-"
+
+func newKey() string { return keyPrefix + rand.Text() }
+
+func digestOf(key string) digest { return sha256.Sum256([]byte(key)) }
+
+// session makes a session, which ends with ctx.
+func (g *Gateway) session(ctx context.Context, key string, m *trinity.Model, o trinity.EndpointOptions) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{
 		model: m, options: o, url: g.root + "/r/" + key + "/v1", key: key, cancel: cancel,
@@ -65,13 +83,17 @@ func (g *Gateway) Open(ctx context.Context, m *trinity.Model, o trinity.Endpoint
 		stop := context.AfterFunc(request, func() { enough(context.Cause(request)) })
 		return both, func() { stop(); enough(nil) }
 	}
-	of := digest(sha256.Sum256([]byte(key)))
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open[of] = s
-	s.forget = func() { g.forget(of) }
+	s.forget = func() { g.forget(digestOf(key)) }
 	context.AfterFunc(ctx, s.forget)
 	return s
+}
+
+// drop closes an open session whose key stays valid: the next request revives it.
+func (g *Gateway) drop(s *session) {
+	g.mu.Lock()
+	delete(g.open, digestOf(s.key))
+	g.mu.Unlock()
+	s.cancel(errEnded)
 }
 
 func (g *Gateway) forget(key digest) {
@@ -90,7 +112,7 @@ func (g *Gateway) forget(key digest) {
 
 // find returns the session of a key.
 func (g *Gateway) find(key string) (*session, error) {
-	of := digest(sha256.Sum256([]byte(key)))
+	of := digestOf(key)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.open[of]; s != nil {
@@ -98,6 +120,16 @@ func (g *Gateway) find(key string) (*session, error) {
 	}
 	if g.ended[of] {
 		return nil, errEnded
+	}
+	if g.revive != nil {
+		s, err := g.revive(of, key)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			g.open[of] = s
+			return s, nil
+		}
 	}
 	return nil, &openai.Problem{Status: http.StatusUnauthorized, Code: "invalid_api_key", Message: "no rollout has this API key"}
 }
@@ -137,9 +169,11 @@ func (g *Gateway) Handler() http.Handler {
 		r = r.Clone(context.WithValue(r.Context(), sessionKey{}, s))
 		r.URL.Path, r.URL.RawPath = path, ""
 		mux.ServeHTTP(w, r)
-	}), "", func(w http.ResponseWriter, status int, err error) {
-		openai.Fail(w, &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()})
-	})
+	}), g.token, forbid)
+}
+
+func forbid(w http.ResponseWriter, status int, err error) {
+	openai.Fail(w, &openai.Problem{Status: status, Code: "forbidden", Message: err.Error()})
 }
 
 // keyOf returns the key that a request bears in its path or headers, and the path without it.

@@ -22,10 +22,13 @@ type session struct {
 	within func(request context.Context) (context.Context, context.CancelFunc)
 	cancel context.CancelCauseFunc
 	forget func()
+	// write writes what happens to a rollout of real traffic into the journal. It is nil in a run.
+	write func(*entry) error
 
 	mu        sync.Mutex
 	chats     map[digest]*node             // by the chat up to the node's reply, as the client knows it
 	answers   map[digest]*answer           // to requests
+	replied   map[digest][]int             // turns of the replies that an earlier session gave to requests
 	responses map[string][]trinity.Message // chats up to a reply of the Responses API, by its id
 	nodes     []*node                      // in order of arrival
 	calls     int                          // also those that failed
@@ -91,8 +94,11 @@ func (s *session) once(ctx context.Context, id identity, sample func(context.Con
 		if before == nil || !id.repeats && !(id.silent && before.pending()) {
 			own := &answer{done: make(chan struct{})}
 			s.answers[id.digest] = own
+			replaced := s.replaced(id)
 			s.mu.Unlock()
-			own.replies, own.err = sample(ctx)
+			if own.err = s.note(&entry{Kind: entryLost, Turns: replaced}); own.err == nil {
+				own.replies, own.err = sample(ctx)
+			}
 			s.settle(id.digest, own)
 			return own.replies, own.err
 		}
@@ -174,8 +180,13 @@ func (s *session) sent(n *node, chats ...digest) {
 // lost notes that a client did not get a reply.
 func (s *session) lost(n *node) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	n.received--
+	var turns []int
+	if n.received <= 0 {
+		turns = []int{n.number}
+	}
+	s.mu.Unlock()
+	_ = s.note(&entry{Kind: entryLost, Turns: turns}) // the journal reports a full disk at the next reply
 }
 
 // Close implements [trinity.Endpoint].
@@ -225,11 +236,11 @@ func (s *session) record(out *trinity.Recording) {
 		}
 		out.Experiences = append(out.Experiences, exps...)
 	}
-	s.measure(out.Experiences, len(nodes))
+	measure(out.Experiences, len(nodes), s.options.Steps)
 }
 
 // measure writes the metrics of the tree into the first experience.
-func (s *session) measure(exps []*trinity.Experience, replies int) {
+func measure(exps []*trinity.Experience, replies int, steps bool) {
 	for i, e := range exps {
 		if i > 0 {
 			for _, name := range []string{"turns", "branch_count", "extension_rate"} {
@@ -247,7 +258,7 @@ func (s *session) measure(exps []*trinity.Experience, replies int) {
 	first.Metrics["turns"] = float64(replies)
 	delete(first.Metrics, "branch_count")
 	delete(first.Metrics, "extension_rate")
-	if branches := len(exps) - 1; !s.options.Steps && replies > 1 {
+	if branches := len(exps) - 1; !steps && replies > 1 {
 		first.Metrics["branch_count"] = float64(branches)
 		first.Metrics["extension_rate"] = float64(replies-1-branches) / float64(replies-1)
 	}
