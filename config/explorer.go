@@ -60,6 +60,9 @@ type Explorer struct {
 	ServiceStatusCheckInterval float64 `yaml:"service_status_check_interval" default:"60" range:"(0,)"`
 	// Mode serve: engines of upstream that keep serving while weights change.
 	MinRunningModelNum int `yaml:"min_running_model_num" default:"1" range:"[0,)"`
+	// Mode serve: seconds that a rollout of real traffic waits for its reward, after its newest call;
+	// then it expires. 0 records no traffic. Own key of Trinity-Go.
+	PendingExpiry float64 `yaml:"pending_expiry" default:"0" range:"[0,)"`
 	// Mode serve: database in which upstream records requests.
 	DBURL          string         `yaml:"db_url"`
 	OverRollout    OverRollout    `yaml:"over_rollout"`

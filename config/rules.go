@@ -40,6 +40,7 @@ func (s *Settled) checkRules() Errors {
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()
+	r.traffic()
 	r.scoring()
 	r.critic()
 	return r.errs

@@ -155,7 +155,8 @@ func (s *Settled) unusedReason(key string) string {
 }
 
 // ofServe are the keys that only mode serve reads.
-var ofServe = []string{"explorer.proxy_port", "explorer.listen_address", "explorer.db_url", "explorer.rollout_model.api_key"}
+var ofServe = []string{"explorer.proxy_port", "explorer.listen_address", "explorer.db_url", "explorer.pending_expiry",
+	"explorer.rollout_model.api_key"}
 
 // below reports whether a key equals the pattern or is under it; * matches any segment.
 func below(key, pattern string) bool {

@@ -109,6 +109,15 @@ func excerpt(text string) string {
 	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
 }
 
+// Metrics returns the metrics of groups that nobody rolled out for a task, such as real traffic.
+func Metrics(groups []trinity.Group) trinity.Metrics {
+	var outcomes []*outcome
+	for _, g := range groups {
+		outcomes = append(outcomes, &outcome{group: g})
+	}
+	return rolloutMetrics(outcomes)
+}
+
 // rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the
 // runs of a task, then mean, max and min over tasks. equal_reward_share is the share of the groups
 // with several rewards in which all are equal.

@@ -80,7 +80,7 @@ func ownDirs(cfg *Settled) {
 
 // oneOfSeveral reports whether the process is one of several explorers of a run.
 func oneOfSeveral(cfg *Settled) bool {
-	return cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer
+	return (cfg.Mode == "explore" || cfg.Records()) && cfg.Explorer.Name != config.OnlyExplorer
 }
 
 // ownDir returns the directory of the run's archive at path. A path in the run's directory is the

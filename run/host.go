@@ -24,11 +24,17 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 		}
 		params.Adapter = m.Adapter(name)
 	}
+	return h.policy(params), nil
+}
+
+// policy returns the model that the run trains.
+func (s *stage) policy(params trinity.SamplingParams) *trinity.Model {
+	m := &s.Model
 	return &trinity.Model{
-		Sampler: h.sampler, Renderer: h.text, Params: params,
+		Sampler: s.sampler, Renderer: s.text, Params: params,
 		MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
-		FailOnRewrite: h.Explorer.RolloutModel.OnRewrite == "fail",
-	}, nil
+		FailOnRewrite: s.Explorer.RolloutModel.OnRewrite == "fail",
+	}
 }
 
 // models returns the names of the models that the sampler has beside the policy. Without adapters

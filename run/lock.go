@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // parts names the parts of a run that the process does: several processes may share a run.
 func parts(cfg *Settled) []string {
 	switch {
-	case cfg.Mode == "serve": // it only reads
+	case cfg.Mode == "serve" && !cfg.Records(): // it only reads
 		return nil
 	case cfg.Together:
 		return []string{"explorer", "trainer"}
-	case cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer:
+	case oneOfSeveral(cfg):
 		return []string{"explorer_" + cfg.Explorer.Name}
-	case cfg.Mode == "explore":
+	case cfg.Mode == "explore", cfg.Mode == "serve":
 		return []string{"explorer"}
 	}
 	return []string{"trainer"}

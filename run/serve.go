@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,6 +33,10 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	if s.Records() && place == nil {
+		return s.At("explorer.pending_expiry", "records traffic for a trainer, and there is none",
+			"start the trainer first, or name its address with --join, or set it to 0")
+	}
 	if err := s.newestModel(); err != nil && place == nil {
 		return err
 	}
@@ -46,15 +51,20 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: s.say,
 	}
+	if s.Records() {
+		return s.serveTraffic(ctx, place, api, opts.Stage)
+	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
-		follower, err := s.observer(place)
+		sync := &s.Synchronizer
+		follower, err := s.follower(fleet.NewClient("", sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place))
 		if err != nil {
 			return err
 		}
+		follower.Observer = true
 		eg.Go(func() error { return follower.Follow(ctx) })
 	}
-	eg.Go(func() error { return s.answer(ctx, api) })
+	eg.Go(func() error { return s.answer(ctx, api, api.Handler()) })
 	return eg.Wait()
 }
 
@@ -100,13 +110,12 @@ func (s *stage) newestModel() error {
 	return nil
 }
 
-// observer returns a follower of a trainer that does not wait for this process.
-func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
+// follower returns a follower that loads the weights of a trainer into the sampler.
+func (s *stage) follower(client *fleet.Client) (*weights.Follower, error) {
 	loader, ok := s.sampler.(weights.Loader)
 	if !ok {
 		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.Engines.Sample)
 	}
-	sync := &s.Synchronizer
 	dir, err := os.MkdirTemp(s.CheckpointJobDir, ".serve_")
 	if err != nil {
 		return nil, err
@@ -118,19 +127,18 @@ func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
 		s.say(fmt.Sprintf("serves version %d", version))
 		return nil
 	}
-	client := fleet.NewClient("", sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
-	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Observer: true}, nil
+	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Timeout: wait.Seconds(s.Synchronizer.SyncTimeout)}, nil
 }
 
 // answer serves until ctx is cancelled. Requests in flight then get a short time to end.
-func (s *stage) answer(ctx context.Context, api *openai.Server) error {
+func (s *stage) answer(ctx context.Context, api *openai.Server, handler http.Handler) error {
 	e := &s.Explorer
 	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)), api.Token)
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
 	}
 	s.say("serves " + api.Name + " at http://" + listener.Addr().String() + "/v1")
-	server := &web.Server{Handler: api.Handler(), Read: time.Minute, Write: api.Timeout + 2*time.Minute, Grace: 5 * time.Second}
+	server := &web.Server{Handler: handler, Read: time.Minute, Write: api.Timeout + 2*time.Minute, Grace: 5 * time.Second}
 	if err := server.Serve(ctx, listener); err != nil {
 		return err
 	}

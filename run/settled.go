@@ -50,7 +50,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Trains || cfg.Explores {
+	if cfg.Trains || cfg.Explores || cfg.Records() {
 		if s.algorithm, err = buildAlgorithm(cfg); err != nil {
 			return nil, err
 		}

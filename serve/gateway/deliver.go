@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/serve/openai"
 )
 
 var (
@@ -24,8 +26,13 @@ type cursor struct {
 }
 
 // Deliver sends rollouts to the trainer until ctx ends. It returns nil if the trainer has ended.
-func (t *Traffic) Deliver(ctx context.Context) error {
-	err := t.resume(ctx)
+func (t *Traffic) Deliver(ctx context.Context) (err error) {
+	if t.ended() {
+		return nil
+	}
+	if out := t.outgoing(); out != nil {
+		err = t.deliver(ctx, out)
+	}
 	for err == nil {
 		var next *entry
 		var wait time.Duration
@@ -44,37 +51,60 @@ func (t *Traffic) Deliver(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if errors.Is(err, trinity.ErrEnded) {
-		t.Say("the trainer has ended, so new rollouts are refused")
-		t.end("the trainer has ended its run: nothing is recorded any more")
-		return nil
-	}
-	return err
+	return t.noteEnd(err)
 }
 
-// resume finishes the delivery during which an earlier process ended.
-func (t *Traffic) resume(ctx context.Context) error {
+// noteEnd refuses new rollouts if err says that the trainer has ended; it returns any other error.
+func (t *Traffic) noteEnd(err error) error {
+	if !errors.Is(err, trinity.ErrEnded) {
+		return err
+	}
+	t.Say("the trainer has ended, so the server records no traffic any more")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = &openai.Problem{
+		Status: http.StatusConflict, Code: "training_ended", Message: "the trainer has ended, so nothing is recorded any more", Final: true,
+	}
+	return nil
+}
+
+// Resume joins the trainer and finds out what it has of the delivery during which an earlier process
+// ended. It returns the number of deliveries that the trainer has.
+func (t *Traffic) Resume(ctx context.Context) (step int64, err error) {
 	_, state, err := t.Sink.Resume(ctx)
 	if err != nil {
-		return err
+		return 0, t.noteEnd(err)
 	}
 	var at cursor
 	if len(state) > 0 {
-		if err := json.Unmarshal(state, &at); err != nil {
-			return fmt.Errorf("the trainer knows this explorer as another one: set explorer.name: %w", err)
+		if err := json.Unmarshal(state, &at); err != nil || at.Delivery == "" {
+			return 0, errors.New("the trainer knows an explorer by this name that makes rollouts of its own: " +
+				"set explorer.name to another name for the traffic")
 		}
 	}
-	t.mu.Lock()
-	out := t.journal.out
-	t.journal.step = max(t.journal.step, at.Step)
-	t.mu.Unlock()
-	switch {
-	case out == nil:
-		return nil
-	case out.Delivery == at.Delivery:
-		return t.delivered(out)
+	if out := t.outgoing(); out != nil {
+		if out.Delivery == at.Delivery {
+			return out.Step, t.delivered(out)
+		}
+		return out.Step - 1, nil
 	}
-	return t.deliver(ctx, out)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.journal.step = max(t.journal.step, at.Step)
+	return t.journal.step, nil
+}
+
+// outgoing returns the delivery that the trainer may not have yet; nil if there is none.
+func (t *Traffic) outgoing() *entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.journal.out
+}
+
+func (t *Traffic) ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed != nil
 }
 
 // deliver gives groups to the trainer.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -26,6 +25,7 @@ type TrafficOptions struct {
 	Task       string                // begins the ids of tasks
 	Expiry     time.Duration         // how long a rollout waits after its newest call or reward
 	Timeout    time.Duration         // of a request
+	Waiting    int                   // requests in flight at most
 	Group      int                   // rollouts that make a group
 	Compares   bool                  // the algorithm compares the rollouts of a group
 	Batch      int                   // groups that make a delivery
@@ -67,7 +67,7 @@ func OpenTraffic(ctx context.Context, o TrafficOptions) (*Traffic, error) {
 	}
 	t.gateway = New("", o.Name, o.Renderer, o.Vocabulary, o.Say)
 	t.gateway.token = o.Token
-	t.gateway.api.Timeout = o.Timeout
+	t.gateway.api.Timeout, t.gateway.api.Waiting = o.Timeout, o.Waiting
 	t.gateway.revive = func(of digest, key string) (*session, error) { return t.revive(ctx, of, key) }
 	return t, nil
 }
@@ -297,11 +297,4 @@ func (s *session) isBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inFlight > 0
-}
-
-// end refuses new rollouts from now on.
-func (t *Traffic) end(why string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = cmp.Or(t.closed, error(&openai.Problem{Status: http.StatusConflict, Code: "training_ended", Message: why, Final: true}))
 }

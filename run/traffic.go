@@ -1,0 +1,82 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/serve/fleet"
+	"github.com/trinity-go/trinity/serve/gateway"
+	"github.com/trinity-go/trinity/serve/openai"
+)
+
+// serveTraffic serves like mode serve. It also records the rollouts of clients that ask for it, and
+// delivers them to the trainer as an explorer does.
+func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai.Server, stage string) (err error) {
+	if _, err := s.pipeline(ctx); err != nil {
+		return err
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	sync := &s.Synchronizer
+	client := fleet.NewClient(s.Explorer.Name, sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
+	client.Algorithm, client.Say, client.Stage, client.Rows = s.Algorithm.AlgorithmType, s.say, stage, "the traffic of "+s.Explorer.Name
+	follower, err := s.follower(client)
+	if err != nil {
+		return err
+	}
+	traffic, err := gateway.OpenTraffic(ctx, s.trafficOptions(api, client))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, traffic.Close()) }()
+	step, err := traffic.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.openLog(step, 0); err != nil {
+		return err
+	}
+	if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
+		return err
+	}
+	eg.Go(func() error { return client.Alive(ctx) })
+	eg.Go(func() error { return follower.Follow(ctx) })
+	eg.Go(func() error { return traffic.Deliver(ctx) })
+	eg.Go(func() error { return s.answer(ctx, api, traffic.Handler(api.Handler())) })
+	return eg.Wait()
+}
+
+func (s *stage) trafficOptions(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
+	return gateway.TrafficOptions{
+		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", s.ownName()) + "/",
+		Expiry: wait.Seconds(s.Explorer.PendingExpiry), Timeout: api.Timeout, Waiting: api.Waiting,
+		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
+		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.processTraffic, Sink: client,
+		Model: func() *trinity.Model {
+			m := s.policy(s.sampling(&config.RolloutArgs{}))
+			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
+			return m
+		},
+	}
+}
+
+// processTraffic passes a delivery through the experience pipeline and logs it as a step.
+func (s *stage) processTraffic(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
+	metrics := trinity.Metrics{}
+	metrics.Merge("rollout/", explorer.Metrics(groups))
+	metrics.Merge("traffic/", counts)
+	groups, m, err := s.process.Process(ctx, step, groups)
+	if err != nil {
+		return nil, err
+	}
+	metrics.Merge("", m)
+	return groups, explorerRecorder{s}.Log(ctx, trinity.Record{Step: step, Metrics: metrics})
+}
