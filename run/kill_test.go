@@ -27,9 +27,9 @@ import (
 const rolling = "durable.log.roll=force"
 
 // elsewhere reports whether the processes of these scenarios never reach a failpoint: tests of
-// package durable or TestKilledApart do.
+// package durable, TestKilledApart or TestTrafficIsTrainedOnceWhateverIsKilled do.
 func elsewhere(name string) bool {
-	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.")
+	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "traffic.")
 }
 
 // rare lists failpoints that few scenarios reach.

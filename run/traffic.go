@@ -47,7 +47,13 @@ func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai
 	if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
 		return err
 	}
-	eg.Go(func() error { return client.Alive(ctx) })
+	eg.Go(func() error {
+		if err := client.Alive(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		traffic.End()
+		return client.Close(ctx)
+	})
 	eg.Go(func() error { return follower.Follow(ctx) })
 	eg.Go(func() error { return traffic.Deliver(ctx) })
 	eg.Go(func() error { return s.answer(ctx, api, traffic.Handler(api.Handler())) })

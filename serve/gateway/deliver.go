@@ -54,14 +54,20 @@ func (t *Traffic) Deliver(ctx context.Context) (err error) {
 	return t.noteEnd(err)
 }
 
+// End refuses new rollouts because the trainer has ended.
+func (t *Traffic) End() { _ = t.noteEnd(trinity.ErrEnded) }
+
 // noteEnd refuses new rollouts if err says that the trainer has ended; it returns any other error.
 func (t *Traffic) noteEnd(err error) error {
 	if !errors.Is(err, trinity.ErrEnded) {
 		return err
 	}
-	t.Say("the trainer has ended, so the server records no traffic any more")
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed != nil {
+		return nil
+	}
+	t.Say("the trainer has ended, so the server records no traffic any more")
 	t.closed = &openai.Problem{
 		Status: http.StatusConflict, Code: "training_ended", Message: "the trainer has ended, so nothing is recorded any more", Final: true,
 	}
@@ -141,7 +147,7 @@ func (t *Traffic) deliver(ctx context.Context, out *entry) error {
 func (t *Traffic) delivered(out *entry) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.journal.append(&entry{Kind: entryDelivered, Time: time.Now(), Delivery: out.Delivery}); err != nil {
+	if err := t.journal.append(&entry{Kind: entryDelivered, Time: time.Now(), Delivery: out.Delivery, Groups: out.Groups}); err != nil {
 		return err
 	}
 	return t.journal.trim()
@@ -204,7 +210,7 @@ func (t *Traffic) take(now time.Time) (out *entry, wait time.Duration, err error
 	for _, name := range names {
 		if group := groups[name]; t.isComplete(group, now) && len(ready) < t.Batch {
 			var ids []string
-			for _, p := range group {
+			for _, p := range group[:min(len(group), max(1, t.Group))] {
 				ids = append(ids, p.id)
 			}
 			ready = append(ready, ids)

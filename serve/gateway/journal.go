@@ -88,9 +88,14 @@ type journal struct {
 	rollouts map[string]*pending // by id
 	ended    map[string]bool     // the newest ids that have ended
 	order    []string            // of ended, the oldest first
+	ends     []int64             // numbers of the newest entries that ended rollouts
 	out      *entry              // a delivery that the trainer may not have yet
 	step     int64               // of the newest delivery
 }
+
+// maxEnds bounds the entries about ended rollouts that the journal keeps, to tell their keys from wrong
+// ones.
+const maxEnds = 1000
 
 // openJournal reads the journal in dir, and makes it if there is none.
 func openJournal(dir string) (*journal, error) {
@@ -169,15 +174,17 @@ func (j *journal) apply(number int64, e *entry) {
 	case entryDelivery:
 		j.out, j.step = e, e.Step
 	case entryDelivered:
-		j.end(j.out.Groups)
 		j.out = nil
+		j.end(number, e.Groups)
 	case entryEnd:
-		j.end(e.Groups)
+		j.end(number, e.Groups)
 	}
 }
 
-// end removes rollouts from those that wait.
-func (j *journal) end(groups [][]string) {
+// end removes rollouts from those that wait, as the entry with this number says.
+func (j *journal) end(number int64, groups [][]string) {
+	j.ends = append(j.ends, number)
+	j.ends = j.ends[max(0, len(j.ends)-maxEnds):]
 	for _, id := range slices.Concat(groups...) {
 		delete(j.rollouts, id)
 		j.ended[id] = true
@@ -193,9 +200,9 @@ func (j *journal) sorted() []*pending {
 	return slices.SortedFunc(maps.Values(j.rollouts), func(a, b *pending) int { return int(a.first - b.first) })
 }
 
-// trim removes what no rollout needs any more.
+// trim removes what nobody needs any more. It is called after an entry that ended rollouts.
 func (j *journal) trim() error {
-	needed := j.log.Next()
+	needed := j.ends[0]
 	for _, p := range j.rollouts {
 		needed = min(needed, p.first)
 	}

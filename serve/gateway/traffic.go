@@ -152,8 +152,6 @@ func (t *Traffic) begin(data []byte) (key string, err error) {
 		return "", &openai.Problem{
 			Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: fmt.Sprintf("%d rollouts wait for their reward", maxPending),
 		}
-	case in.Group != "" && t.journal.count(in.Group) >= t.Group:
-		return "", openai.Bad("group", "the group %q has its %d rollouts (algorithm.repeat_times): begin another group", in.Group, t.Group)
 	}
 	key = newKey()
 	return key, t.journal.append(&entry{Kind: entryOpen, Time: time.Now(), Rollout: nameOf(digestOf(key)), Group: in.Group, Steps: in.Steps})
@@ -161,16 +159,6 @@ func (t *Traffic) begin(data []byte) (key string, err error) {
 
 // nameOf returns the id of the rollout of a key.
 func nameOf(of digest) string { return hex.EncodeToString(of[:]) }
-
-// count returns how many rollouts of a group wait.
-func (j *journal) count(group string) (n int) {
-	for _, p := range j.rollouts {
-		if p.group == group {
-			n++
-		}
-	}
-	return n
-}
 
 // revive returns a session for a rollout that waits, nil if there is no such rollout. Chats that an
 // earlier session had begin new sequences.
