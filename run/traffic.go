@@ -48,13 +48,13 @@ func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai
 		return err
 	}
 	eg.Go(func() error {
-		if err := client.Alive(ctx); err != nil || ctx.Err() != nil {
+		if err := follower.Follow(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 		traffic.End()
-		return client.Close(ctx)
+		return client.Close(ctx) // the trainer waits for it
 	})
-	eg.Go(func() error { return follower.Follow(ctx) })
+	eg.Go(func() error { return client.Alive(ctx) })
 	eg.Go(func() error { return traffic.Deliver(ctx) })
 	eg.Go(func() error { return s.answer(ctx, api, traffic.Handler(api.Handler())) })
 	return eg.Wait()
