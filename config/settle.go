@@ -110,7 +110,7 @@ func (r *resolution) remainder(key string, given, whole int) *int {
 // algorithm fills in the keys that follow from the algorithm type. IsSet still reports what the
 // file sets.
 func (r *resolution) algorithm() {
-	if own := r.Method.Parts; own != nil && (r.Trains || r.Explores) {
+	if own := r.Method.Parts; own != nil && (r.Trains || r.Explores || r.Records()) {
 		a := &r.Algorithm
 		setDefault(&a.AdvantageFn, own.Advantage)
 		setDefault(&a.PolicyLossFn, own.PolicyLoss)

@@ -15,9 +15,6 @@ func (r *rules) traffic() {
 		r.fail("synchronizer.sync_style", fmt.Sprintf("is %s, but real traffic waits for no version of the weights", r.Synchronizer.SyncStyle),
 			"set it to fully_async, for the trainer too")
 	}
-	if r.Offline {
-		r.fail(key, fmt.Sprintf("records traffic, and %s trains on a dataset", r.Algorithm.AlgorithmType), "set it to 0")
-	}
 	if r.Method.Needs.GreedyReward || r.Method.Distils {
 		r.fail(key, fmt.Sprintf("records traffic, and %s needs more than its replies and rewards", r.Algorithm.AlgorithmType),
 			"choose an algorithm without greedy rollouts and teachers")

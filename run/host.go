@@ -28,12 +28,12 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 }
 
 // policy returns the model that the run trains.
-func (s *stage) policy(params trinity.SamplingParams) *trinity.Model {
-	m := &s.Model
+func (h host) policy(params trinity.SamplingParams) *trinity.Model {
+	m := &h.Settled.Model
 	return &trinity.Model{
-		Sampler: s.sampler, Renderer: s.text, Params: params,
+		Sampler: h.sampler, Renderer: h.text, Params: params,
 		MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
-		FailOnRewrite: s.Explorer.RolloutModel.OnRewrite == "fail",
+		FailOnRewrite: h.Explorer.RolloutModel.OnRewrite == "fail",
 	}
 }
 

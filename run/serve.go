@@ -52,7 +52,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: s.say,
 	}
 	if s.Records() {
-		return s.serveTraffic(ctx, place, api, opts.Stage)
+		return traffic{s}.serve(ctx, place, api, opts.Stage)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {

@@ -18,9 +18,12 @@ import (
 	"github.com/trinity-go/trinity/serve/openai"
 )
 
-// serveTraffic serves like mode serve. It also records the rollouts of clients that ask for it, and
-// delivers them to the trainer as an explorer does.
-func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai.Server, stage string) (err error) {
+// traffic is a stage that records real traffic for a trainer.
+type traffic struct{ *stage }
+
+// serve serves like mode serve. It also records the rollouts of clients that ask for it, and delivers
+// them to the trainer as an explorer does.
+func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Server, stage string) (err error) {
 	if _, err := s.pipeline(ctx); err != nil {
 		return err
 	}
@@ -32,12 +35,12 @@ func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai
 	if err != nil {
 		return err
 	}
-	traffic, err := gateway.OpenTraffic(ctx, s.trafficOptions(api, client))
+	recorded, err := gateway.OpenTraffic(ctx, s.options(api, client))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, traffic.Close()) }()
-	step, err := traffic.Resume(ctx)
+	defer func() { err = errors.Join(err, recorded.Close()) }()
+	step, err := recorded.Resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,31 +54,31 @@ func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *openai
 		if err := follower.Follow(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-		traffic.End()
+		recorded.End()
 		return client.Close(ctx) // the trainer waits for it
 	})
 	eg.Go(func() error { return client.Alive(ctx) })
-	eg.Go(func() error { return traffic.Deliver(ctx) })
-	eg.Go(func() error { return s.answer(ctx, api, traffic.Handler(api.Handler())) })
+	eg.Go(func() error { return recorded.Deliver(ctx) })
+	eg.Go(func() error { return s.answer(ctx, api, recorded.Handler(api.Handler())) })
 	return eg.Wait()
 }
 
-func (s *stage) trafficOptions(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
+func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
 	return gateway.TrafficOptions{
 		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", s.ownName()) + "/",
 		Expiry: wait.Seconds(s.Explorer.PendingExpiry), Timeout: api.Timeout, Waiting: api.Waiting,
 		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
-		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.processTraffic, Sink: client,
+		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
 		Model: func() *trinity.Model {
-			m := s.policy(s.sampling(&config.RolloutArgs{}))
+			m := host{s.stage}.policy(s.sampling(&config.RolloutArgs{}))
 			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
 			return m
 		},
 	}
 }
 
-// processTraffic passes a delivery through the experience pipeline and logs it as a step.
-func (s *stage) processTraffic(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
+// record passes a delivery through the experience pipeline and logs it as a step.
+func (s traffic) record(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
 	metrics := trinity.Metrics{}
 	metrics.Merge("rollout/", explorer.Metrics(groups))
 	metrics.Merge("traffic/", counts)
@@ -84,5 +87,5 @@ func (s *stage) processTraffic(ctx context.Context, step int64, groups []trinity
 		return nil, err
 	}
 	metrics.Merge("", m)
-	return groups, explorerRecorder{s}.Log(ctx, trinity.Record{Step: step, Metrics: metrics})
+	return groups, explorerRecorder{s.stage}.Log(ctx, trinity.Record{Step: step, Metrics: metrics})
 }

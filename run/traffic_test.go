@@ -39,7 +39,8 @@ func (c *collecting) start(t *testing.T) {
 		rules, c.rules = c.rules[0]+";"+rolling, c.rules[1:]
 	}
 	c.process = c.p.start(t, []string{"TRINITY_TOKEN=" + c.key, failpoint.Variable + "=" + rules},
-		append(slices.Clone(traffic), "mode=serve", "explorer.proxy_port="+c.port, "explorer.listen_address=127.0.0.1", "explorer.pending_expiry=3600")...)
+		append(slices.Clone(traffic), "mode=serve", "explorer.proxy_port="+c.port, "explorer.listen_address=127.0.0.1",
+			"explorer.pending_expiry=3600")...)
 }
 
 // post posts until the server answers, and starts it again whenever it has been killed. A client of
@@ -113,7 +114,8 @@ func TestTrafficIsTrainedOnceWhateverIsKilled(t *testing.T) {
 	}
 	trainer := p.start(t, []string{"TRINITY_TOKEN=" + c.key}, append(slices.Clone(traffic), "mode=train", "buffer.train_batch_size=4",
 		"algorithm.sample_strategy=test_audit", "algorithm.sample_strategy_args.file="+p.auditFile(),
-		fmt.Sprintf("trainer.total_steps=%d", rollouts/4), "trainer.trainer_config={actor_rollout_ref: {actor: {ppo_mini_batch_size: 4}}}")...)
+		fmt.Sprintf("trainer.total_steps=%d", rollouts/4), fmt.Sprintf("buffer.total_steps=%d", rollouts/4),
+		"trainer.trainer_config={actor_rollout_ref: {actor: {ppo_mini_batch_size: 4}}}")...)
 	if !trainer.await(t, p.appears("trainer.json")) {
 		t.Fatal("the trainer has ended")
 	}

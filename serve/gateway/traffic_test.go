@@ -68,7 +68,8 @@ func newSite(t *testing.T, o TrafficOptions) *site {
 		return groups, nil
 	}
 	o.Model = func() *trinity.Model {
-		return &trinity.Model{Sampler: s.policy, Renderer: chatty{}, MaxModelLen: 200, Params: trinity.SamplingParams{Temperature: 0.5, MaxTokens: 40}}
+		params := trinity.SamplingParams{Temperature: 0.5, MaxTokens: 40}
+		return &trinity.Model{Sampler: s.policy, Renderer: chatty{}, MaxModelLen: 200, Params: params}
 	}
 	s.TrafficOptions = o
 	s.start()
