@@ -66,7 +66,7 @@ type pending struct {
 	touched   time.Time // time of its newest entry
 	replies   []kept
 	reward    *trinity.Reward
-	turns     map[int]trinity.Reward
+	turns     map[int]*trinity.Reward
 	failed    trinity.FailureKind // "" if it has not failed
 	reason    string
 	committed bool
@@ -141,15 +141,26 @@ func (j *journal) append(e *entry) error {
 func (j *journal) apply(number int64, e *entry) {
 	if e.Kind == entryOpen {
 		j.rollouts[e.Rollout] = &pending{
-			id: e.Rollout, group: e.Group, steps: e.Steps, first: number, turns: map[int]trinity.Reward{},
+			id: e.Rollout, group: e.Group, steps: e.Steps, first: number, turns: map[int]*trinity.Reward{},
 		}
 	}
-	p := j.rollouts[e.Rollout]
-	if p != nil {
+	if p := j.rollouts[e.Rollout]; p != nil {
 		p.touched = e.Time
-	} else if e.Rollout != "" {
-		return
+		p.apply(number, e)
 	}
+	switch e.Kind {
+	case entryDelivery:
+		j.out, j.step = e, e.Step
+	case entryDelivered:
+		j.out = nil
+		j.end(number, e.Groups)
+	case entryEnd:
+		j.end(number, e.Groups)
+	}
+}
+
+// apply changes a rollout as an entry says.
+func (p *pending) apply(number int64, e *entry) {
 	switch e.Kind {
 	case entryReplies:
 		for i, r := range e.Replies {
@@ -165,19 +176,12 @@ func (j *journal) apply(number int64, e *entry) {
 			p.reward = e.Reward
 		}
 		for _, turn := range e.Turns {
-			p.turns[turn] = *e.Reward
+			p.turns[turn] = e.Reward
 		}
 	case entryFailure:
 		p.failed, p.reason = e.Failed, e.Reason
 	case entryCommit:
 		p.committed = true
-	case entryDelivery:
-		j.out, j.step = e, e.Step
-	case entryDelivered:
-		j.out = nil
-		j.end(number, e.Groups)
-	case entryEnd:
-		j.end(number, e.Groups)
 	}
 }
 
@@ -230,8 +234,8 @@ func (j *journal) experiences(p *pending) ([]*trinity.Experience, error) {
 			return nil, fmt.Errorf("%s, record %d: %w", j.log.Dir(), k.entry, err)
 		}
 		if x.Reward = *p.reward; p.steps {
-			if own, ok := p.turns[k.Turn]; ok {
-				x.Reward = own
+			if own := p.turns[k.Turn]; own != nil {
+				x.Reward = *own
 			}
 		}
 		out = append(out, x)

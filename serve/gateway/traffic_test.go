@@ -376,7 +376,7 @@ func TestTrafficEndsWithTheTrainer(t *testing.T) {
 	}
 }
 
-// The journal holds no key, and shrinks.
+// Whoever reads the journal learns no key.
 func TestTrafficJournalHoldsNoKey(t *testing.T) {
 	s := newSite(t, TrafficOptions{})
 	key := s.begin("{}")
