@@ -36,10 +36,17 @@ func (p *Python) args(code []byte) process.Args {
 	return process.Args{Command: []string{p.Python, "-c", string(code)}, Env: p.Env, MaxMemory: p.MaxMemory}
 }
 
-// bridge is a Python process that an environment asks. It starts with the first question.
+// bridge is a process that an environment asks. It starts with the first question.
 type bridge struct {
 	pool   *process.Pool
 	worker *process.Worker
+}
+
+// newBridge returns a bridge to a program whose lines for which isAnswer is true are answers.
+func newBridge(ctx context.Context, p process.Program, isAnswer func([]byte) bool) (b *bridge, err error) {
+	b = &bridge{pool: process.NewPool(p, 1, process.Lines{Most: 64 << 20, IsAnswer: isAnswer})}
+	b.worker, err = b.pool.Take(ctx)
+	return b, err
 }
 
 // newBridge returns a bridge to a script.
@@ -53,10 +60,7 @@ func (p *Python) newBridge(ctx context.Context, script string) (*bridge, error) 
 		code = append(append(code, part...), '\n')
 	}
 	args := p.args(code)
-	b := &bridge{pool: process.NewPool(args.Program(), 1, process.Lines{Most: 64 << 20})}
-	var err error
-	b.worker, err = b.pool.Take(ctx)
-	return b, err
+	return newBridge(ctx, args.Program(), nil)
 }
 
 // ask sends a question, an object with the key do, and reads the answer.
@@ -81,6 +85,8 @@ func (b *bridge) ask(ctx context.Context, question map[string]any, answer any) e
 
 // Close ends the process.
 func (b *bridge) Close() error {
-	b.worker.GiveBack()
+	if b.worker != nil {
+		b.worker.GiveBack()
+	}
 	return b.pool.Close()
 }

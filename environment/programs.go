@@ -154,14 +154,7 @@ func (p *programming) says(text string, words ...string) trinity.Observation {
 func (p *programming) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	p.replies++
 	if !strings.Contains(a.Text, "```") {
-		out.Done, out.Observation = true, p.says("Done.")
-		if truth := strings.TrimSpace(p.task.Truth()); truth != "" {
-			lines, right := strings.Split(strings.TrimSpace(a.Text), "\n"), 0.0
-			if strings.TrimSpace(lines[len(lines)-1]) == truth {
-				right = 1
-			}
-			out.Reward = &right
-		}
+		out.Done, out.Observation, out.Reward = true, p.says("Done."), rightAnswer(p.task, a.Text)
 		return out, nil
 	}
 	output, err := p.run(ctx, fencedCode(a.Text, p.language.tags...))
@@ -172,6 +165,20 @@ func (p *programming) Step(ctx context.Context, a trinity.Action) (out trinity.O
 	out.Metrics = map[string]float64{"valid": float64(p.zeroes) / float64(p.runs)}
 	out.Truncated = p.replies == p.MaxSteps
 	return out, nil
+}
+
+// rightAnswer returns 1 if the last line of an answer is the task's reference answer, else 0, or nil
+// if the task has none.
+func rightAnswer(t *trinity.Task, answer string) *float64 {
+	truth, right := strings.TrimSpace(t.Truth()), 0.0
+	if truth == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(answer), "\n")
+	if strings.TrimSpace(lines[len(lines)-1]) == truth {
+		right = 1
+	}
+	return &right
 }
 
 // programPlaces bounds the programs that run at once, because one that waits for a core may run out
