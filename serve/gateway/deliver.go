@@ -120,9 +120,8 @@ func (t *Traffic) deliver(ctx context.Context, out *entry) error {
 		return err
 	}
 	t.mu.Lock()
-	metrics := t.counts
-	metrics["pending_count"] = float64(len(t.journal.rollouts))
-	t.counts = trinity.Metrics{}
+	metrics := trinity.Metrics{"pending_count": float64(len(t.journal.rollouts))}
+	metrics.Merge("", t.journal.counts)
 	t.mu.Unlock()
 	if groups, err = t.Process(ctx, out.Step, groups, metrics); err != nil {
 		return err
@@ -240,25 +239,26 @@ func (t *Traffic) sweep(now time.Time) error {
 		}
 	}
 	var over []string
+	counts := trinity.Metrics{}
 	for _, p := range t.journal.sorted() {
 		switch {
 		case p.failed != "" && (p.committed || t.hasExpired(p, now)):
 			over = append(over, p.id)
-			t.counts["failed_"+string(p.failed)+"_count"]++
+			counts["failed_"+string(p.failed)+"_count"]++
 		case p.committed && !p.hasReply():
 			over = append(over, p.id)
-			t.counts["untrained_count"]++
+			counts["untrained_count"]++
 		case !p.committed && t.hasExpired(p, now),
 			p.group != "" && t.Group > 1 && committed[p.group] == 1 && t.hasExpired(p, now):
 			over = append(over, p.id)
-			t.counts["expired_count"]++
+			counts["expired_count"]++
 		}
 	}
 	if len(over) == 0 {
 		return nil
 	}
-	t.Say(fmt.Sprintf("%d rollouts of real traffic ended without training: %v", len(over), t.counts))
-	if err := t.journal.append(&entry{Kind: entryEnd, Time: now, Groups: [][]string{over}}); err != nil {
+	t.Say(fmt.Sprintf("%d rollouts of real traffic ended without training: %v", len(over), counts))
+	if err := t.journal.append(&entry{Kind: entryEnd, Time: now, Groups: [][]string{over}, Counts: counts}); err != nil {
 		return err
 	}
 	return t.journal.trim()

@@ -88,12 +88,13 @@ func (g *Gateway) session(ctx context.Context, key string, m *trinity.Model, o t
 	return s
 }
 
-// drop closes an open session whose key stays valid: the next request revives it.
+// drop closes an open session whose key stays valid: the next request revives it. A request that found
+// the session just before is refused, and its client repeats it.
 func (g *Gateway) drop(s *session) {
 	g.mu.Lock()
 	delete(g.open, digestOf(s.key))
 	g.mu.Unlock()
-	s.cancel(errEnded)
+	s.cancel(errDropped)
 }
 
 func (g *Gateway) forget(key digest) {
@@ -136,6 +137,10 @@ func (g *Gateway) find(key string) (*session, error) {
 
 var errEnded = &openai.Problem{
 	Status: http.StatusConflict, Code: "rollout_ended", Message: "the rollout of this key has ended", Final: true,
+}
+
+var errDropped = &openai.Problem{
+	Status: http.StatusServiceUnavailable, Code: "session_closed", Message: "the server has just closed the idle session: ask again",
 }
 
 type sessionKey struct{}

@@ -49,6 +49,8 @@ type entry struct {
 	Delivery string     `json:"delivery,omitzero"` // a random name
 	Step     int64      `json:"step,omitzero"`     // of the delivery; 1 is the first
 	Groups   [][]string `json:"groups,omitzero"`   // rollouts
+
+	Counts trinity.Metrics `json:"counts,omitzero"` // of entryEnd: rollouts by why they ended
 }
 
 // recorded is a reply of the policy.
@@ -91,6 +93,7 @@ type journal struct {
 	ends     []int64             // numbers of the newest entries that ended rollouts
 	out      *entry              // a delivery that the trainer may not have yet
 	step     int64               // of the newest delivery
+	counts   trinity.Metrics     // rollouts that ended since then without training, by why
 }
 
 // maxEnds bounds the entries about ended rollouts that the journal keeps, to tell their keys from wrong
@@ -104,6 +107,7 @@ func openJournal(dir string) (*journal, error) {
 		return nil, err
 	}
 	j := &journal{log: log, index: durable.IndexLog(dir), rollouts: map[string]*pending{}, ended: map[string]bool{}}
+	j.counts = trinity.Metrics{}
 	r := durable.ReadLog(dir, log.First())
 	defer r.Close()
 	for {
@@ -152,10 +156,13 @@ func (j *journal) apply(number int64, e *entry) {
 	case entryDelivery:
 		j.out, j.step = e, e.Step
 	case entryDelivered:
-		j.out = nil
+		j.out, j.counts = nil, trinity.Metrics{}
 		j.end(number, e.Groups)
 	case entryEnd:
 		j.end(number, e.Groups)
+		for name, n := range e.Counts {
+			j.counts[name] += n
+		}
 	}
 }
 

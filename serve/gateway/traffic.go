@@ -49,7 +49,6 @@ type Traffic struct {
 	mu      sync.Mutex
 	journal *journal
 	closed  error // why no rollout begins any more; nil while rollouts begin
-	counts  trinity.Metrics
 }
 
 // maxPending bounds the rollouts that wait.
@@ -60,7 +59,7 @@ const idle = 10 * time.Minute
 
 // OpenTraffic opens the journal. ctx lasts as long as the server.
 func OpenTraffic(ctx context.Context, o TrafficOptions) (*Traffic, error) {
-	t := &Traffic{TrafficOptions: o, changed: make(chan struct{}, 1), counts: trinity.Metrics{}}
+	t := &Traffic{TrafficOptions: o, changed: make(chan struct{}, 1)}
 	var err error
 	if t.journal, err = openJournal(o.Dir); err != nil {
 		return nil, fmt.Errorf("the journal of real traffic: %w", err)

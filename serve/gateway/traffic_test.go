@@ -53,6 +53,7 @@ type site struct {
 	traffic *Traffic
 	server  *httptest.Server
 	said    []string
+	metrics []trinity.Metrics // of the deliveries
 }
 
 func newSite(t *testing.T, o TrafficOptions) *site {
@@ -64,7 +65,8 @@ func newSite(t *testing.T, o TrafficOptions) *site {
 	}
 	o.Group, o.Batch = max(1, o.Group), max(1, o.Batch)
 	o.Sink, o.Say = s.trainer, func(line string) { s.said = append(s.said, line) }
-	o.Process = func(_ context.Context, _ int64, groups []trinity.Group, _ trinity.Metrics) ([]trinity.Group, error) {
+	o.Process = func(_ context.Context, _ int64, groups []trinity.Group, metrics trinity.Metrics) ([]trinity.Group, error) {
+		s.metrics = append(s.metrics, metrics)
 		return groups, nil
 	}
 	o.Model = func() *trinity.Model {
@@ -283,10 +285,18 @@ func TestTrafficExpires(t *testing.T) {
 	s.must(failed, "/commit", "{}")
 	s.must(good, "/reward", `{"value": 1}`)
 	s.must(good, "/commit", "{}")
-	if err := s.deliver(time.Now().Add(time.Hour)); err != nil {
+	if _, _, err := s.traffic.take(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	if err := s.deliver(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	s.wants(good + "=1")
+	want := trinity.Metrics{"expired_count": 1, "failed_tool_count": 1, "pending_count": 1}
+	if len(s.metrics) != 1 || !maps.Equal(s.metrics[0], want) {
+		t.Errorf("the metrics are %v, want %v", s.metrics, want)
+	}
 	if len(s.said) != 1 || !strings.Contains(s.said[0], "expired_count:1 failed_tool_count:1") {
 		t.Errorf("%q", s.said)
 	}
@@ -345,6 +355,28 @@ func TestTrafficRepeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wants("a=1")
+}
+
+// A session without calls leaves the memory, and its key stays valid.
+func TestTrafficDropsIdleSessions(t *testing.T) {
+	s := newSite(t, TrafficOptions{})
+	key := s.begin("{}")
+	s.must(key, chat, says("user:'a'"))
+	s.traffic.dropIdle(time.Now().Add(idle / 2))
+	if n := len(s.traffic.gateway.open); n != 1 {
+		t.Errorf("%d sessions are open after half of the time, want 1", n)
+	}
+	s.traffic.dropIdle(time.Now().Add(2 * idle))
+	if n := len(s.traffic.gateway.open); n != 0 {
+		t.Errorf("%d sessions are open, want 0", n)
+	}
+	s.must(key, chat, says("user:'b'"))
+	s.must(key, "/reward", `{"value": 1}`)
+	s.must(key, "/commit", "{}")
+	if err := s.deliver(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("a=1", "b=1")
 }
 
 // With steps each call is an experience, which may have a reward of its own.
