@@ -1,0 +1,84 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	for name, doc := range map[string]string{
+		"react_workflow": "The policy answers the task's question with tools: it calls some, reads their results, and so on until a reply " +
+			"has no call. The task's reward function scores that reply. A tool is an environment that offers it. The episode is one " +
+			"sequence, or with `steps` an experience for each reply.",
+		"as_react_workflow":         "The same as react_workflow.",
+		"agentscope_react_workflow": "The same as react_workflow.",
+	} {
+		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &ReAct{MaxTurns: 10, ToolTimeout: 60} })
+	}
+}
+
+// ReAct lets the policy reason and call tools by turns.
+type ReAct struct {
+	Tools       []string                  `yaml:"tools" doc:"environments whose tools the policy may call"`
+	ToolArgs    map[string]map[string]any `yaml:"tool_args" doc:"arguments of these environments, by their names"`
+	Examples    []trinity.Message         `yaml:"examples" doc:"messages before the question, with role and content, such as a worked example"`
+	Steps       bool                      `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
+	MaxTurns    int                       `yaml:"max_turns" doc:"replies of the policy at most; the reward function scores the last one"`
+	ToolTimeout float64                   `yaml:"tool_timeout" doc:"seconds that the tools may take for the calls of a reply"`
+
+	play Play
+}
+
+// Validate builds the environments.
+func (w *ReAct) Validate() error {
+	if w.MaxTurns < 1 {
+		return fmt.Errorf("max_turns: must be at least 1, got %d", w.MaxTurns)
+	}
+	if !(w.ToolTimeout > 0) {
+		return fmt.Errorf("tool_timeout: must be above 0, got %g", w.ToolTimeout)
+	}
+	for _, m := range w.Examples {
+		if m.Role == "" || m.Content == "" {
+			return errors.New("examples: a message has a role and a content")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.ToolArgs)) {
+		if !slices.Contains(w.Tools, name) {
+			return fmt.Errorf("tool_args: %q is not among tools", name)
+		}
+	}
+	set := &toolSet{examples: w.Examples}
+	for _, name := range w.Tools {
+		opener, err := registry.Environments.Build(name, w.ToolArgs[name])
+		if err != nil {
+			return err
+		}
+		set.openers = append(set.openers, opener)
+	}
+	w.play = Play{
+		Environment: strings.Join(w.Tools, "+"), MaxTurns: w.MaxTurns, ResetTimeout: w.ToolTimeout, StepTimeout: w.ToolTimeout, opener: set,
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (w *ReAct) Requires() trinity.Requirements {
+	needs := w.play.Requires()
+	needs.Reward, needs.DefaultReward, needs.Tools = true, "math_boxed_reward", len(w.Tools) > 0
+	return needs
+}
+
+// Run implements [trinity.Workflow].
+func (w *ReAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	if w.Steps {
+		return (&StepWise{Play: w.play, RewardPropagation: "last"}).Run(ctx, r)
+	}
+	return (&InEnvironment{w.play}).Run(ctx, r)
+}
