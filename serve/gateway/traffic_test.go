@@ -341,6 +341,27 @@ func TestTrafficIsGrouped(t *testing.T) {
 	}
 }
 
+// Each API is recorded. A reply that was asked for with the server's own key is not.
+func TestTrafficSpeaksEachAPI(t *testing.T) {
+	s := newSite(t, TrafficOptions{})
+	key := s.begin("{}")
+	s.must(key, "/responses", `{"model": "m", "input": "say 'a'"}`)
+	s.must(key, "/messages", `{"model": "m", "max_tokens": 20, "messages": [{"role": "user", "content": "say 'b'"}]}`)
+	s.must(key, "/completions", `{"prompt": "say 'c'"}`)
+	if text := s.must(key, chat, strings.Replace(says("user:say 'd'"), "{", `{"stream": true, `, 1)); !strings.Contains(text, "[DONE]") {
+		t.Error(text)
+	}
+	if status, _ := s.ask(s.Token, chat, says("user:say 'e'")); status != http.StatusNotFound {
+		t.Errorf("the server's own API: %d, want that of the handler behind", status)
+	}
+	s.must(key, "/reward", `{"value": 1}`)
+	s.must(key, "/commit", "{}")
+	if err := s.deliver(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("a=1", "b=1", "c=1", "d=1")
+}
+
 // A request that a client repeats after a restart replaces the reply that the client did not get.
 func TestTrafficRepeats(t *testing.T) {
 	s := newSite(t, TrafficOptions{})
