@@ -19,7 +19,8 @@ type refusal struct {
 // refusals are the values that this version refuses by name, because a run that ignored them would
 // mislead.
 var refusals = []refusal{
-	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" }, "a database for the requests of mode serve, which explorer.pending_expiry records in files",
+	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" },
+		"a database for the requests of mode serve, which explorer.pending_expiry records in files",
 		"leave it out"},
 	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},

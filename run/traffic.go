@@ -47,9 +47,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	if err := s.openLog(step, 0); err != nil {
 		return err
 	}
-	if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
-		return err
-	}
+	eg.Go(func() error { return client.Alive(ctx) })
 	eg.Go(func() error {
 		if err := follower.Follow(ctx); err != nil || ctx.Err() != nil {
 			return err
@@ -57,9 +55,13 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 		recorded.End()
 		return client.Close(ctx) // the trainer waits for it
 	})
-	eg.Go(func() error { return client.Alive(ctx) })
 	eg.Go(func() error { return recorded.Deliver(ctx) })
-	eg.Go(func() error { return s.answer(ctx, api, recorded.Handler(api.Handler())) })
+	eg.Go(func() error {
+		if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
+			return err
+		}
+		return s.answer(ctx, api, recorded.Handler(api.Handler()))
+	})
 	return eg.Wait()
 }
 
