@@ -62,9 +62,9 @@ func (w *ReAct) Validate() error {
 		}
 		set.openers = append(set.openers, opener)
 	}
-	w.play = Play{
-		Environment: strings.Join(w.Tools, "+"), MaxTurns: w.MaxTurns, ResetTimeout: w.ToolTimeout, StepTimeout: w.ToolTimeout, opener: set,
-	}
+	w.play = defaultPlay()
+	w.play.Environment, w.play.opener, w.play.MaxTurns = strings.Join(w.Tools, "+"), set, w.MaxTurns
+	w.play.ResetTimeout, w.play.StepTimeout = w.ToolTimeout, w.ToolTimeout
 	return nil
 }
 
