@@ -23,17 +23,31 @@ type ToolCall struct {
 	Arguments json.RawMessage // a JSON object
 }
 
-// MarshalJSON writes the call as an entry of Message.ToolCalls.
-func (c ToolCall) MarshalJSON() ([]byte, error) {
-	type function struct {
+// callEntry is a call as an entry of Message.ToolCalls.
+type callEntry struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
+	} `json:"function"`
+}
+
+// MarshalJSON writes the call as an entry of Message.ToolCalls.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	entry := callEntry{ID: c.ID, Type: "function"}
+	entry.Function.Name, entry.Function.Arguments = c.Name, c.Arguments
+	return json.Marshal(entry)
+}
+
+// UnmarshalJSON reads an entry of Message.ToolCalls.
+func (c *ToolCall) UnmarshalJSON(data []byte) error {
+	var entry callEntry
+	if err := json.Unmarshal(data, &entry); err != nil {
+		return err
 	}
-	return json.Marshal(struct {
-		ID       string   `json:"id"`
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}{c.ID, "function", function{c.Name, c.Arguments}})
+	*c = ToolCall{ID: entry.ID, Name: entry.Function.Name, Arguments: entry.Function.Arguments}
+	return nil
 }
 
 // UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"},

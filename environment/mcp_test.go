@@ -18,13 +18,15 @@ import (
 // pythonTools is an MCP server in Python without a library, with a tool that adds and one that dies.
 const pythonTools = `
 import json, os, sys
+ready = False
 for line in sys.stdin:
     m = json.loads(line)
+    ready = ready or m["method"] == "notifications/initialized"
     if "id" not in m: continue
     method, p, error = m["method"], m.get("params", {}), None
     if method == "initialize":
         r = {"protocolVersion": p["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "adder", "version": "1"}}
-    elif method == "tools/list":
+    elif method == "tools/list" and ready:
         whole = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
         r = {"tools": [{"name": n, "description": "does it", "inputSchema": whole} for n in ("add", "die", "long")]}
     elif method == "tools/call" and p["name"] == "add":
