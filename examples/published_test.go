@@ -48,6 +48,7 @@ var pages = []struct {
 	{"examples/number_guess", "examples/number_guess/README.md", numberGuessTable},
 	{"examples/code_reward", "examples/code_reward/README.md", codeTable},
 	{"examples/exec_openai", "examples/exec_openai/README.md", agentTable},
+	{"examples/calculator_smollm2", "examples/calculator_smollm2/README.md", calculatorTable},
 }
 
 // The tables show what results.json says. The heavy tests compare results.json with runs.
