@@ -32,7 +32,7 @@ var hostile = []struct {
 	memory int64  // MiB
 }{
 	{name: "fork_bomb", ends: "any"},
-	{name: "fork_and_exit_bomb", ends: "any"}, // by time, or killed at its limit of CPU, which the kernel may tell without the time of its children
+	{name: "fork_and_exit_bomb", ends: "any"}, // by time, or killed at its limit of CPU
 	{name: "thread_bomb", ends: "any"},
 	{name: "memory_bomb", ends: "any"},
 	{name: "memory_of_many_processes", ends: "any", needs: grouped, memory: 64},
