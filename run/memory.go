@@ -137,7 +137,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 // process returns the memory of the program beside the engine: its code and the runtime, the
 // tokenizer's tables, and garbage.
 func (m *memory) process() trinity.MemoryPart {
-	const program, perToken = 44 << 20, 900
+	const program, perToken = 60 << 20, 900
 	return trinity.MemoryPart{
 		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize),
 		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
