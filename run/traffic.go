@@ -72,7 +72,7 @@ func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.Traff
 		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
 		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
 		Model: func() *trinity.Model {
-			m := host{s.stage}.policy(s.sampling(&config.RolloutArgs{}))
+			m := host(s).policy(s.sampling(&config.RolloutArgs{}))
 			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
 			return m
 		},
@@ -89,5 +89,5 @@ func (s traffic) record(ctx context.Context, step int64, groups []trinity.Group,
 		return nil, err
 	}
 	metrics.Merge("", m)
-	return groups, explorerRecorder{s.stage}.Log(ctx, trinity.Record{Step: step, Metrics: metrics})
+	return groups, explorerRecorder(s).Log(ctx, trinity.Record{Step: step, Metrics: metrics})
 }
