@@ -107,6 +107,7 @@ func (e *openEnvSession) Reset(ctx context.Context, seed uint64) (trinity.Observ
 		}
 		if told := (*openEnvError)(nil); !errors.As(err, &told) || told.Code != noSession {
 			if err != nil {
+				e.hangUp() // a session that failed serves no later reset
 				return trinity.Observation{}, err
 			}
 			return e.says(ctx, e.Ask, e.text(answer.Observation))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
@@ -177,34 +178,33 @@ func TestOpenEnvWaitsForASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	refusals := func() int {
+	failed := make(chan error, 1)
+	waitsIn := func(ctx context.Context) {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.refused
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error)
-	go func() {
-		_, err := second.Reset(ctx, 1)
-		failed <- err
-	}()
-	for refusals() < 2 {
-		select {
-		case err := <-failed:
-			t.Fatal("it does not wait:", err)
-		default:
+		before := s.refused
+		s.mu.Unlock()
+		go func() {
+			_, err := second.Reset(ctx, 1)
+			failed <- err
+		}()
+		for refused := before; refused < before+2; {
+			select {
+			case err := <-failed:
+				t.Fatal("it does not wait:", err)
+			case <-time.After(time.Millisecond):
+			}
+			s.mu.Lock()
+			refused = s.refused
+			s.mu.Unlock()
 		}
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waitsIn(ctx)
 	cancel()
 	if err := <-failed; err == nil || !strings.Contains(err.Error(), "busy") && !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("after the end of its context: %v", err)
 	}
-	go func() {
-		_, err := second.Reset(t.Context(), 1)
-		failed <- err
-	}()
-	for before := refusals(); refusals() == before; {
-	}
+	waitsIn(t.Context())
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -13,23 +14,35 @@ import (
 // prop is an environment that can be used again, of a test.
 type prop struct {
 	Breaks string `yaml:"breaks"` // step, reuse
-	log    *[]string
+	log    *events
 	t      *trinity.Task
 }
 
-var propLog []string
+// events are what happened, also of goroutines.
+type events struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (e *events) add(event string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, event)
+}
+
+var propLog events
 
 func init() {
 	registry.Environments.Register("prop", "An environment for tests.", func() trinity.EnvironmentOpener { return &prop{log: &propLog} })
 }
 
 func (p *prop) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
-	*p.log = append(*p.log, "open "+t.ID)
+	p.log.add("open " + t.ID)
 	return &prop{Breaks: p.Breaks, log: p.log, t: t}, nil
 }
 
 func (p *prop) Reuse(_ context.Context, t *trinity.Task) error {
-	*p.log = append(*p.log, "reuse "+t.ID)
+	p.log.add("reuse " + t.ID)
 	p.t = t
 	if p.Breaks == "reuse" {
 		return errors.New("broken")
@@ -50,7 +63,7 @@ func (p *prop) Step(context.Context, trinity.Action) (trinity.Outcome, error) {
 }
 
 func (p *prop) Close() error {
-	*p.log = append(*p.log, "close "+p.t.ID)
+	p.log.add("close " + p.t.ID)
 	return nil
 }
 
@@ -83,7 +96,7 @@ func TestEnvironmentsAreUsedAgain(t *testing.T) {
 		{"reuse", []string{"open a", "reuse b", "close b", "open b", "open c", "reuse d", "close d", "reuse d", "close d", "open d",
 			"close d"}},
 	} {
-		propLog = nil
+		propLog.list = nil
 		host := &stageHost{opened: map[string]io.Closer{}}
 		args := map[string]any{"environment": "prop", "environment_args": map[string]any{"breaks": c.breaks}}
 		for _, ids := range [][2]string{{"a", "b"}, {"c", "d"}} {
@@ -104,8 +117,8 @@ func TestEnvironmentsAreUsedAgain(t *testing.T) {
 				t.Error("a stage that has ended keeps an environment")
 			}
 		}
-		if !sameEvents(propLog, c.want) {
-			t.Errorf("breaks %q: %q, want %q", c.breaks, propLog, c.want)
+		if !sameEvents(propLog.list, c.want) {
+			t.Errorf("breaks %q: %q, want %q", c.breaks, propLog.list, c.want)
 		}
 	}
 }
