@@ -20,6 +20,11 @@ type Asker interface {
 type AskOptions struct {
 	Temperature *float32 // nil is the model's own
 	MaxTokens   int      // 0 is the model's own
+
+	// Keep returns why an answer cannot be used, or nil. The run keeps a usable answer, also across a
+	// kill, and gives it to everybody who asks the same model the same question with the same settings.
+	// Without Keep every question is asked. The policy is always asked, because its weights change.
+	Keep func(Answer) error
 }
 
 // Answer is what an Asker answered.

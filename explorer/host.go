@@ -13,9 +13,9 @@ type Host interface {
 	// Model returns a model for rollouts of a task, without ID and seed: the policy for name "",
 	// else another one as in [trinity.Host].
 	Model(task *trinity.Task, name string) (*trinity.Model, error)
-	// Asker returns a model that is asked in words. It returns a model without ID and
-	// seed in place of the asker if this process samples it.
-	Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error)
+	// Asker returns a model that is asked in words. own gives a model that this process samples the
+	// slots, ID and seed of the rollout.
+	Asker(task *trinity.Task, name string, own func(*trinity.Model) *trinity.Model) (trinity.Asker, error)
 	RewardModel(name string) (*trinity.RewardModel, error)
 	Dir(name string) (string, error)
 	Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error)
@@ -46,11 +46,7 @@ func (h *rolloutHost) Model(name string) (*trinity.Model, error) {
 
 // Asker implements [trinity.Host].
 func (h *rolloutHost) Asker(name string) (trinity.Asker, error) {
-	m, asker, err := h.Host.Asker(h.task, name)
-	if err != nil || m == nil {
-		return asker, err
-	}
-	return h.own(m, "asker "+name).Asker(name), nil
+	return h.Host.Asker(h.task, name, func(m *trinity.Model) *trinity.Model { return h.own(m, "asker "+name) })
 }
 
 // Wait implements [trinity.Host].

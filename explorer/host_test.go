@@ -109,9 +109,12 @@ func TestEachTasksetScoresWithItsOwnReward(t *testing.T) {
 	}
 }
 
-func (h host) Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error) {
+func (h host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *trinity.Model) (trinity.Asker, error) {
 	m, err := h.Model(task, name)
-	return m, nil, err
+	if err != nil {
+		return nil, err
+	}
+	return own(m).Asker(name), nil
 }
 
 // asking asks a model in words before it answers.

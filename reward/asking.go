@@ -60,16 +60,19 @@ func (a *Asking) ask(
 		return err
 	}
 	messages := []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}
-	for try := 1; ; try++ {
-		answer, err := judge.Ask(ctx, messages, trinity.AskOptions{Temperature: &a.Temperature, MaxTokens: a.MaxTokens})
+	options := trinity.AskOptions{Temperature: &a.Temperature, MaxTokens: a.MaxTokens, Keep: func(answer trinity.Answer) error {
+		object, err := lastObject(answer.Message.Content)
 		if err != nil {
 			return err
 		}
-		object, err := lastObject(answer.Message.Content)
-		if err == nil {
-			err = read(object)
+		return read(object)
+	}}
+	for try := 1; ; try++ {
+		answer, err := judge.Ask(ctx, messages, options)
+		if err != nil {
+			return err
 		}
-		if err == nil {
+		if err = options.Keep(answer); err == nil {
 			for _, e := range about {
 				a.note(e, answer.Version)
 			}

@@ -144,24 +144,39 @@ type askers map[string]asker
 type asker struct {
 	model  func() *trinity.Model
 	beyond trinity.Asker
+	as     any          // the model and how it samples, for the key of its answers
 	close  func() error // nil if there is nothing to close
 }
 
 // openAsked opens the models that rollouts ask.
 func (s *stage) openAsked(ctx context.Context) error {
+	if len(s.Settled.asked) > 0 {
+		dir, err := host{s}.Dir("asked")
+		if err == nil {
+			err = s.answered.open(dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, a := range s.Settled.asked {
 		if a.External {
-			s.askers[a.Name] = asker{beyond: &openai.Asker{Client: askedClient(a.AskedModel), Name: a.Name, Sampling: openai.Request{
+			client, sampling := askedClient(a.AskedModel), openai.Request{
 				Model: a.ExternalModelConfig.ModelName, Temperature: new(float32(*a.Temperature)), TopP: new(float32(*a.TopP)),
 				MaxTokens: a.MaxResponseTokens,
-			}}}
+			}
+			s.askers[a.Name] = asker{
+				beyond: &openai.Asker{Client: client, Name: a.Name, Sampling: sampling}, as: []any{client.BaseURL, sampling},
+			}
 			continue
 		}
 		sampler, err := s.engines.sampler.OpenSampler(ctx, a.spec(s.Batch.Sequences))
 		if err != nil {
 			return s.At(a.Key, fmt.Sprintf("opening model %s: %v", a.path, err), "")
 		}
-		open := asker{model: func() *trinity.Model {
+		as := []any{a.path, a.Quantization, a.ChatTemplate, a.EnableThinking, a.MaxModelLen, a.Temperature, a.TopP, a.TopK,
+			a.RepetitionPenalty, a.MaxResponseTokens, a.MinResponseTokens}
+		open := asker{as: as, model: func() *trinity.Model {
 			return &trinity.Model{Sampler: sampler, Renderer: a.text, MaxModelLen: value(0, a.MaxModelLen), Params: trinity.SamplingParams{
 				Temperature: float32(*a.Temperature), TopP: float32(*a.TopP), TopK: *a.TopK, RepetitionPenalty: float32(*a.RepetitionPenalty),
 				MaxTokens: value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens,
@@ -187,18 +202,22 @@ func (a askers) close() error {
 }
 
 // Asker implements explorer.Host.
-func (h host) Asker(task *trinity.Task, name string) (*trinity.Model, trinity.Asker, error) {
+func (h host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *trinity.Model) (trinity.Asker, error) {
 	if name == trinity.PolicyAsker {
 		m, err := h.Model(task, "")
-		return m, nil, err
+		if err != nil {
+			return nil, err
+		}
+		return own(m).Asker(name), nil
 	}
 	switch one, ok := h.askers[name]; {
 	case !ok:
-		return nil, nil, fmt.Errorf("no model is called %q: the plug-in must list it in its Requirements, and explorer.auxiliary_models "+
+		return nil, fmt.Errorf("no model is called %q: the plug-in must list it in its Requirements, and explorer.auxiliary_models "+
 			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))
 	case one.model != nil:
-		return one.model(), nil, nil
+		m := own(one.model())
+		return keptAsker{m.Asker(name), &h.answered, name, one.as, m.Params.Seed}, nil
 	default:
-		return nil, one.beyond, nil
+		return keptAsker{one.beyond, &h.answered, name, one.as, 0}, nil
 	}
 }

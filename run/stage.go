@@ -26,6 +26,7 @@ type stage struct {
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 	askers       askers
+	answered     answered            // answers of the askers
 	resources    resources           // of plug-ins
 	variables    variables           // of the process, as they were before the stage
 	juicer       *datajuicer.Service // may be nil
@@ -155,7 +156,9 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 
 // close closes all that the stage has opened.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.resources.close(), s.variables.restore())
+	err := errors.Join(
+		s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(), s.variables.restore(),
+	)
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -103,11 +103,11 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answers, err := openAnswers(filepath.Join(r.work(), "answers"))
+	answers, err := durable.OpenAnswers(filepath.Join(r.work(), "answers"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, answers.close()) }()
+	defer func() { err = errors.Join(err, answers.Close()) }()
 	out, err := newSpool(filepath.Join(r.work(), "rows"))
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 
 // process passes the rows through all operators, and the remaining rows to sink.
 func (r *Recipe) process(
-	ctx context.Context, host Host, answers *answers, report *Report, in *reader, sink func(*trinity.TaskRow) error,
+	ctx context.Context, host Host, answers *durable.Answers, report *Report, in *reader, sink func(*trinity.TaskRow) error,
 ) (err error) {
 	tools := rows.Tools{Answers: answers, Parallel: host.Parallel, Say: host.Say}
 	next, ops := in.next, []operator{{"target_fields", having(r.Fields)}}

@@ -1,4 +1,4 @@
-package taskset
+package durable
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 func TestAnswersSurviveAReopening(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 3 { // stored answers survive a reopening
-		a, err := openAnswers(dir)
+		a, err := OpenAnswers(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,18 +26,18 @@ func TestAnswersSurviveAReopening(t *testing.T) {
 				}
 			}
 		}
-		if err := a.close(); err != nil {
+		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func FuzzSplit(f *testing.F) {
+func FuzzSplitAnswer(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 'k', 'v'})
 	f.Add([]byte{200, 1, 'k'})
 	f.Fuzz(func(t *testing.T, record []byte) {
-		key, answer, err := split(record)
+		key, answer, err := splitAnswer(record)
 		if err == nil && !strings.HasSuffix(string(record), key+string(answer)) {
 			t.Errorf("%x is key %q and answer %q", record, key, answer)
 		}

@@ -1,4 +1,4 @@
-package taskset
+package durable
 
 import (
 	"bytes"
@@ -8,26 +8,25 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// answers is a rows.AnswerStore on the disk. A record of its log is the length of the key
-// (uvarint), the key and the answer.
-type answers struct {
+// Answers stores expensive answers by key in a Log. A record is the length of the key (uvarint), the
+// key and the answer. Many goroutines may use it at once.
+type Answers struct {
 	mu    sync.Mutex
-	log   *durable.Log
-	index *durable.LogIndex
+	log   *Log
+	index *LogIndex
 	at    map[string]int64 // number of the record by key
 }
 
-func openAnswers(dir string) (*answers, error) {
-	log, err := durable.OpenLog(dir)
+// OpenAnswers opens the answers in a directory, and creates it if there is none.
+func OpenAnswers(dir string) (*Answers, error) {
+	log, err := OpenLog(dir)
 	if err != nil {
 		return nil, err
 	}
-	a := &answers{log: log, index: durable.IndexLog(dir), at: map[string]int64{}}
-	r := durable.ReadLog(dir, 0)
+	a := &Answers{log: log, index: IndexLog(dir), at: map[string]int64{}}
+	r := ReadLog(dir, 0)
 	defer r.Close()
 	for {
 		number := r.Number()
@@ -35,7 +34,7 @@ func openAnswers(dir string) (*answers, error) {
 		if errors.Is(err, io.EOF) {
 			return a, nil
 		}
-		key, _, cutErr := split(record)
+		key, _, cutErr := splitAnswer(record)
 		if err = errors.Join(err, cutErr); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: record %d: %w", dir, number, err), log.Close())
 		}
@@ -43,8 +42,8 @@ func openAnswers(dir string) (*answers, error) {
 	}
 }
 
-// split returns the key and the answer in a record.
-func split(record []byte) (key string, answer []byte, err error) {
+// splitAnswer returns the key and the answer in a record.
+func splitAnswer(record []byte) (key string, answer []byte, err error) {
 	n, width := binary.Uvarint(record)
 	if width <= 0 || n > uint64(len(record)-width) {
 		return "", nil, errors.New("it is not an answer")
@@ -52,8 +51,8 @@ func split(record []byte) (key string, answer []byte, err error) {
 	return string(record[width : width+int(n)]), record[width+int(n):], nil
 }
 
-// Answer implements rows.AnswerStore.
-func (a *answers) Answer(key string) ([]byte, bool, error) {
+// Answer returns the answer that was put under a key; ok is false if there is none.
+func (a *Answers) Answer(key string) (answer []byte, ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	number, ok := a.at[key]
@@ -64,12 +63,12 @@ func (a *answers) Answer(key string) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	_, answer, err := split(record)
+	_, answer, err = splitAnswer(record)
 	return bytes.Clone(answer), err == nil, err
 }
 
-// Put implements rows.AnswerStore.
-func (a *answers) Put(key string, answer []byte) error {
+// Put keeps an answer, which is on disk when Put returns.
+func (a *Answers) Put(key string, answer []byte) error {
 	record := binary.AppendUvarint(nil, uint64(len(key)))
 	number, err := a.log.Append(slices.Concat(record, []byte(key), answer))
 	if err != nil {
@@ -81,4 +80,5 @@ func (a *answers) Put(key string, answer []byte) error {
 	return nil
 }
 
-func (a *answers) close() error { return errors.Join(a.log.Close(), a.index.Close()) }
+// Close closes the log.
+func (a *Answers) Close() error { return errors.Join(a.log.Close(), a.index.Close()) }
