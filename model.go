@@ -96,6 +96,18 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, options ...CallOpt
 	return m.record(prompt, c), nil
 }
 
+// Continue adds to e, an experience of one call of m, tokens that training does not learn, and then what
+// the policy continues with at the same temperature. If the error is ErrNoRoom, e is as before.
+func (m *Model) Continue(ctx context.Context, e *Experience, between []int32, options ...CallOption) error {
+	c, err := m.call(ctx, slices.Concat(e.Tokens, between), options...)
+	if err != nil {
+		return err
+	}
+	e.extend(between, c.Completion, true)
+	e.Response = m.Renderer.Decode(e.Tokens[e.PromptLen:])
+	return nil
+}
+
 // called is the answer to a call.
 type called struct {
 	Completion

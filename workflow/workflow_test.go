@@ -23,6 +23,7 @@ func TestWorkflowsRenderPrompts(t *testing.T) {
 		want   string
 	}{
 		{"simple_workflow", nil, trinity.TaskFormat{}, "user: 2+3?\nassistant: "},
+		{"math_rm_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add."}, "system: Add.\nuser: 2+3?\nassistant: "},
 		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add."}, "system: Add.\nuser: 2+3?\nassistant: "},
 		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add.", SystemPromptKey: "sys"}, "system: Be brief.\nuser: 2+3?\nassistant: "},
 		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add.", SystemPromptKey: "absent"}, "system: Add.\nuser: 2+3?\nassistant: "},

@@ -1,0 +1,60 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// boxedRequest follows the question where the system prompt does not ask for a box.
+const boxedRequest = "\nReason step by step, and put the final answer in \\boxed{}."
+
+func init() {
+	register("math_eval_workflow",
+		"One turn of mathematics as in the evaluations of Qwen2.5-Math: the user's message has the question and asks for the answer in "+
+			"\\boxed{}. `temperature` and `top_p` replace the taskset's, as in Trinity-RFT. The reward is the part accuracy of the reward "+
+			"function alone. Default reward: math_boxed_reward.",
+		func() trinity.Workflow { return &MathEval{Temperature: 0.6, TopP: 0.8} })
+}
+
+// MathEval evaluates a model in mathematics.
+type MathEval struct {
+	Temperature float32 `yaml:"temperature" doc:"sampling temperature; 0 is greedy"`
+	TopP        float32 `yaml:"top_p" doc:"nucleus, in (0, 1]"`
+}
+
+// Validate checks the arguments.
+func (w *MathEval) Validate() error {
+	if !(w.Temperature >= 0) || !(w.TopP > 0 && w.TopP <= 1) {
+		return fmt.Errorf("want temperature ≥ 0 and top_p in (0, 1], got %g and %g", w.Temperature, w.TopP)
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (*MathEval) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
+}
+
+// Run implements [trinity.Workflow].
+func (w *MathEval) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	messages, err := r.Task.Messages("You are a helpful assistant.")
+	if err != nil {
+		return nil, err
+	}
+	last := &messages[len(messages)-1]
+	question := last.Content
+	last.Content += boxedRequest
+	r.Model.Params.Temperature, r.Model.Params.TopP = w.Temperature, w.TopP
+	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
+	if err != nil {
+		return nil, err
+	}
+	e.Prompt = question
+	err = r.Score(ctx, e, messages...)
+	if accuracy, ok := e.Reward.Parts["accuracy"]; ok && e.Reward.Valid {
+		e.Reward = trinity.NewReward(map[string]float64{"accuracy": accuracy})
+	}
+	return []*trinity.Experience{e}, err
+}

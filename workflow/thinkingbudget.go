@@ -1,0 +1,128 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+func init() {
+	register("thinking_budget_workflow",
+		"One turn with at most `thinking_token_budget` tokens of thinking. If the thinking has not ended by then, the workflow writes "+
+			"`reasoning_end_str`, which training does not learn, and the policy goes on with its answer. The chat is the list at "+
+			"format.messages_key, else that in the column messages, else the task's question. The task must name a reward function. "+
+			"Metric: thinking_cut.",
+		func() trinity.Workflow { return &ThinkingBudget{Budget: -1, End: "</think>"} })
+}
+
+// ThinkingBudget bounds how long the policy thinks.
+type ThinkingBudget struct {
+	Budget int    `yaml:"thinking_token_budget" doc:"tokens of thinking at most; 0 does not let the policy think"`
+	End    string `yaml:"reasoning_end_str" doc:"text that ends the thinking"`
+}
+
+// Validate checks the arguments.
+func (w *ThinkingBudget) Validate() error {
+	if w.Budget < 0 {
+		return errors.New("thinking_token_budget: set it to 0 or more tokens")
+	}
+	if w.End == "" {
+		return errors.New("reasoning_end_str: must not be empty")
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (*ThinkingBudget) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, CheckTask: func(t *trinity.Task) error {
+		_, err := chatOf(t)
+		return err
+	}}
+}
+
+// chatOf returns the chat in a task's row, else the chat that asks the task's question.
+func chatOf(t *trinity.Task) (messages []trinity.Message, err error) {
+	for _, key := range []string{t.Format.MessagesKey, "messages"} {
+		list, ok := t.Field(key)
+		if !ok {
+			continue
+		}
+		text, err := json.Marshal(list)
+		if err == nil {
+			err = json.Unmarshal(text, &messages)
+		}
+		if err == nil && len(messages) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %q: want a list of messages with role and content: %w", key, err)
+		}
+		return messages, nil
+	}
+	return t.Messages("")
+}
+
+// Run implements [trinity.Workflow].
+func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	messages, err := chatOf(r.Task)
+	if err != nil {
+		return nil, err
+	}
+	e, err := w.reply(ctx, r.Model, messages)
+	if err != nil {
+		return nil, err
+	}
+	e.Prompt = messages[len(messages)-1].Content
+	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
+}
+
+// reply samples a reply. It samples the answer apart if the thinking uses the budget up.
+func (w *ThinkingBudget) reply(ctx context.Context, m *trinity.Model, messages []trinity.Message) (*trinity.Experience, error) {
+	prompt, err := m.Renderer.Render(messages, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	end, most := prefixTokens(m.Renderer, w.End), m.Params.MaxTokens
+	if w.Budget == 0 {
+		e, err := m.Generate(ctx, slices.Concat(prompt, end))
+		if err == nil {
+			e.Response = w.End + e.Response
+			e.Metrics = map[string]float64{"thinking_cut": 1}
+		}
+		return e, err
+	}
+	budget := w.Budget
+	if most > 0 {
+		budget = min(budget, most)
+	}
+	e, err := m.Generate(ctx, prompt, limit(budget))
+	if err != nil || e.Truncated == trinity.PromptTruncated {
+		return e, err
+	}
+	e.Metrics = map[string]float64{"thinking_cut": 0}
+	if e.Truncated == trinity.NotTruncated || budget == most || e.ResponseLen() < budget {
+		return e, nil
+	}
+	var between []int32
+	if !strings.Contains(e.Response, w.End) {
+		between = end
+		e.Metrics["thinking_cut"] = 1
+	}
+	if most > 0 {
+		most -= budget
+	}
+	if err := m.Continue(ctx, e, between, limit(most)); err != nil && !errors.Is(err, trinity.ErrNoRoom) {
+		return nil, err
+	}
+	return e, nil
+}
+
+// limit bounds the tokens of a call; 0 is no limit.
+func limit(tokens int) trinity.CallOption {
+	return func(p *trinity.SamplingParams) { p.MaxTokens = tokens }
+}
