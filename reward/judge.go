@@ -19,7 +19,9 @@ import (
 func init() {
 	registry.Rewards.Register("judge_reward",
 		"What a model says of the reply. mode score: a number from `lowest` to `highest`, mapped to 0 to 1. mode label: one of `labels`, which "+
-			"maps each to its reward. mode rubric: the weighted share of `criteria` that the reply meets, a list of {criterion, weight: 1}. "+
+			"maps each to its reward. mode rubric: the weighted share of `criteria` that the reply meets, a list of {criterion, weight: 1}, from 0 "+
+			"to 1; a negative weight counts against the reply. In the other modes the judge reads the criteria with their weights. "+
+			"`criteria_key` names the column of the row that has the list; description means criterion there. "+
 			"mode pairwise: the share of the other replies of its group that the reply beats; a tie counts half, equal replies tie, and which "+
 			"reply the judge reads first follows from `seed`. The judge sees the conversation and, if the task has one, the reference answer. "+
 			"A reply without a readable answer has no valid reward. Part: judge; mode rubric also has criterion_<number> for each.",
@@ -37,12 +39,8 @@ type judgeReward struct {
 	Highest     float64            `yaml:"highest" doc:"best score"`
 	Labels      map[string]float64 `yaml:"labels" doc:"rewards by label"`
 	Criteria    []criterion        `yaml:"criteria" doc:"what a reply should meet: a list of {criterion, weight}"`
+	CriteriaKey string             `yaml:"criteria_key" doc:"column of the row with the criteria, in place of criteria"`
 	Seed        int                `yaml:"seed" doc:"of the order of pairs"`
-}
-
-type criterion struct {
-	Criterion string   `yaml:"criterion"`
-	Weight    *float64 `yaml:"weight"` // nil is 1
 }
 
 // Validate checks the arguments.
@@ -62,23 +60,27 @@ func (j *judgeReward) Validate() error {
 			}
 		}
 	case "rubric":
-		if len(j.Criteria) == 0 {
+		if len(j.Criteria) == 0 && j.CriteriaKey == "" {
 			return errors.New("criteria: list what a reply should meet, such as [{criterion: it names its source}]")
-		}
-		for i := range j.Criteria {
-			c := &j.Criteria[i]
-			if c.Weight == nil {
-				c.Weight = new(1.0)
-			}
-			if !(*c.Weight > 0) || math.IsInf(*c.Weight, 0) || c.Criterion == "" {
-				return fmt.Errorf("criteria.%d: want a criterion and a weight above 0", i)
-			}
 		}
 	case "pairwise":
 	default:
 		return fmt.Errorf("mode: want score, label, rubric or pairwise, got %q", j.Mode)
 	}
+	if err := complete(j.Criteria); err != nil {
+		return fmt.Errorf("criteria%w", err)
+	}
 	return j.validate()
+}
+
+// Requires implements [trinity.Requirer].
+func (j *judgeReward) Requires() trinity.Requirements {
+	needs := j.Asking.Requires()
+	needs.CheckTask = func(t *trinity.Task) error {
+		_, err := j.criteria(t)
+		return err
+	}
+	return needs
 }
 
 // Score implements [trinity.RewardFunc].
@@ -107,12 +109,16 @@ func (j *judgeReward) ScoreGroup(ctx context.Context, in []trinity.RewardInput) 
 
 // one asks about one reply.
 func (j *judgeReward) one(ctx context.Context, in trinity.RewardInput) (reward trinity.Reward, err error) {
-	question, err := j.question(in, "[reply]\n"+in.Response)
+	criteria, err := j.criteria(in.Task)
+	if err != nil {
+		return reward, err
+	}
+	question, err := j.question(in, "[reply]\n"+in.Response, criteria)
 	if err != nil {
 		return reward, err
 	}
 	err = j.ask(ctx, in.Host, j.Instruction, question, func(object json.RawMessage) error {
-		parts, err := j.read(object)
+		parts, err := j.read(object, criteria)
 		if err == nil {
 			reward = trinity.Reward{Value: parts["judge"], Valid: true, Parts: parts}
 		}
@@ -122,7 +128,7 @@ func (j *judgeReward) one(ctx context.Context, in trinity.RewardInput) (reward t
 }
 
 // question returns what the judge reads about replies.
-func (j *judgeReward) question(in trinity.RewardInput, replies string) (string, error) {
+func (j *judgeReward) question(in trinity.RewardInput, replies string, criteria []criterion) (string, error) {
 	messages, err := chat(in)
 	if err != nil {
 		return "", err
@@ -131,11 +137,15 @@ func (j *judgeReward) question(in trinity.RewardInput, replies string) (string, 
 	if in.Truth != "" {
 		text += "\nThe reference answer:\n\n" + in.Truth + "\n"
 	}
-	return text + "\n" + replies + "\n\n" + j.form(), nil
+	text += "\n" + replies + "\n\n"
+	if len(criteria) > 0 {
+		text += "The criteria:\n" + written(criteria, j.Mode != "rubric")
+	}
+	return text + j.form(len(criteria)), nil
 }
 
 // form says how the judge is to answer.
-func (j *judgeReward) form() string {
+func (j *judgeReward) form(criteria int) string {
 	switch j.Mode {
 	case "score":
 		return fmt.Sprintf(`Answer with one JSON object: {"score": n}, where n is a number from %g (worst) to %g (best).`, j.Lowest, j.Highest)
@@ -143,24 +153,20 @@ func (j *judgeReward) form() string {
 		return fmt.Sprintf(`Answer with one JSON object: {"label": "…"}, where the label is one of: %s.`,
 			strings.Join(slices.Sorted(maps.Keys(j.Labels)), ", "))
 	case "rubric":
-		text := "The criteria:\n"
-		for i, c := range j.Criteria {
-			text += fmt.Sprintf("%d. %s\n", i+1, c.Criterion)
-		}
-		return text + fmt.Sprintf(`Answer with one JSON object: {"met": [true or false for each of the %d criteria, in order]}.`, len(j.Criteria))
+		return fmt.Sprintf(`Answer with one JSON object: {"met": [true or false for each of the %d criteria, in order]}.`, criteria)
 	}
 	return `Answer with one JSON object: {"better": "A"}, {"better": "B"}, or {"better": "tie"}.`
 }
 
 // read returns the parts of the reward in an answer.
-func (j *judgeReward) read(object json.RawMessage) (map[string]float64, error) {
+func (j *judgeReward) read(object json.RawMessage, criteria []criterion) (map[string]float64, error) {
 	var answer struct {
 		Score *float64
 		Label string
 		Met   []bool
 	}
 	if err := json.Unmarshal(object, &answer); err != nil {
-		return nil, fmt.Errorf("the answer is not of the form %s", j.form())
+		return nil, fmt.Errorf("the answer is not of the form %s", j.form(len(criteria)))
 	}
 	switch j.Mode {
 	case "score":
@@ -175,20 +181,7 @@ func (j *judgeReward) read(object json.RawMessage) (map[string]float64, error) {
 		}
 		return map[string]float64{"judge": v}, nil
 	}
-	if len(answer.Met) != len(j.Criteria) {
-		return nil, fmt.Errorf("the answer judges %d criteria, want %d", len(answer.Met), len(j.Criteria))
-	}
-	parts, met, all := map[string]float64{}, 0.0, 0.0
-	for i, c := range j.Criteria {
-		v := 0.0
-		if answer.Met[i] {
-			v = 1
-		}
-		parts[fmt.Sprintf("criterion_%d", i+1)] = v
-		met, all = met+v**c.Weight, all+*c.Weight
-	}
-	parts["judge"] = met / all
-	return parts, nil
+	return met(criteria, answer.Met)
 }
 
 // pair is a comparison of two replies of a group, by their numbers.
@@ -252,7 +245,11 @@ func (j *judgeReward) compare(ctx context.Context, in []trinity.RewardInput, p *
 		p.won = 0.5
 		return nil
 	}
-	question, err := j.question(a, "[reply A]\n"+a.Response+"\n\n[reply B]\n"+b.Response)
+	criteria, err := j.criteria(a.Task)
+	if err != nil {
+		return err
+	}
+	question, err := j.question(a, "[reply A]\n"+a.Response+"\n\n[reply B]\n"+b.Response, criteria)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,31 @@ func says(text string) func(string) (string, error) {
 	return func(string) (string, error) { return text, nil }
 }
 
+// The row may have the criteria. A fault that the reply has counts against it.
+func TestJudgeReadsTheCriteriaOfTheRow(t *testing.T) {
+	in := (&bench{}).group("3")[0]
+	in.Task = &trinity.Task{Row: map[string]any{"rubric": []any{
+		map[string]any{"description": "short", "weight": 3}, map[string]any{"criterion": "rude", "weight": -2},
+		map[string]any{"criterion": "kind"}}}}
+	for _, c := range []struct{ mode, answer, shown, want string }{
+		{"rubric", `{"met": [true, true, false]}`, "2. rude\n", "0.25"},
+		{"rubric", `{"met": [false, true, false]}`, "1. short\n", "0"},
+		{"score", `{"score": 5}`, "2. (weight -2) rude\n3. (weight 1) kind\n", "0.5"},
+	} {
+		b := &bench{answer: says(c.answer)}
+		in.Host = b
+		r, err := build(t, "judge_reward", map[string]any{"judge": "j", "mode": c.mode, "criteria_key": "rubric"}).Score(t.Context(), in)
+		if err != nil || fmt.Sprint(r.Value) != c.want || !r.Valid || !strings.Contains(b.questions[0], c.shown) {
+			t.Errorf("mode %s: %+v, %v, want %s; asked %q", c.mode, r, err, c.want, b.questions)
+		}
+	}
+	in.Task.Row["rubric"] = "be kind"
+	r, err := build(t, "judge_reward", map[string]any{"judge": "j", "criteria_key": "rubric"}).Score(t.Context(), in)
+	if err != nil || !strings.Contains(r.Reason, `column "rubric" has no list of criteria`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestJudgeReward(t *testing.T) {
 	score := map[string]any{"judge": "j"}
 	label := map[string]any{"judge": "j", "mode": "label", "labels": map[string]any{"good": 1, "bad": -1}}

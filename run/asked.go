@@ -39,12 +39,15 @@ func (s asking) check() error {
 			plugin any
 		}{{".workflow_args.", t.plugins.workflow}, {".reward_fn_args.", t.plugins.reward}} {
 			for _, spec := range trinity.RequirementsOf(of.plugin).Askers {
-				known := slices.ContainsFunc(s.Settled.Asked, func(a config.AskedModel) bool { return a.Name == spec.Name })
-				if spec.Name != trinity.PolicyAsker && !known {
+				if spec.Name == trinity.PolicyAsker {
+					continue
+				}
+				a, known := s.named(spec.Name)
+				if !known {
 					return s.At(t.Key+of.args+spec.Arg, fmt.Sprintf("no model is called %q", spec.Name),
 						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
 				}
-				wanted = append(wanted, spec.Name)
+				wanted = append(wanted, a.Name)
 			}
 		}
 	}
@@ -65,6 +68,19 @@ func (s asking) check() error {
 		}
 	}
 	return nil
+}
+
+// named returns the model with a name or, if none has it, with that place in explorer.auxiliary_models.
+func (s *Settled) named(name string) (found config.AskedModel, ok bool) {
+	for _, a := range s.Asked {
+		switch {
+		case a.Name == name:
+			return a, true
+		case strings.HasSuffix(a.Key, "."+name):
+			found, ok = a, true
+		}
+	}
+	return found, ok
 }
 
 // askedClient returns the client of a model behind a server. A server without a key of its own never
@@ -210,7 +226,8 @@ func (h host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *t
 		}
 		return own(m).Asker(name), nil
 	}
-	switch one, ok := h.askers[name]; {
+	a, _ := h.named(name)
+	switch one, ok := h.askers[a.Name]; {
 	case !ok:
 		return nil, fmt.Errorf("no model is called %q: the plug-in must list it in its Requirements, and explorer.auxiliary_models "+
 			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))

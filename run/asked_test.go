@@ -193,13 +193,19 @@ func TestAJudgeScoresWholeGroups(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"choices": [{"message": {"content": "{\"scores\": [%s]}"}}]}`, scores) // the run reports a broken answer
 	}))
 	defer server.Close()
-	p := newProject(t, tiny, rl)
-	overrides := append(asks("judge"), externally(server.URL), "buffer.explorer_input.taskset.default_reward_fn_type=ruler_reward")
-	if _, err := p.run(t, overrides...); err != nil {
-		t.Fatal(err)
-	}
-	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
-	if asked.Load() != 3 || !strings.Contains(metrics, `"rollout/ruler/mean":0.5`) {
-		t.Errorf("%d questions for three groups; metrics:\n%s", asked.Load(), metrics)
+	for _, by := range [][]string{
+		append(asks("judge"), "buffer.explorer_input.taskset.default_reward_fn_type=ruler_reward"),
+		{noEvaluation, "buffer.total_steps=1", "buffer.explorer_input.default_workflow_type=math_ruler_workflow", // asks the first model
+			"buffer.explorer_input.taskset.format.system_prompt=Go."},
+	} {
+		asked.Store(0)
+		p := newProject(t, tiny, rl)
+		if _, err := p.run(t, append(by, externally(server.URL))...); err != nil {
+			t.Fatal(err)
+		}
+		metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+		if asked.Load() != 3 || !strings.Contains(metrics, `"rollout/ruler/mean":0.5`) {
+			t.Errorf("%d questions for three groups; metrics:\n%s", asked.Load(), metrics)
+		}
 	}
 }

@@ -1,0 +1,79 @@
+package workflow
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Judged is what workflows have in common whose reward is a model's verdict. It is part of them.
+type Judged struct {
+	Judge string `yaml:"judge" doc:"model that judges: a name in explorer.auxiliary_models, its place there (0 is the first), or policy"`
+
+	by trinity.GroupReward
+}
+
+func defaultJudged() Judged { return Judged{Judge: "0"} }
+
+// build builds the reward function that asks the judge.
+func (j *Judged) build(name string, args map[string]any) error {
+	fn, err := registry.Rewards.Build(name, map[string]any{"judge": j.Judge}, args)
+	if err == nil {
+		j.by = fn.(trinity.GroupReward)
+	}
+	return err
+}
+
+// verdict replaces the reward of an experience by the judge's. What the task's own reward function
+// said is the metric gold_reward, with its parts.
+func verdict(e *trinity.Experience, by trinity.Reward) {
+	if e.Metrics == nil {
+		e.Metrics = map[string]float64{}
+	}
+	if e.Reward.Valid {
+		e.Metrics["gold_reward"] = e.Reward.Value
+		for name, v := range e.Reward.Parts {
+			e.Metrics[name] = v
+		}
+	}
+	e.Metrics["judge_success"] = 0
+	if by.Valid {
+		e.Metrics["judge_success"] = 1
+	}
+	e.Reward = by
+}
+
+// inputOf returns what a reward function of the workflow's own is to score. Only the conversation
+// counts: the judge does not read the reference answer.
+func inputOf(r *trinity.Rollout, e *trinity.Experience, messages []trinity.Message) trinity.RewardInput {
+	messages = append(messages[:len(messages):len(messages)], trinity.Message{Role: "assistant", Content: e.Response})
+	return trinity.RewardInput{Task: r.Task, Messages: messages, Prompt: e.Prompt, Response: e.Response, Experience: e, Host: r.Host}
+}
+
+// compare lets the judge score the replies of a group, which answer the task's question under a system
+// prompt.
+func (j *Judged) compare(ctx context.Context, r *trinity.Rollout, g trinity.Group, system string) error {
+	messages, err := r.Task.Messages(system)
+	if err != nil {
+		return err
+	}
+	var replies trinity.Group
+	var in []trinity.RewardInput
+	for _, e := range g {
+		if e.Truncated != trinity.PromptTruncated {
+			replies, in = append(replies, e), append(in, inputOf(r, e, messages))
+		}
+	}
+	if len(in) == 0 {
+		return nil
+	}
+	rewards, err := j.by.ScoreGroup(ctx, in)
+	if err != nil {
+		return err
+	}
+	for i, e := range replies {
+		verdict(e, rewards[i])
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package workflow
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+)
+
+// thinkSystem asks for reasoning before the answer.
+const thinkSystem = "First work through the question step by step, then give the answer."
+
+func init() {
+	register("rubric_judge_workflow",
+		"One turn whose reward is a model's rating of the reply, from 1 to 10, by the rubric in the row's column rubric: a list of "+
+			"{description, weight}. The rating is mapped to 0 to 1. If the task names a reward function, that is only watched. Metrics: "+
+			"judge_success, and gold_reward if it is watched. A reply without a readable rating has no valid reward.",
+		func() trinity.Workflow { return &RubricJudge{Judged: defaultJudged()} })
+}
+
+// RubricJudge asks one question and lets a model rate the reply.
+//
+// Unlike Trinity-RFT: without a readable answer there is no reward, while there it is 0, and a row
+// without a rubric is an error.
+type RubricJudge struct {
+	Judged `yaml:",inline"`
+}
+
+// Validate builds the rating.
+func (w *RubricJudge) Validate() error {
+	return w.build("judge_reward", map[string]any{"lowest": 1, "highest": 10, "criteria_key": "rubric",
+		"instruction": "Rate how well the reply meets all criteria together. Each criterion has a weight, which says how much it counts; " +
+			"one with a negative weight is a fault. A reply that misses several criteria is rated low, and one that meets all is rated high."})
+}
+
+// Requires implements [trinity.Requirer].
+func (w *RubricJudge) Requires() trinity.Requirements {
+	needs := trinity.RequirementsOf(w.by)
+	check := needs.CheckTask
+	needs.CheckTask = func(t *trinity.Task) error {
+		if err := checkPrompt(t); err != nil {
+			return err
+		}
+		return check(t)
+	}
+	return needs
+}
+
+// Run implements [trinity.Workflow].
+func (*RubricJudge) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	return ask(ctx, r, thinkSystem)
+}
+
+// Compare implements [trinity.GroupWorkflow].
+func (w *RubricJudge) Compare(ctx context.Context, r *trinity.Rollout, g trinity.Group) error {
+	return w.compare(ctx, r, g, thinkSystem)
+}
