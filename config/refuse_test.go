@@ -234,7 +234,6 @@ func TestUnsupported(t *testing.T) {
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
 		{"explorer.auxiliary_models=[{name: j, model_path: j, engine_type: vllm}]", "explorer.auxiliary_models.0.engine_type", "or external"},
-		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
 		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},

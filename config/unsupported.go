@@ -30,8 +30,6 @@ var refusals = []refusal{
 		e := s.Explorer.RolloutModel.ExternalModelConfig
 		return e != nil && e.Enable
 	}, "a model behind an OpenAI-compatible API", ""},
-	{"explorer.rollout_model.enable_openai_api", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableOpenaiAPI },
-		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
 		"image and video input", ""},
 

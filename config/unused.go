@@ -60,6 +60,7 @@ var unused = []struct{ key, reason string }{
 	{"explorer.service_status_check_interval", "one engine serves, and it takes new weights while serving"},
 	{"explorer.min_running_model_num", "one engine serves, and it takes new weights while serving"},
 	{"explorer.rollout_model.enable_history", "the engine always records samples"},
+	{"explorer.rollout_model.enable_openai_api", "a workflow that serves the API opens it"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
 	{"trainer.name", "metrics and logs say trainer"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},

@@ -209,3 +209,32 @@ func TestAJudgeScoresWholeGroups(t *testing.T) {
 		}
 	}
 }
+
+// Configurations of Trinity-RFT name these workflows. Each passes the check as it is there: judges have
+// no names, and workflows that score by themselves keep the file's default reward function.
+func TestWorkflowsOfTrinityRFTPassTheCheck(t *testing.T) {
+	for _, c := range []struct {
+		workflow, row, args string
+		asks                bool
+	}{
+		{"math_eval_workflow", `, "answer": "5"`, "{}", false},
+		{"math_rm_workflow", "", "{}", false},
+		{"thinking_budget_workflow", `, "messages": [{"role": "user", "content": "2+3?"}]`, "{thinking_token_budget: 8}", false},
+		{"math_ruler_workflow", `, "answer": "5"`, "{}", true},
+		{"rubric_judge_workflow", `, "rubric": [{"description": "kind", "weight": 5}]`, "{}", true},
+		{"learn2ask_workflow", `, "decision_truth": "stop"`, "{train_mode: Ra+Rs, fusion_mode: default}", true},
+		{"user_simulation_workflow", "", "{}", true},
+	} {
+		p := newProject(t, tiny, rl)
+		write(t, filepath.Join(p.dir, "train.jsonl"), `{"question": "2+3?"`+c.row+"}\n")
+		overrides := []string{noEvaluation, "buffer.explorer_input.default_workflow_type=" + c.workflow,
+			"buffer.explorer_input.taskset.workflow_args=" + c.args,
+			"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_history=true"}
+		if c.asks {
+			overrides = append(overrides, externally("http://127.0.0.1:1"))
+		}
+		if _, err := run.Facts(p.load(t, overrides...).Settled()[0]); err != nil {
+			t.Errorf("%s: %v", c.workflow, err)
+		}
+	}
+}

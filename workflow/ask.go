@@ -1,7 +1,11 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/trinity-go/trinity"
 )
@@ -25,6 +29,33 @@ func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Exp
 func checkPrompt(t *trinity.Task) error {
 	_, err := t.Messages("")
 	return err
+}
+
+// chatOf returns the chat in a task's row, else the chat that asks the task's question. It begins with
+// the chat's own system prompt, else the task's, else the given one.
+func chatOf(t *trinity.Task, system string) (messages []trinity.Message, err error) {
+	for _, key := range []string{t.Format.PromptKey, t.Format.MessagesKey, "messages"} {
+		list, _ := t.Field(key)
+		if _, ok := list.([]any); !ok {
+			continue
+		}
+		text, err := json.Marshal(list)
+		if err == nil {
+			err = json.Unmarshal(text, &messages)
+		}
+		if err == nil && len(messages) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %q: want a list of messages with role and content: %w", key, err)
+		}
+		own, err := t.System()
+		if system = cmp.Or(own, system); system != "" && messages[0].Role != "system" {
+			messages = append([]trinity.Message{{Role: "system", Content: system}}, messages...)
+		}
+		return messages, err
+	}
+	return t.Messages(system)
 }
 
 // reply samples an assistant turn that begins with prefix. The prefix belongs to the prompt's

@@ -2,8 +2,11 @@ package workflow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -23,6 +26,44 @@ func (j *Judged) build(name string, args map[string]any) error {
 		j.by = fn.(trinity.GroupReward)
 	}
 	return err
+}
+
+// needs returns what a workflow requires that asks the judge itself.
+func (j *Judged) needs() trinity.Requirements {
+	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: j.Judge, Arg: "judge"}}}
+}
+
+// tries are the questions at most until an answer can be read.
+const tries = 3
+
+// ask asks the judge until read can read an answer.
+func (j *Judged) ask(ctx context.Context, host trinity.Host, system, question string, read func(answer string) error) error {
+	judge, err := host.Asker(j.Judge)
+	if err != nil {
+		return err
+	}
+	messages := []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}
+	options := trinity.AskOptions{Temperature: new(float32(0)), Keep: func(a trinity.Answer) error { return read(a.Message.Content) }}
+	for try := 1; ; try++ {
+		answer, err := judge.Ask(ctx, messages, options)
+		if err != nil {
+			return err
+		}
+		if err = options.Keep(answer); err == nil {
+			return nil
+		}
+		if try == tries {
+			return trinity.NoAnswer(j.Judge, trinity.AskUnreadable, fmt.Errorf("%w: %s", err, retry.OneLine([]byte(answer.Message.Content))))
+		}
+	}
+}
+
+// unjudged returns the reward of a reply that the judge did not score. A failed engine is the error.
+func unjudged(err error) (trinity.Reward, error) {
+	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
+		return trinity.Reward{}, err
+	}
+	return trinity.InvalidReward(err.Error()), nil
 }
 
 // verdict replaces the reward of an experience by the judge's. What the task's own reward function

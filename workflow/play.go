@@ -98,6 +98,14 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
 	return e, nil
 }
 
+// finish plays an episode. It returns one sequence, or an experience for each reply.
+func (p *Play) finish(ctx context.Context, r *trinity.Rollout, steps bool) ([]*trinity.Experience, error) {
+	if steps {
+		return (&StepWise{Play: *p, RewardPropagation: "last"}).Run(ctx, r)
+	}
+	return (&InEnvironment{*p}).Run(ctx, r)
+}
+
 // turns lets the policy act from the first observation on.
 func (p *Play) turns(ctx context.Context, r *trinity.Rollout, env trinity.Environment, first trinity.Observation) (*episode, error) {
 	e := &episode{dialogue: r.Model.Dialogue(first.Tools), metrics: map[string]float64{}}

@@ -77,8 +77,5 @@ func (w *ReAct) Requires() trinity.Requirements {
 
 // Run implements [trinity.Workflow].
 func (w *ReAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	if w.Steps {
-		return (&StepWise{Play: w.play, RewardPropagation: "last"}).Run(ctx, r)
-	}
-	return (&InEnvironment{w.play}).Run(ctx, r)
+	return w.play.finish(ctx, r, w.Steps)
 }

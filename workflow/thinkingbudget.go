@@ -2,9 +2,7 @@ package workflow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,8 +12,8 @@ import (
 func init() {
 	register("thinking_budget_workflow",
 		"One turn with at most `thinking_token_budget` tokens of thinking. If the thinking has not ended by then, the workflow writes "+
-			"`reasoning_end_str`, which training does not learn, and the policy goes on with its answer. The chat is the list at "+
-			"format.messages_key, else that in the column messages, else the task's question. The task must name a reward function. "+
+			"`reasoning_end_str`, which training does not learn, and the policy goes on with its answer. The chat is a list at "+
+			"format.prompt_key, format.messages_key or in the column messages, else the task's question. The task must name a reward function. "+
 			"Metric: thinking_cut.",
 		func() trinity.Workflow { return &ThinkingBudget{Budget: -1, End: "</think>"} })
 }
@@ -40,36 +38,14 @@ func (w *ThinkingBudget) Validate() error {
 // Requires implements [trinity.Requirer].
 func (*ThinkingBudget) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, CheckTask: func(t *trinity.Task) error {
-		_, err := chatOf(t)
+		_, err := chatOf(t, "")
 		return err
 	}}
 }
 
-// chatOf returns the chat in a task's row, else the chat that asks the task's question.
-func chatOf(t *trinity.Task) (messages []trinity.Message, err error) {
-	for _, key := range []string{t.Format.MessagesKey, "messages"} {
-		list, ok := t.Field(key)
-		if !ok {
-			continue
-		}
-		text, err := json.Marshal(list)
-		if err == nil {
-			err = json.Unmarshal(text, &messages)
-		}
-		if err == nil && len(messages) == 0 {
-			err = errors.New("it is empty")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("column %q: want a list of messages with role and content: %w", key, err)
-		}
-		return messages, nil
-	}
-	return t.Messages("")
-}
-
 // Run implements [trinity.Workflow].
 func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	messages, err := chatOf(r.Task)
+	messages, err := chatOf(r.Task, "")
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ var elsewhere = map[string]string{
 	"config none": switchedOff, "registry none": switchedOff, "run none": switchedOff,
 	"config default": upstreams, "config ppo": upstreams, "config sequential": upstreams, "config linear_decay": upstreams,
 	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,
-	"workflow ruler_reward": upstreams, "workflow judge_reward": upstreams,
+	"workflow default": "a value of fusion_mode in Trinity-RFT", "workflow ruler_reward": upstreams, "workflow judge_reward": upstreams,
 
 	"serve/openai none": "a value of tool_choice", "serve/gateway none": "a value of tool_choice",
 	"model/renderer/toolcall none": "a model that calls no tools",
