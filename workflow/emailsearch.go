@@ -42,8 +42,6 @@ type EmailSearch struct {
 // Validate checks the arguments.
 func (w *EmailSearch) Validate() error {
 	switch {
-	case w.Database == "":
-		return errors.New("database: name the SQLite file with the mail")
 	case w.MaxTurns < 1 || w.ToolLimit < 100:
 		return fmt.Errorf("max_turns must be at least 1 and tool_obs_char_limit at least 100, got %d and %d", w.MaxTurns, w.ToolLimit)
 	case !(w.Timeout > 0):
@@ -59,6 +57,9 @@ func (w *EmailSearch) Requires() (needs trinity.Requirements) {
 	}
 	needs.Turns, needs.Tools = true, true
 	needs.CheckTask = func(t *trinity.Task) error {
+		if w.Database == "" {
+			return errors.New("workflow_args.database: name the SQLite file with the mail")
+		}
 		if _, err := os.Stat(w.Database); err != nil {
 			return fmt.Errorf("workflow_args.database: %w", err)
 		}

@@ -96,6 +96,16 @@ func (c clerk) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trini
 	return m, calls, nil
 }
 
+// A file of Trinity-RFT names no database. It is read, and its first row says what is missing.
+func TestEmailSearchNeedsMail(t *testing.T) {
+	for database, want := range map[string]string{"": "database: name the SQLite file", "nowhere.db": "database: stat nowhere.db"} {
+		err := trinity.RequirementsOf(build(t, "email_search_workflow", map[string]any{"database": database})).CheckTask(task())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("database %q: %v, want %q", database, err, want)
+		}
+	}
+}
+
 func TestEmailSearch(t *testing.T) {
 	file := mailFile(t)
 	const (

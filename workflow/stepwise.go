@@ -24,6 +24,14 @@ type StepWise struct {
 
 // Validate implements the check of arguments.
 func (w *StepWise) Validate() error {
+	if err := w.validate(); err != nil {
+		return err
+	}
+	return w.Play.Validate()
+}
+
+// validate checks the arguments beside the environment's.
+func (w *StepWise) validate() error {
 	switch w.RewardPropagation {
 	case "last", "discounted", "own":
 	default:
@@ -32,7 +40,7 @@ func (w *StepWise) Validate() error {
 	if !(w.Gamma >= 0 && w.Gamma <= 1) {
 		return fmt.Errorf("gamma: must be in [0, 1], got %g", w.Gamma)
 	}
-	return w.Play.Validate()
+	return nil
 }
 
 // Run implements [trinity.Workflow].

@@ -1,0 +1,147 @@
+package workflow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// TextGame is how Trinity-RFT's workflows play games of text. It is part of them.
+type TextGame struct {
+	MaxEnvSteps int `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
+}
+
+// on wraps the environment that a workflow has built.
+func (g TextGame) on(workflow string, p *Play, share bool) error {
+	if g.MaxEnvSteps < 1 {
+		return fmt.Errorf("max_env_steps: must be at least 1, got %d", g.MaxEnvSteps)
+	}
+	p.MaxTurns = min(p.MaxTurns, g.MaxEnvSteps)
+	if p.Environment == "" {
+		p.Environment = "of " + workflow
+		p.opener = noGame{workflow}
+		return nil
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	p.opener = gameOpener{p.opener, share}
+	return nil
+}
+
+// noGame stands for an environment that the arguments do not name, as in files of Trinity-RFT, where
+// a Python package plays the game.
+type noGame struct{ workflow string }
+
+func (g noGame) missing() error {
+	return fmt.Errorf("workflow_args.environment: name what plays the game of %s, such as openenv with environment_args {url: \"http://…\"} "+
+		"for a server of it; no Python package of it is part of this program", g.workflow)
+}
+
+// Requires implements [trinity.Requirer].
+func (g noGame) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(*trinity.Task) error { return g.missing() }}
+}
+
+// OpenEnvironment implements [trinity.EnvironmentOpener].
+func (g noGame) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
+	return nil, g.missing()
+}
+
+// gameOpener opens another environment as a game. Its fields are exported for the key by which
+// environments are kept.
+type gameOpener struct {
+	trinity.EnvironmentOpener
+	Share bool // the reward is the highest sum of the environment's so far, in hundredths; else the last one
+}
+
+// Requires implements [trinity.Requirer].
+func (g gameOpener) Requires() trinity.Requirements {
+	return trinity.RequirementsOf(g.EnvironmentOpener)
+}
+
+// OpenEnvironment implements [trinity.EnvironmentOpener].
+func (g gameOpener) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
+	env, err := g.EnvironmentOpener.OpenEnvironment(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if again, ok := env.(trinity.Reusable); ok {
+		return &gameAgain{game{Environment: env, share: g.Share}, again}, nil
+	}
+	return &game{Environment: env, share: g.Share}, nil
+}
+
+// game is an episode in which actions stand in <action>…</action>.
+type game struct {
+	trinity.Environment
+	share     bool
+	sum, best float64
+	rounds    int
+}
+
+// gameAgain is a game whose environment can be used again.
+type gameAgain struct {
+	game
+	again trinity.Reusable
+}
+
+// Reuse implements [trinity.Reusable].
+func (g *gameAgain) Reuse(ctx context.Context, t *trinity.Task) error { return g.again.Reuse(ctx, t) }
+
+// Reset implements [trinity.Environment].
+func (g *game) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
+	g.sum, g.best, g.rounds = 0, 0, 0
+	o, err := g.Environment.Reset(ctx, seed)
+	return withState(o), err
+}
+
+// withState gives an observation without a state that of its words.
+func withState(o trinity.Observation) trinity.Observation {
+	if o.State == "" {
+		sum := sha256.New()
+		for _, m := range o.Messages {
+			fmt.Fprintf(sum, "%s\n", m.Content)
+		}
+		o.State = hex.EncodeToString(sum.Sum(nil))
+	}
+	return o
+}
+
+// Step implements [trinity.Environment].
+func (g *game) Step(ctx context.Context, a trinity.Action) (trinity.Outcome, error) {
+	if _, rest, ok := strings.Cut(a.Text, "<action>"); ok {
+		action, _, _ := strings.Cut(rest, "</action>")
+		a.Text = strings.TrimSpace(action)
+	}
+	out, err := g.Environment.Step(ctx, a)
+	if err != nil {
+		return out, err
+	}
+	out.Observation = withState(out.Observation)
+	if out.Reward != nil {
+		g.sum += *out.Reward
+	}
+	switch {
+	case g.share:
+		more := max(0, g.sum-g.best) / 100
+		g.best = max(g.best, g.sum)
+		out.Reward = &more
+	case !out.Done:
+		out.Reward = nil
+	}
+	metrics := map[string]float64{"env_rounds": float64(g.rounds), "env_done": 0}
+	if out.Done {
+		metrics["env_done"] = 1
+	}
+	for name, v := range out.Metrics {
+		metrics[name] = v
+	}
+	g.rounds++
+	out.Metrics = metrics
+	return out, nil
+}
