@@ -96,8 +96,16 @@ type RewardModelSpec struct {
 
 // AskerSpec names a model that Host.Asker returns.
 type AskerSpec struct {
-	Name string
-	Arg  string // the plug-in's argument that names it, for errors
+	Name   string
+	Arg    string       // the plug-in's argument that names it, for errors
+	Server *AskerServer // where the model is, if it is in no list of the configuration; else nil
+}
+
+// AskerServer is an OpenAI-compatible server with a model.
+type AskerServer struct {
+	Model      string // by its name at the server
+	BaseURLEnv string // environment variable with the server's address
+	KeyEnv     string // environment variable with the key, which may be unset
 }
 
 // Requirer is a Workflow or RewardFunc with Requirements.

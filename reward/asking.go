@@ -20,6 +20,8 @@ type Asking struct {
 	MaxTokens   int     `yaml:"max_tokens" doc:"tokens of an answer; 0 is the model's own limit"`
 	Tries       int     `yaml:"tries" doc:"questions at most until an answer can be read"`
 	Workers     int     `yaml:"workers" doc:"questions at once, of one group"`
+
+	server *trinity.AskerServer // nil for a model that the run knows
 }
 
 func defaultAsking() Asking { return Asking{MaxTokens: 1024, Tries: 3, Workers: 8} }
@@ -44,7 +46,7 @@ func (a *Asking) validate() error {
 
 // Requires implements [trinity.Requirer].
 func (a *Asking) Requires() trinity.Requirements {
-	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: a.Judge, Arg: "judge"}}}
+	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: a.Judge, Arg: "judge", Server: a.server}}}
 }
 
 // ask asks the judge until read can read the last JSON object of an answer. It notes the version of

@@ -42,6 +42,12 @@ func (s asking) check() error {
 				if spec.Name == trinity.PolicyAsker {
 					continue
 				}
+				if spec.Server != nil {
+					if err := s.hasServer(serverModel(spec, t.Key+of.args+spec.Arg), spec.Server.BaseURLEnv); err != nil {
+						return err
+					}
+					continue
+				}
 				a, known := s.named(spec.Name)
 				if !known {
 					return s.At(t.Key+of.args+spec.Arg, fmt.Sprintf("no model is called %q", spec.Name),
@@ -59,15 +65,45 @@ func (s asking) check() error {
 		if !a.External {
 			continue
 		}
-		client, hint := askedClient(a), "set external_model_config.base_url or the environment variable "+a.ExternalModelConfig.BaseURLEnv
-		if client.BaseURL == "" {
-			return s.At(a.Key, fmt.Sprintf("the model %q has no server", a.Name), hint)
-		}
-		if _, err := client.Address("chat/completions"); err != nil {
-			return s.At(a.Key, fmt.Sprintf("the model %q: %v", a.Name, err), hint)
+		if err := s.hasServer(a, "external_model_config.base_url or "+a.ExternalModelConfig.BaseURLEnv); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// hasServer returns an error unless the address of a model behind a server is known.
+func (s asking) hasServer(a config.AskedModel, from string) error {
+	client, hint := askedClient(a), "set "+from
+	if client.BaseURL == "" {
+		return s.At(a.Key, fmt.Sprintf("the model %q has no server", a.Name), hint)
+	}
+	if _, err := client.Address("chat/completions"); err != nil {
+		return s.At(a.Key, fmt.Sprintf("the model %q: %v", a.Name, err), hint)
+	}
+	return nil
+}
+
+// serverModel returns a model that a plug-in asks at a server which its arguments name.
+func serverModel(spec trinity.AskerSpec, key string) config.AskedModel {
+	return config.AskedModel{Key: key, External: true, InferenceModel: &config.InferenceModel{
+		Name: spec.Name, ExternalModelConfig: &config.ExternalModel{
+			ModelName: spec.Server.Model, BaseURLEnv: spec.Server.BaseURLEnv, APIKeyEnv: spec.Server.KeyEnv, Timeout: 120, MaxRetries: 5,
+		},
+	}}
+}
+
+// ofServers lists the models that plug-ins ask at servers which their arguments name.
+func (s asking) ofServers() (all []asked) {
+	for i := range s.tasks {
+		p := &s.tasks[i].plugins
+		for _, spec := range slices.Concat(trinity.RequirementsOf(p.workflow).Askers, trinity.RequirementsOf(p.reward).Askers) {
+			if spec.Server != nil && !slices.ContainsFunc(all, func(a asked) bool { return a.Name == spec.Name }) {
+				all = append(all, asked{AskedModel: serverModel(spec, "")})
+			}
+		}
+	}
+	return all
 }
 
 // named returns the model with a name or, if none has it, with that place in explorer.auxiliary_models.
@@ -166,7 +202,8 @@ type asker struct {
 
 // openAsked opens the models that rollouts ask.
 func (s *stage) openAsked(ctx context.Context) error {
-	if len(s.Settled.asked) > 0 {
+	models := append(asking{s.Settled}.ofServers(), s.Settled.asked...)
+	if len(models) > 0 {
 		dir, err := host{s}.Dir("asked")
 		if err == nil {
 			err = s.answered.open(dir)
@@ -175,11 +212,13 @@ func (s *stage) openAsked(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, a := range s.Settled.asked {
+	for _, a := range models {
 		if a.External {
 			client, sampling := askedClient(a.AskedModel), openai.Request{
-				Model: a.ExternalModelConfig.ModelName, Temperature: new(float32(*a.Temperature)), TopP: new(float32(*a.TopP)),
-				MaxTokens: a.MaxResponseTokens,
+				Model: a.ExternalModelConfig.ModelName, MaxTokens: a.MaxResponseTokens,
+			}
+			if a.Temperature != nil {
+				sampling.Temperature, sampling.TopP = new(float32(*a.Temperature)), new(float32(*a.TopP))
 			}
 			s.askers[a.Name] = asker{
 				beyond: &openai.Asker{Client: client, Name: a.Name, Sampling: sampling}, as: []any{client.BaseURL, sampling},
@@ -226,8 +265,10 @@ func (h host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *t
 		}
 		return own(m).Asker(name), nil
 	}
-	a, _ := h.named(name)
-	switch one, ok := h.askers[a.Name]; {
+	if a, ok := h.named(name); ok {
+		name = a.Name
+	}
+	switch one, ok := h.askers[name]; {
 	case !ok:
 		return nil, fmt.Errorf("no model is called %q: the plug-in must list it in its Requirements, and explorer.auxiliary_models "+
 			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))

@@ -179,6 +179,35 @@ func TestAJudgeThatStaysAwayEndsTheRun(t *testing.T) {
 	oneLine(t, err, "model judge was unreachable for 10 questions in a row")
 }
 
+// Graders of Trinity-RFT name a server themselves. Without an address the check says which variable to
+// set.
+func TestAGraderAsksAServerThatItsArgumentsName(t *testing.T) {
+	t.Setenv("TEST_GRADER_KEY", "sesame")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !strings.Contains(string(body), `"model":"big"`) || r.Header.Get("Authorization") != "Bearer sesame" {
+			t.Errorf("got %s, %v, %v", body, err, r.Header)
+		}
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"content": "{\"score\": 2}"}}]}`) // the run reports a broken answer
+	}))
+	defer server.Close()
+	p := newProject(t, tiny, rl)
+	overrides := []string{noEvaluation, "buffer.total_steps=1",
+		"buffer.explorer_input.default_reward_fn_type=trajectory_accuracy_grader_reward",
+		"buffer.explorer_input.taskset.reward_fn_args={model_name: big, judge_api_base_url_env: TEST_GRADER, " +
+			"judge_api_key_env: TEST_GRADER_KEY}"}
+	_, err := run.Facts(p.load(t, overrides...).Settled()[0])
+	oneLine(t, err, "taskset.reward_fn_args.judge", `the model "big at TEST_GRADER" has no server; set TEST_GRADER`)
+	t.Setenv("TEST_GRADER", server.URL)
+	if _, err := p.run(t, overrides...); err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
+	if !strings.Contains(metrics, `"rollout/trajectory_score/mean":2`) {
+		t.Errorf("metrics:\n%s", metrics)
+	}
+}
+
 // A group is scored once its rollouts have ended, so a judge sees all of them at once.
 func TestAJudgeScoresWholeGroups(t *testing.T) {
 	var asked atomic.Int32
