@@ -49,10 +49,17 @@ func (a *Asking) Requires() trinity.Requirements {
 	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: a.Judge, Arg: "judge", Server: a.server}}}
 }
 
-// ask asks the judge until read can read the last JSON object of an answer. It notes the version of
-// the policy's weights in the experiences if the judge is the policy.
+// ask asks the judge a question under a system prompt.
 func (a *Asking) ask(
 	ctx context.Context, host trinity.Host, system, question string, read func(object json.RawMessage) error, about ...*trinity.Experience,
+) error {
+	return a.askAll(ctx, host, []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}, read, about...)
+}
+
+// askAll asks the judge until read can read the last JSON object of an answer. It notes the version of
+// the policy's weights in the experiences if the judge is the policy.
+func (a *Asking) askAll(
+	ctx context.Context, host trinity.Host, messages []trinity.Message, read func(object json.RawMessage) error, about ...*trinity.Experience,
 ) error {
 	if host == nil {
 		return fmt.Errorf("model %s: only a run can ask it", a.Judge)
@@ -61,7 +68,6 @@ func (a *Asking) ask(
 	if err != nil {
 		return err
 	}
-	messages := []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}
 	options := trinity.AskOptions{Temperature: &a.Temperature, MaxTokens: a.MaxTokens, Keep: func(answer trinity.Answer) error {
 		object, err := lastObject(answer.Message.Content)
 		if err != nil {

@@ -18,6 +18,8 @@ func TestConformance(t *testing.T) {
 		"code_reward":        {"isolation": "none"},
 		"exec":               {"command": []any{"true"}}, "http": {"url": fake, "max_retry_times": 0},
 		"judge_reward": {"judge": "none"}, "ruler_reward": {"judge": "none"},
+		"grader_reward": {"grader": map[string]any{"type": "text_similarity", "input": "{{ sample.output_text }}",
+			"reference": "{{ item.answer }}", "evaluation_metric": "fuzzy_match"}},
 		"hybrid_reward":    hybridOf("f + 1", part("format_reward", "name", "f")),
 		"weighted_reward":  weightedOf(part("format_reward"), part("json_reward", "args", map[string]any{"keys": []any{"a"}})),
 		"math_dapo_reward": {"enable_overlong_penalty": true, "max_response_length": 4, "cache_length": 3},

@@ -1,0 +1,15 @@
+"""Calls grade(sample, item) of source.py, and writes the number that it returns."""
+
+import json
+import math
+import sys
+
+out, sys.stdout = sys.stdout, sys.stderr
+question = json.load(sys.stdin)
+names = {"__name__": "grader"}
+with open("source.py", encoding="utf-8") as f:
+    exec(compile(f.read(), "source.py", "exec"), names)
+score = float(names["grade"](question["sample"], question["item"]))
+if not math.isfinite(score):
+    raise ValueError("grade returned %r" % score)
+json.dump(score, out)
