@@ -25,12 +25,17 @@ func (w *InEnvironment) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity
 	if err != nil {
 		return nil, err
 	}
+	return w.whole(ctx, r, e)
+}
+
+// whole returns an episode as one sequence with its reward.
+func (p *Play) whole(ctx context.Context, r *trinity.Rollout, e *episode) ([]*trinity.Experience, error) {
 	exps := e.dialogue.Whole()
 	if len(exps) == 1 && exps[0].Truncated == trinity.PromptTruncated {
 		return exps, nil
 	}
 	last := exps[len(exps)-1]
-	reward, err := w.reward(ctx, r, e, last)
+	reward, err := p.reward(ctx, r, e, last)
 	if err != nil {
 		return nil, err
 	}

@@ -66,23 +66,47 @@ type episode struct {
 	scored    bool // the environment gave a reward
 	parts     map[string]float64
 	metrics   map[string]float64
-	failures  int // replies whose call of a tool failed
+	failures  int  // replies whose call of a tool failed
+	tools     bool // the policy may call tools
 	truncated trinity.Truncation
+
+	forks   bool // keep how the episode went, so that a part of it can be played again
+	history []moment
+}
+
+// moment is a place in an episode: before a reply, and with what the environment got of the reply.
+type moment struct {
+	dialogue *trinity.Dialogue // without what is seen
+	seen     trinity.Observation
+	given    *trinity.Action // nil if the environment got nothing
+}
+
+func newEpisode(m *trinity.Model, first trinity.Observation) *episode {
+	return &episode{dialogue: m.Dialogue(first.Tools), tools: first.Tools != nil, metrics: map[string]float64{}}
 }
 
 // run lets the policy act until the episode ends.
-func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
+func (p *Play) run(ctx context.Context, r *trinity.Rollout) (e *episode, err error) {
+	err = p.with(ctx, r, func(env trinity.Environment, first trinity.Observation) error {
+		e = newEpisode(r.Model, first)
+		return p.turns(ctx, env, e, first)
+	})
+	return e, err
+}
+
+// with begins an episode in an environment, which is the rollout's own while play runs.
+func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.Environment, trinity.Observation) error) error {
 	if p.places != nil {
 		select {
 		case p.places <- struct{}{}:
 			defer func() { <-p.places }()
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for one of the %d places of environment %s: %w", p.MaxConcurrent, p.Environment, context.Cause(ctx))
+			return fmt.Errorf("waiting for one of the %d places of environment %s: %w", p.MaxConcurrent, p.Environment, context.Cause(ctx))
 		}
 	}
 	env, first, err := p.begin(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kept := false
 	defer func() {
@@ -90,12 +114,11 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (*episode, error) {
 			env.Close()
 		}
 	}()
-	e, err := p.turns(ctx, r, env, first)
-	if err != nil {
-		return nil, err
+	if err := play(env, first); err != nil {
+		return err
 	}
 	kept = p.keep(r, env)
-	return e, nil
+	return nil
 }
 
 // finish plays an episode. It returns one sequence, or an experience for each reply.
@@ -106,31 +129,43 @@ func (p *Play) finish(ctx context.Context, r *trinity.Rollout, steps bool) ([]*t
 	return (&InEnvironment{*p}).Run(ctx, r)
 }
 
-// turns lets the policy act from the first observation on.
-func (p *Play) turns(ctx context.Context, r *trinity.Rollout, env trinity.Environment, first trinity.Observation) (*episode, error) {
-	e := &episode{dialogue: r.Model.Dialogue(first.Tools), metrics: map[string]float64{}}
-	for seen := first; ; {
+// turns lets the policy act from an observation on.
+func (p *Play) turns(ctx context.Context, env trinity.Environment, e *episode, seen trinity.Observation) error {
+	for {
+		var now *moment
+		if e.forks {
+			e.history = append(e.history, moment{dialogue: e.dialogue.Fork(), seen: seen})
+			now = &e.history[len(e.history)-1]
+		}
 		e.dialogue.Add(seen.Messages...)
 		reply, err := e.dialogue.Reply(ctx)
 		if errors.Is(err, trinity.ErrNoRoom) {
 			e.truncated = trinity.ResponseTruncated
-			return e, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		e.before = append(e.before, seen.State)
-		out, err := p.step(ctx, env, seen, first.Tools != nil, reply)
-		if err != nil {
-			return nil, err
+		var out trinity.Outcome
+		if e.tools && reply.Malformed != "" {
+			out = unreadable(seen, reply)
+		} else {
+			action := trinity.Action{Text: reply.Message.Content, Calls: reply.Calls, Malformed: reply.Malformed}
+			if now != nil {
+				now.given = &action
+			}
+			if out, err = p.step(ctx, env, action); err != nil {
+				return err
+			}
 		}
 		e.add(out)
 		switch {
 		case out.Truncated, !out.Done && len(e.before) == p.MaxTurns:
 			e.truncated = trinity.TurnsTruncated
-			return e, nil
+			return nil
 		case out.Done:
-			return e, nil
+			return nil
 		}
 		seen = out.Observation
 	}
@@ -151,18 +186,18 @@ func (p *Play) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environme
 	return env, first, nil
 }
 
-// step gives the reply to the environment. If a call in it cannot be read, the environment gets
+// unreadable returns what follows a reply with a call that cannot be read. The environment gets
 // nothing, and the policy reads why.
-func (p *Play) step(
-	ctx context.Context, env trinity.Environment, seen trinity.Observation, tools bool, reply *trinity.Reply,
-) (trinity.Outcome, error) {
-	if tools && reply.Malformed != "" {
-		answer := trinity.Message{Role: "tool", Content: "The call cannot be read: " + reply.Malformed}
-		return trinity.Outcome{Observation: trinity.Observation{Messages: []trinity.Message{answer}, State: seen.State}, ToolError: true}, nil
-	}
+func unreadable(seen trinity.Observation, reply *trinity.Reply) trinity.Outcome {
+	answer := trinity.Message{Role: "tool", Content: "The call cannot be read: " + reply.Malformed}
+	return trinity.Outcome{Observation: trinity.Observation{Messages: []trinity.Message{answer}, State: seen.State}, ToolError: true}
+}
+
+// step gives an action to the environment.
+func (p *Play) step(ctx context.Context, env trinity.Environment, a trinity.Action) (trinity.Outcome, error) {
 	ctx, cancel := p.timeout(ctx, "step", p.StepTimeout)
 	defer cancel()
-	out, err := env.Step(ctx, trinity.Action{Text: reply.Message.Content, Calls: reply.Calls, Malformed: reply.Malformed})
+	out, err := env.Step(ctx, a)
 	if err != nil {
 		return out, p.broken(ctx, "does not step", err)
 	}
