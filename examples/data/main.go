@@ -49,6 +49,7 @@ func datasets() map[string][]row {
 	maxDigits(out)
 	sumsForAlgorithms(out)
 	guessedNumbers(out)
+	frozenLakes(out)
 	products(out)
 	programs(out)
 	return out
