@@ -50,6 +50,8 @@ var shorter = []struct {
 	{"examples/curriculum/curriculum.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=2 stages.1.buffer.batch_size=12"},
 	{"examples/code_reward/code.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=4 " +
 		"stages.1.buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/frozen_lake/frozen_lake.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
+	{"examples/frozen_lake/random_maps.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
 	{"examples/support/support.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
