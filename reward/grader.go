@@ -18,8 +18,8 @@ func init() {
 		"A grader object of OpenAI's API for reinforcement fine-tuning: string_check, text_similarity, score_model, label_model, python or "+
 			"multi. Templates such as {{ item.answer }} and {{ sample.output_text }} stand for columns of the row and for the reply "+
 			"(output_text, output_json, output_tools, choices). The `model` of a grader is a name in explorer.auxiliary_models, unless `judge` "+
-			"names another one for all. Python runs in the sandbox. A grader that fails gives no reward, and the reason begins with the name "+
-			"that the API has for the failure, such as invalid_variable_error. Parts: the graders by their names.",
+			"names another one for all. Python runs in the sandbox. A grader that fails gives no reward, and the reason has the name that "+
+			"the API has for the failure, such as invalid_variable_error. Parts: the graders by their names.",
 		func() trinity.RewardFunc {
 			return &graderReward{Timeout: 120, MaxMemory: 2048, Isolation: "full"}
 		})

@@ -12,17 +12,15 @@ func init() {
 			"unfinished_reward. The game is played by `environment`, such as openenv with a server of it. The environment reads what stands "+
 			"in <action>…</action>. Metrics: env_rounds, env_done.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.UnfinishedReward = -0.1
-			return &Game{InEnvironment: InEnvironment{play}, TextGame: TextGame{30}, name: name}
+			return &Game{InEnvironment: InEnvironment{gamePlay(-0.1)}, TextGame: TextGame{30}, name: name}
 		})
 	const steps = "step_wise_" + name
 	registry.Workflows.Register(steps,
 		"alfworld_workflow that gives each reply as an experience of its own, as step_wise_workflow does.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.UnfinishedReward = -0.1
-			return &StepWiseGame{StepWise: StepWise{Play: play, RewardPropagation: "last", Gamma: 0.99}, TextGame: TextGame{30}, name: steps}
+			return &StepWiseGame{
+				StepWise: StepWise{Play: gamePlay(-0.1), RewardPropagation: "last", Gamma: 0.99}, TextGame: TextGame{30}, name: steps,
+			}
 		})
 }
 

@@ -3,8 +3,10 @@ package workflow
 import "github.com/trinity-go/trinity"
 
 func init() {
-	register("math_rm_workflow",
-		"simple_workflow under the name that Trinity-RFT's configurations with reward models use. The reward function reads the whole "+
-			"conversation, also in simple_workflow.",
-		func() trinity.Workflow { return &Simple{} })
+	for _, name := range []string{"math_rm_workflow", "math_openjudge_workflow"} {
+		register(name,
+			"simple_workflow under the name that Trinity-RFT's configurations with judges use. The reward function reads the whole "+
+				"conversation, also in simple_workflow.",
+			func() trinity.Workflow { return &Simple{} })
+	}
 }

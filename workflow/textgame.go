@@ -12,7 +12,14 @@ import (
 
 // TextGame is how Trinity-RFT's workflows play games of text. It is part of them.
 type TextGame struct {
-	MaxEnvSteps int `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
+	MaxEnvSteps int `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is set and lower, counts"`
+}
+
+// gamePlay returns the defaults of a game. An episode that is cut off has a reward of its own.
+func gamePlay(unfinished float64) Play {
+	p := defaultPlay()
+	p.MaxTurns, p.UnfinishedReward = 0, unfinished
+	return p
 }
 
 // on wraps the environment that a workflow has built.
@@ -20,7 +27,9 @@ func (g TextGame) on(workflow string, p *Play, share bool) error {
 	if g.MaxEnvSteps < 1 {
 		return fmt.Errorf("max_env_steps: must be at least 1, got %d", g.MaxEnvSteps)
 	}
-	p.MaxTurns = min(p.MaxTurns, g.MaxEnvSteps)
+	if p.MaxTurns == 0 || p.MaxTurns > g.MaxEnvSteps {
+		p.MaxTurns = g.MaxEnvSteps
+	}
 	if p.Environment == "" {
 		p.Environment = "of " + workflow
 		p.opener = noGame{workflow}

@@ -28,6 +28,7 @@ func TestTextGames(t *testing.T) {
 		{"step_wise_alfworld_workflow", map[string]any{"max_env_steps": 2}, -0.1, "0 -0.1", 0},
 		{"sciworld_workflow", nil, 0.06, "", 1},
 		{"sciworld_workflow", map[string]any{"max_turns": 2}, 0.03, "", 0},
+		{"alfworld_workflow", map[string]any{"max_env_steps": 40, "environment_args": map[string]any{"turns": 35}}, 35, "", 1},
 		{"webshop_workflow", nil, 3, "", 1},
 		{"webshop_workflow", map[string]any{"max_env_steps": 1}, -0.1, "", 0},
 	} {

@@ -66,3 +66,18 @@ func TestThinkingBudget(t *testing.T) {
 		}
 	}
 }
+
+// A reply whose thinking fills the model's length stays as it is.
+func TestThinkingThatFillsTheModel(t *testing.T) {
+	m := model(&parrot{})
+	m.Sampler = &thinker{text: "hmm hmm</think>5"}
+	m.MaxModelLen = len(plain{}.Encode("user: 2+3?\nassistant: hmm"))
+	w := build(t, "thinking_budget_workflow", map[string]any{"thinking_token_budget": 3})
+	exps, err := w.Run(t.Context(), rollout(task(), m, &echo{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := exps[0]; e.Response != "hmm" || e.Truncated != trinity.ResponseTruncated || e.TrainedTokens() != 3 || e.Check() != nil {
+		t.Errorf("%+v, %v", e, e.Check())
+	}
+}
