@@ -36,8 +36,9 @@ type graderReward struct {
 	MaxMemory int            `yaml:"max_memory_mb" doc:"MiB for a python grader"`
 	Isolation string         `yaml:"isolation" doc:"sandbox of python graders: full, best (what works on this machine) or none"`
 
-	top    grader
-	askers []trinity.AskerSpec
+	top       grader
+	askers    []trinity.AskerSpec
+	templates []string // of all graders
 }
 
 // grader scores a sample.
@@ -85,7 +86,7 @@ func (g *graderReward) Validate() error {
 	if err != nil {
 		return err
 	}
-	g.askers = nil
+	g.askers, g.templates = nil, nil
 	g.top, err = g.build(text, "grader")
 	return err
 }
@@ -115,6 +116,10 @@ func (g *graderReward) build(text json.RawMessage, key string) (built grader, er
 	default:
 		err = fmt.Errorf("type: want string_check, text_similarity, score_model, label_model, python or multi, got %q", s.Type)
 	}
+	var input string
+	if json.Unmarshal(s.Input, &input) == nil {
+		g.templates = append(g.templates, input, s.Reference)
+	}
 	if err != nil {
 		if s.Type == "multi" {
 			return nil, err
@@ -125,7 +130,22 @@ func (g *graderReward) build(text json.RawMessage, key string) (built grader, er
 }
 
 // Requires implements [trinity.Requirer].
-func (g *graderReward) Requires() trinity.Requirements { return trinity.Requirements{Askers: g.askers} }
+func (g *graderReward) Requires() trinity.Requirements {
+	return trinity.Requirements{Askers: g.askers, CheckTask: func(t *trinity.Task) error {
+		s := newSample(trinity.RewardInput{Task: t})
+		for _, template := range g.templates {
+			for _, v := range variable.FindAllStringSubmatch(template, -1) {
+				if strings.HasPrefix(v[1], "sample") { // known with the reply
+					continue
+				}
+				if _, err := s.value(v[1]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
 
 // Score implements [trinity.RewardFunc].
 func (g *graderReward) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

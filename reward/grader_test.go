@@ -159,3 +159,22 @@ func TestGraderObjectsAreChecked(t *testing.T) {
 		t.Error("no grader is a grader")
 	}
 }
+
+// A template that names a column that the rows lack is found before the run.
+func TestGraderTemplatesAreChecked(t *testing.T) {
+	object := func(column string) map[string]any {
+		check := map[string]any{
+			"type": "string_check", "input": "{{ sample.output_json.x }}", "operation": "eq", "reference": "{{ item." + column + " }}"}
+		message := map[string]any{"role": "user", "content": "{{item.a}} {{item." + column + "}}"}
+		ask := map[string]any{"type": "score_model", "model": "j", "input": []any{message}}
+		return map[string]any{"grader": map[string]any{
+			"type": "multi", "calculate_output": "c + m", "graders": map[string]any{"c": check, "m": ask}}}
+	}
+	row := &trinity.Task{Row: map[string]any{"a": 1, "b": "x"}}
+	for column, want := range map[string]string{"b": "", "c": `there is no "c"`} {
+		err := trinity.RequirementsOf(build(t, "grader_reward", object(column))).CheckTask(row)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("column %s: %v", column, err)
+		}
+	}
+}

@@ -56,6 +56,9 @@ func (g *graderReward) newModelGrader(s *graderSpec) (*modelGrader, error) {
 	if m.messages, err = graderMessages(s.Input); err != nil {
 		return nil, err
 	}
+	for _, message := range m.messages {
+		g.templates = append(g.templates, message.Content)
+	}
 	if spec := m.Asking.Requires().Askers[0]; !slices.Contains(g.askers, spec) {
 		if g.Judge == "" {
 			spec.Arg = "grader"
