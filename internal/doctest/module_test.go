@@ -18,6 +18,7 @@ func TestExamplesBuildInTheirOwnModule(t *testing.T) {
 	root := repository(t)
 	for _, c := range []struct{ example, command, want string }{
 		{"own_reward", "go run . list reward_fn", " share_reward"},
+		{"own_environment", "go run . list environment", " corridor"},
 		{"own_algorithm", "go run . list policy_loss_fn", " my_cispo"},
 		{"own_algorithm", "go test -v .", "--- PASS: TestMyCISPO"},
 	} {
