@@ -32,7 +32,7 @@ func TestCalculatorOfSmolLM2(t *testing.T) {
 
 func calculatorTable(r results) map[string]string {
 	table := measuredAt(r.Commit) + head("run", "right", "turns")
-	for _, name := range []string{"seed 0", "seed 1", "seed 2"} {
+	for _, name := range []string{"seed 0", "seed 1", "seed 2", "learning rate 0"} {
 		table += fmt.Sprintf("| %s | %s | %s |\n", name, change(r.Values[name+" right"]), change(r.Values[name+" turns"]))
 	}
 	return map[string]string{"measured": table}

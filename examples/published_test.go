@@ -46,6 +46,7 @@ var pages = []struct {
 	{"examples/algorithms_smollm2", "docs/reference/algorithms.md", smolLM2Table},
 	{"examples/support", "examples/support/README.md", supportTable},
 	{"examples/number_guess", "examples/number_guess/README.md", numberGuessTable},
+	{"examples/frozen_lake", "examples/frozen_lake/README.md", frozenLakeTable},
 	{"examples/code_reward", "examples/code_reward/README.md", codeTable},
 	{"examples/exec_openai", "examples/exec_openai/README.md", agentTable},
 	{"examples/calculator_smollm2", "examples/calculator_smollm2/README.md", calculatorTable},
