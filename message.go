@@ -102,6 +102,11 @@ type Renderer interface {
 	// if the format has none. tools is what the prompt was rendered with. The error says why a call
 	// cannot be read; the message then has the reply's whole text.
 	Read(tokens []int32, tools json.RawMessage) (Message, []ToolCall, error)
+	// ReadText reads the tokens of a reply to a prompt without tools: what looks like a call is content.
+	ReadText(tokens []int32) Message
+	// Settled returns the reasoning and the content that a reply has whatever follows its first tokens.
+	// What Read, or without tools ReadText, returns for the whole reply begins with them.
+	Settled(tokens []int32, tools json.RawMessage) Message
 	// Encode tokenizes plain text. It recognises special tokens, and adds the model's
 	// beginning-of-sequence token if the model has one.
 	Encode(text string) []int32

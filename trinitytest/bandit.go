@@ -249,6 +249,14 @@ func (r PlainRenderer) Read(tokens []int32, _ json.RawMessage) (trinity.Message,
 	return trinity.Message{Role: "assistant", Content: r.Decode(tokens)}, nil, nil
 }
 
+// ReadText implements trinity.Renderer.
+func (r PlainRenderer) ReadText(tokens []int32) trinity.Message {
+	return trinity.Message{Role: "assistant", Content: r.Decode(tokens)}
+}
+
+// Settled implements trinity.Renderer. The text of a reply ends with a bracket, so nothing is settled.
+func (PlainRenderer) Settled([]int32, json.RawMessage) trinity.Message { return trinity.Message{} }
+
 // Encode implements trinity.Renderer.
 func (r PlainRenderer) Encode(text string) []int32 {
 	tokens, _ := r.Render([]trinity.Message{{Content: text}}, nil, false)

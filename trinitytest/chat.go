@@ -2,6 +2,7 @@ package trinitytest
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -54,4 +55,21 @@ func (Chat) Decode(tokens []int32) string {
 }
 
 // StopTokens implements trinity.Renderer.
+// ReadText implements trinity.Renderer.
+func (c Chat) ReadText(tokens []int32) trinity.Message {
+	return trinity.Message{Role: "assistant", Content: c.Decode(tokens)}
+}
+
+// Settled implements trinity.Renderer. What follows "!" may be a call.
+func (c Chat) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
+	m := c.ReadText(tokens)
+	for strings.HasSuffix(m.Content, "\uFFFD") {
+		m.Content = strings.TrimSuffix(m.Content, "\uFFFD")
+	}
+	if len(tools) > 0 {
+		m.Content, _, _ = strings.Cut(m.Content, "!")
+	}
+	return m
+}
+
 func (Chat) StopTokens() []int32 { return []int32{ChatEnd} }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -62,6 +63,25 @@ func ToolCallParser(t *testing.T, o ToolCallParserOptions, p toolcall.Parser) {
 			"a < b > c"} {
 			if content, calls, err := p.Parse(text, ToolSchemas); content != text || calls != nil || err != nil {
 				t.Errorf("%q: content %q, calls %s, %v", text, content, callText(calls), err)
+			}
+		}
+	})
+	t.Run("settled text is content", func(t *testing.T) {
+		for _, calls := range all {
+			for _, around := range []string{"", "I add\n\nthem <soon> [1] {2}.\n", " so: "} {
+				text := around + o.Write(calls)
+				content, _, err := p.Parse(text, ToolSchemas)
+				if err != nil {
+					content = text
+				}
+				before := ""
+				for i := range len(text) + 1 {
+					settled := p.Settled(text[:i])
+					if !strings.HasPrefix(settled, before) || !strings.HasPrefix(content, settled) || !strings.HasPrefix(text[:i], settled) {
+						t.Errorf("%q: settled %q after %q, of the content %q", text[:i], settled, before, content)
+					}
+					before = settled
+				}
 			}
 		}
 	})

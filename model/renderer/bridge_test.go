@@ -139,7 +139,8 @@ func TestReadTakesAReplyApart(t *testing.T) {
 	for _, c := range []struct{ text, reasoning, content, call, err string }{
 		{text: "It is 3.<|im_end|>", content: "It is 3."},
 		{text: "<think>\nhmm\n</think>\n\nYes.<|im_end|>", reasoning: "hmm", content: "Yes."},
-		{text: "hmm\n</think>\n\nYes.", reasoning: "hmm", content: "Yes."},
+		{text: "hmm\n</think>\n\nYes.", content: "hmm\n</think>\n\nYes."}, // the prompt opens no thinking
+		{text: "<think>\nhmm and", reasoning: "hmm and"},
 		{text: "Now:\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>", content: "Now:", call: `add{"a": 1}`},
 		{text: "<tool_call>\n{\"name\": \"add\"<|im_end|>", content: "<tool_call>\n{\"name\": \"add\"", err: "<tool_call> without </tool_call>"},
 		{text: "a<|im_start|>b<|im_end|>", content: "ab"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
 )
@@ -21,19 +23,17 @@ func writesThinking(template string) bool {
 	return strings.Contains(template, thinkClose) || strings.Contains(template, "reasoning_content")
 }
 
-// Read reads a reply: what it thought, what it says, and which tools it calls. A reply whose prompt
-// opened its thinking has only the closing tag. An error says why a call cannot be read; the message
-// then has the reply's text as it is.
+// opensThinking reports whether prompts end with the tag that opens the thinking, as DeepSeek-R1's do.
+func (r *Renderer) opensThinking() bool {
+	prompt, err := r.Render([]trinity.Message{{Role: "user", Content: "question"}}, nil, true)
+	return err == nil && strings.HasSuffix(strings.TrimSpace(r.tok.Decode(prompt, false)), thinkOpen)
+}
+
+// Read reads a reply: what it thought, what it says, and which tools it calls. A reply that ends before
+// its thinking does has no content. If the prompt opens the thinking, the reply has only the closing
+// tag. An error says why a call cannot be read; the message then has the reply's text as it is.
 func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
-	m := trinity.Message{Role: "assistant"}
-	if n := len(tokens); n > 0 && slices.Contains(r.stop, tokens[n-1]) {
-		tokens = tokens[:n-1]
-	}
-	text := r.tok.Decode(tokens, false)
-	if thought, rest, ok := strings.Cut(text, thinkClose); ok && r.thinks {
-		m.Reasoning = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), thinkOpen), "\n")
-		text = strings.TrimLeft(rest, "\n")
-	}
+	thought, text, _ := r.split(r.tok.Decode(r.unended(tokens), false))
 	content, calls, err := r.calls.Parse(text, tools)
 	if len(calls) > 1 && r.oneCall {
 		err = fmt.Errorf("the reply has %d calls, and the model's chat template knows one a reply", len(calls))
@@ -41,12 +41,79 @@ func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message,
 	if err != nil {
 		content, calls = text, nil
 	}
-	for _, id := range tokens {
-		if special := r.tok.Token(id); special != "" && r.tok.Decode([]int32{id}, true) == "" && r.tok.Decode([]int32{id}, false) != "" {
-			content = strings.ReplaceAll(content, special, "")
-			m.Reasoning = strings.ReplaceAll(m.Reasoning, special, "")
+	return r.message(thought, content, r.hidden(tokens)), calls, err
+}
+
+// ReadText reads a reply to a prompt without tools: what looks like a call is text.
+func (r *Renderer) ReadText(tokens []int32) trinity.Message {
+	thought, text, _ := r.split(r.tok.Decode(r.unended(tokens), false))
+	return r.message(thought, text, r.hidden(tokens))
+}
+
+// Settled returns the part of a reply that no later token changes. tokens are the reply's first ones.
+func (r *Renderer) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
+	text := r.tok.Decode(r.unended(tokens), false)
+	for strings.HasSuffix(text, "\uFFFD") { // perhaps the beginning of a character
+		text = text[:len(text)-utf8.RuneLen(utf8.RuneError)]
+	}
+	if begun := strings.TrimLeftFunc(text, unicode.IsSpace); r.thinks && len(begun) < len(thinkOpen) &&
+		strings.HasPrefix(thinkOpen, begun) {
+		return trinity.Message{Role: "assistant"}
+	}
+	thought, content, closed := r.split(text)
+	if !closed {
+		thought, _, _ = r.split(text[:len(text)-partialLen(text, thinkClose)])
+	}
+	if len(tools) > 0 {
+		content = r.calls.Settled(content)
+	}
+	return r.message(thought, content, r.hidden(tokens))
+}
+
+// unended returns a reply without the token that ends it.
+func (r *Renderer) unended(tokens []int32) []int32 {
+	if n := len(tokens); n > 0 && slices.Contains(r.stop, tokens[n-1]) {
+		return tokens[:n-1]
+	}
+	return tokens
+}
+
+// split splits the text of a reply into its thinking and the rest. isClosed is false if more text
+// belongs to the thinking.
+func (r *Renderer) split(text string) (thought, rest string, isClosed bool) {
+	if !r.thinks || !r.opens && !strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), thinkOpen) {
+		return "", text, true
+	}
+	thought, rest, isClosed = strings.Cut(text, thinkClose)
+	thought = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), thinkOpen), "\n")
+	return thought, strings.TrimLeft(rest, "\n"), isClosed
+}
+
+// message returns the message of a reply without special tokens.
+func (r *Renderer) message(thought, content string, hidden []string) trinity.Message {
+	for _, special := range hidden {
+		thought, content = strings.ReplaceAll(thought, special, ""), strings.ReplaceAll(content, special, "")
+	}
+	return trinity.Message{Role: "assistant", Reasoning: thought, Content: content}
+}
+
+// hidden returns the texts of the special tokens in a reply.
+func (r *Renderer) hidden(tokens []int32) (texts []string) {
+	for _, id := range r.unended(tokens) {
+		text := r.tok.Token(id)
+		if text != "" && !slices.Contains(texts, text) && r.tok.Decode([]int32{id}, true) == "" && r.tok.Decode([]int32{id}, false) != "" {
+			texts = append(texts, text)
 		}
 	}
-	m.Content = content
-	return m, calls, err
+	return texts
+}
+
+// partialLen returns the length of the longest end of text that mark begins with.
+func partialLen(text, mark string) int {
+	for n := min(len(mark)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, mark[:n]) {
+			return n
+		}
+	}
+	return 0
 }

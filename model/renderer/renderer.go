@@ -50,6 +50,7 @@ type Renderer struct {
 
 	callFormat   string
 	thinks       bool // the template writes thinking apart
+	opens        bool // prompts open the thinking of the reply
 	oneCall      bool // the template refuses a reply with two calls
 	keepThinking bool
 }
@@ -98,6 +99,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
+	r.opens = r.thinks && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	return r, nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/web"
@@ -61,10 +60,9 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 		}
 		if q.as == chat {
 			m := q.message(s, c)
-			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: calls(c, false)}
+			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
 		} else {
-			text := q.text(s, c, 0)
-			choice.Text = &text
+			choice.Text = new(q.message(s, c).Content)
 		}
 		choices[i] = choice
 	}
@@ -76,23 +74,28 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// message returns the message that the client gets. A client without tools gets the whole text,
-// thinking included, as one that streams does.
+// message returns the message that the client gets. Without tools in the request, what looks like a
+// call is text.
 func (q *request) message(s *Server, r Reply) trinity.Message {
-	if len(q.Tools) == 0 {
-		return trinity.Message{Role: "assistant", Content: q.text(s, r, 0)}
+	if q.as == plain {
+		return trinity.Message{Content: q.untilStop(s.Renderer.Decode(r.Tokens))}
 	}
 	m := r.Message
-	m.Content = q.untilStop(m.Content, 0)
-	if len(r.Calls) > 0 {
+	if len(q.Tools) == 0 && q.call.Prompt != nil {
+		m = s.Renderer.ReadText(r.Tokens)
+	}
+	m = q.stopped(m)
+	if len(q.Tools) > 0 && len(r.Calls) > 0 {
 		m.ToolCalls, _ = json.Marshal(r.Calls) // what a renderer reads has a form in JSON
 	}
 	return m
 }
 
 // calls returns the calls of a reply. In a stream each has its place.
-func calls(r Reply, stream bool) []wire.ToolCall {
-	var out []wire.ToolCall
+func (q *request) calls(r Reply, stream bool) (out []wire.ToolCall) {
+	if len(q.Tools) == 0 {
+		return nil
+	}
 	for i, c := range r.Calls {
 		call := wire.ToolCall{ID: c.ID, Type: "function", Function: wire.FunctionCall{Name: c.Name, Arguments: string(c.Arguments)}}
 		if stream {
@@ -106,7 +109,7 @@ func calls(r Reply, stream bool) []wire.ToolCall {
 // finish returns why a reply ended: "stop", "length" or "tool_calls".
 func (q *request) finish(r Reply) *string {
 	reason := r.FinishReason
-	if len(r.Calls) > 0 && reason == "stop" {
+	if len(q.calls(r, false)) > 0 && reason == "stop" {
 		reason = "tool_calls"
 	}
 	return &reason
@@ -137,13 +140,12 @@ type piece struct {
 	token  int32
 }
 
-// stream replies with server-sent events: each text as soon as the sampler has it, then the finish
-// reasons. A reply that may call tools comes as a whole, because its text may become a call.
+// stream replies with server-sent events: thinking and text as soon as no later token can change them,
+// then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
+// makes all calls of its reply text.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	pieces := make(chan piece, q.params.N*q.params.MaxTokens) // OnToken must not block
-	if len(q.Tools) == 0 {
-		q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
-	}
+	q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
 	var out []Reply
 	var err error
 	go func() {
@@ -151,11 +153,10 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		out, err = q.call.Sample(ctx, q.params)
 	}()
 	events := &events{w: w}
-	tokens, sent := make([][]int32, q.params.N), make([]string, q.params.N)
+	tokens, sent := make([][]int32, q.params.N), make([]trinity.Message, q.params.N)
 	for p := range pieces {
 		tokens[p.choice] = append(tokens[p.choice], p.token)
-		text := q.visible(s, tokens[p.choice], len(sent[p.choice]))
-		q.sendText(s, events, p.choice, &sent[p.choice], q.settled(text), nil)
+		q.sendMore(s, events, p.choice, &sent[p.choice], q.settled(s, tokens[p.choice]), nil)
 	}
 	if err != nil {
 		if !events.begun {
@@ -167,11 +168,11 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	}
 	q.send(s, out, func() error {
 		for i, c := range out {
-			if len(q.Tools) > 0 {
-				q.sendWhole(s, events, i, c)
-				continue
+			if calls := q.calls(c, true); len(calls) > 0 {
+				q.sendMore(s, events, i, &sent[i], q.message(s, c), nil)
+				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: "assistant", ToolCalls: calls}}}))
 			}
-			q.sendText(s, events, i, &sent[i], q.text(s, c, len(sent[i])), &c.FinishReason)
+			q.sendMore(s, events, i, &sent[i], q.message(s, c), q.finish(c))
 		}
 		if q.StreamOptions.IncludeUsage {
 			last := q.response(s, []wire.Choice{})
@@ -183,52 +184,50 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	})
 }
 
-// sendWhole sends a reply that may call tools.
-func (q *request) sendWhole(s *Server, e *events, choice int, r Reply) {
-	m := q.message(s, r)
-	delta := &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: calls(r, true)}
-	e.send(q.response(s, []wire.Choice{{Index: choice, Delta: delta}}))
-	e.send(q.response(s, []wire.Choice{{Index: choice, Delta: &wire.Message{}, FinishReason: q.finish(r)}}))
-}
-
-// settled returns the prefix of a text that later tokens cannot change: it ends before an
-// incomplete character and before anything that may begin a stop string.
-func (q *request) settled(text string) string {
-	for len(text) > 0 {
-		r, size := utf8.DecodeLastRuneInString(text)
-		if r != utf8.RuneError {
-			break
-		}
-		text = text[:len(text)-size]
+// settled returns what the client sees of a reply with these first tokens, whatever tokens follow. It
+// ends before anything that may begin a stop string.
+func (q *request) settled(s *Server, tokens []int32) trinity.Message {
+	var m trinity.Message
+	if q.as == plain {
+		m.Content = strings.TrimRight(s.Renderer.Decode(tokens), "\uFFFD") // perhaps the beginning of a character
+	} else {
+		m = s.Renderer.Settled(tokens, q.Tools)
+	}
+	m = q.stopped(m)
+	last := &m.Content
+	if m.Content == "" {
+		last = &m.Reasoning
 	}
 	longest := 0
 	for _, stop := range q.params.Stop {
-		for n := min(len(stop)-1, len(text)); n > longest; n-- {
-			if strings.HasSuffix(text, stop[:n]) {
+		for n := min(len(stop)-1, len(*last)); n > longest; n-- {
+			if strings.HasSuffix(*last, stop[:n]) {
 				longest = n
 			}
 		}
 	}
-	return text[:len(text)-longest]
+	*last = (*last)[:len(*last)-longest]
+	return m
 }
 
-// sendText sends the part of a choice's text that the client does not have yet. reason is nil until the
-// choice ends.
-func (q *request) sendText(s *Server, e *events, choice int, sent *string, text string, reason *string) {
-	more, extends := strings.CutPrefix(text, *sent)
-	if !extends || more == "" && reason == nil {
+// sendMore sends what the client does not have yet of a reply's thinking and text. reason is nil until
+// the choice ends.
+func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Message, m trinity.Message, reason *string) {
+	thought, _ := strings.CutPrefix(m.Reasoning, sent.Reasoning)
+	text, _ := strings.CutPrefix(m.Content, sent.Content)
+	if thought == "" && text == "" && reason == nil {
 		return
 	}
 	c := wire.Choice{Index: choice, FinishReason: reason}
 	if q.as == plain {
-		c.Text = &more
+		c.Text = &text
 	} else {
-		c.Delta = &wire.Message{Content: more}
-		if *sent == "" {
+		c.Delta = &wire.Message{ReasoningContent: thought, Content: text}
+		if sent.Reasoning == "" && sent.Content == "" {
 			c.Delta.Role = "assistant"
 		}
 	}
-	*sent = text
+	*sent = m
 	e.send(q.response(s, []wire.Choice{c}))
 }
 

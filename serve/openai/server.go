@@ -177,25 +177,18 @@ func (q *request) send(s *Server, out []Reply, write func() error) {
 	}
 }
 
-// visible returns the text of a reply up to the first stop string, without the token that ended it.
-// No stop string begins within the first sent bytes.
-func (q *request) visible(s *Server, tokens []int32, sent int) string {
-	return q.untilStop(s.Renderer.Decode(tokens), sent)
-}
-
-// text returns what the client sees of a reply. No stop string begins within the first sent bytes.
-func (q *request) text(s *Server, r Reply, sent int) string {
-	if q.call.Prompt == nil {
-		return q.untilStop(r.Message.Content, sent)
+// stopped returns a message up to the first stop string. One in the thinking ends the reply.
+func (q *request) stopped(m trinity.Message) trinity.Message {
+	if thought := q.untilStop(m.Reasoning); thought != m.Reasoning {
+		m.Reasoning, m.Content = thought, ""
 	}
-	return q.visible(s, r.Tokens, sent)
+	m.Content = q.untilStop(m.Content)
+	return m
 }
 
-func (q *request) untilStop(text string, sent int) string {
+func (q *request) untilStop(text string) string {
 	for _, stop := range q.params.Stop {
-		if at := strings.Index(text[min(sent, len(text)):], stop); at >= 0 {
-			text = text[:sent+at]
-		}
+		text, _, _ = strings.Cut(text, stop)
 	}
 	return text
 }

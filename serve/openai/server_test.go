@@ -81,6 +81,19 @@ func (bytesRenderer) Read(tokens []int32, _ json.RawMessage) (trinity.Message, [
 	return trinity.Message{Role: "assistant", Content: text[:1]}, []trinity.ToolCall{{Name: "f", Arguments: arguments}}, err
 }
 
+func (bytesRenderer) ReadText(tokens []int32) trinity.Message {
+	return trinity.Message{Role: "assistant", Content: bytesRenderer{}.Decode(tokens)}
+}
+
+func (bytesRenderer) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
+	m := bytesRenderer{}.ReadText(tokens)
+	if len(tools) > 0 {
+		m.Content = m.Content[:min(1, len(m.Content))]
+	}
+	m.Content = strings.TrimRight(m.Content, "\uFFFD")
+	return m
+}
+
 func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}

@@ -35,6 +35,11 @@ func (hermes) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall,
 	})
 }
 
+func (hermes) Settled(text string) string { return beforeTag(text) }
+
+// beforeTag returns the text before the first <tool_call>. The line feeds before a call are no content.
+func beforeTag(text string) string { return strings.TrimRight(before(text, hermesOpen), "\n") }
+
 // tagged reads calls between <tool_call> and </tool_call>.
 func tagged(text string, read func(inside string) ([]trinity.ToolCall, error)) (string, []trinity.ToolCall, error) {
 	content, rest, found := strings.Cut(text, hermesOpen)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/trinity-go/trinity"
 )
@@ -18,6 +19,9 @@ const llamaTag = "<|python_tag|>"
 
 // beginsCall matches the beginning of a call. Other JSON objects are answers.
 var beginsCall = regexp.MustCompile(`^\{\s*"(name|type)"\s*:`)
+
+// mayBeginCall matches what more text may turn into the beginning of a call.
+var mayBeginCall = regexp.MustCompile(`^(\{\s*("([a-z]*("\s*)?)?)?)?$`)
 
 // llama3JSON reads the calls of Llama 3.1 to 3.3: the reply is a JSON object with name and parameters,
 // or several with semicolons between them. <|python_tag|> may come before.
@@ -58,4 +62,11 @@ func (llama3JSON) Parse(text string, _ json.RawMessage) (string, []trinity.ToolC
 			return content + rest, calls, nil
 		}
 	}
+}
+
+func (llama3JSON) Settled(text string) string {
+	if rest := strings.TrimLeftFunc(text, unicode.IsSpace); beginsCall.MatchString(rest) || mayBeginCall.MatchString(rest) {
+		return ""
+	}
+	return before(text, llamaTag)
 }

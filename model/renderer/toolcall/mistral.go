@@ -57,6 +57,10 @@ func (mistral) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall
 	return strings.TrimRight(content, "\n"), calls, nil
 }
 
+func (mistral) Settled(text string) string {
+	return strings.TrimRight(before(text, mistralCalls), "\n")
+}
+
 // mistralList reads a JSON array of calls.
 func mistralList(text string) (all []written, rest string, err error) {
 	list, rest, err := firstJSON(text)

@@ -13,6 +13,8 @@ func init() { register(None, noCalls{}, func(string) bool { return false }) }
 
 type noCalls struct{}
 
+func (noCalls) Settled(text string) string { return text }
+
 func (noCalls) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
 	return text, nil, nil
 }

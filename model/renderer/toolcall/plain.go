@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/trinity-go/trinity"
 )
@@ -54,6 +55,16 @@ func (p plainCalls) Parse(text string, tools json.RawMessage) (string, []trinity
 	}
 	content.WriteString(text[at:])
 	return strings.TrimSpace(content.String()), calls, nil
+}
+
+// Settled knows where a match may begin if all matches begin with the same characters. The spaces around
+// the text of a reply with calls are no content.
+func (p plainCalls) Settled(text string) string {
+	mark, _ := p.pattern.LiteralPrefix()
+	if mark == "" || text != strings.TrimLeftFunc(text, unicode.IsSpace) {
+		return ""
+	}
+	return strings.TrimRightFunc(before(text, mark), unicode.IsSpace)
 }
 
 // call returns the call of one match, which is the indices of its groups in text.

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"go.starlark.net/syntax"
 
@@ -30,6 +31,9 @@ const pythonStart = "<|python_start|>"
 var pythonTags = [][2]string{{pythonStart, "<|python_end|>"}, {"<|tool_call_start|>", "<|tool_call_end|>"}}
 
 var beginsList = regexp.MustCompile(`^\[\s*[\pL_][\pL\pN_.]*\s*\(`)
+
+// mayBeginList matches what more text may turn into the beginning of a list of calls.
+var mayBeginList = regexp.MustCompile(`^(\[\s*([\pL_][\pL\pN_.]*\s*)?)?$`)
 
 // pythonic reads calls that are written as a list in Python, as Llama 3.2 and 4, ToolACE and LFM2 do:
 // [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list.
@@ -67,6 +71,13 @@ func (pythonic) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCal
 		calls = append(calls, call)
 	}
 	return content, calls, nil
+}
+
+func (pythonic) Settled(text string) string {
+	if list := strings.TrimLeftFunc(text, unicode.IsSpace); beginsList.MatchString(list) || mayBeginList.MatchString(list) {
+		return ""
+	}
+	return strings.TrimRight(before(text, pythonTags[0][0], pythonTags[1][0]), "\n")
 }
 
 func pythonCall(e syntax.Expr) (trinity.ToolCall, error) {

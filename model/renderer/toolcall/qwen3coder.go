@@ -45,6 +45,8 @@ func (qwen3Coder) Parse(text string, tools json.RawMessage) (string, []trinity.T
 	})
 }
 
+func (qwen3Coder) Settled(text string) string { return beforeTag(text) }
+
 // cutLast is strings.Cut at the last separator.
 func cutLast(text, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(text, separator)

@@ -18,6 +18,25 @@ type Parser interface {
 	// none. tools is the JSON array of the schemas that the model saw, or nil; formats whose arguments
 	// are text look up the arguments' types there. An error says why a call cannot be read.
 	Parse(text string, tools json.RawMessage) (content string, calls []trinity.ToolCall, err error)
+	// Settled returns the beginning of a reply's text that the content begins with, whatever the model
+	// writes next. It ends before everything that may become a call.
+	Settled(text string) string
+}
+
+// before returns text up to the first of the marks, or up to what may become one at its end.
+func before(text string, marks ...string) string {
+	for _, mark := range marks {
+		text, _, _ = strings.Cut(text, mark)
+	}
+	longest := 0
+	for _, mark := range marks {
+		for n := min(len(mark)-1, len(text)); n > longest; n-- {
+			if strings.HasSuffix(text, mark[:n]) {
+				longest = n
+			}
+		}
+	}
+	return text[:len(text)-longest]
 }
 
 // Auto is the name that stands for the format of the chat template.

@@ -185,6 +185,15 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, format := range all {
 			content, calls, err := format.parse.Parse(text, tools)
+			whole := content
+			if err != nil {
+				whole = text
+			}
+			for i := range len(text) + 1 {
+				if settled := format.parse.Settled(text[:i]); !strings.HasPrefix(whole, settled) {
+					t.Errorf("%s: %q is settled after %q, and the content of %q is %q", format.name, settled, text[:i], text, whole)
+				}
+			}
 			if err != nil && len(calls) > 0 {
 				t.Errorf("%s: %d calls beside the error %v", format.name, len(calls), err)
 			}
