@@ -22,10 +22,15 @@ const (
 	spread       = 0.8 // standard deviation of the logarithm
 )
 
-// unequal is the explorer with rollouts that wait, in as many slots as a step has rollouts.
-type unequal struct{ a *assignment }
+// exploring is the explorer with rollouts that ask no model, in as many slots as a step has rollouts.
+type exploring struct {
+	a        *assignment
+	workflow trinity.Workflow
+}
 
-func newUnequal(a *assignment) (task, error) { return &unequal{a}, nil }
+func newUnequal(a *assignment) (task, error) { return &exploring{a, waiter{}}, nil }
+
+func newRollouts(a *assignment) (task, error) { return &idle{exploring{a, waitless{}}}, nil }
 
 // stepsInFlight is a rival with another max_inflight_batches than the usual 2.
 func stepsInFlight(name string, n int, target float64) rival {
@@ -33,7 +38,7 @@ func stepsInFlight(name string, n int, target float64) rival {
 }
 
 // run explores, and returns the seconds of a step.
-func (u *unequal) run(int) (sample, error) {
+func (u *exploring) run(int) (sample, error) {
 	ctx := context.Background()
 	data := make(numbers, exploreSteps*u.a.Batch/u.a.Group)
 	rows, err := registry.Selectors.Build("sequential")
@@ -43,7 +48,7 @@ func (u *unequal) run(int) (sample, error) {
 	if err := rows.Start(data); err != nil {
 		return sample{}, err
 	}
-	tasks, err := explorer.NewMix(&explorer.Taskset{Data: data, Selector: rows, Workflow: waiter{}, Template: trinity.Task{Taskset: "waits", GroupSize: u.a.Group}})
+	tasks, err := explorer.NewMix(&explorer.Taskset{Data: data, Selector: rows, Workflow: u.workflow, Template: trinity.Task{Taskset: "waits", GroupSize: u.a.Group}})
 	if err != nil {
 		return sample{}, err
 	}
@@ -57,6 +62,15 @@ func (u *unequal) run(int) (sample, error) {
 	start := time.Now()
 	err = e.Run(ctx)
 	return sample{Value: time.Since(start).Seconds() / exploreSteps}, err
+}
+
+// idle is the explorer whose rollouts do nothing, so that what it measures is the explorer itself.
+type idle struct{ exploring }
+
+// run returns rollouts per second.
+func (i *idle) run(n int) (sample, error) {
+	s, err := i.exploring.run(n)
+	return sample{Value: float64(i.a.Batch) / s.Value}, err
 }
 
 // nothing is a pipeline that edits nothing and a recorder that keeps nothing.
@@ -78,10 +92,17 @@ func (nothing) Say(string) {}
 type waiter struct{}
 
 // Run implements [trinity.Workflow].
-func (waiter) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	id := r.Model.ID
-	time.Sleep(wait(r.Task.Index, id.Run))
-	e := &trinity.Experience{ID: id, Tokens: []int32{0, 0}, Mask: []bool{false, true}, Logprobs: []float32{0, 0}, PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"waited": 1})}
+func (waiter) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	time.Sleep(wait(r.Task.Index, r.Model.ID.Run))
+	return waitless{}.Run(ctx, r)
+}
+
+// waitless is a workflow that returns one experience at once.
+type waitless struct{}
+
+// Run implements [trinity.Workflow].
+func (waitless) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	e := &trinity.Experience{ID: r.Model.ID, Tokens: []int32{0, 0}, Mask: []bool{false, true}, Logprobs: []float32{0, 0}, PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"waited": 1})}
 	return []*trinity.Experience{e}, nil
 }
 

@@ -82,6 +82,7 @@ var workloads = []workload{
 	{name: "store_recovery", unit: "s", goal: 2, ours: newRecovery},
 	{name: "unequal_rollouts", unit: "s", rows: 4 * group, copies: group, ours: newUnequal, limit: noSlotIdle,
 		rivals: []rival{stepsInFlight("one step at a time", 1, 1.4), stepsInFlight("four steps at once", 4, 0)}},
+	{name: "rollouts", unit: "rollouts/s", rows: 128 * group, copies: group, ours: newRollouts, goal: 100_000},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
