@@ -50,6 +50,7 @@ var pages = []struct {
 	{"examples/code_reward", "examples/code_reward/README.md", codeTable},
 	{"examples/exec_openai", "examples/exec_openai/README.md", agentTable},
 	{"examples/calculator_smollm2", "examples/calculator_smollm2/README.md", calculatorTable},
+	{"examples/calculator_smollm2/hermes", "examples/calculator_smollm2/README.md", hermesTable},
 }
 
 // The tables show what results.json says. The heavy tests compare results.json with runs.

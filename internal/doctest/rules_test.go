@@ -61,6 +61,7 @@ var shorter = []struct {
 	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/exec_openai/exec.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/calculator_smollm2/calculator.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/calculator_smollm2/hermes.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_gsm8k_smollm2/gsm8k.yaml", tiny + " buffer.explorer_input.eval_tasksets=[] model.max_response_tokens=8"},
 }
 
