@@ -10,6 +10,8 @@ type calls struct {
 	begun   int            // calls so far
 	asked   map[uint64]int // calls so far with a prompt, by the prompt's seed
 	sampled int            // tokens that the policy wrote
+	prompts int            // tokens of the prompts of all calls but the first
+	reused  int            // of them, those that the sampler had computed before
 }
 
 // begin counts a call, and returns its turn and its seed.
@@ -28,9 +30,13 @@ func (c *calls) begin(seed uint64, prompt []int32) (turn int, of uint64) {
 	return turn, mix(seed, uint64(before))
 }
 
-// wrote counts sampled tokens.
-func (c *calls) wrote(tokens int) {
+// answered counts the tokens of a call.
+func (c *calls) answered(turn, prompt int, answer *Completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sampled += tokens
+	c.sampled += len(answer.Tokens)
+	if turn > 0 {
+		c.prompts += prompt
+		c.reused += answer.Reused
+	}
 }

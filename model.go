@@ -23,6 +23,9 @@ type SamplingParams struct {
 	IgnoreEOS         bool
 	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
 	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	// Hold, if set, says that a later call may continue this one: until the channel is closed, the
+	// sampler keeps what it has computed for this call before what it has computed for calls without.
+	Hold <-chan struct{}
 	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
 	// call the sampler.
 	OnToken func(i int, token int32)
@@ -39,6 +42,7 @@ type Completion struct {
 	Logprobs     []float32 // [n] nats, at the sampling temperature, over the whole vocabulary, as in training
 	FinishReason string    // "stop" or "length"
 	Versions     [2]int64  // oldest and newest weights version that sampled a token
+	Reused       int       // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }
 
 // Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.
@@ -59,6 +63,8 @@ type Model struct {
 	TruncatePrompt bool           // a prompt over MaxPromptLen gives a masked-out experience instead of an error
 	FailOnRewrite  bool           // a template that rewrites earlier turns is an error instead of a new sequence
 	ID             ExperienceID   // of the rollout; a call adds its turn, in the order in which calls begin
+	// Ended is closed when the rollout ends. Calls that a later one may continue have it as their Hold.
+	Ended <-chan struct{}
 
 	calls calls
 }
@@ -99,7 +105,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, options ...CallOpt
 // Continue adds to e, an experience of one call of m, tokens that training does not learn, and then what
 // the policy continues with at the same temperature. If the error is ErrNoRoom, e is as before.
 func (m *Model) Continue(ctx context.Context, e *Experience, between []int32, options ...CallOption) error {
-	c, err := m.call(ctx, slices.Concat(e.Tokens, between), options...)
+	c, err := m.call(ctx, slices.Concat(e.Tokens, between), append(slices.Clip(options), m.hold)...)
 	if err != nil {
 		return err
 	}
@@ -148,7 +154,7 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 		return called{}, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
 	}
 	tokens := out[0].Tokens
-	m.calls.wrote(len(tokens))
+	m.calls.answered(id.Turn, len(prompt), &out[0])
 	ended := len(tokens) > 0 && slices.Contains(m.Renderer.StopTokens(), tokens[len(tokens)-1])
 	return called{out[0], id.Turn, p.Temperature, ended}, nil
 }
@@ -167,6 +173,17 @@ func (m *Model) SampledTokens() int {
 	defer m.calls.mu.Unlock()
 	return m.calls.sampled
 }
+
+// PrefillReuse returns the share of the prompts of all calls but the first, in tokens, that the sampler
+// had computed before. It returns false if there was no later call.
+func (m *Model) PrefillReuse() (share float64, ok bool) {
+	m.calls.mu.Lock()
+	defer m.calls.mu.Unlock()
+	return float64(m.calls.reused) / float64(max(1, m.calls.prompts)), m.calls.prompts > 0
+}
+
+// hold is the [CallOption] of a call that a later one may continue.
+func (m *Model) hold(p *SamplingParams) { p.Hold = m.Ended }
 
 // record returns the experience of one call.
 func (m *Model) record(prompt []int32, c called) *Experience {

@@ -51,9 +51,9 @@ func newCursor(step int64, tasks json.RawMessage, ahead [][]chosen, inputs []sav
 	return c
 }
 
-// timed reports whether a metric depends on the clock.
+// timed reports whether a metric depends on the clock, or on which calls the sampler computes together.
 func timed(name string) bool {
-	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second")
+	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second") || strings.Contains(name, reusedMetric)
 }
 
 // metrics returns the owed metrics, nil if there are none.

@@ -9,6 +9,10 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+// reusedMetric is the share of the prompts of a rollout's later calls that the sampler had computed
+// before, in tokens.
+const reusedMetric = "prefill_reused_ratio"
+
 // runs splits a group, which is ordered by run and turn, into rollouts. A rollout of several steps
 // has an experience for each.
 func runs(g trinity.Group) []trinity.Group {
@@ -149,6 +153,9 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 		}
 		for _, d := range o.elapsed {
 			values["time/run_execution"] = append(values["time/run_execution"], d.Seconds())
+		}
+		if len(o.reused) > 0 {
+			values[reusedMetric] = o.reused
 		}
 		for name, v := range values {
 			perTask[name] = append(perTask[name], mean(v))

@@ -42,6 +42,7 @@ type outcome struct {
 	ended   int           // rollouts that the step did not wait for
 	retries int
 	elapsed []time.Duration // of each rollout that succeeded
+	reused  []float64       // of each rollout of several calls: see reusedMetric
 }
 
 // run runs the group of every task and returns the outcomes in the order of the tasks. A failed
@@ -108,6 +109,9 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				} else {
 					rollouts[run] = done
 					out.elapsed = append(out.elapsed, time.Since(start))
+					if share, several := done.model.PrefillReuse(); several {
+						out.reused = append(out.reused, share)
+					}
 				}
 				if left--; left > 0 {
 					return nil
@@ -231,6 +235,9 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 		return ran{}, err
 	}
 	id := rollout.Model.ID
+	ended := make(chan struct{})
+	defer close(ended)
+	rollout.Model.Ended = ended
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	after, name := r.deadline(task)
 	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
@@ -246,7 +253,7 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	countUntrained(exps, rollout.Model.SampledTokens())
-	return ran{exps, wantedOf(rollout)}, nil
+	return ran{exps, wantedOf(rollout), rollout.Model}, nil
 }
 
 // countUntrained writes how many of the sampled tokens are in no experience, as a metric of the

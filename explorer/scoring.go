@@ -14,6 +14,7 @@ import (
 type ran struct {
 	exps   []*trinity.Experience
 	wanted []trinity.RewardInput // what a GroupReward is to score
+	model  *trinity.Model        // with its count of calls
 }
 
 // deferred stands for a [trinity.GroupReward] in a rollout. It notes what the rollout wants scored,

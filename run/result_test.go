@@ -94,7 +94,8 @@ func metrics(t *testing.T, path string) []entry {
 			t.Fatalf("%s: %v in %q", path, err, line)
 		}
 		maps.DeleteFunc(e.Metrics, func(name string, _ any) bool {
-			return strings.HasPrefix(name, "perf/") || strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "tokens_per_second")
+			return strings.HasPrefix(name, "perf/") || strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "tokens_per_second") ||
+				strings.Contains(name, "prefill_reused_ratio")
 		})
 		out = append(out, e)
 	}

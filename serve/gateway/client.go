@@ -151,6 +151,7 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 		if i > 0 { // so that the order of the choices depends on seeds alone
 			p.Seed = trinity.Seed(p.Seed, 0, "", i)
 		}
+		p.Hold = c.model.Ended // the program may continue its completions of plain text
 		if p.Adapter = own.Adapter; own.MaxTokens > 0 {
 			p.MaxTokens = min(p.MaxTokens, own.MaxTokens) // for which the run has planned its memory
 		}

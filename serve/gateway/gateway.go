@@ -74,6 +74,9 @@ func digestOf(key string) digest { return sha256.Sum256([]byte(key)) }
 // session makes a session, which ends with ctx.
 func (g *Gateway) session(ctx context.Context, key string, m *trinity.Model, o trinity.EndpointOptions) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if m.Ended == nil { // the model of real traffic, which is this session's alone
+		m.Ended = ctx.Done()
+	}
 	s := &session{
 		model: m, options: o, url: g.root + "/r/" + key + "/v1", key: key, cancel: cancel,
 		chats: map[digest]*node{}, answers: map[digest]*answer{},

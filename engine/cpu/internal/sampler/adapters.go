@@ -17,7 +17,7 @@ type adapters struct {
 
 	mu    sync.Mutex
 	named map[string]*adapter // on mu
-	roots int64               // on mu: number of roots given to adapters
+	roots int64               // on mu: number of roots given so far
 }
 
 func newAdapters() *adapters {
@@ -61,6 +61,21 @@ func (a *adapters) findOrAdd(name string, limit int) (*adapter, error) {
 	found = &adapter{name: name, root: -a.roots}
 	a.named[name] = found
 	return found, nil
+}
+
+// replant gives an adapter, or all adapters if only is nil, a root below which there is no page yet.
+// The caller holds the sampler's gate.
+func (a *adapters) replant(only *adapter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := []*adapter{only}
+	if only == nil {
+		all = append(slices.Collect(maps.Values(a.named)), a.policy, a.base)
+	}
+	for _, one := range all {
+		a.roots++
+		one.root = -a.roots
+	}
 }
 
 // remove removes and returns the adapter of a name.

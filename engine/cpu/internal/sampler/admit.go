@@ -26,13 +26,15 @@ func (s *scheduler) start(r *request) bool {
 	p := s.current(r)
 	known := p != nil
 	if !known {
-		p = newPrompt(r, r.prompt)
+		p = s.newPrompt(r, r.prompt)
 	}
 	if !s.acquire(p) {
 		return false
 	}
 	s.count(p, known)
-	s.join(s.newSequence(r, p))
+	q := s.newSequence(r, p)
+	q.shares = known
+	s.join(q)
 	return true
 }
 
@@ -41,11 +43,12 @@ func (s *scheduler) start(r *request) bool {
 // token has no K/V yet and is not part of that prompt.
 func (s *scheduler) readmit(q *sequence) bool {
 	p := s.current(q.request)
+	q.shares = p != nil
 	if len(q.tokens) > 0 {
-		p = newPrompt(q.request, slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]))
+		p = s.newPrompt(q.request, slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]))
 		p.resumes = true
 	} else if p == nil {
-		p = newPrompt(q.request, q.request.prompt)
+		p = s.newPrompt(q.request, q.request.prompt)
 	}
 	if !s.acquire(p) {
 		return false

@@ -25,6 +25,10 @@ type Options struct {
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
 	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512
 
+	// KeepAcrossVersions lets rollouts under way, whose calls have a Hold, use K/V of replaced weights.
+	// Completion.Versions then begins with the version of the oldest K/V.
+	KeepAcrossVersions bool
+
 	MaxAdapters    int // named LoRA adapters at once; 64
 	MaxAdapterRank int // rank of the largest named LoRA adapter; 512
 

@@ -16,33 +16,46 @@ const pageTokens = kernel.PageTokens
 func pagesFor(tokens int) int { return (tokens + pageTokens - 1) / pageTokens }
 
 // pages hands out the pages of the K/V cache and finds pages with a known prefix. A page is free,
-// held by prompts and sequences, or idle: without a holder, but findable until take needs its
-// memory. take evicts the page first that has been idle longest.
+// held by prompts and sequences, or at rest: without a holder, but findable until take needs its
+// memory. A page at rest is kept for a rollout that goes on, or idle. take evicts idle pages before
+// kept ones, and of both the page first that has been at rest longest.
 type pages struct {
 	meta   []page   // by number
 	opened int      // pages before it may have been used; the memory of the others is untouched
 	free   []uint64 // one bit per opened page
 	nFree  int
-	peak   int   // most pages held at once
-	idle   int   // pages in the list from oldest to newest
-	oldest int32 // -1: none
-	newest int32
+	peak   int // most pages held at once
+	idle   list
+	kept   list
+	most   int // pages that kept may have
 	prefixes
 }
 
 // page is the state of one page.
 type page struct {
 	holders    int32
-	prev, next int32 // in the list of idle pages; -1 at its ends
+	in         *list // at rest; nil otherwise
+	prev, next int32 // in the list; -1 at its ends
 	entry
 }
 
+// list is a list of pages at rest.
+type list struct {
+	n              int
+	oldest, newest int32 // -1: none
+}
+
+// keptShare bounds the pages that are kept for rollouts: one in keptShare of the cache. The rest
+// remains for prefixes that many rollouts share.
+const keptShare = 2
+
 func newPages(n int) pages {
-	return pages{meta: make([]page, n), free: make([]uint64, (n+63)/64), oldest: -1, newest: -1, prefixes: newPrefixes(n)}
+	none := list{oldest: -1, newest: -1}
+	return pages{meta: make([]page, n), free: make([]uint64, (n+63)/64), idle: none, kept: none, most: n / keptShare, prefixes: newPrefixes(n)}
 }
 
 // held returns the number of pages with holders.
-func (p *pages) held() int { return p.opened - p.nFree - p.idle }
+func (p *pages) held() int { return p.opened - p.nFree - p.idle.n - p.kept.n }
 
 // available returns the number of pages that take could hand out.
 func (p *pages) available() int { return len(p.meta) - p.held() }
@@ -77,17 +90,22 @@ func (p *pages) take(after int32) (int32, bool) {
 	return n, true
 }
 
-// makeRoom evicts idle pages or opens new ones. It returns false if all pages are held.
+// makeRoom evicts pages at rest or opens new ones. It returns false if all pages are held.
 func (p *pages) makeRoom() bool {
-	if p.opened < len(p.meta) && p.idle <= max(p.peak, retained) {
+	if p.opened < len(p.meta) && p.idle.n <= max(p.peak, retained) {
 		n := min(opening, len(p.meta)-p.opened)
 		p.free[p.opened/64] = ^uint64(0) >> (64 - n)
 		p.opened += n
 		p.nFree += n
 		return true
 	}
-	for range min(evicted, p.idle) {
-		p.evict(p.oldest)
+	for range min(evicted, p.idle.n) {
+		p.evict(p.idle.oldest)
+	}
+	if p.nFree == 0 {
+		for range min(evicted, p.kept.n) {
+			p.evict(p.kept.oldest)
+		}
 	}
 	return p.nFree > 0
 }
@@ -112,7 +130,7 @@ func (p *pages) room() int32 {
 	return int32(first)
 }
 
-// hold adds a holder to a page that has holders or is idle.
+// hold adds a holder to a page that has holders or is at rest.
 func (p *pages) hold(n int32) {
 	m := &p.meta[n]
 	if m.holders == 0 {
@@ -122,7 +140,7 @@ func (p *pages) hold(n int32) {
 	p.peak = max(p.peak, p.held())
 }
 
-// drop removes a holder from a page. A page without holders is idle if it is filed, and free
+// drop removes a holder from a page. A page without holders is at rest if it is filed, and free
 // otherwise.
 func (p *pages) drop(n int32) {
 	m := &p.meta[n]
@@ -134,15 +152,34 @@ func (p *pages) drop(n int32) {
 		panic(fmt.Sprintf("sampler: K/V page %d freed twice", n))
 	case m.id == 0:
 		p.release(n)
-	default:
-		m.prev, m.next = p.newest, -1
-		if p.newest >= 0 {
-			p.meta[p.newest].next = n
-		} else {
-			p.oldest = n
+	case m.keepers > 0:
+		p.link(&p.kept, n)
+		if oldest := p.kept.oldest; p.kept.n > p.most {
+			p.unlink(oldest)
+			p.link(&p.idle, oldest)
 		}
-		p.newest = n
-		p.idle++
+	default:
+		p.link(&p.idle, n)
+	}
+}
+
+// keep adds a keeper to a filed page: a rollout that goes on.
+func (p *pages) keep(n int32) {
+	p.meta[n].keepers++
+	p.rest(n)
+}
+
+// unkeep removes a keeper.
+func (p *pages) unkeep(n int32) {
+	p.meta[n].keepers--
+	p.rest(n)
+}
+
+// rest moves a page at rest to the list where its keepers want it.
+func (p *pages) rest(n int32) {
+	if p.meta[n].in != nil {
+		p.hold(n)
+		p.drop(n)
 	}
 }
 
@@ -151,23 +188,38 @@ func (p *pages) release(n int32) {
 	p.nFree++
 }
 
-// unlink removes a page from the list of idle pages.
+// link adds a page to a list, as its newest.
+func (p *pages) link(l *list, n int32) {
+	m := &p.meta[n]
+	m.in, m.prev, m.next = l, l.newest, -1
+	if l.newest >= 0 {
+		p.meta[l.newest].next = n
+	} else {
+		l.oldest = n
+	}
+	l.newest = n
+	l.n++
+}
+
+// unlink removes a page from its list.
 func (p *pages) unlink(n int32) {
 	m := &p.meta[n]
+	l := m.in
 	if m.prev >= 0 {
 		p.meta[m.prev].next = m.next
 	} else {
-		p.oldest = m.next
+		l.oldest = m.next
 	}
 	if m.next >= 0 {
 		p.meta[m.next].prev = m.prev
 	} else {
-		p.newest = m.prev
+		l.newest = m.prev
 	}
-	p.idle--
+	m.in = nil
+	l.n--
 }
 
-// evict frees an idle page.
+// evict frees a page at rest.
 func (p *pages) evict(n int32) {
 	p.unlink(n)
 	p.forget(&p.meta[n].entry, n)
@@ -200,12 +252,12 @@ func (p *pages) outdateBelow(root int64) {
 // outdate removes all pages from the tree, because the weights were replaced. Held pages stay for
 // their holders.
 func (p *pages) outdate() {
-	for p.idle > 0 {
-		p.evict(p.oldest)
-	}
 	for n := range p.meta {
-		if p.meta[n].id != 0 {
-			p.forget(&p.meta[n].entry, int32(n))
+		switch m := &p.meta[n]; {
+		case m.in != nil:
+			p.evict(int32(n))
+		case m.id != 0:
+			p.forget(&m.entry, int32(n))
 		}
 	}
 }

@@ -27,20 +27,28 @@ func checkPages(t *testing.T, s *Sampler) {
 func checkAccounts(t *testing.T, p *pages) {
 	t.Helper()
 	free, filed, idle := 0, 0, map[int32]bool{}
-	previous := int32(-1)
-	for n := p.oldest; n >= 0; previous, n = n, p.meta[n].next {
-		if idle[n] || p.meta[n].prev != previous {
-			t.Fatalf("the list of idle pages is broken at page %d", n)
+	for _, l := range []*list{&p.idle, &p.kept} {
+		previous, before := int32(-1), len(idle)
+		for n := l.oldest; n >= 0; previous, n = n, p.meta[n].next {
+			if idle[n] || p.meta[n].prev != previous || p.meta[n].in != l {
+				t.Fatalf("a list of pages at rest is broken at page %d", n)
+			}
+			idle[n] = true
 		}
-		idle[n] = true
+		if previous != l.newest || len(idle)-before != l.n {
+			t.Fatalf("a list has %d pages and ends with %d; counted %d, last %d", len(idle)-before, previous, l.n, l.newest)
+		}
 	}
-	if previous != p.newest || len(idle) != p.idle {
-		t.Fatalf("the list has %d pages and ends with %d; counted %d, last %d", len(idle), previous, p.idle, p.newest)
+	if p.kept.n > p.most {
+		t.Errorf("%d pages are kept, at most %d may be", p.kept.n, p.most)
 	}
 	for n := range p.meta {
 		m := &p.meta[n]
 		if p.isFree(int32(n)) {
 			free++
+		}
+		if m.in == &p.kept && m.keepers == 0 || m.keepers < 0 {
+			t.Errorf("page %d is kept for %d rollouts", n, m.keepers)
 		}
 		if m.id != 0 {
 			filed++
@@ -77,12 +85,13 @@ func count(facts ...bool) (n int) {
 	return n
 }
 
-// TestPagesAreNeitherLostNorFreedTwice takes, files, finds and drops chains at random.
+// TestPagesAreNeitherLostNorFreedTwice takes, files, finds, keeps and drops chains at random.
 func TestPagesAreNeitherLostNorFreedTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const size = 150
 	p := newPages(size)
 	var chains []chain
+	kept := map[int64]int32{} // pages that the one rollout keeps, by id
 	token := func() []int32 { // few different ones, so that pages are found
 		t := make([]int32, pageTokens)
 		t[rng.IntN(2)] = rng.Int32N(3)
@@ -101,6 +110,20 @@ func TestPagesAreNeitherLostNorFreedTwice(t *testing.T) {
 				p.filled(c, c.last(), tokens, step)
 			} else if p.available() != 0 {
 				t.Fatalf("no page, with %d available", p.available())
+			}
+		case c == 8 && rng.IntN(2) == 0:
+			if n := chains[rng.IntN(len(chains))].last(); n >= 0 && p.meta[n].id != 0 && kept[p.meta[n].id] == 0 {
+				kept[p.meta[n].id] = n
+				p.keep(n)
+			}
+			for id, n := range kept {
+				if rng.IntN(8) > 0 {
+					continue
+				}
+				delete(kept, id)
+				if p.meta[n].id == id {
+					p.unkeep(n)
+				}
 			}
 		case c < 9 || rng.IntN(50) > 0:
 			i := rng.IntN(len(chains))

@@ -12,6 +12,7 @@ func (s *scheduler) plan() int {
 			continue
 		}
 		position := q.position()
+		q.chain.oldest = min(q.chain.oldest, q.request.adapter.version)
 		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
 		b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
 		if position%pageTokens == pageTokens-1 {
@@ -40,6 +41,7 @@ func (s *scheduler) planPrompt(p *prompt, budget int) int {
 		if p.done/pageTokens == len(p.chain.pages) && !s.pages.extend(&p.chain) {
 			break
 		}
+		p.chain.oldest = min(p.chain.oldest, p.adapter.version)
 		b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
 		if p.done++; p.done%pageTokens == 0 {
 			at := p.done/pageTokens - 1

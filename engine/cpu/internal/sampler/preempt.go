@@ -57,7 +57,9 @@ func (s *scheduler) begin(q *sequence) bool {
 		if rest > 0 {
 			q.chain.pages = append(q.chain.pages, tail)
 		}
-		q.chain.parent, q.chain.filed, q.chain.outdated = p.chain.parent, p.chain.filed, p.chain.outdated
+		pages := q.chain.pages
+		q.chain = p.chain
+		q.chain.pages = pages
 	}
 	q.prompt = nil
 	s.leave(p)
@@ -106,23 +108,27 @@ func (s *scheduler) vacate(q *sequence) {
 
 // outdate makes all K/V of an adapter, or of all weights if a is nil, unusable for new sequences,
 // because the weights were replaced. Sequences whose prompt is still being computed start again;
-// the others continue with the K/V that they have.
+// the others continue with the K/V that they have. If rollouts keep their K/V, the adapters have new
+// roots: only rollouts that began before find what is below the old ones.
 func (s *scheduler) outdate(a *adapter) {
-	if a == nil {
+	keeps := s.opts.KeepAcrossVersions
+	switch {
+	case keeps:
+	case a == nil:
 		s.pages.outdate()
-	} else {
+	default:
 		s.pages.outdateBelow(a.root)
 	}
 	for _, p := range s.prompts {
-		p.chain.outdated = p.chain.outdated || a == nil || p.adapter == a
+		p.chain.outdated = p.chain.outdated || !keeps && (a == nil || p.adapter == a)
 	}
 	for i := len(s.running) - 1; i >= 0; i-- {
 		if q := s.running[i]; a != nil && q.request.adapter != a {
 			continue
-		} else if q.prompt != nil && !q.prompt.complete() {
+		} else if q.prompt != nil && !q.prompt.complete() && !(keeps && q.request.params.Hold != nil) {
 			s.sendBack(i)
 		} else {
-			q.chain.outdated = true
+			q.chain.outdated = !keeps
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package sampler
 
+import "math"
+
 // prefixes finds pages by their tokens. It is a tree whose edges are the tokens of a page, so a
 // page represents all tokens from a sequence's first to its own last. The key of a page is the id
 // of its parent and its tokens themselves, not a hash: a find is never wrong, and takes time
@@ -10,8 +12,8 @@ type prefixes struct {
 	lastID int64
 }
 
-// pageKey is a place in the tree. For a sequence's first page, parent is the adapter's root, below
-// 0.
+// pageKey is a place in the tree. For a sequence's first page, parent is a root, below 0: each
+// adapter has one.
 type pageKey struct {
 	parent int64
 	n      int32 // number of tokens; less than a full page only at the end of a prompt or completion
@@ -31,8 +33,11 @@ const minCopied = 8
 type entry struct {
 	id     int64 // unique; 0 means not in the tree
 	key    pageKey
-	step   int64     // the step that computes its K/V
-	hidden []float32 // [H] normalised hidden state of the last token, input of the head; nil if unknown
+	step   int64 // the step that computes its K/V
+	oldest int64 // version of the oldest weights that computed K/V of these and all earlier tokens
+	// keepers is the number of rollouts that go on and may need the page again.
+	keepers int32
+	hidden  []float32 // [H] normalised hidden state of the last token, input of the head; nil if unknown
 }
 
 func newPrefixes(pages int) prefixes {
@@ -80,14 +85,15 @@ func commonPrefix(a, b []int32) int {
 	return n
 }
 
-// file adds a held page to the tree and returns it, or the page that already has its place.
-func (p *pages) file(n int32, parent int64, tokens []int32, step int64) int32 {
-	key := makeKey(parent, tokens)
+// file adds a held page of a chain to the tree, below the chain's parent, and returns it, or the page
+// that already has its place.
+func (p *pages) file(c *chain, n int32, tokens []int32, step int64) int32 {
+	key := makeKey(c.parent, tokens)
 	if other, ok := p.filed[key]; ok {
 		return other
 	}
 	p.lastID++
-	p.meta[n].entry = entry{id: p.lastID, key: key, step: step}
+	p.meta[n].entry = entry{id: p.lastID, key: key, step: step, oldest: c.oldest}
 	p.filed[key] = n
 	if key.n >= minCopied {
 		p.begins[key.beginning()] = n
@@ -107,10 +113,14 @@ func (p *pages) forget(e *entry, n int32) {
 // chain holds the pages of one run of tokens, in order, for a prompt or a sequence.
 type chain struct {
 	pages    []int32
-	parent   int64 // id of the last full page in the tree, or the adapter's root
+	parent   int64 // id of the last full page in the tree, or a root
 	filed    int32 // the page with that id: the chain's own, or another with the same tokens
+	oldest   int64 // version of the oldest weights that computed some K/V
 	outdated bool  // some K/V are of replaced weights, so the chain must not be filed
 }
+
+// newChain returns an empty chain below a root.
+func newChain(root int64) chain { return chain{parent: root, oldest: math.MaxInt64} }
 
 // last returns the last page; -1 if there is none.
 func (c *chain) last() int32 {
@@ -137,7 +147,7 @@ func (p *pages) extend(c *chain) bool {
 // adopt adds a page that find returned.
 func (p *pages) adopt(c *chain, n int32) {
 	p.hold(n)
-	c.pages = append(c.pages, n)
+	c.pages, c.oldest = append(c.pages, n), min(c.oldest, p.meta[n].oldest)
 	if p.meta[n].key.n == pageTokens {
 		c.parent, c.filed = p.meta[n].id, n
 	}
@@ -146,7 +156,7 @@ func (p *pages) adopt(c *chain, n int32) {
 // filled files a page of a chain that this step fills.
 func (p *pages) filled(c *chain, n int32, tokens []int32, step int64) {
 	if !c.outdated {
-		c.filed = p.file(n, c.parent, tokens, step)
+		c.filed = p.file(c, n, tokens, step)
 		c.parent = p.meta[c.filed].id
 	}
 }

@@ -9,7 +9,9 @@ type prompt struct {
 	hash    uint64
 	adapter *adapter // with which it is computed
 	chain   chain
-	done    int       // tokens computed
+	root    int64     // of its pages in the tree
+	done    int       // tokens computed or found
+	reused  int       // of them, those that were found
 	users   int       // sequences that wait for it or have not left it yet
 	resumes bool      // it belongs to a preempted sequence, which needs no hidden state
 	hidden  []float32 // [H] normalised last hidden state, input of the head; valid once complete
@@ -18,8 +20,9 @@ type prompt struct {
 	headStep int64
 }
 
-func newPrompt(r *request, tokens []int32) *prompt {
-	return &prompt{tokens: tokens, hash: r.hash, adapter: r.adapter, chain: chain{parent: r.adapter.root}}
+func (s *scheduler) newPrompt(r *request, tokens []int32) *prompt {
+	root := s.rootOf(r)
+	return &prompt{tokens: tokens, hash: r.hash, adapter: r.adapter, root: root, chain: newChain(root)}
 }
 
 func (p *prompt) complete() bool { return p.done == len(p.tokens) }
@@ -29,8 +32,9 @@ func (p *prompt) missing() int { return pagesFor(len(p.tokens)) - len(p.chain.pa
 
 // current returns the request's prompt if the scheduler has it for new sequences; nil otherwise.
 func (s *scheduler) current(r *request) *prompt {
+	root := s.rootOf(r)
 	for _, p := range s.prompts {
-		if !p.resumes && p.hash == r.hash && p.adapter == r.adapter && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
+		if !p.resumes && p.hash == r.hash && p.root == root && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
 			return p
 		}
 	}
@@ -52,6 +56,7 @@ func (s *scheduler) match(p *prompt) int {
 		s.pages.adopt(&p.chain, n)
 		p.done += min(len(rest), pageTokens)
 	}
+	p.reused += p.done - before
 	return p.done - before
 }
 
@@ -86,7 +91,9 @@ func (s *scheduler) copySimilar(p *prompt) int {
 		return 0
 	}
 	s.model.copyPage(p.chain.last(), from, common)
+	p.chain.oldest = min(p.chain.oldest, s.pages.meta[from].oldest)
 	p.done += common
+	p.reused += common
 	return common
 }
 
@@ -95,7 +102,7 @@ func (s *scheduler) copySimilar(p *prompt) int {
 func (s *scheduler) retain(p *prompt) {
 	n := p.chain.filed // the last page if it is full, unless another sequence filed it and it was evicted since
 	if end := len(p.tokens) % pageTokens; end > 0 {
-		n = s.pages.file(p.chain.last(), p.chain.parent, p.tokens[len(p.tokens)-end:], s.steps)
+		n = s.pages.file(&p.chain, p.chain.last(), p.tokens[len(p.tokens)-end:], s.steps)
 	} else if s.pages.meta[n].id != p.chain.parent {
 		return
 	}

@@ -100,8 +100,17 @@ func (s *Sampler) replaceWeights(version int64, tensor func(name string) ([]floa
 		return err
 	}
 	s.adapters.policy.version, s.adapters.base.version = version, version
-	s.scheduler.outdate(nil)
+	s.outdate(nil)
 	return nil
+}
+
+// outdate makes the K/V of replaced weights unusable: those of an adapter, or all if a is nil. The
+// caller holds the gate.
+func (s *Sampler) outdate(a *adapter) {
+	if s.opts.KeepAcrossVersions {
+		s.adapters.replant(a)
+	}
+	s.scheduler.outdate(a)
 }
 
 // UpdateAdapter replaces the policy's adapter, between two steps; requests that name no adapter use
@@ -142,7 +151,7 @@ func (s *Sampler) setAdapter(name string, version int64, lora *model.LoRA, tenso
 		return err
 	}
 	a.weights, a.version = weights, version
-	s.scheduler.outdate(a)
+	s.outdate(a)
 	return nil
 }
 
@@ -167,7 +176,7 @@ func (s *Sampler) DropAdapter(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.scheduler.outdate(a)
+	s.outdate(a)
 	return nil
 }
 

@@ -20,6 +20,7 @@ type scheduler struct {
 	running   []*sequence // sequences of one prompt are neighbours
 	preempted []*sequence // in order of arrival
 	spare     []*sequence // finished, kept for their buffers
+	holds     map[holder]*hold
 
 	batch    batch
 	fresh    []*prompt // prompts that this step completes, in the order of their rows in batch.heads
@@ -39,7 +40,7 @@ type draw struct {
 }
 
 func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
-	s := &scheduler{opts: opts, inbox: inbox, model: m, pages: newPages(pagesFor(opts.MaxTokens))}
+	s := &scheduler{opts: opts, inbox: inbox, model: m, pages: newPages(pagesFor(opts.MaxTokens)), holds: map[holder]*hold{}}
 	for range opts.Pool.Size() {
 		s.drawers = append(s.drawers, newDrawer(m.cfg.VocabSize))
 	}
@@ -58,6 +59,7 @@ func (s *scheduler) step() {
 	start := time.Now()
 	s.steps++
 	s.dropCancelled()
+	s.releaseEnded()
 	s.admit()
 	prefilled := s.plan()
 	s.model.forward(&s.batch)
@@ -161,6 +163,7 @@ func (s *scheduler) retire(gone func(*sequence) bool) {
 		}
 		if q.reason != "" {
 			s.keepEnd(q)
+			s.keepPages(q)
 		}
 		s.vacate(q)
 		s.spare = append(s.spare, q)
@@ -176,7 +179,7 @@ func (s *scheduler) keepEnd(q *sequence) {
 	position := q.position()
 	if n := position % pageTokens; n >= minCopied && q.prompt == nil && !q.chain.outdated {
 		tokens := q.tokensOf(position / pageTokens)
-		s.pages.file(q.chain.pages[position/pageTokens], q.chain.parent, tokens[:n], s.steps)
+		s.pages.file(&q.chain, q.chain.pages[position/pageTokens], tokens[:n], s.steps)
 	}
 }
 

@@ -15,6 +15,8 @@ type sequence struct {
 	tokens   []int32   // [n] sampled
 	logprobs []float32 // [n]
 	versions [2]int64
+	shares   bool   // its prompt is another sequence's too, which came before
+	reused   int    // tokens of its prompt that needed no computing
 	reason   string // why it is finished; "" until then
 	query    query
 	seen     tokenSet // tokens under the repetition penalty; empty without one
@@ -70,7 +72,10 @@ func (q *sequence) prepare() {
 // add appends a token sampled with weights of a version.
 func (q *sequence) add(token int32, logprob float32, version int64) {
 	if len(q.tokens) == 0 {
-		q.versions = [2]int64{version, version}
+		q.versions = [2]int64{min(version, q.prompt.chain.oldest), version}
+		if q.reused = q.prompt.reused; q.shares {
+			q.reused = len(q.request.prompt)
+		}
 	}
 	q.versions[0], q.versions[1] = min(q.versions[0], version), max(q.versions[1], version)
 	q.tokens = append(q.tokens, token)
@@ -99,7 +104,7 @@ func (q *sequence) finish(token int32, decode func([]int32) string) string {
 func (q *sequence) complete() bool {
 	r := q.request
 	r.completions[q.index] = trinity.Completion{
-		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), FinishReason: q.reason, Versions: q.versions,
+		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), FinishReason: q.reason, Versions: q.versions, Reused: q.reused,
 	}
 	r.remaining--
 	return r.remaining == 0 && !r.failed()

@@ -210,8 +210,14 @@ func TestTokensAreToldOnce(t *testing.T) {
 // TestRandomRequestsCancelsAndUpdates ends with every page accounted for. The updates bring the
 // same weights, so that answers are known.
 func TestRandomRequestsCancelsAndUpdates(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		randomRequests(t, Options{MaxTokens: 160, MaxModelLen: 64, MaxSequences: 9, PrefillChunk: 24, KeepAcrossVersions: keep})
+	}
+}
+
+func randomRequests(t *testing.T, opts Options) {
 	m := tiny(t, "llama")
-	s := start(t, m, Options{MaxTokens: 160, MaxModelLen: 64, MaxSequences: 9, PrefillChunk: 24})
+	s := start(t, m, opts)
 	requests := twenty()
 	want := answers(t, start(t, m, Options{}), requests, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, 20)
 	var wait sync.WaitGroup
@@ -219,9 +225,17 @@ func TestRandomRequestsCancelsAndUpdates(t *testing.T) {
 	for worker := range uint64(6) {
 		wait.Go(func() {
 			rng := rand.New(rand.NewPCG(worker, 1))
+			ended := make(chan struct{}) // of the worker's rollout
 			for range 25 {
 				i := rng.IntN(len(requests))
 				p := requests[i].params
+				switch rng.IntN(8) {
+				case 0, 1, 2, 3:
+					p.Hold = ended
+				case 4:
+					close(ended)
+					ended = make(chan struct{})
+				}
 				ctx, cancel := context.WithCancel(context.Background())
 				if tokens := rng.IntN(40); tokens < 20 {
 					p.OnToken = func(int, int32) {
