@@ -54,6 +54,9 @@ func samplerCompletions(t *testing.T, s trinity.Sampler) {
 			if len(c.Tokens) == 0 || len(c.Tokens) > 6 || len(c.Logprobs) != len(c.Tokens) || slices.Max(c.Logprobs) > 0 {
 				t.Errorf("tokens %v with logprobs %v; want 1 to 6 tokens and a logprob ≤ 0 for each", c.Tokens, c.Logprobs)
 			}
+			if c.Reused < 0 || c.Reused > len(samplerPrompt.Tokens) {
+				t.Errorf("%d tokens of a prompt of %d were reused", c.Reused, len(samplerPrompt.Tokens))
+			}
 			if c.FinishReason != "stop" && c.FinishReason != "length" || c.Versions[0] > c.Versions[1] {
 				t.Errorf("finish reason %q, versions %v; want stop or length, and the oldest version first", c.FinishReason, c.Versions)
 			}

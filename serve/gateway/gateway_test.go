@@ -44,6 +44,7 @@ func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trin
 type policy struct {
 	mu     sync.Mutex
 	reads  [][]int32 // prompts
+	holds  []<-chan struct{}
 	wait   func(ctx context.Context, prompt string)
 	broken error
 }
@@ -75,7 +76,7 @@ func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trini
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reads = append(p.reads, prompt.Tokens)
+	p.reads, p.holds = append(p.reads, prompt.Tokens), append(p.holds, params.Hold)
 	return []trinity.Completion{c}, nil
 }
 
@@ -382,6 +383,24 @@ func TestStreamsAndSeveralReplies(t *testing.T) {
 	if !strings.Contains(all, "user:'abc'|assistant:[abc|]") || strings.Count(all, "user:x|assistant:[") != 3 ||
 		!strings.Contains(all, "plain 'text'[te]") {
 		t.Errorf("recorded\n%s", all)
+	}
+}
+
+// The sampler keeps the pages of all calls of a session until it ends.
+func TestASessionHoldsItsPages(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.ask("/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
+	e.ask("/completions", `{"prompt":"hi"}`)
+	if len(e.policy.holds) != 2 || e.policy.holds[0] == nil || e.policy.holds[0] != e.policy.holds[1] {
+		t.Fatalf("the calls hold %v", e.policy.holds)
+	}
+	if _, err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-e.policy.holds[0]:
+	default:
+		t.Error("the session has ended, and the sampler still keeps its pages")
 	}
 }
 

@@ -1,0 +1,66 @@
+package explorer
+
+import (
+	"context"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// halfKnown had computed half of each prompt before.
+type halfKnown struct{ trinity.Sampler }
+
+func (s halfKnown) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	out, err := s.Sampler.Sample(ctx, prompt, p)
+	out[0].Reused = len(prompt.Tokens) / 2
+	return out, err
+}
+
+// twoCalls calls the model twice, and shows when its rollout has ended.
+type twoCalls struct{ ended chan (<-chan struct{}) }
+
+func (w twoCalls) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	select {
+	case <-r.Model.Ended:
+	default:
+		w.ended <- r.Model.Ended
+	}
+	if _, err := r.Model.Generate(ctx, make([]int32, 8)); err != nil {
+		return nil, err
+	}
+	return onePull{}.Run(ctx, r)
+}
+
+func TestRolloutsEndTheirHolds(t *testing.T) {
+	bandit := trinitytest.NewBandit(3)
+	r := newRunner(bandit)
+	r.Host = host{sampler: halfKnown{bandit}}
+	w := twoCalls{make(chan (<-chan struct{}), 8)}
+	tasks, _ := newTaskset(2, 4, w).all()
+	outcomes, err := r.run(t.Context(), 1, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		select {
+		case <-<-w.ended:
+		default:
+			t.Error("a rollout has ended, and the sampler still keeps its pages")
+		}
+	}
+	m := rolloutMetrics(outcomes)
+	if got, known := m["prefill_reused_ratio/mean"]; !known || got <= 0 || got > 0.5 {
+		t.Errorf("prefill_reused_ratio is %v, %v", got, known)
+	}
+	if !timed("rollout/prefill_reused_ratio/mean") {
+		t.Error("a ratio that depends on the sampler's schedule is in the explorer's state")
+	}
+	tasks, _ = newTaskset(2, 4, onePull{}).all()
+	if outcomes, err = r.run(t.Context(), 2, tasks); err != nil {
+		t.Fatal(err)
+	}
+	if got, known := rolloutMetrics(outcomes)["prefill_reused_ratio/mean"]; known {
+		t.Errorf("rollouts of one call have a prefill_reused_ratio: %v", got)
+	}
+}
