@@ -34,9 +34,10 @@ type SamplerSpec struct {
 	LoRA         *LoRASpec
 	Quantization string // of the sampler's own weights: "bf16", "int8", or "" for none
 
-	MaxSequences int      // sequences to sample at once
-	MaxModelLen  int      // tokens of prompt and reply; 0 means the model's number of positions
-	Adapters     []string // PEFT directories that the sampler will load; it plans memory for them
+	MaxSequences       int      // sequences to sample at once
+	MaxModelLen        int      // tokens of prompt and reply; 0 means the model's number of positions
+	KeepAcrossVersions bool     // calls with a Hold may use a KV cache of weights before the newest
+	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
 	// Text decodes tokens, for stop strings.
 	Text func(tokens []int32) string
 

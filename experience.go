@@ -49,7 +49,7 @@ type Experience struct {
 	EnvironmentLen int                `json:"environment_len,omitempty"` // of the tokens after the prompt, those that the policy did not write
 	Temperature    float32            `json:"temperature"`               // the sampling temperature that Logprobs and training use; 0 means 1
 	Reward         Reward             `json:"reward"`                    // a value with its parts, or invalid with a reason
-	Versions       [2]int64           `json:"versions"`                  // oldest and newest policy version that sampled it
+	Versions       [2]int64           `json:"versions"`                  // oldest and newest policy version in it; see Completion
 	Truncated      Truncation         `json:"truncated,omitempty"`
 	Metrics        map[string]float64 `json:"metrics,omitempty"`  // logged as rollout/<name>
 	Info           map[string]any     `json:"info,omitempty"`     // anything else from a workflow or an operator

@@ -41,7 +41,7 @@ type Completion struct {
 	Tokens       []int32   // [n] ids as sampled, the stop token included
 	Logprobs     []float32 // [n] nats, at the sampling temperature, over the whole vocabulary, as in training
 	FinishReason string    // "stop" or "length"
-	Versions     [2]int64  // oldest and newest weights version that sampled a token
+	Versions     [2]int64  // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int       // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }
 

@@ -214,6 +214,11 @@ type InferenceModel struct {
 	// What happens if the chat template writes earlier turns differently: `branch` begins a new sequence
 	// for the reply, `fail` fails the rollout. Own key of Trinity-Go.
 	OnRewrite string `yaml:"on_rewrite" default:"branch" enum:"branch|fail"`
+	// What happens to the KV cache of a rollout of several turns when new weights come: `recompute`
+	// computes earlier turns again, so that log-probabilities are those of the weights; `keep` lets
+	// rollouts under way use it on, and the versions of their experiences begin with its oldest. Own key
+	// of Trinity-Go.
+	KvAcrossVersions string `yaml:"kv_across_versions" default:"recompute" enum:"recompute|keep"`
 	// A model behind an OpenAI-compatible API.
 	ExternalModelConfig *ExternalModel `yaml:"external_model_config"`
 	// Number of machines over which upstream spreads one engine.

@@ -57,6 +57,7 @@ func TestMain(m *testing.M) {
 	register(registry.Trainers, "cpu", func() trinity.TrainerOpener { return &fakeTrainer{} })
 	register(registry.Trainers, "silent", func() trinity.TrainerOpener { return &silentTrainer{} })
 	register(registry.Samplers, "cpu", func() trinity.SamplerOpener { return &fakeSampler{} })
+	register(registry.Samplers, "silent", func() trinity.SamplerOpener { return &silentSampler{} })
 	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
 	priorities := registry.New[any]("priority_fn", "")
@@ -121,13 +122,15 @@ func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 
 func (*fakeSampler) Reads() map[string]string {
 	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
-		"explorer.rollout_model.quantization": ""}
+		"explorer.rollout_model.quantization": "", "explorer.rollout_model.kv_across_versions": ""}
 }
 
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
 
-// silentTrainer declares nothing about the keys that engines share.
+// silentTrainer and silentSampler declare nothing about the keys that engines share.
 type silentTrainer struct{ trinity.TrainerOpener }
+
+type silentSampler struct{ trinity.SamplerOpener }
 
 type fakeOpener struct{ trinity.BufferOpener }
 

@@ -207,6 +207,21 @@ func TestUnused(t *testing.T) {
 	}
 }
 
+// An engine that declares nothing keeps no KV cache across versions.
+func TestOnlyEnginesThatKeepAKVCacheMayKeepIt(t *testing.T) {
+	const key = "explorer.rollout_model.kv_across_versions"
+	keep := key + "=keep"
+	if cfg := mustParse(t, base, Options{Overrides: []string{keep}}); cfg.Explorer.RolloutModel.KvAcrossVersions != "keep" {
+		t.Error("keep was not read")
+	}
+	_, err := parse(t, base, Options{Overrides: []string{keep, "explorer.rollout_model.engine_type=silent"}})
+	if want := `the sampler "silent" does not declare that it reads it`; err == nil || !strings.Contains(err.Error(), want) ||
+		strings.Count(err.Error(), key) != 1 {
+		t.Errorf("got %v, want one line with %q", err, want)
+	}
+	mustParse(t, base, Options{Overrides: []string{"explorer.rollout_model.engine_type=silent", key + "=recompute"}})
+}
+
 // A shared key is unused unless one of the engines that the mode opens declares that it reads it.
 func TestUnusedByEngines(t *testing.T) {
 	const quantization, megatron = "explorer.rollout_model.quantization", "trainer.megatron.tensor_model_parallel_size"

@@ -119,7 +119,8 @@ var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "en
 	"chat_template", "rope_scaling",
 	"rope_theta"}
 
-// unsupportedRollout refuses a rollout engine that would treat text differently from the trainer.
+// unsupportedRollout refuses a rollout engine that would treat text differently from the trainer, or
+// that cannot keep what it has to keep.
 func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 	const owner = "explorer.rollout_model"
 	for _, name := range modelsOwn {
@@ -130,6 +131,10 @@ func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 		if key := join(owner, name); s.IsSet(key) && fmt.Sprint(s.at(key)) != fmt.Sprint(s.at("model."+home)) {
 			refuse(key, "a value that differs from the trained model's", "set model."+home)
 		}
+	}
+	const kv = owner + ".kv_across_versions"
+	if why := s.unusedByEngines(kv); s.Samples && s.Explorer.RolloutModel.KvAcrossVersions == "keep" && why != "" {
+		refuse(kv, "a KV cache that outlives its weights: "+why, "set it to recompute")
 	}
 }
 

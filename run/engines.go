@@ -65,6 +65,7 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.sample = trinity.SamplerSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
+			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep",
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)

@@ -33,6 +33,7 @@ var used struct {
 	scale    float64
 	versions []int64
 	puts     int
+	keeps    bool
 }
 
 func newBandit(path string) (*trinitytest.Bandit, error) {
@@ -69,8 +70,15 @@ func (*banditSampler) OpenSampler(_ context.Context, spec trinity.SamplerSpec) (
 	if spec.Shared {
 		return nil, errors.New("the sampler is to share memory with an engine of another name")
 	}
+	used.keeps = spec.KeepAcrossVersions
 	return newBandit(spec.ModelPath)
 }
+
+func (*banditSampler) Reads() map[string]string {
+	return map[string]string{"explorer.rollout_model.kv_across_versions": ""}
+}
+
+func (*banditSampler) Refuses(*config.Settled) []config.Refusal { return nil }
 
 func (*banditSampler) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return nil, nil }
 func (*banditSampler) Describe() string                                             { return "a bandit" }
@@ -127,12 +135,16 @@ func TestForeignPluginsRun(t *testing.T) {
 	foreign := []string{
 		"trainer.trainer_type=test_bandit", "trainer.trainer_args={scale: 2}", "explorer.rollout_model.engine_type=test_bandit_sampler",
 		"synchronizer.sync_method=test_copies", "buffer.trainer_input.experience_buffer={storage_type: test_store, path: nowhere}",
+		"explorer.rollout_model.kv_across_versions=keep",
 	}
 	if _, err := runConfig(t, p.load(t, foreign...)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8}; used.scale != 2 || !slices.Equal(used.versions, want) || used.puts == 0 {
 		t.Errorf("scale %v, versions %v, %d deliveries; want scale 2 and versions %v", used.scale, used.versions, used.puts, want)
+	}
+	if !used.keeps {
+		t.Error("the sampler was not told to keep its KV cache across versions")
 	}
 	if got := curve(t, p.job(), "trainer", "actor/grad_norm"); len(got) != 8 {
 		t.Errorf("%d train steps, want 8", len(got))

@@ -128,7 +128,8 @@ func newSampler(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) 
 }
 
 func samplerOptions(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
-	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
+	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text,
+		KeepAcrossVersions: spec.KeepAcrossVersions}
 	switch spec.Quantization {
 	case "":
 	case "bf16":

@@ -72,6 +72,35 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	}
 }
 
+// A rollout under way reuses what replaced weights computed only if the sampler was opened for that,
+// and its versions say so.
+func TestRolloutsKeepTheirCacheAcrossVersions(t *testing.T) {
+	ctx := t.Context()
+	for _, keep := range []bool{false, true} {
+		spec := trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1, KeepAcrossVersions: keep}
+		s, err := samplerPlugin{}.OpenSampler(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.(interface{ Close() error }).Close()
+		p := trinity.SamplingParams{MaxTokens: 4, Hold: make(chan struct{})}
+		prompt := slices.Repeat([]int32{5, 6, 7, 8}, 10)
+		if _, err := s.Sample(ctx, trinity.Prompt{Tokens: prompt}, p); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.(weights.Loader).LoadWeights(ctx, spec.ModelPath, 1); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Sample(ctx, trinity.Prompt{Tokens: append(prompt, 9)}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := out[0]; keep != (c.Reused >= 32) || keep != (c.Versions == [2]int64{0, 1}) || c.Versions[1] != 1 {
+			t.Errorf("keep %v: %d tokens reused, versions %v", keep, c.Reused, c.Versions)
+		}
+	}
+}
+
 // rollouts are four completions of one prompt.
 func rollouts(t *testing.T, s trinity.Sampler, prompt []int32) []*trinity.Experience {
 	const n, temperature = 20, 0.8
