@@ -23,12 +23,22 @@ type SamplingParams struct {
 	IgnoreEOS         bool
 	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
 	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	TopLogprobs       int    // most likely tokens to return at each place; at most MaxTopLogprobs
 	// Hold, if set, says that a later call may continue this one: until the channel is closed, the
 	// sampler keeps what it has computed for this call before what it has computed for calls without.
 	Hold <-chan struct{}
 	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
 	// call the sampler.
 	OnToken func(i int, token int32)
+}
+
+// MaxTopLogprobs bounds SamplingParams.TopLogprobs.
+const MaxTopLogprobs = 20
+
+// TokenLogprob is a token with its log-probability in nats.
+type TokenLogprob struct {
+	Token   int32
+	Logprob float32
 }
 
 // Prompt is the text, as tokens, that a sampler continues.
@@ -38,11 +48,14 @@ type Prompt struct {
 
 // Completion is a sampler's continuation of a prompt.
 type Completion struct {
-	Tokens       []int32   // [n] ids as sampled, the stop token included
-	Logprobs     []float32 // [n] nats, at the sampling temperature, over the whole vocabulary, as in training
-	FinishReason string    // "stop" or "length"
-	Versions     [2]int64  // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
-	Reused       int       // tokens of the prompt that the sampler had computed before, for this call's group or another call
+	Tokens   []int32   // [n] ids as sampled, the stop token included
+	Logprobs []float32 // [n] nats, at the sampling temperature, over the whole vocabulary, as in training
+	// TopLogprobs [n] are the most likely tokens at the place of each token, the most likely first, equal
+	// ones by id, under the distribution of Logprobs; nil unless SamplingParams asks for them.
+	TopLogprobs  [][]TokenLogprob
+	FinishReason string   // "stop" or "length"
+	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
+	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
 }
 
 // Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.
@@ -85,21 +98,28 @@ func (m *Model) Complete(ctx context.Context, text string) (*Experience, error) 
 
 // Generate asks for one continuation of prompt and returns it as an unscored experience.
 func (m *Model) Generate(ctx context.Context, prompt []int32, options ...CallOption) (*Experience, error) {
+	e, _, err := m.Sample(ctx, prompt, options...)
+	return e, err
+}
+
+// Sample is Generate that also returns the completion as the sampler gave it. A truncated prompt has
+// none.
+func (m *Model) Sample(ctx context.Context, prompt []int32, options ...CallOption) (*Experience, Completion, error) {
 	if m.MaxPromptLen > 0 && len(prompt) > m.MaxPromptLen {
 		if err := m.refusePrompt(prompt); err != nil {
-			return nil, err
+			return nil, Completion{}, err
 		}
 		turn, _ := m.calls.begin(m.Params.Seed, prompt)
-		return m.truncatedPrompt(turn, prompt), nil
+		return m.truncatedPrompt(turn, prompt), Completion{}, nil
 	}
 	c, err := m.call(ctx, prompt, options...)
 	if errors.Is(err, ErrNoRoom) {
-		return nil, m.noRoom(prompt)
+		return nil, Completion{}, m.noRoom(prompt)
 	}
 	if err != nil {
-		return nil, err
+		return nil, Completion{}, err
 	}
-	return m.record(prompt, c), nil
+	return m.record(prompt, c), c.Completion, nil
 }
 
 // Continue adds to e, an experience of one call of m, tokens that training does not learn, and then what

@@ -2,6 +2,7 @@
 package trinitytest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,11 +73,23 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop",
 			Versions: [2]int64{b.sampled.Version, b.sampled.Version},
 		}
+		if p.TopLogprobs > 0 {
+			out[i].TopLogprobs = [][]trinity.TokenLogprob{mostLikely(logp, p.TopLogprobs)}
+		}
 		if p.OnToken != nil {
 			p.OnToken(i, int32(token))
 		}
 	}
 	return out, nil
+}
+
+// mostLikely returns the n most likely tokens.
+func mostLikely(logp []float64, n int) (top []trinity.TokenLogprob) {
+	for token, l := range logp {
+		top = append(top, trinity.TokenLogprob{Token: int32(token), Logprob: float32(l)})
+	}
+	slices.SortStableFunc(top, func(a, b trinity.TokenLogprob) int { return cmp.Compare(b.Logprob, a.Logprob) })
+	return top[:min(n, len(top))]
 }
 
 // stats returns the streams of a batch. A bandit has neither Value nor Divergence.

@@ -3,6 +3,7 @@ package trinitytest
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 	run("completions are whole", samplerCompletions)
 	run("a seed decides, not the company", samplerSeeds)
 	run("every token is announced", samplerOnToken)
+	run("the most likely tokens", func(t *testing.T, s trinity.Sampler) { samplerTopLogprobs(t, s, o.Vocab) })
 	run("cancelled", samplerCancelled)
 	if o.OneToken {
 		return
@@ -107,6 +109,44 @@ func samplerOnToken(t *testing.T, s trinity.Sampler) {
 	for i := range out {
 		if !slices.Equal(seen[i], out[i].Tokens) {
 			t.Errorf("completion %d: OnToken saw %v of %v", i, seen[i], out[i].Tokens)
+		}
+	}
+}
+
+// samplerTopLogprobs draws from a distribution that truncation and temperature change: neither changes
+// which tokens are the most likely, and both leave the log-probabilities as training computes them.
+func samplerTopLogprobs(t *testing.T, s trinity.Sampler, vocab int) {
+	p := trinity.SamplingParams{Temperature: 0.7, TopP: 0.9, TopK: 3, MaxTokens: 6, Seed: 1}
+	plain := complete(t, s, samplerPrompt, p)
+	if plain[0].TopLogprobs != nil {
+		t.Errorf("nobody asked for %v", plain[0].TopLogprobs)
+	}
+	for _, n := range []int{1, 5, trinity.MaxTopLogprobs} {
+		p.TopLogprobs = n
+		c := complete(t, s, samplerPrompt, p)[0]
+		if !sameCompletion(c, plain[0]) || len(c.TopLogprobs) != len(c.Tokens) {
+			t.Fatalf("with %d most likely tokens: %v, want %v", n, c, plain[0])
+		}
+		for i, top := range c.TopLogprobs {
+			if len(top) != min(n, vocab) {
+				t.Errorf("%d tokens, want %d of a vocabulary of %d", len(top), n, vocab)
+			}
+			mass := 0.0
+			for j, x := range top {
+				mass += math.Exp(float64(x.Logprob))
+				if j > 0 && (x.Logprob > top[j-1].Logprob || x.Logprob == top[j-1].Logprob && x.Token <= top[j-1].Token) {
+					t.Errorf("%v is out of order", top)
+				}
+				if x.Token == c.Tokens[i] && x.Logprob != c.Logprobs[i] {
+					t.Errorf("token %d was sampled with %v, and is in the list with %v", x.Token, c.Logprobs[i], x.Logprob)
+				}
+			}
+			if whole := len(top) == vocab; mass > 1+1e-4 || whole && mass < 1-1e-4 {
+				t.Errorf("%d tokens of %d have probability %v together", len(top), vocab, mass)
+			}
+			if c.Logprobs[i] > top[0].Logprob {
+				t.Errorf("token %d with %v is more likely than %v", c.Tokens[i], c.Logprobs[i], top[0])
+			}
 		}
 	}
 }

@@ -70,18 +70,12 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*opena
 // Text implements [openai.Model]. Each completion of plain text is a sequence of its own.
 func (c *client) Text(prompt []int32) (*openai.Call, error) {
 	reply := func(ctx context.Context, option trinity.CallOption) (*node, openai.Reply, error) {
-		e, err := c.model.Generate(ctx, prompt, option)
+		e, completion, err := c.model.Sample(ctx, prompt, option)
 		if err != nil {
 			return nil, openai.Reply{}, err
 		}
 		n := &node{text: e, sequence: e.Tokens, sampled: len(e.Tokens) - e.PromptLen}
-		out := trinity.Completion{
-			Tokens: e.Tokens[e.PromptLen:], Logprobs: e.Logprobs[e.PromptLen:], FinishReason: "stop", Versions: e.Versions,
-		}
-		if e.Truncated != trinity.NotTruncated {
-			out.FinishReason = "length"
-		}
-		return n, openai.Reply{Completion: out, Sent: func(trinity.Message) { c.sent(n) }, Lost: func() { c.lost(n) }}, nil
+		return n, openai.Reply{Completion: completion, Sent: func(trinity.Message) { c.sent(n) }, Lost: func() { c.lost(n) }}, nil
 	}
 	return c.first(prompt, reply)
 }

@@ -70,6 +70,9 @@ func (p *policy) Sample(ctx context.Context, prompt trinity.Prompt, params trini
 	}
 	for i, token := range c.Tokens {
 		c.Logprobs = append(c.Logprobs, -float32(i+1)/8)
+		if params.TopLogprobs > 0 {
+			c.TopLogprobs = append(c.TopLogprobs, []trinity.TokenLogprob{{Token: 'z', Logprob: -0.0625}})
+		}
 		if params.OnToken != nil {
 			params.OnToken(0, token)
 		}
@@ -401,6 +404,25 @@ func TestASessionHoldsItsPages(t *testing.T) {
 	case <-e.policy.holds[0]:
 	default:
 		t.Error("the session has ended, and the sampler still keeps its pages")
+	}
+}
+
+// The most likely tokens at each place are part of chats and of plain completions, whole or streamed.
+func TestTopLogprobsOfASession(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	for _, stream := range []string{"", `,"stream":true`} {
+		for path, body := range map[string]string{
+			"/chat/completions": `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1`,
+			"/completions":      `{"prompt":"hi","logprobs":1`,
+		} {
+			want := `"top_logprobs":[{"logprob":-0.0625,"token":"z"}]`
+			if path == "/completions" {
+				want = `"z":-0.0625}`
+			}
+			if status, text := e.ask(path, body+stream+"}"); status != 200 || !strings.Contains(text, want) {
+				t.Errorf("%s%s: %d %s", path, stream, status, text)
+			}
+		}
 	}
 }
 

@@ -52,7 +52,6 @@ var unsupported = map[string][]any{
 	"suffix":                     nil,
 	"thinking_token_budget":      nil,
 	"tool_choice":                {"auto", "none"},
-	"top_logprobs":               {0.0},
 	"truncate_prompt_tokens":     nil,
 	"use_beam_search":            {false},
 	"verbosity":                  nil,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,18 +121,40 @@ func (q *request) finish(r Reply) *string {
 func (q *request) logprobsOf(s *Server, c trinity.Completion) *wire.Logprobs {
 	l := &wire.Logprobs{}
 	for i, token := range c.Tokens {
-		text := s.Renderer.Decode(c.Tokens[i : i+1])
-		if q.ReturnTokensAsIDs {
-			text = fmt.Sprintf("token_id:%d", token)
+		var top []trinity.TokenLogprob
+		if i < len(c.TopLogprobs) {
+			top = c.TopLogprobs[i]
 		}
-		switch q.as {
-		case plain:
-			l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, &c.Logprobs[i])
-		case chat:
-			l.Content = append(l.Content, wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: []wire.TokenLogprob{}})
+		text := q.textOf(s, token)
+		if q.as == chat {
+			most := make([]wire.TokenLogprob, len(top))
+			for j, x := range top {
+				most[j] = wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob}
+			}
+			l.Content = append(l.Content, wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: most})
+			continue
+		}
+		l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, &c.Logprobs[i])
+		if len(top) > 0 {
+			most := map[string]float32{}
+			for _, x := range slices.Backward(top) { // of several tokens with one text the most likely counts
+				most[q.textOf(s, x.Token)] = x.Logprob
+			}
+			if _, known := most[text]; !known {
+				most[text] = c.Logprobs[i]
+			}
+			l.TopLogprobs = append(l.TopLogprobs, most)
 		}
 	}
 	return l
+}
+
+// textOf returns a token as the client wants to see it.
+func (q *request) textOf(s *Server, token int32) string {
+	if q.ReturnTokensAsIDs {
+		return fmt.Sprintf("token_id:%d", token)
+	}
+	return s.Renderer.Decode([]int32{token})
 }
 
 // piece is a sampled token of a choice.
@@ -142,7 +165,8 @@ type piece struct {
 
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
-// makes all calls of its reply text.
+// makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
+// because its text comes in other parts than its tokens.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	pieces := make(chan piece, q.params.N*q.params.MaxTokens) // OnToken must not block
 	q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
@@ -172,7 +196,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 				q.sendMore(s, events, i, &sent[i], q.message(s, c), nil)
 				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: "assistant", ToolCalls: calls}}}))
 			}
-			q.sendMore(s, events, i, &sent[i], q.message(s, c), q.finish(c))
+			q.sendMore(s, events, i, &sent[i], q.message(s, c), &c)
 		}
 		if q.StreamOptions.IncludeUsage {
 			last := q.response(s, []wire.Choice{})
@@ -210,15 +234,21 @@ func (q *request) settled(s *Server, tokens []int32) trinity.Message {
 	return m
 }
 
-// sendMore sends what the client does not have yet of a reply's thinking and text. reason is nil until
-// the choice ends.
-func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Message, m trinity.Message, reason *string) {
+// sendMore sends what the client does not have yet of a reply's thinking and text. whole is the reply
+// once it has ended; nil until then.
+func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Message, m trinity.Message, whole *Reply) {
 	thought, _ := strings.CutPrefix(m.Reasoning, sent.Reasoning)
 	text, _ := strings.CutPrefix(m.Content, sent.Content)
-	if thought == "" && text == "" && reason == nil {
+	if thought == "" && text == "" && whole == nil {
 		return
 	}
-	c := wire.Choice{Index: choice, FinishReason: reason}
+	c := wire.Choice{Index: choice}
+	if whole != nil {
+		c.FinishReason = q.finish(*whole)
+		if q.logprobs {
+			c.Logprobs = q.logprobsOf(s, whole.Completion)
+		}
+	}
 	if q.as == plain {
 		c.Text = &text
 	} else {

@@ -69,18 +69,31 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	return q, q.readParams(s)
 }
 
-// readLogprobs reads whether the client wants log-probabilities of sampled tokens: true in a chat,
-// 0 or 1 in a plain completion.
+// readLogprobs reads whether the client wants log-probabilities of sampled tokens, and of how many of
+// the most likely tokens at their places: true and top_logprobs in a chat, the number alone in a plain
+// completion.
 func (q *request) readLogprobs() error {
-	switch text := string(bytes.TrimSpace(q.Logprobs)); {
+	text, top := string(bytes.TrimSpace(q.Logprobs)), q.TopLogprobs
+	switch {
 	case text == "" || text == "null" || text == "false":
-	case text == "true" && q.as == chat, q.as == plain && (text == "0" || text == "1"):
+	case q.as == chat && text == "true":
+		q.logprobs = true
+	case q.as == plain && json.Unmarshal(q.Logprobs, &q.params.TopLogprobs) == nil:
 		q.logprobs = true
 	default:
-		return Bad("logprobs", "only the log-probabilities of the sampled tokens are supported: want true in a chat, 0 or 1 in a completion")
+		return Bad("logprobs", "want true or false in a chat, a number of tokens in a completion")
 	}
-	if q.logprobs && q.Stream {
-		return Bad("logprobs", "a stream has no log-probabilities: leave out stream or logprobs")
+	switch n := q.params.TopLogprobs; {
+	case n < 0 || n > trinity.MaxTopLogprobs:
+		return Bad("logprobs", "logprobs is %d; want 0 to %d", n, trinity.MaxTopLogprobs)
+	case top != 0 && q.as == plain:
+		return Bad("top_logprobs", "it belongs to chats: logprobs is the number of tokens in a completion")
+	case top != 0 && !q.logprobs:
+		return Bad("top_logprobs", "top_logprobs is %d without logprobs: set logprobs to true", top)
+	case top < 0 || top > trinity.MaxTopLogprobs:
+		return Bad("top_logprobs", "top_logprobs is %d; want 0 to %d", top, trinity.MaxTopLogprobs)
+	case q.as == chat:
+		q.params.TopLogprobs = top
 	}
 	return nil
 }

@@ -38,6 +38,10 @@ func (l *letters) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Sampli
 		var c trinity.Completion
 		for _, b := range []byte(reply + "\x00") {
 			c.Tokens, c.Logprobs = append(c.Tokens, int32(b)), append(c.Logprobs, -0.5)
+			if p.TopLogprobs > 0 { // two tokens have the same text
+				top := []trinity.TokenLogprob{{Token: 'z', Logprob: -0.25}, {Token: 0xfe, Logprob: -1}, {Token: 0xff, Logprob: -2}}
+				c.TopLogprobs = append(c.TopLogprobs, top[:min(p.TopLogprobs, len(top))])
+			}
 			if p.OnToken != nil {
 				p.OnToken(i, int32(b))
 			}
@@ -147,6 +151,15 @@ func TestServerReplies(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"stop":["x","c"]}`, `"content":"a£"`},
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"stop":null}`, `"finish_reason":"stop"`},
 		{plainPath, `{"prompt":"hi"}`, `"text":"a£c!"`},
+		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":2}`,
+			`{"content":[{"logprob":-0.5,"token":"a","top_logprobs":[{"logprob":-0.25,"token":"z"},{"logprob":-1,"token":"�"}]}`},
+		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"return_tokens_as_token_ids":true}`,
+			`"token":"token_id:97","top_logprobs":[{"logprob":-0.25,"token":"token_id:122"}]`},
+		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":1,"stream":true}`,
+			`"finish_reason":"stop","index":0,"logprobs":{"content":[{"logprob":-0.5,"token":"a","top_logprobs":[{"logprob":-0.25,"token":"z"}]},`},
+		{plainPath, `{"prompt":"hi","logprobs":3}`, `"top_logprobs":[{"a":-0.5,"z":-0.25,"�":-1},`},
+		{plainPath, `{"prompt":"hi","logprobs":1,"stream":true}`, `"top_logprobs":[{"a":-0.5,"z":-0.25},`},
+		{plainPath, `{"prompt":"hi","logprobs":0}`, `"tokens":["a","�","�","c","!",""]}`},
 		{plainPath, `{"prompt":[104,105],"logprobs":1,"return_token_ids":true}`, `"token_logprobs":[-0.5,-0.5,-0.5,-0.5,-0.5,-0.5]`},
 		{plainPath, `{"prompt":"hi","logprobs":0,"return_tokens_as_token_ids":true}`, `"tokens":["token_id:97",`},
 		{plainPath, `{"prompt":"hi"}`, `"versions":[3,4]`},
@@ -196,8 +209,14 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{"/v1/embeddings", "t", `{}`, 404, `null`},
 		{plainPath, "t", `{"prompt":"x","stop":[""]}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","stop":1}`, 400, `"stop"`},
-		{plainPath, "t", `{"prompt":"x","logprobs":5}`, 400, `"logprobs"`},
-		{plainPath, "t", `{"prompt":"x","logprobs":1,"stream":true}`, 400, `"logprobs"`},
+		{plainPath, "t", `{"prompt":"x","logprobs":21}`, 400, `"logprobs"`},
+		{plainPath, "t", `{"prompt":"x","logprobs":-1}`, 400, `"logprobs"`},
+		{plainPath, "t", `{"prompt":"x","logprobs":true}`, 400, `"logprobs"`},
+		{plainPath, "t", `{"prompt":"x","logprobs":1,"top_logprobs":1}`, 400, `"top_logprobs"`},
+		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"logprobs":2}`, 400, `"logprobs"`},
+		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"top_logprobs":2}`, 400, `"top_logprobs"`},
+		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":21}`, 400, `"top_logprobs"`},
+		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":-1}`, 400, `"top_logprobs"`},
 		{plainPath, "t", `{"prompt":"x","echo":true}`, 400, `"echo"`},
 		{plainPath, "t", `{"prompt":"x","temperature":1e-9}`, 400, `"temperature"`},
 		{plainPath, "t", `{"prompt":"x","temperature":1e99}`, 400, `"temperature"`},

@@ -106,6 +106,8 @@ type Logprobs struct {
 	Content       []TokenLogprob `json:"content,omitzero"`
 	TokenLogprobs []*float32     `json:"token_logprobs,omitzero"` // nil for the first token of an echoed prompt
 	Tokens        []string       `json:"tokens,omitzero"`
+	// TopLogprobs are of a plain completion: for each token the most likely tokens and the token itself.
+	TopLogprobs []map[string]float32 `json:"top_logprobs,omitzero"`
 }
 
 // TokenLogprob is one sampled token with its log-probability in nats.
@@ -113,7 +115,7 @@ type TokenLogprob struct {
 	ID          *int32         `json:"id,omitzero"` // an extension of llama.cpp
 	Logprob     float32        `json:"logprob"`
 	Token       string         `json:"token"`
-	TopLogprobs []TokenLogprob `json:"top_logprobs"`
+	TopLogprobs []TokenLogprob `json:"top_logprobs,omitzero"` // the most likely tokens at its place, which have none themselves
 }
 
 // PromptLogprob is the log-probability of a token at a position of the prompt, in nats. The most

@@ -63,10 +63,21 @@ func EntropyDiscriminator(pool *Pool, logits Matrix, out []float32) {
 
 // Logprob returns the logprob of [LogitStats] for one row of logits [vocab], with the same bits.
 func Logprob(logits []float32, target int32) float32 {
+	var out [1]float32
+	Logprobs(out[:], logits, []int32{target})
+	return out[0]
+}
+
+// Logprobs sets out [n] to the [Logprob] of each of the targets [n].
+func Logprobs(out, logits []float32, targets []int32) {
+	checkLen("Logprobs: out", out, len(targets))
 	ks := current()
 	m := ks.maxRow(logits)
 	sum, _ := ks.entropyRow(logits, m)
-	return float32(float64(logits[target]) - float64(m) - math.Log(sum))
+	logSum := math.Log(sum)
+	for i, target := range targets {
+		out[i] = float32(float64(logits[target]) - float64(m) - logSum)
+	}
 }
 
 // LogitBackward replaces logits [rows, vocab] by the gradient of a loss with respect to them, where

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// candidate is a token with its unnormalised probability; the best token has 1.
+// candidate is a token with its unnormalised probability, of which the best token has 1, or its logit.
 type candidate struct {
 	p  float32
 	id int32

@@ -2,7 +2,9 @@ package sampler
 
 import (
 	"math"
+	"slices"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -82,6 +84,39 @@ func (d *drawer) logprob(logits []float32, token int32, temperature float32) flo
 	}
 	kernel.Scale(d.p, logits, 1/temperature)
 	return kernel.Logprob(d.p, token)
+}
+
+// top returns the n most likely tokens under softmax(logits / temperature), with their log-probability
+// as in [drawer.logprob]. It leaves out tokens that have none.
+func (d *drawer) top(logits []float32, n int, temperature float32) []trinity.TokenLogprob {
+	if temperature != 0 && temperature != 1 {
+		kernel.Scale(d.p, logits, 1/temperature)
+		logits = d.p
+	}
+	best := make([]candidate, 0, n+1)
+	for id, x := range logits {
+		c := candidate{x, int32(id)}
+		if len(best) == n && !c.before(best[n-1]) || math.IsInf(float64(x), -1) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, c, func(x, y candidate) int {
+			if x.before(y) {
+				return -1
+			}
+			return 1
+		})
+		best = slices.Insert(best, at, c)[:min(len(best)+1, n)]
+	}
+	ids, logprobs := make([]int32, len(best)), make([]float32, len(best))
+	for i, c := range best {
+		ids[i] = c.id
+	}
+	kernel.Logprobs(logprobs, logits, ids)
+	out := make([]trinity.TokenLogprob, len(best))
+	for i := range out {
+		out[i] = trinity.TokenLogprob{Token: ids[i], Logprob: logprobs[i]}
+	}
+	return out
 }
 
 func (q *query) altersScores() bool { return len(q.seen) > 0 || len(q.forbidden) > 0 }

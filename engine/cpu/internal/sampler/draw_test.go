@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -231,5 +232,34 @@ func TestDrawDoesNotAllocate(t *testing.T) {
 	d.draw(logits, &q)
 	if n := testing.AllocsPerRun(50, func() { d.draw(logits, &q) }); n > 0 {
 		t.Errorf("%v allocations per draw", n)
+	}
+}
+
+// TestTopTokens compares with a sort of all tokens.
+func TestTopTokens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	logits := make([]float32, 300)
+	for i := range logits {
+		logits[i] = float32(rng.IntN(60)) / 8 // many are equal
+	}
+	logits[7] = float32(math.Inf(-1))
+	d := newDrawer(len(logits))
+	order := make([]int32, len(logits))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(logits[b], logits[a]) })
+	for _, temperature := range []float32{0, 1, 0.3} {
+		for _, n := range []int{1, 2, 20, 299, 300} {
+			top := d.top(logits, n, temperature)
+			if len(top) != min(n, 299) {
+				t.Fatalf("%d tokens, want %d", len(top), n)
+			}
+			for i, x := range top {
+				if want := d.logprob(logits, order[i], temperature); x.Token != order[i] || x.Logprob != want {
+					t.Errorf("temperature %v: token %d of %d is %v, want %d with %v", temperature, i, n, x, order[i], want)
+				}
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -37,6 +38,7 @@ type draw struct {
 	row      int // of the logits
 	token    int32
 	logprob  float32
+	top      []trinity.TokenLogprob // as many as the request wants
 }
 
 func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
@@ -47,7 +49,11 @@ func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
 	s.drawTask = func(task int) {
 		for i := task; i < len(s.draws); i += len(s.drawers) {
 			d := &s.draws[i]
-			d.token, d.logprob = s.drawers[task].draw(s.logits.Row(d.row), &d.sequence.query)
+			row, query := s.logits.Row(d.row), &d.sequence.query
+			d.token, d.logprob = s.drawers[task].draw(row, query)
+			if n := d.sequence.request.params.TopLogprobs; n > 0 && d.token >= 0 {
+				d.top = s.drawers[task].top(row, n, query.temperature)
+			}
 		}
 	}
 	return s
@@ -119,7 +125,7 @@ func (s *scheduler) drawTokens() int {
 	for i := range s.draws {
 		d := &s.draws[i]
 		if d.token >= 0 {
-			d.sequence.add(d.token, d.logprob, d.sequence.request.adapter.version)
+			d.sequence.add(d, d.sequence.request.adapter.version)
 		}
 	}
 	return len(s.draws)

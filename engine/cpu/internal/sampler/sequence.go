@@ -14,6 +14,7 @@ type sequence struct {
 	chain    chain     // K/V of prompt and completion
 	tokens   []int32   // [n] sampled
 	logprobs []float32 // [n]
+	tops     [][]trinity.TokenLogprob
 	versions [2]int64
 	shares   bool   // its prompt is another sequence's too, which came before
 	reused   int    // tokens of its prompt that needed no computing
@@ -69,8 +70,8 @@ func (q *sequence) prepare() {
 	}
 }
 
-// add appends a token sampled with weights of a version.
-func (q *sequence) add(token int32, logprob float32, version int64) {
+// add appends a token drawn with weights of a version.
+func (q *sequence) add(d *draw, version int64) {
 	if len(q.tokens) == 0 {
 		q.versions = [2]int64{min(version, q.prompt.chain.oldest), version}
 		if q.reused = q.prompt.reused; q.shares {
@@ -78,10 +79,13 @@ func (q *sequence) add(token int32, logprob float32, version int64) {
 		}
 	}
 	q.versions[0], q.versions[1] = min(q.versions[0], version), max(q.versions[1], version)
-	q.tokens = append(q.tokens, token)
-	q.logprobs = append(q.logprobs, logprob)
+	q.tokens = append(q.tokens, d.token)
+	q.logprobs = append(q.logprobs, d.logprob)
+	if d.top != nil {
+		q.tops = append(q.tops, d.top)
+	}
 	if q.query.penalty != 1 {
-		q.seen.add(token)
+		q.seen.add(d.token)
 	}
 }
 
@@ -104,7 +108,8 @@ func (q *sequence) finish(token int32, decode func([]int32) string) string {
 func (q *sequence) complete() bool {
 	r := q.request
 	r.completions[q.index] = trinity.Completion{
-		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), FinishReason: q.reason, Versions: q.versions, Reused: q.reused,
+		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), TopLogprobs: q.tops, FinishReason: q.reason, Versions: q.versions,
+		Reused: q.reused,
 	}
 	r.remaining--
 	return r.remaining == 0 && !r.failed()
