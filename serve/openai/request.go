@@ -99,12 +99,12 @@ func (q *request) readLogprobs() error {
 }
 
 func (q *request) readPrompt(s *Server, model Model) (err error) {
+	if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
+		q.Tools = nil // a model that sees no tools calls none
+	}
 	if q.as == chat {
 		if len(q.Messages) == 0 {
 			return Bad("messages", "there are no messages")
-		}
-		if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
-			q.Tools = nil // a model that sees no tools calls none
 		}
 		for i := range q.Messages {
 			if q.Messages[i].Role == "developer" { // OpenAI's newer name, which templates do not know
@@ -118,6 +118,9 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 			return nil
 		}
 		return s.checkPrompt("messages", q.call.Prompt)
+	}
+	if len(q.Tools) > 0 {
+		return Bad("tools", "a completion of plain text calls no tools: send messages to /v1/chat/completions")
 	}
 	var text string
 	var prompt []int32

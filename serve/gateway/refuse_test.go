@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Every dialect either does what a field asks for or refuses it by name. None ignores it.
+func TestDialectsHonourOrRefuseFields(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{Sampling: trinity.SamplingOfRequest})
+	bodies := map[string]string{
+		"/chat/completions": `"messages":[{"role":"user","content":"say 'abcdef'"}]`,
+		"/completions":      `"prompt":"say 'abcdef'"`,
+		"/responses":        `"input":"say 'abcdef'"`,
+		"/messages":         `"max_tokens":20,"messages":[{"role":"user","content":"say 'abcdef'"}]`,
+	}
+	const tools = `,"tools":[{"type":"function","function":{"name":"f"}}]`
+	for _, c := range []struct{ paths, field, want string }{ // want is a part of the reply, or "" if the field is refused
+		{"/chat/completions /completions /responses", `"tool_choice":"required"`, ""},
+		{"/messages", `"tool_choice":{"type":"any"}`, ""},
+		{"/messages", `"tool_choice":{"type":"tool","name":"f"}`, ""},
+		{"/responses", `"tool_choice":{"type":"function","name":"f"}`, ""},
+		{"/chat/completions", `"tool_choice":"none"` + tools, "abcdef"},
+		{"/completions", tools[1:], ""},
+		{"/chat/completions /completions /responses /messages", `"response_format":{"type":"json_object"}`, ""},
+		{"/responses", `"text":{"format":{"type":"json_schema","name":"x","schema":{}}}`, ""},
+		{"/chat/completions /completions", `"n":2`, `"index":1`},
+		{"/responses /messages", `"n":2`, ""},
+		{"/chat/completions", `"logprobs":true`, `"logprob":-0.125`},
+		{"/completions", `"logprobs":0`, `"token_logprobs":[-0.125`},
+		{"/responses /messages", `"logprobs":true`, ""},
+		{"/responses", `"include":["message.output_text.logprobs"]`, ""},
+		{"/chat/completions", `"logprobs":true,"top_logprobs":1`, `"logprob":-0.0625`},
+		{"/completions /responses /messages", `"top_logprobs":2`, ""},
+		{"/chat/completions /completions", `"stop":"cd"`, `"ab"`},
+		{"/messages", `"stop_sequences":["cd"]`, `"ab"`},
+		{"/responses /messages", `"stop":"cd"`, ""},
+		{"/chat/completions /completions", `"seed":3`, "abcdef"},
+		{"/responses /messages", `"seed":3`, ""},
+	} {
+		for path := range strings.FieldsSeq(c.paths) {
+			status, text := e.ask(path, "{"+bodies[path]+","+c.field+"}")
+			name, _, _ := strings.Cut(c.field[1:], `"`)
+			switch {
+			case c.want != "" && (status != http.StatusOK || !strings.Contains(text, c.want)):
+				t.Errorf("%s %s: %d %s, want %s", path, c.field, status, text, c.want)
+			case c.want == "" && (status != http.StatusBadRequest || !strings.Contains(text, name)):
+				t.Errorf("%s %s: %d %s, want 400 with the name", path, c.field, status, text)
+			}
+		}
+	}
+}
