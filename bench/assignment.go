@@ -37,6 +37,7 @@ type assignment struct {
 	DType         string      `json:"dtype"`
 	StepsInFlight int         `json:"steps_in_flight"` // explore steps at once
 	Unconfined    bool        `json:"unconfined"`      // programs run without a sandbox
+	Unheld        bool        `json:"unheld"`          // calls that others continue are as those that nobody continues
 	Unkept        bool        `json:"unkept"`          // a program for each rollout
 }
 

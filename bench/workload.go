@@ -5,7 +5,7 @@ import "github.com/trinity-go/trinity/model"
 // workload is one thing that is measured.
 type workload struct {
 	name string
-	unit string // tok/s, exp/s and rows/s, where more is better, or s and ms, where less is
+	unit string // tok/s, exp/s and rows/s, where more is better, or s, ms and %, where less is
 
 	rows   int  // sequences at once
 	prompt int  // tokens
@@ -83,6 +83,8 @@ var workloads = []workload{
 	{name: "unequal_rollouts", unit: "s", rows: 4 * group, copies: group, ours: newUnequal, limit: noSlotIdle,
 		rivals: []rival{stepsInFlight("one step at a time", 1, 1.4), stepsInFlight("four steps at once", 4, 0)}},
 	{name: "rollouts", unit: "rollouts/s", rows: 128 * group, copies: group, ours: newRollouts, goal: 100_000},
+	{name: "turns_prefill", unit: "%", rows: 2, prompt: promptSize, new: 48, ours: newPrefilling, goal: 5, rivals: []rival{
+		{name: "pages of all rollouts alike", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unheld = true }}}},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
