@@ -29,10 +29,14 @@ func newPrefilling(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := trinity.SamplerSpec{ModelPath: a.Model, MaxSequences: cachedRollouts * a.Batch, MaxModelLen: a.Prompt + prefillTurns*(a.New+observation)}
-	s, err := opener.OpenSampler(context.Background(), spec)
+	s, err := opener.OpenSampler(context.Background(), trinity.SamplerSpec{
+		ModelPath: a.Model, MaxSequences: cachedRollouts * a.Batch, MaxModelLen: wholeRollout(a),
+	})
 	return &prefilling{s, a}, err
 }
+
+// wholeRollout returns the tokens of a rollout.
+func wholeRollout(a *assignment) int { return a.Prompt + prefillTurns*(a.New+observation) }
 
 // run returns the share of the last turn's context that the sampler computed, in percent.
 func (p *prefilling) run(number int) (sample, error) {
@@ -80,11 +84,11 @@ func (p *prefilling) fill(number int) error {
 	for i := range cachedRollouts * p.Batch {
 		eg.Go(func() error {
 			tokens := []int32{int32(i + 1)} // nobody else begins so
-			for len(tokens) < p.Prompt+prefillTurns*(p.New+observation)-1 {
+			for len(tokens) < wholeRollout(p.assignment) {
 				tokens = append(tokens, p.Calls[number][i%p.Batch]...)
 			}
-			tokens = tokens[:p.Prompt+prefillTurns*(p.New+observation)-1]
-			out, err := p.sampler.Sample(context.Background(), trinity.Prompt{Tokens: tokens}, trinity.SamplingParams{MaxTokens: 1})
+			prompt := trinity.Prompt{Tokens: tokens[:wholeRollout(p.assignment)-1]}
+			out, err := p.sampler.Sample(context.Background(), prompt, trinity.SamplingParams{MaxTokens: 1})
 			if err == nil && len(out[0].Tokens) != 1 {
 				err = fmt.Errorf("a rollout beside the others has %d tokens, want 1", len(out[0].Tokens))
 			}

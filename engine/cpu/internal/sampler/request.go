@@ -121,7 +121,8 @@ func checkParams(p trinity.SamplingParams) error {
 	demand(p.RepetitionPenalty > 0 && p.RepetitionPenalty <= 1e4, "repetition_penalty is %v; expected above 0, at most 10000", p.RepetitionPenalty)
 	demand(p.MaxTokens >= 0, "max_tokens is %d; expected 0 (no limit) or more", p.MaxTokens)
 	demand(p.MinTokens >= 0, "min_tokens is %d; expected 0 or more", p.MinTokens)
-	demand(p.TopLogprobs >= 0 && p.TopLogprobs <= trinity.MaxTopLogprobs, "top_logprobs is %d; expected 0 to %d", p.TopLogprobs, trinity.MaxTopLogprobs)
+	const most = trinity.MaxTopLogprobs
+	demand(p.TopLogprobs >= 0 && p.TopLogprobs <= most, "top_logprobs is %d; expected 0 to %d", p.TopLogprobs, most)
 	demand(!slices.Contains(p.Stop, ""), "an empty stop string would end every completion at once")
 	return errors.Join(errs...)
 }
