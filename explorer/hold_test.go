@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -25,6 +26,9 @@ func (w twoCalls) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exper
 	case <-r.Model.Ended:
 	default:
 		w.ended <- r.Model.Ended
+	}
+	if m, err := r.Host.Model("other"); err != nil || m.Ended != r.Model.Ended {
+		return nil, fmt.Errorf("another model of the rollout ends apart from it: %w", err)
 	}
 	if _, err := r.Model.Generate(ctx, make([]int32, 8)); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type rolloutHost struct {
 	task  *trinity.Task
 	id    trinity.ExperienceID
 	seed  uint64
+	ended <-chan struct{} // closed when the rollout ends
 }
 
 // Model implements [trinity.Host]. Each model of a rollout draws from a seed of its own.
@@ -58,10 +59,10 @@ func (h *rolloutHost) Wait(ctx context.Context, until func(context.Context) erro
 	return until(ctx)
 }
 
-// own gives a model of this rollout its slots, its id and a seed, which follows from the name.
+// own gives a model of this rollout its slots, its id, its end and a seed, which follows from the name.
 func (h *rolloutHost) own(m *trinity.Model, name string) *trinity.Model {
 	m.Sampler = slotted{m.Sampler, h.slots}
-	m.ID = h.id
+	m.ID, m.Ended = h.id, h.ended
 	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
 	return m
 }

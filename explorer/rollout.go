@@ -169,7 +169,7 @@ func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
-	rollout, err := r.rollout(step, task, run)
+	rollout, err := r.rollout(step, task, run, nil)
 	if err == nil {
 		group := out.group
 		rollout.Reward = task.of.Reward // the group is scored already
@@ -230,14 +230,13 @@ func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done r
 
 // attempt runs the workflow under the deadline.
 func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ran, error) {
-	rollout, err := r.rollout(step, task, run)
+	ended := make(chan struct{})
+	defer close(ended)
+	rollout, err := r.rollout(step, task, run, ended)
 	if err != nil {
 		return ran{}, err
 	}
 	id := rollout.Model.ID
-	ended := make(chan struct{})
-	defer close(ended)
-	rollout.Model.Ended = ended
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	after, name := r.deadline(task)
 	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
@@ -292,19 +291,20 @@ func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 	return nil
 }
 
-// rollout makes what a workflow gets for one run of a task.
-func (r *Runner) rollout(step int64, task job, run int) (*trinity.Rollout, error) {
+// rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if
+// its calls of models are one each.
+func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, error) {
 	m, err := r.Host.Model(task.Task, "")
 	if err != nil {
 		return nil, err
 	}
 	m.Sampler = slotted{m.Sampler, r.Slots}
 	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
-	m.Params.Seed = trinity.Seed(r.Seed, step, task.ID, run)
+	m.Params.Seed, m.Ended = trinity.Seed(r.Seed, step, task.ID, run), ended
 	if r.greedy(task.Task) && run == task.GroupSize {
 		m.Params.Temperature = 0
 	}
-	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed}
+	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended}
 	reward := task.of.Reward
 	if _, ok := reward.(trinity.GroupReward); ok {
 		reward = &deferred{}

@@ -31,6 +31,7 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 		return
 	}
 	run("greedy needs no seed", samplerGreedy)
+	run("a hold changes no token", samplerHold)
 	run("stops", samplerStops)
 	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
 }
@@ -164,6 +165,26 @@ func samplerGreedy(t *testing.T, s trinity.Sampler) {
 	first := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 1})
 	if again := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 2}); !slices.EqualFunc(first, again, sameCompletion) {
 		t.Errorf("temperature 0: %v and %v", first, again)
+	}
+}
+
+// samplerHold runs two turns of a rollout that goes on, and both again after it has ended.
+func samplerHold(t *testing.T, s trinity.Sampler) {
+	turns := func(hold <-chan struct{}) (all []trinity.Completion) {
+		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 9, Seed: 4, IgnoreEOS: true, Hold: hold}
+		first := complete(t, s, samplerPrompt, p)
+		next := slices.Concat(samplerPrompt.Tokens, first[0].Tokens, samplerPrompt.Tokens)
+		return append(first, complete(t, s, trinity.Prompt{Tokens: next}, p)...)
+	}
+	want, ended := turns(nil), make(chan struct{})
+	for range 2 {
+		if got := turns(ended); !slices.EqualFunc(got, want, sameCompletion) {
+			t.Errorf("with a hold: %v, want %v", got, want)
+		}
+	}
+	close(ended)
+	if got := turns(ended); !slices.EqualFunc(got, want, sameCompletion) {
+		t.Errorf("with a hold that has ended: %v, want %v", got, want)
 	}
 }
 
