@@ -29,6 +29,9 @@ func TestParse(t *testing.T) {
 		{[]string{"--model", "m", "--runs", "-1"}, "--runs is -1"},
 		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3": want bf16 or f32 or int8`},
 		{[]string{"--model", ""}, "no model"},
+		{[]string{"--model", "", "--only", "rollouts,sandbox,version"}, ""},
+		{[]string{"--model", "", "--only", "rollouts,decode"}, "no model"},
+		{[]string{"--model", "m", "--only", "sand"}, `there is no workload "sand"`},
 	} {
 		s, err := parse(c.args)
 		switch {
@@ -48,13 +51,17 @@ func TestChosen(t *testing.T) {
 	if got := strings.Join(s.chosen(), " "); got != want {
 		t.Errorf("measured without --only: %s\nwant %s", got, want)
 	}
+	s = &settings{only: "stream,sandbox,start"}
+	if got := strings.Join(s.chosen(), " "); got != "stream sandbox_start sandbox_start_python start" {
+		t.Errorf("--only %s measures %s", s.only, got)
+	}
 }
 
 func TestWorkloads(t *testing.T) {
 	for _, name := range names() {
 		w := find(name)
-		if w == nil || (w.ours == nil) == (w.command == nil) || len(w.rivals) == 0 && name != "store_recovery" {
-			t.Errorf("workload %s: want one way to run ours, and a peer", name)
+		if w == nil || (w.ours == nil) == (w.command == nil) || len(w.rivals) == 0 && w.goal == 0 {
+			t.Errorf("workload %s: want one way to run ours, and a peer or a goal", name)
 			continue
 		}
 		seen := map[string]bool{}

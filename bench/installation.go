@@ -17,7 +17,6 @@ type installation struct {
 	size     string   // on disk, for those who wonder before they install
 	steps    func(python, scripts string) [][]string
 	env      []string // while installing
-	noModel  bool     // it reads none
 }
 
 var installations = []installation{
@@ -41,7 +40,7 @@ var installations = []installation{
 		},
 		env: []string{"CMAKE_ARGS=-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF"}},
 	// What it asks for does not go together, and most of it its stores have no use for.
-	{name: "trinity-rft", programs: []string{"trinity-rft"}, packages: []string{"trinity-rft", "torch", "sqlalchemy"}, size: "6 GB", noModel: true,
+	{name: "trinity-rft", programs: []string{"trinity-rft"}, packages: []string{"trinity-rft", "torch", "sqlalchemy"}, size: "6 GB",
 		steps: func(python, scripts string) [][]string {
 			return [][]string{
 				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-trinity.txt")},

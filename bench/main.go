@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ func parse(args []string) (*settings, error) {
 	s := &settings{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.BoolVar(&s.json, "json", false, "print one JSON object per row")
-	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; all if not given")
+	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; sandbox is each sandbox_…; all if not given")
 	f.StringVar(&s.model, "model", os.Getenv("TRINITY_SMOLLM2_GGUF"), "model: GGUF file or Hugging Face directory; $TRINITY_SMOLLM2_GGUF if not given")
 	f.IntVar(&s.runs, "runs", 5, "measured runs of each side; the table has their medians")
 	f.StringVar(&s.peers, "peers", "all", "peers to compare with, separated by commas, of "+strings.Join(programs(), " ")+"; or all, or none")
@@ -76,12 +77,16 @@ func parse(args []string) (*settings, error) {
 }
 
 func (s *settings) check() error {
+	model := false
 	for _, name := range s.chosen() {
-		if w := find(name); w == nil {
+		w := find(name)
+		if w == nil {
 			return fmt.Errorf("there is no workload %q: have %s", name, strings.Join(names(), ", "))
-		} else if s.profile != "" && w.ours == nil {
+		}
+		if s.profile != "" && w.ours == nil {
 			return fmt.Errorf("--profile: %s is a whole process, which is not profiled", name)
 		}
+		model = model || w.model
 	}
 	for _, name := range strings.Split(s.peers, ",") {
 		if s.peers != "all" && s.peers != "none" && !slices.Contains(programs(), name) {
@@ -95,21 +100,26 @@ func (s *settings) check() error {
 		return errors.New("--profile names workloads itself: leave out --only")
 	case storages[s.dtype] == storage{}:
 		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storageNames(), " or "))
-	case s.model == "":
+	case model && s.model == "":
 		return errors.New("no model: give --model a GGUF file or a Hugging Face directory, or set TRINITY_SMOLLM2_GGUF")
 	}
 	return nil
 }
 
-// chosen are the workloads to measure or to profile.
-func (s *settings) chosen() []string {
-	switch {
-	case s.profile != "":
-		return strings.Split(s.profile, ",")
-	case s.only == "":
+// chosen returns the names of the workloads to measure or to profile. A name that no workload has
+// stands for the workloads that begin with it and an underscore.
+func (s *settings) chosen() (all []string) {
+	if s.profile == "" && s.only == "" {
 		return names()
 	}
-	return strings.Split(s.only, ",")
+	for _, name := range strings.Split(cmp.Or(s.profile, s.only), ",") {
+		several := slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, name+"_") })
+		if find(name) != nil || len(several) == 0 {
+			several = []string{name}
+		}
+		all = append(all, several...)
+	}
+	return all
 }
 
 // wants tells whether a peer is chosen.

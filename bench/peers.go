@@ -103,15 +103,15 @@ func (p *peers) of(program string) *environment {
 	return nil
 }
 
-// why a peer cannot be measured; "" if it can.
-func (p *peers) why(r *rival) string {
+// why returns why a peer of a workload cannot be measured; "" if it can.
+func (p *peers) why(w *workload, r *rival) string {
 	e := p.of(r.program)
 	switch {
 	case e == nil:
 		return ""
 	case e.missing != "":
 		return e.missing
-	case e.noModel:
+	case !w.model:
 		return ""
 	case p.models[r.gguf] == "" && r.gguf != "":
 		return fmt.Sprintf("it reads a GGUF file with matrices in %s, and --model is none", r.gguf)
@@ -129,6 +129,9 @@ func (p *peers) command(r *rival) []string {
 // writeModels gives each peer the model in a form that it reads. Copies of a GGUF file's weights are made once per machine.
 func (s *session) writeModels(ctx context.Context) error {
 	model := s.set.model
+	if model == "" {
+		return nil
+	}
 	if !strings.HasSuffix(model, ".gguf") {
 		s.peers.models[""] = model
 		return nil

@@ -47,19 +47,21 @@ func TestLook(t *testing.T) {
 
 func TestWhy(t *testing.T) {
 	p := peers{found: []environment{{installation: &installations[0]}, {installation: &installations[2]}}, models: map[string]string{"": "dir", "bf16": "file"}}
+	reads, modelless := &workload{model: true}, &workload{}
 	for _, c := range []struct {
+		of    *workload
 		rival rival
 		want  string
 	}{
-		{oneThread, ""}, {transformers, ""}, {llamaBF16, ""},
-		{llamaQ4, "it reads a GGUF file with matrices in q4_1, and --model is none"},
+		{reads, oneThread, ""}, {reads, transformers, ""}, {reads, llamaBF16, ""}, {modelless, llamaQ4, ""},
+		{reads, llamaQ4, "it reads a GGUF file with matrices in q4_1, and --model is none"},
 	} {
-		if got := p.why(&c.rival); got != c.want {
+		if got := p.why(c.of, &c.rival); got != c.want {
 			t.Errorf("why %s is left out: %q, want %q", c.rival.name, got, c.want)
 		}
 	}
 	p.found[1].missing = "gone"
-	if got := p.why(&llamaBF16); got != "gone" {
+	if got := p.why(reads, &llamaBF16); got != "gone" {
 		t.Errorf("why llama.cpp is left out: %q, want that it is gone", got)
 	}
 }

@@ -56,8 +56,11 @@ func newSession(ctx context.Context, set *settings) (*session, error) {
 
 func (s *session) close() error { return os.RemoveAll(s.dir) }
 
-// openModel reads what the assignments and the limits need of the model.
+// openModel reads what the assignments and the limits need of the model, if there is one.
 func (s *session) openModel(context.Context) error {
+	if s.set.model == "" {
+		return nil
+	}
 	var err error
 	if s.set.model, err = filepath.Abs(s.set.model); err != nil {
 		return err
@@ -132,7 +135,7 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 		if !s.set.wants(r.program) {
 			continue
 		}
-		if why := s.peers.why(r); why != "" {
+		if why := s.peers.why(w, r); why != "" {
 			fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", w.name, r.name, why)
 			reasons += r.name + ": " + why + "\n"
 			continue
@@ -240,7 +243,10 @@ func (s *session) command(w *workload, r *rival) string {
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype
 	}
-	return fmt.Sprintf("%s --runs %d --model %s", c, s.set.runs, filepath.Base(s.set.model))
+	if c += fmt.Sprint(" --runs ", s.set.runs); w.model {
+		c += " --model " + filepath.Base(s.set.model)
+	}
+	return c
 }
 
 // ours starts our side and waits until it is warm.

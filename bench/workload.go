@@ -7,6 +7,7 @@ type workload struct {
 	name string
 	unit string // tok/s, exp/s and rows/s, where more is better, or s, ms and %, where less is
 
+	model  bool // it needs one
 	rows   int  // sequences at once
 	prompt int  // tokens
 	new    int  // tokens to sample
@@ -57,23 +58,23 @@ var (
 )
 
 var workloads = []workload{
-	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{
+	{name: "train_step_f32", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{
 		{name: "PyTorch eager f32", program: "pytorch", script: "train_torch.py", target: 1.5},
 		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true, target: 1.5}}},
-	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
+	{name: "grpo_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
 	decode("decode_8", 8, vllm.wanting(2), transformers), decode("decode_32", 32, vllm.wanting(1.8), transformers),
 	decode("decode_64", 64, vllm.wanting(1.8), transformers),
-	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit,
+	{name: "prefill", model: true, unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit,
 		rivals: []rival{vllm.wanting(1.1), transformers}},
-	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
+	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
 		rivals: []rival{vllm.wanting(1.5), transformers}},
-	{name: "start", unit: "ms", command: (*session).firstToken, rivals: []rival{
+	{name: "start", model: true, unit: "ms", command: (*session).firstToken, rivals: []rival{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
 		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
-	{name: "threads_train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
+	{name: "threads_train_step_f32", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
 	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
 	store("store_encode", 172_000, newEncoding), // 1 GB/s
@@ -100,7 +101,7 @@ func inStorage(dtype string) rival {
 
 // decode is sampling after the prompts are in the cache.
 func decode(name string, rows int, rivals ...rival) workload {
-	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling, limit: decodeLimit, rivals: rivals}
+	return workload{name: name, model: true, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling, limit: decodeLimit, rivals: rivals}
 }
 
 // store is experiences that go through a part of the buffer.
