@@ -39,6 +39,8 @@ type assignment struct {
 	Unconfined    bool        `json:"unconfined"`      // programs run without a sandbox
 	Unheld        bool        `json:"unheld"`          // calls that others continue are as those that nobody continues
 	Unkept        bool        `json:"unkept"`          // a program for each rollout
+	Held          bool        `json:"held"`            // a rollout holds the slot of its calls while its environment works
+	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
 }
 
 // systemPrompt goes before each question of a GRPO step.

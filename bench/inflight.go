@@ -22,15 +22,25 @@ const (
 	spread       = 0.8 // standard deviation of the logarithm
 )
 
-// exploring is the explorer with rollouts that ask no model, in as many slots as a step has rollouts.
+// exploring is the explorer with a workflow, in some slots.
 type exploring struct {
 	a        *assignment
 	workflow trinity.Workflow
+	host     explorer.Host
+	steps    int // of a run
+	calls    int // of the model at once
+	rollouts int // under way at once
 }
 
-func newUnequal(a *assignment) (task, error) { return &exploring{a, waiter{}}, nil }
+// modellessly returns the explorer with rollouts that ask no model, in as many slots as a step has
+// rollouts.
+func modellessly(a *assignment, w trinity.Workflow) *exploring {
+	return &exploring{a, w, modelless{}, exploreSteps, a.Batch, a.Batch}
+}
 
-func newRollouts(a *assignment) (task, error) { return &idle{exploring{a, waitless{}}}, nil }
+func newUnequal(a *assignment) (task, error) { return modellessly(a, waiter{}), nil }
+
+func newRollouts(a *assignment) (task, error) { return &idle{modellessly(a, waitless{})}, nil }
 
 // stepsInFlight is a rival with another max_inflight_batches than the usual 2.
 func stepsInFlight(name string, n int, target float64) rival {
@@ -40,7 +50,7 @@ func stepsInFlight(name string, n int, target float64) rival {
 // run explores, and returns the seconds of a step.
 func (u *exploring) run(int) (sample, error) {
 	ctx := context.Background()
-	data := make(numbers, exploreSteps*u.a.Batch/u.a.Group)
+	data := make(numbers, u.steps*u.a.Batch/u.a.Group)
 	rows, err := registry.Selectors.Build("sequential")
 	if err != nil {
 		return sample{}, err
@@ -53,19 +63,19 @@ func (u *exploring) run(int) (sample, error) {
 		return sample{}, err
 	}
 	e := explorer.New(explorer.Options{
-		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: exploreSteps, StepsInFlight: u.a.StepsInFlight,
-		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch, u.a.Batch), Timeout: time.Hour, Host: modelless{}},
+		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: int64(u.steps), StepsInFlight: u.a.StepsInFlight,
+		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.calls, u.rollouts), Timeout: time.Hour, Host: u.host},
 		Pipeline: nothing{}, Recorder: nothing{},
 		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Weights: weights.NewMemory(nil, 0, weights.AtOnce, time.Hour),
 		Pace: explorer.Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: int64(u.a.Batch), PerBatch: int64(u.a.Batch)},
 	})
 	start := time.Now()
 	err = e.Run(ctx)
-	return sample{Value: time.Since(start).Seconds() / exploreSteps}, err
+	return sample{Value: time.Since(start).Seconds() / float64(u.steps)}, err
 }
 
 // idle is the explorer whose rollouts do nothing, so that what it measures is the explorer itself.
-type idle struct{ exploring }
+type idle struct{ *exploring }
 
 // run returns rollouts per second.
 func (i *idle) run(n int) (sample, error) {

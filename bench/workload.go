@@ -86,6 +86,9 @@ var workloads = []workload{
 	{name: "rollouts", unit: "rollouts/s", rows: 128 * group, copies: group, ours: newRollouts, goal: 100_000},
 	{name: "turns_prefill", unit: "%", rows: 2, prompt: promptSize, new: 48, ours: newPrefilling, goal: 5, rivals: []rival{
 		{name: "pages of all rollouts alike", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unheld = true }}}},
+	{name: "turns", unit: "s", rows: 32, copies: group, ours: newTurns, limit: noSamplerIdle, rivals: []rival{
+		{name: "environments that answer at once", program: "ourselves", target: .9, differs: func(a *assignment) { a.Unwaiting = true }},
+		{name: "slots held by rollouts", program: "ourselves", target: 1.5, differs: func(a *assignment) { a.Held = true }}}},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
