@@ -22,6 +22,7 @@ type sample struct {
 	Loss    float64 `json:"loss,omitempty"`
 	Rollout float64 `json:"rollout,omitempty"` // seconds of a GRPO step
 	Micro   int     `json:"micro,omitempty"`   // sequences that the peer of a GRPO step trains at once
+	P50     float64 `json:"p50_ms,omitempty"`  // milliseconds of half of the tokens of streams
 	P99     float64 `json:"p99_ms,omitempty"`  // milliseconds of a batch of a store
 	Bytes   int     `json:"bytes,omitempty"`   // of an experience in a store
 }

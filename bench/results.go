@@ -192,6 +192,9 @@ func runsText(runs []sample) string {
 		if s.Rollout != 0 {
 			text += fmt.Sprintf(" (rollout %s s)", number(s.Rollout))
 		}
+		if s.P50 != 0 {
+			text += fmt.Sprintf(" (p50 %s ms)", number(s.P50))
+		}
 		if s.P99 != 0 {
 			text += fmt.Sprintf(" (p99 %s ms)", number(s.P99))
 		}

@@ -21,3 +21,12 @@ func peakOf(s *os.ProcessState) int64 {
 	}
 	return int64(u.Maxrss) << 10
 }
+
+// openFiles returns how many files this process may have open; 0 is unknown.
+func openFiles() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return uint64(limit.Cur)
+}

@@ -89,6 +89,7 @@ var workloads = []workload{
 	{name: "turns", unit: "s", rows: 32, copies: group, ours: newTurns, limit: noSamplerIdle, rivals: []rival{
 		{name: "environments that answer at once", program: "ourselves", target: .9, differs: func(a *assignment) { a.Unwaiting = true }},
 		{name: "slots held by rollouts", program: "ourselves", target: 1.5, differs: func(a *assignment) { a.Held = true }}}},
+	{name: "gateway_streams", unit: "ms", rows: streamCount, ours: newGatewayStreams, goal: 50},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),

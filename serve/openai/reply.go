@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -163,24 +164,52 @@ type piece struct {
 	token  int32
 }
 
+// pieces are tokens on their way to the client. Adding never blocks, and thousands of streams do not
+// each hold the room of a longest reply.
+type pieces struct {
+	more chan struct{} // holds one if there are any; closed after the last
+	mu   sync.Mutex
+	of   []piece
+}
+
+func (p *pieces) add(t piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of = append(p.of, t)
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pieces) take() []piece {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of
+	p.of = nil
+	return of
+}
+
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
 // makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
 // because its text comes in other parts than its tokens.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
-	pieces := make(chan piece, q.params.N*q.params.MaxTokens) // OnToken must not block
-	q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }
+	pieces := &pieces{more: make(chan struct{}, 1)}
+	q.params.OnToken = func(i int, token int32) { pieces.add(piece{i, token}) }
 	var out []Reply
 	var err error
 	go func() {
-		defer close(pieces)
+		defer close(pieces.more)
 		out, err = q.call.Sample(ctx, q.params)
 	}()
 	events := &events{w: w}
 	tokens, sent := make([][]int32, q.params.N), make([]trinity.Message, q.params.N)
-	for p := range pieces {
-		tokens[p.choice] = append(tokens[p.choice], p.token)
-		q.sendMore(s, events, p.choice, &sent[p.choice], q.settled(s, tokens[p.choice]), nil)
+	for range pieces.more {
+		for _, p := range pieces.take() {
+			tokens[p.choice] = append(tokens[p.choice], p.token)
+			q.sendMore(s, events, p.choice, &sent[p.choice], q.settled(s, tokens[p.choice]), nil)
+		}
 	}
 	if err != nil {
 		if !events.begun {
