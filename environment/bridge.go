@@ -73,6 +73,11 @@ func (b *bridge) ask(ctx context.Context, question map[string]any, answer any) e
 	if err != nil {
 		return err
 	}
+	return readAnswer(reply, answer)
+}
+
+// readAnswer reads an answer of a script, which may be an error.
+func readAnswer(reply []byte, answer any) error {
 	failed := struct{ Error string }{}
 	if err := json.Unmarshal(reply, &failed); err != nil {
 		return fmt.Errorf("the answer %.80q is no JSON object: %w", reply, err)
