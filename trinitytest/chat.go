@@ -54,7 +54,6 @@ func (Chat) Decode(tokens []int32) string {
 	return string(text)
 }
 
-// StopTokens implements trinity.Renderer.
 // ReadText implements trinity.Renderer.
 func (c Chat) ReadText(tokens []int32) trinity.Message {
 	return trinity.Message{Role: "assistant", Content: c.Decode(tokens)}
@@ -72,4 +71,5 @@ func (c Chat) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
 	return m
 }
 
+// StopTokens implements trinity.Renderer.
 func (Chat) StopTokens() []int32 { return []int32{ChatEnd} }
