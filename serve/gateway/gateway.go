@@ -171,13 +171,22 @@ func (g *Gateway) Handler() http.Handler {
 		key, path := keyOf(r)
 		s, err := g.find(key)
 		if err != nil {
-			openai.Fail(w, err)
+			fail(w, path, err)
 			return
 		}
 		r = r.Clone(context.WithValue(r.Context(), sessionKey{}, s))
 		r.URL.Path, r.URL.RawPath = path, ""
 		mux.ServeHTTP(w, r)
 	}), g.token, forbid)
+}
+
+// fail replies with an error in the form of the API that a path belongs to.
+func fail(w http.ResponseWriter, path string, err error) {
+	if strings.HasPrefix(path, "/v1/messages") {
+		refuse(w, err)
+		return
+	}
+	openai.Fail(w, err)
 }
 
 func forbid(w http.ResponseWriter, status int, err error) {
