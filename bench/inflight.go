@@ -58,7 +58,8 @@ func (u *exploring) run(int) (sample, error) {
 	if err := rows.Start(data); err != nil {
 		return sample{}, err
 	}
-	tasks, err := explorer.NewMix(&explorer.Taskset{Data: data, Selector: rows, Workflow: u.workflow, Template: trinity.Task{Taskset: "waits", GroupSize: u.a.Group}})
+	template := trinity.Task{Taskset: "waits", GroupSize: u.a.Group}
+	tasks, err := explorer.NewMix(&explorer.Taskset{Data: data, Selector: rows, Workflow: u.workflow, Template: template})
 	if err != nil {
 		return sample{}, err
 	}

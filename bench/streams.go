@@ -53,7 +53,8 @@ func newGatewayStreams(a *assignment) (task, error) {
 // checkFiles returns an error if a process may not open as many connections.
 func checkFiles(streams int) error {
 	if most := openFiles(); most > 0 && most < uint64(streams+spareFiles) {
-		return fmt.Errorf("%d streams need %d open files in a process, and the limit is %d: raise it with ulimit -n", streams, streams+spareFiles, most)
+		return fmt.Errorf("%d streams need %d open files in a process, and the limit is %d: raise it with ulimit -n",
+			streams, streams+spareFiles, most)
 	}
 	return nil
 }

@@ -46,9 +46,9 @@ func check(t *testing.T, out trinity.Outcome, err error) {
 }
 
 func FuzzOpenEnvMessages(f *testing.F) {
-	f.Add("{\"type\": \"observation\", \"data\": {\"observation\": {\"x\": 1}, \"reward\": 1e999}}\n{\"type\": \"state\", \"data\": {\"s\": 2}}")
+	f.Add(`{"type": "observation", "data": {"observation": {"x": 1}, "reward": 1e999}}` + "\n" + `{"type": "state", "data": {"s": 2}}`)
 	f.Add("{\"type\": \"error\", \"data\": {\"code\": \"CAPACITY_REACHED\"}}\nnull\n[]")
-	f.Add("{\"data\": {\"observation\": \"text\"}}\n{\"data\": {}}\n{\"type\": \"error\", \"data\": {\"code\": \"VALIDATION_ERROR\", \"message\": \"no\"}}")
+	f.Add(`{"data": {"observation": "text"}}` + "\n{}\n" + `{"type": "error", "data": {"code": "VALIDATION_ERROR", "message": "no"}}`)
 	f.Fuzz(func(t *testing.T, lines string) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			conn, err := websocket.Accept(w, r, nil)
@@ -78,8 +78,10 @@ func FuzzOpenEnvMessages(f *testing.F) {
 
 func FuzzMCPMessages(f *testing.F) {
 	const begin = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}` + "\n"
-	f.Add(begin+`{"id":2,"result":{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}}`+"\n"+`{"id":3,"result":{"content":[{"type":"text","text":"42"}]}}`, false)
-	f.Add(begin+`{"id":2,"result":{"tools":[{"name":"f"},{"name":"f","inputSchema":[]}]}}`+"\n"+`{"id":3,"error":{"code":-1,"message":"no"}}`, true)
+	f.Add(begin+`{"id":2,"result":{"tools":[{"name":"f","inputSchema":{"type":"object"}}]}}`+"\n"+
+		`{"id":3,"result":{"content":[{"type":"text","text":"42"}]}}`, false)
+	f.Add(begin+`{"id":2,"result":{"tools":[{"name":"f"},{"name":"f","inputSchema":[]}]}}`+"\n"+
+		`{"id":3,"error":{"code":-1,"message":"no"}}`, true)
 	f.Add(begin+`{"id":2,"result":{"tools":null,"nextCursor":"x"}}`+"\n"+`{"id":3,"result":null}`, true)
 	f.Fuzz(func(t *testing.T, lines string, events bool) {
 		answers := strings.Split(lines, "\n")

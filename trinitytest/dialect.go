@@ -33,7 +33,8 @@ type DialectOptions struct {
 func Dialect(t *testing.T, o DialectOptions, open func(*testing.T, *trinity.Model, trinity.EndpointOptions) trinity.Endpoint) {
 	begin := func(t *testing.T, limits trinity.EndpointOptions) *caller {
 		c := &caller{t: t, o: o, policy: &quoting{}}
-		c.Endpoint = open(t, &trinity.Model{Sampler: c.policy, Renderer: callingChat{}, MaxModelLen: 1000, Params: trinity.SamplingParams{Temperature: 1}}, limits)
+		params := trinity.SamplingParams{Temperature: 1}
+		c.Endpoint = open(t, &trinity.Model{Sampler: c.policy, Renderer: callingChat{}, MaxModelLen: 1000, Params: params}, limits)
 		return c
 	}
 	none := trinity.EndpointOptions{}

@@ -90,7 +90,8 @@ func values(exps []*trinity.Experience) (out []trinity.Experience) {
 
 func (o *WorkflowOptions) rollout(p *drawing) *trinity.Rollout {
 	id := trinity.ExperienceID{Step: 2, Task: o.Task.ID, Run: 1}
-	m := &trinity.Model{Sampler: p, Renderer: callingChat{}, ID: id, Params: trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 1000}}
+	params := trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 1000}
+	m := &trinity.Model{Sampler: p, Renderer: callingChat{}, ID: id, Params: params}
 	return &trinity.Rollout{Task: o.Task, Seed: 3, Model: m, Reward: o.Reward, Host: o.Host}
 }
 
@@ -143,8 +144,9 @@ func (p *drawing) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 	if p.begun++; p.instead != nil && p.begun == p.at+1 {
 		return nil, p.instead()
 	}
-	c := trinity.Completion{Tokens: callingChat{}.Encode(p.says[params.Seed%uint64(len(p.says))]), FinishReason: "stop", Versions: [2]int64{3, 4}}
-	if c.Tokens = append(c.Tokens, ChatEnd); params.MaxTokens > 0 && len(c.Tokens) > params.MaxTokens {
+	says := p.says[params.Seed%uint64(len(p.says))]
+	c := trinity.Completion{Tokens: append(callingChat{}.Encode(says), ChatEnd), FinishReason: "stop", Versions: [2]int64{3, 4}}
+	if params.MaxTokens > 0 && len(c.Tokens) > params.MaxTokens {
 		c.Tokens, c.FinishReason = c.Tokens[:params.MaxTokens], "length"
 	}
 	for i := range c.Tokens {

@@ -52,7 +52,9 @@ func trials(t *testing.T) map[string]trial {
 	return map[string]trial{
 		"environment_workflow": game, "step_wise_workflow": game, "alfworld_workflow": game, "step_wise_alfworld_workflow": game,
 		"sciworld_workflow": game, "webshop_workflow": game,
-		"r3l_workflow":   {guess, trinitytest.WorkflowOptions{Says: []string{"3", "5", `{"retry_from": 1, "advice": "Guess low."}`}, Untrained: true}},
+		"r3l_workflow": {guess, trinitytest.WorkflowOptions{
+			Says: []string{"3", "5", `{"retry_from": 1, "advice": "Guess low."}`}, Untrained: true,
+		}},
 		"react_workflow": react, "as_react_workflow": react, "agentscope_react_workflow": react,
 		"frozen_lake_workflow": {map[string]any{"max_turns": 4}, trinitytest.WorkflowOptions{
 			Task: &lake, Says: []string{"```Left```", "```Down```", "I go right"},

@@ -35,7 +35,8 @@ func FuzzBridge(f *testing.F) {
 		}
 		history[1].Content = "another reply"
 		other, failed := r.Bridge(history, more, nil, true)
-		if errors.Is(err, trinity.ErrRewritesHistory) != errors.Is(failed, trinity.ErrRewritesHistory) || err == nil && !slices.Equal(got, other) {
+		rewrites := errors.Is(err, trinity.ErrRewritesHistory)
+		if rewrites != errors.Is(failed, trinity.ErrRewritesHistory) || err == nil && !slices.Equal(got, other) {
 			t.Errorf("bridge %q, %v; after another reply %q, %v", tok.Decode(got, false), err, tok.Decode(other, false), failed)
 		}
 		if err != nil {

@@ -89,7 +89,8 @@ func TestDialectsConform(t *testing.T) {
 			Tools: `"tools":[{"type":"function","name":"f","parameters":{}}]`, Call: `"arguments":"{\"a\":1}"`,
 			Refused: map[string]string{
 				"text.format": `"text":{"format":{"type":"json_schema"}}`, "tool_choice": `"tool_choice":"required"`, "background": `"background":true`,
-				"previous_response_id": `"previous_response_id":"resp_x"`, "prompt": `"prompt":{"id":"x"}`, "reasoning.effort": `"reasoning":{"effort":"high"}`,
+				"previous_response_id": `"previous_response_id":"resp_x"`, "prompt": `"prompt":{"id":"x"}`,
+				"reasoning.effort": `"reasoning":{"effort":"high"}`,
 			},
 		},
 		"messages": {
