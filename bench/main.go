@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,10 +43,6 @@ func main() {
 	}
 	if len(os.Args) == 2 && os.Args[1] == "load" {
 		exit(load(os.Stdin, os.Stdout))
-	}
-	if len(os.Args) == 3 && os.Args[1] == "upstream" {
-		streams, err := strconv.Atoi(os.Args[2])
-		exit(errors.Join(err, upstream(streams)))
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -62,7 +60,7 @@ func checkFiles(streams int) error {
 // run returns the milliseconds between the sampler's token and its arrival at the client, of which 1 %
 // of all tokens take longer.
 func (s *gatewayStreams) run(int) (sample, error) {
-	endpoints, load := make([]trinity.Endpoint, s.streams), clients{Model: "m"}
+	endpoints, load := make([]trinity.Endpoint, s.streams), clients{}
 	for i := range endpoints {
 		m := &trinity.Model{
 			Sampler: s.policy, Renderer: stamps{}, MaxModelLen: 8192, ID: trinity.ExperienceID{Task: "t", Run: i},
@@ -137,26 +135,6 @@ func pass[T any](ctx context.Context, c <-chan T) error {
 	}
 }
 
-// paced calls send for each token of a stream, at a pace whose begin follows from a number.
-func (b *barrier) paced(ctx context.Context, number uint64, send func(stamp int32)) error {
-	if err := b.wait(ctx); err != nil {
-		return err
-	}
-	late := rand.New(rand.NewPCG(number, 0)).Int64N(int64(streamPace))
-	if err := pass(ctx, time.After(time.Duration(late))); err != nil {
-		return err
-	}
-	ticks := time.NewTicker(streamPace)
-	defer ticks.Stop()
-	for range streamTokens {
-		send(stampNow())
-		if err := pass(ctx, ticks.C); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // A stamp is a token whose text is the time when it was sampled, in microseconds. It is above all
 // bytes, and begins anew after 18 minutes.
 const stampBit = 1 << 30
@@ -171,15 +149,28 @@ func age(stamp int32) time.Duration {
 // stamper is a sampler whose tokens are stamps.
 type stamper struct{ *barrier }
 
-// Sample implements [trinity.Sampler].
+// Sample implements [trinity.Sampler]. When it begins to write follows from the seed.
 func (s *stamper) Sample(ctx context.Context, _ trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	late := rand.New(rand.NewPCG(p.Seed, 0)).Int64N(int64(streamPace))
+	if err := pass(ctx, time.After(time.Duration(late))); err != nil {
+		return nil, err
+	}
+	ticks := time.NewTicker(streamPace)
+	defer ticks.Stop()
 	c := trinity.Completion{FinishReason: "stop", Logprobs: make([]float32, streamTokens+1)}
-	err := s.paced(ctx, p.Seed, func(stamp int32) {
+	for range streamTokens {
+		stamp := stampNow()
 		c.Tokens = append(c.Tokens, stamp)
 		p.OnToken(0, stamp)
-	})
+		if err := pass(ctx, ticks.C); err != nil {
+			return nil, err
+		}
+	}
 	c.Tokens = append(c.Tokens, trinitytest.ChatEnd)
-	return []trinity.Completion{c}, err
+	return []trinity.Completion{c}, nil
 }
 
 // stamps is a renderer of bytes and stamps.
@@ -208,39 +199,3 @@ func (s stamps) ReadText(tokens []int32) trinity.Message {
 
 // Settled implements [trinity.Renderer].
 func (s stamps) Settled(tokens []int32, _ json.RawMessage) trinity.Message { return s.ReadText(tokens) }
-
-// upstream serves streams of stamps over the OpenAI API to a peer that forwards them, and prints its
-// URL. It ends with its standard input.
-func upstream(streams int) error {
-	if err := checkFiles(streams); err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	all := newBarrier(streams)
-	fmt.Printf("http://%s/v1\n", listener.Addr())
-	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		send := func(delta map[string]any, reason any) error {
-			choice := map[string]any{"index": 0, "delta": delta, "finish_reason": reason}
-			data, err := web.Encode(map[string]any{
-				"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []any{choice},
-			})
-			_, failed := fmt.Fprintf(w, "data: %s\n\n", data)
-			return errors.Join(err, failed, http.NewResponseController(w).Flush())
-		}
-		err := all.paced(r.Context(), rand.Uint64(), func(stamp int32) {
-			_ = send(map[string]any{"role": "assistant", "content": fmt.Sprintf("%d ", stamp)}, nil) // a client that leaves ends r
-		})
-		if err == nil && send(map[string]any{}, "stop") == nil {
-			_, _ = fmt.Fprint(w, "data: [DONE]\n\n")
-		}
-	}))
-	_, err = os.Stdin.Read(make([]byte, 1))
-	if err.Error() == "EOF" {
-		return nil
-	}
-	return err
-}
