@@ -13,7 +13,7 @@ const patience = 10 * time.Second
 // bounded calls a workflow under the deadline of an attempt. It abandons a workflow that does not
 // return after its context has ended: the rollout fails, and bounded drops whatever the workflow
 // returns later. A panic fails the rollout too, not the run.
-func bounded[T any](ctx context.Context, timeout time.Duration, name string, call func(context.Context) (T, error)) (T, error) {
+func bounded[T any](ctx context.Context, timeout time.Duration, name func() string, call func(context.Context) (T, error)) (T, error) {
 	ctx, free := withDeadline(ctx, timeout, name)
 	defer free()
 	type result struct {

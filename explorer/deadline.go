@@ -21,12 +21,13 @@ type deadline struct {
 type deadlineKey struct{}
 
 // withDeadline returns a context that ends after the given time, and a function that frees it. name
-// is what people call this time.
-func withDeadline(ctx context.Context, after time.Duration, name string) (context.Context, func()) {
+// returns what people call this time; few rollouts need it.
+func withDeadline(ctx context.Context, after time.Duration, name func() string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{left: after, started: time.Now()}
-	passed := &trinity.RolloutError{Kind: trinity.FailedTimeout, Err: errors.New(name + " passed")}
-	d.timer = time.AfterFunc(after, func() { cancel(passed) })
+	d.timer = time.AfterFunc(after, func() {
+		cancel(&trinity.RolloutError{Kind: trinity.FailedTimeout, Err: errors.New(name() + " passed")})
+	})
 	return context.WithValue(ctx, deadlineKey{}, d), func() {
 		d.timer.Stop()
 		cancel(nil)

@@ -149,7 +149,7 @@ func TestARolloutAsksAModel(t *testing.T) {
 // While a rollout waits its turn, its deadline stands still.
 func TestAWaitDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, free := withDeadline(t.Context(), time.Second, "max_timeout")
+		ctx, free := withDeadline(t.Context(), time.Second, func() string { return "max_timeout" })
 		defer free()
 		err := (&rolloutHost{}).Wait(ctx, func(context.Context) error {
 			time.Sleep(time.Minute)

@@ -35,8 +35,8 @@ func (t *Tempo) observe(outcomes []*outcome) {
 }
 
 // deadline returns the time that an attempt has, and its name for people.
-func (r *Runner) deadline(task job) (time.Duration, string) {
-	name := fmt.Sprintf("explorer.max_timeout of %v", r.Timeout)
+func (r *Runner) deadline(task job) (after time.Duration, name func() string) {
+	name = func() string { return fmt.Sprintf("explorer.max_timeout of %v", r.Timeout) }
 	t := r.Tempo
 	if t == nil || task.Eval {
 		return r.Timeout, name
@@ -48,8 +48,9 @@ func (r *Runner) deadline(task job) (time.Duration, string) {
 	}
 	mean := t.total / time.Duration(t.rollouts)
 	if short := time.Duration(t.Ratio * float64(mean)); short < r.Timeout {
-		return short, fmt.Sprintf("explorer.dynamic_timeout of %v, which is %g times the mean of rollouts,",
-			short.Round(time.Millisecond), t.Ratio)
+		return short, func() string {
+			return fmt.Sprintf("explorer.dynamic_timeout of %v, which is %g times the mean of rollouts,", short.Round(time.Millisecond), t.Ratio)
+		}
 	}
 	return r.Timeout, name
 }
