@@ -84,7 +84,7 @@ var workloads = []workload{
 	{name: "unequal_rollouts", unit: "s", rows: 4 * group, copies: group, ours: newUnequal, limit: noSlotIdle,
 		rivals: []rival{stepsInFlight("one step at a time", 1, 1.4), stepsInFlight("four steps at once", 4, 0)}},
 	{name: "rollouts", unit: "rollouts/s", rows: 128 * group, copies: group, ours: newRollouts, goal: 100_000},
-	{name: "turns_prefill", unit: "%", rows: 2, prompt: promptSize, new: 48, ours: newPrefilling, goal: 5, rivals: []rival{
+	{name: "turns_prefill", model: true, unit: "%", rows: 2, prompt: promptSize, new: 48, ours: newPrefilling, goal: 5, rivals: []rival{
 		{name: "pages of all rollouts alike", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unheld = true }}}},
 	{name: "turns", unit: "s", rows: 32, copies: group, ours: newTurns, limit: noSamplerIdle, rivals: []rival{
 		{name: "environments that answer at once", program: "ourselves", target: .9, differs: func(a *assignment) { a.Unwaiting = true }},
