@@ -65,7 +65,7 @@ func TestDialectsConform(t *testing.T) {
 			Stop: `"stop":"c"`, Tools: `"tools":[` + function + `]`, Call: `"function":{"arguments":"{\"a\":1}","name":"f"}`,
 			Refused: map[string]string{
 				"response_format": `"response_format":{"type":"json_object"}`, "tool_choice": `"tool_choice":"required"`,
-								"logit_bias": `"logit_bias":{"5":1}`, "audio": `"audio":{"voice":"x"}`,
+				"logit_bias": `"logit_bias":{"5":1}`, "audio": `"audio":{"voice":"x"}`,
 			},
 		},
 		"completions": {
