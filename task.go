@@ -25,6 +25,9 @@ type Task struct {
 	GroupSize    int            // rollouts of the task, G
 	Teacher      string         // Experience.Teacher of its rollouts, unless the workflow names another
 	Eval         bool           // evaluation: training learns nothing from the task
+	// Pack has the tasks that a rollout solves one after the other, this one first, if the workflow
+	// solves packs (Requirements.Packs); else it is nil.
+	Pack []*Task
 }
 
 // TaskFormat says which keys of a row mean what. A key may be a dotted path into nested objects.

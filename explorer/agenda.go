@@ -54,7 +54,7 @@ func (a *Agenda) Restore(state json.RawMessage) error {
 // Rollouts returns the largest number of rollouts that a step delivers if a group has groupSize
 // rollouts. It includes the rollouts that inputs add.
 func (a *Agenda) Rollouts(groupSize int) int {
-	return a.batchSize*max(1, groupSize) + a.inputs.PerStep()
+	return a.batchSize/a.tasks.unit*max(1, groupSize) + a.inputs.PerStep()
 }
 
 // Step returns the last delivered step.

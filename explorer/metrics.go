@@ -188,12 +188,17 @@ func kindOf(err error) trinity.FailureKind {
 }
 
 // feedback returns the mean reward of each task, by row, for curricula: the mean over runs of the
-// mean of a run's valid rewards.
+// mean of a run's valid rewards. Rows of one pack have the same.
 func feedback(outcomes []*outcome) map[int]float64 {
 	rewards := map[int]float64{}
 	for _, o := range outcomes {
-		if of := runRewards(o.group); len(of) > 0 {
-			rewards[o.task.Index] = mean(of)
+		of := runRewards(o.group)
+		if len(of) == 0 {
+			continue
+		}
+		rewards[o.task.Index] = mean(of)
+		for _, t := range o.task.Pack {
+			rewards[t.Index] = mean(of)
 		}
 	}
 	return rewards

@@ -13,7 +13,8 @@ import (
 // Mix chooses each step's tasks from one or several tasksets. An epoch has N tasks, the number of
 // rows of all tasksets. Each taskset gives N·weight/Σ weights of them, to the nearest whole number,
 // in an order drawn anew for each epoch. So a step has tasks of several tasksets, and every epoch
-// has exact shares. The selector of a taskset chooses its rows.
+// has exact shares. The selector of a taskset chooses its rows. Where tasks are packed, all this is
+// about packs in place of tasks, so that every pack of a step is full.
 //
 // The order depends on the epoch's number alone: task t of epoch e comes from taskset i with
 // probability left_i / Σ left, drawn by PCG seeded with (e, t). All orders of an epoch are equally
@@ -23,15 +24,16 @@ import (
 // taskset can matter as much as a large one.
 type Mix struct {
 	sets  []*Taskset
-	share []int // [sets] tasks per epoch
-	left  []int // [sets] remaining tasks of this epoch
+	unit  int   // tasks of a pack, the same in all tasksets; 1 without packs
+	share []int // [sets] packs per epoch
+	left  []int // [sets] remaining packs of this epoch
 	epoch int64
 }
 
-// NewMix mixes one or more tasksets with different names. It returns an error if there are no rows,
-// or if a weight is so small that its taskset gets no task.
+// NewMix mixes one or more tasksets with different names and packs of equal size. It returns an
+// error if there are no rows, or if a weight is so small that its taskset gets no task.
 func NewMix(sets ...*Taskset) (*Mix, error) {
-	m := &Mix{sets: sets}
+	m := &Mix{sets: sets, unit: 1}
 	rows, sum := 0, 0.
 	weights := make([]float64, len(sets))
 	for i, s := range sets {
@@ -39,11 +41,15 @@ func NewMix(sets ...*Taskset) (*Mix, error) {
 			weights[i] = float64(s.Data.Len())
 		}
 		rows, sum = rows+s.Data.Len(), sum+weights[i]
+		m.unit = s.Packing.unit()
 	}
 	if len(sets) == 0 || rows == 0 {
 		return nil, errors.New("there is nothing to explore: no taskset has a row")
 	}
-	m.share = apportion(rows, weights, sum)
+	if rows < m.unit {
+		return nil, fmt.Errorf("there is nothing to explore: the tasksets have %d rows, and a pack has %d", rows, m.unit)
+	}
+	m.share = apportion(rows/m.unit, weights, sum)
 	for i, n := range m.share {
 		if n == 0 {
 			return nil, fmt.Errorf("taskset %s: weight %v gives it none of the %d tasks of an epoch: raise `weight`, or leave the taskset out",
@@ -79,7 +85,7 @@ func apportion(n int, weights []float64, sum float64) []int {
 }
 
 // Epoch returns the number of tasks per epoch.
-func (m *Mix) Epoch() int { return sum(m.share) }
+func (m *Mix) Epoch() int { return sum(m.share) * m.unit }
 
 func sum(counts []int) int {
 	n := 0
@@ -95,12 +101,12 @@ type chosen struct {
 	Rows    []int  `json:"rows"`
 }
 
-// choose takes the n tasks of the next step. Tasks of one taskset stand together, and the taskset
-// that was drawn first comes first.
+// choose takes the n tasks of the next step; n is a multiple of the size of a pack. Tasks of one
+// taskset stand together, and the taskset that was drawn first comes first.
 func (m *Mix) choose(n int) ([]chosen, error) {
 	counts := make([]int, len(m.sets))
 	var order []int
-	for range n {
+	for range n / m.unit {
 		i := m.draw()
 		if counts[i]++; counts[i] == 1 {
 			order = append(order, i)
@@ -108,7 +114,7 @@ func (m *Mix) choose(n int) ([]chosen, error) {
 	}
 	var all []chosen
 	for _, i := range order {
-		of, err := m.sets[i].choose(counts[i])
+		of, err := m.sets[i].choose(counts[i] * m.unit)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +146,7 @@ func (m *Mix) set(name string) *Taskset {
 	return nil
 }
 
-// draw returns the index of the taskset that gives the next task.
+// draw returns the index of the taskset that gives the next pack or task.
 func (m *Mix) draw() int {
 	left := sum(m.left)
 	if left == 0 {
@@ -148,7 +154,7 @@ func (m *Mix) draw() int {
 		copy(m.left, m.share)
 		left = sum(m.left)
 	}
-	at := rand.New(rand.NewPCG(uint64(m.epoch), uint64(m.Epoch()-left))).IntN(left)
+	at := rand.New(rand.NewPCG(uint64(m.epoch), uint64(sum(m.share)-left))).IntN(left)
 	i := 0
 	for ; at >= m.left[i]; i++ {
 		at -= m.left[i]

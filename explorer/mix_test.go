@@ -244,3 +244,49 @@ func TestOneTasksetHasNoOwnMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A step has full packs alone, of both tasksets; an evaluation packs all rows.
+func TestMixChoosesWholePacks(t *testing.T) {
+	a, b := named("a", 9, 0), named("b", 7, 0)
+	a.Packing.Size, b.Packing.Size = 4, 4
+	m := mix(t, a, b)
+	if m.Epoch() != 16 {
+		t.Errorf("an epoch has %d tasks, want 16", m.Epoch())
+	}
+	seen := map[string]int{}
+	for range 4 {
+		all, err := m.choose(8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packs, err := m.jobs(all)
+		if err != nil || len(packs) != 2 {
+			t.Fatal(packs, err)
+		}
+		for _, pack := range packs {
+			seen[pack.Taskset]++
+			if len(pack.Pack) != 4 || pack.ID != pack.Pack[0].ID || pack.Pack[3].Taskset != pack.Taskset || pack.Pack[3].Index == pack.Index {
+				t.Errorf("pack %s has the tasks %v", pack.ID, pack.Pack)
+			}
+		}
+	}
+	if seen["a"] != 4 || seen["b"] != 4 {
+		t.Errorf("two epochs have the packs %v, want 4 of each taskset", seen)
+	}
+	for fill, want := range map[bool]int{false: 1, true: 4} {
+		a.Packing.Fill = fill
+		packs, err := a.all()
+		if err != nil || len(packs) != 3 || len(packs[2].Pack) != want || packs[2].Pack[want-1].Index != (8+want-1)%9 {
+			t.Errorf("filled %v: %v, %v", fill, packs, err)
+		}
+	}
+	if f := feedback([]*outcome{{task: &trinity.Task{Index: 1, Pack: []*trinity.Task{{Index: 1}, {Index: 5}}}, group: trinity.Group{
+		{Reward: trinity.Reward{Value: 0.5, Valid: true}}}}}); f[1] != 0.5 || f[5] != 0.5 {
+		t.Errorf("the rows of a pack have the rewards %v", f)
+	}
+	c := named("c", 3, 0)
+	c.Packing.Size = 4
+	if _, err := NewMix(c); err == nil || !strings.Contains(err.Error(), "a pack has 4") {
+		t.Errorf("three rows make a pack of four: %v", err)
+	}
+}

@@ -17,6 +17,32 @@ type Taskset struct {
 	Reward   trinity.RewardFunc // nil if the workflow runs without one
 	Weight   float64            // in a [Mix]; 0 is the number of rows
 	Explorer string             // prefix of task IDs if there are several explorers; "" if there is one
+	Packing  Packing
+}
+
+// Packing says how tasks become packs, each of which a rollout solves as a whole.
+type Packing struct {
+	Size int  // tasks of a pack; 0: no packs
+	Fill bool // tasks from the beginning fill the last pack of an evaluation; else it is shorter
+}
+
+// unit returns how many rows of the taskset are chosen at a time.
+func (p Packing) unit() int { return max(1, p.Size) }
+
+// of returns a job for each pack of the tasks. A pack has the ID of its first task.
+func (p Packing) of(jobs []job) []job {
+	if p.Size == 0 {
+		return jobs
+	}
+	var packs []job
+	for begin := 0; begin < len(jobs); begin += p.Size {
+		pack := *jobs[begin].Task
+		for i := begin; i < begin+p.Size && (i < len(jobs) || p.Fill); i++ {
+			pack.Pack = append(pack.Pack, jobs[i%len(jobs)].Task)
+		}
+		packs = append(packs, job{&pack, jobs[begin].of})
+	}
+	return packs
 }
 
 // job is a task with the taskset whose workflow runs it.
@@ -34,7 +60,7 @@ func (t *Taskset) choose(n int) (chosen, error) {
 	return chosen{t.Template.Taskset, rows}, nil
 }
 
-// all returns a job for every row, in order.
+// all returns a job for every row or pack, in order.
 func (t *Taskset) all() ([]job, error) {
 	rows := make([]int, t.Data.Len())
 	for i := range rows {
@@ -43,7 +69,7 @@ func (t *Taskset) all() ([]job, error) {
 	return t.jobs(rows)
 }
 
-// jobs returns a job for each of the rows, which may repeat.
+// jobs returns a job for each of the rows, which may repeat, or for each pack of them.
 func (t *Taskset) jobs(rows []int) ([]job, error) {
 	jobs := make([]job, len(rows))
 	times := map[int]int{}
@@ -56,7 +82,7 @@ func (t *Taskset) jobs(rows []int) ([]job, error) {
 		task.ID = repeated(task.ID, times[row]) // another ID gives other samples
 		jobs[i] = job{task, t}
 	}
-	return jobs, nil
+	return t.Packing.of(jobs), nil
 }
 
 // task makes the task of one row.
