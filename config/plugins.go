@@ -86,7 +86,9 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 		reward = "buffer.explorer_input.default_reward_fn_type"
 	}
 	if t.Eval || p.Explores {
-		p.named("workflow", t.DefaultWorkflowType, workflow, t.WorkflowArgs, t.Key+".workflow_args")
+		before := len(p.errs)
+		p.named("workflow", t.DefaultWorkflowType, workflow, p.ArgsOfWorkflow(t), t.Key+".workflow_args")
+		p.placePackErrors(t, before)
 		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
 		p.selector(&t.DataSelector, t.Key+".data_selector")
 	}

@@ -32,6 +32,7 @@ func (s *Settled) checkRules() Errors {
 	r.inputs()
 	r.recording()
 	r.tasksets()
+	r.packing()
 	r.taskPipeline()
 	r.store()
 	r.weights()

@@ -200,7 +200,7 @@ func (r *resolution) concurrency() {
 func (r *resolution) explored() {
 	b, group := &r.Batch, r.Method.GroupSize
 	b.CountsRollouts = r.Explores && r.Buffer.TrainBatchSize == 0
-	b.StepRollouts = r.product("buffer.batch_size", r.Buffer.BatchSize, "algorithm.repeat_times", group)
+	b.StepRollouts = r.product("buffer.batch_size", r.packs(r.Buffer.BatchSize), "algorithm.repeat_times", group)
 	for _, in := range r.Data.Inputs {
 		if in.SchemaType == "sft" {
 			b.StepRollouts += in.PerStep()

@@ -38,7 +38,9 @@ var refusals = []refusal{
 		"a number of steps for one buffer", "use buffer.total_steps"},
 
 	{"monitor.detailed_stats", func(s *Settled) bool { return s.Monitor.DetailedStats }, "metrics of every single task", ""},
-	{"cod", func(s *Settled) bool { return !reflect.DeepEqual(s.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
+	{"cod.packing_strategy", func(s *Settled) bool { return s.Cod.PackingStrategy != "cod" }, "packs that repeat one task", ""},
+	{codArgsKey, func(s *Settled) bool { return s.Cod.CodWorkflowArgs["enable_teacher_logprobs"] == true },
+		"enable_teacher_logprobs, which takes teachers by the places of tasksets", "name the teacher of a taskset by its key teacher"},
 }
 
 func named(value string, names ...string) bool {

@@ -65,7 +65,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		if !t.Eval && !cfg.Explores || !cfg.Samples {
 			continue
 		}
-		one := tasks{TasksetEntry: t, template: s.template(t.Taskset, t.Eval)}
+		one := tasks{TasksetEntry: t, template: s.template(t)}
 		if one.plugins, err = pluginsOf(&one.template); err != nil {
 			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 		}

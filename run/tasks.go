@@ -36,7 +36,8 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 	if err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
-	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward}
+	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
+		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: s.Cod.CodWorkflowArgs["pad_tasks_to_full_pack"] == true}}
 	if !t.Eval {
 		if out.Selector, err = s.choose(t.Taskset, out); err != nil {
 			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
@@ -74,10 +75,10 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 
 // template returns a task with the fields that all tasks of a taskset have in common. Load has
 // filled in the defaults of the taskset.
-func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
+func (s *Settled) template(ts config.TasksetEntry) trinity.Task {
 	return trinity.Task{
-		Taskset: ts.Name, Eval: eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
-		Workflow: ts.DefaultWorkflowType, WorkflowArgs: ts.WorkflowArgs,
+		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
+		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.ArgsOfWorkflow(ts),
 		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
 		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs),
 	}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+const codArgsKey = "cod.cod_workflow_args"
+
+// isPacked reports whether a taskset's workflow solves packs.
+func isPacked(t TasksetEntry) bool {
+	return registry.Workflows.Has(t.DefaultWorkflowType) &&
+		trinity.RequirementsOf(registry.Workflows.Default(t.DefaultWorkflowType)).Packs
+}
+
+// PackSize returns how many tasks of a taskset a rollout solves as a pack, 0 if its workflow solves
+// single tasks.
+func (c *Config) PackSize(t TasksetEntry) int {
+	switch {
+	case !isPacked(t):
+		return 0
+	case t.Eval && c.Cod.EvalTaskPackSize != nil:
+		return *c.Cod.EvalTaskPackSize
+	}
+	return c.Cod.TaskPackSize
+}
+
+// ArgsOfWorkflow returns the arguments of a taskset's workflow, which are those of section cod, too,
+// if it solves packs.
+func (c *Config) ArgsOfWorkflow(t TasksetEntry) map[string]any {
+	if len(c.Cod.CodWorkflowArgs) == 0 || !isPacked(t) {
+		return t.WorkflowArgs
+	}
+	return merged(t.WorkflowArgs, map[string]any{"cod": c.Cod.CodWorkflowArgs})
+}
+
+// packs returns how many groups an explore step of so many tasks has.
+func (r *resolution) packs(tasks int) int {
+	for _, t := range r.Data.Tasksets {
+		if size := r.PackSize(t); size > 0 && !t.Eval {
+			return max(1, tasks/size)
+		}
+	}
+	return tasks
+}
+
+// placePackErrors places errors since the first of them at section cod if they are about its
+// arguments, and drops those that another taskset has had.
+func (p *pluginCheck) placePackErrors(t TasksetEntry, first int) {
+	const own = "cod"
+	kept := p.errs[:first]
+	for _, e := range p.errs[first:] {
+		rest, ofSection := strings.CutPrefix(e.Key, t.Key+".workflow_args."+own)
+		if ofSection {
+			key := codArgsKey + rest
+			if p.seen[key] {
+				continue
+			}
+			p.seen[key] = true
+			at := p.errorFor(key, e.Message, e.Hint)
+			at.Unsupported = e.Unsupported
+			e = at
+		}
+		kept = append(kept, e)
+	}
+	p.errs = kept
+}
+
+// packing checks that tasks can be packed as section cod says.
+func (r *rules) packing() {
+	some, known := false, true
+	var packed, single string // keys of training tasksets
+	for _, t := range r.Data.Tasksets {
+		known = known && registry.Workflows.Has(t.DefaultWorkflowType)
+		some = some || isPacked(t)
+		switch {
+		case t.Eval || !r.Explores:
+		case isPacked(t):
+			packed = t.Key
+		default:
+			single = t.Key
+		}
+	}
+	size := r.Cod.TaskPackSize
+	switch {
+	case known && !some && !reflect.DeepEqual(r.Cod, *newDefault[Cod]()):
+		r.fail("cod", "no taskset has a workflow that solves packs of tasks", "leave the section out, or choose one: trinity list workflow")
+	case packed != "" && single != "" && known:
+		r.fail(packed, fmt.Sprintf("its workflow solves packs of tasks, and that of %s solves single tasks", single),
+			"train on them in stages of their own")
+	case packed != "" && r.Buffer.BatchSize%size != 0:
+		r.fail("buffer.batch_size", fmt.Sprintf("is %d tasks, no multiple of the %d tasks of a pack", r.Buffer.BatchSize, size),
+			"change it or cod.task_pack_size")
+	}
+}
