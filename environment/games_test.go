@@ -28,6 +28,16 @@ func TestGamesConform(t *testing.T) {
 		{"grid_navigation", map[string]any{"view": 2, "max_steps": 12}, func(i int, _ trinity.Observation) string {
 			return []string{"Down", "Right", "what?", "Up"}[i%4]
 		}},
+		{"cod_grid_navigation", nil, func(_ int, seen trinity.Observation) string { // to and fro
+			var at int
+			_, _ = fmt.Sscan(seen.State, &at)
+			return []string{"0, 0", "0, 1"}[at%2]
+		}},
+		{"cod_random_alchemy", map[string]any{"max_rounds": 5}, func(_ int, seen trinity.Observation) string {
+			_, have, _ := strings.Cut(seen.Messages[0].Content, "You have: ")
+			first, _, _ := strings.Cut(have, ",")
+			return first + " + " + first
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trinitytest.Environment(t, trinitytest.EnvironmentOptions{

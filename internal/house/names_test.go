@@ -42,7 +42,7 @@ var elsewhere = map[string]string{
 
 	"model/renderer/internal/jinja default": inJinja, "model/renderer/internal/jinja none": inJinja,
 	"model/renderer/internal/jinja random": inJinja, "model/renderer/internal/jinja abs": inJinja,
-	"reward/mathequal abs": "the absolute value", "reward abs": "the absolute value",
+	"reward/mathequal abs": "the absolute value", "reward abs": "the absolute value", "environment abs": "the absolute value",
 }
 
 const (
