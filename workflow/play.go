@@ -69,6 +69,7 @@ type episode struct {
 	failures  int  // replies whose call of a tool failed
 	tools     bool // the policy may call tools
 	truncated trinity.Truncation
+	end       []trinity.Message // what the environment said last
 
 	forks   bool // keep how the episode went, so that a part of it can be played again
 	history []moment
@@ -96,14 +97,11 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (e *episode, err err
 
 // with begins an episode in an environment, which is the rollout's own while play runs.
 func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.Environment, trinity.Observation) error) error {
-	if p.places != nil {
-		select {
-		case p.places <- struct{}{}:
-			defer func() { <-p.places }()
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for one of the %d places of environment %s: %w", p.MaxConcurrent, p.Environment, context.Cause(ctx))
-		}
+	leave, err := p.enter(ctx)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	env, first, err := p.begin(ctx, r)
 	if err != nil {
 		return err
@@ -119,6 +117,19 @@ func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.E
 	}
 	kept = p.keep(r, env)
 	return nil
+}
+
+// enter waits for a place in the environment. leave gives it back.
+func (p *Play) enter(ctx context.Context) (leave func(), err error) {
+	if p.places == nil {
+		return func() {}, nil
+	}
+	select {
+	case p.places <- struct{}{}:
+		return func() { <-p.places }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for one of the %d places of environment %s: %w", p.MaxConcurrent, p.Environment, context.Cause(ctx))
+	}
 }
 
 // finish plays an episode. It returns one sequence, or an experience for each reply.
@@ -233,7 +244,7 @@ func (e *episode) add(out trinity.Outcome) {
 	if out.Reward != nil {
 		reward, e.scored = *out.Reward, true
 	}
-	e.rewards = append(e.rewards, reward)
+	e.rewards, e.end = append(e.rewards, reward), out.Messages
 	for name, v := range out.Parts {
 		if e.parts == nil {
 			e.parts = map[string]float64{}

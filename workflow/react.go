@@ -19,6 +19,9 @@ func init() {
 			"sequence, or with `steps` an experience for each reply.",
 		"as_react_workflow":         "The same as react_workflow.",
 		"agentscope_react_workflow": "The same as react_workflow.",
+
+		"agentscope_react_math_workflow":   "The same as react_workflow. Python is a tool if `tools` names an environment that offers it.",
+		"agentscopev0_react_math_workflow": "The same as agentscope_react_math_workflow.",
 	} {
 		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &ReAct{MaxTurns: 10, ToolTimeout: 60} })
 	}

@@ -1,0 +1,33 @@
+package standard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+// Section cod is checked with the workflows of the tasksets.
+func TestSectionCod(t *testing.T) {
+	const base = `
+cod: {task_pack_size: 4, cod_workflow_args: {hint_penalty_coef: 0.1}}
+model: {model_path: m, max_model_len: 64}
+buffer: {batch_size: 8, explorer_input: {taskset: {path: t.jsonl, default_workflow_type: cod_grid_navigation_workflow}}}
+`
+	for _, c := range []struct{ old, by, want string }{
+		{"", "", ""},
+		{"batch_size: 8", "batch_size: 6", "buffer.batch_size: is 6 tasks, no multiple of the 4 tasks of a pack"},
+		{"cod_grid_navigation_workflow", "frozen_lake_workflow", "cod: no taskset has a workflow that solves packs"},
+		{"hint_penalty_coef: 0.1", "hint_penalty_coef: -1", "cod.hint_penalty_coef"},
+		{"hint_penalty_coef: 0.1", "hint_penalty_coef: much", "cod.cod_workflow_args.hint_penalty_coef: wants a number"},
+		{"hint_penalty_coef: 0.1", "hint_penalty: 1", "hint_penalty"},
+		{"taskset: {path: t.jsonl, default_workflow_type: cod_grid_navigation_workflow}", "tasksets: [{name: a, path: t, " +
+			"default_workflow_type: cod_grid_navigation_workflow}, {name: b, path: u, " +
+			"default_workflow_type: frozen_lake_workflow}]", "solves single tasks"},
+	} {
+		_, err := config.Parse("c.yaml", []byte(strings.Replace(base, c.old, c.by, 1)), config.Options{Engine: "cpu"})
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "c.yaml:")) {
+			t.Errorf("%s: %v, want %q", c.by, err, c.want)
+		}
+	}
+}

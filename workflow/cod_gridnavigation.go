@@ -1,0 +1,45 @@
+package workflow
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	const name = "cod_grid_navigation_workflow"
+	registry.Workflows.Register(name,
+		"Connect-the-Dots on a grid of unknown costs, which all tasks of a pack share: a rollout goes from start to goal in each task, and what "+
+			"it has seen of the grid stays seen. The policy moves like a rook. A row has a seed.",
+		func() trinity.Workflow {
+			play := defaultPlay()
+			play.Environment = strings.TrimSuffix(name, "_workflow")
+			return &PackGrid{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, MinSize: 12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
+				MinRounds: 6, MaxRounds: 10, Radius: 1}
+		})
+}
+
+// PackGrid finds cheap ways through a grid.
+type PackGrid struct {
+	PackPlay  `yaml:",inline"`
+	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`
+	MaxSize   int     `yaml:"grid_max_size" doc:"rows and columns at most"`
+	Hills     int     `yaml:"landscape_num_components" doc:"hills of cost"`
+	MinScale  float64 `yaml:"landscape_min_scale" doc:"width of a hill at least, as a share of the grid's"`
+	MaxScale  float64 `yaml:"landscape_max_scale" doc:"width of a hill at most"`
+	MinRounds int     `yaml:"min_rounds" doc:"moves of a task at least"`
+	MaxRounds int     `yaml:"max_rounds" doc:"moves of a task at most"`
+	Radius    int     `yaml:"reveal_radius" doc:"cells around an entered one whose costs are seen then"`
+}
+
+// Validate builds the environment.
+func (w *PackGrid) Validate() error {
+	args := map[string]any{"grid_min_size": w.MinSize, "grid_max_size": w.MaxSize, "landscape_num_components": w.Hills,
+		"landscape_min_scale": w.MinScale, "landscape_max_scale": w.MaxScale, "min_rounds": w.MinRounds, "max_rounds": w.MaxRounds,
+		"reveal_radius": w.Radius}
+	maps.Copy(args, w.EnvironmentArgs)
+	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.MaxRounds))
+	return w.PackPlay.Validate()
+}
