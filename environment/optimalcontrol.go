@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,7 +85,8 @@ func (o *optimalControl) of(t *trinity.Task) (c control, err error) {
 	if _, ok := t.Field("horizon"); !ok {
 		into = map[string]any{"max_horizon": &c.horizon}
 	}
-	for name, n := range numbers {
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		n := numbers[name]
 		if _, ok := t.Field(name); !ok {
 			return c, fmt.Errorf("no column %q: a task has x0, v0, x_target, v_target, horizon and control_penalty_coef", name)
 		}

@@ -49,6 +49,9 @@ func trials(t *testing.T) map[string]trial {
 	ill.Format.PromptKey = "messages"
 	ill.Row["messages"] = []any{map[string]any{"role": "user", "content": "I cough."}}
 	ill.Row["decision_truth"], ill.Row["info_truth"] = "continue", "how long it has lasted"
+	drive := trinity.Task{ID: id.Task, Row: map[string]any{
+		"x0": 0.0, "v0": 0.0, "x_target": 1.0, "v_target": 0.0, "horizon": 10, "control_penalty_coef": 0.1,
+	}}
 	return map[string]trial{
 		"environment_workflow": game, "step_wise_workflow": game, "alfworld_workflow": game, "step_wise_alfworld_workflow": game,
 		"sciworld_workflow": game, "webshop_workflow": game,
@@ -63,9 +66,10 @@ func trials(t *testing.T) map[string]trial {
 		"email_search_workflow": {map[string]any{"database": mailFile(t)}, trinitytest.WorkflowOptions{Task: &mail, Says: []string{
 			`!search_emails{"keywords": ["lunch"]}`, `!read_email{"message_id": "<a@x>"}`, "On Friday.",
 		}}},
-		"learn2ask_workflow":       {nil, trinitytest.WorkflowOptions{Task: ill}},
-		"user_simulation_workflow": {map[string]any{"max_turns": 3}, trinitytest.WorkflowOptions{}},
-		"thinking_budget_workflow": {map[string]any{"thinking_token_budget": 3}, trinitytest.WorkflowOptions{}},
+		"cod_optimalcontrol_workflow": {nil, trinitytest.WorkflowOptions{Task: &drive}},
+		"learn2ask_workflow":          {nil, trinitytest.WorkflowOptions{Task: ill}},
+		"user_simulation_workflow":    {map[string]any{"max_turns": 3}, trinitytest.WorkflowOptions{}},
+		"thinking_budget_workflow":    {map[string]any{"thinking_token_budget": 3}, trinitytest.WorkflowOptions{}},
 	}
 }
 
