@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/experts"
@@ -51,9 +52,12 @@ func (b *balance) begin(p *packing) {
 		return
 	}
 	b.uses = zeros(b.uses, len(p.segments))
-	for _, s := range p.sequences {
-		for _, segment := range s {
-			b.uses[segment]++
+	for _, last := range p.sequences {
+		b.uses[last]++
+	}
+	for i, s := range slices.Backward(p.segments) { // a prefix comes before the segments that follow it
+		if s.Prefix >= 0 {
+			b.uses[s.Prefix] += b.uses[i]
 		}
 	}
 	if !b.weighs() {
@@ -116,21 +120,23 @@ func (b *balance) weigh(p *packing, whole []*trinity.Experience) (loss float64) 
 	}
 	n := b.mixture.Experts
 	share := make([]float64, n)
-	for _, s := range p.sequences {
+	var path []int // segments of a sequence
+	for _, last := range p.sequences {
 		rows := 0
-		for _, segment := range s {
-			rows += p.segments[segment].Len
+		path = path[:0]
+		for segment := last; segment >= 0; segment = p.segments[segment].Prefix {
+			path, rows = append(path, segment), rows+p.segments[segment].Len
 		}
 		for i := range share {
 			f, sum := 0.0, 0.0
-			for _, segment := range s {
+			for _, segment := range path {
 				f += float64(b.chosen[segment*n+i])
 				sum += float64(b.probabilities[segment*n+i])
 			}
 			share[i] = f / float64(rows*b.layers)
 			loss += float64(n) * share[i] * sum / float64(tokens*b.layers)
 		}
-		for _, segment := range s {
+		for _, segment := range path {
 			for i, f := range share {
 				b.gradient[segment*n+i] += float32(b.mixture.AuxLoss * float64(n) * f / float64(tokens*b.layers))
 			}

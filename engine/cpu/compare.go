@@ -21,7 +21,6 @@ type comparison struct {
 	budget     int // bytes of a teacher's logits
 	teachers   map[string]*Engine
 	divergence kernel.Divergence // for the current batch; nil for none
-	teacherOf  []*Engine         // [experiences] of the current batch
 	comparisonSpace
 }
 
@@ -69,27 +68,25 @@ func divergenceOf(d trinity.Divergence) (kernel.Divergence, error) {
 // loadStates fills the teachers' hidden states for every head row of p, which batch was packed
 // into.
 func (c *comparison) loadStates(ctx context.Context, batch []*trinity.Experience, p *packing) error {
-	c.teacherOf = make([]*Engine, len(batch))
 	pupils := map[*Engine][]int{}
 	for i, x := range batch {
 		t := c.teachers[x.Teacher]
 		if t == nil {
 			return fmt.Errorf("cpu: experience %s names teacher %q; the engine has the teachers %q", x.ID, x.Teacher, slices.Sorted(maps.Keys(c.teachers)))
 		}
-		c.teacherOf[i] = t
 		pupils[t] = append(pupils[t], i)
 	}
-	rows := map[[2]int32]int{} // by experience and position
-	for i, r := range p.head {
-		rows[[2]int32{r.experience, r.position}] = i
+	rows := map[[2]int]int{} // by experience and position
+	for _, u := range p.uses {
+		rows[[2]int{u.experience, u.position}] = u.head
 	}
 	for t, mine := range pupils {
 		xs := make([]*trinity.Experience, len(mine))
 		for i, x := range mine {
 			xs[i] = batch[x]
 		}
-		err := t.normedStates(ctx, xs, func(x int, position int32, normed []float32) {
-			copy(c.states.Row(rows[[2]int32{int32(mine[x]), position}]), normed)
+		err := t.normedStates(ctx, xs, func(x, position int, normed []float32) {
+			copy(c.states.Row(rows[[2]int{mine[x], position}]), normed)
 		})
 		if err != nil {
 			return fmt.Errorf("cpu: teacher %q: %w", xs[0].Teacher, err)
@@ -126,8 +123,8 @@ func (h *head) backCompare(p *packing, logits kernel.Matrix, from, to int) {
 func (h *head) eachSlab(p *packing, from, to int, do func(at, end int, teacher kernel.Matrix)) {
 	c := &h.compare
 	for at, end := from, from; at < to; at = end {
-		t := c.teacherOf[p.head[at].experience]
-		for end < to && end-at < c.slab.Rows && c.teacherOf[p.head[end].experience] == t {
+		t := c.teachers[p.head[at].teacher]
+		for end < to && end-at < c.slab.Rows && c.teachers[p.head[end].teacher] == t {
 			end++
 		}
 		logits := c.slab.RowRange(0, end-at)

@@ -45,7 +45,7 @@ func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
 }
 
 // normedStates calls visit with the normed last hidden state [H] that predicts each trained token.
-func (e *Engine) normedStates(ctx context.Context, batch []*trinity.Experience, visit func(x int, position int32, normed []float32)) error {
+func (e *Engine) normedStates(ctx context.Context, batch []*trinity.Experience, visit func(x, position int, normed []float32)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.check(batch, trinity.Streams{}); err != nil {
@@ -56,8 +56,8 @@ func (e *Engine) normedStates(ctx context.Context, batch []*trinity.Experience, 
 		if err := e.passes.states(ctx, e.weights, false); err != nil {
 			return err
 		}
-		for i, r := range e.passes.packing.head {
-			visit(done+int(r.experience), r.position, e.passes.head.space.normed.Row(i))
+		for _, u := range e.passes.packing.uses {
+			visit(done+u.experience, u.position, e.passes.head.space.normed.Row(u.head))
 		}
 		done += len(part)
 		return nil

@@ -52,15 +52,15 @@ func (e *Engine) distributions(
 	if err := e.passes.forward(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
 		return err
 	}
-	rows := e.passes.packing.head
-	logits := e.passes.head.logitsOf(0, len(rows))
-	for i, r := range rows {
+	uses := e.passes.packing.uses
+	logits := e.passes.head.logitsOf(0, len(uses))
+	for i, u := range uses {
 		copy(row, logits.Row(i))
 		lse := kernel.LogSumExp(row)
 		for v := range row {
 			row[v] -= lse
 		}
-		if err := visit(int(r.position), row); err != nil {
+		if err := visit(u.position, row); err != nil {
 			return err
 		}
 	}

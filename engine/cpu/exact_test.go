@@ -81,8 +81,8 @@ func TestGradientDoesNotDependOnMicroBatches(t *testing.T) {
 func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 	e := open(t, tiny("llama"))
 	var x []*trinity.Experience
-	for range 40 { // the same tokens again and again: many head rows of few packed rows
-		x = append(x, sequences(t, true)...)
+	for i := range int32(40) {
+		x = append(x, apart(sequences(t, true), i)...)
 	}
 	var odd []int
 	for i := 1; i < len(x); i += 2 {

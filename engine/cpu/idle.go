@@ -41,11 +41,11 @@ func (p *packing) keepNeeded() (rows []int) {
 	}
 	needed := make([]bool, len(p.segments))
 	for i, s := range p.segments {
-		if slices.Contains(wanted[s.Start:s.Start+s.Len], true) {
-			needed[i] = true
-			if s.Prefix >= 0 {
-				needed[s.Prefix] = true
-			}
+		needed[i] = slices.Contains(wanted[s.Start:s.Start+s.Len], true)
+	}
+	for i, s := range slices.Backward(p.segments) { // a prefix comes before the segments that need it
+		if needed[i] && s.Prefix >= 0 {
+			needed[s.Prefix] = true
 		}
 	}
 	row, place := make([]int32, len(p.tokens)), make([]int, len(p.segments)) // new numbers of rows and segments

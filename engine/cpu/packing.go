@@ -8,26 +8,34 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// minShared is the length of the shortest shared prefix that gets its own segment.
-const minShared = 4
-
-// headRow is one token whose log-probability or value a loss can see.
+// headRow is a next-token distribution and one token of it, or a value.
 type headRow struct {
-	row         int32 // packed row of the token before, which predicts it
+	row         int32 // packed row of the token before
 	target      int32
-	experience  int32 // index in the batch
-	position    int32 // of the token
 	temperature float32
+	teacher     string
+}
+
+// use is a trained token of an experience. Branches that share tokens may train the same one, so
+// several uses may have one head row.
+type use struct {
+	headRow
+	head       int // index in packing.head
+	experience int // in the batch
+	position   int // of the token
 }
 
 // packing is a batch in rows without padding. It leaves out the tokens after the last trained one,
-// and sequences without trained tokens.
+// and sequences without trained tokens. Tokens that several sequences begin with have their rows
+// once: the segments are the trie of the sequences.
 type packing struct {
 	tokens    []int32          // [rows]
 	positions []int32          // [rows] in the RoPE table
-	segments  []kernel.Segment // runs of tokens of one sequence, or shared by several; Prefix names the shared run before it
-	sequences [][]int          // the segments of each sequence, its prefix first
-	head      []headRow
+	segments  []kernel.Segment // runs of tokens; one ends where sequences end or part
+	sequences []int            // the last segment of each sequence
+	head      []headRow        // by row
+	uses      []use            // by head row, then by experience
+	path      []int32          // rows of the tokens of the sequence that is packed
 }
 
 // stretch is the part of an experience that the engine computes: Tokens[:n].
@@ -41,7 +49,7 @@ type stretch struct {
 // for an input of so many tokens. With share, sequences with the same table share their common
 // prefixes.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
-	p.tokens, p.positions, p.segments, p.sequences, p.head = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.head[:0]
+	p.tokens, p.positions, p.segments, p.sequences, p.uses = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.uses[:0]
 	var work []stretch
 	for i, e := range batch {
 		if last := lastTrained(e.Mask); last > 0 {
@@ -54,40 +62,37 @@ func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(len
 		})
 	}
 	for len(work) > 0 {
-		n, shared := 1, 0
-		if share {
-			n, shared = shareable(work)
+		n := 1
+		for share && n < len(work) && work[n].table == work[0].table {
+			n++
 		}
-		p.packGroup(batch, work[:n], shared)
+		p.branch(batch, work[:n], -1, 0)
 		work = work[n:]
 	}
+	p.joinUses()
 }
 
-// lastTrained returns the position of the last trained token, or 0 if there is none.
-func lastTrained(mask []bool) int {
-	for t := len(mask) - 1; t > 0; t-- {
-		if mask[t] {
-			return t
+// branch appends sorted sequences whose first depth tokens are those of the segment prefix and of
+// the segments before it.
+func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, depth int) {
+	first, last := work[0], work[len(work)-1]
+	common := depth + commonPrefix(first.tokens[depth:], last.tokens[depth:])
+	if common > depth {
+		prefix = p.addSegment(first.tokens[depth:common], prefix, depth, first.table)
+	}
+	for len(work) > 0 && len(work[0].tokens) == common {
+		p.addUses(batch[work[0].experience], work[0])
+		p.sequences = append(p.sequences, prefix)
+		work = work[1:]
+	}
+	for len(work) > 0 {
+		n := 1
+		for n < len(work) && work[n].tokens[common] == work[0].tokens[common] {
+			n++
 		}
+		p.branch(batch, work[:n], prefix, common)
+		work = work[n:]
 	}
-	return 0
-}
-
-// shareable returns the number n of sorted sequences, from the first, that should share their first
-// tokens, and the number of those tokens. A sequence joins as long as that saves rows.
-func shareable(work []stretch) (n, shared int) {
-	n, shared = 1, len(work[0].tokens)
-	for n < len(work) && work[n].table == work[0].table {
-		common := min(shared, commonPrefix(work[0].tokens, work[n].tokens))
-		if common < minShared || n*common <= (n-1)*shared {
-			break
-		}
-		n, shared = n+1, common
-	}
-	if n == 1 {
-		return 1, 0
-	}
-	return n, shared
 }
 
 // commonPrefix returns the number of equal first tokens.
@@ -101,46 +106,50 @@ func commonPrefix(a, b []int32) int {
 	return n
 }
 
-// packGroup appends sequences that share their first tokens, and their head rows.
-func (p *packing) packGroup(batch []*trinity.Experience, group []stretch, shared int) {
-	prefix := -1
-	if shared > 0 {
-		prefix = p.addSegment(group[0].tokens[:shared], -1, 0, group[0].table)
-	}
-	for _, s := range group {
-		own, segments := -1, []int{}
-		if prefix >= 0 {
-			segments = append(segments, prefix)
-		}
-		if len(s.tokens) > shared {
-			own = p.addSegment(s.tokens[shared:], prefix, shared, s.table)
-			segments = append(segments, own)
-		}
-		p.sequences = append(p.sequences, segments)
-		e := batch[s.experience]
-		for t := 1; t <= len(s.tokens); t++ {
-			if !e.Mask[t] {
-				continue
-			}
-			row := 0
-			if t-1 < shared {
-				row = p.segments[prefix].Start + t - 1
-			} else {
-				row = p.segments[own].Start + t - 1 - shared
-			}
-			p.head = append(p.head, headRow{
-				row: int32(row), target: e.Tokens[t], experience: int32(s.experience), position: int32(t), temperature: temperature(e),
-			})
+// addUses appends the trained tokens of a sequence whose rows are in p.path.
+func (p *packing) addUses(e *trinity.Experience, s stretch) {
+	for t := 1; t <= len(s.tokens); t++ {
+		if e.Mask[t] {
+			row := headRow{row: p.path[t-1], target: e.Tokens[t], temperature: temperature(e), teacher: e.Teacher}
+			p.uses = append(p.uses, use{headRow: row, experience: s.experience, position: t})
 		}
 	}
+}
+
+// joinUses makes one head row of all uses that ask for the same.
+func (p *packing) joinUses() {
+	slices.SortFunc(p.uses, func(a, b use) int {
+		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.target, b.target), cmp.Compare(a.temperature, b.temperature),
+			cmp.Compare(a.teacher, b.teacher), cmp.Compare(a.experience, b.experience))
+	})
+	p.head = p.head[:0]
+	for i := range p.uses {
+		u := &p.uses[i]
+		if i == 0 || u.headRow != p.uses[i-1].headRow {
+			p.head = append(p.head, u.headRow)
+		}
+		u.head = len(p.head) - 1
+	}
+}
+
+// lastTrained returns the position of the last trained token, or 0 if there is none.
+func lastTrained(mask []bool) int {
+	for t := len(mask) - 1; t > 0; t-- {
+		if mask[t] {
+			return t
+		}
+	}
+	return 0
 }
 
 // addSegment appends a segment and returns its number. position is the position of its first token.
 func (p *packing) addSegment(tokens []int32, prefix, position, table int) int {
 	from := len(p.tokens)
 	p.tokens = append(p.tokens, tokens...)
+	p.path = p.path[:position]
 	for i := range tokens {
 		p.positions = append(p.positions, int32(table+position+i))
+		p.path = append(p.path, int32(from+i))
 	}
 	p.segments = append(p.segments, kernel.Segment{Start: from, Len: len(tokens), Prefix: prefix})
 	return len(p.segments) - 1

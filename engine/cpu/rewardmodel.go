@@ -51,8 +51,8 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 			return err
 		}
 		of := make([][]float32, len(part))
-		for i, row := range s.packing.head {
-			of[row.experience] = slices.Clone(s.head.space.scores.Row(i))
+		for _, u := range s.packing.uses {
+			of[u.experience] = slices.Clone(s.head.space.scores.Row(u.head))
 		}
 		scores = append(scores, of...)
 		return nil

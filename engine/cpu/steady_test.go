@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 )
 
-// use is the memory of a process that trains and samples.
-type use struct {
+// usage is the memory of a process that trains and samples.
+type usage struct {
 	arenas, scratch, heap int64
 	goroutines            int
 }
@@ -59,12 +59,12 @@ func TestMemoryDoesNotGrowOverAThousandSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	measure := func() use {
+	measure := func() usage {
 		runtime.GC()
 		runtime.GC() // what pools keep goes with the second
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return use{e.arenaBytes(), pool.ScratchBytes(), int64(m.HeapInuse), runtime.NumGoroutine()}
+		return usage{e.arenaBytes(), pool.ScratchBytes(), int64(m.HeapInuse), runtime.NumGoroutine()}
 	}
 	for n := range 200 {
 		step(n)

@@ -43,28 +43,29 @@ func (h *head) stats(p *packing, batch []*trinity.Experience, want trinity.Strea
 			}
 		}
 	}
-	for i, r := range p.head {
-		s := &stats[r.experience]
+	for _, u := range p.uses {
+		s := &stats[u.experience]
 		if want.Value {
-			s.Value[r.position] = space.scores.Data[i]
+			s.Value[u.position] = space.scores.Data[u.head]
 			continue
 		}
-		s.Logprob[r.position] = space.logprob[i]
+		s.Logprob[u.position] = space.logprob[u.head]
 		if want.Entropy {
-			s.Entropy[r.position] = space.entropy[i]
+			s.Entropy[u.position] = space.entropy[u.head]
 		}
 		if want.Discriminator {
-			s.Discriminator[r.position] = space.discriminator[i]
+			s.Discriminator[u.position] = space.discriminator[u.head]
 		}
 		if divergence {
-			s.Divergence[r.position] = h.compare.values[i]
+			s.Divergence[u.position] = h.compare.values[u.head]
 		}
 	}
 	return stats
 }
 
-// takeGradient reads the loss's derivatives into the head rows. needed is false if all of them are
-// 0, as for a group whose rewards are equal: the backward pass would add nothing.
+// takeGradient sums the loss's derivatives into the head rows, in the order of the experiences.
+// needed is false if all sums are 0, as for a group whose rewards are equal: the backward pass would
+// add nothing.
 func (h *head) takeGradient(p *packing, batch []*trinity.Experience, grads []trinity.TokenGrads) (needed bool, err error) {
 	if len(grads) != len(batch) {
 		return false, fmt.Errorf("cpu: the loss returned %d gradients for %d experiences", len(grads), len(batch))
@@ -74,23 +75,33 @@ func (h *head) takeGradient(p *packing, batch []*trinity.Experience, grads []tri
 			return false, err
 		}
 	}
-	s := &h.space
-	for i, r := range p.head {
-		g, sum := &grads[r.experience], 0.0
+	s, d, n := &h.space, h.compare.gradient, len(p.head)
+	if h.hasScore() {
+		clear(s.dScores.Data[:n])
+	} else {
+		clear(s.dLogprob[:n])
+		clear(s.dEntropy[:n])
+		clear(d[:min(n, len(d))])
+	}
+	for _, u := range p.uses {
+		g, i, sum := &grads[u.experience], u.head, 0.0
 		if h.hasScore() {
-			s.dScores.Data[i] = at(g.Value, r.position)
+			s.dScores.Data[i] += at(g.Value, u.position)
 			sum = float64(s.dScores.Data[i])
 		} else {
-			s.dLogprob[i], s.dEntropy[i] = at(g.Logprob, r.position), at(g.Entropy, r.position)
+			s.dLogprob[i] += at(g.Logprob, u.position)
+			s.dEntropy[i] += at(g.Entropy, u.position)
 			sum = float64(s.dLogprob[i]) + float64(s.dEntropy[i])
-			if d := h.compare.gradient; d != nil {
-				d[i] = at(g.Divergence, r.position)
+			if d != nil {
+				d[i] += at(g.Divergence, u.position)
 				sum += float64(d[i])
 			}
 		}
 		if math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return false, fmt.Errorf("cpu: the loss has a derivative that is not finite at token %d of experience %s", r.position, batch[r.experience].ID)
+			return false, fmt.Errorf("cpu: the loss has a derivative that is not finite at token %d of experience %s", u.position, batch[u.experience].ID)
 		}
+	}
+	for i := range n {
 		needed = needed || h.active(i)
 	}
 	return needed, nil
@@ -126,7 +137,7 @@ func (h *head) active(i int) bool {
 }
 
 // at returns v[t], or 0 if v is nil.
-func at(v []float32, t int32) float32 {
+func at(v []float32, t int) float32 {
 	if v == nil {
 		return 0
 	}

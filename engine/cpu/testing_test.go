@@ -104,6 +104,17 @@ func sequences(t *testing.T, temperatures bool) []*trinity.Experience {
 	return out
 }
 
+// apart returns sequences that share no first tokens with those of another n.
+func apart(xs []*trinity.Experience, n int32) []*trinity.Experience {
+	var out []*trinity.Experience
+	for _, x := range xs {
+		own := *x
+		own.Tokens = append([]int32{n}, x.Tokens[1:]...)
+		out = append(out, &own)
+	}
+	return out
+}
+
 func whole(xs []*trinity.Experience) *trinity.Batch {
 	return &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}
 }

@@ -15,11 +15,12 @@ type Attention struct {
 }
 
 // Segment is a run of consecutive tokens in rows [Start, Start+Len) of packed arrays. Its queries
-// see all of the segment with index Prefix, as the tokens before them, and then their own segment
-// up to themselves.
+// see what the last query of the segment with index Prefix sees, as the tokens before them, and
+// then their own segment up to themselves. So segments form trees, and a path from a root is a
+// sequence.
 type Segment struct {
 	Start, Len int
-	Prefix     int // index of the segment before it, which must have no prefix; -1 for none
+	Prefix     int // index of the segment before it, less than its own; -1 for none
 }
 
 // queryBlock is the number of rows of a segment in one task. They share the packed keys and values.
@@ -31,6 +32,7 @@ const queryBlock = 64
 // [Attention.Paged]'s. Scratch is linear in the longest segment.
 func (a Attention) Forward(pool *Pool, out, lse, q, k, v Matrix, segments []Segment) {
 	a.checkPacked("Attention.Forward", out, lse, q, k, v, segments)
+	before := beforeEach(segments)
 	type task struct{ segment, from, head int }
 	var tasks []task
 	for s, seg := range segments {
@@ -44,17 +46,16 @@ func (a Attention) Forward(pool *Pool, out, lse, q, k, v Matrix, segments []Segm
 	// The last blocks of a segment see the most keys: start with them.
 	pool.Run(len(tasks), func(i int) {
 		t := tasks[len(tasks)-1-i]
-		ctx := a.context(k, v, segments, t.segment, t.head)
 		seg := segments[t.segment]
+		ctx := context{a.columns(k, t.head), a.columns(v, t.head), segments, t.segment, before[t.segment]}
 		b := a.newBlock(pool, ks, ctx, t.from, min(queryBlock, seg.Len-t.from), 0)
 		defer b.release(pool)
 		row := seg.Start + t.from
 		b.packKeys()
 		b.packValues()
 		for h := t.head * a.group(); h < (t.head+1)*a.group(); h++ {
-			head := q.RowRange(row, row+b.rows).ColRange(h*a.HeadDim, (h+1)*a.HeadDim)
-			b.scores(head)
-			b.attend(out.RowRange(row, row+b.rows).ColRange(h*a.HeadDim, (h+1)*a.HeadDim), lse.RowRange(row, row+b.rows).ColRange(h, h+1))
+			b.scores(a.columns(q.RowRange(row, row+b.rows), h))
+			b.attend(a.columns(out.RowRange(row, row+b.rows), h), lse.RowRange(row, row+b.rows).ColRange(h, h+1))
 		}
 	})
 }
@@ -62,28 +63,13 @@ func (a Attention) Forward(pool *Pool, out, lse, q, k, v Matrix, segments []Segm
 // group returns the number of query heads per key-value head.
 func (a Attention) group() int { return a.Heads / a.KVHeads }
 
-// context holds the rows of one key-value head that the queries of one segment may see: the
-// prefix's, then its own.
-type context struct {
-	k, v   rowPair
-	prefix int // tokens before the segment's first
+// columns returns the columns of a head.
+func (a Attention) columns(m Matrix, head int) Matrix {
+	return m.ColRange(head*a.HeadDim, (head+1)*a.HeadDim)
 }
 
-func (a Attention) context(k, v Matrix, segments []Segment, s, head int) context {
-	cols := func(m Matrix, s int) Matrix {
-		seg := segments[s]
-		return m.RowRange(seg.Start, seg.Start+seg.Len).ColRange(head*a.HeadDim, (head+1)*a.HeadDim)
-	}
-	c := context{k: rowPair{own: cols(k, s)}, v: rowPair{own: cols(v, s)}}
-	if p := segments[s].Prefix; p >= 0 {
-		c.k.prefix, c.v.prefix = cols(k, p), cols(v, p)
-		c.prefix = segments[p].Len
-	}
-	return c
-}
-
-// visible returns the range of keys that the query at position pos sees, counted from the prefix's
-// first.
+// visible returns the range of keys that the query at position pos sees, counted from the first
+// prefix's first.
 func (a Attention) visible(pos int) (from, to int) {
 	if a.Window > 0 {
 		from = max(0, pos-a.Window+1)
@@ -111,7 +97,7 @@ type block struct {
 // newBlock borrows the memory of a block, and at least that of a full block with the most keys, so
 // that the next blocks can reuse it.
 func (a Attention) newBlock(pool *Pool, ks *kernels, ctx context, from, rows, most int) *block {
-	b := &block{Attention: a, ks: ks, ctx: ctx, pos: ctx.prefix + from, rows: rows}
+	b := &block{Attention: a, ks: ks, ctx: ctx, pos: ctx.before + from, rows: rows}
 	b.first, _ = a.visible(b.pos)
 	b.first &^= lanes - 1
 	b.keys = b.pos + rows - b.first
@@ -134,9 +120,9 @@ func (b *block) release(pool *Pool) {
 	pool.Return(b.query)
 }
 
-func (b *block) packKeys() { b.ks.packPairTransposed(b.kt, b.ctx.k, b.first, b.keys, b.HeadDim) }
+func (b *block) packKeys() { b.ctx.packTransposed(b.ks, b.kt, b.ctx.k, b.first, b.keys, b.HeadDim) }
 
-func (b *block) packValues() { packPairRows(b.vp, b.ctx.v, b.first, b.keys, b.HeadDim) }
+func (b *block) packValues() { b.ctx.packRows(b.vp, b.ctx.v, b.first, b.keys, b.HeadDim) }
 
 // scores computes s = Scale·q·kᵀ, or -Inf if a query does not see a key.
 func (b *block) scores(q Matrix) {
@@ -202,9 +188,8 @@ func (a Attention) checkPacked(what string, out, lse, q, k, v Matrix, segments [
 	k.checkShape(what+": k", q.Rows, a.KVHeads*a.HeadDim)
 	v.checkShape(what+": v", q.Rows, a.KVHeads*a.HeadDim)
 	for i, s := range segments {
-		if s.Start < 0 || s.Len < 0 || s.Start+s.Len > q.Rows || s.Prefix < -1 || s.Prefix >= len(segments) ||
-			s.Prefix >= 0 && segments[s.Prefix].Prefix != -1 {
-			panic(fmt.Sprintf("kernel: %s: segment %d %+v of %d rows and %d segments", what, i, s, q.Rows, len(segments)))
+		if s.Start < 0 || s.Len < 0 || s.Start+s.Len > q.Rows || s.Prefix < -1 || s.Prefix >= i {
+			panic(fmt.Sprintf("kernel: %s: segment %d %+v of %d rows", what, i, s, q.Rows))
 		}
 	}
 }

@@ -15,17 +15,37 @@ type attentionCase struct {
 	rows     int
 }
 
-var attentionCases = []attentionCase{
+var attentionCases = slices.Concat(shapedCases, treeCases())
+
+// treeCases are trees of segments that are drawn by chance.
+func treeCases() (cases []attentionCase) {
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 21))
+		c := attentionCase{Attention: Attention{Heads: 4, KVHeads: 1 + int(seed)%2, HeadDim: 8, Scale: 0.35, Window: 29 * int(seed/2)}}
+		for i := range 3 + r.IntN(6) {
+			s := Segment{Start: c.rows, Len: 1 + r.IntN([]int{3, 20, 90}[r.IntN(3)]), Prefix: r.IntN(i+1) - 1}
+			c.segments, c.rows = append(c.segments, s), c.rows+s.Len
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+var shapedCases = []attentionCase{
 	{Attention{Heads: 1, KVHeads: 1, HeadDim: 8, Scale: 0.35}, []Segment{{0, 5, -1}}, 5},
 	{Attention{Heads: 6, KVHeads: 2, HeadDim: 16, Scale: 0.25}, []Segment{{0, 70, -1}, {75, 9, -1}}, 84},
-	{Attention{Heads: 4, KVHeads: 2, HeadDim: 24, Scale: 0.2}, []Segment{{40, 19, 1}, {0, 21, -1}, {21, 17, 1}, {60, 3, -1}}, 63},
+	{Attention{Heads: 4, KVHeads: 2, HeadDim: 24, Scale: 0.2}, []Segment{{0, 21, -1}, {40, 19, 0}, {60, 3, -1}, {21, 17, 0}}, 63},
 	{Attention{Heads: 3, KVHeads: 1, HeadDim: 64, Scale: 0.125, Window: 20}, []Segment{{0, 33, -1}, {33, 90, 0}, {123, 1, 0}}, 124},
 	{Attention{Heads: 2, KVHeads: 2, HeadDim: 40, Scale: 0.16, Window: 1}, []Segment{{0, 18, -1}}, 18},
 	{Attention{Heads: 6, KVHeads: 3, HeadDim: 1, Scale: 1}, []Segment{{0, 70, -1}, {70, 17, 0}}, 87},
 	{Attention{Heads: 4, KVHeads: 1, HeadDim: 4, Scale: 0.5, Window: 7}, []Segment{{0, 35, -1}, {35, 20, 0}}, 55},
 	{Attention{Heads: 4, KVHeads: 2, HeadDim: 18, Scale: 0.25}, []Segment{{0, 19, -1}, {19, 66, 0}}, 85},
 	{Attention{Heads: 2, KVHeads: 1, HeadDim: 300, Scale: 0.06}, []Segment{{0, 40, -1}}, 40},
-	{Attention{Heads: 1, KVHeads: 1, HeadDim: 256, Scale: 0.0625}, []Segment{{0, 20, -1}, {20, 0, 0}, {20, 2, 0}}, 22},
+	{Attention{Heads: 1, KVHeads: 1, HeadDim: 256, Scale: 0.0625}, []Segment{{0, 20, -1}, {20, 0, 0}, {20, 2, 0}, {22, 3, 1}}, 25},
+	{Attention{Heads: 6, KVHeads: 2, HeadDim: 16, Scale: 0.25},
+		[]Segment{{0, 3, -1}, {3, 70, 0}, {80, 1, 1}, {73, 7, 1}, {81, 66, 2}, {147, 5, 0}, {152, 1, 4}, {153, 30, 6}}, 183},
+	{Attention{Heads: 4, KVHeads: 1, HeadDim: 24, Scale: 0.2, Window: 25},
+		[]Segment{{0, 30, -1}, {30, 2, 0}, {32, 2, 1}, {34, 40, 2}, {74, 1, 2}, {75, 33, 1}}, 108},
 }
 
 // attentionData is inputs of one case; rows carry slack.
@@ -45,18 +65,22 @@ func (c attentionCase) forward(pool *Pool, d attentionData) (out, lse Matrix) {
 	return out, lse
 }
 
-// seen lists the rows that the query at offset i of a segment sees, in order.
-func (c attentionCase) seen(s, i int) (rows []int) {
+// path lists the rows of the tokens of a segment and of its prefixes, in order.
+func (c attentionCase) path(s int) (rows []int) {
 	seg := c.segments[s]
 	if seg.Prefix >= 0 {
-		p := c.segments[seg.Prefix]
-		for j := range p.Len {
-			rows = append(rows, p.Start+j)
-		}
+		rows = c.path(seg.Prefix)
 	}
-	for j := range i + 1 {
+	for j := range seg.Len {
 		rows = append(rows, seg.Start+j)
 	}
+	return rows
+}
+
+// seen lists the rows that the query at offset i of a segment sees, in order.
+func (c attentionCase) seen(s, i int) []int {
+	rows := c.path(s)
+	rows = rows[:len(rows)-c.segments[s].Len+i+1]
 	if c.Window > 0 && len(rows) > c.Window {
 		rows = rows[len(rows)-c.Window:]
 	}
@@ -154,7 +178,7 @@ func TestAttention(t *testing.T) {
 
 // TestReferenceGradient checks the reference's gradient by finite differences of its output.
 func TestReferenceGradient(t *testing.T) {
-	c := attentionCase{Attention{Heads: 2, KVHeads: 1, HeadDim: 8, Scale: 0.3, Window: 5}, []Segment{{4, 3, 1}, {0, 4, -1}, {7, 2, 1}}, 9}
+	c := attentionCase{Attention{Heads: 2, KVHeads: 1, HeadDim: 8, Scale: 0.3, Window: 5}, []Segment{{0, 4, -1}, {4, 3, 0}, {7, 2, 1}, {9, 2, 0}}, 11}
 	d := c.data(1)
 	ref := c.reference(d)
 	loss := func() float64 {
@@ -191,19 +215,29 @@ func TestAttentionAlone(t *testing.T) {
 			d := c.data(uint64(i))
 			out, lse := c.forward(nil, d)
 			for s, seg := range c.segments {
-				alone := c
-				alone.segments = []Segment{{seg.Start, seg.Len, -1}}
-				if seg.Prefix >= 0 {
-					alone.segments = []Segment{c.segments[seg.Prefix], {seg.Start, seg.Len, 0}}
-				}
-				out1, lse1 := alone.forward(nil, d)
-				from, to := seg.Start, seg.Start+seg.Len
-				sameBits(t, "out alone", rowData(out1, from, to), rowData(out, from, to))
-				sameBits(t, "lse alone", rowData(lse1, from, to), rowData(lse, from, to))
+				alone, rows := c.alone(d, s)
+				out1, lse1 := alone.forward(nil, rows)
+				from, to := alone.rows-seg.Len, alone.rows
+				sameBits(t, "out alone", rowData(out1, from, to), rowData(out, seg.Start, seg.Start+seg.Len))
+				sameBits(t, "lse alone", rowData(lse1, from, to), rowData(lse, seg.Start, seg.Start+seg.Len))
 				c.decode(t, d, s, out)
 			}
 		}
 	})
+}
+
+// alone returns a segment and its prefixes as one segment, with its rows.
+func (c attentionCase) alone(d attentionData, s int) (attentionCase, attentionData) {
+	path := c.path(s)
+	pick := func(m Matrix) Matrix {
+		out := zeros(len(path), m.Cols)
+		for i, row := range path {
+			copy(out.Row(i), m.Row(row))
+		}
+		return out
+	}
+	c.segments, c.rows = []Segment{{0, len(path), -1}}, len(path)
+	return c, attentionData{pick(d.q), pick(d.k), pick(d.v), pick(d.dout)}
 }
 
 func rowData(m Matrix, from, to int) []float32 { return m.Data[from*m.Stride : to*m.Stride] }
@@ -269,31 +303,29 @@ func (c attentionCase) paged(t *testing.T, d attentionData) (KVPages, pageTables
 		return int32(p)
 	}
 	tables := make(pageTables, len(c.segments))
-	for pass := range 2 {
-		for s, seg := range c.segments {
-			if (seg.Prefix >= 0) != (pass == 1) || seg.Len == 0 {
-				continue
-			}
-			from := 0
-			if seg.Prefix >= 0 {
-				shared := c.segments[seg.Prefix].Len / PageTokens
-				tables[s] = slices.Clone(tables[seg.Prefix][:shared])
-				if n := c.segments[seg.Prefix].Len % PageTokens; n > 0 {
-					page := take()
-					kv.Copy(page, tables[seg.Prefix][shared], n)
-					tables[s] = append(tables[s], page)
-				}
-				from = c.segments[seg.Prefix].Len
-			}
-			var slots []int32
-			for i := range seg.Len {
-				if (from+i)/PageTokens == len(tables[s]) {
-					tables[s] = append(tables[s], take())
-				}
-				slots = append(slots, tables[s][(from+i)/PageTokens]*PageTokens+int32((from+i)%PageTokens))
-			}
-			kv.Store(nil, d.k.RowRange(seg.Start, seg.Start+seg.Len), d.v.RowRange(seg.Start, seg.Start+seg.Len), slots)
+	for s, seg := range c.segments {
+		if seg.Len == 0 && seg.Prefix < 0 {
+			continue
 		}
+		from := 0
+		if seg.Prefix >= 0 {
+			from = len(c.path(seg.Prefix))
+			shared := from / PageTokens
+			tables[s] = slices.Clone(tables[seg.Prefix][:shared])
+			if n := from % PageTokens; n > 0 {
+				page := take()
+				kv.Copy(page, tables[seg.Prefix][shared], n)
+				tables[s] = append(tables[s], page)
+			}
+		}
+		var slots []int32
+		for i := range seg.Len {
+			if (from+i)/PageTokens == len(tables[s]) {
+				tables[s] = append(tables[s], take())
+			}
+			slots = append(slots, tables[s][(from+i)/PageTokens]*PageTokens+int32((from+i)%PageTokens))
+		}
+		kv.Store(nil, d.k.RowRange(seg.Start, seg.Start+seg.Len), d.v.RowRange(seg.Start, seg.Start+seg.Len), slots)
 	}
 	return kv, tables
 }

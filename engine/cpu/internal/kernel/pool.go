@@ -88,8 +88,8 @@ func (p *Pool) Close() {
 	p.wake.Broadcast()
 }
 
-// Run calls run(0) … run(tasks-1), each once, in parallel and in any order. It returns when all
-// calls have returned.
+// Run calls run(0) … run(tasks-1), each once, in parallel. Calls begin in this order and end in any.
+// Run returns when all calls have returned.
 func (p *Pool) Run(tasks int, run func(task int)) {
 	if p.Size() == 1 || tasks <= 1 {
 		for i := range tasks {
