@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // microBatches cuts experiences, in order, into pieces that the engine computes at once. It never
@@ -36,21 +37,19 @@ func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, 
 }
 
 // wholeUnits cuts experiences into pieces of at most maxTokens tokens, but at least one unit. It
-// counts a prompt that consecutive experiences share once, because engines compute it once.
+// counts a prefix that experiences of a piece share once, because engines compute it once.
 func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Experience {
 	var out [][]*trinity.Experience
-	start, tokens := 0, 0
+	var piece experience.Prefixes
+	start := 0
 	for i := 0; i < len(exps); i += unit {
-		alone := cost(exps[i:min(i+unit, len(exps))])
-		joined := alone
-		if i > start && samePrompt(exps[i-1], exps[i]) {
-			joined -= exps[i].PromptLen
-		}
-		if i > start && tokens+joined > maxTokens {
+		next := exps[i:min(i+unit, len(exps))]
+		addTo(&piece, next)
+		if i > start && piece.Tokens() > maxTokens {
 			out = append(out, exps[start:i])
-			start, tokens, joined = i, 0, alone
+			start, piece = i, experience.Prefixes{}
+			addTo(&piece, next)
 		}
-		tokens += joined
 	}
 	if start < len(exps) {
 		out = append(out, exps[start:])
@@ -58,20 +57,10 @@ func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Ex
 	return out
 }
 
-// cost returns the number of tokens of consecutive experiences; it counts a shared prompt once.
-func cost(exps []*trinity.Experience) int {
-	tokens := 0
-	for i, e := range exps {
-		tokens += len(e.Tokens)
-		if i > 0 && samePrompt(exps[i-1], e) {
-			tokens -= e.PromptLen
-		}
+func addTo(piece *experience.Prefixes, exps []*trinity.Experience) {
+	for _, e := range exps {
+		piece.Add(e.Tokens)
 	}
-	return tokens
-}
-
-func samePrompt(a, b *trinity.Experience) bool {
-	return a.PromptLen == b.PromptLen && slices.Equal(a.Tokens[:a.PromptLen], b.Tokens[:b.PromptLen])
 }
 
 // miniBatches cuts a batch, in order, into optimizer steps of size experiences; size 0 means one

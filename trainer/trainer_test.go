@@ -64,6 +64,9 @@ func sequence(tag int32, p, r int) *trinity.Experience {
 
 func TestMicroBatches(t *testing.T) {
 	exps := []*trinity.Experience{sequence(1, 6, 4), sequence(1, 6, 4), sequence(1, 6, 4), sequence(2, 6, 4), sequence(3, 20, 9)}
+	for i, e := range exps {
+		e.Tokens[e.PromptLen] = int32(i) // the replies differ
+	}
 	for _, c := range []struct {
 		budget, unit int
 		want         []int
@@ -83,6 +86,28 @@ func TestMicroBatches(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("budget %d, units of %d: %v, want %v", c.budget, c.unit, got, c.want)
+		}
+	}
+}
+
+// Steps of a rollout begin with the steps before them, and branches with the tokens before they
+// part: both count once, beside another rollout too.
+func TestMicroBatchesCountBranchesOnce(t *testing.T) {
+	var exps []*trinity.Experience
+	for rollout := range int32(2) {
+		for step := range 4 {
+			e := sequence(1, 5, 3+4*step)
+			e.Tokens[5] = rollout
+			exps = append(exps, e)
+		}
+		branch := sequence(1, 5, 12)
+		branch.Tokens[5], branch.Tokens[10] = rollout, 7
+		exps = append(exps, branch)
+	}
+	const rollout = 15 + 7 // of 20 tokens, and a branch that parts after 10
+	for budget, want := range map[int]int{5 + 2*rollout: 1, 5 + 2*rollout - 1: 2} {
+		if pieces := wholeUnits(exps, budget, 1); len(pieces) != want {
+			t.Errorf("budget %d: %d pieces, want %d", budget, len(pieces), want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // headRow is a next-token distribution and one token of it, or a value.
@@ -76,7 +77,7 @@ func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(len
 // the segments before it.
 func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, depth int) {
 	first, last := work[0], work[len(work)-1]
-	common := depth + commonPrefix(first.tokens[depth:], last.tokens[depth:])
+	common := depth + experience.CommonPrefix(first.tokens[depth:], last.tokens[depth:])
 	if common > depth {
 		prefix = p.addSegment(first.tokens[depth:common], prefix, depth, first.table)
 	}
@@ -93,17 +94,6 @@ func (p *packing) branch(batch []*trinity.Experience, work []stretch, prefix, de
 		p.branch(batch, work[:n], prefix, common)
 		work = work[n:]
 	}
-}
-
-// commonPrefix returns the number of equal first tokens.
-func commonPrefix(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }
 
 // addUses appends the trained tokens of a sequence whose rows are in p.path.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -59,11 +60,7 @@ func (s *passes) score(ctx context.Context, m *network, batch []*trinity.Experie
 // eachPart packs as many sequences as fit the planned memory and calls do, until the batch is done.
 func (s *passes) eachPart(rest []*trinity.Experience, do func(part []*trinity.Experience) error) error {
 	for len(rest) > 0 {
-		n, tokens := 0, 0
-		for n < len(rest) && (n == 0 || tokens+len(rest[n].Tokens) <= s.maxTokens) {
-			tokens += len(rest[n].Tokens)
-			n++
-		}
+		n := s.fitting(rest)
 		s.pack(rest[:n])
 		if err := do(rest[:n]); err != nil {
 			return err
@@ -71,6 +68,28 @@ func (s *passes) eachPart(rest []*trinity.Experience, do func(part []*trinity.Ex
 		rest = rest[n:]
 	}
 	return nil
+}
+
+// fitting returns the number of sequences, from the first, that fit the planned memory; at least 1.
+func (s *passes) fitting(rest []*trinity.Experience) int {
+	tables := map[int]*experience.Prefixes{} // by their length, if it has its own RoPE table
+	tokens := 0
+	for n, x := range rest {
+		length := len(x.Tokens) - 1
+		if !s.backbone.rope.ownTable(length) {
+			length = 0
+		}
+		if tables[length] == nil {
+			tables[length] = new(experience.Prefixes)
+		}
+		tokens -= tables[length].Tokens()
+		tables[length].Add(x.Tokens)
+		tokens += tables[length].Tokens()
+		if n > 0 && tokens > s.maxTokens {
+			return n
+		}
+	}
+	return len(rest)
 }
 
 func (s *passes) pack(batch []*trinity.Experience) {
