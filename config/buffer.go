@@ -107,9 +107,11 @@ type Format struct {
 	ImageKey string `yaml:"image_key"`
 	// Key of the videos.
 	VideoKey string `yaml:"video_key"`
-	// Key of the name of the row's own workflow.
+	// Key of the name of the row's own workflow; a row without one has the taskset's. It takes those of
+	// workflow_args that it has.
 	WorkflowKey string `yaml:"workflow_key"`
-	// Key of the name of the row's own reward function.
+	// Key of the name of the row's own reward function; a row without one has the taskset's. It takes
+	// those of reward_fn_args that it has.
 	RewardFnKey string `yaml:"reward_fn_key"`
 	// Learn from every assistant turn of a conversation, not only from the last.
 	EnableConcatenatedMultiTurn bool `yaml:"enable_concatenated_multi_turn"`

@@ -77,6 +77,10 @@ func (r *rules) packing() {
 	for _, t := range r.Data.Tasksets {
 		known = known && registry.Workflows.Has(t.DefaultWorkflowType)
 		some = some || isPacked(t)
+		if isPacked(t) && (t.Format.WorkflowKey != "" || t.Format.RewardFnKey != "") {
+			r.fail(t.Key+".format", "the tasks of a pack have one workflow and one reward function",
+				"leave workflow_key and reward_fn_key out")
+		}
 		switch {
 		case t.Eval || !r.Explores:
 		case isPacked(t):

@@ -104,8 +104,6 @@ func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint stri
 	}{
 		{"image_key", f.ImageKey != "", "image input"},
 		{"video_key", f.VideoKey != "", "video input"},
-		{"workflow_key", f.WorkflowKey != "", "a workflow that the row names"},
-		{"reward_fn_key", f.RewardFnKey != "", "a reward function that the row names"},
 		{"chat_template", f.ChatTemplate != "", "a chat template for the data"},
 		{"enable_thinking", f.EnableThinking != nil, "a thinking flag for the data"},
 	} {

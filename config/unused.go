@@ -62,6 +62,8 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.enable_history", "the engine always records samples"},
 	{"explorer.rollout_model.enable_openai_api", "a workflow that serves the API opens it"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
+	{"buffer.trainer_input.experience_buffer.format.workflow_key", "no workflow runs the rows of a dataset"},
+	{"buffer.trainer_input.experience_buffer.format.reward_fn_key", "no reward function scores the rows of a dataset"},
 	{"trainer.name", "metrics and logs say trainer"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
 	{"buffer.explorer_input.eval_tasksets.*.teacher", "a run does not learn from an evaluation"},

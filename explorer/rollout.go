@@ -165,14 +165,14 @@ func (r *Runner) counter(step int64, tasks []job) func() {
 // that of the next run. A comparison that fails drops the group. The error is a failed engine or
 // the end of the run.
 func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome, run int) error {
-	gw, ok := task.of.Workflow.(trinity.GroupWorkflow)
+	gw, ok := task.workflow.(trinity.GroupWorkflow)
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
 	rollout, err := r.rollout(step, task, run, nil)
 	if err == nil {
 		group := out.group
-		rollout.Reward = task.of.Reward // the group is scored already
+		rollout.Reward = task.reward // the group is scored already
 		after, name := r.deadline(task)
 		_, err = bounded(ctx, after, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, rollout, group) })
 	}
@@ -240,7 +240,7 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	after, name := r.deadline(task)
 	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
-		return task.of.Workflow.Run(ctx, rollout)
+		return task.workflow.Run(ctx, rollout)
 	})
 	if err != nil {
 		return ran{}, err
@@ -305,7 +305,7 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 		m.Params.Temperature = 0
 	}
 	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended}
-	reward := task.of.Reward
+	reward := task.reward
 	if _, ok := reward.(trinity.GroupReward); ok {
 		reward = &deferred{}
 	}

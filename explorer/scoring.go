@@ -53,7 +53,7 @@ func wantedOf(r *trinity.Rollout) []trinity.RewardInput {
 // reply gives its reward to all experiences of the rollout that have none yet. If the group cannot be
 // scored, none of its rewards is valid. The error is a failed engine or the end of the run.
 func (r *Runner) score(ctx context.Context, task job, group trinity.Group, wanted []trinity.RewardInput) error {
-	of, ok := task.of.Reward.(trinity.GroupReward)
+	of, ok := task.reward.(trinity.GroupReward)
 	if !ok || len(wanted) == 0 {
 		return nil
 	}

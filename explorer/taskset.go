@@ -15,8 +15,11 @@ type Taskset struct {
 	Template trinity.Task     // everything of a task but ID, Index and Row
 	Workflow trinity.Workflow
 	Reward   trinity.RewardFunc // nil if the workflow runs without one
-	Weight   float64            // in a [Mix]; 0 is the number of rows
-	Explorer string             // prefix of task IDs if there are several explorers; "" if there is one
+	// Own returns the workflow and the reward function of a task whose row may name its own, and sets
+	// their names in the task. nil gives every task those above.
+	Own      func(*trinity.Task) (trinity.Workflow, trinity.RewardFunc, error)
+	Weight   float64 // in a [Mix]; 0 is the number of rows
+	Explorer string  // prefix of task IDs if there are several explorers; "" if there is one
 	Packing  Packing
 }
 
@@ -40,15 +43,16 @@ func (p Packing) of(jobs []job) []job {
 		for i := begin; i < begin+p.Size && (i < len(jobs) || p.Fill); i++ {
 			pack.Pack = append(pack.Pack, jobs[i%len(jobs)].Task)
 		}
-		packs = append(packs, job{&pack, jobs[begin].of})
+		packs = append(packs, job{&pack, jobs[begin].workflow, jobs[begin].reward})
 	}
 	return packs
 }
 
-// job is a task with the taskset whose workflow runs it.
+// job is a task with the workflow that runs it.
 type job struct {
 	*trinity.Task
-	of *Taskset
+	workflow trinity.Workflow
+	reward   trinity.RewardFunc // nil if the workflow runs without one
 }
 
 // choose takes the next n rows.
@@ -80,7 +84,13 @@ func (t *Taskset) jobs(rows []int) ([]job, error) {
 		}
 		times[row]++
 		task.ID = repeated(task.ID, times[row]) // another ID gives other samples
-		jobs[i] = job{task, t}
+		jobs[i] = job{task, t.Workflow, t.Reward}
+		if t.Own == nil {
+			continue
+		}
+		if jobs[i].workflow, jobs[i].reward, err = t.Own(task); err != nil {
+			return nil, fmt.Errorf("taskset %s, row %d: %w", t.Template.Taskset, row, err)
+		}
 	}
 	return t.Packing.of(jobs), nil
 }

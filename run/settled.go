@@ -40,6 +40,7 @@ type tasks struct {
 	config.TasksetEntry
 	template trinity.Task // its fields are the same in all tasks
 	plugins  taskPlugins
+	own      *ownPlugins // nil if the rows name none
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
@@ -72,6 +73,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		s.tasks = append(s.tasks, one)
 		s.rewards = append(s.rewards, one.rewardModels()...)
 	}
+	s.letRowsName()
 	return s, (asking{s}).check()
 }
 

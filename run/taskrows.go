@@ -3,34 +3,34 @@ package run
 import (
 	"fmt"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
 )
 
-// mostRows is the number of rows of a taskset that check reads. A wrong key is wrong in all rows,
-// and reading a large taskset would delay the run.
+// mostRows is the number of rows of a taskset that check reads, if its rows name no plug-ins. A wrong
+// key is wrong in all rows, and reading a large taskset would delay the run.
 const mostRows = 1 << 14
 
 // check returns an error if the workflow cannot ask or the reward function cannot score a row, as
 // far as the row alone shows it. The error describes the first such row and counts them.
 func (t *tasks) check(data *dataset.Dataset) (err error) {
-	checks := t.plugins.checks()
-	if len(checks) == 0 {
+	if t.own == nil && len(t.plugins.checks()) == 0 {
 		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
-	rows := min(data.Len(), mostRows)
+	rows := data.Len()
+	if t.own == nil {
+		rows = min(rows, mostRows)
+	}
 	for i := range rows {
 		task := t.template
 		task.ID, task.Index = fmt.Sprintf("%s/%d", t.template.Taskset, i), i
 		if task.Row, err = data.Row(i); err != nil {
 			return err
 		}
-		for _, check := range checks {
-			if err := check(&task); err != nil {
-				if wrong++; wrong == 1 {
-					first, where = err, data.Where(i)
-				}
-				break
+		if err := t.checkTask(&task); err != nil {
+			if wrong++; wrong == 1 {
+				first, where = err, data.Where(i)
 			}
 		}
 	}
@@ -41,6 +41,20 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 		return fmt.Errorf("%s: %w", where, first)
 	}
 	return fmt.Errorf("%s: %w; %d of the %d rows checked have an error", where, first, wrong, rows)
+}
+
+// checkTask returns why a task cannot be run or scored.
+func (t *tasks) checkTask(task *trinity.Task) error {
+	plugins, err := t.pluginsOf(task)
+	if err != nil {
+		return err
+	}
+	for _, check := range plugins.checks() {
+		if err := check(task); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkTaskset checks the rows of the taskset at a key, if the stage reads one there.

@@ -38,6 +38,12 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 	}
 	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
 		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: s.Cod.CodWorkflowArgs["pad_tasks_to_full_pack"] == true}}
+	if t.own != nil {
+		out.Own = func(task *trinity.Task) (trinity.Workflow, trinity.RewardFunc, error) {
+			p, err := t.pluginsOf(task)
+			return p.workflow, p.reward, err
+		}
+	}
 	if !t.Eval {
 		if out.Selector, err = s.choose(t.Taskset, out); err != nil {
 			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
