@@ -62,28 +62,17 @@ func (c *calculating) Reset(context.Context, uint64) (o trinity.Observation, err
 	if o.Messages, err = c.task.Messages(""); err != nil {
 		return o, err
 	}
-	o.Tools, err = json.Marshal([]any{map[string]any{"type": "function", "function": map[string]any{
-		"name": c.Name, "description": "Computes an expression of numbers with + - * / ** and parentheses.",
-		"parameters": map[string]any{
-			"type":       "object",
-			"properties": map[string]any{"expression": map[string]any{"type": "string", "description": "such as (12 + 3) * 4"}},
-			"required":   []string{"expression"},
-		},
-	}}})
+	o.Tools, err = schemas(tool{name: c.Name, description: "Computes an expression of numbers with + - * / ** and parentheses.",
+		parameters: map[string]any{"expression": textParameter("such as (12 + 3) * 4")}, required: []string{"expression"}})
 	return o, err
 }
 
 // Step implements [trinity.Environment].
 func (c *calculating) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	for _, call := range a.Calls {
-		var said string
 		value, wrong := c.answer(call)
-		if wrong != nil {
-			out.ToolError, said = true, "error: "+wrong.Error()
-		} else {
-			said = strconv.FormatFloat(value, 'g', 15, 64)
-		}
-		out.Messages = append(out.Messages, trinity.Message{Role: "tool", Content: said, ToolCallID: call.ID, Name: call.Name})
+		out.ToolError = out.ToolError || wrong != nil
+		out.Messages = append(out.Messages, answerOf(call, strconv.FormatFloat(value, 'g', 15, 64), wrong))
 	}
 	out.Done = len(a.Calls) == 0
 	return out, nil
