@@ -61,7 +61,8 @@ func about(p *openai.Problem) string {
 type wishes struct {
 	temperature, topP *float32
 	topK              *int
-	most              int // tokens; 0 is the model's own
+	longest           string // field of the request for most
+	most              *int   // tokens
 	stop              []string
 }
 
@@ -78,25 +79,34 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 	if q.topK != nil {
 		p.TopK = *q.topK
 	}
-	if q.most > 0 {
-		p.MaxTokens = q.most
+	if q.most != nil {
+		p.MaxTokens = *q.most
 	}
 	switch {
+	case q.most != nil && *q.most < 1:
+		return p, openai.Bad(q.longest, "it is %d; want at least 1", *q.most)
 	case p.Temperature < 0 || p.Temperature > 10:
 		return p, openai.Bad("temperature", "it is %v; want 0 to 10", p.Temperature)
 	case p.TopP < 0 || p.TopP > 1:
 		return p, openai.Bad("top_p", "it is %v; want 0 to 1", p.TopP)
-	case d.MaxLen > 0 && len(prompt) >= d.MaxLen:
-		return p, openai.TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), d.MaxLen)
 	}
-	return p, nil
+	return p, d.Fit(&p, prompt, q.longest, q.most)
 }
 
-// sample samples the one reply of a request.
-func sample(r *http.Request, call *openai.Call, params trinity.SamplingParams) (openai.Reply, error) {
+// sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
+// time that it may have become more.
+func sample(
+	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View, grown func(trinity.Message),
+) (openai.Reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), longest)
 	defer cancel()
-	out, err := call.Sample(ctx, params)
+	var out []openai.Reply
+	var err error
+	if grown == nil {
+		out, err = call.Sample(ctx, params)
+	} else {
+		out, err = call.Follow(ctx, params, func(_ int, tokens []int32) { grown(view.Settled(tokens)) })
+	}
 	if err != nil {
 		return openai.Reply{}, err
 	}
@@ -140,22 +150,50 @@ type stream struct {
 	number int // of events
 }
 
-func newStream(w http.ResponseWriter) *stream {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
-	return &stream{w: w}
-}
-
 // send sends an event with fields of its kind.
 func (s *stream) send(kind string, fields map[string]any) {
+	if s.number == 0 {
+		s.w.Header().Set("Content-Type", "text/event-stream")
+		s.w.Header().Set("Cache-Control", "no-cache")
+	}
 	fields["type"] = kind
 	data, err := web.Encode(fields)
 	if err == nil {
 		_, err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", kind, data)
 	}
-	s.failed = cmp.Or(s.failed, err)
+	s.failed = cmp.Or(s.failed, err, http.NewResponseController(s.w).Flush())
 	s.number++
 }
 
-// end returns an error if the client has not got all events.
-func (s *stream) end() error { return cmp.Or(s.failed, http.NewResponseController(s.w).Flush()) }
+// growth is how much a stream has sent of a reply, whose parts come one after another: thinking, text,
+// calls.
+type growth struct {
+	part  int  // that is being sent
+	begun bool // whether it has begun
+	said  int  // bytes of its text
+}
+
+// sender sends part i of a reply: its beginning, more text of it, its end.
+type sender struct {
+	begin func(i int)
+	more  func(i int, text string)
+	end   func(i int)
+}
+
+// advance sends what a stream lacks of a reply. texts are those of its parts so far, of which only the
+// last one grows, unless the reply has ended.
+func (g *growth) advance(texts []string, ended bool, to sender) {
+	for i := g.part; i < len(texts); i++ {
+		if !g.begun {
+			to.begin(i)
+		}
+		if texts[i] != "" && len(texts[i]) > g.said {
+			to.more(i, texts[i][g.said:])
+		}
+		g.part, g.begun, g.said = i, true, len(texts[i])
+		if ended || i+1 < len(texts) {
+			to.end(i)
+			g.part, g.begun, g.said = i+1, false, 0
+		}
+	}
+}

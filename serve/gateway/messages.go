@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/openai"
@@ -19,6 +18,8 @@ type messages struct {
 	anthropic.Request
 	call   *openai.Call
 	params trinity.SamplingParams
+	view   openai.View
+	id     string // of the reply
 }
 
 // answerMessages answers a request over Anthropic's Messages API.
@@ -28,14 +29,30 @@ func answerMessages(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	reply, err := sample(r, q.call, q.params)
-	if err != nil {
+	events := &messageStream{messages: q, stream: stream{w: w}}
+	var grown func(trinity.Message)
+	if q.Stream {
+		grown = events.grow
+	}
+	reply, err := sample(r, q.call, q.params, q.view, grown)
+	switch {
+	case err != nil && events.number > 0:
+		_, refusal := refusalOf(err)
+		events.send("error", map[string]any{"error": refusal.Error})
+		return
+	case err != nil:
 		refuse(w, err)
 		return
 	}
-	m, reason, stop := q.message(reply)
+	m := q.view.Message(reply)
+	response := q.response(reply, m)
 	reply.Sent(m)
-	if q.send(w, q.response(reply, m, reason, stop)) != nil {
+	if q.Stream {
+		err = events.end(response)
+	} else {
+		err = web.WriteJSON(w, http.StatusOK, response)
+	}
+	if err != nil {
 		reply.Lost()
 	}
 }
@@ -56,17 +73,22 @@ func countTokens(w http.ResponseWriter, r *http.Request) {
 
 // refuse replies with an error in the form of Anthropic's API.
 func refuse(w http.ResponseWriter, err error) {
+	p, refusal := refusalOf(err)
+	if p.Final {
+		w.Header().Set("x-should-retry", "false")
+	}
+	web.WriteJSON(w, p.Status, refusal)
+}
+
+// refusalOf returns an error in the form of Anthropic's API.
+func refusalOf(err error) (*openai.Problem, anthropic.Refusal) {
 	p := openai.ProblemOf(err)
 	kind := map[int]string{
 		http.StatusUnauthorized: "authentication_error", http.StatusNotFound: "not_found_error",
 		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
 		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
 	}[p.Status]
-	if p.Final {
-		w.Header().Set("x-should-retry", "false")
-	}
-	problem := anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}
-	web.WriteJSON(w, p.Status, anthropic.Refusal{Type: "error", Error: problem})
+	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}}
 }
 
 // messagesFields are the fields of a request that the gateway reads or need not read.
@@ -90,10 +112,17 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.call, err = model.Chat(chat, toolsOf(&q.Request)); err != nil {
+	tools := toolsOf(&q.Request)
+	if q.call, err = model.Chat(chat, tools); err != nil {
 		return nil, err
 	}
-	q.params, err = wishes{q.Temperature, q.TopP, q.TopK, q.MaxTokens, q.StopSequences}.params(model.Defaults(), q.call.Prompt)
+	session, _ := r.Context().Value(sessionKey{}).(*session)
+	q.view = openai.View{Renderer: session.model.Renderer, Tools: tools, Stop: q.StopSequences}
+	q.id = "msg_" + rand.Text()
+	wish := wishes{
+		temperature: q.Temperature, topP: q.TopP, topK: q.TopK, longest: "max_tokens", most: q.MaxTokens, stop: q.StopSequences,
+	}
+	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
 }
 
@@ -102,12 +131,10 @@ func (q *messages) check() error {
 	switch {
 	case len(q.Messages) == 0:
 		return openai.Bad("messages", "there are no messages")
-	case q.MaxTokens < 0:
-		return openai.Bad("max_tokens", "it is %d; want at least 1", q.MaxTokens)
 	case q.ToolChoice.Type != "" && q.ToolChoice.Type != "auto" && q.ToolChoice.Type != "none":
 		return openai.Bad("tool_choice", "%q is not supported: want auto or none", q.ToolChoice.Type)
-	case q.Thinking.Type != "" && q.Thinking.Type != "disabled":
-		return openai.Bad("thinking", "%q is not supported: the chat template decides whether the model thinks", q.Thinking.Type)
+	case q.Thinking.Type != "" && q.Thinking.Type != "disabled" && q.Thinking.Type != adaptive:
+		return openai.Bad("thinking", "%q is not supported: want disabled, or adaptive: the chat template decides", q.Thinking.Type)
 	case len(q.StopSequences) > maxStops:
 		return openai.Bad("stop_sequences", "there are %d; want at most %d", len(q.StopSequences), maxStops)
 	}
@@ -123,6 +150,9 @@ func (q *messages) check() error {
 	}
 	return nil
 }
+
+// adaptive asks for the thinking, and leaves to the model whether and how long it thinks.
+const adaptive = "adaptive"
 
 // Limits of stop sequences, for which the sampler looks at every token.
 const (
@@ -187,63 +217,48 @@ func toolsOf(q *anthropic.Request) json.RawMessage {
 	return written(tools)
 }
 
-// message returns what the client gets of a reply: its text and calls, why it ended, and the stop
-// sequence that ended it.
-func (q *messages) message(r openai.Reply) (m trinity.Message, reason string, stop *string) {
-	m = trinity.Message{Role: "assistant", Content: r.Message.Content}
-	reason = "end_turn"
-	if r.FinishReason == "length" {
+// response returns the reply as the API has it.
+func (q *messages) response(r openai.Reply, m trinity.Message) *anthropic.Response {
+	out := q.empty()
+	calls := q.view.Calls(r)
+	reason, stop := "end_turn", q.view.Stopped(r)
+	switch {
+	case len(calls) > 0:
+		reason = "tool_use"
+	case stop != "":
+		reason = "stop_sequence"
+	case r.FinishReason == "length":
 		reason = "max_tokens"
 	}
-	for _, s := range q.StopSequences {
-		if before, _, found := strings.Cut(m.Content, s); found {
-			m.Content, reason, stop = before, "stop_sequence", &s
-		}
+	out.StopReason = &reason
+	if stop != "" {
+		out.StopSequence = &stop
 	}
-	if len(r.Calls) > 0 {
-		m.ToolCalls = callsOf(r.Calls)
-		reason = "tool_use"
-	}
-	return m, reason, stop
-}
-
-func (q *messages) response(r openai.Reply, m trinity.Message, reason string, stop *string) *anthropic.Response {
-	out := &anthropic.Response{
-		ID: "msg_" + rand.Text(), Type: "message", Role: m.Role, Model: q.Model, Content: []anthropic.Block{}, StopReason: &reason,
-		StopSequence: stop, Usage: anthropic.Usage{InputTokens: len(q.call.Prompt), OutputTokens: len(r.Tokens)},
-	}
-	if m.Content != "" {
-		out.Content = append(out.Content, anthropic.Block{Type: "text", Text: m.Content})
-	}
-	for _, c := range r.Calls {
+	out.Usage.OutputTokens = len(r.Tokens)
+	out.Content = q.blocks(m)
+	for _, c := range calls {
 		out.Content = append(out.Content, anthropic.Block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.Arguments})
 	}
 	return out
 }
 
-// send sends a reply, or the events of a stream.
-func (q *messages) send(w http.ResponseWriter, reply *anthropic.Response) error {
-	if !q.Stream {
-		return web.WriteJSON(w, http.StatusOK, reply)
+// empty returns the reply without any content.
+func (q *messages) empty() *anthropic.Response {
+	return &anthropic.Response{
+		ID: q.id, Type: "message", Role: "assistant", Model: q.Model, Content: []anthropic.Block{},
+		Usage: anthropic.Usage{InputTokens: len(q.call.Prompt)},
 	}
-	events := newStream(w)
-	begun := *reply
-	begun.Content, begun.StopReason, begun.StopSequence, begun.Usage.OutputTokens = []anthropic.Block{}, nil, nil, 0
-	events.send("message_start", map[string]any{"message": begun})
-	for i, b := range reply.Content {
-		empty, delta := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": b.Text}
-		if b.Type == "tool_use" {
-			empty = map[string]any{"type": b.Type, "id": b.ID, "name": b.Name, "input": struct{}{}}
-			delta = map[string]any{"type": "input_json_delta", "partial_json": string(b.Input)}
-		}
-		events.send("content_block_start", map[string]any{"index": i, "content_block": empty})
-		events.send("content_block_delta", map[string]any{"index": i, "delta": delta})
-		events.send("content_block_stop", map[string]any{"index": i})
+}
+
+// blocks returns the blocks of what the policy thinks and says. Clients that do not ask for thinking
+// do not expect its block.
+func (q *messages) blocks(m trinity.Message) []anthropic.Block {
+	blocks := []anthropic.Block{}
+	if m.Reasoning != "" && q.Thinking.Type == adaptive {
+		blocks = append(blocks, anthropic.Block{Type: "thinking", Thinking: &m.Reasoning, Signature: new("")})
 	}
-	events.send("message_delta", map[string]any{
-		"delta": map[string]any{"stop_reason": reply.StopReason, "stop_sequence": reply.StopSequence},
-		"usage": map[string]int{"output_tokens": reply.Usage.OutputTokens},
-	})
-	events.send("message_stop", map[string]any{})
-	return events.end()
+	if m.Content != "" {
+		blocks = append(blocks, anthropic.Block{Type: "text", Text: m.Content})
+	}
+	return blocks
 }

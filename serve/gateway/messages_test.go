@@ -45,8 +45,8 @@ func TestAStreamOfMessages(t *testing.T) {
 			kinds = append(kinds, strings.TrimSpace(kind))
 		}
 	}
-	const want = "message_start content_block_start content_block_delta content_block_stop message_delta message_stop"
-	if strings.Join(kinds, " ") != want || !strings.Contains(text, `{"text":"ab","type":"text_delta"}`) ||
+	const want = "message_start content_block_start content_block_delta content_block_delta content_block_stop message_delta message_stop"
+	if strings.Join(kinds, " ") != want || !strings.Contains(text, `{"text":"b","type":"text_delta"}`) ||
 		!strings.Contains(text, `"stop_reason":"stop_sequence","stop_sequence":"c"`) {
 		t.Errorf("%s:\n%s", kinds, text)
 	}

@@ -21,6 +21,9 @@ type responses struct {
 	chat    []trinity.Message // without instructions, which hold for one request
 	call    *openai.Call
 	params  trinity.SamplingParams
+	view    openai.View
+	ids     [3]string // of the response, its thinking and its message
+	created int64     // seconds since 1970
 }
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
@@ -43,16 +46,30 @@ func answerResponses(w http.ResponseWriter, r *http.Request) {
 		refuseResponse(w, err)
 		return
 	}
-	reply, err := sample(r, q.call, q.params)
-	if err != nil {
+	events := &responseStream{responses: q, stream: stream{w: w}}
+	var grown func(trinity.Message)
+	if q.Stream {
+		grown = events.grow
+	}
+	reply, err := sample(r, q.call, q.params, q.view, grown)
+	switch {
+	case err != nil && events.number > 0:
+		events.fail(err)
+		return
+	case err != nil:
 		refuseResponse(w, err)
 		return
 	}
-	m := trinity.Message{Role: "assistant", Content: reply.Message.Content, ToolCalls: callsOf(reply.Calls)}
+	m := q.view.Message(reply)
 	response := q.response(reply, m)
 	reply.Sent(m)
 	q.session.keep(response.ID, append(slices.Clip(q.chat), m))
-	if q.send(w, response) != nil {
+	if q.Stream {
+		err = events.end(response)
+	} else {
+		err = web.WriteJSON(w, http.StatusOK, response)
+	}
+	if err != nil {
 		reply.Lost()
 	}
 }
@@ -120,12 +137,10 @@ func readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
 	if q.call, err = model.Chat(chat, tools); err != nil {
 		return nil, err
 	}
-	wish := wishes{temperature: q.Temperature, topP: q.TopP}
-	if q.MaxOutputTokens != nil {
-		if wish.most = *q.MaxOutputTokens; wish.most < 1 {
-			return nil, openai.Bad("max_output_tokens", "it is %d; want at least 1", wish.most)
-		}
-	}
+	q.view = openai.View{Renderer: q.session.model.Renderer, Tools: tools}
+	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
+	q.created = time.Now().Unix()
+	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens}
 	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
 	return q, err
 }
@@ -208,26 +223,14 @@ func (q *responses) readTools() (json.RawMessage, error) {
 
 // response returns the reply as the API has it.
 func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesReply {
-	out := &wire.ResponsesReply{
-		CreatedAt: time.Now().Unix(), ID: "resp_" + rand.Text(), Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "completed",
-		ParallelToolCalls: true, Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto", Tools: append([]wire.ResponsesTool{}, q.Tools...),
-	}
-	if q.Instructions != "" {
-		out.Instructions = &q.Instructions
-	}
-	if q.PreviousResponseID != "" {
-		out.PreviousResponseID = &q.PreviousResponseID
-	}
+	out := q.empty()
+	out.Status = "completed"
 	if r.FinishReason == "length" {
 		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
 	}
-	if m.Content != "" || len(r.Calls) == 0 {
-		out.Output = append(out.Output, wire.Item{
-			Type: "message", ID: "msg_" + rand.Text(), Role: m.Role, Status: out.Status,
-			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
-		})
-	}
-	for _, c := range r.Calls {
+	calls := q.view.Calls(r)
+	out.Output = q.items(m, len(calls) == 0, out.Status)
+	for _, c := range calls {
 		out.Output = append(out.Output, wire.Item{
 			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: string(c.Arguments), Status: "completed",
 		})
@@ -237,45 +240,35 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 	return out
 }
 
-// send sends a reply, or the events of a stream.
-func (q *responses) send(w http.ResponseWriter, reply *wire.ResponsesReply) error {
-	if !q.Stream {
-		return web.WriteJSON(w, http.StatusOK, reply)
+// empty returns the response without any output.
+func (q *responses) empty() *wire.ResponsesReply {
+	out := &wire.ResponsesReply{
+		CreatedAt: q.created, ID: q.ids[0], Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "in_progress",
+		ParallelToolCalls: true, Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto", Tools: append([]wire.ResponsesTool{}, q.Tools...),
 	}
-	events := newStream(w)
-	send := func(kind string, fields map[string]any) {
-		fields["sequence_number"] = events.number
-		events.send(kind, fields)
+	if q.Instructions != "" {
+		out.Instructions = &q.Instructions
 	}
-	begun := *reply
-	begun.Output, begun.Status, begun.Usage, begun.IncompleteDetails = []wire.Item{}, "in_progress", nil, nil
-	send("response.created", map[string]any{"response": begun})
-	send("response.in_progress", map[string]any{"response": begun})
-	for i, item := range reply.Output {
-		of := func(more map[string]any) map[string]any {
-			more["output_index"], more["item_id"] = i, item.ID
-			return more
-		}
-		empty := item
-		empty.Status, empty.Arguments = "in_progress", ""
-		if item.Type == "message" {
-			empty.Content = wire.Parts{}
-		}
-		send("response.output_item.added", of(map[string]any{"item": empty}))
-		for at, part := range item.Content {
-			nothing := part
-			nothing.Text = ""
-			send("response.content_part.added", of(map[string]any{"content_index": at, "part": nothing}))
-			send("response.output_text.delta", of(map[string]any{"content_index": at, "delta": part.Text, "logprobs": []any{}}))
-			send("response.output_text.done", of(map[string]any{"content_index": at, "text": part.Text, "logprobs": []any{}}))
-			send("response.content_part.done", of(map[string]any{"content_index": at, "part": part}))
-		}
-		if item.Type == "function_call" {
-			send("response.function_call_arguments.delta", of(map[string]any{"delta": item.Arguments}))
-			send("response.function_call_arguments.done", of(map[string]any{"arguments": item.Arguments, "name": item.Name}))
-		}
-		send("response.output_item.done", of(map[string]any{"item": item}))
+	if q.PreviousResponseID != "" {
+		out.PreviousResponseID = &q.PreviousResponseID
 	}
-	send("response."+reply.Status, map[string]any{"response": reply})
-	return events.end()
+	return out
+}
+
+// items returns the items of what the policy thinks and says. A message without text is left out unless
+// the reply must have one.
+func (q *responses) items(m trinity.Message, must bool, status string) (items []wire.Item) {
+	if m.Reasoning != "" {
+		items = append(items, wire.Item{
+			Type: "reasoning", ID: q.ids[1], Status: "completed", Summary: []json.RawMessage{},
+			Content: wire.Parts{{Type: "reasoning_text", Text: m.Reasoning}},
+		})
+	}
+	if m.Content != "" || must {
+		items = append(items, wire.Item{
+			Type: "message", ID: q.ids[2], Role: "assistant", Status: status,
+			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
+		})
+	}
+	return items
 }

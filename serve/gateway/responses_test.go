@@ -54,7 +54,7 @@ func TestResponsesOfTheSDKAreOneSequence(t *testing.T) {
 			last = event.Response
 		}
 	}
-	if stream.Err() != nil || text != "42" || last.OutputText() != "42" || kinds != 9 {
+	if stream.Err() != nil || text != "42" || last.OutputText() != "42" || kinds != 10 {
 		t.Fatalf("%q in %d events: %v", text, kinds, stream.Err())
 	}
 	p.Input, p.PreviousResponseID = api.ResponseNewParamsInputUnion{OfString: sdk.String("'more'")}, sdk.String(last.ID)

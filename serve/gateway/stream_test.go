@@ -2,11 +2,17 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/anthropics/anthropic-sdk-go"
+	also "github.com/anthropics/anthropic-sdk-go/option"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	api "github.com/openai/openai-go/v3/responses"
 
 	"github.com/trinity-go/trinity"
 )
@@ -74,4 +80,163 @@ func TestAStopStringHoldsInAStreamWithTools(t *testing.T) {
 	if !strings.Contains(text, `"content":"b"`) || strings.Contains(text, `c`+`#`) || strings.Contains(text, `"content":"c"`) {
 		t.Error(text)
 	}
+}
+
+// thoughtful reads what stands before "~" as thinking.
+type thoughtful struct{ chatty }
+
+func (r thoughtful) think(m trinity.Message) trinity.Message {
+	if thought, rest, found := strings.Cut(m.Content, "~"); found {
+		m.Reasoning, m.Content = thought, rest
+	} else {
+		m.Reasoning, m.Content = m.Content, ""
+	}
+	return m
+}
+
+func (r thoughtful) Read(tokens []int32, tools json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
+	m, calls, err := r.chatty.Read(tokens, tools)
+	return r.think(m), calls, err
+}
+
+func (r thoughtful) ReadText(tokens []int32) trinity.Message {
+	return r.think(r.chatty.ReadText(tokens))
+}
+
+func (r thoughtful) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
+	return r.think(r.chatty.Settled(tokens, tools))
+}
+
+// openPatient opens an endpoint whose policy thinks, and waits before "#".
+func openPatient(t *testing.T) (*endpoint, *patient) {
+	t.Helper()
+	e := open(t, trinity.EndpointOptions{})
+	writes := &patient{next: make(chan struct{})}
+	e.model.Sampler, e.model.Renderer = writes, thoughtful{}
+	return e, writes
+}
+
+const thoughtfulReply = `user:'hm~now#!{"a": 1}'|assistant:[hm~now#!{"a": 1}|]`
+
+// A stream of the Responses API has the thinking as an item, and the text before the policy has ended.
+func TestAStreamOfResponsesComesAsTheTokensCome(t *testing.T) {
+	e, writes := openPatient(t)
+	client := sdk.NewClient(option.WithBaseURL(e.URL()), option.WithAPIKey(e.Key()))
+	stream := client.Responses.NewStreaming(t.Context(), api.ResponseNewParams{
+		Model: "gpt-9", Input: api.ResponseNewParamsInputUnion{OfString: sdk.String(`'hm~now#!{"a": 1}'`)},
+		Tools: []api.ToolUnionParam{api.ToolParamOfFunction("f", map[string]any{"type": "object"}, true)},
+	})
+	thought, text, ended := "", "", false
+	var last api.Response
+	var kinds []string
+	for stream.Next() {
+		event := stream.Current()
+		if n := len(kinds); n == 0 || kinds[n-1] != event.Type {
+			kinds = append(kinds, event.Type)
+		}
+		switch event.Type {
+		case "response.reasoning_text.delta":
+			thought += event.Delta
+		case "response.output_text.delta":
+			if text += event.Delta; text == "now" && !ended {
+				ended = true
+				close(writes.next) // only now the policy goes on
+			}
+		case "response.completed":
+			last = event.Response
+		}
+	}
+	if stream.Err() != nil || thought != "hm" || text != "now#" || len(last.Output) != 3 || last.Output[0].Type != "reasoning" ||
+		last.Output[0].AsReasoning().Content[0].Text != "hm" ||
+		last.OutputText() != "now#" || last.Output[2].CallID != "call00000" || last.Output[2].Arguments.OfString != `{"a": 1}` {
+		t.Errorf("%q, %q, %s: %v", thought, text, last.RawJSON(), stream.Err())
+	}
+	const item, part = "response.output_item.", "response.content_part."
+	want := strings.Join([]string{"response.created", "response.in_progress",
+		item + "added", part + "added", "response.reasoning_text.delta", "response.reasoning_text.done", part + "done", item + "done",
+		item + "added", part + "added", "response.output_text.delta", "response.output_text.done", part + "done", item + "done",
+		item + "added", "response.function_call_arguments.delta", "response.function_call_arguments.done", item + "done",
+		"response.completed"}, " ")
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if _, got := e.recorded(); got != thoughtfulReply {
+		t.Errorf("recorded %s", got)
+	}
+}
+
+// A stream of the Messages API has the text before the policy has ended, and the thinking as a block if
+// the client asks for it.
+func TestAStreamOfMessagesComesAsTheTokensCome(t *testing.T) {
+	for _, thinks := range []bool{true, false} {
+		e, writes := openPatient(t)
+		client := anthropic.NewClient(also.WithBaseURL(strings.TrimSuffix(e.URL(), "/v1")), also.WithAPIKey(e.Key()))
+		p := anthropic.MessageNewParams{
+			Model: "claude-9", MaxTokens: 40,
+			Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(`'hm~now#!{"a": 1}'`))},
+			Tools:    []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{}, "f")},
+		}
+		if thinks {
+			p.Thinking = anthropic.ThinkingConfigParamUnion{OfAdaptive: &anthropic.ThinkingConfigAdaptiveParam{}}
+		}
+		stream := client.Messages.NewStreaming(t.Context(), p)
+		var whole anthropic.Message
+		text, ended := "", false
+		for stream.Next() {
+			if err := whole.Accumulate(stream.Current()); err != nil {
+				t.Fatal(err)
+			}
+			if text += stream.Current().Delta.Text; text == "now" && !ended {
+				ended = true
+				close(writes.next) // only now the policy goes on
+			}
+		}
+		var got []string
+		for _, b := range whole.Content {
+			got = append(got, b.Type+":"+b.Thinking+b.Text+string(b.Input))
+		}
+		want := []string{`text:now#`, `tool_use:{"a": 1}`}
+		if thinks {
+			want = append([]string{"thinking:hm"}, want...)
+		}
+		if stream.Err() != nil || strings.Join(got, " ") != strings.Join(want, " ") || whole.StopReason != "tool_use" {
+			t.Errorf("got %s, want %s, %s: %v", got, want, whole.StopReason, stream.Err())
+		}
+		if _, got := e.recorded(); got != thoughtfulReply {
+			t.Errorf("recorded %s", got)
+		}
+	}
+}
+
+// A stream whose policy fails after it has begun ends with an error in the words of its API.
+func TestAStreamThatBreaksSaysSo(t *testing.T) {
+	for path, want := range map[string][]string{
+		"/responses": {"event: response.failed", `"status":"failed"`, `it broke"`},
+		"/messages":  {"event: error", `"type":"api_error"`, `it broke"`},
+	} {
+		e := open(t, trinity.EndpointOptions{})
+		e.model.Sampler = breaking{}
+		status, text := e.ask(path, `{"stream":true,"max_output_tokens":9,"input":"hi"}`)
+		if path == "/messages" {
+			status, text = e.ask(path, `{"stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`)
+		}
+		for _, part := range want {
+			if status != http.StatusOK || !strings.Contains(text, part) || strings.Contains(text, "completed") {
+				t.Errorf("%s: %d %s, want %s", path, status, text, part)
+			}
+		}
+		if r, err := e.Close(); r != nil || err == nil {
+			t.Errorf("%s: recorded %v, %v, want the engine's error", path, r, err)
+		}
+	}
+}
+
+// breaking fails after its first token.
+type breaking struct{}
+
+func (breaking) Sample(_ context.Context, _ trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if p.OnToken != nil {
+		p.OnToken(0, 'a')
+	}
+	return nil, fmt.Errorf("it broke")
 }

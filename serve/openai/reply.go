@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -61,10 +59,10 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 			choice.TokenIDs = c.Tokens
 		}
 		if q.as == chat {
-			m := q.message(s, c)
+			m := q.view.Message(c)
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
 		} else {
-			choice.Text = new(q.message(s, c).Content)
+			choice.Text = new(q.view.Message(c).Content)
 		}
 		choices[i] = choice
 	}
@@ -76,29 +74,9 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	return reply
 }
 
-// message returns the message that the client gets. Without tools in the request, what looks like a
-// call is text.
-func (q *request) message(s *Server, r Reply) trinity.Message {
-	if q.as == plain {
-		return trinity.Message{Content: q.untilStop(s.Renderer.Decode(r.Tokens))}
-	}
-	m := r.Message
-	if len(q.Tools) == 0 && q.call.Prompt != nil {
-		m = s.Renderer.ReadText(r.Tokens)
-	}
-	m = q.stopped(m)
-	if len(q.Tools) > 0 && len(r.Calls) > 0 {
-		m.ToolCalls, _ = json.Marshal(r.Calls) // what a renderer reads has a form in JSON
-	}
-	return m
-}
-
 // calls returns the calls of a reply. In a stream each has its place.
 func (q *request) calls(r Reply, stream bool) (out []wire.ToolCall) {
-	if len(q.Tools) == 0 {
-		return nil
-	}
-	for i, c := range r.Calls {
+	for i, c := range q.view.Calls(r) {
 		call := wire.ToolCall{ID: c.ID, Type: "function", Function: wire.FunctionCall{Name: c.Name, Arguments: string(c.Arguments)}}
 		if stream {
 			call.Index = &i
@@ -158,59 +136,16 @@ func (q *request) textOf(s *Server, token int32) string {
 	return s.Renderer.Decode([]int32{token})
 }
 
-// piece is a sampled token of a choice.
-type piece struct {
-	choice int
-	token  int32
-}
-
-// pieces are tokens on their way to the client. Adding never blocks, and thousands of streams do not
-// each hold the room of a longest reply.
-type pieces struct {
-	more chan struct{} // holds one if there are any; closed after the last
-	mu   sync.Mutex
-	of   []piece
-}
-
-func (p *pieces) add(t piece) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of = append(p.of, t)
-	select {
-	case p.more <- struct{}{}:
-	default:
-	}
-}
-
-func (p *pieces) take() []piece {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of := p.of
-	p.of = nil
-	return of
-}
-
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
 // makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
 // because its text comes in other parts than its tokens.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
-	pieces := &pieces{more: make(chan struct{}, 1)}
-	q.params.OnToken = func(i int, token int32) { pieces.add(piece{i, token}) }
-	var out []Reply
-	var err error
-	go func() {
-		defer close(pieces.more)
-		out, err = q.call.Sample(ctx, q.params)
-	}()
 	events := &events{w: w}
-	tokens, sent := make([][]int32, q.params.N), make([]trinity.Message, q.params.N)
-	for range pieces.more {
-		for _, p := range pieces.take() {
-			tokens[p.choice] = append(tokens[p.choice], p.token)
-			q.sendMore(s, events, p.choice, &sent[p.choice], q.settled(s, tokens[p.choice]), nil)
-		}
-	}
+	sent := make([]trinity.Message, q.params.N)
+	out, err := q.call.Follow(ctx, q.params, func(choice int, tokens []int32) {
+		q.sendMore(s, events, choice, &sent[choice], q.view.Settled(tokens), nil)
+	})
 	if err != nil {
 		if !events.begun {
 			Fail(w, err)
@@ -222,10 +157,10 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	q.send(s, out, func() error {
 		for i, c := range out {
 			if calls := q.calls(c, true); len(calls) > 0 {
-				q.sendMore(s, events, i, &sent[i], q.message(s, c), nil)
+				q.sendMore(s, events, i, &sent[i], q.view.Message(c), nil)
 				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: "assistant", ToolCalls: calls}}}))
 			}
-			q.sendMore(s, events, i, &sent[i], q.message(s, c), &c)
+			q.sendMore(s, events, i, &sent[i], q.view.Message(c), &c)
 		}
 		if q.StreamOptions.IncludeUsage {
 			last := q.response(s, []wire.Choice{})
@@ -235,32 +170,6 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		events.end()
 		return events.failed
 	})
-}
-
-// settled returns what the client sees of a reply with these first tokens, whatever tokens follow. It
-// ends before anything that may begin a stop string.
-func (q *request) settled(s *Server, tokens []int32) trinity.Message {
-	var m trinity.Message
-	if q.as == plain {
-		m.Content = strings.TrimRight(s.Renderer.Decode(tokens), "\uFFFD") // perhaps the beginning of a character
-	} else {
-		m = s.Renderer.Settled(tokens, q.Tools)
-	}
-	m = q.stopped(m)
-	last := &m.Content
-	if m.Content == "" {
-		last = &m.Reasoning
-	}
-	longest := 0
-	for _, stop := range q.params.Stop {
-		for n := min(len(stop)-1, len(*last)); n > longest; n-- {
-			if strings.HasSuffix(*last, stop[:n]) {
-				longest = n
-			}
-		}
-	}
-	*last = (*last)[:len(*last)-longest]
-	return m
 }
 
 // sendMore sends what the client does not have yet of a reply's thinking and text. whole is the reply

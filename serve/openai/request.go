@@ -27,6 +27,7 @@ type request struct {
 	as       form
 	id       string
 	call     *Call
+	view     View
 	params   trinity.SamplingParams
 	limits   Defaults
 	logprobs bool
@@ -66,7 +67,9 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readPrompt(s, model); err != nil {
 		return nil, err
 	}
-	return q, q.readParams(s)
+	err = q.readParams(s)
+	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
+	return q, err
 }
 
 // readLogprobs reads whether the client wants log-probabilities of sampled tokens, and of how many of
@@ -192,29 +195,28 @@ func (q *request) readParams(s *Server) error {
 	case asked != nil && *asked < 1:
 		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
-	return q.fitLength(longest, asked)
+	return q.limits.Fit(p, q.call.Prompt, longest, asked)
 }
 
-// fitLength limits the reply to the room that the prompt leaves. It returns an error if there is no
-// room, or if the request asks for more: asked tokens by the key longest.
-func (q *request) fitLength(longest string, asked *int) error {
-	p, prompt := &q.params, len(q.call.Prompt)
-	if q.call.Prompt == nil {
+// Fit limits a reply to the room that the prompt leaves. It returns an error if there is no room, or
+// if the request asks for more: asked tokens by its field key. asked is nil if it asks for none.
+func (d Defaults) Fit(p *trinity.SamplingParams, prompt []int32, key string, asked *int) error {
+	if prompt == nil {
 		return nil
 	}
-	if q.limits.MaxLen == 0 {
+	if d.MaxLen == 0 {
 		if p.MaxTokens == 0 {
-			return Bad("max_tokens", "the model has no maximum length: set max_tokens")
+			return Bad(key, "the model has no maximum length: set %s", key)
 		}
 		return nil
 	}
-	room := q.limits.MaxLen - prompt
+	room := d.MaxLen - len(prompt)
 	if room <= 0 {
-		return TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", prompt, q.limits.MaxLen)
+		return TooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), d.MaxLen)
 	}
-	if asked != nil && *asked > room && !q.limits.Cut {
-		return TooLong(longest, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
-			"ask for at most %d, or leave it out", prompt, longest, *asked, q.limits.MaxLen, room)
+	if asked != nil && *asked > room && !d.Cut {
+		return TooLong(key, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
+			"ask for at most %d, or leave it out", len(prompt), key, *asked, d.MaxLen, room)
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -164,7 +163,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 func (q *request) send(s *Server, out []Reply, write func() error) {
 	for _, r := range out {
 		if r.Sent != nil {
-			r.Sent(q.message(s, r))
+			r.Sent(q.view.Message(r))
 		}
 	}
 	if write() == nil {
@@ -175,20 +174,4 @@ func (q *request) send(s *Server, out []Reply, write func() error) {
 			r.Lost()
 		}
 	}
-}
-
-// stopped returns a message up to the first stop string. One in the thinking ends the reply.
-func (q *request) stopped(m trinity.Message) trinity.Message {
-	if thought := q.untilStop(m.Reasoning); thought != m.Reasoning {
-		m.Reasoning, m.Content = thought, ""
-	}
-	m.Content = q.untilStop(m.Content)
-	return m
-}
-
-func (q *request) untilStop(text string) string {
-	for _, stop := range q.params.Stop {
-		text, _, _ = strings.Cut(text, stop)
-	}
-	return text
 }

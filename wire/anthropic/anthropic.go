@@ -6,7 +6,7 @@ import "encoding/json"
 
 // Request is the body of POST /v1/messages and /v1/messages/count_tokens.
 type Request struct {
-	MaxTokens     int             `json:"max_tokens,omitzero"`
+	MaxTokens     *int            `json:"max_tokens,omitzero"`
 	Messages      []Message       `json:"messages"`
 	Metadata      json.RawMessage `json:"metadata,omitzero"`
 	Model         string          `json:"model"`
@@ -52,7 +52,9 @@ type Block struct {
 	ID        string          `json:"id,omitzero"`          // of a tool_use
 	Input     json.RawMessage `json:"input,omitzero"`       // of a tool_use: a JSON object
 	Name      string          `json:"name,omitzero"`        // of a tool_use
+	Signature *string         `json:"signature,omitzero"`   // of a thinking; servers check it
 	Text      string          `json:"text,omitzero"`        // of a text
+	Thinking  *string         `json:"thinking,omitzero"`    // of a thinking
 	ToolUseID string          `json:"tool_use_id,omitzero"` // of a tool_result
 	Type      string          `json:"type"`
 }

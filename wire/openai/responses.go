@@ -42,13 +42,15 @@ func (i *Items) UnmarshalJSON(data []byte) error {
 type Item struct {
 	Arguments string `json:"arguments,omitzero"` // of a function_call: a JSON object
 	CallID    string `json:"call_id,omitzero"`   // of a function_call and its function_call_output
-	Content   Parts  `json:"content,omitzero"`   // of a message
+	Content   Parts  `json:"content,omitzero"`   // of a message or a reasoning
 	ID        string `json:"id,omitzero"`
 	Name      string `json:"name,omitzero"`   // of a function_call
 	Output    Parts  `json:"output,omitzero"` // of a function_call_output
 	Role      string `json:"role,omitzero"`   // of a message: system, developer, user, assistant
 	Status    string `json:"status,omitzero"`
-	Type      string `json:"type,omitzero"` // "" is a message
+	// Summary is that of a reasoning, which servers must write.
+	Summary []json.RawMessage `json:"summary,omitzero"`
+	Type    string            `json:"type,omitzero"` // "" is a message
 }
 
 // Parts are the content of an item. In JSON they may be a text.
@@ -68,7 +70,7 @@ func (p *Parts) UnmarshalJSON(data []byte) error {
 type Part struct {
 	Annotations []json.RawMessage `json:"annotations,omitzero"` // of an output_text
 	Text        string            `json:"text"`
-	Type        string            `json:"type"` // input_text, output_text
+	Type        string            `json:"type"` // input_text, output_text, reasoning_text
 }
 
 // ResponsesTool is a tool that the model may call.
@@ -93,7 +95,7 @@ type ResponsesReply struct {
 	Output             []Item            `json:"output"`
 	ParallelToolCalls  bool              `json:"parallel_tool_calls"`
 	PreviousResponseID *string           `json:"previous_response_id"`
-	Status             string            `json:"status"` // in_progress, completed, incomplete
+	Status             string            `json:"status"` // in_progress, completed, incomplete, failed
 	Temperature        *float32          `json:"temperature"`
 	ToolChoice         string            `json:"tool_choice"`
 	Tools              []ResponsesTool   `json:"tools"`

@@ -1,0 +1,151 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// View is how a client sees the replies to its request: thinking, text and calls, until the first stop
+// string.
+type View struct {
+	Renderer trinity.Renderer
+	Tools    json.RawMessage // of the request. Without any, what looks like a call is text
+	Stop     []string
+	Plain    bool // the text of all tokens, without thinking and calls
+}
+
+// Message returns the message that the client gets, with its calls.
+func (v View) Message(r Reply) trinity.Message {
+	m := r.Message
+	switch {
+	case v.Plain:
+		m = trinity.Message{Content: v.Renderer.Decode(r.Tokens)}
+	case len(v.Tools) == 0 && len(r.Tokens) > 0:
+		m = v.Renderer.ReadText(r.Tokens)
+	}
+	m = v.stopped(m)
+	if calls := v.Calls(r); len(calls) > 0 {
+		m.ToolCalls, _ = json.Marshal(calls) // what a renderer reads has a form in JSON
+	}
+	return m
+}
+
+// Stopped returns the stop string that ended a reply, "" if none did.
+func (v View) Stopped(r Reply) (stop string) {
+	whole := View{v.Renderer, v.Tools, nil, v.Plain}.Message(r)
+	text := whole.Content
+	if v.untilStop(whole.Reasoning) != whole.Reasoning {
+		text = whole.Reasoning
+	}
+	for _, s := range v.Stop {
+		if before, _, found := strings.Cut(text, s); found {
+			text, stop = before, s
+		}
+	}
+	return stop
+}
+
+// Calls returns the calls that the client gets.
+func (v View) Calls(r Reply) []trinity.ToolCall {
+	if len(v.Tools) == 0 {
+		return nil
+	}
+	return r.Calls
+}
+
+// Settled returns what the client sees of a reply with these first tokens, whatever tokens follow. It
+// ends before anything that may begin a stop string.
+func (v View) Settled(tokens []int32) trinity.Message {
+	var m trinity.Message
+	if v.Plain {
+		m.Content = strings.TrimRight(v.Renderer.Decode(tokens), "\uFFFD") // perhaps the beginning of a character
+	} else {
+		m = v.Renderer.Settled(tokens, v.Tools)
+	}
+	m = v.stopped(m)
+	last := &m.Content
+	if m.Content == "" {
+		last = &m.Reasoning
+	}
+	longest := 0
+	for _, stop := range v.Stop {
+		for n := min(len(stop)-1, len(*last)); n > longest; n-- {
+			if strings.HasSuffix(*last, stop[:n]) {
+				longest = n
+			}
+		}
+	}
+	*last = (*last)[:len(*last)-longest]
+	return m
+}
+
+// stopped returns a message up to the first stop string. One in the thinking ends the reply.
+func (v View) stopped(m trinity.Message) trinity.Message {
+	if thought := v.untilStop(m.Reasoning); thought != m.Reasoning {
+		m.Reasoning, m.Content = thought, ""
+	}
+	m.Content = v.untilStop(m.Content)
+	return m
+}
+
+func (v View) untilStop(text string) string {
+	for _, stop := range v.Stop {
+		text, _, _ = strings.Cut(text, stop)
+	}
+	return text
+}
+
+// piece is a sampled token of a choice.
+type piece struct {
+	choice int
+	token  int32
+}
+
+// pieces are tokens on their way to the client. Adding never blocks, and thousands of streams do not
+// each hold the room of a longest reply.
+type pieces struct {
+	more chan struct{} // holds one if there are any; closed after the last
+	mu   sync.Mutex
+	of   []piece
+}
+
+func (p *pieces) add(t piece) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of = append(p.of, t)
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+func (p *pieces) take() []piece {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of
+	p.of = nil
+	return of
+}
+
+// Follow samples the replies to a request of p.N replies. Each time that a reply has one more token,
+// grown gets all its tokens so far, in the caller's goroutine.
+func (c *Call) Follow(ctx context.Context, p trinity.SamplingParams, grown func(choice int, tokens []int32)) (out []Reply, err error) {
+	pieces := &pieces{more: make(chan struct{}, 1)}
+	p.OnToken = func(i int, token int32) { pieces.add(piece{i, token}) }
+	go func() {
+		defer close(pieces.more)
+		out, err = c.Sample(ctx, p)
+	}()
+	tokens := make([][]int32, p.N)
+	for range pieces.more {
+		for _, next := range pieces.take() {
+			tokens[next.choice] = append(tokens[next.choice], next.token)
+			grown(next.choice, tokens[next.choice])
+		}
+	}
+	return out, err
+}
