@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket/wsjson"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -116,11 +117,11 @@ func FuzzGymnasiumAnswers(f *testing.F) {
 	f.Add(`{"error": "no such id"}`, `{"observation": "s", "success": 1}`)
 	f.Fuzz(func(t *testing.T, space, state string) {
 		e := &gymEpisode{pythonGym: &pythonGym{Tabular: Tabular{Ask: "{observation}{actions}{action}", MaxSteps: 3}}}
-		if readAnswer([]byte(space), &e.space) != nil {
+		if bridge.Decode([]byte(space), &e.space) != nil {
 			return
 		}
 		var s seen
-		if readAnswer([]byte(state), &s) == nil {
+		if bridge.Decode([]byte(state), &s) == nil {
 			e.observe(&s)
 			if o := e.says(e.Ask); len(o.Messages) != 1 || o.State != e.observation {
 				t.Errorf("%+v", o)

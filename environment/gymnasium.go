@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,12 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
+
+//go:embed python/gymnasium.py
+var gymnasiumScript string
 
 func init() {
 	registry.Environments.Register("gymnasium",
@@ -21,7 +26,7 @@ func init() {
 			"{id}, {observation}, {actions}, {action} (an example), {steps} that are left. Metrics: valid, the share of the replies with an "+
 			"action; success, if the environment tells it.",
 		func() trinity.EnvironmentOpener {
-			return &pythonGym{Python: Python{Python: "python3"}, Tabular: Tabular{
+			return &pythonGym{Python: bridge.Python{Python: "python3"}, Tabular: Tabular{
 				Ask: "You act in {id}. An action is {actions}. Think first, then write one between ``` and ```, such as ```{action}```." +
 					"\n\n{observation}",
 				Tell: "{observation}", Unread: unread, MaxSteps: 200}}
@@ -30,12 +35,12 @@ func init() {
 
 // pythonGym is an environment of Gymnasium.
 type pythonGym struct {
-	Python  `yaml:",inline"`
-	Tabular `yaml:",inline"`
-	ID      string         `yaml:"id" doc:"id of the environment, such as CartPole-v1"`
-	Kwargs  map[string]any `yaml:"kwargs" doc:"arguments of gymnasium.make"`
-	Imports []string       `yaml:"imports" doc:"Python modules that register ids, such as minigrid"`
-	Actions []string       `yaml:"actions" doc:"names of discrete actions, in order"`
+	bridge.Python `yaml:",inline"`
+	Tabular       `yaml:",inline"`
+	ID            string         `yaml:"id" doc:"id of the environment, such as CartPole-v1"`
+	Kwargs        map[string]any `yaml:"kwargs" doc:"arguments of gymnasium.make"`
+	Imports       []string       `yaml:"imports" doc:"Python modules that register ids, such as minigrid"`
+	Actions       []string       `yaml:"actions" doc:"names of discrete actions, in order"`
 }
 
 // Validate checks the arguments.
@@ -43,7 +48,7 @@ func (g *pythonGym) Validate() error {
 	if err := g.Tabular.Validate(); err != nil {
 		return err
 	}
-	return g.Python.Validate()
+	return g.Has("gymnasium")
 }
 
 // Requires implements [trinity.Requirer].
@@ -72,13 +77,9 @@ func (g *pythonGym) of(t *trinity.Task) (id string, kwargs map[string]any, err e
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *pythonGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	b, err := g.newBridge(ctx, "gymnasium.py")
-	if err != nil {
-		return nil, err
-	}
-	e := &gymEpisode{pythonGym: g, bridge: b}
+	e := &gymEpisode{pythonGym: g, Bridge: g.Open(gymnasiumScript, 1)}
 	if err := e.Reuse(ctx, t); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }
@@ -86,7 +87,7 @@ func (g *pythonGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trini
 // gymEpisode is one episode, and after a Reuse another one.
 type gymEpisode struct {
 	*pythonGym
-	*bridge
+	*bridge.Bridge
 	id          string
 	render      bool // the text of an observation is what render returns
 	space       actionSpace
@@ -113,7 +114,7 @@ func (e *gymEpisode) Reuse(ctx context.Context, t *trinity.Task) error {
 		imports = []string{}
 	}
 	e.space = actionSpace{}
-	if err := e.ask(ctx, map[string]any{"do": "make", "id": id, "kwargs": kwargs, "imports": imports}, &e.space); err != nil {
+	if err := e.Call(ctx, map[string]any{"do": "make", "id": id, "kwargs": kwargs, "imports": imports}, &e.space); err != nil {
 		return err
 	}
 	if len(e.Actions) > 0 && len(e.Actions) != e.space.Count {
@@ -137,7 +138,7 @@ type seen struct {
 func (e *gymEpisode) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
 	e.steps, e.read = 0, 0
 	var s seen
-	if err := e.ask(ctx, map[string]any{"do": "reset", "seed": seed, "render": e.render}, &s); err != nil {
+	if err := e.Call(ctx, map[string]any{"do": "reset", "seed": seed, "render": e.render}, &s); err != nil {
 		return trinity.Observation{}, err
 	}
 	e.observe(&s)
@@ -195,7 +196,7 @@ func (e *gymEpisode) Step(ctx context.Context, a trinity.Action) (out trinity.Ou
 	s := seen{Invalid: true}
 	if action, ok := e.action(a.Text); ok {
 		s.Invalid = false
-		if err := e.ask(ctx, map[string]any{"do": "step", "action": action, "render": e.render}, &s); err != nil {
+		if err := e.Call(ctx, map[string]any{"do": "step", "action": action, "render": e.render}, &s); err != nil {
 			return out, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/wire/mcp"
@@ -76,8 +77,8 @@ type toolSession struct {
 	task    *trinity.Task
 	client  *mcp.Client
 	schemas json.RawMessage
-	web     *mcp.HTTP // nil for a program
-	program *bridge   // nil behind a URL
+	web     *mcp.HTTP      // nil for a program
+	program *bridge.Bridge // nil behind a URL
 }
 
 // reusableTools is a session that later episodes use.
@@ -97,10 +98,8 @@ func (e *toolSession) connect(ctx context.Context) error {
 		e.web = &mcp.HTTP{URL: e.URL, Headers: e.Headers}
 		way = e.web
 	} else {
-		if e.program, err = newBridge(ctx, e.Program(), isToolAnswer); err != nil {
-			return err
-		}
-		way = &toolProgram{bridge: e.program}
+		e.program = bridge.New(e.Program(), 1, isToolAnswer)
+		way = &toolProgram{Bridge: e.program}
 	}
 	if e.client, err = mcp.Connect(ctx, way); err != nil {
 		return err
@@ -120,7 +119,7 @@ func isToolAnswer(line []byte) bool {
 
 // toolProgram is the transport of a program that is a server.
 type toolProgram struct {
-	*bridge
+	*bridge.Bridge
 	unsent []byte // lines before the next question
 }
 
@@ -134,7 +133,7 @@ func (p *toolProgram) Notify(_ context.Context, message []byte) error {
 func (p *toolProgram) Ask(ctx context.Context, request []byte, isAnswer func([]byte) bool) ([]byte, error) {
 	question := append(append(p.unsent, request...), '\n')
 	p.unsent = nil
-	answer, err := p.worker.Ask(ctx, question)
+	answer, err := p.AskLine(ctx, question)
 	if err == nil && !isAnswer(answer) {
 		err = fmt.Errorf("the server writes %.200q, which is no answer to the request", answer)
 	}

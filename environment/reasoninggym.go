@@ -1,0 +1,130 @@
+package environment
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
+	"github.com/trinity-go/trinity/registry"
+)
+
+//go:embed python/reasoning_gym.py
+var reasoningGymScript string
+
+func init() {
+	registry.Environments.Register("reasoning_gym",
+		"A question of one of reasoning-gym's generators, which scores the answer, in a Python process. A row's columns dataset, config and "+
+			"index go before the arguments; without index, row i asks entry i, so that any file with as many rows makes a taskset. The answer "+
+			"is the text between <answer> and </answer>, else the whole reply. Reward: the generator's score. Word of the message: "+
+			"{question}. Metric: success, 1 for a score of 1.",
+		func() trinity.EnvironmentOpener {
+			return &reasoningGym{Python: bridge.Python{Python: "python3"}, Ask: "{question}"}
+		})
+}
+
+// reasoningGym asks questions of generators.
+type reasoningGym struct {
+	bridge.Python `yaml:",inline"`
+	Dataset       string         `yaml:"dataset" doc:"name of the generator, such as countdown"`
+	Config        map[string]any `yaml:"config" doc:"arguments of the generator, such as size, the number of entries (500), and seed (0)"`
+	Ask           string         `yaml:"ask" doc:"message to the policy"`
+}
+
+// Validate checks the arguments.
+func (g *reasoningGym) Validate() error {
+	if g.Ask == "" {
+		return errors.New("ask: write the message to the policy")
+	}
+	return g.Has("reasoning_gym")
+}
+
+// Requires implements [trinity.Requirer].
+func (g *reasoningGym) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := g.entryOf(t)
+		return err
+	}}
+}
+
+// entryOf returns the entry of a task, as arguments of a question to the other side.
+func (g *reasoningGym) entryOf(t *trinity.Task) (map[string]any, error) {
+	name, index, own := g.Dataset, t.Index, map[string]any{}
+	if err := columns(t, map[string]any{"dataset": &name, "config": &own, "index": &index}); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return nil, errors.New("dataset: name a generator, such as countdown, or give the rows a column dataset")
+	}
+	if index < 0 {
+		return nil, fmt.Errorf("column \"index\": must not be negative, got %d", index)
+	}
+	config := map[string]any{"seed": 0}
+	maps.Copy(config, g.Config)
+	maps.Copy(config, own)
+	return map[string]any{"dataset_name": name, "config": config, "index": index}, nil
+}
+
+// OpenEnvironment implements [trinity.EnvironmentOpener].
+func (g *reasoningGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
+	e := &generated{reasoningGym: g, Bridge: g.Open(reasoningGymScript, 1)}
+	if err := e.Reuse(ctx, t); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// generated is one episode, and after a Reuse another one.
+type generated struct {
+	*reasoningGym
+	*bridge.Bridge
+	entry map[string]any
+}
+
+// Reuse implements [trinity.Reusable].
+func (e *generated) Reuse(_ context.Context, t *trinity.Task) (err error) {
+	e.entry, err = e.entryOf(t)
+	return err
+}
+
+// Reset implements [trinity.Environment].
+func (e *generated) Reset(ctx context.Context, _ uint64) (o trinity.Observation, err error) {
+	question := map[string]any{"do": "ask"}
+	maps.Copy(question, e.entry)
+	var said struct{ Question string }
+	if err := e.Call(ctx, question, &said); err != nil {
+		return o, err
+	}
+	text := strings.ReplaceAll(e.Ask, "{question}", said.Question)
+	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: said.Question}, nil
+}
+
+// answerTag finds answers between tags.
+var answerTag = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
+
+// Step implements [trinity.Environment].
+func (e *generated) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
+	answer := a.Text
+	if tagged := answerTag.FindAllStringSubmatch(answer, -1); tagged != nil {
+		answer = tagged[len(tagged)-1][1]
+	}
+	question := map[string]any{"do": "score", "answer": strings.TrimSpace(answer)}
+	maps.Copy(question, e.entry)
+	var said struct{ Score *float64 }
+	if err := e.Call(ctx, question, &said); err != nil {
+		return out, err
+	}
+	if said.Score == nil {
+		return out, errors.New("the generator gives no score")
+	}
+	success := 0.0
+	if *said.Score == 1 {
+		success = 1
+	}
+	return trinity.Outcome{Reward: said.Score, Done: true, Metrics: map[string]float64{"success": success}}, nil
+}
