@@ -15,17 +15,17 @@ import (
 // format.reward_fn_key).
 type ownPlugins struct {
 	workflowKey, rewardKey string
-	stage                  *Settled
+	all                    []tasks // of the stage
 
 	mu    sync.Mutex
 	built map[[2]string]taskPlugins // by the names of the workflow and of the reward function
 }
 
 // letRowsName lets the rows of those tasksets name plug-ins whose format says where.
-func (s *Settled) letRowsName() {
-	for i := range s.tasks {
-		if t := &s.tasks[i]; t.Format.WorkflowKey != "" || t.Format.RewardFnKey != "" {
-			t.own = &ownPlugins{t.Format.WorkflowKey, t.Format.RewardFnKey, s, sync.Mutex{}, map[[2]string]taskPlugins{}}
+func letRowsName(all []tasks) {
+	for i := range all {
+		if t := &all[i]; t.Format.WorkflowKey != "" || t.Format.RewardFnKey != "" {
+			t.own = &ownPlugins{t.Format.WorkflowKey, t.Format.RewardFnKey, all, sync.Mutex{}, map[[2]string]taskPlugins{}}
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (t *tasks) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 	if p, err = pluginsOf(&built); err != nil {
 		return p, err
 	}
-	if what := o.stage.undeclared(p); what != "" {
+	if what := o.undeclared(p); what != "" {
 		return p, fmt.Errorf("workflow %s with reward function %s needs %s, which no taskset's own plug-ins need: "+
 			"make them the default_workflow_type and default_reward_fn_type of a taskset of their own",
 			task.Workflow, cmp.Or(task.Reward, "of its own"), what)
@@ -92,10 +92,10 @@ func argsOf(of *registry.Catalog, name string, args map[string]any) (map[string]
 
 // undeclared returns what plug-ins need that the run opens only if the plug-ins of a taskset need it,
 // and none does; "" if there is nothing.
-func (s *Settled) undeclared(p taskPlugins) string {
+func (o *ownPlugins) undeclared(p taskPlugins) string {
 	tools, askers, models := false, []string{trinity.PolicyAsker}, []string{}
-	for i := range s.tasks {
-		declared := s.tasks[i].plugins.needs()
+	for i := range o.all {
+		declared := o.all[i].plugins.needs()
 		tools = tools || declared.Tools
 		for _, a := range declared.Askers {
 			askers = append(askers, a.Name)

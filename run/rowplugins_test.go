@@ -51,7 +51,8 @@ func TestRowsNamePlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"))
-	for _, name := range []string{`"rollout/accuracy/mean"`, `"rollout/format_score/mean"`, `"rollout/finished_task_count":3`, `"rollout/invalid_reward_count":0`,
+	for _, name := range []string{`"rollout/accuracy/mean"`, `"rollout/format_score/mean"`, `"rollout/finished_task_count":3`,
+		`"rollout/invalid_reward_count":0`,
 		`"rollout/prompt_length/max":2`} {
 		if !strings.Contains(metrics, name) {
 			t.Errorf("no %s in %s", name, metrics)

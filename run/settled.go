@@ -73,7 +73,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		s.tasks = append(s.tasks, one)
 		s.rewards = append(s.rewards, one.rewardModels()...)
 	}
-	s.letRowsName()
+	letRowsName(s.tasks)
 	return s, (asking{s}).check()
 }
 

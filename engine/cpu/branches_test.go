@@ -65,13 +65,14 @@ type branchCase struct {
 }
 
 func branchCases(t *testing.T) map[string]branchCase {
+	lora := &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 	cases := map[string]branchCase{
 		"value head":      {critic(), squared{}},
 		"four layers":     {randomOptions(t, 4, 64), weighted{}},
-		"adapter":         {Options{ModelPath: filepath.Join("testdata", "qwen2"), LoRA: &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}}, weighted{}},
+		"adapter":         {Options{ModelPath: filepath.Join("testdata", "qwen2"), LoRA: lora}, weighted{}},
 		"layers again":    {Options{ModelPath: filepath.Join("testdata", "qwen3"), Recompute: 1}, weighted{}},
 		"from a teacher":  {tiny("llama"), imitation{trinity.Divergence{Kind: trinity.ReverseKL}, true}},
-		"adapter experts": {Options{ModelPath: filepath.Join("testdata", "qwen3_moe"), LoRA: &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}}, weighted{}},
+		"adapter experts": {Options{ModelPath: filepath.Join("testdata", "qwen3_moe"), LoRA: lora}, weighted{}},
 	}
 	for _, name := range references {
 		cases[name] = branchCase{tiny(name), weighted{}}

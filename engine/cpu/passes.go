@@ -130,7 +130,9 @@ func (s *passes) states(ctx context.Context, m *network, train bool) error {
 
 // train runs a batch forward and adds the gradient of the loss to grad. added is false if the
 // gradient is 0.
-func (s *passes) train(ctx context.Context, m, grad *network, b *trinity.Batch, loss trinity.Loss) (metrics trinity.Metrics, added bool, err error) {
+func (s *passes) train(ctx context.Context, m, grad *network, b *trinity.Batch, loss trinity.Loss) (
+	metrics trinity.Metrics, added bool, err error,
+) {
 	want, balance := loss.Streams(), s.backbone.balance
 	if err := s.check(b.Experiences, want); err != nil {
 		return nil, false, err

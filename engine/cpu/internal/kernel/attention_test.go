@@ -178,7 +178,9 @@ func TestAttention(t *testing.T) {
 
 // TestReferenceGradient checks the reference's gradient by finite differences of its output.
 func TestReferenceGradient(t *testing.T) {
-	c := attentionCase{Attention{Heads: 2, KVHeads: 1, HeadDim: 8, Scale: 0.3, Window: 5}, []Segment{{0, 4, -1}, {4, 3, 0}, {7, 2, 1}, {9, 2, 0}}, 11}
+	c := attentionCase{Attention{Heads: 2, KVHeads: 1, HeadDim: 8, Scale: 0.3, Window: 5}, []Segment{
+		{0, 4, -1}, {4, 3, 0}, {7, 2, 1}, {9, 2, 0},
+	}, 11}
 	d := c.data(1)
 	ref := c.reference(d)
 	loss := func() float64 {
