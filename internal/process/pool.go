@@ -152,9 +152,9 @@ func (w *Worker) exchange(ctx context.Context, question []byte) ([]byte, error) 
 		return nil, w.output.err
 	default:
 	}
-	written := make(chan error, 1)
+	written, in := make(chan error, 1), w.process.In // the process may end before the writing begins
 	go func() {
-		_, err := w.process.In.Write(question)
+		_, err := in.Write(question)
 		written <- err
 	}()
 	select {
