@@ -105,7 +105,7 @@ func TestMicroBatchesCountBranchesOnce(t *testing.T) {
 		exps = append(exps, branch)
 	}
 	const rollout = 15 + 7 // of 20 tokens, and a branch that parts after 10
-	for budget, want := range map[int]int{5 + 2*rollout: 1, 5 + 2*rollout - 1: 2} {
+	for budget, want := range map[int]int{5 + 2*rollout: 1, 5 + 2*rollout - 1: 2, 5 + rollout: 2} {
 		if pieces := wholeUnits(exps, budget, 1); len(pieces) != want {
 			t.Errorf("budget %d: %d pieces, want %d", budget, len(pieces), want)
 		}

@@ -125,6 +125,49 @@ func TestBranchesAreComputedOnce(t *testing.T) {
 	}
 }
 
+// Branches that the loss does not see are left out of the backward pass, but for what others begin
+// with.
+func TestBackwardSkipsIdleBranches(t *testing.T) {
+	for _, name := range []string{"qwen3", "qwen3_moe", "qwen3_moe_sums"} {
+		e := open(t, tiny(name))
+		for seed := range uint64(4) {
+			xs := branching(seed, 60)
+			for _, seen := range [][]int{{7}, {6, 3}} {
+				_, got := e.gradientOf(t, idle{seen}, whole(xs))
+				rows := len(e.passes.packing.tokens)
+				few := []*trinity.Experience{xs[seen[0]], xs[seen[len(seen)-1]]}[:len(seen)]
+				_, want := e.gradientOf(t, idle{[]int{0, 1}[:len(seen)]}, &trinity.Batch{Step: 1, Experiences: few, Whole: xs})
+				if few := len(e.passes.packing.tokens); rows < few {
+					t.Errorf("%s, seed %d: backward over %d rows, want at least %d", name, seed, rows, few)
+				}
+				if d := difference(got, want); d > 2e-6 {
+					t.Errorf("%s, seed %d: gradient differs by %.2g relative", name, seed, d)
+				}
+			}
+		}
+	}
+}
+
+// The load of the experts counts a token once for every branch that has it.
+func TestLoadOfExpertsCountsEveryBranch(t *testing.T) {
+	e := open(t, tiny("qwen3_moe"))
+	load := func(batches ...*trinity.Batch) string {
+		e.passes.backbone.balance.report(trinity.Metrics{}) // which begins anew
+		e.gradientOf(t, weighted{}, batches...)
+		return fmt.Sprint(e.passes.backbone.balance.counts)
+	}
+	for seed := range uint64(4) {
+		xs := branching(seed, 60)
+		var cut []*trinity.Batch
+		for i := range xs {
+			cut = append(cut, &trinity.Batch{Step: 1, Experiences: xs[i : i+1], Whole: xs})
+		}
+		if got, want := load(whole(xs)), load(cut...); got != want {
+			t.Errorf("seed %d: tokens sent to experts are %s, want those of one branch at a time, %s", seed, got, want)
+		}
+	}
+}
+
 // streamsOf returns all streams of each sequence as text that names each bit.
 func (e *Engine) streamsOf(t *testing.T, loss trinity.Loss, xs []*trinity.Experience) (out []string) {
 	t.Helper()
