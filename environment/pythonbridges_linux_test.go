@@ -240,6 +240,12 @@ func TestPythonBridgesBearFaults(t *testing.T) {
 	}
 }
 
+// A generator that gives no score is an error, and not the score 0.
+func TestReasoningGymNeedsAScore(t *testing.T) {
+	b := pythonBridges["reasoning_gym"]
+	breaks(t, "reasoning_gym", b.args, b.answers, `echo '{"score": null}'`, false)
+}
+
 // breaks plays an episode with another side that does something bad after its answers.
 func breaks(t *testing.T, name string, args map[string]any, answers []string, does string, hangs bool) {
 	t.Helper()
