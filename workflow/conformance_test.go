@@ -52,6 +52,7 @@ func trials(t *testing.T) map[string]trial {
 	drive := trinity.Task{ID: id.Task, Row: map[string]any{
 		"x0": 0.0, "v0": 0.0, "x_target": 1.0, "v_target": 0.0, "horizon": 10, "control_penalty_coef": 0.1,
 	}}
+	calls := trial{nil, trinitytest.WorkflowOptions{Task: needed(), Says: []string{`!mail{"q": "Ann"}`, "<think>No.</think>"}}}
 	return map[string]trial{
 		"environment_workflow": game, "step_wise_workflow": game, "alfworld_workflow": game, "step_wise_alfworld_workflow": game,
 		"sciworld_workflow": game, "webshop_workflow": game,
@@ -66,6 +67,7 @@ func trials(t *testing.T) map[string]trial {
 		"email_search_workflow": {map[string]any{"database": mailFile(t)}, trinitytest.WorkflowOptions{Task: &mail, Says: []string{
 			`!search_emails{"keywords": ["lunch"]}`, `!read_email{"message_id": "<a@x>"}`, "On Friday.",
 		}}},
+		"tool_call_workflow": calls, "toolcall_workflow": calls,
 		"cod_optimalcontrol_workflow": {nil, trinitytest.WorkflowOptions{Task: &drive}},
 		"learn2ask_workflow":          {nil, trinitytest.WorkflowOptions{Task: ill}},
 		"user_simulation_workflow":    {map[string]any{"max_turns": 3}, trinitytest.WorkflowOptions{}},
