@@ -130,3 +130,23 @@ func FuzzGymnasiumAnswers(f *testing.F) {
 		}
 	})
 }
+
+func FuzzSearchDocuments(f *testing.F) {
+	f.Add(threeDocuments, "Rome")
+	f.Add(`{"id": null, "docid": [1], "title": "É"}`+"\n"+`{"url": "x", "content": ""}`, "é x")
+	f.Fuzz(func(t *testing.T, lines, query string) {
+		c, err := openCorpus(documents(t, lines))
+		if err != nil {
+			return
+		}
+		found, err := c.find(t.Context(), query, 3)
+		if err != nil || len(found) > 3 {
+			t.Errorf("%d documents, %v", len(found), err)
+		}
+		for _, d := range found {
+			if again, err := c.document(t.Context(), d.ID); err != nil || again != d {
+				t.Errorf("document %q: %+v, %v", d.ID, again, err)
+			}
+		}
+	})
+}
