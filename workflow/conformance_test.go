@@ -53,7 +53,11 @@ func trials(t *testing.T) map[string]trial {
 		"x0": 0.0, "v0": 0.0, "x_target": 1.0, "v_target": 0.0, "horizon": 10, "control_penalty_coef": 0.1,
 	}}
 	calls := trial{nil, trinitytest.WorkflowOptions{Task: needed(), Says: []string{`!mail{"q": "Ann"}`, "<think>No.</think>"}}}
+	searching := trial{map[string]any{"search": map[string]any{"corpus": corpusFile(t)}}, trinitytest.WorkflowOptions{
+		Says: []string{`!search{"query": "sum"}`, `!get_document{"id": "a"}`, "It is 5."},
+	}}
 	return map[string]trial{
+		"bcp_simple_react_workflow": searching, "agentscope_v1_react_search_workflow": searching,
 		"environment_workflow": game, "step_wise_workflow": game, "alfworld_workflow": game, "step_wise_alfworld_workflow": game,
 		"sciworld_workflow": game, "webshop_workflow": game,
 		"r3l_workflow": {guess, trinitytest.WorkflowOptions{

@@ -238,12 +238,8 @@ func (s *searching) answer(ctx context.Context, a mailArgs) (out trinity.Outcome
 	return out, nil
 }
 
-const answerSystem = "You compare an answer with the reference answer to a question. First find what the question asks for, and which " +
-	"facts of the reference answer it needs. The answer is right if it has all of these facts with the same meaning; other words and " +
-	"further facts do not matter. Write true if the answer is right, else false, and nothing else."
-
 // isRight reports whether an answer is right.
-func (s *searching) isRight(ctx context.Context, answer string) (right bool, err error) {
+func (s *searching) isRight(ctx context.Context, answer string) (bool, error) {
 	truth := s.task.Truth()
 	switch {
 	case answer == "" || answer == unknownAnswer:
@@ -255,16 +251,7 @@ func (s *searching) isRight(ctx context.Context, answer string) (right bool, err
 	if err != nil {
 		return false, err
 	}
-	err = s.ask(ctx, s.host, answerSystem, fmt.Sprintf("Question: %s\nReference answer: %s\nAnswer: %s", question, truth, answer),
-		func(verdict string) error {
-			verdict = strings.ToLower(verdict)
-			yes, no := strings.LastIndex(verdict, "true"), strings.LastIndex(verdict, "false")
-			if right = yes > no; yes == no {
-				return errors.New("the verdict is neither true nor false")
-			}
-			return nil
-		})
-	return right, err
+	return s.Judged.isRight(ctx, s.host, question, truth, answer)
 }
 
 // Close implements [trinity.Environment].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
@@ -56,6 +57,28 @@ func (j *Judged) ask(ctx context.Context, host trinity.Host, system, question st
 			return trinity.NoAnswer(j.Judge, trinity.AskUnreadable, fmt.Errorf("%w: %s", err, retry.OneLine([]byte(answer.Message.Content))))
 		}
 	}
+}
+
+const answerSystem = "You compare an answer with the reference answer to a question. First find what the question asks for, and which " +
+	"facts of the reference answer it needs. The answer is right if it has all of these facts with the same meaning; other words and " +
+	"further facts do not matter. Write true if the answer is right, else false, and nothing else."
+
+// isRight reports whether the judge finds that an answer says what the reference answer says. An empty
+// one does not.
+func (j *Judged) isRight(ctx context.Context, host trinity.Host, question, truth, answer string) (right bool, err error) {
+	if strings.TrimSpace(answer) == "" {
+		return false, nil
+	}
+	err = j.ask(ctx, host, answerSystem, fmt.Sprintf("Question: %s\nReference answer: %s\nAnswer: %s", question, truth, answer),
+		func(verdict string) error {
+			verdict = strings.ToLower(verdict)
+			yes, no := strings.LastIndex(verdict, "true"), strings.LastIndex(verdict, "false")
+			if right = yes > no; yes == no {
+				return errors.New("the verdict is neither true nor false")
+			}
+			return nil
+		})
+	return right, err
 }
 
 // unjudged returns the reward of a reply that the judge did not score. A failed engine is the error.

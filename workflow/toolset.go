@@ -17,6 +17,7 @@ import (
 type toolSet struct {
 	openers  []trinity.EnvironmentOpener
 	examples []trinity.Message // before the question
+	system   string            // system prompt of tasks that have none
 }
 
 // Requires implements [trinity.Requirer].
@@ -65,7 +66,7 @@ type openTools struct {
 
 // Reset implements [trinity.Environment].
 func (b *openTools) Reset(ctx context.Context, seed uint64) (first trinity.Observation, err error) {
-	messages, err := b.task.Messages("")
+	messages, err := b.task.Messages(b.system)
 	if err != nil {
 		return first, err
 	}
