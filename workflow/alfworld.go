@@ -29,12 +29,13 @@ type Game struct {
 	InEnvironment `yaml:",inline"`
 	TextGame      `yaml:",inline"`
 
-	name  string
-	share bool
+	name   string
+	share  bool
+	system string
 }
 
 // Validate builds the environment.
-func (w *Game) Validate() error { return w.on(w.name, &w.Play, w.share) }
+func (w *Game) Validate() error { return w.on(w.name, &w.Play, w.share, w.system) }
 
 // StepWiseGame plays a game of text step by step.
 type StepWiseGame struct {
@@ -49,5 +50,5 @@ func (w *StepWiseGame) Validate() error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	return w.on(w.name, &w.Play, false)
+	return w.on(w.name, &w.Play, false, "")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 	_ "github.com/trinity-go/trinity/reward" // the reward functions that ask a judge
 )
 
@@ -117,4 +118,44 @@ func TestRubricJudge(t *testing.T) {
 			t.Errorf("rubric %v: %v", wrong, err)
 		}
 	}
+}
+
+// The judge of rubric_judge_openai_workflow is at a server that no list of the configuration names.
+func TestRubricJudgeAtAServer(t *testing.T) {
+	w := build(t, "rubric_judge_openai_workflow", map[string]any{"judge_model_name": "gpt", "judge_api_key_env": "KEY"}).(trinity.GroupWorkflow)
+	needs := trinity.RequirementsOf(w)
+	want := trinity.AskerServer{Model: "gpt", BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "KEY"}
+	if len(needs.Askers) != 1 || *needs.Askers[0].Server != want || needs.Askers[0].Name != "gpt at OPENAI_BASE_URL" {
+		t.Fatalf("it needs %+v", needs.Askers)
+	}
+	task := task()
+	task.Row["rubric"] = []any{map[string]any{"description": "names its source", "weight": 5}}
+	if err := needs.CheckTask(task); err != nil {
+		t.Error(err)
+	}
+	r := rollout(task, model(&parrot{says: "5"}), nil)
+	r.Host = served{&court{answer: `{"score": 10}`}, t}
+	g, err := w.Run(t.Context(), r)
+	if err == nil {
+		err = w.Compare(t.Context(), r, g)
+	}
+	if err != nil || g[0].Reward.Value != 1 {
+		t.Errorf("got %+v, %v", g, err)
+	}
+	if _, err := registry.Workflows.Build("rubric_judge_openai_workflow", nil); err == nil || !strings.Contains(err.Error(), "judge_model_name") {
+		t.Errorf("without a model: %v", err)
+	}
+}
+
+// served is a court with a judge at a server.
+type served struct {
+	*court
+	t *testing.T
+}
+
+func (s served) Asker(name string) (trinity.Asker, error) {
+	if name != "gpt at OPENAI_BASE_URL" {
+		s.t.Errorf("the judge is called %q", name)
+	}
+	return s.court, nil
 }

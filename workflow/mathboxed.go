@@ -39,11 +39,7 @@ func (*MathBoxed) Requires() trinity.Requirements {
 
 // Run implements [trinity.Workflow].
 func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	if f, ok := r.Reward.(formatted); ok {
-		told := *r
-		told.Reward = f.WithFormat(w.WithThink, w.FormatScoreCoef)
-		r = &told
-	}
+	r = withFormat(r, w.WithThink, w.FormatScoreCoef)
 	system := boxedSystem
 	if w.WithThink {
 		system = boxedThinkSystem
@@ -52,6 +48,17 @@ func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 		return complete(ctx, r, system)
 	}
 	return ask(ctx, r, system)
+}
+
+// withFormat returns a rollout whose reward function knows the format that the workflow asks for.
+func withFormat(r *trinity.Rollout, withThink bool, coef *float64) *trinity.Rollout {
+	f, ok := r.Reward.(formatted)
+	if !ok {
+		return r
+	}
+	told := *r
+	told.Reward = f.WithFormat(withThink, coef)
+	return &told
 }
 
 // nextQuestion stops a base model before it continues with a question of its own.

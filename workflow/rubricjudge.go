@@ -2,8 +2,10 @@ package workflow
 
 import (
 	"context"
+	"errors"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // thinkSystem asks for reasoning before the answer.
@@ -15,6 +17,10 @@ func init() {
 			"{description, weight}. The rating is mapped to 0 to 1. If the task names a reward function, that is only watched. Metrics: "+
 			"judge_success, and gold_reward if it is watched. A reply without a readable rating has no valid reward.",
 		func() trinity.Workflow { return &RubricJudge{Judged: defaultJudged()} })
+	registry.Workflows.Register("rubric_judge_openai_workflow",
+		"rubric_judge_workflow whose judge is the model `judge_model_name` at the OpenAI-compatible server in the environment variable "+
+			"`judge_api_base_url_env`.",
+		func() trinity.Workflow { return &RubricServer{BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "OPENAI_API_KEY"} })
 }
 
 // RubricJudge asks one question and lets a model rate the reply.
@@ -53,4 +59,30 @@ func (*RubricJudge) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 // Compare implements [trinity.GroupWorkflow].
 func (w *RubricJudge) Compare(ctx context.Context, r *trinity.Rollout, g trinity.Group) error {
 	return w.compare(ctx, r, g, thinkSystem)
+}
+
+// RubricServer is a RubricJudge whose judge is at a server that no section of the configuration names.
+type RubricServer struct {
+	ModelName  string `yaml:"judge_model_name" doc:"name of the judge at its server"`
+	BaseURLEnv string `yaml:"judge_api_base_url_env" doc:"environment variable with the address of the server"`
+	KeyEnv     string `yaml:"judge_api_key_env" doc:"environment variable with the key of the server"`
+
+	RubricJudge `yaml:"-"`
+}
+
+// Validate builds the rating.
+func (w *RubricServer) Validate() error {
+	if w.ModelName == "" || w.BaseURLEnv == "" || w.KeyEnv == "" {
+		return errors.New("want judge_model_name, judge_api_base_url_env and judge_api_key_env, none of them empty")
+	}
+	w.Judge = w.ModelName + " at " + w.BaseURLEnv
+	return w.RubricJudge.Validate()
+}
+
+// Requires implements [trinity.Requirer].
+func (w *RubricServer) Requires() trinity.Requirements {
+	needs := w.RubricJudge.Requires()
+	server := &trinity.AskerServer{Model: w.ModelName, BaseURLEnv: w.BaseURLEnv, KeyEnv: w.KeyEnv}
+	needs.Askers = []trinity.AskerSpec{{Name: w.Judge, Arg: "judge_model_name", Server: server}}
+	return needs
 }

@@ -22,8 +22,9 @@ func gamePlay(unfinished float64) Play {
 	return p
 }
 
-// on wraps the environment that a workflow has built.
-func (g TextGame) on(workflow string, p *Play, share bool) error {
+// on wraps the environment that a workflow has built. system says how the policy writes, "" if the
+// environment says so.
+func (g TextGame) on(workflow string, p *Play, share bool, system string) error {
 	if g.MaxEnvSteps < 1 {
 		return fmt.Errorf("max_env_steps: must be at least 1, got %d", g.MaxEnvSteps)
 	}
@@ -38,7 +39,7 @@ func (g TextGame) on(workflow string, p *Play, share bool) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	p.opener = gameOpener{p.opener, share}
+	p.opener = gameOpener{p.opener, share, system}
 	return nil
 }
 
@@ -65,7 +66,8 @@ func (g noGame) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environ
 // environments are kept.
 type gameOpener struct {
 	trinity.EnvironmentOpener
-	Share bool // the reward is the highest sum of the environment's so far, in hundredths; else the last one
+	Share  bool   // the reward is the highest sum of the environment's so far, in hundredths; else the last one
+	System string // added to the system prompt
 }
 
 // Requires implements [trinity.Requirer].
@@ -80,15 +82,15 @@ func (g gameOpener) OpenEnvironment(ctx context.Context, t *trinity.Task) (trini
 		return nil, err
 	}
 	if again, ok := env.(trinity.Reusable); ok {
-		return &gameAgain{game{Environment: env, share: g.Share}, again}, nil
+		return &gameAgain{game{Environment: env, of: g}, again}, nil
 	}
-	return &game{Environment: env, share: g.Share}, nil
+	return &game{Environment: env, of: g}, nil
 }
 
 // game is an episode in which actions stand in <action>…</action>.
 type game struct {
 	trinity.Environment
-	share     bool
+	of        gameOpener
 	sum, best float64
 	rounds    int
 }
@@ -106,6 +108,9 @@ func (g *gameAgain) Reuse(ctx context.Context, t *trinity.Task) error { return g
 func (g *game) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
 	g.sum, g.best, g.rounds = 0, 0, 0
 	o, err := g.Environment.Reset(ctx, seed)
+	if g.of.System != "" {
+		o.Messages = instructed(o.Messages, g.of.System)
+	}
 	return withState(o), err
 }
 
@@ -136,7 +141,7 @@ func (g *game) Step(ctx context.Context, a trinity.Action) (trinity.Outcome, err
 		g.sum += *out.Reward
 	}
 	switch {
-	case g.share:
+	case g.of.Share:
 		more := max(0, g.sum-g.best) / 100
 		g.best = max(g.best, g.sum)
 		out.Reward = &more
