@@ -202,6 +202,9 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
+		if e.Hint = substitutes[kind][name]; e.Hint != "" {
+			return e
+		}
 	default:
 		e.Message = fmt.Sprintf("unknown %s %q", what, name)
 		if near := nearestPlugin(name, append(slices.Clone(names), upstream[kind]...)); near != "" {

@@ -244,6 +244,8 @@ func TestUnsupported(t *testing.T) {
 		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
 		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type",
 			"alfworld_workflow"},
+		{"buffer.explorer_input.taskset.default_workflow_type=agentscope_workflow_adapter_v1",
+			"buffer.explorer_input.taskset.default_workflow_type", `is not built into this version; use the workflow exec with a program`},
 		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type",
 			`the workflow "my.module.Flow" is written in Python, which this program does not load; docs/guide/from-trinity-rft.md says what takes`},
 		{"buffer.explorer_input.taskset.default_reward_fn_type=openjudge_reward", "buffer.explorer_input.taskset.default_reward_fn_type",

@@ -179,6 +179,21 @@ var foreignArgs = map[string]map[string]string{
 	},
 }
 
+const ofAgents = "use the workflow exec with a program that calls your function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
+
+// substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
+var substitutes = map[string]map[string]string{
+	"workflow": {
+		"agentscope_workflow_adapter":    ofAgents,
+		"agentscope_workflow_adapter_v1": ofAgents,
+		"math_trainable_ruler_workflow": "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not " +
+			"learn to compare",
+		"cod_terminal_workflow":    "use cod_random_alchemy_workflow or cod_grid_navigation_workflow; the simulated terminal is not in this version",
+		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",
+		"async_simple_mm_workflow": "no engine here reads images or videos; simple_workflow asks in text",
+	},
+}
+
 // removedKey returns the hint for a key of an older version or one that upstream computes, "" for
 // any other key. It ignores the prefix of a stage.
 func removedKey(path string) string {

@@ -144,8 +144,9 @@ func (s *searches) Reset(context.Context, uint64) (o trinity.Observation, err er
 	if o.Messages, err = s.task.Messages(""); err != nil {
 		return o, err
 	}
-	tools := []tool{{name: "search", description: "Searches documents by words. It returns the id, the title and the beginning of the best ones.",
-		parameters: map[string]any{"query": textParameter("words to search for")}, required: []string{"query"}}}
+	tools := []tool{{name: "search",
+		description: "Searches documents by words. It returns the id, the title and the beginning of the best ones.",
+		parameters:  map[string]any{"query": textParameter("words to search for")}, required: []string{"query"}}}
 	if s.documents() {
 		tools = append(tools, tool{name: "get_document", description: "Returns a document.",
 			parameters: map[string]any{"id": textParameter("id of a document that a search has found")}, required: []string{"id"}})

@@ -26,8 +26,11 @@ func newSearchService(s *search) (*searchService, error) {
 	if err := s.Service.Validate(); err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(s.DocumentURL); s.DocumentURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("document_url: want http://host… or https://host…, got %q", s.DocumentURL)
+	if documents := s.Service; s.DocumentURL != "" {
+		documents.URL = s.DocumentURL
+		if err := documents.Validate(); err != nil {
+			return nil, fmt.Errorf("document_%w", err)
+		}
 	}
 	pause := wait.Seconds(s.MaxRetryInterval)
 	out := &searchService{of: s, header: http.Header{}, client: retry.Client{
@@ -65,7 +68,8 @@ func (s *searchService) find(ctx context.Context, query string, most int) ([]doc
 
 func (s *searchService) document(ctx context.Context, id string) (d document, err error) {
 	var answer json.RawMessage
-	err = s.client.JSON(ctx, retry.Request{Method: http.MethodPost, URL: s.of.DocumentURL, Header: s.header}, map[string]string{"id": id}, &answer)
+	request := retry.Request{Method: http.MethodPost, URL: s.of.DocumentURL, Header: s.header}
+	err = s.client.JSON(ctx, request, map[string]string{"id": id}, &answer)
 	if status := (*retry.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusNotFound {
 		return d, errNoDocument
 	}

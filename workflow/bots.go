@@ -16,9 +16,9 @@ func init() {
 		"math_boxed_workflow on rows whose prompt is a list of messages already, as in the data of BOTS. It adds no system prompt of its own.",
 		func() trinity.Workflow { return &BOTSMath{} })
 	registry.Workflows.Register("bots_ref_eval_collect_math_boxed_workflow",
-		"bots_math_boxed_workflow that also collects the rewards of a reference model for the selector difficulty_based: a line of JSON for each "+
-			"group, with question, truth, rewards and model_version, in the file that the environment variable BOTS_REF_EVAL_LOG_FILE names, else in "+
-			"bots/bots_ref_eval_log.jsonl among the plug-ins' files of the run. After a kill a step's lines may be there twice.",
+		"bots_math_boxed_workflow that also collects the rewards of a reference model for the selector difficulty_based: a line of JSON for "+
+			"each group, with question, truth, rewards and model_version, in the file that the environment variable BOTS_REF_EVAL_LOG_FILE "+
+			"names, else in bots/bots_ref_eval_log.jsonl among the plug-ins' files of the run. After a kill a step's lines may be there twice.",
 		func() trinity.Workflow { return &BOTSCollect{} })
 }
 

@@ -63,7 +63,7 @@ func trials(t *testing.T) map[string]trial {
 	return map[string]trial{
 		"RAFT_alfworld_workflow": raft, "RAFT_reflect_alfworld_workflow": raft,
 		"rubric_judge_openai_workflow": {map[string]any{"judge_model_name": "judge"}, trinitytest.WorkflowOptions{}},
-		"bcp_simple_react_workflow":    searching, "agentscope_v1_react_search_workflow": searching,
+		"search_workflow":              searching, "bcp_simple_react_workflow": searching, "agentscope_v1_react_search_workflow": searching,
 		"environment_workflow": game, "step_wise_workflow": game, "alfworld_workflow": game, "step_wise_alfworld_workflow": game,
 		"sciworld_workflow": game, "webshop_workflow": game,
 		"r3l_workflow": {guess, trinitytest.WorkflowOptions{

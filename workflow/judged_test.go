@@ -122,7 +122,8 @@ func TestRubricJudge(t *testing.T) {
 
 // The judge of rubric_judge_openai_workflow is at a server that no list of the configuration names.
 func TestRubricJudgeAtAServer(t *testing.T) {
-	w := build(t, "rubric_judge_openai_workflow", map[string]any{"judge_model_name": "gpt", "judge_api_key_env": "KEY"}).(trinity.GroupWorkflow)
+	const name = "rubric_judge_openai_workflow"
+	w := build(t, name, map[string]any{"judge_model_name": "gpt", "judge_api_key_env": "KEY"}).(trinity.GroupWorkflow)
 	needs := trinity.RequirementsOf(w)
 	want := trinity.AskerServer{Model: "gpt", BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "KEY"}
 	if len(needs.Askers) != 1 || *needs.Askers[0].Server != want || needs.Askers[0].Name != "gpt at OPENAI_BASE_URL" {
@@ -142,7 +143,7 @@ func TestRubricJudgeAtAServer(t *testing.T) {
 	if err != nil || g[0].Reward.Value != 1 {
 		t.Errorf("got %+v, %v", g, err)
 	}
-	if _, err := registry.Workflows.Build("rubric_judge_openai_workflow", nil); err == nil || !strings.Contains(err.Error(), "judge_model_name") {
+	if _, err := registry.Workflows.Build(name, nil); err == nil || !strings.Contains(err.Error(), "judge_model_name") {
 		t.Errorf("without a model: %v", err)
 	}
 }

@@ -25,8 +25,8 @@ func init() {
 
 func newRAFT(name string, again bool) *RAFT {
 	w := &RAFT{Game: Game{InEnvironment: InEnvironment{gamePlay(0)}, TextGame: TextGame{50}, name: name}, again: again}
-	w.system = "You act in a world of text. Each reply has three blocks, in this order: <experience>principles and pitfalls that hold for tasks of " +
-		"this kind</experience>, <think>your reasoning about this step</think>, <action>one command</action>."
+	w.system = "You act in a world of text. Each reply has three blocks, in this order: <experience>principles and pitfalls that hold for " +
+		"tasks of this kind</experience>, <think>your reasoning about this step</think>, <action>one command</action>."
 	return w
 }
 
@@ -40,8 +40,8 @@ type RAFT struct {
 	again bool
 }
 
-const secondAttempt = "That attempt has ended after %d steps with the reward %g. The task begins anew. Do better: put what you have learnt into " +
-	"<experience> as a principle, do not repeat commands that changed nothing, and do not mention this attempt.\n\n"
+const secondAttempt = "That attempt has ended after %d steps with the reward %g. The task begins anew. Do better: put what you have " +
+	"learnt into <experience> as a principle, do not repeat commands that changed nothing, and do not mention this attempt.\n\n"
 
 // Run implements [trinity.Workflow].
 func (w *RAFT) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

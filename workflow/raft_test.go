@@ -90,8 +90,8 @@ func TestRAFTLearnsWhatIsWorthIt(t *testing.T) {
 			t.Errorf("%v: reward %+v, metrics %v", c.replies, e.Reward, e.Metrics)
 		}
 		text := plain{}.Decode(e.Tokens)
-		if !strings.HasPrefix(text, "system: A game.\n\nYou act in a world of text.") || strings.Contains(text, "has ended after 2 steps") != twice ||
-			strings.Count(text, "system:") != 1 {
+		if !strings.HasPrefix(text, "system: A game.\n\nYou act in a world of text.") || strings.Count(text, "system:") != 1 ||
+			strings.Contains(text, "has ended after 2 steps") != twice {
 			t.Errorf("%v: the policy read %q", c.replies, text)
 		}
 	}

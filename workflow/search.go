@@ -6,70 +6,86 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
+	const name = "search_workflow"
+	registry.Workflows.Register(name,
+		"The policy answers a question with the tools of the environment search, whose arguments are in `search`: a corpus or a service. A "+
+			"model judges the answer. Reward: 1 if it is right, else 0. Metrics: total_tool_calls, and search_calls and get_document_calls.",
+		func() trinity.Workflow { return &Search{Searching: defaultSearching(name), MaxTurns: 10} })
 	registry.Workflows.Register("bcp_simple_react_workflow",
-		"The policy answers a question with the tools search and, with include_get_document, get_document, as in BrowseComp-Plus. `search` has "+
-			"the arguments of the environment of that name, such as corpus. A model judges the answer. Reward: 1 if it is right, else 0. Metrics: "+
-			"search_calls, get_document_calls, total_tool_calls.",
+		name+" with Trinity-RFT's arguments for BrowseComp-Plus.",
 		func() trinity.Workflow {
-			return &BrowseComp{Searching: defaultSearching(), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
+			return &BrowseComp{Searching: defaultSearching(name), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
 		})
 	registry.Workflows.Register("agentscope_v1_react_search_workflow",
-		"The policy answers a question by searching the web at a service: that in `search`, the arguments of the environment of that name, or "+
-			"SearXNG at the address in the environment variable SEARXNG_URL, or Tavily with the key in TAVILY_API_KEY. Reward and metrics are "+
-			"those of bcp_simple_react_workflow.",
+		name+" that searches the web, unless `search` says otherwise: with SearXNG at the address in the environment variable SEARXNG_URL, "+
+			"or with Tavily and the key in TAVILY_API_KEY.",
 		func() trinity.Workflow {
-			return &WebSearch{Searching: defaultSearching(), MaxTurns: 10, SearchClientType: "searxng"}
+			return &WebSearch{Search: Search{Searching: defaultSearching(name), MaxTurns: 10}, SearchClientType: "searxng"}
 		})
 }
 
-// Searching is what workflows have in common whose policy answers questions by searching. It is part
-// of them.
+// Searching is what workflows have in common whose policy answers by searching. It is part of them.
 //
-// Unlike Trinity-RFT: a judge without a readable verdict fails the rollout, while there the reward is 0.
+// Unlike Trinity-RFT: a judge without a readable verdict fails the rollout; there the reward is 0.
 type Searching struct {
 	Judged  `yaml:",inline"`
-	Search  map[string]any `yaml:"search" doc:"arguments of the environment search"`
+	Engine  map[string]any `yaml:"search" doc:"arguments of the environment search"`
 	Timeout float64        `yaml:"tool_timeout" doc:"seconds that the tools and the judge may take"`
 	Steps   bool           `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
 
-	tools *toolSet
-	turns int
+	engine  string   // name of the environment
+	tools   *toolSet // nil without a search engine
+	missing string   // what to set then
+	turns   int
 }
 
-func defaultSearching() Searching { return Searching{Judged: defaultJudged(), Timeout: 120} }
+// defaultSearching returns the defaults. The environment is called like the workflow.
+func defaultSearching(workflow string) Searching {
+	return Searching{Judged: defaultJudged(), Timeout: 120, engine: strings.TrimSuffix(workflow, "_workflow")}
+}
 
-const searchSystem = "You answer a question with a search engine. Reason before each call, call one tool at a time, and search for few words; " +
-	"if that finds nothing, search for others. When you know the answer, explain it without a call. The last line of your answer is: " +
-	"Exact Answer: the answer, and nothing else."
+const searchSystem = "You answer a question with a search engine. Reason before each call, call one tool at a time, and search for " +
+	"few words; if that finds nothing, search for others. When you know the answer, explain it without a call. The last line of " +
+	"your answer is: Exact Answer: the answer, and nothing else."
 
 // on builds the search engine with these arguments under those that the user has set. key is the
-// argument with the number of turns.
-func (w *Searching) on(key string, turns int, args map[string]any) error {
+// argument with the number of turns. missing says what to set if nothing names an engine, as in files
+// of Trinity-RFT.
+func (w *Searching) on(key string, turns int, args map[string]any, missing string) error {
 	if turns < 1 {
 		return fmt.Errorf("%s: must be at least 1, got %d", key, turns)
 	}
 	if !(w.Timeout > 0) {
 		return fmt.Errorf("tool_timeout: must be above 0, got %g", w.Timeout)
 	}
-	maps.Copy(args, w.Search)
-	opener, err := registry.Environments.Build("search", args)
+	maps.Copy(args, w.Engine)
+	w.turns, w.missing = turns, missing
+	if args["url"] == nil && args["corpus"] == nil {
+		return nil
+	}
+	opener, err := registry.Environments.Build(w.engine, args)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
-	w.turns, w.tools = turns, &toolSet{openers: []trinity.EnvironmentOpener{opener}, system: searchSystem}
+	w.tools = &toolSet{openers: []trinity.EnvironmentOpener{opener}, system: searchSystem}
 	return nil
 }
 
 // Requires implements [trinity.Requirer].
 func (w *Searching) Requires() trinity.Requirements {
 	needs := w.needs()
-	needs.Turns, needs.Tools, needs.CheckTask = true, true, trinity.RequirementsOf(w.tools).CheckTask
+	needs.Turns, needs.Tools = true, true
+	needs.CheckTask = func(*trinity.Task) error { return errors.New("workflow_args.search: " + w.missing) }
+	if w.tools != nil {
+		needs.CheckTask = w.tools.Requires().CheckTask
+	}
 	return needs
 }
 
@@ -78,7 +94,10 @@ func (w *Searching) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 	own := *r
 	own.Reward = nil // the judge scores
 	play := defaultPlay()
-	play.Environment, play.MaxTurns, play.ResetTimeout, play.StepTimeout = "search", w.turns, w.Timeout, w.Timeout
+	play.Environment, play.MaxTurns, play.ResetTimeout, play.StepTimeout = w.engine, w.turns, w.Timeout, w.Timeout
+	if w.tools == nil {
+		return nil, errors.New("workflow_args.search: " + w.missing)
+	}
 	play.opener = askedEngine{w, r.Host}
 	return play.finish(ctx, &own, w.Steps)
 }
@@ -92,7 +111,7 @@ type askedEngine struct {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (a askedEngine) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
 	env, err := a.tools.OpenEnvironment(ctx, t)
-	return &researching{Environment: env, of: a, task: t, calls: map[string]float64{}}, err
+	return &researching{Environment: env, of: a, task: t}, err
 }
 
 // researching is one episode.
@@ -100,7 +119,21 @@ type researching struct {
 	trinity.Environment
 	of    askedEngine
 	task  *trinity.Task
-	calls map[string]float64 // of each tool
+	calls map[string]float64 // metrics: of each tool, and all
+}
+
+// Reset implements [trinity.Environment].
+func (s *researching) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
+	first, err := s.Environment.Reset(ctx, seed)
+	if err != nil {
+		return first, err
+	}
+	_, names, err := toolsOf(first.Tools)
+	s.calls = map[string]float64{"total_tool_calls": 0}
+	for _, name := range names {
+		s.calls[name+"_calls"] = 0
+	}
+	return first, err
 }
 
 // Step implements [trinity.Environment]. It counts the calls, and lets the judge score the answer.
@@ -110,12 +143,12 @@ func (s *researching) Step(ctx context.Context, a trinity.Action) (trinity.Outco
 		return out, err
 	}
 	for _, call := range a.Calls {
-		s.calls[call.Name]++
-		s.calls[""]++
+		if _, ok := s.calls[call.Name+"_calls"]; ok {
+			s.calls[call.Name+"_calls"]++
+		}
+		s.calls["total_tool_calls"]++
 	}
-	out.Metrics = map[string]float64{
-		"search_calls": s.calls["search"], "get_document_calls": s.calls["get_document"], "total_tool_calls": s.calls[""],
-	}
+	out.Metrics = maps.Clone(s.calls)
 	if out.Done {
 		question, err := s.task.Prompt()
 		if err != nil {
@@ -151,32 +184,41 @@ func (w *BrowseComp) Validate() error {
 	}
 	return w.on("max_iterations", w.MaxIterations, map[string]any{
 		"top_k": w.TopK, "max_snippet": 4 * w.SnippetTokens, "get_document": w.IncludeGetting,
-	})
+	}, "name a file of documents in corpus, or a service in url; no index of BrowseComp-Plus is read")
+}
+
+// Search searches what its arguments say.
+type Search struct {
+	Searching `yaml:",inline"`
+	MaxTurns  int `yaml:"max_turns" doc:"replies of the policy at most"`
+}
+
+// Validate builds the search engine.
+func (w *Search) Validate() error {
+	return w.on("max_turns", w.MaxTurns, map[string]any{}, "name a file of documents in corpus, or a service in url")
 }
 
 // WebSearch searches the web.
 type WebSearch struct {
-	Searching        `yaml:",inline"`
-	MaxTurns         int    `yaml:"max_turns" doc:"replies of the policy at most"`
+	Search           `yaml:",inline"`
 	SearchClientType string `yaml:"search_client_type" doc:"service if search names none: searxng or tavily"`
 }
 
 // Validate builds the search engine.
 func (w *WebSearch) Validate() error {
-	args := map[string]any{}
-	named := w.Search["url"] != nil || w.Search["corpus"] != nil
-	address, key := os.Getenv("SEARXNG_URL"), os.Getenv("TAVILY_API_KEY")
-	switch {
-	case named:
-	case w.SearchClientType == "searxng" && address != "":
-		args["url"], args["method"] = address+"/search", "get"
-	case w.SearchClientType == "tavily" && key != "":
-		args["url"], args["headers"] = "https://api.tavily.com/search", map[string]any{"Authorization": "Bearer " + key}
-	case w.SearchClientType == "searxng", w.SearchClientType == "tavily":
-		return errors.New("search: name a service in search.url, or set the environment variable SEARXNG_URL, or TAVILY_API_KEY with " +
-			"search_client_type tavily")
-	default:
+	if w.SearchClientType != "searxng" && w.SearchClientType != "tavily" {
 		return fmt.Errorf("search_client_type: want searxng or tavily, got %q", w.SearchClientType)
 	}
-	return w.on("max_turns", w.MaxTurns, args)
+	args := map[string]any{}
+	if w.Engine["url"] == nil && w.Engine["corpus"] == nil {
+		address, key := os.Getenv("SEARXNG_URL"), os.Getenv("TAVILY_API_KEY")
+		switch {
+		case w.SearchClientType == "searxng" && address != "":
+			args["url"], args["method"] = address+"/search", "get"
+		case w.SearchClientType == "tavily" && key != "":
+			args["url"], args["headers"] = "https://api.tavily.com/search", map[string]any{"Authorization": "Bearer " + key}
+		}
+	}
+	return w.on("max_turns", w.MaxTurns, args,
+		"name a service in url, or set the environment variable SEARXNG_URL, or TAVILY_API_KEY with search_client_type tavily")
 }

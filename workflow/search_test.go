@@ -55,24 +55,26 @@ func TestSearchingIsJudged(t *testing.T) {
 		if key == "" {
 			key = "max_turns"
 		}
-		m := model(nil)
-		m.Sampler, m.Renderer = &script{replies: c.replies}, searchCalls{}
+		policy := model(nil)
+		policy.Sampler, policy.Renderer = &script{replies: c.replies}, searchCalls{}
 		judge := &court{answer: c.verdict}
-		r := rollout(task(), m, &echo{})
+		r := rollout(task(), policy, &echo{})
 		r.Host = judge
 		exps, err := build(t, c.name, map[string]any{key: 3, "search": map[string]any{"corpus": corpusFile(t)}}).Run(t.Context(), r)
 		if err != nil || len(exps) != 1 {
 			t.Fatalf("%v: %d experiences, %v", c.replies, len(exps), err)
 		}
 		e := exps[0]
-		if !e.Reward.Valid || e.Reward.Value != c.value || e.Metrics["search_calls"] != c.calls || e.Metrics["get_document_calls"] != c.documents ||
-			e.Metrics["total_tool_calls"] != c.calls+c.documents || e.Truncated != c.cut {
+		m := e.Metrics
+		if !e.Reward.Valid || e.Reward.Value != c.value || e.Truncated != c.cut || m["search_calls"] != c.calls ||
+			m["get_document_calls"] != c.documents || m["total_tool_calls"] != c.calls+c.documents {
 			t.Errorf("%v: reward %+v, metrics %v, %s", c.replies, e.Reward, e.Metrics, e.Truncated)
 		}
 		if len(judge.questions) != c.asked {
 			t.Errorf("%v: the judge was asked %q", c.replies, judge.questions)
 		}
-		if text := (plain{}).Decode(e.Tokens); !strings.Contains(text, "Exact Answer") || strings.Contains(text, "is 5.") != (c.calls > 0 || c.documents > 0) {
+		text := plain{}.Decode(e.Tokens)
+		if found := c.calls+c.documents > 0; !strings.Contains(text, "Exact Answer") || strings.Contains(text, "is 5.") != found {
 			t.Errorf("%v: the policy read %q", c.replies, text)
 		}
 	}
@@ -91,11 +93,14 @@ func TestSearchingWithoutAVerdictFails(t *testing.T) {
 // SEARXNG_URL is the service of files that name none.
 func TestWebSearchFindsItsService(t *testing.T) {
 	const name = "agentscope_v1_react_search_workflow"
-	for _, kind := range []string{"searxng", "tavily", "bing"} {
-		_, err := registry.Workflows.Build(name, map[string]any{"search_client_type": kind})
-		if want := map[string]string{"bing": "want searxng or tavily"}[kind]; err == nil || want == "" && !strings.Contains(err.Error(), "SEARXNG_URL") ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s without a service: %v", kind, err)
+	for name, want := range map[string]string{name: "SEARXNG_URL", "bcp_simple_react_workflow": "corpus"} { // as in files of Trinity-RFT
+		w := build(t, name, nil)
+		checked := trinity.RequirementsOf(w).CheckTask(task())
+		_, run := w.Run(t.Context(), rollout(task(), model(&parrot{says: "5"}), nil))
+		for _, err := range []error{checked, run} {
+			if err == nil || !strings.Contains(err.Error(), "workflow_args.search: name") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s without a service: %v", name, err)
+			}
 		}
 	}
 	asked := ""
@@ -122,7 +127,8 @@ func TestWebSearchFindsItsService(t *testing.T) {
 		{name, map[string]any{"tool_timeout": 0}, "tool_timeout"},
 		{"bcp_simple_react_workflow", map[string]any{"max_iterations": 0}, "max_iterations"},
 		{"bcp_simple_react_workflow", map[string]any{"searcher_type": "faiss"}, "search.url"},
-		{"bcp_simple_react_workflow", nil, "search: "},
+		{"bcp_simple_react_workflow", map[string]any{"search": map[string]any{"url": "x"}}, "search: "},
+		{name, map[string]any{"search_client_type": "bing"}, "want searxng or tavily"},
 	} {
 		if _, err := registry.Workflows.Build(c.name, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: %v, want %s", c.name, c.args, err, c.want)

@@ -10,8 +10,8 @@ import (
 
 func init() {
 	registry.Workflows.Register("synthetic_workflow",
-		"Asks nobody: each rollout is a sequence of `max_model_len` tokens `dummy_token` with reward 0, to try how long a sequence a trainer can "+
-			"take.",
+		"Asks nobody: each rollout is a sequence of `max_model_len` tokens `dummy_token` with reward 0, to try how long a sequence a trainer "+
+			"can take.",
 		func() trinity.Workflow { return &Synthetic{MaxModelLen: 4096, PromptLen: 2048, DummyToken: 1024} })
 }
 

@@ -16,11 +16,11 @@ import (
 
 func init() {
 	for name, doc := range map[string]string{
-		"tool_call_workflow": "One turn with tools: the policy reads the chat and the tools of a row, and writes the calls that are needed now. " +
-			"Nobody carries them out. They are written as the model's chat template has it. Columns: tools (schemas), the chat (conversations " +
-			"with from and value, a list of messages, or a question), raw_system, and the right calls, a list of {name, arguments}, in " +
-			"answer or in format.response_key. Reward: 1 if the calls are the right ones, in any order, and the format is right, else 0. " +
-			"Parts: accuracy, names (the right tools) and format. A reward function that the task names scores in its place.",
+		"tool_call_workflow": "One turn with tools: the policy reads the chat and the tools of a row, and writes the calls that are needed " +
+			"now. Nobody carries them out. They are written as the model's chat template has it. Columns: tools (schemas), the chat " +
+			"(conversations with from and value, a list of messages, or a question), raw_system, and the right calls, a list of {name, " +
+			"arguments}, in answer or in format.response_key. Reward: 1 if the calls are the right ones, in any order, and the format is " +
+			"right, else 0. Parts: accuracy, names (the right tools) and format. A reward function that the task names scores in its place.",
 		"toolcall_workflow": "The same as tool_call_workflow.",
 	} {
 		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &ToolCalling{WithThink: true} })

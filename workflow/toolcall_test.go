@@ -33,7 +33,8 @@ func (c hermesChat) Read(tokens []int32, tools json.RawMessage) (trinity.Message
 
 // needed is a row of a tool-calling dataset.
 func needed() *trinity.Task {
-	return &trinity.Task{ID: id.Task, Format: trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", ToolsKey: "tools"}, Row: map[string]any{
+	keys := trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", ToolsKey: "tools"}
+	return &trinity.Task{ID: id.Task, Format: keys, Row: map[string]any{
 		"tools": `[{"name": "weather", "description": "the weather", "parameters": {"type": "object", "properties": {}}},
 			{"type": "function", "function": {"name": "mail"}}]`,
 		"raw_system": "You help Ann.",
@@ -49,8 +50,11 @@ func needed() *trinity.Task {
 }
 
 func TestToolCallsAreComparedWithTheRightOnes(t *testing.T) {
-	const think, weather, mail = "<think>Ask both.</think>\n", `<tool_call>{"name": "weather", "arguments": {"days": 1.0, "city": "Rome"}}</tool_call>`,
-		`<tool_call>{"name": "mail", "arguments": {}}</tool_call>`
+	const (
+		think   = "<think>Ask both.</think>\n"
+		weather = `<tool_call>{"name": "weather", "arguments": {"days": 1.0, "city": "Rome"}}</tool_call>`
+		mail    = `<tool_call>{"name": "mail", "arguments": {}}</tool_call>`
+	)
 	for _, c := range []struct {
 		says                    string
 		answer                  any // "" is the row's
