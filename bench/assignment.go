@@ -40,6 +40,7 @@ type assignment struct {
 	Unheld        bool        `json:"unheld"`          // calls that others continue are as those that nobody continues
 	Unkept        bool        `json:"unkept"`          // a program for each rollout
 	Held          bool        `json:"held"`            // a rollout holds the slot of its calls while its environment works
+	Unbranched    bool        `json:"unbranched"`      // the same tokens, with no branches
 	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
 }
 

@@ -15,10 +15,19 @@ type training struct {
 	engine trinity.Engine
 	loss   trinity.Loss
 	batch  []*trinity.Experience
-	tokens int // predicted in a step
+	tokens int // distinct ones of the batch
 }
 
 func newTraining(a *assignment) (task, error) {
+	var batch []*trinity.Experience
+	for i := range a.Batch {
+		batch = append(batch, allTrained(i, a.Train[i*a.Prompt:(i+1)*a.Prompt+1]))
+	}
+	return openTraining(a, batch)
+}
+
+// openTraining trains a batch with as many distinct tokens as the assignment has.
+func openTraining(a *assignment, batch []*trinity.Experience) (task, error) {
 	parts, err := registry.Parts(trinity.Algorithm{Type: "sft"})
 	if err != nil {
 		return nil, err
@@ -27,10 +36,7 @@ func newTraining(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &training{loss: sft.Loss, tokens: a.Batch * a.Prompt}
-	for i := range a.Batch {
-		t.batch = append(t.batch, allTrained(i, a.Train[i*a.Prompt:(i+1)*a.Prompt+1]))
-	}
+	t := &training{loss: sft.Loss, batch: batch, tokens: a.Batch * a.Prompt}
 	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		return nil, err
@@ -41,11 +47,7 @@ func newTraining(a *assignment) (task, error) {
 
 // allTrained is a sequence of which every token but the first is predicted.
 func allTrained(i int, tokens []int32) *trinity.Experience {
-	e := &trinity.Experience{ID: trinity.ExperienceID{Run: i}, Tokens: tokens, Mask: make([]bool, len(tokens)), PromptLen: 1}
-	for t := 1; t < len(tokens); t++ {
-		e.Mask[t] = true
-	}
-	return e
+	return &trinity.Experience{ID: trinity.ExperienceID{Run: i}, Tokens: tokens, Mask: trainedFrom(len(tokens), 1), PromptLen: 1}
 }
 
 func (t *training) run(number int) (sample, error) {

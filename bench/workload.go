@@ -61,6 +61,8 @@ var workloads = []workload{
 	{name: "train_step_f32", model: true, unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{
 		{name: "PyTorch eager f32", program: "pytorch", script: "train_torch.py", target: 1.5},
 		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true, target: 1.5}}},
+	{name: "train_branches", model: true, unit: "tok/s", rows: 8, prompt: branchTokens, ours: newBranches, rivals: []rival{
+		{name: "one sequence a rollout", program: "ourselves", target: 1 / 1.1, differs: func(a *assignment) { a.Unbranched = true }}}},
 	{name: "grpo_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),

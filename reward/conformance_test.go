@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 		"reward_model":       {"model_path": "not opened"},
 		"json_schema_reward": {"answer_score": 1, "schema": map[string]any{"properties": map[string]any{"a": map[string]any{"$ref": "#"}}}},
 		"code_reward":        {"isolation": "none"},
+		"wasm":               {"module": emptyModule(t)},
 		"exec":               {"command": []any{"true"}}, "http": {"url": fake, "max_retry_times": 0},
 		"judge_reward": {"judge": "none"}, "ruler_reward": {"judge": "none"},
 		"grader_reward": {"grader": map[string]any{"type": "text_similarity", "input": "{{ sample.output_text }}",

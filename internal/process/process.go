@@ -70,16 +70,16 @@ func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &bounded{most: most}
+	out := &Bounded{Most: most}
 	x.cmd.Stdin, x.cmd.Stdout = bytes.NewReader(input), out
 	if err := x.cmd.Start(); err != nil {
 		return nil, err
 	}
 	err = x.Wait()
-	if out.full {
+	if out.Full {
 		err = fmt.Errorf("wrote more than %d MiB%s", most>>20, x.said.quoted())
 	}
-	return out.text.Bytes(), err
+	return out.Text.Bytes(), err
 }
 
 // Cmd returns a command that starts the program; its standard files are the caller's to set. The end
@@ -145,18 +145,20 @@ func (x *Process) Wait() error {
 // Kill kills the program and its descendants. Wait must still be called.
 func (x *Process) Kill() { _ = x.cmd.Cancel() }
 
-// bounded is a writer that keeps up to most bytes and fails after that.
-type bounded struct {
-	most int
-	text bytes.Buffer
-	full bool
+// Bounded is a writer that keeps up to Most bytes. A write that would exceed them fails, as does
+// every write after it; Full is then set.
+type Bounded struct {
+	Most int
+	Text bytes.Buffer
+	Full bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.full = b.full || b.text.Len()+len(p) > b.most; b.full {
+// Write implements io.Writer.
+func (b *Bounded) Write(p []byte) (int, error) {
+	if b.Full = b.Full || b.Text.Len()+len(p) > b.Most; b.Full {
 		return 0, errors.New("too long")
 	}
-	return b.text.Write(p)
+	return b.Text.Write(p)
 }
 
 // Ends is a writer that keeps the beginning and the end of a text, because some languages report

@@ -1,0 +1,128 @@
+package reward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/score"
+)
+
+func init() {
+	registry.Rewards.Register("wasm",
+		"The reward that a WebAssembly module gives, on every system. The module is a WASI program (preview 1, as Go, Rust and C compile "+
+			"it): it starts anew for each reply, reads one question from its standard input and writes one answer to its standard output. "+
+			wireForm+"The module has no files, no network, no environment, and a clock and random numbers that are the same at each start, so "+
+			"the same question has the same answer. Its standard error is in the reason of a failure. Parts: those of the module.",
+		func() trinity.RewardFunc { return &wasmReward{Timeout: 10, MaxMemory: 256} })
+}
+
+// wasmReward runs a module.
+type wasmReward struct {
+	Module    string  `yaml:"module" doc:"file of the module, as a path from the working directory"`
+	Timeout   float64 `yaml:"timeout" doc:"seconds for one reply"`
+	MaxMemory int     `yaml:"max_memory_mb" doc:"MiB that the module may use for one reply, at most 4096"`
+}
+
+// pagesOfMiB is the number of WebAssembly's pages in a MiB.
+const pagesOfMiB = 16
+
+// Validate checks the arguments.
+func (w *wasmReward) Validate() error {
+	switch {
+	case w.Module == "":
+		return errors.New("module: name a file, such as score.wasm")
+	case !(w.Timeout > 0):
+		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", w.Timeout)
+	case w.MaxMemory < 1 || w.MaxMemory > 4096:
+		return fmt.Errorf("max_memory_mb: want 1 to 4096, got %d", w.MaxMemory)
+	}
+	module, err := w.compile()
+	if err != nil {
+		return fmt.Errorf("module: %w", err)
+	}
+	return module.Close()
+}
+
+// Score implements [trinity.RewardFunc]. Tasksets with the same arguments share the compiled module.
+func (w *wasmReward) Score(ctx context.Context, in trinity.RewardInput) (r trinity.Reward, err error) {
+	if in.Host == nil {
+		return r, fmt.Errorf("%s: only a run can start it", w.Module)
+	}
+	question, err := encode(in)
+	if err != nil {
+		return r, err
+	}
+	opened, err := in.Host.Open(fmt.Sprintf("reward wasm %+v", *w), func(io.Writer) (io.Closer, error) { return w.compile() })
+	if err != nil {
+		return r, fmt.Errorf("module: %w", err)
+	}
+	text, err := opened.(*wasmModule).answer(ctx, question)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", w.Module, err)
+	}
+	r, failed, wrong := score.Decode(text)
+	switch {
+	case failed != nil:
+		return r, fmt.Errorf("%s: %w", w.Module, failed)
+	case wrong != nil:
+		return r, fmt.Errorf("%s %w", w.Module, wrong)
+	}
+	return r, nil
+}
+
+// wasmModule is a compiled module. Several goroutines may ask it at once.
+type wasmModule struct {
+	*wasmReward
+	runtime wazero.Runtime
+	code    wazero.CompiledModule
+}
+
+func (w *wasmReward) compile() (*wasmModule, error) {
+	binary, err := os.ReadFile(w.Module)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	limits := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithMemoryLimitPages(uint32(w.MaxMemory * pagesOfMiB))
+	m := &wasmModule{wasmReward: w, runtime: wazero.NewRuntimeWithConfig(ctx, limits)}
+	wasi_snapshot_preview1.MustInstantiate(ctx, m.runtime)
+	if m.code, err = m.runtime.CompileModule(ctx, binary); err == nil && m.code.ExportedFunctions()["_start"] == nil {
+		err = errors.New("it exports no _start: compile a WASI program, for Go with GOOS=wasip1 GOARCH=wasm")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", w.Module, err), m.Close())
+	}
+	return m, nil
+}
+
+// Close frees the compiled code.
+func (m *wasmModule) Close() error { return m.runtime.Close(context.Background()) }
+
+// answer runs the module on a question, in memory of its own.
+func (m *wasmModule) answer(ctx context.Context, question []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(m.Timeout), fmt.Errorf("no answer within timeout = %g s", m.Timeout))
+	defer cancel()
+	answer, said := &process.Bounded{Most: score.MaxAnswer}, &process.Ends{}
+	streams := wazero.NewModuleConfig().WithName("").WithStdin(bytes.NewReader(question)).WithStdout(answer).WithStderr(said)
+	instance, err := m.runtime.InstantiateModule(ctx, m.code, streams)
+	switch {
+	case answer.Full:
+		return nil, fmt.Errorf("its answer has more than %d bytes", answer.Most)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return answer.Text.Bytes(), instance.Close(ctx)
+}
