@@ -36,7 +36,8 @@ func wasmModuleFile(t *testing.T) string {
 // emptyModule is a file of a module whose _start does nothing. It compiles at once.
 func emptyModule(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "empty.wasm")
-	const signature, functions, exports, code = "\x01\x04\x01\x60\x00\x00", "\x03\x02\x01\x00", "\x07\x0a\x01\x06_start\x00\x00", "\x0a\x04\x01\x02\x00\x0b"
+	const signature, functions = "\x01\x04\x01\x60\x00\x00", "\x03\x02\x01\x00"
+	const exports, code = "\x07\x0a\x01\x06_start\x00\x00", "\x0a\x04\x01\x02\x00\x0b"
 	if err := os.WriteFile(file, []byte("\x00asm\x01\x00\x00\x00"+signature+functions+exports+code), 0o644); err != nil {
 		t.Fatal(err)
 	}
