@@ -1,5 +1,7 @@
 package trinity
 
+import "errors"
+
 // FailureKind says what a rollout failed by. Its values are parts of metric names:
 // rollout/failed_<kind>_count.
 type FailureKind string
@@ -27,3 +29,11 @@ type RolloutError struct {
 
 func (e *RolloutError) Error() string { return e.Err.Error() }
 func (e *RolloutError) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the RolloutError in err, otherwise if there is none.
+func KindOf(err error, otherwise FailureKind) FailureKind {
+	if of := (*RolloutError)(nil); errors.As(err, &of) {
+		return of.Kind
+	}
+	return otherwise
+}

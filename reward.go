@@ -13,6 +13,7 @@ type Reward struct {
 	Valid  bool               `json:"valid"`
 	Reason string             `json:"reason,omitempty"` // why it is invalid
 	Parts  map[string]float64 `json:"parts,omitempty"`  // e.g. accuracy, format_score; logged as rollout/<part>
+	Kind   FailureKind        `json:"kind,omitempty"`   // what the reward function failed by; buffers do not keep it
 }
 
 // NewReward returns the sum of the parts as a valid reward. A part that is not a finite number

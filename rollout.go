@@ -3,6 +3,7 @@ package trinity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 )
@@ -17,9 +18,9 @@ type Rollout struct {
 }
 
 // Score scores e, the model's reply to messages, with the rollout's reward function, and writes
-// e.Reward. If the function cannot score the reply, the reward is invalid, with the reason. A reply
-// to a truncated prompt keeps its reward. Score returns an error only if an engine failed, which
-// ends the run.
+// e.Reward. If the function cannot score the reply, the reward is invalid, with the reason and the
+// kind of the failure. A reply to a truncated prompt keeps its reward. Score returns an error only if
+// an engine failed, which ends the run, or if the rollout's time has ended meanwhile.
 func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message) error {
 	if e.Truncated == PromptTruncated {
 		return nil
@@ -35,8 +36,11 @@ func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message)
 	if engine := (*EngineError)(nil); errors.As(err, &engine) {
 		return err
 	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("scoring %s: %w", e.ID, context.Cause(ctx))
+	}
 	if err != nil {
-		reward = InvalidReward(err.Error())
+		reward = Reward{Reason: err.Error(), Kind: KindOf(err, FailedReward)}
 	}
 	e.Reward = reward
 	return nil

@@ -16,17 +16,18 @@ type failures struct {
 	first                    string // what is known of the first, in one line; "" if there are none
 }
 
-// record passes every rollout that failed or has no valid reward to the recorder, and counts them.
+// record passes every rollout that failed or has no valid reward to the recorder, the kind of the
+// failure first, and counts them.
 func record(to Recorder, outcomes []*outcome) (f failures) {
-	note := func(err error) {
+	note := func(kind trinity.FailureKind, err error) {
 		line, _, _ := strings.Cut(err.Error(), "\n") // the log of failed rollouts has the stack of a panic
 		f.first = cmp.Or(f.first, line)
 		f.failed++
-		to.Warn(err)
+		to.Warn(fmt.Errorf("%s: %w", kind, err))
 	}
 	for _, o := range outcomes {
 		for _, err := range o.failed {
-			note(err)
+			note(kindOf(err), err)
 		}
 		for _, x := range o.group {
 			if x.Reward.Valid {
@@ -34,7 +35,7 @@ func record(to Recorder, outcomes []*outcome) (f failures) {
 			}
 		}
 		for _, x := range unscored(o.group) {
-			note(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+			note(cmp.Or(x.Reward.Kind, trinity.FailedReward), fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
 		}
 		f.rollouts += len(o.failed) + len(o.elapsed)
 	}
@@ -82,6 +83,20 @@ func (r *recent) add(kind trinity.FailureKind) {
 	*r = (*r)[max(0, len(*r)-recentRollouts):]
 }
 
+// failedRewards returns what the reward function failed by, for each rollout of a group that it could
+// not score for that.
+func failedRewards(g trinity.Group) (kinds []trinity.FailureKind) {
+	for _, run := range runs(g) {
+		for _, e := range unscored(run) {
+			if e.Reward.Kind != "" {
+				kinds = append(kinds, e.Reward.Kind)
+				break
+			}
+		}
+	}
+	return kinds
+}
+
 // tooMany returns an error if more than the allowed share of the newest rollouts of a taskset
 // failed, once there are enough of them to tell.
 func (e *Explorer) tooMany(outcomes []*outcome) error {
@@ -93,7 +108,11 @@ func (e *Explorer) tooMany(outcomes []*outcome) error {
 		for _, err := range o.failed {
 			of.add(kindOf(err))
 		}
-		for range o.elapsed {
+		unjudged := failedRewards(o.group)
+		for _, kind := range unjudged {
+			of.add(kind)
+		}
+		for range len(o.elapsed) - len(unjudged) {
 			of.add("")
 		}
 		e.recent[o.task.Taskset] = of

@@ -2,7 +2,6 @@ package explorer
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"unicode/utf8"
 
@@ -139,6 +138,9 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 			finished++
 		}
 		invalid += len(unscored(o.group))
+		for _, kind := range failedRewards(o.group) {
+			kinds["failed_"+string(kind)+"_count"]++
+		}
 		for _, e := range o.group {
 			if e.Truncated != trinity.NotTruncated {
 				truncated++
@@ -180,12 +182,7 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 }
 
 // kindOf returns what a rollout failed by.
-func kindOf(err error) trinity.FailureKind {
-	if of := (*trinity.RolloutError)(nil); errors.As(err, &of) {
-		return of.Kind
-	}
-	return trinity.FailedWorkflow
-}
+func kindOf(err error) trinity.FailureKind { return trinity.KindOf(err, trinity.FailedWorkflow) }
 
 // feedback returns the mean reward of each task, by row, for curricula: the mean over runs of the
 // mean of a run's valid rewards. Rows of one pack have the same.

@@ -74,7 +74,7 @@ func (r *Runner) score(ctx context.Context, task job, group trinity.Group, wante
 		if err == nil {
 			reward = rewards[i]
 		} else {
-			reward = trinity.InvalidReward("scoring the group: " + err.Error())
+			reward = trinity.Reward{Reason: "scoring the group: " + err.Error(), Kind: trinity.KindOf(err, trinity.FailedReward)}
 		}
 		in.Experience.Reward, last[in.Experience.ID.Run] = reward, reward
 	}
