@@ -13,6 +13,7 @@ type Batch struct {
 type Streams struct {
 	Entropy       bool // entropy of the next-token distribution
 	Value         bool // the critic's value; an engine with a value head has no other stream
+	Score         bool // the score of the whole sequence; an engine with a score head has no other stream
 	Discriminator bool // mean entropy discriminator; Engine.Forward only, for it has no gradient
 	// Divergence is the distance of the next-token distribution from a teacher's; Kind "" for none.
 	Divergence Divergence
@@ -47,11 +48,15 @@ const (
 //   - Divergence[t] is the divergence of the distribution that Tokens[t] was drawn from, and the
 //     teacher's.
 //
-// An engine gives values if it has a value head, else all the others.
+// Score is no stream but one number: that of the whole sequence, whatever the mask, as a reward model
+// gives it.
+//
+// An engine gives values if it has a value head, scores if it has a score head, else all the others.
 type TokenStats struct {
 	Logprob       []float32 // [T] nats; nil from a value head
 	Entropy       []float32 // [T] nats; nil unless asked for
 	Value         []float32 // [T]; nil unless asked for
+	Score         float32   // 0 unless asked for
 	Discriminator []float32 // [T] nats; nil unless asked for
 	Divergence    []float32 // [T] nats; nil unless asked for
 }
@@ -61,6 +66,7 @@ type TokenGrads struct {
 	Logprob    []float32 // [T]
 	Entropy    []float32 // [T]
 	Value      []float32 // [T]
+	Score      float32
 	Divergence []float32 // [T]
 }
 

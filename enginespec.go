@@ -52,7 +52,9 @@ type SamplerSpec struct {
 const (
 	LogprobHead = ""      // the vocabulary projection
 	ValueHead   = "value" // one number per token; a model without such a head gets a new one, drawn from Seed
-	ScoreHead   = "score" // numbers for a whole sequence; TrainerOpener.OpenScorer opens such a model
+	// ScoreHead gives numbers for a whole sequence. OpenTrainer opens such a model to train it; a model
+	// without such a head gets a new one of one number, drawn from Seed. OpenScorer opens it to score.
+	ScoreHead = "score"
 )
 
 // OptimizerSpec names the rule by which the gradient changes the weights. The rates of each step

@@ -60,6 +60,10 @@ type Experience struct {
 	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout
 }
 
+// MarginInfo is the key of Experience.Info by how much a chosen answer is better than the rejected
+// one, a float64.
+const MarginInfo = "margin"
+
 // StepStreams are what the trainer computes of an experience before the update. They live for one
 // train step.
 type StepStreams struct {

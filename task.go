@@ -44,6 +44,7 @@ type TaskFormat struct {
 	ReplyPrefix     string `yaml:"reply_prefix" doc:"Text that every reply starts with."`
 	ChosenKey       string `yaml:"chosen_key" default:"chosen" doc:"Key of the preferred reply (DPO)."`
 	RejectedKey     string `yaml:"rejected_key" default:"rejected" doc:"Key of the other reply (DPO)."`
+	MarginKey       string `yaml:"margin_key" doc:"Key of how much better the preferred reply is (reward models). Own key of Trinity-Go."`
 	LabelKey        string `yaml:"label_key" default:"label" doc:"Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go."`
 }
 

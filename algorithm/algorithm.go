@@ -74,7 +74,24 @@ func (a *Algorithm) buildLoss() error {
 		a.Def.PolicyLossArgs = args
 	}
 	a.Loss = loss.NewComposite(policy, kl, entropy)
-	return a.checkSchema()
+	if err := a.checkSchema(); err != nil {
+		return err
+	}
+	return a.checkScore()
+}
+
+// checkScore refuses terms over log-probabilities beside a loss that trains a reward model.
+func (a *Algorithm) checkScore() error {
+	for _, term := range []struct {
+		key, name string
+		used      bool
+	}{{"kl_loss_fn", a.Def.KLLoss, a.Loss.KL != nil}, {"entropy_loss_fn", a.Def.Entropy, a.Loss.Bonus != nil}} {
+		if term.used && a.Loss.Streams().Score {
+			return registry.ArgError{Key: term.key, Message: fmt.Sprintf("%s reads log-probabilities, and %s trains a reward model, which has none",
+				term.name, a.Def.PolicyLoss), Hint: "set it to none"}
+		}
+	}
+	return nil
 }
 
 // checkLoss refuses a loss that does not fit the other parts. It tries a second one with the same

@@ -20,7 +20,7 @@ func (a *Algorithm) checkSchema() error {
 	}
 	switch bad := preferences[schema]; {
 	case want != "" && want != schema:
-		e := registry.ArgError{Key: "policy_loss_fn", Hint: "use algorithm_type " + want}
+		e := registry.ArgError{Key: "policy_loss_fn", Hint: "use algorithm_type " + a.Def.PolicyLoss}
 		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", a.Def.PolicyLoss, want, a.Def.Type, schema)
 		return e
 	case want == "" && bad != "":

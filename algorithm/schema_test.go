@@ -24,12 +24,19 @@ func TestLossesBelongToTheirData(t *testing.T) {
 		{trinity.Algorithm{Type: "dpo", PolicyLoss: "kto"}, "use algorithm_type kto"},
 		{trinity.Algorithm{Type: "dpo", PolicyLoss: "sft"}, "policy_loss_fn: sft would imitate the rejected answers of schema dpo"},
 		{trinity.Algorithm{Type: "kto", PolicyLoss: "sft"}, "the undesirable answers of schema kto"},
+		{trinity.Algorithm{Type: "bradley_terry"}, ""},
+		{trinity.Algorithm{Type: "bradley_terry", KLLoss: "k2", KLLossArgs: map[string]any{"kl_coef": 0}}, ""},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "bradley_terry"}, "use algorithm_type bradley_terry"},
+		{trinity.Algorithm{Type: "bradley_terry", KLLoss: "k2"},
+			"kl_loss_fn: k2 reads log-probabilities, and bradley_terry trains a reward model, which has none (set it to none)"},
+		{trinity.Algorithm{Type: "bradley_terry", Entropy: "default"}, "entropy_loss_fn: default reads log-probabilities"},
+		{trinity.Algorithm{Type: "dpo", PolicyLoss: "bradley_terry"}, "kl_loss_fn: k2 reads log-probabilities"},
 	} {
 		a, err := build(c.spec)
 		switch {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%+v: error %v, want %q", c.spec, err, c.want)
-		case err == nil && a.NeedsReference != (c.spec.Type != "cpt"):
+		case err == nil && a.NeedsReference != (c.spec.Type == "dpo" || c.spec.Type == "kto"):
 			t.Errorf("%+v: NeedsReference %t", c.spec, a.NeedsReference)
 		}
 	}

@@ -25,6 +25,7 @@ func (c *Config) check() Errors {
 		c.Warnings = append(c.Warnings, stage.Warnings...)
 		c.settled = append(c.settled, stage.settled...)
 	}
+	errs = append(errs, c.rewardStages()...)
 	settle(c) // what it reports is only wrong if a stage uses it
 	c.Warnings = unique(c.Warnings)
 	return errs

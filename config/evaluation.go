@@ -37,7 +37,8 @@ func (r *rules) evaluation() {
 		case b.Path == "":
 			r.fail(b.Key+".path", "there is nothing to measure", "set the path of a file, a directory or a hub dataset")
 		case !r.measures(b.SchemaType):
-			const what = "is %s, which %s cannot measure: it is not a schema of datasets, or it needs a reference model and the run has none"
+			const what = "is %s, which %s cannot measure: it is not a schema of datasets, or it needs a policy or a reference model, and the " +
+				"run has none"
 			r.fail(b.Key+".schema_type", fmt.Sprintf(what, b.SchemaType, r.Algorithm.AlgorithmType), "leave it out")
 		}
 		for _, k := range []struct {
@@ -60,6 +61,9 @@ func (r *rules) evaluation() {
 func (r *rules) measures(schema string) bool {
 	if schema == r.Buffer.TrainerInput.ExperienceBuffer.SchemaType {
 		return true
+	}
+	if r.Method.Scores {
+		return false
 	}
 	a, err := registry.Algorithms.Build(schema)
 	return err == nil && (r.Method.Reference || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)

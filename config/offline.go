@@ -66,6 +66,7 @@ func (r *rules) templates(owner string, f *Format, trains bool) {
 
 func (r *rules) formatOf(b NamedBuffer) {
 	r.templates(b.Key, &b.Format, true)
+	r.margins(b)
 	f, key, reads := &b.Format, b.Key+".format.", fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
 	if b.SchemaType == "cpt" && f.PromptType != "plaintext" {
 		r.fail(key+"prompt_type", fmt.Sprintf("is %s, but %s, which is plain text", f.PromptType, reads), "set it to plaintext, or leave it out")

@@ -50,6 +50,10 @@ func TestMain(m *testing.M) {
 				SampleStrategy: "default", KLPenalty: "none"}
 		})
 	}
+	register(registry.Algorithms, "scoring", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "dpo", GroupSize: 1, Offline: true, PolicyLoss: "scoring", KLLoss: "none", Entropy: "none",
+			SampleStrategy: "default", KLPenalty: "none"}
+	})
 	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
@@ -74,6 +78,7 @@ func TestMain(m *testing.M) {
 	register(losses, "sft", func() any { return &fakeLoss{} })
 	register(losses, "dpo", func() any { return &fakePreference{} })
 	register(losses, "kto", func() any { return &fakePreference{} })
+	register(losses, "scoring", func() any { return &fakeScorer{} })
 	register(losses, "distill", func() any { return &fakeComparer{} })
 	kls := registry.New[any]("kl_fn", "")
 	for _, name := range []string{"none", "k1", "k2", "low_var_kl"} {
@@ -163,6 +168,11 @@ func (l *fakeLoss) Validate() error {
 	}
 	return nil
 }
+
+// fakeScorer is a loss that trains a reward model.
+type fakeScorer struct{ fakeLoss }
+
+func (*fakeScorer) Scores() {}
 
 // fakePreference is a loss that compares with a reference model.
 type fakePreference struct{ fakeLoss }

@@ -26,6 +26,7 @@ func (s *Settled) checkRules() Errors {
 	r.teachers()
 	r.asked()
 	r.evaluation()
+	r.rewardModel()
 	r.format()
 	r.selectors()
 	r.copies()

@@ -54,6 +54,7 @@ type Method struct {
 	Reference bool // training keeps the frozen reference model
 	Distils   bool // the advantage function or the policy loss learns from a teacher
 	Compares  bool // the policy loss is a divergence from a teacher's whole distribution
+	Scores    bool // the policy loss trains a reward model
 	// Recomputes reports whether the trainer computes the logprobs before the update itself.
 	Recomputes bool
 }
@@ -138,6 +139,7 @@ func (r *resolution) method() {
 	}
 	policy := policyNeeds(p)
 	_, m.Compares = policyLoss(p.PolicyLoss).(interface{ Compares() trinity.Divergence })
+	_, m.Scores = policyLoss(p.PolicyLoss).(interface{ Scores() })
 	m.Distils = m.Needs.Teacher || policy.Teacher || m.Compares
 	m.Reference = weighs(p.KLLoss, p.KLLossArgs) || weighs(p.KLPenalty, p.KLPenaltyArgs) || m.Needs.Reference || policy.Reference
 }

@@ -32,8 +32,9 @@ type RowFormatter struct {
 //   - chatpair: the messages at PromptKey, then those at ResponseKey.
 //
 // Schema dpo gives two experiences of a row: the answers at ChosenKey and at RejectedKey to one
-// prompt. Schema kto gives one: the answer at ResponseKey, with the label at LabelKey in
-// Experience.Chosen. By f.PromptType the prompt is
+// prompt, and the number at MarginKey, if that is set, in Experience.Info of the first. Schema kto
+// gives one: the answer at ResponseKey, with the label at LabelKey in Experience.Chosen. By
+// f.PromptType the prompt is
 //   - messages: the list at MessagesKey. Answers are lists, too, or the assistant's text, and may repeat
 //     the prompt. If the row has no MessagesKey, the prompt of a pair is the common beginning of both
 //     answers. If it has no ResponseKey, the answer is the assistant's last message;

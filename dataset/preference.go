@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -29,6 +31,13 @@ func (w writer) preference(row *trinity.Task) ([]*trinity.Experience, error) {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 		pair[i].Chosen = i == 0
+	}
+	if w.MarginKey != "" {
+		margin, err := marginAt(row, w.MarginKey)
+		if err != nil {
+			return nil, err
+		}
+		pair[0].Info = map[string]any{trinity.MarginInfo: margin}
 	}
 	return pair, nil
 }
@@ -150,6 +159,19 @@ func common(a, b []trinity.Message) int {
 		n++
 	}
 	return n
+}
+
+// marginAt returns the number at a key.
+func marginAt(row *trinity.Task, key string) (float64, error) {
+	v, err := fieldAt(row, key)
+	if err != nil {
+		return 0, err
+	}
+	margin, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if err != nil || math.IsNaN(margin) || math.IsInf(margin, 0) {
+		return 0, fmt.Errorf("%s holds %.40q, want a number", key, fmt.Sprint(v))
+	}
+	return margin, nil
 }
 
 // labelAt returns the label at a key: true or false, 1 or 0, or one of these as text.

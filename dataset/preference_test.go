@@ -95,6 +95,35 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
+// The margin of a pair is with its chosen answer.
+func TestPairsHaveMargins(t *testing.T) {
+	keys := preferenceKeys
+	keys.MarginKey = "data.margin"
+	f, err := Formatter("dpo", Format{TaskFormat: keys, PromptType: "plaintext"}, letters{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]any{
+		"0.5": 0.5, "3": 3.0, `"-1.25"`: -1.25, `"much"`: `data.margin holds "much", want a number`, "null": "want a number",
+		"true": `data.margin holds "true"`, `"NaN"`: "want a number",
+	} {
+		row, err := decodeRow([]byte(`{"prompt": "q", "chosen": "g", "rejected": "b", "data": {"margin": ` + text + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := f.Format(row)
+		if message, bad := want.(string); bad {
+			if err == nil || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s: error %v, want %q", text, err, message)
+			}
+			continue
+		}
+		if err != nil || pair[0].Info[trinity.MarginInfo] != want || pair[1].Info != nil {
+			t.Errorf("%s: %v, %v; want %v at the chosen answer", text, pair, err, want)
+		}
+	}
+}
+
 // Both answers of a pair begin with the same prompt tokens, so that an engine computes them once.
 func TestPairsShareTheirPrompt(t *testing.T) {
 	f, err := Formatter("dpo", Format{TaskFormat: preferenceKeys, PromptType: "plaintext"}, letters{})

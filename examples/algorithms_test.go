@@ -70,9 +70,13 @@ func (w *warmed) learn(t *testing.T, algorithm, name string, overrides ...string
 // teacher is the algorithm whose example makes what others distil.
 const teacher = "sft"
 
-// algorithms are all types that there are, the teacher first.
+// scorer is the algorithm that trains a reward model, and so nothing that answers.
+const scorer = "bradley_terry"
+
+// algorithms are all types that train a policy, the teacher first.
 func algorithms() []string {
 	names := slices.Clone(registry.Algorithms.Names())
+	names = slices.DeleteFunc(names, func(name string) bool { return name == scorer })
 	at := slices.Index(names, teacher)
 	return slices.Insert(slices.Delete(names, at, at+1), 0, teacher)
 }
@@ -106,6 +110,28 @@ func TestAlgorithmsLearn(t *testing.T) {
 				heldOutPairs(t, records).check(t)
 			}
 		})
+	}
+}
+
+// A reward model learns from pairs which digit is the larger, also of questions that it has not
+// seen. A policy learns it from the reward model.
+func TestARewardModelFromPreferences(t *testing.T) {
+	trinitytest.Long(t, "trains a reward model and a policy", trained...)
+	t.Chdir("..")
+	model := warmUp(t)
+	accuracy := curve(model.learn(t, scorer, "algorithms_"+scorer), "eval/held_out/accuracy")
+	if n := len(accuracy); n < 2 || accuracy[0] > 0.75 || accuracy[n-1] < 0.9 {
+		t.Errorf("the reward model prefers the right answer in %.2f of the held-out pairs; want .9 in the end, and less before", accuracy)
+	}
+	checkpoint := filepath.Join(model.dir, "trinity-examples", "algorithms_"+scorer, "learn", "global_step_120")
+	const input = "stages.1.buffer.explorer_input."
+	sampled, greedy := evaluated(t, model.learn(t, "grpo", "with_reward_model", input+"default_reward_fn_type=reward_model",
+		input+"taskset.reward_fn_args={model_path: "+checkpoint+"}", "stages.1.algorithm.kl_loss_fn=k2",
+		"stages.1.algorithm.kl_loss_fn_args.kl_coef=1"))
+	t.Logf("held-out accuracy %.2f; of the policy %.3f to %.3f, greedy %.2f", accuracy, model.sampled, sampled, greedy)
+	if sampled < model.sampled+0.1 || greedy < 0.75 {
+		t.Errorf("with the reward model, accuracy went from %.3f to %.3f, want 0.1 more, and greedily to %.2f, want .75",
+			model.sampled, sampled, greedy)
 	}
 }
 

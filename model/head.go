@@ -109,37 +109,40 @@ func (c *Config) headJSON(raw map[string]any) {
 	}
 }
 
-// WithValueHead returns the config with a value head. A config with a classification head of one
-// label is returned as it is; a language model gets a TokenClassification head.
-func (c *Config) WithValueHead() (*Config, error) {
-	if c.Head != CausalLM && c.NumLabels != 1 {
-		return nil, fmt.Errorf("a %s with %d labels is not a value function, which has 1 label",
-			families[c.Architecture].className(c.Head), c.NumLabels)
+// WithHead returns the config with a head of one label: a TokenClassification as a value function,
+// a SequenceClassification as a reward model. A config that has a fitting head is returned as it
+// is; a reward model's head also fits a value function.
+func (c *Config) WithHead(h Head) (*Config, error) {
+	name := families[c.Architecture].className(c.Head)
+	switch {
+	case c.Head == CausalLM:
+		with := *c
+		with.Head, with.NumLabels, with.HeadBias = h, 1, h == TokenClassification
+		with.PAD = (&object{raw: c.Raw}).tokens("pad_token_id") // classification reads config.json alone
+		return &with, nil
+	case h == SequenceClassification && c.Head != h:
+		return nil, fmt.Errorf("a %s has a value at each token and no score of a sequence", name)
+	case c.NumLabels != 1:
+		return nil, fmt.Errorf("a %s with %d labels is neither a value function nor a reward to train, which have 1 label", name, c.NumLabels)
 	}
-	if c.Head != CausalLM {
-		return c, nil
-	}
-	v := *c
-	v.Head, v.NumLabels, v.HeadBias = TokenClassification, 1, true
-	return &v, nil
+	return c, nil
 }
 
-// WithValueHead returns the model with a value head. A language model gets a new head as
-// transformers makes it for veRL: weight N(0, initializer_range²), bias 0. A reward model with one
-// label keeps its head, as critics do in TRL. Both models share the files: closing one closes the
-// other.
-func (m *Model) WithValueHead(seed uint64) (*Model, error) {
-	cfg, err := m.Config.WithValueHead()
+// WithHead returns the model with a head of one label. A language model gets a new head as
+// transformers makes it: weight N(0, initializer_range²), bias 0. A reward model keeps its head,
+// also as a critic, as in TRL. Both models share the files: closing one closes the other.
+func (m *Model) WithHead(h Head, seed uint64) (*Model, error) {
+	cfg, err := m.Config.WithHead(h)
 	if err != nil {
 		return nil, fmt.Errorf("model: %s: %w", m.path, err)
 	}
 	if cfg == m.Config {
 		return m, nil
 	}
-	v := &Model{Config: cfg, path: m.path, dir: m.dir, tensors: maps.Clone(m.tensors), vocabulary: m.vocabulary, closer: m.closer}
-	delete(v.tensors, headName)
+	with := &Model{Config: cfg, path: m.path, dir: m.dir, tensors: maps.Clone(m.tensors), vocabulary: m.vocabulary, closer: m.closer}
+	delete(with.tensors, headName)
 	for _, spec := range cfg.headTensors() {
-		v.tensors[spec.Name] = initial(cfg, spec, seed, styleHF)
+		with.tensors[spec.Name] = initial(cfg, spec, seed, styleHF)
 	}
-	return v, nil
+	return with, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/report"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
@@ -17,7 +18,7 @@ import (
 // checkpoint. library, "transformers" or "peft", opens it. The card describes the checkpoint's run,
 // and before it the runs and stages whose checkpoints it began with, as far as they are still there.
 func WriteCard(dir, name, checkpointDir, library string) error {
-	card := report.Card{Name: name, Library: library}
+	card := report.Card{Name: name, Library: library, Scores: IsRewardModel(dir)}
 	seen := map[string]bool{}
 	for at := checkpointDir; at != "" && !seen[at]; {
 		seen[at] = true
@@ -40,6 +41,12 @@ func WriteCard(dir, name, checkpointDir, library string) error {
 	}
 	slices.Reverse(card.Trainings)
 	return card.WriteFile(dir)
+}
+
+// IsRewardModel reports whether a directory holds a reward model.
+func IsRewardModel(dir string) bool {
+	cfg, err := model.ReadConfig(dir)
+	return err == nil && cfg.Head == model.SequenceClassification
 }
 
 // data returns the name of a dataset. Of the address of a database, which may hold a password, it

@@ -57,6 +57,9 @@ func (s *Settled) specs(train, sample bool) specs {
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length,
 			Ahead: s.publishInterval() > 1 || handovers[s.Synchronizer.SyncStyle] == weights.WhenAsked,
 		}
+		if s.Method.Scores {
+			all.train.Head = trinity.ScoreHead
+		}
 		if s.Method.Compares {
 			all.train.Teachers = s.teacherPaths()
 		}

@@ -43,6 +43,8 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 			[]string{"global_step_2", "global_step_6"}},
 		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil,
 			[]string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
+		{"reward model", strings.NewReplacer("ALGORITHM.jsonl", "dpo.jsonl", "ALGORITHM", "bradley_terry").Replace(onDataset), nil,
+			[]string{"global_step_4", ".writing_global_step_12"}},
 		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"),
 			[]string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
 		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"),

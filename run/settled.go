@@ -144,7 +144,7 @@ func (s *Settled) locate(find finder) (err error) {
 	}
 	for i := range s.rewards {
 		r := &s.rewards[i]
-		if r.path, _, err = find(r.Path, r.key); err != nil {
+		if r.path, _, err = find(checkpoint.ModelBelow(r.Path), r.key); err != nil {
 			return s.At(r.key, "reward model: "+err.Error(), "")
 		}
 		if r.path == "" {

@@ -24,7 +24,7 @@ var notSecret = []struct{ name, reason string }{
 	{`(judge_api_)?(base_url|api_key|key)_env`, "the name of an environment variable"},
 	{`(text|input|field|prompt|system_prompt|response|messages|tools|chosen|rejected|label|answer\d|numbers|feature|image|video|tests)_keys?`,
 		"the name of a column"},
-	{`(reward_fn|workflow|target|criteria)_key`, "the name of a column"},
+	{`(reward_fn|workflow|target|criteria|margin)_key`, "the name of a column"},
 	{`(metric|stats|step_reward|env_state_hash|dim_required)_keys?`, "the name of a metric"},
 	{`environment(_args)?`, "the name of a plug-in; the secrets among its arguments are marked by their own names"},
 	{`keys`, "the keys of a JSON object"},

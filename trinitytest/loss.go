@@ -20,8 +20,14 @@ import (
 //   - Metrics add up, and the loss applies the factors of rollout correction.
 //   - The loss keeps no state except from Prepare.
 //   - Tokens with a positive advantage become more likely, unless the loss reads no advantages.
+//
+// For a loss that trains a reward model, all this is checked of scores instead of tokens.
 func Loss(t *testing.T, build func() loss.PolicyLoss) {
 	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, nil) }
+	if compose().Streams().Score {
+		scoreLoss(t, compose)
+		return
+	}
 	t.Run("differences", func(t *testing.T) { lossDifferences(t, compose()) })
 	t.Run("cuts", func(t *testing.T) { lossCuts(t, compose()) })
 	t.Run("order", func(t *testing.T) { lossOrder(t, compose()) })

@@ -42,8 +42,11 @@ func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 }
 
 // Streams returns the streams that the loss reads: the entropy if there is an entropy term, and the
-// divergence that the policy loss reads.
+// divergence or the score that the policy loss reads.
 func (c *Composite) Streams() trinity.Streams {
+	if _, ok := c.Policy.(Scorer); ok {
+		return trinity.Streams{Score: true}
+	}
 	s := trinity.Streams{Entropy: c.Bonus != nil}
 	if p, ok := c.Policy.(Comparer); ok {
 		s.Divergence = p.Compares()
@@ -66,6 +69,12 @@ func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	metrics["final_loss"] = total.Scalar()
 	t.Backward(total)
 	grads := make([]trinity.TokenGrads, len(b.Experiences))
+	if c.Streams().Score {
+		for i, g := range in.Score.Grad() {
+			grads[i].Score = float32(g)
+		}
+		return grads, metrics, nil
+	}
 	for i, g := range unpack[float32](b.Experiences, in.Logprob.Grad()) {
 		grads[i].Logprob = g
 	}

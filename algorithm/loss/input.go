@@ -33,6 +33,12 @@ type PolicyLoss interface {
 	Loss(in *Input) (tape.Stream, trinity.Metrics, error)
 }
 
+// Scorer is a PolicyLoss that trains a reward model: it reads Input.Score, and no log-probabilities.
+type Scorer interface {
+	PolicyLoss
+	Scores()
+}
+
 // Comparer is a PolicyLoss that reads Input.Divergence. Compares returns which divergence.
 type Comparer interface {
 	PolicyLoss
@@ -51,6 +57,9 @@ type Input struct {
 	// Divergence [n] of the current distribution from the teacher's, nats; only if the loss asked
 	// for it.
 	Divergence tape.Stream
+	// Score [S] of the current reward model; only if the loss asked for it. It then has no other
+	// stream.
+	Score tape.Stream
 
 	rows    Rows  // sequences of the loss; nil for all
 	trained []int // trained tokens of each sequence of Batch.Whole
@@ -70,6 +79,10 @@ func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, asked tr
 	}
 	in := newInput(t, b)
 	var err error
+	if asked.Score {
+		in.Score, err = in.scores(now)
+		return in, err
+	}
 	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
 		return nil, err
 	}
@@ -106,6 +119,17 @@ func (in *Input) variable(name string, now []trinity.TokenStats, of func(trinity
 		}
 	}
 	return in.Tape.Variable(in.scratch), nil
+}
+
+// scores packs the scores of the sequences.
+func (in *Input) scores(now []trinity.TokenStats) (tape.Stream, error) {
+	scores := make([]float64, len(now))
+	for i, s := range now {
+		if scores[i] = float64(s.Score); math.IsNaN(scores[i]) || math.IsInf(scores[i], 0) {
+			return tape.Stream{}, fmt.Errorf("experience %s: the score is %v, want a finite number", in.Batch.Experiences[i].ID, s.Score)
+		}
+	}
+	return in.Tape.SequenceVariable(scores), nil
 }
 
 // Over returns the input of a part of the loss that covers only the chosen sequences. The other

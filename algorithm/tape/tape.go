@@ -85,6 +85,24 @@ func (t *Tape) Variable(values []float64) Stream {
 	return s
 }
 
+// SequenceVariable returns a per-sequence stream [S] by which Backward differentiates. It copies
+// values.
+func (t *Tape) SequenceVariable(values []float64) Stream {
+	s := t.SequenceConstant(values)
+	s.node().varies = true
+	return s
+}
+
+// SequenceConstant returns a per-sequence stream [S] without a derivative. It copies values.
+func (t *Tape) SequenceConstant(values []float64) Stream {
+	if len(values) != t.Sequences() {
+		panic(fmt.Sprintf("tape: %d values for %d sequences", len(values), t.Sequences()))
+	}
+	s := t.add(node{kind: leaf, shape: perSequence, a: -1, b: -1}, len(values))
+	copy(s.node().value, values)
+	return s
+}
+
 // Constant returns a per-token stream [N] without a derivative. It copies values.
 func (t *Tape) Constant(values []float64) Stream {
 	if len(values) != t.Tokens() {

@@ -214,6 +214,17 @@ func TestUnusedVariableHasZeroGradient(t *testing.T) {
 	}
 }
 
+func TestSequencesAreVariables(t *testing.T) {
+	var tp Tape
+	tp.Reset([]int{2, 0, 1})
+	x, c := tp.SequenceVariable([]float64{3, 4, 5}), tp.SequenceConstant([]float64{1, 10, 100})
+	loss := x.Mul(c).Gather([]int{2, 0}).Sub(x.Gather([]int{0, 0})).Dot([]float64{1, 2})
+	tp.Backward(loss)
+	if loss.Scalar() != 500-3+2*(3-3) || !near(x.Grad(), []float64{2 - 3, 0, 100}, 0) || c.Grad() != nil {
+		t.Errorf("loss %v, gradients %v and %v", loss.Scalar(), x.Grad(), c.Grad())
+	}
+}
+
 func TestMisusePanics(t *testing.T) {
 	var tp, other Tape
 	tp.Reset([]int{1, 1})
@@ -223,6 +234,7 @@ func TestMisusePanics(t *testing.T) {
 		"per-token stream [2] meets a per-sequence stream [2]": func() { x.Add(x.SeqSum(nil)) },
 		"two tapes":               func() { x.Add(other.Fill(0)) },
 		"1 values for 2 tokens":   func() { tp.Constant([]float64{1}) },
+		"3 values for 2 sequence": func() { tp.SequenceVariable([]float64{1, 2, 3}) },
 		"3 weights over":          func() { x.Dot([]float64{1, 2, 3}) },
 		"mask [1] over":           func() { x.SeqSum([]bool{true}) },
 		"mask [3] over":           func() { x.Where([]bool{true, true, true}, x) },

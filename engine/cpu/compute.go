@@ -18,6 +18,9 @@ var (
 func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if want.Score || e.opts.Score {
+		return e.scores(ctx, b.Experiences, want)
+	}
 	if err := e.check(b.Experiences, want); err != nil {
 		return nil, err
 	}
@@ -49,6 +52,12 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 		return nil, errForwardOnly
 	case e.weights == nil:
 		return nil, errClosed
+	}
+	if loss.Streams().Score || e.opts.Score {
+		var err error
+		if b, loss, err = e.scored(b, loss); err != nil {
+			return nil, err
+		}
 	}
 	metrics, added, err := e.passes.train(ctx, e.weights, e.grads, b, loss)
 	e.accumulating = e.accumulating || added

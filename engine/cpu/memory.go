@@ -20,9 +20,9 @@ func Plan(cfg *model.Config, opts Options) ([]trinity.MemoryPart, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	if opts.Value {
+	if head, isNew := opts.head(); isNew {
 		var err error
-		if cfg, err = cfg.WithValueHead(); err != nil {
+		if cfg, err = cfg.WithHead(head); err != nil {
 			return nil, fmt.Errorf("cpu: %w", err)
 		}
 	} else if err := checkHead(cfg, opts); err != nil {

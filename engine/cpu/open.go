@@ -18,8 +18,8 @@ func openModel(opts Options) (*model.Model, error) {
 		return nil, err
 	}
 	with := m
-	if opts.Value {
-		with, err = m.WithValueHead(opts.Seed)
+	if head, isNew := opts.head(); isNew {
+		with, err = m.WithHead(head, opts.Seed)
 	} else {
 		err = checkHead(m.Config, opts)
 	}
@@ -31,11 +31,7 @@ func openModel(opts Options) (*model.Model, error) {
 
 // checkHead returns an error if the model's head is not the head that opts ask for.
 func checkHead(cfg *model.Config, opts Options) error {
-	wanted := model.CausalLM
-	if opts.scores {
-		wanted = model.SequenceClassification
-	}
-	if cfg.Head != wanted {
+	if wanted, _ := opts.head(); cfg.Head != wanted {
 		return fmt.Errorf("cpu: %s is a model %s; %s", opts.ModelPath, cfg.Head, headHints[cfg.Head])
 	}
 	return nil

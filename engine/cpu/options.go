@@ -5,6 +5,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
 // Options say what to train and for which sizes to plan memory.
@@ -21,6 +22,12 @@ type Options struct {
 	// critic, with Streams.Value instead of log-probabilities. A model without such a head gets one
 	// with weights N(0, initializer_range²) from Seed and bias 0, like veRL's critic.
 	Value bool
+
+	// Score replaces the vocabulary projection by a linear map of the last hidden state to one number
+	// without a bias. The engine then trains a reward model, with Streams.Score instead of
+	// log-probabilities. A model without such a head gets one with weights N(0, initializer_range²)
+	// from Seed. Under ForwardOnly the model must have a score head; see OpenRewardModel.
+	Score bool
 
 	MaxTokens int  // packed tokens of the planned micro-batch; a larger one makes memory grow. 0 means 2048
 	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens
@@ -48,8 +55,18 @@ type Options struct {
 	DType string
 
 	Pool *kernel.Pool // cores to compute with; nil means all
+}
 
-	scores bool // a reward model: see OpenScorer
+// head returns the head that the options ask for. isNew reports whether a language model may get
+// a new one.
+func (o *Options) head() (h model.Head, isNew bool) {
+	switch {
+	case o.Value:
+		return model.TokenClassification, true
+	case o.Score:
+		return model.SequenceClassification, !o.ForwardOnly
+	}
+	return model.CausalLM, false
 }
 
 // defaultMaxTokens is the planned micro-batch if Options.MaxTokens is 0.
@@ -71,8 +88,12 @@ func (o *Options) check() error {
 		return fmt.Errorf("cpu: Recompute is %d; expected a number of layers", o.Recompute)
 	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
 		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
-	case o.Value && o.Reference:
-		return fmt.Errorf("cpu: Options.Value and Options.Reference exclude each other: a value head has no log-probabilities to compare with a reference")
+	case o.Value && o.Score:
+		return fmt.Errorf("cpu: Options.Value and Options.Score exclude each other: a model has one head")
+	case o.Score && o.LoRA != nil:
+		return fmt.Errorf("cpu: a reward model has no adapter here: all its weights are trained")
+	case (o.Value || o.Score) && o.Reference:
+		return fmt.Errorf("cpu: Options.Reference needs log-probabilities, and a value head or a score head has none")
 	case o.DType == "bf16" && !o.ForwardOnly:
 		return fmt.Errorf("cpu: dtype bf16 needs Options.ForwardOnly; training keeps its weights in f32")
 	}

@@ -32,8 +32,8 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (tr
 	if err != nil {
 		return nil, err
 	}
-	if opts.scores {
-		return nil, fmt.Errorf("cpu: head %q is a reward model's, which is opened as a scorer", spec.Head)
+	if opts.Score && opts.ForwardOnly {
+		return nil, fmt.Errorf("cpu: head %q without training is a reward model's, which is opened as a scorer", spec.Head)
 	}
 	e, err := Open(opts)
 	if err != nil {
@@ -72,7 +72,7 @@ func (samplerPlugin) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) 
 // 0 at first.
 func (e *Engine) openSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
 	if e.passes.head.hasScore() {
-		return nil, errors.New("cpu: an engine with a value head has no next tokens to sample")
+		return nil, errors.New("cpu: an engine with a value head or a score head has no next tokens to sample")
 	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {
@@ -96,8 +96,6 @@ func checkSpecHead(spec trinity.EngineSpec) error {
 		return nil
 	case spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
 		return fmt.Errorf("cpu: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
-	case spec.Head == trinity.ScoreHead && spec.Train:
-		return fmt.Errorf("cpu: an engine with a %s head is for forward passes; to train it, open it with head %q", spec.Head, trinity.ValueHead)
 	}
 	return nil
 }
@@ -115,7 +113,7 @@ func engineOptions(spec trinity.EngineSpec) (Options, error) {
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: spec.LoRA, Seed: spec.Seed,
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
 		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType,
-		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
+		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, Score: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
 }
 

@@ -15,7 +15,7 @@ type RewardModel struct{ engine *Engine }
 
 // OpenRewardModel opens a reward model. It reads opts.ModelPath, MaxTokens, DType and Pool.
 func OpenRewardModel(opts Options) (*RewardModel, error) {
-	e, err := Open(Options{ModelPath: opts.ModelPath, MaxTokens: opts.MaxTokens, DType: opts.DType, Pool: opts.Pool, ForwardOnly: true, scores: true})
+	e, err := Open(Options{ModelPath: opts.ModelPath, MaxTokens: opts.MaxTokens, DType: opts.DType, Pool: opts.Pool, ForwardOnly: true, Score: true})
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +36,7 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 		if len(tokens) == 0 || len(tokens) > e.cfg.MaxPositions {
 			return nil, fmt.Errorf("cpu: sequence %d has %d tokens; the reward model reads 1 to %d", i, len(tokens), e.cfg.MaxPositions)
 		}
-		states[i] = after(tokens[:r.scored(tokens)+1])
-		states[i].ID.Run = i
+		states[i] = e.scoredState(trinity.ExperienceID{Run: i}, tokens)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,29 +60,6 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 		return nil, err
 	}
 	return scores, nil
-}
-
-// scored returns the position of the token at which a sequence is scored.
-func (r *RewardModel) scored(tokens []int32) int {
-	pad := r.engine.cfg.PAD
-	if len(pad) == 0 {
-		return len(tokens) - 1
-	}
-	for t := len(tokens) - 1; t > 0; t-- {
-		if tokens[t] != pad[0] {
-			return t
-		}
-	}
-	return 0
-}
-
-// after appends a dummy token and masks all others, so the engine computes the hidden state that
-// follows the last real token.
-func after(tokens []int32) *trinity.Experience {
-	n := len(tokens)
-	x := &trinity.Experience{Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1)}
-	x.Mask[n] = true
-	return x
 }
 
 // Close implements trinity.Scorer.

@@ -77,8 +77,8 @@ func weightsKey(opts Options) (string, error) {
 		}
 	}
 	key := fmt.Sprintf("%s %d %s", opts.InitStyle, opts.InitSeed, opts.DType)
-	if opts.Value {
-		key += fmt.Sprintf(" value %d", opts.Seed)
+	if head, isNew := opts.head(); isNew {
+		key += fmt.Sprintf(" %s %d", head, opts.Seed)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)

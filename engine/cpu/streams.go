@@ -109,6 +109,9 @@ func (h *head) takeGradient(p *packing, batch []*trinity.Experience, grads []tri
 
 // checkGradient refuses derivatives of a wrong length, or by a stream that was not computed.
 func (h *head) checkGradient(g *trinity.TokenGrads, x *trinity.Experience) error {
+	if g.Score != 0 {
+		return fmt.Errorf("cpu: the loss returned a derivative by the score of experience %s, which it did not ask for", x.ID)
+	}
 	for _, s := range []struct {
 		name     string
 		v        []float32

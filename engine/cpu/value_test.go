@@ -218,7 +218,7 @@ func TestWrongHeadsAreErrors(t *testing.T) {
 		want string
 	}{
 		{noValues, "ask it for values"}, {both, "ask it for values"}, {reference, "Options.Reference"}, {byLogprob, "by logprob"}, {byValue, "by value"},
-		{frozen, "no log-probabilities"}, {asPolicy, "use it as a critic"}, {rewardAsPolicy, "use it as a reward model"},
+		{frozen, "needs log-probabilities"}, {asPolicy, "use it as a critic"}, {rewardAsPolicy, "use it as a reward model"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("error is %v, want one with %q", c.err, c.want)
@@ -239,7 +239,7 @@ func TestOpeningByHead(t *testing.T) {
 	for want, spec := range map[string]trinity.EngineSpec{
 		"expected \"value\"": {ModelPath: path, Train: true, Head: "nose"},
 		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead},
-		"is for forward":     {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Train: true},
+		"with 3 labels":      {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Train: true},
 		"as a reward model":  {ModelPath: tiny("reward").ModelPath, Train: true, MicroTokens: 64},
 	} {
 		e, err := trainerPlugin{}.OpenTrainer(ctx, spec)

@@ -194,7 +194,11 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	if s.Report != "" {
 		fmt.Fprintf(out, "\nreport:  %s\n", s.Report)
 	}
-	if model != "" {
+	switch {
+	case model == "":
+	case run.IsRewardModel(model):
+		fmt.Fprintf(out, "\nlearn from the reward model:  default_reward_fn_type: reward_model, reward_fn_args: {model_path: %s}\n", model)
+	default:
 		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s\n", invocation(), model)
 	}
 }

@@ -25,6 +25,7 @@ const CardFile = "README.md"
 type Card struct {
 	Name      string
 	Library   string // that opens it: "transformers" or "peft"
+	Scores    bool   // it is a reward model
 	Base      Source // the model that training began with
 	Trainings []Training
 }
