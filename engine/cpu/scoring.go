@@ -115,7 +115,8 @@ func (l scoreLoss) Loss(_ *trinity.Batch, now []trinity.TokenStats) ([]trinity.T
 	values := make([]trinity.TokenGrads, len(grads))
 	for i, g := range grads[:min(len(grads), len(now))] {
 		if g.Logprob != nil || g.Entropy != nil || g.Value != nil || g.Divergence != nil {
-			return nil, nil, fmt.Errorf("cpu: the loss returned derivatives by streams of tokens of experience %s, and it reads scores", l.batch.Experiences[i].ID)
+			return nil, nil, fmt.Errorf("cpu: the loss reads scores and returned derivatives by streams of tokens of experience %s",
+				l.batch.Experiences[i].ID)
 		}
 		values[i].Value = make([]float32, len(now[i].Value))
 		values[i].Value[len(now[i].Value)-1] = g.Score

@@ -203,7 +203,9 @@ func TestScoresAreAskedForAlone(t *testing.T) {
 	_, byTokens := e.ForwardBackward(ctx, batch, broken{want: trinity.Streams{Score: true}, grads: func(n int) []trinity.TokenGrads {
 		return slices.Repeat([]trinity.TokenGrads{{Logprob: make([]float32, 6)}}, 6)
 	}})
-	_, tooFew := e.ForwardBackward(ctx, batch, broken{want: trinity.Streams{Score: true}, grads: func(n int) []trinity.TokenGrads { return nil }})
+	_, tooFew := e.ForwardBackward(ctx, batch, broken{
+		want: trinity.Streams{Score: true}, grads: func(n int) []trinity.TokenGrads { return nil },
+	})
 	_, unasked := policy.ForwardBackward(ctx, batch, broken{grads: func(n int) []trinity.TokenGrads {
 		return []trinity.TokenGrads{{Score: 1}, {}, {}, {}, {}, {}}
 	}})
