@@ -10,6 +10,7 @@ type calls struct {
 	begun   int            // calls so far
 	asked   map[uint64]int // calls so far with a prompt, by the prompt's seed
 	sampled int            // tokens that the policy wrote
+	lost    int            // further ones, in calls that gave no answer
 	prompts int            // tokens of the prompts of all calls but the first
 	reused  int            // of them, those that the sampler had computed before
 }
@@ -28,6 +29,13 @@ func (c *calls) begin(seed uint64, prompt []int32) (turn int, of uint64) {
 	c.begun++
 	c.asked[seed]++
 	return turn, mix(seed, uint64(before))
+}
+
+// lose counts the tokens of a call that gave no answer.
+func (c *calls) lose(tokens int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost += tokens
 }
 
 // answered counts the tokens of a call.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
 // SamplingParams say how to sample. The zero value asks for one greedy completion.
@@ -163,8 +164,10 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 			p.MaxTokens = room
 		}
 	}
+	announced := p.announce()
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
+		m.calls.lose(int(announced.Load()))
 		if ctx.Err() != nil { // the caller's deadline, not the engine's fault
 			return called{}, fmt.Errorf("sampling %s: %w", id, context.Cause(ctx))
 		}
@@ -179,6 +182,18 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	return called{out[0], id.Turn, p.Temperature, ended}, nil
 }
 
+// announce counts the tokens of a call while it samples them.
+func (p *SamplingParams) announce() *atomic.Int64 {
+	count, told := &atomic.Int64{}, p.OnToken
+	p.OnToken = func(i int, token int32) {
+		count.Add(1)
+		if told != nil {
+			told(i, token)
+		}
+	}
+	return count
+}
+
 // refusePrompt returns an error, unless a prompt over MaxPromptLen is to be truncated.
 func (m *Model) refusePrompt(prompt []int32) error {
 	if m.TruncatePrompt {
@@ -187,11 +202,19 @@ func (m *Model) refusePrompt(prompt []int32) error {
 	return fmt.Errorf("prompt of %s has %d tokens, over max_prompt_tokens %d", m.ID, len(prompt), m.MaxPromptLen)
 }
 
-// SampledTokens returns the tokens that calls have sampled so far.
+// SampledTokens returns the tokens of the answers to calls so far.
 func (m *Model) SampledTokens() int {
 	m.calls.mu.Lock()
 	defer m.calls.mu.Unlock()
 	return m.calls.sampled
+}
+
+// LostTokens returns the tokens that were sampled so far for calls that gave no answer, because they
+// were cancelled, their deadline passed or the sampler failed.
+func (m *Model) LostTokens() int {
+	m.calls.mu.Lock()
+	defer m.calls.mu.Unlock()
+	return m.calls.lost
 }
 
 // PrefillReuse returns the share of the prompts of all calls but the first, in tokens, that the sampler

@@ -35,7 +35,8 @@ func record(to Recorder, outcomes []*outcome) (f failures) {
 			}
 		}
 		for _, x := range unscored(o.group) {
-			note(cmp.Or(x.Reward.Kind, trinity.FailedReward), fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+			note(cmp.Or(x.Reward.Kind, trinity.FailedReward),
+				fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
 		}
 		f.rollouts += len(o.failed) + len(o.elapsed)
 	}

@@ -103,7 +103,8 @@ func TestFailedRewardsEndTheRun(t *testing.T) {
 	e := newExplorer(t, buffer.NewQueue(1000, 0, nil), 60)
 	set := newTaskset(8, 2, pulled{})
 	set.Reward = grader{1, &trinity.RolloutError{Kind: trinity.FailedModel, Err: errors.New("no judge")}}
-	e.opts.Agenda, e.opts.MaxFailedRatio, e.opts.Recorder = NewAgenda(mix(t, set), nil, 2), 0.4, &warned{telling: telling{shares: map[int64]float64{}}}
+	e.opts.Agenda, e.opts.MaxFailedRatio = NewAgenda(mix(t, set), nil, 2), 0.4
+	e.opts.Recorder = &warned{telling: telling{shares: map[int64]float64{}}}
 	err := e.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "50 of the last 100 rollouts of taskset arms failed (50 by model)") {
 		t.Errorf("the run ends with %v", err)

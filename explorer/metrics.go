@@ -125,11 +125,12 @@ func Metrics(groups []trinity.Group) trinity.Metrics {
 // runs of a task, then mean, max and min over tasks. equal_reward_share is the share of the groups
 // with several rewards in which all are equal.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
-	perTask, kinds := map[string][]float64{}, trinity.Metrics{}
+	perTask, kinds, lost := map[string][]float64{}, trinity.Metrics{}, lost{}
 	failed, retries, invalid, truncated, finished, groups, equal, ended := 0, 0, 0, 0, 0, 0, 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
 		ended += o.ended
+		lost.add(o.lost)
 		for _, err := range o.failed {
 			kinds["failed_"+string(kindOf(err))+"_count"]++
 		}
@@ -168,6 +169,7 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 		"invalid_reward_count": float64(invalid), "truncated_count": float64(truncated),
 	}
 	m.Merge("", kinds)
+	m.Merge("", lost.metrics())
 	if ended > 0 {
 		m["failed_"+string(trinity.FailedCancelled)+"_count"] = float64(ended)
 	}

@@ -43,6 +43,7 @@ type outcome struct {
 	retries int
 	elapsed []time.Duration // of each rollout that succeeded
 	reused  []float64       // of each rollout of several calls: see reusedMetric
+	lost    lost
 }
 
 // run runs the group of every task and returns the outcomes in the order of the tasks. A failed
@@ -90,7 +91,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				done, retries, err := r.try(within, step, task, run)
+				done, retries, lost, err := r.try(within, step, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -102,6 +103,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
+				out.lost.add(lost)
 				if err != nil && isCancelled(within) {
 					out.ended++
 				} else if err != nil {
@@ -119,6 +121,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				defer enough.ended()
 				out.failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
 				if out.ended > 0 && !r.Over.Partial {
+					out.lost.drop(rollouts...)
 					return nil
 				}
 				var wanted []trinity.RewardInput
@@ -131,7 +134,11 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				if err := r.compare(ctx, step, task, out, len(rollouts)); err != nil {
 					return err
 				}
-				if r.greedy(task.Task) {
+				switch {
+				case out.group == nil:
+					out.lost.drop(rollouts...)
+				case r.greedy(task.Task):
+					out.lost.drop(rollouts[task.GroupSize])
 					out.takeBaseline()
 				}
 				return nil
@@ -215,20 +222,21 @@ func (o *outcome) takeBaseline() {
 	o.group = rest
 }
 
-// try attempts one run up to 1+MaxRetries times.
-func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, err error) {
+// try attempts one run up to 1+MaxRetries times. lost are the tokens of the attempts that it gave up.
+func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, lost lost, err error) {
 	for try := 0; ; try++ {
 		done, err = r.attempt(ctx, step, task, run)
+		lost.count(done, err, isCancelled(ctx))
 		var engine *trinity.EngineError
 		var failed *trinity.RolloutError
 		final := errors.As(err, &failed) && failed.Final
 		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) || final {
-			return done, try, err
+			return done, try, lost, err
 		}
 	}
 }
 
-// attempt runs the workflow under the deadline.
+// attempt runs the workflow under the deadline. Without an error, what it returns has experiences.
 func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ran, error) {
 	ended := make(chan struct{})
 	defer close(ended)
@@ -236,59 +244,23 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 	if err != nil {
 		return ran{}, err
 	}
-	id := rollout.Model.ID
+	id, failed := rollout.Model.ID, ran{model: rollout.Model}
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	after, name := r.deadline(task)
 	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
 		return task.workflow.Run(ctx, rollout)
 	})
 	if err != nil {
-		return ran{}, err
+		return failed, err
 	}
 	if err := admit(exps, id); err != nil {
-		return ran{}, err
+		return failed, err
 	}
 	for _, e := range exps {
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	countUntrained(exps, rollout.Model.SampledTokens())
 	return ran{exps, wantedOf(rollout), rollout.Model}, nil
-}
-
-// countUntrained writes how many of the sampled tokens are in no experience, as a metric of the
-// rollout's first experience.
-func countUntrained(exps []*trinity.Experience, sampled int) {
-	for _, e := range exps {
-		sampled -= e.TrainedTokens()
-	}
-	if sampled <= 0 || len(exps) == 0 {
-		return
-	}
-	m := map[string]float64{"untrained_token_count": float64(sampled)}
-	maps.Copy(m, exps[0].Metrics)
-	exps[0].Metrics = m
-}
-
-// admit returns an error unless the experiences are different ones of one run. It numbers their turns
-// in the order in which the workflow returned them, because parallel calls have no other order that
-// is always the same.
-func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
-	for i, e := range exps {
-		if err := e.Check(); err != nil {
-			return err
-		}
-		own := run
-		own.Turn = e.ID.Turn
-		if e.ID != own {
-			return fmt.Errorf("the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives",
-				e.ID, run.Run, run.Task, run.Step)
-		}
-		if slices.Contains(exps[:i], e) {
-			return fmt.Errorf("the workflow returned experience %s twice", e.ID)
-		}
-		e.ID.Turn = i
-	}
-	return nil
 }
 
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if

@@ -26,7 +26,8 @@ func TestFaultsOfBridgesAreTheEnvironments(t *testing.T) {
 	}
 	for fault, does := range programFaults {
 		for calls := range 3 {
-			breaks(t, fmt.Sprintf("gymnasium %s at call %d", fault, calls), "gymnasium", "{id: A, python: "+fakePython(t, calls, does)+"}")
+			name, python := fmt.Sprintf("gymnasium %s at call %d", fault, calls), fakePython(t, calls, does)
+			breaks(t, name, "gymnasium", "{id: A, python: "+python+"}")
 		}
 		for _, name := range []string{"textworld", "reasoning_gym"} {
 			args := "{python: " + fakePython(t, 0, does) + "}"
@@ -89,7 +90,8 @@ func breaks(t *testing.T, name, environment, args string) {
 		t.Parallel()
 		p := newProject(t, tiny, rl)
 		const taskset = "buffer.explorer_input.taskset."
-		_, err := p.run(t, noEvaluation, "buffer.total_steps=1", "buffer.batch_size=1", "explorer.max_retry_times=0", "model.max_prompt_tokens=400",
+		_, err := p.run(t, noEvaluation, "buffer.total_steps=1", "buffer.batch_size=1", "explorer.max_retry_times=0",
+			"model.max_prompt_tokens=400",
 			"explorer.rollout_model.chat_template='{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}'",
 			"explorer.rollout_model.tool_call_parser=hermes",
 			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4",
