@@ -188,7 +188,6 @@ var substitutes = map[string]map[string]string{
 		"agentscope_workflow_adapter_v1": ofAgents,
 		"math_trainable_ruler_workflow": "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not " +
 			"learn to compare",
-		"cod_terminal_workflow":    "use cod_random_alchemy_workflow or cod_grid_navigation_workflow; the simulated terminal is not in this version",
 		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",
 		"async_simple_mm_workflow": "no engine here reads images or videos; simple_workflow asks in text",
 	},

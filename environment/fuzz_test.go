@@ -150,3 +150,23 @@ func FuzzSearchDocuments(f *testing.F) {
 		}
 	})
 }
+
+func FuzzShell(f *testing.F) {
+	f.Add(`echo "a b" > work/c.txt`, true)
+	f.Add("mv ~/../x '.'", false)
+	f.Fuzz(func(t *testing.T, line string, windows bool) {
+		s := &shell{windows: windows, home: "/home/ann", here: "/home/ann", files: map[string]string{"/home/ann/a": "A"},
+			folders: map[string]bool{"/": true, "/home": true, "/home/ann": true}}
+		if _, err := s.run(line); err != nil && err.Error() == "" {
+			t.Error("an error without words")
+		}
+		if !s.folders[s.here] {
+			t.Errorf("it is in %q, which is no folder", s.here)
+		}
+		for p := range s.files {
+			if s.folders[p] {
+				t.Errorf("%q is a file and a folder", p)
+			}
+		}
+	})
+}

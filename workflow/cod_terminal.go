@@ -1,0 +1,36 @@
+package workflow
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	const name = "cod_terminal_workflow"
+	registry.Workflows.Register(name,
+		"Connect-the-Dots at a simulated terminal: the tasks of a pack change files of the same machine, which is as at first in each task. A "+
+			"row has a seed. The machines and the tasks are this program's own.",
+		func() trinity.Workflow {
+			play := defaultPlay()
+			play.Environment = strings.TrimSuffix(name, "_workflow")
+			return &PackTerminal{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, AgentMaxSteps: 15, CompositeRatio: 0.5}
+		})
+}
+
+// PackTerminal changes files.
+type PackTerminal struct {
+	PackPlay       `yaml:",inline"`
+	AgentMaxSteps  int     `yaml:"agent_max_steps" doc:"commands for a task at most"`
+	CompositeRatio float64 `yaml:"composite_ratio" doc:"share of tasks with two changes"`
+}
+
+// Validate builds the environment.
+func (w *PackTerminal) Validate() error {
+	args := map[string]any{"max_steps": w.AgentMaxSteps, "composite_ratio": w.CompositeRatio}
+	maps.Copy(args, w.EnvironmentArgs)
+	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.AgentMaxSteps))
+	return w.PackPlay.Validate()
+}
