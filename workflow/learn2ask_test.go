@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,5 +75,69 @@ func TestLearn2AskWithoutAVerdict(t *testing.T) {
 	wrong.Row["decision_truth"] = "go on"
 	if err := trinity.RequirementsOf(build(t, "learn2ask_workflow", nil)).CheckTask(wrong); err == nil {
 		t.Error("a row with another decision is fine")
+	}
+}
+
+// A pack of interviews is judged turn by turn. The policy reads in its hints what the judge made of
+// earlier turns, and the judge reads no hints.
+func TestAPackOfInterviewsIsJudged(t *testing.T) {
+	interview := func(decision string) map[string]any {
+		return map[string]any{
+			"messages":       []any{map[string]any{"role": "user", "content": "I cough."}},
+			"decision_truth": decision, "info_truth": "how long it has lasted",
+		}
+	}
+	var learnt []string
+	policy := func(prompt string) string {
+		switch {
+		case strings.Contains(prompt, "The hints so far"):
+			learnt = append(learnt, prompt)
+			return "<hints>stop soon</hints>"
+		case strings.Contains(prompt, "stop soon"):
+			return "<stop />"
+		}
+		return "Since when?"
+	}
+	const scores = "<content_score>0.5</content_score><format_score>1</format_score>"
+	for _, c := range []struct {
+		verdict string
+		rewards string
+		asked   int
+	}{
+		{scores, "[3 4 0]", 1}, // a question, a right stop, a wrong stop
+		{"fine", "", tries},
+	} {
+		host := &court{answer: c.verdict}
+		r := packed(policy, interview("continue"), interview("stop"), interview("continue"))
+		for _, task := range r.Task.Pack {
+			task.Format.PromptKey = "messages"
+		}
+		r.Host, learnt = host, nil
+		w := build(t, "cod_learn2ask_workflow", nil)
+		if err := trinity.RequirementsOf(w).CheckTask(r.Task.Pack[0]); err != nil {
+			t.Fatal(err)
+		}
+		exps, err := w.Run(t.Context(), r)
+		if err != nil || len(host.questions) != c.asked {
+			t.Fatalf("%q: %d questions, %v", c.verdict, len(host.questions), err)
+		}
+		if c.rewards == "" {
+			if len(exps) != 1 || exps[0].Reward.Valid || !strings.Contains(exps[0].Reward.Reason, "task 1 of the pack") {
+				t.Errorf("an unreadable verdict: %+v", exps[0].Reward)
+			}
+			continue
+		}
+		if got := fmt.Sprint(exps[0].Info["task_rewards"]); got != c.rewards || len(exps) != 5 {
+			t.Errorf("%d experiences with the rewards %s, want 5 with %s", len(exps), got, c.rewards)
+		}
+		for i, want := range []string{"The right decision was to continue. Scores: decision 1, content 0.5, format 1.",
+			"The right decision was to stop. Scores: decision 1, content 1, format 1."} {
+			if !strings.Contains(learnt[i], want) {
+				t.Errorf("before hints %d the policy read %q", i+1, learnt[i])
+			}
+		}
+		if q := host.questions[0]; !strings.HasSuffix(q, "user: I cough.\nassistant: Since when?\n") || strings.Contains(q, "hint") {
+			t.Errorf("the judge read %q", q)
+		}
 	}
 }
