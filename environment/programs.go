@@ -187,12 +187,6 @@ var programPlaces = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 // run runs a program and returns what the policy reads of it.
 func (p *programming) run(ctx context.Context, source string) (string, error) {
-	select {
-	case programPlaces <- struct{}{}:
-		defer func() { <-programPlaces }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
 	earlier := strconv.Itoa(len(p.worked))
 	program := sandbox.Program{
 		Command: []string{p.language.command, "main_" + p.language.file},
@@ -208,11 +202,8 @@ func (p *programming) run(ctx context.Context, source string) (string, error) {
 	for path, data := range p.files {
 		program.Files[path] = data
 	}
-	r, err := p.box.Run(ctx, &program)
+	r, err := runIn(ctx, p.box, &program)
 	if err != nil {
-		if ctx.Err() == nil {
-			err = &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: err}
-		}
 		return "", err
 	}
 	p.runs++
@@ -223,14 +214,29 @@ func (p *programming) run(ctx context.Context, source string) (string, error) {
 			p.worked = append(p.worked, source)
 		}
 	}
-	return p.words(r), nil
+	return endOf(r, p.MaxOutput), nil
 }
 
-// words returns what the policy reads of a program's end.
-func (p *programming) words(r sandbox.Result) string {
+// runIn runs a program in a sandbox when there is a place for it.
+func runIn(ctx context.Context, box *sandbox.Sandbox, program *sandbox.Program) (r sandbox.Result, err error) {
+	select {
+	case programPlaces <- struct{}{}:
+		defer func() { <-programPlaces }()
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+	r, err = box.Run(ctx, program)
+	if err != nil && ctx.Err() == nil {
+		err = &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: err}
+	}
+	return r, err
+}
+
+// endOf returns what the policy reads of a program's end, with most bytes of its output.
+func endOf(r sandbox.Result, most int) string {
 	text := strings.TrimRight(string(r.Stdout)+string(r.Stderr), "\n")
-	if over := len(text) - p.MaxOutput; over > 0 {
-		half := p.MaxOutput / 2
+	if len(text) > most {
+		half := most / 2
 		text = fmt.Sprintf("%s\n… %d bytes left out …\n%s",
 			strings.ToValidUTF8(text[:half], ""), len(text)-2*half, strings.ToValidUTF8(text[len(text)-half:], ""))
 	}

@@ -32,7 +32,7 @@ func (j *job) restrictPaths() error {
 	}
 	read, write := slices.Clone(system), []string{j.Work}
 	if j.With.Namespaces {
-		read, write = append(read, "/proc", "/etc/passwd"), writable // of its own root directory
+		read, write = append(read, "/proc", "/etc/passwd"), slices.Concat(writable, j.Folders) // of its own root directory
 	}
 	var rules []landlock.Rule
 	add := func(path string, optional bool) error {

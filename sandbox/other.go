@@ -22,6 +22,9 @@ func Layers() (all []Layer) {
 
 // run runs the program as this user.
 func (s *Sandbox) run(parent context.Context, p *Program) (r Result, err error) {
+	if len(p.Folders) > 0 {
+		return r, errNoFolders
+	}
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	work, err := os.MkdirTemp("", "trinity-sandbox-")

@@ -72,7 +72,7 @@ func (j *job) fill() error {
 			return err
 		}
 	}
-	for _, path := range writable {
+	for _, path := range slices.Concat(writable, j.Folders) {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}

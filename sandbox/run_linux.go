@@ -31,6 +31,7 @@ type job struct {
 	Command, Env []string
 	Files        map[string][]byte
 	Read         []readable
+	Folders      []string
 	Limits       Limits
 	With         layers
 	Work         string // the work folder; "." is the working directory, which its user may not reach by a path
@@ -46,13 +47,13 @@ func (s *Sandbox) run(parent context.Context, p *Program) (r Result, err error) 
 	return s.start(parent, p, false)
 }
 
-// workFolder is the work folder in namespaces.
-const workFolder = "/work"
-
 func (s *Sandbox) start(parent context.Context, p *Program, probe bool) (r Result, err error) {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
-	j := job{Command: p.Command, Files: p.Files, Limits: p.Limits, With: s.with, Work: workFolder, Probe: probe}
+	if len(p.Folders) > 0 && !s.with.Namespaces {
+		return r, errNoFolders
+	}
+	j := job{Command: p.Command, Files: p.Files, Folders: p.Folders, Limits: p.Limits, With: s.with, Work: workFolder, Probe: probe}
 	for _, path := range p.Read {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {

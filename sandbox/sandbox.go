@@ -8,6 +8,7 @@ import (
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,6 +44,7 @@ type Program struct {
 	Env     []string          // added to PATH, HOME, TMPDIR and LANG; the environment of this process is not passed on
 	Files   map[string][]byte // by path in the work folder, which is the working directory
 	Read    []string          // files and folders of this machine that it may read, beside those of the system
+	Folders []string          // empty folders that it may write, by absolute paths; they need namespaces
 	Stdin   []byte
 	Limits  Limits
 }
@@ -155,6 +157,24 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (Result, error) {
 	return r, nil
 }
 
+// taken are the folders of the root directory in which a program has no folders of its own.
+var taken = []string{"", "usr", "bin", "sbin", "etc", "dev", "proc", "sys", "tmp", strings.TrimPrefix(workFolder, "/"), ".old"}
+
+// workFolder is the work folder in namespaces.
+const workFolder = "/work"
+
+// CheckFolder returns an error unless a program can have a folder at this path.
+func CheckFolder(path string) error {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if path == filepath.Clean(path) && filepath.IsAbs(path) && !slices.Contains(taken, first) && !strings.HasPrefix(first, "lib") {
+		return nil
+	}
+	return fmt.Errorf("%q cannot be a folder of a program: want an absolute path outside of the system's folders, such as /app", path)
+}
+
+// errNoFolders is the error of a sandbox whose program asks for folders that it cannot have.
+var errNoFolders = errors.New("the program asks for folders of its own, which need namespaces")
+
 // settled returns the program with its defaults.
 func (p *Program) settled() (*Program, error) {
 	q := *p
@@ -169,6 +189,11 @@ func (p *Program) settled() (*Program, error) {
 	for _, path := range q.Read {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("%q: what a program may read is an absolute path", path)
+		}
+	}
+	for _, path := range q.Folders {
+		if err := CheckFolder(path); err != nil {
+			return nil, err
 		}
 	}
 	l := &q.Limits

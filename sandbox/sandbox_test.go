@@ -44,3 +44,36 @@ func TestIsolationIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Folders of a program are its own: empty, writable, and gone with it.
+func TestFoldersOfAProgram(t *testing.T) {
+	run := func(s *sandbox.Sandbox, script string, folders ...string) (sandbox.Result, error) {
+		return s.Run(t.Context(), &sandbox.Program{Command: []string{"sh", "-c", script}, Folders: folders})
+	}
+	none, err := sandbox.New(sandbox.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(none, "true", "/app"); err == nil || !strings.Contains(err.Error(), "namespaces") {
+		t.Errorf("without namespaces: %v", err)
+	}
+	s, err := sandbox.New(sandbox.Full)
+	if err != nil {
+		t.Skip(err)
+	}
+	const script = "ls -A /app /logs/verifier; echo 1 >/logs/verifier/a && mv /logs/verifier/a /app/b && mkdir /app/c && cat /app/b"
+	for range 2 {
+		r, err := run(s, script, "/app", "/logs/verifier")
+		if want := "/app:\n\n/logs/verifier:\n1\n"; err != nil || string(r.Stdout) != want {
+			t.Errorf("%v, %+v\nprints %q and %q, want %q", err, r, r.Stdout, r.Stderr, want)
+		}
+	}
+	if r, err := run(s, "echo 1 >/logs/a", "/logs/verifier"); err != nil || r.ExitCode == 0 {
+		t.Errorf("the folder above can be written: %v, %+v", err, r)
+	}
+	for _, folder := range []string{"/", "/usr/x", "/lib64", "/etc", "/proc/x", "/tmp/x", "/work", "app", "/app/", "/app/../etc"} {
+		if _, err := run(s, "true", folder); err == nil {
+			t.Errorf("%s is accepted", folder)
+		}
+	}
+}

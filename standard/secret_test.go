@@ -27,7 +27,8 @@ var notSecret = []struct{ name, reason string }{
 	{`(reward_fn|workflow|target|criteria|margin)_key`, "the name of a column"},
 	{`(metric|stats|step_reward|env_state_hash|dim_required)_keys?`, "the name of a metric"},
 	{`environment(_args)?`, "the name of a plug-in; the secrets among its arguments are marked by their own names"},
-	{`keys`, "the keys of a JSON object"},
+	{`keys|reward_key`, "the keys of a JSON object"},
+	{`pass_env`, "the names of environment variables"},
 	{`tokenization`, "how a text is cut"},
 	{`webhook_addr`, "a host and a port; the path of the webhook is random"},
 }

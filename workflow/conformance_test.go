@@ -27,7 +27,7 @@ var silent = []string{"synthetic_workflow"}
 
 // files are workflows that read files of the user's. They are environment_workflow, whose environment
 // reads the files.
-var files = []string{"intercode_sql_workflow"}
+var files = []string{"intercode_sql_workflow", "harbor_workflow"}
 
 // trial is how a workflow is tried.
 type trial struct {

@@ -1,0 +1,36 @@
+package workflow
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	const name = "harbor_workflow"
+	registry.Workflows.Register(name,
+		"environment_workflow on task folders of Harbor, as a taskset of storage_type task_dir has them: the policy solves a task with the "+
+			"tool bash in a sandbox, and the task's tests give the reward. The environment's other arguments go into environment_args. Harbor's "+
+			"own agents are programs for the workflow exec.",
+		func() trinity.Workflow {
+			play := defaultPlay()
+			play.Environment, play.StepTimeout = strings.TrimSuffix(name, "_workflow"), 900
+			return &Harbor{InEnvironment: InEnvironment{play}}
+		})
+}
+
+// Harbor solves task folders of Harbor.
+type Harbor struct {
+	InEnvironment `yaml:",inline"`
+	RewardKey     string `yaml:"reward_key" doc:"value of the verifier's reward.json that is the reward; without it, reward or the only value"`
+}
+
+// Validate builds the environment.
+func (w *Harbor) Validate() error {
+	args := map[string]any{"max_steps": w.MaxTurns, "reward_key": w.RewardKey}
+	maps.Copy(args, w.EnvironmentArgs)
+	w.EnvironmentArgs = args
+	return w.Play.Validate()
+}
