@@ -36,10 +36,12 @@ const (
 
 // Recording is what a program did at an endpoint.
 type Recording struct {
-	// Experiences hold each token that the policy wrote and the program received once. They have no
-	// rewards but those that the program gave to turns.
+	// Experiences hold each token that the policy wrote and the program received once, in an order that
+	// does not depend on which of parallel calls came first. They have no rewards but those that the
+	// program gave to turns.
 	Experiences []*Experience
-	Messages    []Message     // the chat whose experience is the last one
+	Last        *Experience   // that ends with the program's last call; nil if it received no reply
+	Messages    []Message     // the chat of Last
 	Calls       int           // of the model, also those that failed
 	Reward      *Reward       // that the program gave the rollout; nil if it gave none
 	Failure     *RolloutError // that the program reported; nil if it reported none

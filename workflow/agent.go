@@ -153,7 +153,6 @@ func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Reco
 		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
 			rec.Calls)
 	}
-	last := rec.Experiences[len(rec.Experiences)-1]
 	reward, given, err := scoreOf(answer)
 	switch {
 	case rec.Reward != nil:
@@ -166,10 +165,10 @@ func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Reco
 		if n := len(messages); n > 0 {
 			messages = messages[:n-1]
 		}
-		if err := r.Score(ctx, last, messages...); err != nil {
+		if err := r.Score(ctx, rec.Last, messages...); err != nil {
 			return err
 		}
-		reward, given = last.Reward, true
+		reward, given = rec.Last.Reward, true
 	}
 	scored := false
 	for _, x := range rec.Experiences {

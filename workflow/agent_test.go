@@ -58,8 +58,9 @@ func agents(
 
 // two returns a recording of two sequences.
 func two() trinity.Recording {
+	last := &trinity.Experience{ID: id, Response: "five"}
 	return trinity.Recording{
-		Calls: 2, Experiences: []*trinity.Experience{{ID: id}, {ID: id, Response: "five"}},
+		Calls: 2, Experiences: []*trinity.Experience{{ID: id}, last}, Last: last,
 		Messages: []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "five"}},
 	}
 }

@@ -94,10 +94,11 @@ type replier func(context.Context, trinity.CallOption) (*node, openai.Reply, err
 // call returns the call that makes as many replies as the request asks for.
 func (c *client) call(prompt []int32, reply replier) *openai.Call {
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
-		begin, err := c.reserve(p.N)
+		first, err := c.reserve(p.N)
 		if err != nil {
 			return nil, err
 		}
+		begun := c.begin(p.N)
 		ctx, enough := c.within(ctx)
 		defer enough()
 		replies, nodes := make([]openai.Reply, p.N), make([]*node, p.N)
@@ -105,7 +106,6 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 		eg, ctx := errgroup.WithContext(ctx)
 		for i := range replies {
 			eg.Go(func() (err error) {
-				wave := c.begin()
 				var n *node
 				defer func() {
 					if fault := recover(); fault != nil {
@@ -115,7 +115,7 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 				}()
 				var r openai.Reply
 				if n, r, err = reply(ctx, c.option(p, i, &streaming)); err == nil {
-					n.number, n.wave, replies[i], nodes[i] = begin+i, wave, r, n
+					n.number, n.begun, replies[i], nodes[i] = first+i, begun, r, n
 				}
 				return err
 			})

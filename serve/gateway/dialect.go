@@ -82,13 +82,11 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 	if q.most != nil {
 		p.MaxTokens = *q.most
 	}
-	switch {
-	case q.most != nil && *q.most < 1:
+	if q.most != nil && *q.most < 1 {
 		return p, openai.Bad(q.longest, "it is %d; want at least 1", *q.most)
-	case p.Temperature < 0 || p.Temperature > 10:
-		return p, openai.Bad("temperature", "it is %v; want 0 to 10", p.Temperature)
-	case p.TopP < 0 || p.TopP > 1:
-		return p, openai.Bad("top_p", "it is %v; want 0 to 1", p.TopP)
+	}
+	if err := openai.CheckSampling(&p, q.topP); err != nil {
+		return p, err
 	}
 	return p, d.Fit(&p, prompt, q.longest, q.most)
 }

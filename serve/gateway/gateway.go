@@ -153,7 +153,9 @@ type sessionKey struct{}
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
+	mux.HandleFunc("GET /v1/models", g.listModels)
 	mux.HandleFunc("POST /v1/responses", answerResponses)
+	mux.HandleFunc("GET /v1/responses/{id}", showResponse)
 	mux.HandleFunc("POST /v1/messages", answerMessages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){

@@ -239,8 +239,8 @@ func TestChatsBranch(t *testing.T) {
 	e.reply("user:'one'", "assistant:won", "user:'four'")
 	_, got := e.recorded()
 	want := []string{
-		"user:'one'|assistant:[one|]user:'two'|assistant:[two|]",
-		"user:'one'|assistant:one|user:'three'|assistant:[three|]",
+		"user:'one'|assistant:[one|]user:'three'|assistant:[three|]",
+		"user:'one'|assistant:one|user:'two'|assistant:[two|]",
 		"user:'one'|assistant:won|user:'four'|assistant:[four|]",
 	}
 	if got != strings.Join(want, "\n") {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/openai"
@@ -118,6 +119,10 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	}
 	session, _ := r.Context().Value(sessionKey{}).(*session)
 	q.view = openai.View{Renderer: session.model.Renderer, Tools: tools, Stop: q.StopSequences}
+	if q.Thinking.Type == enabled && !thinks(q.view.Renderer) {
+		return nil, openai.Bad("thinking", "%q needs a model whose thinking is read (explorer.rollout_model.reasoning_parser): "+
+			"want disabled or %s", enabled, adaptive)
+	}
 	q.id = "msg_" + rand.Text()
 	wish := wishes{
 		temperature: q.Temperature, topP: q.TopP, topK: q.TopK, longest: "max_tokens", most: q.MaxTokens, stop: q.StopSequences,
@@ -133,8 +138,10 @@ func (q *messages) check() error {
 		return openai.Bad("messages", "there are no messages")
 	case q.ToolChoice.Type != "" && q.ToolChoice.Type != "auto" && q.ToolChoice.Type != "none":
 		return openai.Bad("tool_choice", "%q is not supported: want auto or none", q.ToolChoice.Type)
-	case q.Thinking.Type != "" && q.Thinking.Type != "disabled" && q.Thinking.Type != adaptive:
-		return openai.Bad("thinking", "%q is not supported: want disabled, or adaptive: the chat template decides", q.Thinking.Type)
+	case q.ToolChoice.DisableParallelToolUse && q.ToolChoice.Type != "none" && len(q.Tools) > 0:
+		return openai.Bad("tool_choice.disable_parallel_tool_use", "it is not supported: a reply may have several calls")
+	case !slices.Contains([]string{"", "disabled", adaptive, enabled}, q.Thinking.Type):
+		return openai.Bad("thinking", "%q is not supported: want disabled, %s or %s", q.Thinking.Type, adaptive, enabled)
 	case len(q.StopSequences) > maxStops:
 		return openai.Bad("stop_sequences", "there are %d; want at most %d", len(q.StopSequences), maxStops)
 	}
@@ -151,8 +158,14 @@ func (q *messages) check() error {
 	return nil
 }
 
-// adaptive asks for the thinking, and leaves to the model whether and how long it thinks.
-const adaptive = "adaptive"
+// Values of thinking that ask for the thinking. How long a model thinks is its own choice.
+const (
+	adaptive = "adaptive" // if the model thinks
+	enabled  = "enabled"  // of a model that thinks
+)
+
+// thinks reports whether the thinking in the replies is read apart from their text.
+func thinks(r trinity.Renderer) bool { return r.ReadText(r.Encode("<think>a</think>")).Reasoning != "" }
 
 // Limits of stop sequences, for which the sampler looks at every token.
 const (
@@ -254,7 +267,7 @@ func (q *messages) empty() *anthropic.Response {
 // do not expect its block.
 func (q *messages) blocks(m trinity.Message) []anthropic.Block {
 	blocks := []anthropic.Block{}
-	if m.Reasoning != "" && q.Thinking.Type == adaptive {
+	if m.Reasoning != "" && (q.Thinking.Type == adaptive || q.Thinking.Type == enabled) {
 		blocks = append(blocks, anthropic.Block{Type: "thinking", Thinking: &m.Reasoning, Signature: new("")})
 	}
 	if m.Content != "" {

@@ -65,13 +65,13 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		`{`:                `not the JSON that is wanted`,
 		`{"max_tokens":5}`: `messages: there are no messages`,
 		`{"tool_choice":{"type":"any"},` + chat + `}`:                                 `tool_choice: \"any\" is not supported`,
-		`{"thinking":{"type":"enabled","budget_tokens":9},` + chat + `}`:              `thinking: \"enabled\"`,
+		`{"thinking":{"type":"enabled","budget_tokens":9},` + chat + `}`:              `thinking: \"enabled\" needs a model`,
 		`{"mcp_servers":[{}],` + chat + `}`:                                           `mcp_servers: it is not supported`,
 		`{"tools":[{"type":"web_search_20250305","name":"w"}],` + chat + `}`:          `tools: a tool of type`,
 		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                 `a block of type \"image\"`,
 		`{"messages":[{"role":"wizard","content":"hi"}]}`:                             `role \"wizard\"`,
 		`{"stop_sequences":[""],` + chat + `}`:                                        `stop_sequences: a text of 0 bytes`,
-		`{"temperature":-1,` + chat + `}`:                                             `temperature: it is -1`,
+		`{"temperature":-1,` + chat + `}`:                                             `temperature: temperature is -1`,
 		`{"messages":[{"role":"user","content":"` + strings.Repeat("x", 300) + `"}]}`: `leaves no room`,
 	} {
 		status, text := e.ask("/messages", body)

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/serve/web"
+	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
 // named returns the model that a request asks for by name.
@@ -37,6 +40,26 @@ func (s *session) named(name string, request identity, body []byte) (openai.Mode
 		return newAsked(s, asker, name, request, body)
 	}
 	return &client{s, request}, nil
+}
+
+// listModels lists the model's own name and the names of models in workflow_args that are no patterns,
+// if requests may ask for them.
+func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
+	s, _ := r.Context().Value(sessionKey{}).(*session)
+	names := []string{g.api.Name}
+	for name := range s.options.Models {
+		if !strings.ContainsAny(name, `*?[\`) && name != g.api.Name {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[1:])
+	out := wire.Models{Object: "list", Data: []wire.Model{}}
+	for _, name := range names {
+		if _, err := s.named(name, identity{}, []byte("{}")); err == nil {
+			out.Data = append(out.Data, wire.Model{ID: name, Object: "model", OwnedBy: "trinity"})
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, out)
 }
 
 // matches reports whether a pattern matches the whole name of a model. Slashes in names are characters

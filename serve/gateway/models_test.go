@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
 	"github.com/trinity-go/trinity"
 )
 
@@ -97,5 +100,32 @@ func TestAModelThatIsNotTheirs(t *testing.T) {
 	ask("judge", "")
 	if _, err := e.Close(); !errors.As(err, new(*trinity.EngineError)) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The names that a request may ask for are listed.
+func TestModelsAreListed(t *testing.T) {
+	judge := &judge{asked: new([]string)}
+	for _, c := range []struct {
+		models map[string]trinity.Asker
+		want   string
+	}{
+		{nil, "m"},
+		{map[string]trinity.Asker{"*": nil, "*-mini": judge, "small": judge, "gpt-4o": nil}, "m gpt-4o small"},
+		{map[string]trinity.Asker{"small": judge}, "small"},
+	} {
+		e := open(t, trinity.EndpointOptions{Models: c.models})
+		client := sdk.NewClient(option.WithBaseURL(e.URL()), option.WithAPIKey(e.Key()))
+		list, err := client.Models.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, m := range list.Data {
+			names = append(names, m.ID)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%v: %q is listed, want %q", c.models, got, c.want)
+		}
 	}
 }

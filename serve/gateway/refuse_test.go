@@ -10,7 +10,13 @@ import (
 
 // Every dialect either does what a field asks for or refuses it by name. None ignores it.
 func TestDialectsHonourOrRefuseFields(t *testing.T) {
-	e := open(t, trinity.EndpointOptions{Sampling: trinity.SamplingOfRequest})
+	for _, sampling := range []trinity.Sampling{trinity.SamplingOfTaskset, trinity.SamplingOfRequest} {
+		honourOrRefuse(t, open(t, trinity.EndpointOptions{Sampling: sampling}))
+	}
+}
+
+func honourOrRefuse(t *testing.T, e *endpoint) {
+	t.Helper()
 	bodies := map[string]string{
 		"/chat/completions": `"messages":[{"role":"user","content":"say 'abcdef'"}]`,
 		"/completions":      `"prompt":"say 'abcdef'"`,
@@ -40,6 +46,20 @@ func TestDialectsHonourOrRefuseFields(t *testing.T) {
 		{"/responses /messages", `"stop":"cd"`, ""},
 		{"/chat/completions /completions", `"seed":3`, "abcdef"},
 		{"/responses /messages", `"seed":3`, ""},
+		{"/chat/completions /completions /responses /messages", `"temperature":0.00001`, ""},
+		{"/chat/completions /completions /responses /messages", `"top_p":0`, ""},
+		{"/chat/completions /completions /messages", `"top_k":-2`, ""},
+		{"/chat/completions", `"reasoning_effort":"none","verbosity":"low"`, "abcdef"},
+		{"/chat/completions", `"reasoning_effort":"low"`, ""},
+		{"/chat/completions", `"verbosity":"high"`, ""},
+		{"/responses", `"reasoning":{"effort":"none"},"text":{"verbosity":"medium"}`, "abcdef"},
+		{"/responses", `"reasoning":{"effort":"low"}`, ""},
+		{"/responses", `"text":{"verbosity":"high"}`, ""},
+		{"/chat/completions /responses", `"parallel_tool_calls":false`, "abcdef"},
+		{"/chat/completions", `"parallel_tool_calls":true` + tools, "abcdef"},
+		{"/chat/completions", `"parallel_tool_calls":false` + tools, ""},
+		{"/responses", `"parallel_tool_calls":false,"tools":[{"type":"function","name":"f","parameters":{}}]`, ""},
+		{"/messages", `"tool_choice":{"type":"auto","disable_parallel_tool_use":true},"tools":[{"name":"f"}]`, ""},
 	} {
 		for path := range strings.FieldsSeq(c.paths) {
 			status, text := e.ask(path, "{"+bodies[path]+","+c.field+"}")

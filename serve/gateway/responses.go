@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -28,8 +29,8 @@ type responses struct {
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
 var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
-	"max_tool_calls", "metadata", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-	"safety_identifier", "service_tier", "store", "stream_options", "user")
+	"max_tool_calls", "metadata", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"safety_identifier", "service_tier", "stream_options", "user")
 
 // responsesNothing are values of other fields that ask for nothing.
 var responsesNothing = map[string][]string{
@@ -63,7 +64,9 @@ func answerResponses(w http.ResponseWriter, r *http.Request) {
 	m := q.view.Message(reply)
 	response := q.response(reply, m)
 	reply.Sent(m)
-	q.session.keep(response.ID, append(slices.Clip(q.chat), m))
+	if q.Store == nil || *q.Store {
+		q.session.keep(response, append(slices.Clip(q.chat), m))
+	}
 	if q.Stream {
 		err = events.end(response)
 	} else {
@@ -82,21 +85,43 @@ func refuseResponse(w http.ResponseWriter, err error) {
 	openai.Fail(w, &p)
 }
 
-// keep remembers a chat for requests that continue it by the id of its newest response.
-func (s *session) keep(response string, chat []trinity.Message) {
+// responded is a response that a client may ask for again, or continue by its id.
+type responded struct {
+	*wire.ResponsesReply
+	chat []trinity.Message // up to the response
+}
+
+// keep remembers a response.
+func (s *session) keep(response *wire.ResponsesReply, chat []trinity.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.responses == nil {
-		s.responses = map[string][]trinity.Message{}
+		s.responses = map[string]responded{}
 	}
-	s.responses[response] = chat
+	s.responses[response.ID] = responded{response, chat}
 }
 
-func (s *session) kept(response string) (chat []trinity.Message, known bool) {
+func (s *session) kept(id string) (response responded, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chat, known = s.responses[response]
-	return slices.Clone(chat), known // readInput writes into it
+	response, known = s.responses[id]
+	return response, known
+}
+
+// showResponse answers with a response that was kept.
+func showResponse(w http.ResponseWriter, r *http.Request) {
+	s, _ := r.Context().Value(sessionKey{}).(*session)
+	response, known := s.kept(r.PathValue("id"))
+	switch {
+	case !known:
+		openai.Fail(w, &openai.Problem{
+			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("this rollout has no response %q", r.PathValue("id")),
+		})
+	case r.URL.Query().Get("stream") == "true":
+		refuseResponse(w, openai.Bad("stream", "a response is shown whole: leave it out"))
+	default:
+		web.WriteJSON(w, http.StatusOK, response.ResponsesReply)
+	}
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
@@ -108,12 +133,15 @@ func readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
 	}
 	q.session, _ = r.Context().Value(sessionKey{}).(*session)
 	if q.PreviousResponseID != "" {
-		known := false
-		if q.chat, known = q.session.kept(q.PreviousResponseID); !known {
+		before, known := q.session.kept(q.PreviousResponseID)
+		if !known {
 			return nil, openai.Bad("previous_response_id", "this rollout has no response %q", q.PreviousResponseID)
 		}
+		q.chat = slices.Clone(before.chat) // readInput writes into it
 	}
-	switch { // Verbosity is a hint, which clients send by default
+	switch verbosity := q.Text.Verbosity; {
+	case verbosity != "" && verbosity != "low" && verbosity != "medium": // which clients send by default
+		return nil, openai.Bad("text.verbosity", "%q is not supported: leave it out", verbosity)
 	case q.Text.Format.Type != "" && q.Text.Format.Type != "text":
 		return nil, openai.Bad("text.format", "%q is not supported: want text", q.Text.Format.Type)
 	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
@@ -215,8 +243,11 @@ func (q *responses) readTools() (json.RawMessage, error) {
 		}
 		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.Parameters}})
 	}
-	if choice == `"none"` {
+	if choice == `"none"` || len(tools) == 0 {
 		return nil, nil
+	}
+	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls {
+		return nil, openai.Bad("parallel_tool_calls", openai.NotOneCall)
 	}
 	return written(tools), nil
 }

@@ -84,7 +84,7 @@ func TestFormsOfResponses(t *testing.T) {
 		t.Errorf("%s:\n%s", kinds, text)
 	}
 	_, text = e.ask("/responses", `{"instructions":"first","input":[{"role":"developer","content":"x"},{"role":"user","content":`+
-		`[{"type":"input_text","text":"'abcd'"}]}],"max_output_tokens":2,"store":false,"text":{"format":{"type":"text"},"verbosity":"low"},`+
+		`[{"type":"input_text","text":"'abcd'"}]}],"max_output_tokens":2,"store":true,"text":{"format":{"type":"text"},"verbosity":"low"},`+
 		`"reasoning":{"effort":"none"}}`)
 	if !strings.Contains(text, `"incomplete_details":{"reason":"max_output_tokens"}`) || !strings.Contains(text, `"status":"incomplete"`) {
 		t.Error(text)
@@ -138,4 +138,28 @@ func FuzzResponses(f *testing.F) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	})
+}
+
+// A client may ask for a response again, unless it said that the response is not to be kept.
+func TestResponsesAreKept(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	client := sdk.NewClient(option.WithBaseURL(e.URL()), option.WithAPIKey(e.Key()))
+	for _, store := range []bool{true, false} {
+		p := api.ResponseNewParams{Model: "m", Input: api.ResponseNewParamsInputUnion{OfString: sdk.String("'one'")}, Store: sdk.Bool(store)}
+		r, err := client.Responses.New(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := client.Responses.Get(t.Context(), r.ID, api.ResponseGetParams{})
+		if store && (err != nil || again.RawJSON() != r.RawJSON()) {
+			t.Errorf("%v, want %s: %v", again, r.RawJSON(), err)
+		}
+		if !store && (err == nil || !strings.Contains(err.Error(), "404")) {
+			t.Errorf("a response that is not kept: %v", err)
+		}
+		status, text := e.ask("/responses/"+r.ID+"?stream=true", "")
+		if store && (status != http.StatusBadRequest || !strings.Contains(text, "stream")) {
+			t.Errorf("as a stream: %d %s", status, text)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,14 +25,14 @@ type session struct {
 	write func(*entry) error
 
 	mu        sync.Mutex
-	chats     map[digest]*node             // by the chat up to the node's reply, as the client knows it
-	answers   map[digest]*answer           // to requests
-	replied   map[digest][]int             // turns of the replies that an earlier session gave to requests
-	responses map[string][]trinity.Message // chats up to a reply of the Responses API, by its id
-	nodes     []*node                      // in order of arrival
-	calls     int                          // also those that failed
-	inFlight  int                          // calls
-	wave      int                          // calls that were in flight at the same time are of one wave
+	chats     map[digest]*node     // by the chat up to the node's reply, as the client knows it
+	answers   map[digest]*answer   // to requests
+	replied   map[digest][]int     // turns of the replies that an earlier session gave to requests
+	responses map[string]responded // of the Responses API, by their ids
+	nodes     []*node              // in order of arrival
+	calls     int                  // also those that failed
+	inFlight  int                  // calls
+	clock     int                  // counts beginnings and ends of calls
 	committed bool
 	reward    *trinity.Reward
 	failure   *trinity.RolloutError
@@ -48,7 +47,8 @@ type node struct {
 	sequence []int32             // that the sampler read and wrote
 	sampled  int                 // tokens that it wrote
 	depth    int                 // replies of the policy that the chat had before
-	wave     int
+	begun    int                 // when the request and the call itself began and ended, on the session's clock
+	ended    int
 	number   int // of the call
 	received int // times that a client got it
 	reward   *trinity.Reward
@@ -134,15 +134,13 @@ func (s *session) settle(request digest, a *answer) {
 	close(a.done)
 }
 
-// begin returns the wave of a call that begins.
-func (s *session) begin() (wave int) {
+// begin notes that a request for n replies begins, and returns when.
+func (s *session) begin(n int) (at int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inFlight == 0 {
-		s.wave++
-	}
-	s.inFlight++
-	return s.wave
+	s.inFlight += n
+	s.clock++
+	return s.clock
 }
 
 // end records what a call gave: a node, or an error.
@@ -150,7 +148,9 @@ func (s *session) end(n *node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight--
+	s.clock++
 	if err == nil {
+		n.ended = s.clock
 		s.nodes = append(s.nodes, n)
 	}
 	s.stopIfBroken(err)
@@ -204,14 +204,11 @@ func (s *session) Close() (*trinity.Recording, error) {
 	return out, nil
 }
 
-// record writes the experiences of the replies that the client received. Those of one wave are in
-// order of their tokens, because which of them came first may differ from run to run.
+// record writes the experiences of the replies that the client received, in the order of the tree.
 func (s *session) record(out *trinity.Recording) {
 	nodes := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.received <= 0 })
-	slices.SortStableFunc(nodes, func(a, b *node) int {
-		return cmp.Or(a.wave-b.wave, a.depth-b.depth, slices.Compare(a.sequence, b.sequence))
-	})
-	extended := map[*node]bool{}
+	sortCalls(nodes)
+	last, extended := lastOf(nodes), map[*node]bool{}
 	for _, n := range nodes {
 		extended[n.parent] = true
 	}
@@ -228,13 +225,16 @@ func (s *session) record(out *trinity.Recording) {
 		if len(exps) == 0 {
 			continue
 		}
-		if out.Messages = nil; n.dialogue != nil {
+		newest := exps[len(exps)-1]
+		if n.reward != nil {
+			newest.Reward = *n.reward
+		}
+		if out.Experiences = append(out.Experiences, exps...); n != last {
+			continue
+		}
+		if out.Last = newest; n.dialogue != nil {
 			out.Messages = n.dialogue.Messages()
 		}
-		if n.reward != nil {
-			exps[len(exps)-1].Reward = *n.reward
-		}
-		out.Experiences = append(out.Experiences, exps...)
 	}
 	measure(out.Experiences, len(nodes), s.options.Steps)
 }

@@ -168,7 +168,7 @@ func TestAStreamOfResponsesComesAsTheTokensCome(t *testing.T) {
 // A stream of the Messages API has the text before the policy has ended, and the thinking as a block if
 // the client asks for it.
 func TestAStreamOfMessagesComesAsTheTokensCome(t *testing.T) {
-	for _, thinks := range []bool{true, false} {
+	for _, thinking := range []string{"", adaptive, enabled} {
 		e, writes := openPatient(t)
 		client := anthropic.NewClient(also.WithBaseURL(strings.TrimSuffix(e.URL(), "/v1")), also.WithAPIKey(e.Key()))
 		p := anthropic.MessageNewParams{
@@ -176,8 +176,11 @@ func TestAStreamOfMessagesComesAsTheTokensCome(t *testing.T) {
 			Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(`'hm~now#!{"a": 1}'`))},
 			Tools:    []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{}, "f")},
 		}
-		if thinks {
+		switch thinking {
+		case adaptive:
 			p.Thinking = anthropic.ThinkingConfigParamUnion{OfAdaptive: &anthropic.ThinkingConfigAdaptiveParam{}}
+		case enabled:
+			p.Thinking = anthropic.ThinkingConfigParamOfEnabled(1024)
 		}
 		stream := client.Messages.NewStreaming(t.Context(), p)
 		var whole anthropic.Message
@@ -196,7 +199,7 @@ func TestAStreamOfMessagesComesAsTheTokensCome(t *testing.T) {
 			got = append(got, b.Type+":"+b.Thinking+b.Text+string(b.Input))
 		}
 		want := []string{`text:now#`, `tool_use:{"a": 1}`}
-		if thinks {
+		if thinking != "" {
 			want = append([]string{"thinking:hm"}, want...)
 		}
 		if stream.Err() != nil || strings.Join(got, " ") != strings.Join(want, " ") || whole.StopReason != "tool_use" {

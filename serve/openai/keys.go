@@ -41,7 +41,7 @@ var unsupported = map[string][]any{
 	"modalities":                 {[]any{"text"}},
 	"presence_penalty":           {0.0},
 	"prompt_logprobs":            nil,
-	"reasoning_effort":           nil,
+	"reasoning_effort":           {"none"},
 	"regex":                      nil,
 	"response_format":            {map[string]any{}, map[string]any{"type": "text"}},
 	"return_prompt_token_ids":    {false},
@@ -54,7 +54,7 @@ var unsupported = map[string][]any{
 	"tool_choice":                {"auto", "none"},
 	"truncate_prompt_tokens":     nil,
 	"use_beam_search":            {false},
-	"verbosity":                  nil,
+	"verbosity":                  {"low", "medium"}, // what clients send by default
 	"web_search_options":         nil,
 }
 
@@ -63,7 +63,7 @@ const guided = "guided_"
 
 // harmless are the keys that say nothing about a reply's text.
 var harmless = []string{
-	"cache_salt", "metadata", "parallel_tool_calls", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
+	"cache_salt", "metadata", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
 	"request_id", "safety_identifier", "service_tier", "spaces_between_special_tokens", "store", "user",
 }
 

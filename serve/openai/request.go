@@ -105,6 +105,9 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if tools := string(bytes.TrimSpace(q.Tools)); tools == "null" || tools == "[]" || string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
 		q.Tools = nil // a model that sees no tools calls none
 	}
+	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls && len(q.Tools) > 0 {
+		return Bad("parallel_tool_calls", NotOneCall)
+	}
 	if q.as == chat {
 		if len(q.Messages) == 0 {
 			return Bad("messages", "there are no messages")
@@ -173,29 +176,43 @@ func (q *request) readParams(s *Server) error {
 	if err := q.readStop(); err != nil {
 		return err
 	}
+	if err := CheckSampling(p, q.TopP); err != nil {
+		return err
+	}
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
 	case q.BestOf != nil && *q.BestOf > p.N:
 		return Bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
-	case p.Temperature != 0 && (p.Temperature < 1e-4 || p.Temperature > 10):
-		return Bad("temperature", "temperature is %v; want 0, or 0.0001 to 10", p.Temperature)
-	case p.MinP < 0 || p.MinP > 1:
-		return Bad("min_p", "min_p is %v; want 0 to 1", p.MinP)
 	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
 		return Bad("repetition_penalty", "repetition_penalty is %v; want more than 0, up to 100", p.RepetitionPenalty)
 	case len(q.StopTokenIDs) > maxStopTokens:
 		return Bad("stop_token_ids", "%d token ids; want at most %d", len(q.StopTokenIDs), maxStopTokens)
-	case p.TopK < -1:
-		return Bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
-	case q.TopP != nil && *q.TopP <= 0 || p.TopP < 0 || p.TopP > 1:
-		return Bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
 	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
 		return Bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
 	case asked != nil && *asked < 1:
 		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
 	return q.limits.Fit(p, q.call.Prompt, longest, asked)
+}
+
+// NotOneCall says why a request for one call a reply is refused.
+const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
+
+// CheckSampling refuses sampling parameters that are out of range, of which the request asks for topP.
+// They must be in range also where a rollout uses those of its taskset.
+func CheckSampling(p *trinity.SamplingParams, topP *float32) error {
+	switch {
+	case p.Temperature != 0 && !(p.Temperature >= 1e-4 && p.Temperature <= 10):
+		return Bad("temperature", "temperature is %v; want 0, or 0.0001 to 10", p.Temperature)
+	case p.MinP < 0 || p.MinP > 1:
+		return Bad("min_p", "min_p is %v; want 0 to 1", p.MinP)
+	case p.TopK < -1:
+		return Bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
+	case topP != nil && *topP <= 0 || p.TopP < 0 || p.TopP > 1:
+		return Bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
+	}
+	return nil
 }
 
 // Fit limits a reply to the room that the prompt leaves. It returns an error if there is no room, or

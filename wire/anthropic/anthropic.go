@@ -16,7 +16,7 @@ type Request struct {
 	System        Content         `json:"system,omitzero"`
 	Temperature   *float32        `json:"temperature,omitzero"`
 	Thinking      Choice          `json:"thinking,omitzero"`
-	ToolChoice    Choice          `json:"tool_choice,omitzero"`
+	ToolChoice    ToolChoice      `json:"tool_choice,omitzero"`
 	Tools         []Tool          `json:"tools,omitzero"`
 	TopK          *int            `json:"top_k,omitzero"`
 	TopP          *float32        `json:"top_p,omitzero"`
@@ -25,6 +25,12 @@ type Request struct {
 // Choice is one of several ways, such as auto, none or disabled.
 type Choice struct {
 	Type string `json:"type"`
+}
+
+// ToolChoice says whether a reply may or must call tools.
+type ToolChoice struct {
+	DisableParallelToolUse bool   `json:"disable_parallel_tool_use,omitzero"` // at most one call
+	Type                   string `json:"type"`                               // auto, any, tool or none
 }
 
 // Message is one turn of a chat.

@@ -20,6 +20,7 @@ type Request struct {
 	Messages            []trinity.Message `json:"messages,omitzero"`
 	Model               string            `json:"model,omitzero"`
 	N                   *int              `json:"n,omitzero"`
+	ParallelToolCalls   *bool             `json:"parallel_tool_calls,omitzero"`
 	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
 	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids
 	Seed                *int64            `json:"seed,omitzero"`

@@ -8,10 +8,12 @@ type ResponsesRequest struct {
 	Instructions       string `json:"instructions,omitzero"`
 	MaxOutputTokens    *int   `json:"max_output_tokens,omitzero"`
 	Model              string `json:"model"`
+	ParallelToolCalls  *bool  `json:"parallel_tool_calls,omitzero"`
 	PreviousResponseID string `json:"previous_response_id,omitzero"`
 	Reasoning          struct {
 		Effort string `json:"effort,omitzero"`
 	} `json:"reasoning,omitzero"`
+	Store       *bool    `json:"store,omitzero"` // false: the response is not kept
 	Stream      bool     `json:"stream,omitzero"`
 	Temperature *float32 `json:"temperature,omitzero"`
 	Text        struct {
