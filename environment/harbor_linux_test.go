@@ -45,7 +45,7 @@ func harborFolder(t *testing.T, files map[string]string) map[string]any {
 }
 
 // shell is an action that runs a command.
-func shell(command string) trinity.Action {
+func bash(command string) trinity.Action {
 	return call("bash", fmt.Sprintf(`{"command": %q}`, command))
 }
 
@@ -55,7 +55,7 @@ func solve(t *testing.T, args, row map[string]any, commands ...string) (said str
 	env, _ := begin(t, "harbor", args, row)
 	defer env.Close()
 	for _, command := range commands {
-		out, err := env.Step(t.Context(), shell(command))
+		out, err := env.Step(t.Context(), bash(command))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestHarborConforms(t *testing.T) {
 	trinitytest.Environment(t, trinitytest.EnvironmentOptions{
 		Task: &trinity.Task{Row: row},
 		Act: func(i int, _ trinity.Observation) trinity.Action {
-			return []trinity.Action{shell("echo hello >hello.txt; cat data/given.txt"), shell("cat hello.txt; false"), {Text: "Done."}}[i]
+			return []trinity.Action{bash("echo hello >hello.txt; cat data/given.txt"), bash("cat hello.txt; false"), {Text: "Done."}}[i]
 		},
 	}, open(t, "harbor", nil))
 }
@@ -87,7 +87,7 @@ func TestHarborVerifies(t *testing.T) {
 	}{
 		{call("sh", `{}`), `no tool "sh"`, true},
 		{call("bash", `{"cmd": "ls"}`), `want the argument "command"`, true},
-		{shell("pwd; mv data/given.txt hello.txt; echo hello >hello.txt; exit 7"), "/app\n(exit status 7)", false},
+		{bash("pwd; mv data/given.txt hello.txt; echo hello >hello.txt; exit 7"), "/app\n(exit status 7)", false},
 	} {
 		out, err := env.Step(t.Context(), c.action)
 		if err != nil {
@@ -97,7 +97,7 @@ func TestHarborVerifies(t *testing.T) {
 			t.Errorf("%+v: %+v, want %q", c.action, out, c.says)
 		}
 	}
-	out, err := env.Step(t.Context(), shell("ls"))
+	out, err := env.Step(t.Context(), bash("ls"))
 	if err != nil || out.Done || !out.Truncated || *out.Reward != 1 || strings.TrimSpace(out.Messages[0].Content) != "data\nhello.txt" {
 		t.Errorf("at the limit: %v, %+v", err, out)
 	}
