@@ -44,7 +44,7 @@ func harborFolder(t *testing.T, files map[string]string) map[string]any {
 	return map[string]any{"path": dir}
 }
 
-// shell is an action that runs a command.
+// bash is an action that runs a command.
 func bash(command string) trinity.Action {
 	return call("bash", fmt.Sprintf(`{"command": %q}`, command))
 }
