@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -176,12 +178,15 @@ func TestScoreGradientIsTheSlope(t *testing.T) {
 
 // A sequence is scored at its last token but padding, whatever the mask.
 func TestPaddingHasNoScore(t *testing.T) {
-	opts := newRewardModel("llama")
-	e := open(t, opts)
-	e.cfg.PAD = []int32{0}
+	e := open(t, newRewardModel("llama"))
 	xs := preferred()
 	padded := xs[5].Tokens
+	unpadded := scoresBy(t, e, xs)
+	e.cfg.PAD = []int32{0}
 	want := scoresBy(t, e, xs)
+	if !slices.Equal(want[:5], unpadded[:5]) {
+		t.Errorf("sequences that end in no padding have scores %v, want %v", want[:5], unpadded[:5])
+	}
 	xs[5].Tokens, xs[5].Mask = padded[:3], make([]bool, 3)
 	if got := scoresBy(t, e, xs); !slices.Equal(got, want) {
 		t.Errorf("without padding and mask the scores are %v, want %v", got, want)
@@ -190,6 +195,21 @@ func TestPaddingHasNoScore(t *testing.T) {
 	xs[5].Tokens, xs[5].Mask = padded, make([]bool, 5)
 	if got := scoresBy(t, e, xs); got[5] == want[5] {
 		t.Errorf("the last sequence has score %v with and without a padding token", got[5])
+	}
+}
+
+// The saved config.json names the padding that training knew: transformers reads no other file for it.
+func TestPaddingOfGenerationIsNone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(tiny("llama").ModelPath)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(`{"pad_token_id": 1}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	policy := open(t, Options{ModelPath: dir})
+	if e := open(t, Options{ModelPath: dir, Score: true}); len(policy.cfg.PAD) != 1 || len(e.cfg.PAD) != 0 {
+		t.Errorf("padding %v of the policy, %v of the reward model", policy.cfg.PAD, e.cfg.PAD)
 	}
 }
 
