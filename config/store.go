@@ -51,13 +51,13 @@ func (s *Settled) unusedOfStore(key string) string {
 }
 
 // retries returns the section of a key that counts or spaces attempts to reach a storage. ok is
-// false for any other key.
+// false for any other key, such as an argument of a plug-in.
 func retries(key string) (owner string, ok bool) {
 	owner, ok = strings.CutSuffix(strings.TrimSuffix(key, "_times"), ".max_retry")
 	if !ok {
 		owner, ok = strings.CutSuffix(key, ".max_retry_interval")
 	}
-	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer."))
+	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer.") && !strings.Contains(owner, "_args"))
 }
 
 // remote reports whether the storage of a section is a server, which may be lost and come back.

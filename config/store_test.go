@@ -79,6 +79,19 @@ func TestUnusedChoicesOfASinglePlace(t *testing.T) {
 	}
 }
 
+// The retries of a storage have the names of a plug-in's retries.
+func TestRetriesOfPluginsAreTheirOwn(t *testing.T) {
+	const taskset = "buffer.explorer_input.taskset"
+	for key, want := range map[string]string{
+		taskset + ".max_retry_times": taskset, taskset + ".max_retry_interval": taskset, pipelineKey + ".max_retry_times": pipelineKey,
+		taskset + ".reward_fn_args.max_retry_times": "", taskset + ".workflow_args.max_retry_interval": "", "explorer.max_retry_times": "",
+	} {
+		if owner, ok := retries(key); ok != (want != "") || ok && owner != want {
+			t.Errorf("%s belongs to %q, %v; want %q", key, owner, ok, want)
+		}
+	}
+}
+
 func TestReplayBuffer(t *testing.T) {
 	on := func(args string) string { return replayKey + "={enable: true" + args + "}" }
 	c := mustParse(t, base, Options{Overrides: []string{on(", reuse_cooldown_time: 0")}})

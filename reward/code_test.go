@@ -194,10 +194,13 @@ func TestCodeRewardFails(t *testing.T) {
 			t.Errorf("%v: %v, want %q", wrong, err, want)
 		}
 	}
-	args["language"] = "javascript"
-	in := codeInput(t, "1", []any{"assert f(1) == 1"})
-	err = trinity.RequirementsOf(build(t, "code_reward", args)).CheckTask(in.Task)
-	if err == nil || !strings.Contains(err.Error(), "only python") {
-		t.Error(err)
+	for language := range languages { // the check needs no interpreter
+		args["language"] = language
+		in := codeInput(t, "1", []any{"assert f(1) == 1"})
+		err = trinity.RequirementsOf(build(t, "code_reward", args)).CheckTask(in.Task)
+		if want := "which are for python, and language is " + language + ": want {input, output}"; language != "python" &&
+			(err == nil || !strings.Contains(err.Error(), want)) || language == "python" && err != nil {
+			t.Errorf("%s: %v", language, err)
+		}
 	}
 }

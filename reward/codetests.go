@@ -73,7 +73,8 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 	case all.asserts != nil && all.exchanges != nil:
 		err = fmt.Errorf("the tests at %q are of two kinds: want only {input, output} or only assert statements", c.TestsKey)
 	case all.asserts != nil && c.Language != "python":
-		err = fmt.Errorf("the tests at %q are assert statements, which only python has: want {input, output}", c.TestsKey)
+		err = fmt.Errorf("the tests at %q are assert statements, which are for python, and language is %s: want {input, output}",
+			c.TestsKey, c.Language)
 	}
 	return all, err
 }
