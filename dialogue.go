@@ -80,7 +80,12 @@ func (d *Dialogue) Reply(ctx context.Context, options ...CallOption) (*Reply, er
 		return nil, ErrNoRoom
 	}
 	if next.called, err = d.model.call(ctx, sequence, append(slices.Clip(options), d.model.hold)...); err != nil {
-		if len(d.replies) == 0 && errors.Is(err, ErrNoRoom) {
+		switch {
+		case len(d.replies) > 0 || !errors.Is(err, ErrNoRoom):
+		case errors.Is(err, ErrNoTokens):
+			err = fmt.Errorf("rollout %s may sample %d tokens (explorer.max_rollout_tokens), which leaves none for this dialogue",
+				d.model.ID, d.model.MaxTokens)
+		default:
 			err = d.model.noRoom(sequence)
 		}
 		return nil, err

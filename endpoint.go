@@ -15,10 +15,9 @@ type Endpoint interface {
 
 // EndpointOptions say how an endpoint answers.
 type EndpointOptions struct {
-	Steps     bool // each call becomes an experience of its own
-	Sampling  Sampling
-	MaxCalls  int // further calls are refused; 0 is no limit
-	MaxTokens int // once the policy has written them, further calls are refused; 0 is no limit
+	Steps    bool // each call becomes an experience of its own
+	Sampling Sampling
+	MaxCalls int // further calls are refused; 0 is no limit
 	// Models are the models by the names that programs ask for: patterns of [path.Match], in which *
 	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
 	// and without any pattern every name is. What other models answer is not recorded.

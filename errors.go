@@ -1,6 +1,9 @@
 package trinity
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // ErrEnded says that the other side of a buffer or of the weights has ended, so that a wait for it
 // ends. It is a normal end.
@@ -12,6 +15,9 @@ var ErrUnknownAdapter = errors.New("no adapter is called")
 // ErrNoRoom says that a dialogue has no room for another reply: its tokens fill the model's length,
 // or its prompt was longer than max_prompt_tokens and is truncated. It is a normal end of a rollout.
 var ErrNoRoom = errors.New("the dialogue has no room for another reply")
+
+// ErrNoTokens is an ErrNoRoom that says that the rollout has sampled all tokens that it may.
+var ErrNoTokens = fmt.Errorf("%w: it has all the tokens of explorer.max_rollout_tokens", ErrNoRoom)
 
 // ErrRewritesHistory says that a chat template writes earlier turns otherwise once messages follow,
 // so that no tokens bridge a reply and the next one.

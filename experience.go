@@ -26,6 +26,7 @@ const (
 	NotTruncated      Truncation = ""
 	PromptTruncated   Truncation = "prompt_truncated"   // the prompt was longer than max_prompt_tokens
 	ResponseTruncated Truncation = "response_truncated" // the reply hit max_response_tokens or the model's length
+	TokensTruncated   Truncation = "tokens_truncated"   // the rollout has sampled explorer.max_rollout_tokens
 	TurnsTruncated    Truncation = "turns_truncated"    // the episode hit the workflow's or the environment's limit of turns
 )
 

@@ -74,6 +74,7 @@ type Model struct {
 	Params         SamplingParams // defaults of the taskset, with the seed of the rollout
 	MaxPromptLen   int            // tokens; 0 means no limit
 	MaxModelLen    int            // tokens; 0 means no limit
+	MaxTokens      int            // to sample in all calls; 0 means no limit. Calls at once may each take what is left
 	TruncatePrompt bool           // a prompt over MaxPromptLen gives a masked-out experience instead of an error
 	FailOnRewrite  bool           // a template that rewrites earlier turns is an error instead of a new sequence
 	ID             ExperienceID   // of the rollout; a call adds its turn, in the order in which calls begin
@@ -114,7 +115,7 @@ func (m *Model) Sample(ctx context.Context, prompt []int32, options ...CallOptio
 		return m.truncatedPrompt(turn, prompt), Completion{}, nil
 	}
 	c, err := m.call(ctx, prompt, options...)
-	if errors.Is(err, ErrNoRoom) {
+	if errors.Is(err, ErrNoRoom) && !errors.Is(err, ErrNoTokens) {
 		return nil, Completion{}, m.noRoom(prompt)
 	}
 	if err != nil {
@@ -143,7 +144,8 @@ type called struct {
 	ended       bool // with a token that ends a reply
 }
 
-// call samples one continuation of prompt. The error is ErrNoRoom if the prompt fills MaxModelLen.
+// call samples one continuation of prompt. The error is ErrNoRoom if the prompt fills MaxModelLen, or
+// if the calls before have sampled MaxTokens.
 func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption) (called, error) {
 	p := m.Params
 	for _, o := range options {
@@ -164,12 +166,24 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 			p.MaxTokens = room
 		}
 	}
+	if m.MaxTokens > 0 {
+		left := m.MaxTokens - m.SampledTokens()
+		if left <= 0 {
+			return called{}, ErrNoTokens
+		}
+		if p.MaxTokens == 0 || p.MaxTokens > left {
+			p.MaxTokens = left
+		}
+	}
 	announced := p.announce()
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
 		m.calls.lose(int(announced.Load()))
 		if ctx.Err() != nil { // the caller's deadline, not the engine's fault
 			return called{}, fmt.Errorf("sampling %s: %w", id, context.Cause(ctx))
+		}
+		if own := (*RolloutError)(nil); errors.As(err, &own) { // a deadline of the call
+			return called{}, fmt.Errorf("sampling %s: %w", id, err)
 		}
 		return called{}, &EngineError{Err: fmt.Errorf("sampling %s: %w", id, err)}
 	}

@@ -15,6 +15,8 @@ type Rollout struct {
 	Model  *Model     // the policy; every call to it goes through here
 	Reward RewardFunc // the reward function that the task names, or the workflow's default; nil without either
 	Host   Host       // the run around the rollout
+	// Grade calls the reward function under its deadline. nil calls it without one.
+	Grade func(ctx context.Context, score func(context.Context) (Reward, error)) (Reward, error)
 }
 
 // Score scores e, the model's reply to messages, with the rollout's reward function, and writes
@@ -29,10 +31,17 @@ func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message)
 		e.Reward = InvalidReward("the task names no reward function: set default_reward_fn_type")
 		return nil
 	}
-	reward, err := r.Reward.Score(ctx, RewardInput{
+	in := RewardInput{
 		Task: r.Task, Messages: append(slices.Clip(messages), Message{Role: "assistant", Content: e.Response}),
 		Prompt: e.Prompt, Response: e.Response, Truth: r.Task.Truth(), Experience: e, Host: r.Host,
-	})
+	}
+	score := func(ctx context.Context) (Reward, error) { return r.Reward.Score(ctx, in) }
+	reward, err := Reward{}, error(nil)
+	if r.Grade == nil {
+		reward, err = score(ctx)
+	} else {
+		reward, err = r.Grade(ctx, score)
+	}
 	if engine := (*EngineError)(nil); errors.As(err, &engine) {
 		return err
 	}

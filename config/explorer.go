@@ -22,6 +22,16 @@ type Explorer struct {
 	RunnerPrepareMaxRetries int `yaml:"runner_prepare_max_retries" default:"2" range:"[0,)"`
 	// Seconds that one attempt of a task may take.
 	MaxTimeout float64 `yaml:"max_timeout" default:"1800" range:"(0,)"`
+	// Seconds that one call of a model may take, once it has its slot; 0 is no limit but max_timeout. A
+	// call that takes longer fails its rollout. Own key of Trinity-Go.
+	TurnTimeout float64 `yaml:"turn_timeout" default:"0" range:"[0,)"`
+	// Seconds that a reward function may take for a reply, or for a group if it scores groups; 0 is no
+	// limit but max_timeout. A reply that takes longer has no valid reward. Own key of Trinity-Go.
+	RewardTimeout float64 `yaml:"reward_timeout" default:"0" range:"[0,)"`
+	// Tokens that the policy may write in a rollout, in all of its turns; 0 is no limit. The last reply
+	// is cut there and the rollout is truncated; a program's further calls are refused. Calls at once
+	// may each take what is left. Own key of Trinity-Go.
+	MaxRolloutTokens int `yaml:"max_rollout_tokens" default:"0" range:"[0,)"`
 	// Rollouts under way at once; while their environments and rewards work, others sample. Default:
 	// four for each sequence that the engine decodes at once. Own key of Trinity-Go.
 	MaxRollouts *int `yaml:"max_rollouts" range:"[1,)"`

@@ -88,6 +88,7 @@ type StagePlan struct {
 	Teachers     []string `json:"teachers,omitempty"`      // in words
 	Asked        []string `json:"asked,omitempty"`         // models that rollouts ask, in words
 	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
+	Limits       string   `json:"limits,omitempty"`        // of rollouts, as far as keys set them, in words
 	Chat         []string `json:"chat,omitempty"`          // about the chat template, in words
 	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -15,6 +16,7 @@ import (
 func (c *planner) steps(s *StagePlan) {
 	length := int64(*c.Model.MaxModelLen)
 	if c.Explores {
+		s.Limits = c.limits()
 		s.GroupSize, s.TasksPerStep = c.Method.GroupSize, c.Buffer.BatchSize
 	}
 	if c.Trains {
@@ -44,6 +46,24 @@ func (c *planner) steps(s *StagePlan) {
 			}
 		}
 	}
+}
+
+// limits names the limits of rollouts that keys set, "" if there are none beside explorer.max_timeout.
+func (c *planner) limits() string {
+	e := &c.Explorer
+	var limits []string
+	for _, t := range []struct {
+		of      string
+		seconds float64
+	}{{"a call of a model", e.TurnTimeout}, {"a reward function", e.RewardTimeout}} {
+		if t.seconds > 0 {
+			limits = append(limits, fmt.Sprintf("%s takes at most %s", t.of, wait.Text(wait.Seconds(t.seconds))))
+		}
+	}
+	if e.MaxRolloutTokens > 0 {
+		limits = append(limits, fmt.Sprintf("the policy writes at most %s tokens in a rollout", thousands(int64(e.MaxRolloutTokens))))
+	}
+	return strings.Join(limits, "; ")
 }
 
 // TrainSteps returns the number of train steps in mode both: trainer.total_steps, or as many as the

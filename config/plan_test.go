@@ -60,11 +60,26 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+func TestPlanNamesTheLimitsOfRollouts(t *testing.T) {
+	c := mustParse(t, staged, Options{Overrides: []string{"cluster.node_num=1", "synchronizer.sync_method=online",
+		"stages.1.explorer.turn_timeout=90", "stages.1.explorer.reward_timeout=0.5", "stages.1.explorer.max_rollout_tokens=4096"}})
+	p, err := c.Plan(Facts{Model: tiny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n  limits       a call of a model takes at most 1m30s; a reward function takes at most 0.50s; " +
+		"the policy writes at most 4,096 tokens in a rollout\n"
+	if got := p.String(); strings.Count(got, "  limits ") != 1 || !strings.Contains(got, want) {
+		t.Errorf("the plan is\n%s", got)
+	}
+}
+
 func TestPlanNumbers(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"trainer.trainer_config.actor_rollout_ref.actor={ppo_mini_batch_size: 3, ppo_epochs: 2}",
 		"algorithm.kl_loss_fn=none", "buffer.total_epochs=2", "explorer.runner_per_model=1", "trainer.max_token_len_per_gpu=10"}})
 	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Memory: 1 << 20}, DoesNotFit: "needs more",
-		Memory: []MemoryPlan{{"weights", 2 << 20, "float32"}, {"KV cache", 3 << 20, "tokens"}}, Rows: map[string]int{"buffer.explorer_input.taskset": 10}})
+		Memory: []MemoryPlan{{"weights", 2 << 20, "float32"}, {"KV cache", 3 << 20, "tokens"}},
+		Rows: map[string]int{"buffer.explorer_input.taskset": 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.TasksPerStep > 0 {
 		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
 	}
+	if s.Limits != "" {
+		row("limits", "%s", s.Limits)
+	}
 	for _, t := range s.Tasksets {
 		row("tasks", "%s", t)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -27,6 +28,7 @@ type Host interface {
 type rolloutHost struct {
 	Host
 	slots *Slots
+	turn  time.Duration // see Runner.Turn
 	task  *trinity.Task
 	id    trinity.ExperienceID
 	seed  uint64
@@ -61,7 +63,7 @@ func (h *rolloutHost) Wait(ctx context.Context, until func(context.Context) erro
 
 // own gives a model of this rollout its slots, its id, its end and a seed, which follows from the name.
 func (h *rolloutHost) own(m *trinity.Model, name string) *trinity.Model {
-	m.Sampler = slotted{m.Sampler, h.slots}
+	m.Sampler = slotted{m.Sampler, h.slots, h.turn}
 	m.ID, m.Ended = h.id, h.ended
 	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
 	return m

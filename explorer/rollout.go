@@ -23,6 +23,8 @@ type Runner struct {
 	Seed       uint64
 	Slots      *Slots
 	Timeout    time.Duration // of one attempt, without its waits for a slot
+	Turn       time.Duration // of one call of a model, once it has its slot; 0 is no limit
+	Reward     time.Duration // of one call of a reward function; 0 is what the attempt has left
 	MaxRetries int
 	Over       OverRollout
 	Tempo      *Tempo // nil: the deadline stays as it is
@@ -270,13 +272,13 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 	if err != nil {
 		return nil, err
 	}
-	m.Sampler = slotted{m.Sampler, r.Slots}
+	m.Sampler = slotted{m.Sampler, r.Slots, r.Turn}
 	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
 	m.Params.Seed, m.Ended = trinity.Seed(r.Seed, step, task.ID, run), ended
 	if r.greedy(task.Task) && run == task.GroupSize {
 		m.Params.Temperature = 0
 	}
-	host := &rolloutHost{Host: r.Host, slots: r.Slots, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended}
+	host := &rolloutHost{Host: r.Host, slots: r.Slots, turn: r.Turn, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended}
 	reward := task.reward
 	if _, ok := reward.(trinity.GroupReward); ok {
 		reward = &deferred{}
@@ -285,5 +287,7 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 	if task.Eval {
 		begin = 0 // an evaluation begins every time alike
 	}
-	return &trinity.Rollout{Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Host: host}, nil
+	return &trinity.Rollout{
+		Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Grade: r.grade, Host: host,
+	}, nil
 }

@@ -49,6 +49,16 @@ func wantedOf(r *trinity.Rollout) []trinity.RewardInput {
 	return slices.Clone(d.wanted)
 }
 
+// grade calls a reward function under its deadline.
+func (r *Runner) grade(ctx context.Context, score func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
+	if r.Reward == 0 {
+		return score(ctx)
+	}
+	return bounded(ctx, r.Reward, r.nameOfReward, score)
+}
+
+func (r *Runner) nameOfReward() string { return fmt.Sprintf("explorer.reward_timeout of %v", r.Reward) }
+
 // score lets a GroupReward score the rollouts of a group once all have ended. A rollout's last scored
 // reply gives its reward to all experiences of the rollout that have none yet. If the group cannot be
 // scored, none of its rewards is valid. The error is a failed engine or the end of the run.
@@ -58,6 +68,9 @@ func (r *Runner) score(ctx context.Context, task job, group trinity.Group, wante
 		return nil
 	}
 	after, name := r.deadline(task)
+	if r.Reward > 0 {
+		after, name = r.Reward, r.nameOfReward
+	}
 	rewards, err := bounded(ctx, after, name, func(ctx context.Context) ([]trinity.Reward, error) { return of.ScoreGroup(ctx, wanted) })
 	var engine *trinity.EngineError
 	switch {

@@ -2,7 +2,9 @@ package explorer
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -58,10 +60,11 @@ func (s *Slots) call(ctx context.Context) error {
 	}
 }
 
-// slotted is a sampler whose calls each hold a slot.
+// slotted is a sampler whose calls each hold a slot, and have a deadline from then on.
 type slotted struct {
 	trinity.Sampler
-	slots *Slots
+	slots   *Slots
+	timeout time.Duration // of a call; 0 is none
 }
 
 func (s slotted) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
@@ -69,7 +72,17 @@ func (s slotted) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 		return nil, err
 	}
 	defer func() { <-s.slots.calls }()
-	return s.Sampler.Sample(ctx, prompt, p)
+	if s.timeout == 0 {
+		return s.Sampler.Sample(ctx, prompt, p)
+	}
+	late := timedOut(fmt.Sprintf("explorer.turn_timeout of %v", s.timeout))
+	turn, end := context.WithTimeoutCause(ctx, s.timeout, late)
+	defer end()
+	out, err := s.Sampler.Sample(turn, prompt, p)
+	if err != nil && ctx.Err() == nil && turn.Err() != nil {
+		return nil, late // of the rollout, not of the engine
+	}
+	return out, err
 }
 
 // count adds the tokens that the policy wrote in an ended rollout.

@@ -17,14 +17,22 @@ type host struct{ *stage }
 // Model implements explorer.Host.
 func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 	m, params := &h.Settled.Model, task.Sampling
-	if name != "" {
-		if names := h.models(); !slices.Contains(names, name) {
-			return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
-				name, cmp.Or(strings.Join(names, ", "), "none"))
-		}
-		params.Adapter = m.Adapter(name)
+	if name == "" {
+		return h.learner(params), nil
 	}
+	if names := h.models(); !slices.Contains(names, name) {
+		return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
+			name, cmp.Or(strings.Join(names, ", "), "none"))
+	}
+	params.Adapter = m.Adapter(name)
 	return h.policy(params), nil
+}
+
+// learner returns the model of a rollout, from whose tokens the run learns.
+func (h host) learner(params trinity.SamplingParams) *trinity.Model {
+	m := h.policy(params)
+	m.MaxTokens = h.Explorer.MaxRolloutTokens
+	return m
 }
 
 // policy returns the model that the run trains.

@@ -98,7 +98,8 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Over: s.overRollout(), Tempo: s.tempo(),
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
+		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.progress("explorer", doing, done, total) },
 	}

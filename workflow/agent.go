@@ -20,7 +20,6 @@ type Agent struct {
 	Steps      bool              `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
 	Sampling   trinity.Sampling  `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
 	MaxCalls   int               `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
-	MaxTokens  int               `yaml:"max_rollout_tokens" doc:"tokens after which the policy is asked no more; 0 is no limit"`
 	Models     map[string]string `yaml:"models" doc:"who answers for the names that the program asks, such as {'*': policy, '*-mini': judge}"`
 	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 }
@@ -34,8 +33,6 @@ func (a *Agent) Validate() error {
 		return fmt.Errorf("sampling: want %s or %s, got %q", trinity.SamplingOfTaskset, trinity.SamplingOfRequest, a.Sampling)
 	case a.MaxCalls < 0:
 		return fmt.Errorf("max_calls: must not be negative, got %d", a.MaxCalls)
-	case a.MaxTokens < 0:
-		return fmt.Errorf("max_rollout_tokens: must not be negative, got %d", a.MaxTokens)
 	}
 	for pattern, name := range a.Models {
 		if _, err := path.Match(pattern, ""); err != nil || name == "" {
@@ -106,7 +103,7 @@ func (a *Agent) run(
 		return nil, err
 	}
 	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
-		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, MaxTokens: a.MaxTokens, Models: models,
+		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, Models: models,
 	})
 	if err != nil {
 		return nil, err

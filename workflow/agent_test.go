@@ -101,12 +101,12 @@ func TestAPostedRewardCounts(t *testing.T) {
 	host := &recorder{recording: two()}
 	host.recording.Reward = &posted
 	host.recording.Experiences[0].Reward = trinity.NewReward(map[string]float64{"step": 7})
-	args := map[string]any{"steps": true, "max_calls": 3, "max_rollout_tokens": 4, "sampling": "request"}
+	args := map[string]any{"steps": true, "max_calls": 3, "sampling": "request"}
 	exps, err := agents(t, host, 200, "", args, &echo{})
 	if err != nil || exps[0].Reward.Value != 7 || exps[1].Reward.Value != 2 {
 		t.Errorf("%v, %v", exps, err)
 	}
-	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, MaxTokens: 4, Models: map[string]trinity.Asker{}}
+	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, Models: map[string]trinity.Asker{}}
 	if !reflect.DeepEqual(host.options, want) {
 		t.Errorf("options %+v", host.options)
 	}
@@ -147,7 +147,6 @@ func TestArgumentsOfAgents(t *testing.T) {
 	for want, x := range map[string]interface{ Validate() error }{
 		"sampling: want taskset or request": &Exec{Agent: Agent{Sampling: "mine"}},
 		"max_calls":                         &Exec{Agent: Agent{Sampling: "taskset", MaxCalls: -1}},
-		"max_rollout_tokens":                &HTTP{Agent: Agent{Sampling: "taskset", MaxTokens: -1}},
 		"models: \"[\": \"policy\": want":   &Exec{Agent: Agent{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
 		"command: name a program":           &Exec{Agent: defaultAgent()},
 		"max_retry_times":                   func() *HTTP { h := &HTTP{Agent: defaultAgent()}; h.MaxRetryTimes = 1; return h }(),

@@ -170,6 +170,23 @@ func TestLimitsTruncateAnEpisode(t *testing.T) {
 	}
 }
 
+func TestTheTokensOfARolloutTruncateAnEpisode(t *testing.T) {
+	for _, name := range []string{"environment_workflow", "step_wise_workflow"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := model(&parrot{says: "ok"})
+			m.MaxTokens = 4
+			w := build(t, name, map[string]any{"environment": "stage"})
+			exps, err := w.Run(t.Context(), rollout(task(), m, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := exps[len(exps)-1]; last.Truncated != trinity.TokensTruncated || !last.Reward.Valid || m.SampledTokens() != 4 {
+				t.Errorf("%s: %q, %+v, %d tokens", name, last.Truncated, last.Reward, m.SampledTokens())
+			}
+		})
+	}
+}
+
 // An environment that fails is a failure of its kind, and is closed.
 func TestBrokenEnvironmentFailsTheRollout(t *testing.T) {
 	for fails, want := range map[string]string{

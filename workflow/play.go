@@ -151,7 +151,9 @@ func (p *Play) turns(ctx context.Context, env trinity.Environment, e *episode, s
 		e.dialogue.Add(seen.Messages...)
 		reply, err := e.dialogue.Reply(ctx)
 		if errors.Is(err, trinity.ErrNoRoom) {
-			e.truncated = trinity.ResponseTruncated
+			if e.truncated = trinity.ResponseTruncated; errors.Is(err, trinity.ErrNoTokens) {
+				e.truncated = trinity.TokensTruncated
+			}
 			return nil
 		}
 		if err != nil {

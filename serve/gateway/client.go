@@ -123,7 +123,10 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 		if err = eg.Wait(); err == nil {
 			err = c.keepReplies(nodes, c.request.digest)
 		}
-		if errors.Is(err, trinity.ErrNoRoom) {
+		switch {
+		case errors.Is(err, trinity.ErrNoTokens):
+			err = c.noTokens() // calls at once took what was left
+		case errors.Is(err, trinity.ErrNoRoom):
 			err = openai.TooLong("messages", "the prompt has %d tokens, which leaves no room for a reply", len(prompt))
 		}
 		return replies, err

@@ -77,13 +77,24 @@ func (s *session) reserve(n int) (first int, err error) {
 		return 0, errEnded
 	case o.MaxCalls > 0 && s.calls+n > o.MaxCalls:
 		refused = fmt.Sprintf("the rollout may make %d calls of the model, and has made %d", o.MaxCalls, s.calls)
-	case o.MaxTokens > 0 && s.model.SampledTokens() >= o.MaxTokens:
-		refused = fmt.Sprintf("the rollout's replies have %d tokens, and may have %d", s.model.SampledTokens(), o.MaxTokens)
+	case s.model.MaxTokens > 0 && s.model.SampledTokens() >= s.model.MaxTokens:
+		return 0, s.noTokens()
 	default:
 		s.calls += n
 		return s.calls - n, nil
 	}
-	return 0, &openai.Problem{Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: refused, Final: true}
+	return 0, limited(refused)
+}
+
+// noTokens refuses a call of a rollout that has sampled all that it may.
+func (s *session) noTokens() error {
+	return limited(fmt.Sprintf("the rollout's replies have %d tokens, and may have %d (explorer.max_rollout_tokens)",
+		s.model.SampledTokens(), s.model.MaxTokens))
+}
+
+// limited refuses a call for a limit of the rollout, which no waiting changes.
+func limited(refused string) error {
+	return &openai.Problem{Status: http.StatusTooManyRequests, Code: "rollout_limit", Message: refused, Final: true}
 }
 
 // once samples the replies to a request. The same request that comes again gets the same replies.
