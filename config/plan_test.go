@@ -67,7 +67,7 @@ func TestPlanNamesTheLimitsOfRollouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "\n  limits       a call of a model takes at most 1m30s; a reward function takes at most 0.50s; " +
+	const want = "\n  limits       a call of a model takes at most 1m30s; a reward function takes at most 0.5s; " +
 		"the policy writes at most 4,096 tokens in a rollout\n"
 	if got := p.String(); strings.Count(got, "  limits ") != 1 || !strings.Contains(got, want) {
 		t.Errorf("the plan is\n%s", got)
@@ -79,7 +79,7 @@ func TestPlanNumbers(t *testing.T) {
 		"algorithm.kl_loss_fn=none", "buffer.total_epochs=2", "explorer.runner_per_model=1", "trainer.max_token_len_per_gpu=10"}})
 	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Memory: 1 << 20}, DoesNotFit: "needs more",
 		Memory: []MemoryPlan{{"weights", 2 << 20, "float32"}, {"KV cache", 3 << 20, "tokens"}},
-		Rows: map[string]int{"buffer.explorer_input.taskset": 10}})
+		Rows:   map[string]int{"buffer.explorer_input.taskset": 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
