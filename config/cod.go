@@ -91,7 +91,7 @@ func (r *rules) packing() {
 	}
 	size := r.Cod.TaskPackSize
 	switch {
-	case known && !some && !reflect.DeepEqual(r.Cod, *newDefault[Cod]()):
+	case known && !some && len(r.Data.Tasksets) > 0 && !reflect.DeepEqual(r.Cod, *newDefault[Cod]()):
 		r.fail("cod", "no taskset has a workflow that solves packs of tasks", "leave the section out, or choose one: trinity list workflow")
 	case packed != "" && single != "" && known:
 		r.fail(packed, fmt.Sprintf("its workflow solves packs of tasks, and that of %s solves single tasks", single),

@@ -18,6 +18,8 @@ buffer: {batch_size: 8, explorer_input: {taskset: {path: t.jsonl, default_workfl
 		{"", "", ""},
 		{"batch_size: 8", "batch_size: 6", "buffer.batch_size: is 6 tasks, no multiple of the 4 tasks of a pack"},
 		{"cod_grid_navigation_workflow", "frozen_lake_workflow", "cod: no taskset has a workflow that solves packs"},
+		{"buffer: {", "stages: [{stage_name: warmup, mode: train, algorithm: {algorithm_type: sft}, buffer: {train_batch_size: 1, " +
+			"trainer_input: {experience_buffer: {path: w.jsonl}}}}, {stage_name: rl}]\nbuffer: {total_steps: 1, ", ""},
 		{"hint_penalty_coef: 0.1", "hint_penalty_coef: -1", "cod.hint_penalty_coef"},
 		{"hint_penalty_coef: 0.1", "hint_penalty_coef: much", "cod.cod_workflow_args.hint_penalty_coef: wants a number"},
 		{"hint_penalty_coef: 0.1", "hint_penalty: 1", "hint_penalty"},

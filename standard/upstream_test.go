@@ -23,7 +23,6 @@ func TestWorkflowsOfTrinityRFT(t *testing.T) {
 	}
 	for name, n := range mentions {
 		switch there := registry.Workflows.Has(name); {
-		case name == "harbor_workflow": // comes with its environment
 		case !there && n == 1:
 			t.Errorf("%s: neither there nor in the map substitutes", name)
 		case there && n > 1:

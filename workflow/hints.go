@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -56,7 +57,7 @@ func (p *Pack) rewrite(
 	ctx context.Context, m *trinity.Model, a *attempt, hints string,
 ) (written *trinity.Experience, now string, err error) {
 	d := m.Dialogue(nil)
-	system := hintSystem
+	system := cmp.Or(p.Cod.HintPrompt, hintSystem)
 	if p.Cod.HintExample {
 		system += hintExample
 	}

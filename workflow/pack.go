@@ -40,6 +40,7 @@ type packContext struct {
 type PackArgs struct {
 	packContext  `yaml:",inline"`
 	Methods      []string `yaml:"activated_cod_methods" doc:"iterative_hint_e2e alone"`
+	HintPrompt   string   `yaml:"hint_prompt" doc:"system prompt under which the policy rewrites its hints, in place of this program's"`
 	HintExample  bool     `yaml:"hint_example" doc:"show the policy an example of hints"`
 	HintPenalty  float64  `yaml:"hint_penalty_coef" doc:"negative reward of hints that cannot be read, or are too long"`
 	HintLenZero  int      `yaml:"len_zero_penalty" doc:"tokens up to which hints are not too long"`

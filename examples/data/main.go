@@ -50,6 +50,7 @@ func datasets() map[string][]row {
 	sumsForAlgorithms(out)
 	guessedNumbers(out)
 	frozenLakes(out)
+	handedOn(out)
 	products(out)
 	programs(out)
 	return out

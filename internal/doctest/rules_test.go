@@ -51,6 +51,7 @@ var shorter = []struct {
 	{"examples/code_reward/code.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=4 " +
 		"stages.1.buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/frozen_lake/frozen_lake.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
+	{"examples/connect_the_dots/connect_the_dots.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/frozen_lake/random_maps.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
