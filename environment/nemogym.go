@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,8 @@ func (e *gymSession) readMessages() error {
 				return fmt.Errorf("input %d: want role system, developer, user or assistant, got %q", i, item.Role)
 			}
 		case "function_call":
-			calls, err := json.Marshal([]trinity.ToolCall{{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(item.Arguments)}})
+			arguments := json.RawMessage(*cmp.Or(item.Arguments, new("")))
+			calls, err := json.Marshal([]trinity.ToolCall{{ID: item.CallID, Name: item.Name, Arguments: arguments}})
 			if err != nil {
 				return fmt.Errorf("input %d: the arguments of a call are no JSON: %w", i, err)
 			}

@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"sync"
 )
@@ -11,7 +10,7 @@ import (
 // resources are what plug-ins have opened in a stage, by their keys.
 type resources struct {
 	mu    sync.Mutex
-	log   *os.File
+	log   *boundedLog
 	byKey map[string]io.Closer
 	all   []io.Closer // in the order in which they were opened
 	ended bool
@@ -29,7 +28,7 @@ func (h host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.
 		return nil, errors.New("the stage has ended")
 	}
 	if r.log == nil {
-		log, err := openLines(h.Log.SaveDir, "plugins.log")
+		log, err := openBoundedLog(h.Log.SaveDir, "plugins.log", maxPluginLog)
 		if err != nil {
 			return nil, err
 		}

@@ -183,10 +183,14 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 }
 
 // and returns the digest of a chat with one more message. Calls count by their ids and the values of
-// their arguments, because clients write JSON anew. Thinking does not count, because clients drop it.
+// their arguments, because clients write JSON anew. Thinking and the name of the assistant do not
+// count, because clients drop the one and add the other.
 func (d digest) and(m trinity.Message) digest {
 	h := sha256.New()
 	h.Write(d[:])
+	if m.Role == "assistant" {
+		m.Name = ""
+	}
 	parts := []string{m.Role, strings.TrimSpace(strings.ToValidUTF8(m.Content, "\uFFFD")), m.ToolCallID, m.Name}
 	var calls []call
 	if len(m.ToolCalls) > 0 && json.Unmarshal(m.ToolCalls, &calls) != nil {

@@ -251,6 +251,17 @@ func TestChatsBranch(t *testing.T) {
 	}
 }
 
+// Some frameworks give the assistant a name when they send its messages back.
+func TestTheNameOfTheAssistantDoesNotCount(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.reply("user:'one'")
+	e.ask(chat, `{"messages":[{"role":"user","content":"'one'"},{"role":"assistant","name":"adder","content":"one"},`+
+		`{"role":"user","content":"'two'"}]}`)
+	if _, got := e.recorded(); got != "user:'one'|assistant:[one|]user:'two'|assistant:[two|]" {
+		t.Errorf("recorded %s", got)
+	}
+}
+
 // In whatever order parallel calls come, the experiences are the same.
 func TestParallelCallsHaveOneOrder(t *testing.T) {
 	var first string

@@ -197,13 +197,13 @@ func (q *responses) readInput() error {
 			}
 			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
 		case "function_call":
-			if !json.Valid([]byte(item.Arguments)) {
+			if item.Arguments == nil || !json.Valid([]byte(*item.Arguments)) {
 				return openai.Bad("input", "the arguments of function_call %q are no JSON", item.CallID)
 			}
 			if n := len(q.chat); n == 0 || q.chat[n-1].Role != "assistant" {
 				q.chat, calls = append(q.chat, trinity.Message{Role: "assistant"}), nil
 			}
-			calls = append(calls, trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(item.Arguments)})
+			calls = append(calls, trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(*item.Arguments)})
 			q.chat[len(q.chat)-1].ToolCalls = callsOf(calls)
 		case "function_call_output":
 			calls = nil
@@ -263,7 +263,7 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 	out.Output = q.items(m, len(calls) == 0, out.Status)
 	for _, c := range calls {
 		out.Output = append(out.Output, wire.Item{
-			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: string(c.Arguments), Status: "completed",
+			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: new(string(c.Arguments)), Status: "completed",
 		})
 	}
 	prompt, sampled := len(q.call.Prompt), len(r.Tokens)

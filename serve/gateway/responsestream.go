@@ -55,7 +55,10 @@ func (s *responseStream) fail(err error) {
 func (s *responseStream) advanceTo(items []wire.Item, ended bool) {
 	var texts []string
 	for _, item := range items {
-		text := item.Arguments
+		text := ""
+		if item.Arguments != nil {
+			text = *item.Arguments
+		}
 		for _, part := range item.Content {
 			text += part.Text
 		}
@@ -75,7 +78,10 @@ func (s *responseStream) advanceTo(items []wire.Item, ended bool) {
 	s.advance(texts, ended, sender{
 		begin: func(i int) {
 			empty := items[i]
-			empty.Status, empty.Arguments = "in_progress", ""
+			empty.Status = "in_progress"
+			if empty.Arguments != nil {
+				empty.Arguments = new("")
+			}
 			if empty.Content != nil {
 				empty.Content = wire.Parts{}
 			}

@@ -72,6 +72,22 @@ func TestAStreamWithToolsComesAsTheTokensCome(t *testing.T) {
 	}
 }
 
+// Clients join the fields of events. So the role of a reply is in one of them, and the arguments of a call
+// are a text from the beginning.
+func TestEventsCanBeJoined(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	const function = `{"type":"function","name":"f","parameters":{},"function":{"name":"f"}}`
+	const body = `{"stream":true,"tools":[` + function + `],"input":"'hm!{}'","messages":[{"role":"user","content":"'hm!{}'"}]}`
+	_, text := e.ask(chat, strings.Replace(body, `"input":"'hm!{}'",`, "", 1))
+	if strings.Count(text, `"role":"assistant"`) != 1 || !strings.Contains(text, `"arguments":"{}"`) {
+		t.Error(text)
+	}
+	_, text = e.ask("/responses", strings.Replace(body, `,"messages":[{"role":"user","content":"'hm!{}'"}]`, "", 1))
+	if !strings.Contains(text, `"item":{"arguments":"","call_id"`) {
+		t.Error(text)
+	}
+}
+
 // A stop string that comes with the text is cut out of the stream, also where its beginning was held back.
 func TestAStopStringHoldsInAStreamWithTools(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{})

@@ -158,7 +158,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		for i, c := range out {
 			if calls := q.calls(c, true); len(calls) > 0 {
 				q.sendMore(s, events, i, &sent[i], q.view.Message(c), nil)
-				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: "assistant", ToolCalls: calls}}}))
+				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: roleOnce(&sent[i]), ToolCalls: calls}}}))
 			}
 			q.sendMore(s, events, i, &sent[i], q.view.Message(c), &c)
 		}
@@ -190,13 +190,20 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 	if q.as == plain {
 		c.Text = &text
 	} else {
-		c.Delta = &wire.Message{ReasoningContent: thought, Content: text}
-		if sent.Reasoning == "" && sent.Content == "" {
-			c.Delta.Role = "assistant"
-		}
+		c.Delta = &wire.Message{Role: roleOnce(sent), ReasoningContent: thought, Content: text}
 	}
-	*sent = m
+	sent.Reasoning, sent.Content = m.Reasoning, m.Content
 	e.send(q.response(s, []wire.Choice{c}))
+}
+
+// roleOnce returns the role for the first event of a reply, and "" for later ones: clients join what the
+// events say.
+func roleOnce(sent *trinity.Message) string {
+	if sent.Role != "" {
+		return ""
+	}
+	sent.Role = "assistant"
+	return sent.Role
 }
 
 // events writes server-sent events.

@@ -42,14 +42,14 @@ func (i *Items) UnmarshalJSON(data []byte) error {
 
 // Item is a part of a chat. Its Type says which fields it has.
 type Item struct {
-	Arguments string `json:"arguments,omitzero"` // of a function_call: a JSON object
-	CallID    string `json:"call_id,omitzero"`   // of a function_call and its function_call_output
-	Content   Parts  `json:"content,omitzero"`   // of a message or a reasoning
-	ID        string `json:"id,omitzero"`
-	Name      string `json:"name,omitzero"`   // of a function_call
-	Output    Parts  `json:"output,omitzero"` // of a function_call_output
-	Role      string `json:"role,omitzero"`   // of a message: system, developer, user, assistant
-	Status    string `json:"status,omitzero"`
+	Arguments *string `json:"arguments,omitzero"` // of a function_call: a JSON object, or "" where a stream begins it
+	CallID    string  `json:"call_id,omitzero"`   // of a function_call and its function_call_output
+	Content   Parts   `json:"content,omitzero"`   // of a message or a reasoning
+	ID        string  `json:"id,omitzero"`
+	Name      string  `json:"name,omitzero"`   // of a function_call
+	Output    Parts   `json:"output,omitzero"` // of a function_call_output
+	Role      string  `json:"role,omitzero"`   // of a message: system, developer, user, assistant
+	Status    string  `json:"status,omitzero"`
 	// Summary is that of a reasoning, which servers must write.
 	Summary []json.RawMessage `json:"summary,omitzero"`
 	Type    string            `json:"type,omitzero"` // "" is a message
