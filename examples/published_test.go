@@ -49,6 +49,7 @@ var pages = []struct {
 	{"examples/frozen_lake", "examples/frozen_lake/README.md", frozenLakeTable},
 	{"examples/code_reward", "examples/code_reward/README.md", codeTable},
 	{"examples/exec_openai", "examples/exec_openai/README.md", agentTable},
+	{"examples/agent_sdks", "examples/agent_sdks/README.md", sdkTable},
 	{"examples/calculator_smollm2", "examples/calculator_smollm2/README.md", calculatorTable},
 	{"examples/calculator_smollm2/hermes", "examples/calculator_smollm2/README.md", hermesTable},
 }

@@ -32,6 +32,7 @@ var byThemselves = map[string]string{
 	"sandbox/root_linux.go":                           "writes into a root directory in memory",
 	"sandbox/cgroup_linux.go":                         "sets properties of control groups",
 	"workflow/bots.go":                                "appends a line for each group; an attempt after a kill appends it again",
+	"run/pluginlog.go":                                "renames a log for people",
 	"run/recorder.go":                                 "appends lines for people",
 }
 
