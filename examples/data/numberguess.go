@@ -6,7 +6,7 @@ import (
 )
 
 // guessedNumbers are games of three guesses at a number from 1 to 7. 2,000 demonstrations are of
-// players who heed a hint half of the time. Training and evaluation have a row for each number.
+// players who heed a hint half of the time and prefer the middle. Training and evaluation have a row for each number.
 func guessedNumbers(out map[string][]row) {
 	const dir, highest = "number_guess/data/", 7
 	rng := rand.New(rand.NewPCG(11, 0))
@@ -14,9 +14,9 @@ func guessedNumbers(out map[string][]row) {
 		number, from, to := 1+rng.IntN(highest), 1, highest
 		messages := []row{{"role": "user", "content": fmt.Sprintf("1-%d", highest)}}
 		for range 3 {
-			guess := 1 + rng.IntN(highest)
+			guess := middling(rng, 1, highest)
 			if rng.IntN(2) == 0 {
-				guess = from + rng.IntN(to-from+1)
+				guess = middling(rng, from, to)
 			}
 			messages = append(messages, row{"role": "assistant", "content": fmt.Sprint(guess)})
 			if guess == number {
@@ -46,4 +46,10 @@ func guessedNumbers(out map[string][]row) {
 	for i := range highest {
 		out[dir+"eval.jsonl"] = append(out[dir+"eval.jsonl"], row{"number": 1 + i})
 	}
+}
+
+// middling draws a number from a range, the middle ones most often.
+func middling(rng *rand.Rand, from, to int) int {
+	n := to - from + 1
+	return from + (rng.IntN(n)+rng.IntN(n)+rng.IntN(2))/2
 }
