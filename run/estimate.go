@@ -31,7 +31,7 @@ const (
 // estimate computes how long the steps of a stage take on this machine.
 type estimate struct {
 	explores, trains bool
-	layers, head     float64 // parameters in matrices, per token
+	layers, head     float64 // parameters in matrices, per token; no head for a reward model
 	keys             float64 // attention: operations per query and key
 	cache            float64 // bytes of keys and values per token
 	trained          float64 // parameters
@@ -70,6 +70,9 @@ func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengt
 	}
 	if !m.TieEmbeddings {
 		e.layers -= vocabulary
+	}
+	if s.Method.Scores {
+		e.head = 0
 	}
 	if s.ReadsDataset {
 		e.group = 1
@@ -185,7 +188,9 @@ func (e *estimate) faster() []string {
 		try("half of model.max_response_tokens", func(o *estimate) { o.response /= 2 })
 	}
 	if e.trains {
-		try("model.lora_configs (an adapter)", func(o *estimate) { o.lora = true })
+		if e.head > 0 { // all weights of a reward model are trained
+			try("model.lora_configs (an adapter)", func(o *estimate) { o.lora = true })
+		}
 		try("algorithm.rollout_correction.bypass_mode=true", func(o *estimate) { o.recomputes = false })
 		try("no KL term (algorithm.kl_loss_fn=none)", func(o *estimate) { o.reference = false })
 		try("algorithm.advantage without a critic", func(o *estimate) { o.critic = false })

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -196,6 +197,10 @@ func accuracyOf(t *testing.T, dir string, rows []map[string]any) float64 {
 func TestWhereARewardModelDoesNotFit(t *testing.T) {
 	p := newProject(t, tiny, scoringWords)
 	p.words(t, false)
+	facts, err := run.Facts(p.load(t).Settled()[0])
+	if err != nil || facts.Time == nil || strings.Contains(strings.Join(facts.Time.Faster, "\n"), "lora_configs") {
+		t.Errorf("the plan has %+v, %v; it must not advise an adapter, which is refused", facts.Time, err)
+	}
 	for override, words := range map[string][]string{
 		"algorithm.kl_loss_fn=k2":                                         {"algorithm.kl_loss_fn", "trains a reward model, which has none"},
 		"algorithm.policy_loss_fn=sft":                                    {"algorithm.policy_loss_fn", "would imitate the rejected answers"},
