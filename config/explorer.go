@@ -73,7 +73,8 @@ type Explorer struct {
 	// Mode serve: seconds that a rollout of real traffic waits for its reward, after its newest call;
 	// then it expires. 0 records no traffic. Own key of Trinity-Go.
 	PendingExpiry float64 `yaml:"pending_expiry" default:"0" range:"[0,)"`
-	// Mode serve: database in which upstream records requests.
+	// Mode serve: database in which upstream records requests. Refused: pending_expiry records them in
+	// files of the run.
 	DBURL          string         `yaml:"db_url"`
 	OverRollout    OverRollout    `yaml:"over_rollout"`
 	DynamicTimeout DynamicTimeout `yaml:"dynamic_timeout"`
@@ -197,9 +198,10 @@ type InferenceModel struct {
 	IgnoreEos bool `yaml:"ignore_eos"`
 	// Accept images and videos.
 	EnableMultimodal bool `yaml:"enable_multimodal"`
-	// Record samples, for workflows that use HTTP.
+	// Upstream records with it what is sampled over HTTP. Here that is always recorded.
 	EnableHistory bool `yaml:"enable_history"`
-	// Serve the OpenAI API.
+	// Upstream serves the OpenAI API with it. Here a workflow whose rollouts a program makes opens it,
+	// and mode serve.
 	EnableOpenaiAPI bool `yaml:"enable_openai_api"`
 	// Log every request.
 	EnableLogRequests bool `yaml:"enable_log_requests"`

@@ -359,3 +359,22 @@ func TestNotYAML(t *testing.T) {
 		}
 	}
 }
+
+// What Trinity-RFT's keys of its API ask for is there without them, or another key asks for it.
+func TestKeysOfTheAPI(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"explorer.rollout_model={enable_history: true, enable_openai_api: true}"}})
+	plan, err := c.Plan(Facts{Model: tiny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"enable_history = true (command line): what a rollout samples is always recorded",
+		"enable_openai_api = true (command line): a workflow whose rollouts a program makes opens the API for it"} {
+		if got := plan.String(); !strings.Contains(got, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, got)
+		}
+	}
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=serve", "explorer.db_url=sqlite:///a.db"}})
+	if err == nil || !strings.Contains(err.Error(), "explorer.db_url") || !strings.Contains(err.Error(), "set explorer.pending_expiry") {
+		t.Errorf("error %v", err)
+	}
+}

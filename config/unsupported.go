@@ -20,8 +20,8 @@ type refusal struct {
 // mislead.
 var refusals = []refusal{
 	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" },
-		"a database for the requests of mode serve, which explorer.pending_expiry records in files",
-		"leave it out"},
+		"a database for the requests of mode serve",
+		"leave it out and set explorer.pending_expiry: files of the run then keep the rollouts of real traffic for the trainer"},
 	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},
 	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
