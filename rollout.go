@@ -95,6 +95,8 @@ type Requirements struct {
 	// Turns says that a rollout may have several replies in one dialogue; Tools, that the policy may
 	// call tools in it.
 	Turns, Tools bool
+	// Steps says that a rollout has an experience for each reply.
+	Steps bool
 	// Packs says that a rollout solves the tasks of Task.Pack one after the other.
 	Packs bool
 	// CheckTask returns why a task cannot be run or scored, as far as the task alone shows it. The

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/trinity-go/trinity"
 )
 
 // programFaults are what a program does in place of an answer, in a shell's words.
@@ -27,18 +29,18 @@ func TestFaultsOfBridgesAreTheEnvironments(t *testing.T) {
 	for fault, does := range programFaults {
 		for calls := range 3 {
 			name, python := fmt.Sprintf("gymnasium %s at call %d", fault, calls), fakePython(t, calls, does)
-			breaks(t, name, "gymnasium", "{id: A, python: "+python+"}")
+			breaks(t, name, "gymnasium", "{id: A, python: "+python+"}", true)
 		}
 		for _, name := range []string{"textworld", "reasoning_gym"} {
-			args := "{python: " + fakePython(t, 0, does) + "}"
+			args := "{python: " + fakePython(t, -1, does) + "}"
 			if name == "reasoning_gym" {
-				args = "{dataset: leg_counting, python: " + fakePython(t, 0, does) + "}"
+				args = "{dataset: leg_counting, python: " + fakePython(t, -1, does) + "}"
 			}
-			breaks(t, name+" "+fault, name, args)
+			breaks(t, name+" "+fault, name, args, false)
 		}
 		script := filepath.Join(t.TempDir(), "server.sh")
 		write(t, script, does)
-		breaks(t, "mcp "+fault, "mcp", "{command: [sh, "+script+"]}")
+		breaks(t, "mcp "+fault, "mcp", "{command: [sh, "+script+"]}", false)
 	}
 	for fault, does := range map[string]func(context.Context, *websocket.Conn){
 		"killed": func(_ context.Context, c *websocket.Conn) { c.CloseNow() },
@@ -64,28 +66,33 @@ func TestFaultsOfBridgesAreTheEnvironments(t *testing.T) {
 			server.CloseClientConnections()
 			server.Close()
 		})
-		breaks(t, "openenv "+fault, "openenv", "{url: "+server.URL+"}")
+		breaks(t, "openenv "+fault, "openenv", "{url: "+server.URL+"}", false)
 	}
 }
 
-// fakePython is an interpreter that has every module, and in place of a bridge's script answers some
-// questions as gymnasium's does, and then fails.
+// fakePython is an interpreter that has every module. In place of a bridge's script it answers some
+// questions as gymnasium's does, and then fails; the first process that is asked answers more.
 func fakePython(t *testing.T, answers int, does string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python")
-	text := "#!/bin/sh\ncase \"$2\" in *find_spec*) exit 0 ;; esac\n"
-	for _, answer := range []string{`{"space": "Text"}`, `{"observation": "a"}`}[:answers] {
-		text += "read -r question\necho '" + answer + "'\n"
+	says := func(answers int) (text string) {
+		for _, answer := range []string{`{"space": "Text"}`, `{"observation": "a"}`}[:answers] {
+			text += "read -r question\necho '" + answer + "'\n"
+		}
+		return text
 	}
-	write(t, path, text+"read -r question\n"+does+"\n")
+	write(t, path, "#!/bin/sh\ncase \"$2\" in *find_spec*) exit 0 ;; esac\n"+
+		"if [ "+fmt.Sprint(answers)+" -ge 0 ] && mkdir "+path+".asked 2>/dev/null; then\n"+says(2)+"exit\nfi\n"+
+		says(max(0, answers))+"read -r question\n"+does+"\n")
 	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// breaks expects that all rollouts in an environment fail by it.
-func breaks(t *testing.T, name, environment, args string) {
+// breaks expects that all rollouts in an environment fail by it, or the run before
+// it begins.
+func breaks(t *testing.T, name, environment, args string, began bool) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
 		p := newProject(t, tiny, rl)
@@ -97,6 +104,13 @@ func breaks(t *testing.T, name, environment, args string) {
 			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4",
 			"buffer.explorer_input.default_reward_fn_type=null", taskset+"default_workflow_type=environment_workflow",
 			fmt.Sprintf("%sworkflow_args={environment: %s, reset_timeout: 1, step_timeout: 1, environment_args: %s}", taskset, environment, args))
+		if !began { // the run opens and resets an environment before it loads the model
+			oneLine(t, err, "taskset digits: "+filepath.Join(p.dir, "train.jsonl")+":1: environment "+environment+" does not ")
+			if exists(filepath.Join(p.job(), "log")) || trinity.KindOf(err, "") != trinity.FailedEnvironment {
+				t.Errorf("the run began, or %v is of another kind", err)
+			}
+			return
+		}
 		oneLine(t, err, "all 4 rollouts", "environment "+environment+" does not ")
 		lines := strings.Split(strings.TrimSpace(read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))), "\n")
 		for _, line := range lines {

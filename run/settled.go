@@ -70,6 +70,9 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		if one.plugins, err = pluginsOf(&one.template); err != nil {
 			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 		}
+		if err := one.checkSteps(cfg); err != nil {
+			return nil, err
+		}
 		s.tasks = append(s.tasks, one)
 		s.rewards = append(s.rewards, one.rewardModels()...)
 	}

@@ -3,8 +3,10 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -32,6 +34,28 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 	}
 	p.reward, err = registry.Rewards.Build(name, t.RewardArgs)
 	return p, err
+}
+
+// checkSteps returns an error if the algorithm would compare the steps of one rollout with one another
+// as if they were rollouts.
+func (t *tasks) checkSteps(s *config.Settled) error {
+	a := s.Method.Advantage
+	if t.Eval || a == nil || !a.Needs().Group || a.Needs().Steps || !trinity.RequirementsOf(t.plugins.workflow).Steps {
+		return nil
+	}
+	return s.At(t.Key, fmt.Sprintf("each reply of workflow %s is an experience, and advantage_fn %s knows no steps: it compares experiences "+
+		"as if each were a rollout", t.DefaultWorkflowType, s.Algorithm.AdvantageFn),
+		"choose an advantage_fn that knows steps ("+strings.Join(knowSteps(), ", ")+"), or a workflow that returns one sequence")
+}
+
+// knowSteps lists the advantage functions that compare rollouts of several steps.
+func knowSteps() (names []string) {
+	for _, name := range registry.Advantages.Names() {
+		if registry.Advantages.Default(name).(trinity.Advantage).Needs().Steps {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // rewardModels lists the reward models that the plug-ins of a taskset require.

@@ -52,7 +52,35 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 	if err := t.check(data); err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
+	if err := t.probe(ctx, data); err != nil {
+		return nil, fmt.Errorf("taskset %s: %s: %w", t.Name, data.Where(0), err)
+	}
 	return out, nil
+}
+
+// prober is a workflow that can try, without a model, what a task needs.
+type prober interface {
+	Probe(ctx context.Context, t *trinity.Task) error
+}
+
+// probe tries what the first task needs.
+func (t *tasks) probe(ctx context.Context, data trinity.Dataset) error {
+	if data.Len() == 0 {
+		return nil
+	}
+	task, err := t.template, error(nil)
+	task.ID = t.Name
+	if task.Row, err = data.Row(0); err != nil {
+		return err
+	}
+	plugins, err := t.pluginsOf(&task)
+	if err != nil {
+		return err
+	}
+	if p, ok := plugins.workflow.(prober); ok {
+		return p.Probe(ctx, &task)
+	}
+	return nil
 }
 
 // choose limits a taskset to this explorer's share of the rows, and returns their selector.

@@ -55,7 +55,7 @@ func (w *EmailSearch) Requires() (needs trinity.Requirements) {
 	if w.JudgeAnswers {
 		needs = w.needs()
 	}
-	needs.Turns, needs.Tools = true, true
+	needs.Turns, needs.Tools, needs.Steps = true, true, w.Steps
 	needs.CheckTask = func(t *trinity.Task) error {
 		if w.Database == "" {
 			return errors.New("workflow_args.database: name the SQLite file with the mail")

@@ -119,6 +119,19 @@ func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.E
 	return nil
 }
 
+// Probe begins an episode of a task and ends it: an environment that cannot is found before a model
+// is loaded.
+func (p *Play) Probe(ctx context.Context, t *trinity.Task) error {
+	if p.reusable.Load() {
+		return nil // it has begun an episode before
+	}
+	env, _, err := p.begin(ctx, &trinity.Rollout{Task: t})
+	if err != nil {
+		return err
+	}
+	return env.Close()
+}
+
 // enter waits for a place in the environment. leave gives it back.
 func (p *Play) enter(ctx context.Context) (leave func(), err error) {
 	if p.places == nil {

@@ -74,6 +74,7 @@ func (w *ReAct) Validate() error {
 // Requires implements [trinity.Requirer].
 func (w *ReAct) Requires() trinity.Requirements {
 	needs := w.play.Requires()
+	needs.Steps = w.Steps
 	needs.Reward, needs.DefaultReward, needs.Tools = true, "math_boxed_reward", len(w.Tools) > 0
 	return needs
 }

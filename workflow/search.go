@@ -81,7 +81,7 @@ func (w *Searching) on(key string, turns int, args map[string]any, missing strin
 // Requires implements [trinity.Requirer].
 func (w *Searching) Requires() trinity.Requirements {
 	needs := w.needs()
-	needs.Turns, needs.Tools = true, true
+	needs.Turns, needs.Tools, needs.Steps = true, true, w.Steps
 	needs.CheckTask = func(*trinity.Task) error { return errors.New("workflow_args.search: " + w.missing) }
 	if w.tools != nil {
 		needs.CheckTask = w.tools.Requires().CheckTask

@@ -43,6 +43,13 @@ func (w *StepWise) validate() error {
 	return nil
 }
 
+// Requires implements [trinity.Requirer].
+func (w *StepWise) Requires() trinity.Requirements {
+	needs := w.Play.Requires()
+	needs.Steps = true
+	return needs
+}
+
 // Run implements [trinity.Workflow].
 func (w *StepWise) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	e, err := w.run(ctx, r)

@@ -53,7 +53,7 @@ func (w *UserSimulation) Validate() error {
 // Requires implements [trinity.Requirer].
 func (w *UserSimulation) Requires() trinity.Requirements {
 	return trinity.Requirements{
-		Reward: true, Turns: true, CheckTask: checkPrompt, Askers: []trinity.AskerSpec{{Name: w.User, Arg: "user"}},
+		Reward: true, Turns: true, Steps: w.Steps, CheckTask: checkPrompt, Askers: []trinity.AskerSpec{{Name: w.User, Arg: "user"}},
 	}
 }
 

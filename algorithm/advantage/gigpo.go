@@ -65,7 +65,7 @@ func (a *gigpo) Validate() error {
 }
 
 // Needs implements trinity.Advantage.
-func (*gigpo) Needs() trinity.Needs { return trinity.Needs{Group: true} }
+func (*gigpo) Needs() trinity.Needs { return trinity.Needs{Group: true, Steps: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *gigpo) Advantages(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {

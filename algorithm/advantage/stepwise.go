@@ -42,7 +42,7 @@ func init() {
 func newStepWiseGRPO() *stepWiseGRPO { return &stepWiseGRPO{scaling: newScaling()} }
 
 // Needs implements trinity.Advantage.
-func (*stepWiseGRPO) Needs() trinity.Needs { return trinity.Needs{Group: true} }
+func (*stepWiseGRPO) Needs() trinity.Needs { return trinity.Needs{Group: true, Steps: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *stepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
