@@ -64,6 +64,13 @@ func (w *ToolCalling) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.E
 	if w.WithThink {
 		messages = instructed(messages, toolThinkSystem)
 	}
+	hidden, err := hidesTools(r.Model.Renderer, messages, tools)
+	if err != nil {
+		return nil, err
+	}
+	if hidden {
+		messages = instructed(messages, "The tools:\n"+string(tools))
+	}
 	d := r.Model.Dialogue(tools)
 	d.Add(messages...)
 	reply, err := d.Reply(ctx)
@@ -81,6 +88,16 @@ func (w *ToolCalling) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.E
 		e.Reward, err = w.reward(r.Task, reply)
 	}
 	return exps, err
+}
+
+// hidesTools reports whether a chat template has no place for tools.
+func hidesTools(r trinity.Renderer, messages []trinity.Message, tools json.RawMessage) (bool, error) {
+	with, err := r.Render(messages, tools, true)
+	if err != nil {
+		return false, err
+	}
+	without, err := r.Render(messages, nil, true)
+	return slices.Equal(with, without), err
 }
 
 // instructed adds an instruction to the system prompt of a chat.

@@ -15,11 +15,16 @@ type hermesChat struct {
 	plain
 	messages *[]trinity.Message
 	tools    *json.RawMessage
+	shows    bool // has a place for tools
 }
 
 func (c hermesChat) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
 	*c.messages, *c.tools = messages, tools
-	return c.plain.Render(messages, tools, generate)
+	tokens, err := c.plain.Render(messages, tools, generate)
+	if c.shows {
+		tokens = append(c.Encode(string(tools)), tokens...)
+	}
+	return tokens, err
 }
 
 func (c hermesChat) Read(tokens []int32, tools json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
@@ -86,7 +91,7 @@ func TestToolCallsAreComparedWithTheRightOnes(t *testing.T) {
 		var messages []trinity.Message
 		var tools json.RawMessage
 		m := model(&parrot{says: c.says, reason: c.reason})
-		m.Renderer = hermesChat{messages: &messages, tools: &tools}
+		m.Renderer = hermesChat{messages: &messages, tools: &tools, shows: c.think}
 		w := build(t, "toolcall_workflow", map[string]any{"with_think": c.think})
 		exps, err := w.Run(t.Context(), rollout(task, m, nil))
 		if err != nil || len(exps) != 1 {
@@ -95,6 +100,9 @@ func TestToolCallsAreComparedWithTheRightOnes(t *testing.T) {
 		want := map[string]float64{"accuracy": c.acc, "names": c.names, "format": c.form}
 		if got := exps[0].Reward; !got.Valid || got.Value != c.value || !maps.Equal(got.Parts, want) {
 			t.Errorf("%q: reward %+v, want %g of %v", c.says, got, c.value, want)
+		}
+		if told := strings.Contains(messages[0].Content, `"name":"weather"`); told == c.think {
+			t.Errorf("a template with a place for tools: %v; the system prompt is %q", c.think, messages[0].Content)
 		}
 		if asks := strings.Contains(messages[0].Content, "<think>"); asks != c.think || !strings.HasPrefix(messages[0].Content, "You help Ann.") {
 			t.Errorf("the system prompt is %q", messages[0].Content)
