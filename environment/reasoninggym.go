@@ -2,20 +2,15 @@ package environment
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 )
-
-//go:embed python/reasoning_gym.py
-var reasoningGymScript string
 
 func init() {
 	registry.Environments.Register("reasoning_gym",
@@ -41,7 +36,7 @@ func (g *reasoningGym) Validate() error {
 	if g.Ask == "" {
 		return errors.New("ask: write the message to the policy")
 	}
-	return g.Has("reasoning_gym")
+	return g.Has(bridge.ReasoningGym.Module)
 }
 
 // Requires implements [trinity.Requirer].
@@ -72,7 +67,7 @@ func (g *reasoningGym) entryOf(t *trinity.Task) (map[string]any, error) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *reasoningGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &generated{reasoningGym: g, Bridge: g.Open(reasoningGymScript, 1)}
+	e := &generated{reasoningGym: g, Bridge: g.Open(bridge.ReasoningGym.Script, 1)}
 	if err := e.Reuse(ctx, t); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -104,27 +99,15 @@ func (e *generated) Reset(ctx context.Context, _ uint64) (o trinity.Observation,
 	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: said.Question}, nil
 }
 
-// answerTag finds answers between tags.
-var answerTag = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
-
 // Step implements [trinity.Environment].
 func (e *generated) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
-	answer := a.Text
-	if tagged := answerTag.FindAllStringSubmatch(answer, -1); tagged != nil {
-		answer = tagged[len(tagged)-1][1]
-	}
-	question := map[string]any{"do": "score", "answer": strings.TrimSpace(answer)}
-	maps.Copy(question, e.entry)
-	var said struct{ Score *float64 }
-	if err := e.Call(ctx, question, &said); err != nil {
+	score, err := e.ScoreEntry(ctx, e.entry, a.Text)
+	if err != nil {
 		return out, err
 	}
-	if said.Score == nil {
-		return out, errors.New("the generator gives no score")
-	}
 	success := 0.0
-	if *said.Score == 1 {
+	if score == 1 {
 		success = 1
 	}
-	return trinity.Outcome{Reward: said.Score, Done: true, Metrics: map[string]float64{"success": success}}, nil
+	return trinity.Outcome{Reward: &score, Done: true, Metrics: map[string]float64{"success": success}}, nil
 }

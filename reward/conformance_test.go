@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"os/exec"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -9,15 +10,16 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	fake := service(t)
+	fake, python := service(t), findingPython(t)
 	argsOf := map[string]map[string]any{ // required arguments, and arguments that cause the most work
 		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
 		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
-		"reward_model":       {"model_path": "not opened"},
-		"json_schema_reward": {"answer_score": 1, "schema": map[string]any{"properties": map[string]any{"a": map[string]any{"$ref": "#"}}}},
-		"code_reward":        {"isolation": "none"},
-		"wasm":               {"module": emptyModule(t)},
-		"exec":               {"command": []any{"true"}}, "http": {"url": fake, "max_retry_times": 0},
+		"reward_model":         {"model_path": "not opened"},
+		"json_schema_reward":   {"answer_score": 1, "schema": map[string]any{"properties": map[string]any{"a": map[string]any{"$ref": "#"}}}},
+		"code_reward":          {"isolation": "none"},
+		"wasm":                 {"module": emptyModule(t)},
+		"reasoning_gym_reward": {"python": python}, "verifiers_reward": {"python": python},
+		"exec": {"command": []any{"true"}}, "http": {"url": fake, "max_retry_times": 0},
 		"judge_reward": {"judge": "none"}, "ruler_reward": {"judge": "none"},
 		"grader_reward": {"grader": map[string]any{"type": "text_similarity", "input": "{{ sample.output_text }}",
 			"reference": "{{ item.answer }}", "evaluation_metric": "fuzzy_match"}},
@@ -30,4 +32,13 @@ func TestConformance(t *testing.T) {
 			trinitytest.Reward(t, func() trinity.RewardFunc { return build(t, name, argsOf[name]) })
 		})
 	}
+}
+
+// findingPython is an interpreter that finds every module and does nothing else.
+func findingPython(t *testing.T) string {
+	path, err := exec.LookPath("true")
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
 }

@@ -76,7 +76,8 @@ func New() *cobra.Command {
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),
 		verifyCommand(), pullCommand(), convertCommand(),
-		initCommand(), dataCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
+		initCommand(), dataCommand(), tasksCommand(),
+		listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
 		versionCommand(),
 	)
 	return root

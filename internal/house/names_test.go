@@ -35,6 +35,7 @@ var elsewhere = map[string]string{
 	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
 	"reward python":                aLanguage, "reward bash": aLanguage, "operator/datajuicer python": "the name of its interpreter",
+	"internal/bridge reasoning_gym": "a Python module", "internal/cli python": "the name of an interpreter",
 	"trinity jsd": "the field's word for a divergence",
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",

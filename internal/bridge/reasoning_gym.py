@@ -26,4 +26,15 @@ def score(dataset_name, config, index, answer):
     return {"score": float(source.score_answer(answer, source[index]))}
 
 
-serve({"ask": ask, "score": score})
+def rows(name, config, start, count):
+    config = {"seed": 0, **config}  # without a seed other processes ask other questions
+    source = dataset(name, config)
+    return {
+        "rows": [
+            {"question": entry["question"], "answer": entry["answer"], "dataset": name, "config": config, "index": start + i}
+            for i, entry in enumerate(source[index] for index in range(start, min(start + count, len(source))))
+        ]
+    }
+
+
+serve({"ask": ask, "score": score, "rows": rows})
