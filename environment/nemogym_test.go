@@ -6,11 +6,14 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -248,4 +251,63 @@ func FuzzNeMoGymVerdicts(f *testing.F) {
 			t.Errorf("%q: %+v", answer, out)
 		}
 	})
+}
+
+// Servers of the package nemo-gym, on Python 3.13.
+func TestNeMoGymWithItsServers(t *testing.T) {
+	python := agentsPython(t)
+	if err := (&bridge.Python{Python: python}).Has("nemo_gym"); err != nil {
+		t.Skip(err)
+	}
+	tools := `"tools": [{"type": "function", "name": "get_synonym_value", "strict": true, "parameters": {}},
+		{"type": "function", "name": "extract_synonym_values", "strict": true, "parameters": {}}]`
+	for name, c := range map[string]struct {
+		server  string
+		row     string // "" is counterRow
+		actions []trinity.Action
+	}{
+		"example_session_state_mgmt": {"StatefulCounterResourcesServer", "", []trinity.Action{
+			call("increment_counter", `{"count": 3}`), call("get_counter_value", `{}`), {Text: "6"},
+		}},
+		"example_multi_step": {"ExampleMultiStepResourcesServer", `{"id": 1, "responses_create_params": {"input": "Extract.", ` + tools + `},
+			"expected_synonym_values": [97, 98], "expected_synonyms": ["a", "b"], "minefield_label": "c", "minefield_label_value": 99}`,
+			[]trinity.Action{
+				call("get_synonym_value", `{"synonym": "a"}`), call("get_synonym_value", `{"word": "b"}`),
+				call("extract_synonym_values", `{"synonym_values": [97, 98]}`), {Text: "Done."},
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), python, "testdata/nemogym_server.py", name, c.server)
+			cmd.Stderr = os.Stderr
+			said, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { cmd.Process.Kill(); cmd.Wait() }()
+			port := 0
+			if _, err := fmt.Fscan(said, &port); err != nil {
+				t.Fatal(err)
+			}
+			row := counterRow(t)
+			if c.row != "" {
+				row = map[string]any{}
+				if err := json.Unmarshal([]byte(c.row), &row); err != nil {
+					t.Fatal(err)
+				}
+			}
+			env, _ := begin(t, "nemo_gym", map[string]any{"url": fmt.Sprint("http://127.0.0.1:", port)}, row)
+			for i, a := range c.actions {
+				out, err := env.Step(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last := i == len(c.actions)-1; out.Done != last || last && *out.Reward != 1 {
+					t.Errorf("action %d: %+v", i, out)
+				}
+			}
+		})
+	}
 }

@@ -23,12 +23,12 @@ def taskset(name, config):
 def alone(task):
     """Raise an error unless one reply to one message answers the task, and the reply alone is scored."""
     if type(task).NEEDS_CONTAINER or type(task).toolsets(task.config):
-        raise ValueError(f"{type(task).__name__} needs tools or a container: run vf-eval as a program of the exec workflow")
+        raise ValueError(f"{type(task).__name__} needs tools or a container, which one reply does not have")
     signals = [*task.hooks("reward"), *(judge.score for judge in task.plugged_judges())]
     for signal in signals:
         runtime = inspect.signature(signal).parameters.get("runtime")
         if runtime is not None and runtime.default is inspect.Parameter.empty:
-            raise ValueError(f"the reward {signal.__name__} needs a runtime: run vf-eval as a program of the exec workflow")
+            raise ValueError(f"the reward {signal.__name__} needs a runtime, which one reply does not have")
     if not signals:
         raise ValueError(f"{type(task).__name__} has no reward")
 
@@ -40,7 +40,7 @@ def text(content):
 def rows(name, config, start, count):
     source = taskset(name, config)
     if type(source).toolsets(source.config):
-        raise ValueError(f"{name} has tools: run vf-eval as a program of the exec workflow")
+        raise ValueError(f"{name} has tools, which one reply does not have")
     answer = []
     for task in itertools.islice(source, start, start + count):
         alone(task)
