@@ -162,7 +162,8 @@ head -c 1000000 <&5
 `
 	keepFiles  = runHarbor + "chmod -R u+rX \"$1\"\ntar -cf - -C \"$1\" . >&3\nexit $status" // it also keeps what nobody may read
 	readReward = runHarbor + `for name in reward.json reward.txt; do
-if [ -e /logs/verifier/$name ] || [ -L /logs/verifier/$name ]; then echo $name >&3; head -c 1000000 /logs/verifier/$name >&3; break; fi
+file=/logs/verifier/$name
+if [ -e $file ] || [ -L $file ]; then echo $name >&3; [ -f $file ] && head -c 1000000 $file >&3; break; fi
 done
 exit $status`
 )

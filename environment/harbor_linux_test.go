@@ -168,6 +168,7 @@ func TestHarborReadsRewards(t *testing.T) {
 		{`echo '{"reward": null}'` + out + "json", "", "want an object of finite numbers", 0},
 		{`echo '{"reward": 1e999}'` + out + "json", "", "want an object of finite numbers", 0},
 		{"mkdir /logs/verifier/reward.json; echo 1" + out + "txt", "", "want an object of finite numbers", 0},
+		{"mkfifo /logs/verifier/reward.json; echo 1 >/logs/verifier/reward.json &", "", "want an object of finite numbers", 0},
 		{"echo lost >&2; exit 4", "", "neither /logs/verifier/reward.json nor reward.txt; tests/test.sh says: lost (exit status 4)", 0},
 		{"sleep 100", "", "(it ran out of time)", 0},
 		{"(sleep 5; echo 1" + out + "txt) & echo 0" + out + "txt", "", "", 0},
