@@ -96,7 +96,7 @@ func (r *rules) packing() {
 	case packed != "" && single != "" && known:
 		r.fail(packed, fmt.Sprintf("its workflow solves packs of tasks, and that of %s solves single tasks", single),
 			"train on them in stages of their own")
-	case packed != "" && r.Buffer.BatchSize%size != 0:
+	case packed != "" && size > 0 && r.Buffer.BatchSize%size != 0:
 		r.fail("buffer.batch_size", fmt.Sprintf("is %d tasks, no multiple of the %d tasks of a pack", r.Buffer.BatchSize, size),
 			"change it or cod.task_pack_size")
 	}

@@ -85,7 +85,8 @@ type rook struct {
 	task place
 
 	grid
-	costs []int // nil before the first episode of a pack
+	costs []int  // nil before the first episode of a pack
+	drawn uint64 // seed of costs
 	seen  []bool
 
 	at, goal, moves int // moves that are left
@@ -103,8 +104,9 @@ func (r *rook) Reuse(_ context.Context, t *trinity.Task) (err error) {
 // Reset implements [trinity.Environment].
 func (r *rook) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	own, unknowns := r.task.seeds(seed)
-	if r.costs == nil || r.task.index == 0 {
+	if r.costs == nil || r.task.index == 0 || r.drawn != unknowns {
 		r.draw(newNumpyRandom(unknowns))
+		r.drawn = unknowns
 	}
 	random := newNumpyRandom(own)
 	r.entered, r.sum, r.moves = 0, 0, random.between(r.MinRounds, r.MaxRounds)

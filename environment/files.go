@@ -75,16 +75,19 @@ func (f *fileFolder) begin(t *trinity.Task) (*editing, error) {
 	if _, err := t.Messages(""); err != nil {
 		return nil, err
 	}
-	e.restore()
-	for name, text := range e.given {
-		if err := e.put(name, text); err != nil {
-			return nil, fmt.Errorf("column \"files\": %w", err)
+	texts := map[string]string{}
+	for name, text := range e.expected {
+		if text != nil {
+			texts[name] = *text
+		} else if err := checkPath(name); err != nil {
+			return nil, fmt.Errorf("column \"expected\": %w", err)
 		}
 	}
-	for name := range e.expected {
-		if !fs.ValidPath(name) {
-			return nil, fmt.Errorf("column \"expected\": %q is no path below the folder", name)
-		}
+	if err := e.fill(texts); err != nil { // nobody could earn the reward
+		return nil, fmt.Errorf("column \"expected\": %w", err)
+	}
+	if err := e.fill(e.given); err != nil {
+		return nil, fmt.Errorf("column \"files\": %w", err)
 	}
 	return e, nil
 }
@@ -96,20 +99,45 @@ type editing struct {
 	given    map[string]string
 	expected map[string]*string // nil for a file that must not be there
 	files    map[string]string
-	total    int // bytes of files
+	folders  map[string]int // files below each folder
+	total    int            // bytes of files
 	replies  int
 }
 
-// restore empties the folder.
-func (e *editing) restore() { e.files, e.total, e.replies = map[string]string{}, 0, 0 }
+// fill begins anew with a folder of these files.
+func (e *editing) fill(files map[string]string) error {
+	e.files, e.folders, e.total, e.replies = map[string]string{}, map[string]int{}, 0, 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := e.put(name, files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count adds files to the folders that have a path.
+func (e *editing) count(name string, files int) {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		e.folders[dir] += files
+	}
+}
+
+// checkPath returns an error unless a file can have the path.
+func checkPath(name string) error {
+	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\\") {
+		return fmt.Errorf("%q is no path below the folder: want one such as notes/a.txt, without .. or a / in front", name)
+	}
+	return nil
+}
 
 // put writes a file.
 func (e *editing) put(name, text string) error {
 	old, there := e.files[name]
 	total := e.total - len(old) + len(text)
+	if err := checkPath(name); err != nil {
+		return err
+	}
 	switch {
-	case !fs.ValidPath(name) || name == "." || strings.Contains(name, "\\"):
-		return fmt.Errorf("%q is no path below the folder: want one such as notes/a.txt, without .. or a / in front", name)
 	case len(text) > e.MaxFile:
 		return fmt.Errorf("%s would have %d bytes, more than the %d that a file may have", name, len(text), e.MaxFile)
 	case total > e.MaxTotal:
@@ -118,11 +146,16 @@ func (e *editing) put(name, text string) error {
 		return fmt.Errorf("the folder has %d files, and may have no more", e.MaxFiles)
 	case !utf8.ValidString(text):
 		return fmt.Errorf("%s would be no UTF-8 text", name)
+	case e.folders[name] > 0:
+		return fmt.Errorf("%s cannot be a file, because it is a folder", name)
 	}
-	for other := range e.files {
-		if strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
-			return fmt.Errorf("%s cannot be a file, because there is %s", name, other)
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, isFile := e.files[dir]; isFile {
+			return fmt.Errorf("%s cannot be a file, because %s is one", name, dir)
 		}
+	}
+	if !there {
+		e.count(name, 1)
 	}
 	e.files[name], e.total = text, total
 	return nil
@@ -130,11 +163,8 @@ func (e *editing) put(name, text string) error {
 
 // Reset implements [trinity.Environment].
 func (e *editing) Reset(context.Context, uint64) (o trinity.Observation, err error) {
-	e.restore()
-	for name, text := range e.given {
-		if err := e.put(name, text); err != nil {
-			return o, err
-		}
+	if err := e.fill(e.given); err != nil {
+		return o, err
 	}
 	if o.Messages, err = e.task.Messages(""); err != nil {
 		return o, err
@@ -279,6 +309,9 @@ func (e *editing) read(args *fileArguments) (string, error) {
 	}
 	shown := strings.ToValidUTF8(text[:e.MaxAnswer-60], "")
 	next := first + strings.Count(shown, "\n")
+	if next == first {
+		return shown + "\n… the rest of line " + strconv.Itoa(first) + " is left out", nil
+	}
 	return shown + "\n… more follows; first_line " + strconv.Itoa(next) + " is the line cut here", nil
 }
 
@@ -315,6 +348,7 @@ func (e *editing) remove(args *fileArguments) (string, error) {
 		return "", err
 	}
 	delete(e.files, *args.Path)
+	e.count(*args.Path, -1)
 	e.total -= len(text)
 	return "deleted", nil
 }

@@ -69,8 +69,8 @@ func TestFilesTools(t *testing.T) {
 		{"read_file", `{"path": "a.txt"}`, "one\n2\n"},
 		{"write_file", `{"path": "c", "content": "c"}`, "written"},
 		{"delete_file", `{"path": "c"}`, "deleted"},
-		{"write_file", `{"path": "sub", "content": ""}`, "sub cannot be a file, because there is sub/b.txt"},
-		{"write_file", `{"path": "a.txt/x", "content": ""}`, "because there is a.txt"},
+		{"write_file", `{"path": "sub", "content": ""}`, "sub cannot be a file, because it is a folder"},
+		{"write_file", `{"path": "a.txt/x", "content": ""}`, "because a.txt is one"},
 		{"write_file", `{"path": "c", "content": ""}`, "written"},
 
 		{"read_file", `{"path": "../a.txt"}`, `error: there is no file "../a.txt"`},
@@ -139,6 +139,8 @@ func TestFilesRefuses(t *testing.T) {
 	for _, columns := range []map[string]any{
 		{"q": nil}, {"files": []any{"a"}}, {"files": map[string]any{"../a": ""}}, {"files": map[string]any{"a": strings.Repeat("x", 11)}},
 		{"expected": map[string]any{"/a": ""}}, {"expected": map[string]any{"a": 1}},
+		{"expected": map[string]any{".": nil}}, {"expected": map[string]any{`a\b`: "x"}}, // nobody could do that
+		{"expected": map[string]any{"a": "y", "a/b": "x"}}, {"expected": map[string]any{"a": strings.Repeat("x", 11)}},
 	} {
 		if err := check(fileTask(columns)); err == nil {
 			t.Errorf("%v is accepted", columns)
@@ -147,6 +149,19 @@ func TestFilesRefuses(t *testing.T) {
 	for _, args := range []map[string]any{{"max_steps": 0}, {"max_total": 0}, {"max_answer": 10}} {
 		if _, err := registry.Environments.Build("files", args); err == nil {
 			t.Errorf("%v is accepted", args)
+		}
+	}
+}
+
+func TestFilesSayWhatIsLeftOutOfALongLine(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	env, _ := openFiles(t, map[string]any{"max_answer": 100}, map[string]any{"files": map[string]any{"a": long + "\n" + long, "b": "1\n" + long}})
+	for args, want := range map[string]string{
+		`{"path": "a"}`: "… the rest of line 1 is left out", `{"path": "a", "first_line": 2}`: "… the rest of line 2 is left out",
+		`{"path": "b"}`: "first_line 2 is the line cut here",
+	} {
+		if got := act(t, env, call("read_file", args)).Messages[0].Content; !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -174,7 +175,8 @@ var environmentTemplate = regexp.MustCompile(`^\$\{([^}:]+)(:-(.*))?\}$`)
 // variables returns NAME=value for the variables of a task. It gets those of this process that
 // allowed names.
 func variables(env map[string]string, allowed []string) (all []string, err error) {
-	for name, value := range env {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
 		if m := environmentTemplate.FindStringSubmatch(value); m != nil {
 			own, there := os.LookupEnv(m[1])
 			switch {
@@ -188,6 +190,5 @@ func variables(env map[string]string, allowed []string) (all []string, err error
 		}
 		all = append(all, name+"="+value)
 	}
-	slices.Sort(all)
 	return all, nil
 }

@@ -3,6 +3,7 @@ package environment
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,31 @@ func TestCostGridStaysAsItIsInAPack(t *testing.T) {
 	}
 	if out := step(t, r, "```99, 99```"); !out.Done || *out.Reward != 0 || !strings.Contains(out.Messages[0].Content, "outside of the grid") {
 		t.Errorf("a move out of the grid: %+v", out)
+	}
+}
+
+// Without a seed of the pack each row has a grid of its own.
+func TestCostGridFollowsFromTheRow(t *testing.T) {
+	row := func(index int) *trinity.Task {
+		return &trinity.Task{Row: map[string]any{"seed": 10 + index, "task_idx": index, "pack_size": 2}}
+	}
+	env, err := open(t, "cod_grid_navigation", nil).OpenEnvironment(t.Context(), row(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := env.(*rook)
+	var costs [][]int
+	for index := range 2 {
+		if err := r.Reuse(t.Context(), row(index)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reset(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		costs = append(costs, slices.Clone(r.costs))
+	}
+	if slices.Equal(costs[0], costs[1]) {
+		t.Error("the second row has the grid of the first")
 	}
 }
 

@@ -97,13 +97,26 @@ func (w *wasmReward) compile() (*wasmModule, error) {
 	limits := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithMemoryLimitPages(uint32(w.MaxMemory * pagesOfMiB))
 	m := &wasmModule{wasmReward: w, runtime: wazero.NewRuntimeWithConfig(ctx, limits)}
 	wasi_snapshot_preview1.MustInstantiate(ctx, m.runtime)
-	if m.code, err = m.runtime.CompileModule(ctx, binary); err == nil && m.code.ExportedFunctions()["_start"] == nil {
-		err = errors.New("it exports no _start: compile a WASI program, for Go with GOOS=wasip1 GOARCH=wasm")
+	if m.code, err = m.runtime.CompileModule(ctx, binary); err == nil {
+		err = isProgram(m.code)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", w.Module, err), m.Close())
 	}
 	return m, nil
+}
+
+// isProgram returns an error unless a module is a WASI program.
+func isProgram(code wazero.CompiledModule) error {
+	if code.ExportedFunctions()["_start"] == nil {
+		return errors.New("it exports no _start: compile a WASI program, for Go with GOOS=wasip1 GOARCH=wasm")
+	}
+	for _, f := range code.ImportedFunctions() {
+		if module, name, _ := f.Import(); module != wasi_snapshot_preview1.ModuleName {
+			return fmt.Errorf("it imports %s.%s, and a reward has the functions of %s only", module, name, wasi_snapshot_preview1.ModuleName)
+		}
+	}
+	return nil
 }
 
 // Close frees the compiled code.

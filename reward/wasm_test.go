@@ -109,8 +109,10 @@ func TestAModuleIsBounded(t *testing.T) {
 
 func TestModulesThatCannotRun(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.wasm")
-	library := filepath.Join(t.TempDir(), "library.wasm")
-	for file, text := range map[string]string{broken: "\x7fELF", library: "\x00asm\x01\x00\x00\x00"} {
+	library, importing := filepath.Join(t.TempDir(), "library.wasm"), filepath.Join(t.TempDir(), "importing.wasm")
+	const header, signature, imports = "\x00asm\x01\x00\x00\x00", "\x01\x04\x01\x60\x00\x00", "\x02\x09\x01\x03env\x01f\x00\x00"
+	const exports = "\x07\x0a\x01\x06_start\x00\x00"
+	for file, text := range map[string]string{broken: "\x7fELF", library: header, importing: header + signature + imports + exports} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -123,6 +125,7 @@ func TestModulesThatCannotRun(t *testing.T) {
 		{map[string]any{"module": "no.wasm"}, "no.wasm"},
 		{map[string]any{"module": broken}, "invalid magic number"},
 		{map[string]any{"module": library}, "it exports no _start"},
+		{map[string]any{"module": importing}, "it imports env.f"},
 		{map[string]any{"module": library, "timeout": 0}, "timeout: must be more than 0"},
 		{map[string]any{"module": library, "max_memory_mb": 5000}, "max_memory_mb: want 1 to 4096"},
 	} {

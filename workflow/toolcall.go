@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -161,7 +163,7 @@ func equalCalls(a, b []trinity.ToolCall, key func(trinity.ToolCall) string) floa
 // canonical returns a JSON value as a text that equal values share.
 func canonical(text json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // an integer of many digits is no float64
+	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
 		return string(text)
@@ -173,7 +175,8 @@ func canonical(text json.RawMessage) string {
 	return string(out)
 }
 
-// plainNumbers replaces 1.0 and 1e0 in a JSON value by 1.
+// plainNumbers writes the numbers in a JSON value so that equal ones are equal texts: 1.0 and 1e0 as 1,
+// however many digits they have.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -185,10 +188,15 @@ func plainNumbers(v any) any {
 			v[i] = plainNumbers(v[i])
 		}
 	case json.Number:
-		if _, err := v.Int64(); err != nil {
-			if f, err := v.Float64(); err == nil {
-				return f
-			}
+		if digits, _, _ := strings.Cut(strings.ToLower(v.String()), "e"); strings.Trim(digits, "-0.") == "" {
+			return json.Number("0")
+		}
+		if f, err := v.Float64(); err != nil || math.Abs(f) < 1e-300 { // its digits might fill the memory
+			return v
+		}
+		if r, ok := new(big.Rat).SetString(v.String()); ok {
+			digits, _ := r.FloatPrec()
+			return json.Number(r.FloatString(digits))
 		}
 	}
 	return v

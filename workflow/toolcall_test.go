@@ -176,6 +176,10 @@ func TestValuesOfArgumentsAreCompared(t *testing.T) {
 		{`{"a": 1, "b": [2]}`, `{"b":[2.0],"a":1e0}`, true},
 		{`{"a": 9007199254740993}`, `{"a": 9007199254740992}`, false},
 		{`{"a": "1"}`, `{"a": 1}`, false},
+		{`{"a": 12345678901234567890}`, `{"a": 12345678901234567891}`, false},
+		{`{"a": 9007199254740993}`, `{"a": 9007199254740993.0}`, true},
+		{`{"a": [0, 1e400]}`, `{"a": [-0.0, 1e400]}`, true},
+		{`{"a": 1e-999999999}`, `{"a": 1e-999999998}`, false},
 		{`{"a": 0.5}`, `{"a": 5e-1}`, true},
 	} {
 		if got := canonical(json.RawMessage(c.a)) == canonical(json.RawMessage(c.b)); got != c.equal {

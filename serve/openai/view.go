@@ -131,8 +131,12 @@ func (p *pieces) take() []piece {
 	return of
 }
 
-// Follow samples the replies to a request of p.N replies. Each time that a reply has one more token,
-// grown gets all its tokens so far, in the caller's goroutine.
+// steps bounds how often a stream looks at its whole reply while it doubles. A look takes time by the
+// tokens so far, so one at each token would take a core for minutes.
+const steps = 256
+
+// Follow samples the replies to a request of p.N replies. Each time that a reply has grown by a token,
+// and by its 256th part if it is long, grown gets all its tokens so far, in the caller's goroutine.
 func (c *Call) Follow(ctx context.Context, p trinity.SamplingParams, grown func(choice int, tokens []int32)) (out []Reply, err error) {
 	pieces := &pieces{more: make(chan struct{}, 1)}
 	p.OnToken = func(i int, token int32) { pieces.add(piece{i, token}) }
@@ -140,11 +144,15 @@ func (c *Call) Follow(ctx context.Context, p trinity.SamplingParams, grown func(
 		defer close(pieces.more)
 		out, err = c.Sample(ctx, p)
 	}()
-	tokens := make([][]int32, p.N)
+	tokens, seen := make([][]int32, p.N), make([]int, p.N)
 	for range pieces.more {
 		for _, next := range pieces.take() {
-			tokens[next.choice] = append(tokens[next.choice], next.token)
-			grown(next.choice, tokens[next.choice])
+			all := append(tokens[next.choice], next.token)
+			if n := len(all); n-seen[next.choice] > n/steps {
+				grown(next.choice, all)
+				seen[next.choice] = n
+			}
+			tokens[next.choice] = all
 		}
 	}
 	return out, err
