@@ -155,7 +155,8 @@ func TestFilesRefuses(t *testing.T) {
 
 func TestFilesSayWhatIsLeftOutOfALongLine(t *testing.T) {
 	long := strings.Repeat("x", 200)
-	env, _ := openFiles(t, map[string]any{"max_answer": 100}, map[string]any{"files": map[string]any{"a": long + "\n" + long, "b": "1\n" + long}})
+	files := map[string]any{"a": long + "\n" + long, "b": "1\n" + long}
+	env, _ := openFiles(t, map[string]any{"max_answer": 100}, map[string]any{"files": files})
 	for args, want := range map[string]string{
 		`{"path": "a"}`: "… the rest of line 1 is left out", `{"path": "a", "first_line": 2}`: "… the rest of line 2 is left out",
 		`{"path": "b"}`: "first_line 2 is the line cut here",
