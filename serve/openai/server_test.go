@@ -424,6 +424,27 @@ func TestStreamSendsTheWholeReply(t *testing.T) {
 	}
 }
 
+// A reply ends before the stop string that begins first, the longest one there, in whatever order the
+// request has them.
+func TestOrderOfStopStringsDoesNotMatter(t *testing.T) {
+	for _, c := range []struct {
+		text, stops, content, stop string
+	}{
+		{"xaby", "b ab", "x", "ab"},
+		{"xaby", "ab b", "x", "ab"},
+		{"xaby", "a ab", "x", "ab"},
+		{"xaby", "ab a", "x", "ab"},
+		{"xaby", "y b", "xa", "b"},
+		{"xaby", "c z", "xaby", ""},
+	} {
+		v := View{Renderer: bytesRenderer{}, Stop: strings.Fields(c.stops)}
+		reply := Reply{Completion: trinity.Completion{Tokens: bytesRenderer{}.Encode(c.text)}}
+		if content, stop := v.Message(reply).Content, v.Stopped(reply); content != c.content || stop != c.stop {
+			t.Errorf("%q with the stops %s: %q and %q, want %q and %q", c.text, c.stops, content, stop, c.content, c.stop)
+		}
+	}
+}
+
 // A request with tools gets the calls apart from the text; a stream gets both at the end.
 func TestCallsOfTools(t *testing.T) {
 	web, _ := start(t)

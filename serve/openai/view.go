@@ -37,14 +37,8 @@ func (v View) Message(r Reply) trinity.Message {
 // Stopped returns the stop string that ended a reply, "" if none did.
 func (v View) Stopped(r Reply) (stop string) {
 	whole := View{v.Renderer, v.Tools, nil, v.Plain}.Message(r)
-	text := whole.Content
-	if v.untilStop(whole.Reasoning) != whole.Reasoning {
-		text = whole.Reasoning
-	}
-	for _, s := range v.Stop {
-		if before, _, found := strings.Cut(text, s); found {
-			text, stop = before, s
-		}
+	if _, stop = v.cut(whole.Reasoning); stop == "" {
+		_, stop = v.cut(whole.Content)
 	}
 	return stop
 }
@@ -85,18 +79,23 @@ func (v View) Settled(tokens []int32) trinity.Message {
 
 // stopped returns a message up to the first stop string. One in the thinking ends the reply.
 func (v View) stopped(m trinity.Message) trinity.Message {
-	if thought := v.untilStop(m.Reasoning); thought != m.Reasoning {
+	if thought, stop := v.cut(m.Reasoning); stop != "" {
 		m.Reasoning, m.Content = thought, ""
 	}
-	m.Content = v.untilStop(m.Content)
+	m.Content, _ = v.cut(m.Content)
 	return m
 }
 
-func (v View) untilStop(text string) string {
-	for _, stop := range v.Stop {
-		text, _, _ = strings.Cut(text, stop)
+// cut returns the text before the first stop string, and that string, "" if there is none. Of several
+// at the same place, the longest counts, so the order of the stop strings does not matter.
+func (v View) cut(text string) (before, stop string) {
+	at := len(text)
+	for _, s := range v.Stop {
+		if i := strings.Index(text, s); i >= 0 && (i < at || i == at && len(s) > len(stop)) {
+			at, stop = i, s
+		}
 	}
-	return text
+	return text[:at], stop
 }
 
 // piece is a sampled token of a choice.
