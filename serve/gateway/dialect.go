@@ -61,9 +61,9 @@ func about(p *openai.Problem) string {
 type wishes struct {
 	temperature, topP *float32
 	topK              *int
-	longest           string // field of the request for most
-	most              *int   // tokens
-	stop              []string
+	longest           string   // field of the request for most
+	most              *int     // tokens
+	stop              []string // of the field stop_sequences
 }
 
 // params returns the parameters of a call.
@@ -84,6 +84,9 @@ func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingPar
 	}
 	if q.most != nil && *q.most < 1 {
 		return p, openai.Bad(q.longest, "it is %d; want at least 1", *q.most)
+	}
+	if p.MinTokens > 1 && len(p.Stop) > 0 {
+		return p, openai.StopsTooEarly("stop_sequences", &p)
 	}
 	if err := openai.CheckSampling(&p, q.topP); err != nil {
 		return p, err

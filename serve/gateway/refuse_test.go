@@ -73,3 +73,20 @@ func honourOrRefuse(t *testing.T, e *endpoint) {
 		}
 	}
 }
+
+// Where the run asks for a least length, a stop string is refused, because it could end the client's
+// text before the reply.
+func TestStopsBesideALeastLengthAreRefused(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	for least, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
+		e.model.Params.MinTokens = least
+		for path, body := range map[string]string{
+			"/chat/completions": `{"stop":"c","messages":[{"role":"user","content":"say 'abcdef'"}]}`,
+			"/messages":         `{"stop_sequences":["c"],"max_tokens":9,"messages":[{"role":"user","content":"say 'abcdef'"}]}`,
+		} {
+			if status, text := e.ask(path, body); status != want || want != http.StatusOK && !strings.Contains(text, "stop") {
+				t.Errorf("%s with at least %d tokens: %d %s", path, least, status, text)
+			}
+		}
+	}
+}

@@ -190,6 +190,8 @@ func (q *request) readParams(s *Server) error {
 		return Bad("stop_token_ids", "%d token ids; want at most %d", len(q.StopTokenIDs), maxStopTokens)
 	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
 		return Bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
+	case p.MinTokens > 1 && len(p.Stop) > 0:
+		return StopsTooEarly("stop", p)
 	case asked != nil && *asked < 1:
 		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
@@ -279,6 +281,14 @@ func (q *request) readStop() error {
 		}
 	}
 	return nil
+}
+
+// StopsTooEarly returns the problem of a request with stop strings in the field key, and with at least
+// p.MinTokens tokens. A stop string among the first tokens would end the text that the client gets, and
+// not the reply that the policy is trained on.
+func StopsTooEarly(key string, p *trinity.SamplingParams) error {
+	return Bad(key, "%s is not supported for replies of at least %d tokens: leave it or min_tokens (in a run min_response_tokens) out", key,
+		p.MinTokens)
 }
 
 func override[T any](v *T, by *T) {

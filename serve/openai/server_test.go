@@ -163,6 +163,8 @@ func TestServerReplies(t *testing.T) {
 		{plainPath, `{"prompt":[104,105],"logprobs":1,"return_token_ids":true}`, `"token_logprobs":[-0.5,-0.5,-0.5,-0.5,-0.5,-0.5]`},
 		{plainPath, `{"prompt":"hi","logprobs":0,"return_tokens_as_token_ids":true}`, `"tokens":["token_id:97",`},
 		{plainPath, `{"prompt":"hi"}`, `"versions":[3,4]`},
+		{plainPath, `{"prompt":"hi","stop":"c","min_tokens":1}`, `"text":"a£"`},
+		{plainPath, `{"prompt":"hi","stop":[],"min_tokens":2}`, `"text":"a£c!"`},
 	} {
 		if status, text := ask(t, web, c.path, "t", c.body); status != http.StatusOK || !strings.Contains(text, c.has) {
 			t.Errorf("%s %s: %d %s\nwant %s", c.path, c.body, status, text, c.has)
@@ -209,6 +211,7 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{"/v1/embeddings", "t", `{}`, 404, `null`},
 		{plainPath, "t", `{"prompt":"x","stop":[""]}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","stop":1}`, 400, `"stop"`},
+		{plainPath, "t", `{"prompt":"x","stop":"c","min_tokens":2}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","logprobs":21}`, 400, `"logprobs"`},
 		{plainPath, "t", `{"prompt":"x","logprobs":-1}`, 400, `"logprobs"`},
 		{plainPath, "t", `{"prompt":"x","logprobs":true}`, 400, `"logprobs"`},
