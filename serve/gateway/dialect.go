@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -38,8 +37,11 @@ func readFields(w http.ResponseWriter, r *http.Request, into any, known []string
 		return nil, &openai.Problem{Status: status, Message: err.Error()}
 	}
 	var fields map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(data, &fields), json.Unmarshal(data, into)); err != nil {
-		return nil, openai.Bad("", "the request is not the JSON that is wanted: %v", err)
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, openai.NotJSON(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return nil, openai.NotJSON(err)
 	}
 	for name, value := range fields {
 		if asked := string(compact(value)); asked != "null" && !slices.Contains(known, name) && !slices.Contains(nothing[name], asked) {

@@ -90,3 +90,25 @@ func TestStopsBesideALeastLengthAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A body of another type is refused in one line, which names no type of Go.
+func TestBodiesOfAnotherType(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	for _, c := range []struct{ paths, body, want string }{
+		{"/chat/completions /completions /responses /messages", `[]`, "the request is a JSON array: want a JSON object"},
+		{"/chat/completions /completions /responses /messages", `5`, "the request is a JSON number: want a JSON object"},
+		{"/chat/completions /completions /responses /messages", `{"stream":"x"}`, "stream has a value of another type or out of range: string"},
+		{"/chat/completions /messages", `{"messages":[5]}`, "messages has a value of another type or out of range: number"},
+		{"/chat/completions /messages", `{"messages":[{"role":5}]}`, "messages.role has a value"},
+		{"/chat/completions", `{"min_tokens":"x"}`, "min_tokens has a value"},
+		{"/chat/completions", `{"guided_json":1e999}`, "guided_json: 1e999 is not supported"},
+		{"/responses", `{"input":[{"content":[5]}]}`, "input.content has a value"},
+	} {
+		for path := range strings.FieldsSeq(c.paths) {
+			status, text := e.ask(path, c.body)
+			if status != http.StatusBadRequest || !strings.Contains(text, c.want) || strings.Contains(text, `\n`) || strings.Contains(text, "Go ") {
+				t.Errorf("%s %s: %d %s, want %s", path, c.body, status, text, c.want)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -81,7 +82,7 @@ var supported = func() (keys []string) {
 func (s *Server) checkKeys(data []byte) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(data, &given); err != nil {
-		return notJSON(err)
+		return NotJSON(err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		nothing, known := unsupported[key]
@@ -89,10 +90,7 @@ func (s *Server) checkKeys(data []byte) error {
 		case known || strings.HasPrefix(key, guided):
 			text := given[key]
 			var value any
-			if err := json.Unmarshal(text, &value); err != nil {
-				return notJSON(err)
-			}
-			if !asksNothing(value, nothing) {
+			if err := json.Unmarshal(text, &value); err != nil || !asksNothing(value, nothing) { // an error is a number out of range
 				return Bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
@@ -102,7 +100,21 @@ func (s *Server) checkKeys(data []byte) error {
 	return nil
 }
 
-func notJSON(err error) error { return Bad("", "the request is not the JSON of a completion: %v", err) }
+// inner removes the names of Go's types from the path of a field, which clients do not know.
+var inner = strings.NewReplacer("Extensions.", "", "plain.", "")
+
+// NotJSON returns the problem of a request that cannot be read.
+func NotJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return Bad("", "the request is not the JSON that is wanted: %v", err)
+	case wrong.Field == "":
+		return Bad("", "the request is a JSON %s: want a JSON object", wrong.Value)
+	}
+	field := inner.Replace(wrong.Field)
+	return Bad(field, "%s has a value of another type or out of range: %s", field, wrong.Value)
+}
 
 // asksNothing reports whether a value is empty or one of those that ask for nothing.
 func asksNothing(value any, nothing []any) bool {

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -49,11 +48,7 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &q.Request); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return nil, Bad(wrong.Field, "%s has a value of another type or out of range: %s", wrong.Field, wrong.Value)
-		}
-		return nil, notJSON(err)
+		return nil, NotJSON(err)
 	}
 	model, err := s.Model(r, data, q.Model)
 	if err != nil {
