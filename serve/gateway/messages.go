@@ -114,6 +114,9 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 		return nil, err
 	}
 	tools := toolsOf(&q.Request)
+	if err := openai.CheckTools(tools); err != nil {
+		return nil, err
+	}
 	if q.call, err = model.Chat(chat, tools); err != nil {
 		return nil, err
 	}
@@ -187,7 +190,11 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 			case "text":
 				own.Content += b.Text
 			case "tool_use":
-				calls = append(calls, trinity.ToolCall{ID: b.ID, Name: b.Name, Arguments: orEmpty(b.Input)})
+				call := trinity.ToolCall{ID: b.ID, Name: b.Name, Arguments: orEmpty(b.Input)}
+				if err := openai.CheckCall("messages", call); err != nil {
+					return nil, err
+				}
+				calls = append(calls, call)
 			case "tool_result":
 				result := trinity.Message{Role: "tool", ToolCallID: b.ToolUseID}
 				for _, part := range b.Content {

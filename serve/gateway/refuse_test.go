@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -109,6 +110,54 @@ func TestBodiesOfAnotherType(t *testing.T) {
 			if status != http.StatusBadRequest || !strings.Contains(text, c.want) || strings.Contains(text, `\n`) || strings.Contains(text, "Go ") {
 				t.Errorf("%s %s: %d %s, want %s", path, c.body, status, text, c.want)
 			}
+		}
+	}
+}
+
+// In every dialect a tool has a name, and a call has a name and an object of arguments.
+func TestBrokenToolsAndCalls(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	bodies := map[string]string{ // the field tools, a call
+		"/chat/completions": `{"tools":[%s],"messages":[{"role":"user","content":"'a'"},{"role":"assistant","content":"b","tool_calls":[%s]},` +
+			`{"role":"tool","tool_call_id":"c","content":"'d'"}]}`,
+		"/responses": `{"tools":[%s],"input":[{"role":"user","content":"'a'"},%s,{"type":"function_call_output","call_id":"c","output":"'d'"}]}`,
+		"/messages": `{"tools":[%s],"max_tokens":9,"messages":[{"role":"user","content":"'a'"},{"role":"assistant","content":[%s]},` +
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"'d'"}]}]}`,
+	}
+	inChat := func(function string) string { return `{"id":"c","type":"function","function":{` + function + `}}` }
+	inResponses := func(fields string) string { return `{"type":"function_call","call_id":"c",` + fields + `}` }
+	inMessages := func(fields string) string { return `{"type":"tool_use","id":"c",` + fields + `}` }
+	for _, c := range []struct{ path, tool, call, want string }{
+		{"/chat/completions", `{}`, ``, "tools"},
+		{"/chat/completions", `{"type":"function","function":{}}`, ``, "tools"},
+		{"/chat/completions", `{"type":"function","function":5}`, ``, "tools"},
+		{"/chat/completions", `5`, ``, "tools"},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":"3"`), "messages"},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":3`), "messages"},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":"{"`), "messages"},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":"null"`), "messages"},
+		{"/chat/completions", ``, inChat(`"arguments":"{}"`), "messages"},
+		{"/chat/completions", ``, `5`, "messages"},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":"{}"`), ""},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":{"a":1}`), ""},
+		{"/chat/completions", ``, inChat(`"name":"f","arguments":""`), ""},
+		{"/chat/completions", ``, inChat(`"name":"f"`), ""},
+		{"/responses", `{"type":"function"}`, inResponses(`"name":"f","arguments":"{}"`), "tools"},
+		{"/responses", ``, inResponses(`"name":"f","arguments":"3"`), "input"},
+		{"/responses", ``, inResponses(`"name":"f","arguments":"null"`), "input"},
+		{"/responses", ``, inResponses(`"name":"f"`), "input"},
+		{"/responses", ``, inResponses(`"arguments":"{}"`), "input"},
+		{"/responses", `{"type":"function","name":"f"}`, inResponses(`"name":"f","arguments":"{}"`), ""},
+		{"/messages", `{}`, inMessages(`"name":"f","input":{}`), "tools"},
+		{"/messages", ``, inMessages(`"name":"f","input":5`), "messages"},
+		{"/messages", ``, inMessages(`"name":"f","input":null`), "messages"},
+		{"/messages", ``, inMessages(`"name":"f","input":"{}"`), "messages"},
+		{"/messages", ``, inMessages(`"input":{}`), "messages"},
+		{"/messages", `{"name":"f"}`, inMessages(`"name":"f"`), ""},
+	} {
+		status, text := e.ask(c.path, fmt.Sprintf(bodies[c.path], c.tool, c.call))
+		if c.want == "" && status != http.StatusOK || c.want != "" && (status != http.StatusBadRequest || !strings.Contains(text, c.want)) {
+			t.Errorf("%s with the tool %s and the call %s: %d %s, want an error of %q", c.path, c.tool, c.call, status, text, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -197,13 +198,14 @@ func (q *responses) readInput() error {
 			}
 			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
 		case "function_call":
-			if item.Arguments == nil || !json.Valid([]byte(*item.Arguments)) {
-				return openai.Bad("input", "the arguments of function_call %q are no JSON", item.CallID)
+			call := trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(*cmp.Or(item.Arguments, new("")))}
+			if err := openai.CheckCall("input", call); err != nil {
+				return err
 			}
 			if n := len(q.chat); n == 0 || q.chat[n-1].Role != "assistant" {
 				q.chat, calls = append(q.chat, trinity.Message{Role: "assistant"}), nil
 			}
-			calls = append(calls, trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(*item.Arguments)})
+			calls = append(calls, call)
 			q.chat[len(q.chat)-1].ToolCalls = callsOf(calls)
 		case "function_call_output":
 			calls = nil
@@ -249,7 +251,8 @@ func (q *responses) readTools() (json.RawMessage, error) {
 	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls {
 		return nil, openai.Bad("parallel_tool_calls", openai.NotOneCall)
 	}
-	return written(tools), nil
+	out := written(tools)
+	return out, openai.CheckTools(out)
 }
 
 // response returns the reply as the API has it.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -112,6 +113,9 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 				q.Messages[i].Role = "system"
 			}
 		}
+		if err := cmp.Or(CheckTools(q.Tools), checkCalls(q.Messages)); err != nil {
+			return err
+		}
 		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
 			return err
 		}
@@ -192,9 +196,6 @@ func (q *request) readParams(s *Server) error {
 	}
 	return q.limits.Fit(p, q.call.Prompt, longest, asked)
 }
-
-// NotOneCall says why a request for one call a reply is refused.
-const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
 
 // CheckSampling refuses sampling parameters that are out of range, of which the request asks for topP.
 // They must be in range also where a rollout uses those of its taskset.

@@ -1,0 +1,68 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/trinity-go/trinity"
+)
+
+// What all dialects demand of tools and their calls, because templates write them into the prompt.
+
+// NotOneCall says why a request for one call a reply is refused.
+const NotOneCall = "false is not supported: a reply may have several calls; leave it out"
+
+// CheckTools refuses tools without a name. tools have the form of chats; nil if there are none.
+func CheckTools(tools json.RawMessage) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	var list []struct{ Function struct{ Name string } }
+	if json.Unmarshal(tools, &list) != nil {
+		return Bad("tools", "want a list of functions")
+	}
+	for i, t := range list {
+		if t.Function.Name == "" {
+			return Bad("tools", "function %d has no name", i+1)
+		}
+	}
+	return nil
+}
+
+// CheckCall refuses a call in the field param that has no name, or arguments other than a JSON object.
+func CheckCall(param string, c trinity.ToolCall) error {
+	var arguments map[string]json.RawMessage
+	switch {
+	case c.Name == "":
+		return Bad(param, "the call %q has no name of a tool", c.ID)
+	case json.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil:
+		return Bad(param, "the arguments of the call %q of %q are not a JSON object", c.ID, c.Name)
+	}
+	return nil
+}
+
+// checkCalls refuses calls in a chat. Their arguments may be missing, or a text that is empty or holds
+// the object.
+func checkCalls(messages []trinity.Message) error {
+	for _, m := range messages {
+		if len(m.ToolCalls) == 0 {
+			continue
+		}
+		var calls []trinity.ToolCall
+		if json.Unmarshal(m.ToolCalls, &calls) != nil {
+			return Bad("messages", "tool_calls: want a list of calls of functions")
+		}
+		for _, c := range calls {
+			var text string
+			if len(c.Arguments) == 0 || json.Unmarshal(c.Arguments, &text) == nil {
+				c.Arguments = json.RawMessage(text)
+			}
+			if len(c.Arguments) == 0 {
+				c.Arguments = json.RawMessage("{}")
+			}
+			if err := CheckCall("messages", c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
