@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -30,7 +31,7 @@ type responses struct {
 
 // responsesFields are the fields of a request that the gateway reads or need not read.
 var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
-	"max_tool_calls", "metadata", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"max_tool_calls", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
 	"safety_identifier", "service_tier", "stream_options", "user")
 
 // responsesNothing are values of other fields that ask for nothing.
@@ -278,8 +279,13 @@ func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesR
 func (q *responses) empty() *wire.ResponsesReply {
 	out := &wire.ResponsesReply{
 		CreatedAt: q.created, ID: q.ids[0], Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "in_progress",
-		ParallelToolCalls: true, Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto", Tools: append([]wire.ResponsesTool{}, q.Tools...),
+		ParallelToolCalls: *cmp.Or(q.ParallelToolCalls, new(true)), Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto",
+		Tools: append([]wire.ResponsesTool{}, q.Tools...), Metadata: map[string]string{},
 	}
+	if string(q.ToolChoice) == `"none"` { // readTools refuses all but auto and none
+		out.ToolChoice = "none"
+	}
+	maps.Copy(out.Metadata, q.Metadata)
 	if q.Instructions != "" {
 		out.Instructions = &q.Instructions
 	}

@@ -98,6 +98,29 @@ func TestFormsOfResponses(t *testing.T) {
 	}
 }
 
+// A response repeats what its request says about tools and metadata.
+func TestResponsesRepeatTheirRequest(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	for fields, want := range map[string][3]string{
+		``: {`"metadata":{}`, `"parallel_tool_calls":true`, `"tool_choice":"auto"`},
+		`"metadata":null,"parallel_tool_calls":null,"tool_choice":null,`: {
+			`"metadata":{}`, `"parallel_tool_calls":true`, `"tool_choice":"auto"`,
+		},
+		`"metadata":{"a":"b"},"parallel_tool_calls":false,"tool_choice": "none",`: {
+			`"metadata":{"a":"b"}`, `"parallel_tool_calls":false`, `"tool_choice":"none"`,
+		},
+	} {
+		for _, stream := range []string{"false", "true"} {
+			status, text := e.ask("/responses", `{`+fields+`"stream":`+stream+`,"input":"'x'"}`)
+			for _, part := range want {
+				if status != http.StatusOK || strings.Count(text, part) != map[string]int{"false": 1, "true": 3}[stream] {
+					t.Errorf("%s stream %s: %d %s, want %s", fields, stream, status, text, part)
+				}
+			}
+		}
+	}
+}
+
 // What the gateway cannot do is refused by the name of its field.
 func TestResponsesThatAreRefused(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{})
@@ -112,6 +135,7 @@ func TestResponsesThatAreRefused(t *testing.T) {
 		"conversation":         `{"conversation":"c","input":"hi"}`,
 		"include":              `{"include":["message.output_text.logprobs"],"input":"hi"}`,
 		"temperature":          `{"temperature":11,"input":"hi"}`,
+		"metadata":             `{"metadata":{"a":5},"input":"hi"}`,
 		"max_output_tokens":    `{"max_output_tokens":0,"input":"hi"}`,
 	} {
 		status, text := e.ask("/responses", body)

@@ -4,12 +4,13 @@ import "encoding/json"
 
 // ResponsesRequest is the body of POST /v1/responses.
 type ResponsesRequest struct {
-	Input              Items  `json:"input"`
-	Instructions       string `json:"instructions,omitzero"`
-	MaxOutputTokens    *int   `json:"max_output_tokens,omitzero"`
-	Model              string `json:"model"`
-	ParallelToolCalls  *bool  `json:"parallel_tool_calls,omitzero"`
-	PreviousResponseID string `json:"previous_response_id,omitzero"`
+	Input              Items             `json:"input"`
+	Instructions       string            `json:"instructions,omitzero"`
+	MaxOutputTokens    *int              `json:"max_output_tokens,omitzero"`
+	Metadata           map[string]string `json:"metadata,omitzero"` // which the reply repeats
+	Model              string            `json:"model"`
+	ParallelToolCalls  *bool             `json:"parallel_tool_calls,omitzero"`
+	PreviousResponseID string            `json:"previous_response_id,omitzero"`
 	Reasoning          struct {
 		Effort string `json:"effort,omitzero"`
 	} `json:"reasoning,omitzero"`
@@ -91,7 +92,7 @@ type ResponsesReply struct {
 	ID                 string            `json:"id"`
 	IncompleteDetails  *IncompleteReason `json:"incomplete_details"`
 	Instructions       *string           `json:"instructions"`
-	Metadata           struct{}          `json:"metadata"`
+	Metadata           map[string]string `json:"metadata"`
 	Model              string            `json:"model"`
 	Object             string            `json:"object"` // response
 	Output             []Item            `json:"output"`
