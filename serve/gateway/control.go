@@ -24,7 +24,7 @@ func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return openai.Bad("", "the request is not the JSON that is wanted: %v", err)
+		return openai.NotJSON(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return openai.Bad("", "the request has more than one JSON value")

@@ -559,7 +559,7 @@ func TestAProgramSpeaksOfItsRollout(t *testing.T) {
 		{"/reward", `{}`, 400, `there is no reward`},
 		{"/reward", `{"valeu":1}`, 400, `valeu`},
 		{"/reward", `{"parts":{"reward":1}}`, 400, `none of them called reward`},
-		{"/reward", `{"value":1e999}`, 400, `not the JSON`},
+		{"/reward", `{"value":1e999}`, 400, `value has a value`},
 		{"/reward", `{"value":1} 2`, 400, `more than one`},
 		{"/reward", `{"value":1,"turn":0}`, 400, `"param":"turn"`},
 		{"/fail", `{"kind":"bad luck"}`, 400, `want one of`},

@@ -101,6 +101,8 @@ func TestBodiesOfAnotherType(t *testing.T) {
 		{"/chat/completions /completions /responses /messages", `{"stream":"x"}`, "stream has a value of another type or out of range: string"},
 		{"/chat/completions /messages", `{"messages":[5]}`, "messages has a value of another type or out of range: number"},
 		{"/chat/completions /messages", `{"messages":[{"role":5}]}`, "messages.role has a value"},
+		{"/reward /fail", `[]`, "the request is a JSON array: want a JSON object"},
+		{"/reward", `{"value":"x"}`, "value has a value"},
 		{"/chat/completions", `{"min_tokens":"x"}`, "min_tokens has a value"},
 		{"/chat/completions", `{"guided_json":1e999}`, "guided_json: 1e999 is not supported"},
 		{"/responses", `{"input":[{"content":[5]}]}`, "input.content has a value"},
