@@ -37,7 +37,14 @@ func (t *tasks) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 		return t.plugins, nil
 	}
 	o := t.own
-	workflow, reward := nameIn(task, o.workflowKey), nameIn(task, o.rewardKey)
+	workflow, err := nameIn(task, o.workflowKey)
+	if err != nil {
+		return p, fmt.Errorf("format.workflow_key %q: %w", o.workflowKey, err)
+	}
+	reward, err := nameIn(task, o.rewardKey)
+	if err != nil {
+		return p, fmt.Errorf("format.reward_fn_key %q: %w", o.rewardKey, err)
+	}
 	task.Workflow, task.Reward = cmp.Or(workflow, task.Workflow), cmp.Or(reward, task.Reward)
 	names := [2]string{task.Workflow, task.Reward}
 	o.mu.Lock()
@@ -59,6 +66,10 @@ func (t *tasks) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 	if p, err = pluginsOf(&built); err != nil {
 		return p, err
 	}
+	if trinity.RequirementsOf(p.workflow).Packs {
+		return p, fmt.Errorf("format.workflow_key %q: workflow %s solves packs of tasks, and a row is one task: "+
+			"make it the default_workflow_type of a taskset", o.workflowKey, task.Workflow)
+	}
 	if what := o.undeclared(p); what != "" {
 		return p, fmt.Errorf("workflow %s with reward function %s needs %s, which no taskset's own plug-ins need: "+
 			"make them the default_workflow_type and default_reward_fn_type of a taskset of their own",
@@ -68,17 +79,50 @@ func (t *tasks) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 	return p, nil
 }
 
-// nameIn returns the name at a key of the row, "" if there is none.
-func nameIn(task *trinity.Task, key string) string {
-	name, err := task.Text(key)
-	if err != nil {
-		return ""
+// nameIn returns the name at a key of the row, "" if there is none. It returns an error if the value
+// is no text.
+func nameIn(task *trinity.Task, key string) (string, error) {
+	value, ok := task.Field(key)
+	if !ok || value == nil {
+		return "", nil
 	}
-	return name
+	name, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("want a text, got %v", value)
+	}
+	return name, nil
+}
+
+// namesOf counts the rows that have the columns in which rows name their plug-ins.
+type namesOf struct{ workflows, rewards int }
+
+// count adds a row.
+func (n *namesOf) count(task *trinity.Task, o *ownPlugins) {
+	if _, ok := task.Field(o.workflowKey); ok {
+		n.workflows++
+	}
+	if _, ok := task.Field(o.rewardKey); ok {
+		n.rewards++
+	}
+}
+
+// missing returns an error if no row of the dataset at a path has one of the columns: the
+// configuration misspells it.
+func (n *namesOf) missing(o *ownPlugins, path string) error {
+	switch {
+	case o.workflowKey != "" && n.workflows == 0:
+		return fmt.Errorf("format.workflow_key %q: no row of %s has this column", o.workflowKey, path)
+	case o.rewardKey != "" && n.rewards == 0:
+		return fmt.Errorf("format.reward_fn_key %q: no row of %s has this column", o.rewardKey, path)
+	}
+	return nil
 }
 
 // argsOf returns those arguments that the named plug-in has.
 func argsOf(of *registry.Catalog, name string, args map[string]any) (map[string]any, error) {
+	if !of.Has(name) && registry.Nearest(name, of.Names()) == "" {
+		return nil, fmt.Errorf("unknown %s %q: `trinity list %s` prints the names", of.Kind, name, of.Kind)
+	}
 	info, err := of.Explain(name)
 	if err != nil {
 		return nil, err

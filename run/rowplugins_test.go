@@ -18,21 +18,32 @@ func TestRowsNameUnknownPlugins(t *testing.T) {
 		{"unknown workflow", `{"question": "max 1 2", "answer": "2", "how": "simpel_workflow"}`,
 			`train.jsonl:900: format.workflow_key "how": unknown workflow "simpel_workflow" (did you mean "simple_workflow"?)`},
 		{"unknown reward", `{"question": "max 1 2", "answer": "2", "scorer": {"name": "nobody"}}`,
-			`train.jsonl:900: format.reward_fn_key "scorer.name": unknown reward_fn "nobody"`},
+			"train.jsonl:900: format.reward_fn_key \"scorer.name\": unknown reward_fn \"nobody\": `trinity list reward_fn` prints the names"},
+		{"a number", `{"question": "max 1 2", "answer": "2", "how": 5}`,
+			`train.jsonl:900: format.workflow_key "how": want a text, got 5`},
+		{"a list", `{"question": "max 1 2", "answer": "2", "scorer": {"name": ["x"]}}`,
+			`train.jsonl:900: format.reward_fn_key "scorer.name": want a text, got [x]`},
+		{"a workflow of packs", `{"question": "max 1 2", "answer": "2", "how": "cod_frozenlake_workflow"}`,
+			`train.jsonl:900: format.workflow_key "how": workflow cod_frozenlake_workflow solves packs of tasks, and a row is one task`},
+		{"no column of workflows", `{"question": "max 1 2", "answer": "2", "scorer": {"name": "math_reward"}}`,
+			`format.workflow_key "how": no row of DIR/train.jsonl has this column`},
+		{"no column of rewards", `{"question": "max 1 2", "answer": "2", "how": null}`,
+			`format.reward_fn_key "scorer.name": no row of DIR/train.jsonl has this column`},
 		{"a judge that nobody opens", `{"question": "max 1 2", "answer": "2", "how": "user_simulation_workflow"}`,
 			`train.jsonl:900: workflow user_simulation_workflow with reward function test_even needs the model "0", which`},
 		{"a workflow without its arguments", `{"question": "max 1 2", "answer": "2", "how": "environment_workflow"}`,
 			`train.jsonl:900: workflow environment_workflow: environment: name one`},
 	} {
 		p := newProject(t, tiny, rowsThatName)
+		want := strings.ReplaceAll(c.want, "DIR", p.dir)
 		path := filepath.Join(p.dir, "train.jsonl")
 		lines := strings.SplitAfter(read(t, path), "\n")
 		lines[899] = c.line + "\n"
 		write(t, path, strings.Join(lines, ""))
 		_, err := run.Facts(p.load(t).Settled()[0])
-		oneLine(t, err, "taskset digits: ", c.want)
+		oneLine(t, err, "taskset digits: ", want)
 		_, err = p.run(t)
-		oneLine(t, err, "taskset digits: ", c.want)
+		oneLine(t, err, "taskset digits: ", want)
 		if exists(filepath.Join(p.job(), "monitor")) {
 			t.Errorf("%s: the run began", c.name)
 		}

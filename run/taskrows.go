@@ -5,6 +5,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // mostRows is the number of rows of a taskset that check reads, if its rows name no plug-ins. A wrong
@@ -18,7 +19,7 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
-	rows := data.Len()
+	rows, names := data.Len(), namesOf{}
 	if t.own == nil {
 		rows = min(rows, mostRows)
 	}
@@ -28,6 +29,9 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 		if task.Row, err = data.Row(i); err != nil {
 			return err
 		}
+		if t.own != nil {
+			names.count(&task, t.own)
+		}
 		if err := t.checkTask(&task); err != nil {
 			if wrong++; wrong == 1 {
 				first, where = err, data.Where(i)
@@ -35,6 +39,8 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 		}
 	}
 	switch {
+	case wrong == 0 && t.own != nil:
+		return names.missing(t.own, database.Hidden(t.Path))
 	case wrong == 0:
 		return nil
 	case wrong == 1:
