@@ -97,8 +97,9 @@ type Requirements struct {
 	Turns, Tools bool
 	// Steps says that a rollout has an experience for each reply.
 	Steps bool
-	// Packs says that a rollout solves the tasks of Task.Pack one after the other.
-	Packs bool
+	// Packs says that a rollout solves the tasks of Task.Pack one after the other; FillPacks, that rows
+	// from the beginning fill the last pack of an evaluation.
+	Packs, FillPacks bool
 	// CheckTask returns why a task cannot be run or scored, as far as the task alone shows it. The
 	// run checks the rows of a taskset with it before it loads a model. It may be nil.
 	CheckTask func(*Task) error

@@ -29,13 +29,17 @@ func (c *Config) PackSize(t TasksetEntry) int {
 	return c.Cod.TaskPackSize
 }
 
-// ArgsOfWorkflow returns the arguments of a taskset's workflow, which are those of section cod, too,
-// if it solves packs.
+// ArgsOfWorkflow returns the arguments of a taskset's workflow. If it solves packs, they include those
+// of section cod that the taskset does not set.
 func (c *Config) ArgsOfWorkflow(t TasksetEntry) map[string]any {
 	if len(c.Cod.CodWorkflowArgs) == 0 || !isPacked(t) {
 		return t.WorkflowArgs
 	}
-	return merged(t.WorkflowArgs, map[string]any{"cod": c.Cod.CodWorkflowArgs})
+	own, isMap := t.WorkflowArgs["cod"].(map[string]any)
+	if t.WorkflowArgs["cod"] != nil && !isMap {
+		return t.WorkflowArgs // an error
+	}
+	return merged(t.WorkflowArgs, map[string]any{"cod": merged(c.Cod.CodWorkflowArgs, own)})
 }
 
 // packs returns how many groups an explore step of so many tasks has.
@@ -49,13 +53,13 @@ func (r *resolution) packs(tasks int) int {
 }
 
 // placePackErrors places errors since the first of them at section cod if they are about its
-// arguments, and drops those that another taskset has had.
+// arguments, and drops those that another taskset has had. Errors of the taskset's own arguments stay.
 func (p *pluginCheck) placePackErrors(t TasksetEntry, first int) {
 	const own = "cod"
 	kept := p.errs[:first]
 	for _, e := range p.errs[first:] {
 		rest, ofSection := strings.CutPrefix(e.Key, t.Key+".workflow_args."+own)
-		if ofSection {
+		if ofSection && !p.IsSet(e.Key) {
 			key := codArgsKey + rest
 			if p.seen[key] {
 				continue

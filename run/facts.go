@@ -44,6 +44,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if f.Changed, err = s.changes(with, !s.IsStage()); err != nil {
 		return f, err
 	}
+	own := map[string]int{} // rows that this explorer reads
 	for _, d := range read {
 		path, onHub := local(d.path, true)
 		if path == "" {
@@ -54,10 +55,13 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 		if err != nil {
 			return f, s.At(d.key+".path", err.Error(), "")
 		}
-		f.Rows[d.key] = rows.Len()
+		f.Rows[d.key], own[d.key] = rows.Len(), shareOf(&s.Explorer, rows).Len()
 		if err := s.checkTaskset(rows, d.key); err != nil {
 			return f, s.At(d.key+".path", err.Error(), "")
 		}
+	}
+	if err := checkPacks(s, own); err != nil {
+		return f, err
 	}
 	return f, s.addTime(&f)
 }

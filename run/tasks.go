@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 // mix opens the training tasksets.
 func (s *reader) mix(ctx context.Context) (*explorer.Mix, error) {
 	var sets []*explorer.Taskset
+	rows := map[string]int{}
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if t.Eval {
@@ -25,9 +27,34 @@ func (s *reader) mix(ctx context.Context) (*explorer.Mix, error) {
 			return nil, err
 		}
 		ts.Weight = value(0, t.Weight)
-		sets = append(sets, ts)
+		sets, rows[t.Key] = append(sets, ts), ts.Data.Len()
+	}
+	if err := checkPacks(s.Settled, rows); err != nil {
+		return nil, err
 	}
 	return explorer.NewMix(sets...)
+}
+
+// checkPacks returns an error if the training tasksets together have fewer rows than a pack. rows is
+// what this explorer reads, by the key of the taskset; a taskset that is not there yet has no entry.
+func checkPacks(s *Settled, rows map[string]int) error {
+	all, size, key := 0, 0, ""
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		if t.Eval {
+			continue
+		}
+		n, ok := rows[t.Key]
+		if !ok {
+			return nil
+		}
+		all, size, key = all+n, s.PackSize(t.TasksetEntry), cmp.Or(key, t.Key)
+	}
+	if all >= size {
+		return nil
+	}
+	return s.At(key+".path", fmt.Sprintf("there are %d rows to train on, and a pack has %d tasks", all, size),
+		"add rows, or lower cod.task_pack_size")
 }
 
 // taskset opens a taskset of the configuration.
@@ -37,7 +64,7 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
 	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
-		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: s.Cod.CodWorkflowArgs["pad_tasks_to_full_pack"] == true}}
+		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: trinity.RequirementsOf(t.plugins.workflow).FillPacks}}
 	if t.own != nil {
 		out.Own = func(task *trinity.Task) (trinity.Workflow, trinity.RewardFunc, error) {
 			p, err := t.pluginsOf(task)
@@ -86,10 +113,16 @@ func (t *tasks) probe(ctx context.Context, data trinity.Dataset) error {
 // choose limits a taskset to this explorer's share of the rows, and returns their selector.
 func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
 	of.Explorer = s.ownName()
-	if k, n := s.Explorer.Part(); n > 1 {
-		of.Data = explorer.ShareOf(of.Data, k, n)
-	}
+	of.Data = shareOf(&s.Explorer, of.Data)
 	return selector(&ts.DataSelector, of.Data)
+}
+
+// shareOf returns an explorer's share of the rows.
+func shareOf(e *config.Explorer, data trinity.Dataset) trinity.Dataset {
+	if k, n := e.Part(); n > 1 {
+		return explorer.ShareOf(data, k, n)
+	}
+	return data
 }
 
 // ownName returns the explorer's name, which its tasks bear. It returns "" for an only explorer.

@@ -36,7 +36,7 @@ func (w *PackAsk) Validate() error {
 // Requires implements [trinity.Requirer].
 func (w *PackAsk) Requires() trinity.Requirements {
 	needs := w.Learn2Ask.Requires()
-	needs.Packs = true
+	needs.Packs, needs.FillPacks = true, w.Cod.FillPacks
 	return needs
 }
 

@@ -26,7 +26,7 @@ func (p *PackPlay) Validate() error {
 // Requires implements [trinity.Requirer].
 func (p *PackPlay) Requires() trinity.Requirements {
 	needs := p.Play.Requires()
-	needs.Packs = true
+	needs.Packs, needs.FillPacks = true, p.Cod.FillPacks
 	return needs
 }
 
