@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -57,9 +58,14 @@ func (r *resolution) packs(tasks int) int {
 func (p *pluginCheck) placePackErrors(t TasksetEntry, first int) {
 	const own = "cod"
 	kept := p.errs[:first]
+	isOwn := func(e Error) bool { // it is there without section cod
+		return slices.ContainsFunc(registry.Workflows.Check(t.DefaultWorkflowType, t.WorkflowArgs), func(wrong registry.ArgError) bool {
+			return join(t.Key+".workflow_args", wrong.Key) == e.Key
+		})
+	}
 	for _, e := range p.errs[first:] {
 		rest, ofSection := strings.CutPrefix(e.Key, t.Key+".workflow_args."+own)
-		if ofSection && !p.IsSet(e.Key) {
+		if ofSection && !isOwn(e) {
 			key := codArgsKey + rest
 			if p.seen[key] {
 				continue

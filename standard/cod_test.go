@@ -28,6 +28,8 @@ buffer: {batch_size: 8, explorer_input: {taskset: {path: t.jsonl, default_workfl
 			"default_workflow_type: cod_grid_navigation_workflow}, {name: b, path: u, " +
 			"default_workflow_type: frozen_lake_workflow}]", "solves single tasks"},
 		{"path: t.jsonl", "path: t.jsonl, workflow_args: {cod: {hint_penalty: 1}}", "taskset.workflow_args.cod: has invalid keys: hint_penalty"},
+		{base, strings.NewReplacer("hint_penalty_coef: 0.1", "hint_penalty: 1", "path: t.jsonl", // the section's, not the taskset's
+			"path: t.jsonl, workflow_args: {cod: {len_max_penalty: 9}}").Replace(base), "cod.cod_workflow_args: has invalid keys: hint_penalty"},
 		{"path: t.jsonl", "path: t.jsonl, workflow_args: {cod: 1}", "taskset.workflow_args.cod: wants"},
 	} {
 		_, err := config.Parse("c.yaml", []byte(strings.Replace(base, c.old, c.by, 1)), config.Options{Engine: "cpu"})
