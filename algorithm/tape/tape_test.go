@@ -220,7 +220,7 @@ func TestSequencesAreVariables(t *testing.T) {
 	x, c := tp.SequenceVariable([]float64{3, 4, 5}), tp.SequenceConstant([]float64{1, 10, 100})
 	loss := x.Mul(c).Gather([]int{2, 0}).Sub(x.Gather([]int{0, 0})).Dot([]float64{1, 2})
 	tp.Backward(loss)
-	if loss.Scalar() != 500-3+2*(3-3) || !near(x.Grad(), []float64{2 - 3, 0, 100}, 0) || c.Grad() != nil {
+	if loss.Scalar() != 497 || !near(x.Grad(), []float64{-1, 0, 100}, 0) || c.Grad() != nil {
 		t.Errorf("loss %v, gradients %v and %v", loss.Scalar(), x.Grad(), c.Grad())
 	}
 }
