@@ -31,7 +31,7 @@ func newGraded(t *testing.T, opts Options, teacher *Options) *graded {
 	t.Helper()
 	opts.Pool = kernel.NewPool(2)
 	t.Cleanup(opts.Pool.Close)
-	opts.Reference, opts.Optimizer = !opts.Value, trinity.OptimizerSpec{Type: trinity.SGD}
+	opts.Reference, opts.Optimizer = !opts.Value && !opts.Score, trinity.OptimizerSpec{Type: trinity.SGD}
 	g := &graded{Engine: open(t, opts)}
 	if teacher != nil {
 		frozen := *teacher
@@ -229,11 +229,18 @@ func withIdle(xs []*trinity.Experience) []*trinity.Experience {
 // objective is a loss by the names of its parts.
 type objective struct{ policy, kl, entropy string }
 
-// objectives are all policy losses, and all KL and entropy terms beside one of them.
-func objectives() []objective {
+// objectives are all losses of a policy, and all KL and entropy terms beside one of them.
+func objectives(t *testing.T) []objective {
+	t.Helper()
 	var all []objective
 	for _, policy := range loss.PolicyLosses.Names() {
-		all = append(all, objective{policy, "none", "none"})
+		l, err := loss.PolicyLosses.Build(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ofScores := l.(loss.Scorer); !ofScores {
+			all = append(all, objective{policy, "none", "none"})
+		}
 	}
 	for _, kl := range loss.KLs.Names() {
 		all = append(all, objective{"gspo", kl, "default"})
@@ -279,9 +286,18 @@ func TestGradientsOfLossesAreInvariant(t *testing.T) {
 	xs := groupsOfFour(4, randomTokens(g.cfg.VocabSize))
 	g.sampled(t, xs)
 	g.moveOn(t, xs, 0.06)
-	for _, o := range objectives() {
+	for _, o := range objectives(t) {
 		t.Run(fmt.Sprintf("%s %s %s", o.policy, o.kl, o.entropy), func(t *testing.T) { invariant(t, o.options(t, g), xs, allWays(xs), 1e-6, g) })
 	}
+}
+
+// The loss of a reward model, which reads scores.
+func TestGradientsOfRewardModelsAreInvariant(t *testing.T) {
+	opts := randomOptions(t, 4, 128)
+	opts.Score, opts.Seed = true, 1
+	g := newGraded(t, opts, nil)
+	xs := groupsOfFour(4, randomTokens(g.cfg.VocabSize))
+	invariant(t, objective{"bradley_terry", "none", "none"}.options(t, g), xs, allWays(xs), 1e-6, g)
 }
 
 // The loss of a critic, where values have moved from those before the update, and steps of actor
@@ -325,7 +341,7 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &trinity.LoRASpec{LoraRank: 8, LoraAlpha: 16}, Seed: 1}
 	all, groups, ways := []objective{{"ppo", "none", "none"}, {"gspo", "none", "none"}, {"dpo", "none", "none"}, {"distill", "none", "none"}}, 2, someWays
 	if trinitytest.EffortFor() == trinitytest.Heavy { // all losses and weights: 3.3 GB and ten minutes
-		opts.LoRA, all, groups, ways = nil, objectives(), 3, allWays
+		opts.LoRA, all, groups, ways = nil, objectives(t), 3, allWays
 	}
 	g := newGraded(t, opts, &Options{ModelPath: path, MaxTokens: 512})
 	next := 0
