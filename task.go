@@ -2,6 +2,7 @@ package trinity
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,6 +69,23 @@ func (t *Task) Field(key string) (any, bool) {
 		}
 	}
 	return cur, true
+}
+
+// Decode decodes the field at a key into a variable, as JSON. there is false, and the variable as it was,
+// if the field is absent or null.
+func (t *Task) Decode(key string, into any) (there bool, err error) {
+	value, ok := t.Field(key)
+	if !ok || value == nil {
+		return false, nil
+	}
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		err = fmt.Errorf("column %q: %w", key, err)
+	}
+	return true, err
 }
 
 // Text returns the field as text. If the field is absent or null, the error names the key.

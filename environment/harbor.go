@@ -69,6 +69,9 @@ func (h *harbor) Validate() (err error) {
 	case h.Ask == "":
 		return errors.New("ask: write the message to the policy")
 	}
+	if err := sandbox.CheckRead(h.Read); err != nil {
+		return err
+	}
 	if h.box, err = sandbox.New(sandbox.Isolation(h.Isolation)); err != nil {
 		return err
 	}

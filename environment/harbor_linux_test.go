@@ -18,7 +18,8 @@ const helloTest = `#!/bin/bash
 if [ "$(cat /app/hello.txt)" = "$(cat /tests/want)" ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
 `
 
-// harborFolder writes a task folder. files go over those of a task that wants hello.txt.
+// harborFolder writes a task folder and returns its row. The task asks for the file hello.txt; files are
+// added to it and replace those of the same name.
 func harborFolder(t *testing.T, files map[string]string) map[string]any {
 	t.Helper()
 	if _, err := sandbox.New(sandbox.Full); err != nil {

@@ -172,8 +172,8 @@ func archiveOf(dir string, most int, without ...string) ([]byte, error) {
 // environmentTemplate is a value that stands for a variable: ${NAME}, or ${NAME:-else}.
 var environmentTemplate = regexp.MustCompile(`^\$\{([^}:]+)(:-(.*))?\}$`)
 
-// variables returns NAME=value for the variables of a task. It gets those of this process that
-// allowed names.
+// variables returns the variables of a task, as NAME=value. A task reads only those variables of this
+// process that allowed names.
 func variables(env map[string]string, allowed []string) (all []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		value := env[name]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -84,10 +83,8 @@ func (p *programs) Validate() (err error) {
 	case p.MaxOutput < 100:
 		return fmt.Errorf("max_output: must be at least 100, got %d", p.MaxOutput)
 	}
-	for _, path := range p.Read {
-		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
-			return fmt.Errorf("read: %q is no absolute path of a file or folder", path)
-		}
+	if err := sandbox.CheckRead(p.Read); err != nil {
+		return err
 	}
 	p.box, err = sandbox.New(sandbox.Isolation(p.Isolation))
 	return err

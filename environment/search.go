@@ -175,7 +175,8 @@ func (s *searches) Step(ctx context.Context, a trinity.Action) (out trinity.Outc
 	return out, nil
 }
 
-// call returns what a tool says, or what is wrong with the call. The last error is the engine's.
+// call runs a call and returns what the tool says. wrong says what the policy did wrong, and err that
+// the search engine failed.
 func (s *searches) call(ctx context.Context, c trinity.ToolCall) (said string, wrong, err error) {
 	tools := map[string]bool{"search": true}
 	if s.documents() {

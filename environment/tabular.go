@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -167,16 +166,8 @@ func certain(state int, reward float64, ends bool) []transition {
 // variable as it is.
 func columns(t *trinity.Task, into map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(into)) {
-		value, ok := t.Field(name)
-		if !ok || value == nil {
-			continue
-		}
-		text, err := json.Marshal(value)
-		if err == nil {
-			err = json.Unmarshal(text, into[name])
-		}
-		if err != nil {
-			return fmt.Errorf("column %q: %w", name, err)
+		if _, err := t.Decode(name, into[name]); err != nil {
+			return err
 		}
 	}
 	return nil

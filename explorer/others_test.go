@@ -43,8 +43,8 @@ func (l luck) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experienc
 	return exps, nil
 }
 
-// With 30 % of the rollouts lost, rewards and advantages are those of the others: a lost rollout is
-// no reward 0, and changes no other one.
+// When 30 % of the rollouts fail, the rewards and advantages are those of the other rollouts: a failed
+// rollout does not count as reward 0.
 func TestStatisticsAreThoseOfTheOthers(t *testing.T) {
 	explored := func(lost bool) []*outcome {
 		r := newRunner(trinitytest.NewBandit(3))

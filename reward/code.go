@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -60,10 +58,8 @@ func (c *code) Validate() (err error) {
 	case c.MaxMemory < 32 || c.MaxMemory > 1<<20:
 		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, c.MaxMemory)
 	}
-	for _, path := range c.Read {
-		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
-			return fmt.Errorf("read: %q is no absolute path of a file or folder", path)
-		}
+	if err := sandbox.CheckRead(c.Read); err != nil {
+		return err
 	}
 	c.box, err = sandbox.New(sandbox.Isolation(c.Isolation))
 	return err

@@ -54,12 +54,5 @@ func (h *httpReward) Score(ctx context.Context, in trinity.RewardInput) (trinity
 	if err != nil {
 		return trinity.Reward{}, err
 	}
-	r, failed, wrong := score.Decode(text)
-	switch {
-	case failed != nil:
-		return r, fmt.Errorf("%s: %w", h, failed)
-	case wrong != nil:
-		return r, fmt.Errorf("%s %w", h, wrong)
-	}
-	return r, nil
+	return answerOf(h.String(), text)
 }

@@ -64,16 +64,12 @@ func (p *pythonReward) ask(
 // readColumns reads columns of a task's row into values.
 func readColumns(t *trinity.Task, into map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(into)) {
-		value, ok := t.Field(name)
-		if !ok || value == nil {
+		there, err := t.Decode(name, into[name])
+		if !there {
 			return fmt.Errorf("no column %q: `trinity tasks` writes rows that have it", name)
 		}
-		text, err := json.Marshal(value)
-		if err == nil {
-			err = json.Unmarshal(text, into[name])
-		}
 		if err != nil {
-			return fmt.Errorf("column %q: %w", name, err)
+			return err
 		}
 	}
 	return nil

@@ -71,14 +71,7 @@ func (w *wasmReward) Score(ctx context.Context, in trinity.RewardInput) (r trini
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", w.Module, err)
 	}
-	r, failed, wrong := score.Decode(text)
-	switch {
-	case failed != nil:
-		return r, fmt.Errorf("%s: %w", w.Module, failed)
-	case wrong != nil:
-		return r, fmt.Errorf("%s %w", w.Module, wrong)
-	}
-	return r, nil
+	return answerOf(w.Module, text)
 }
 
 // wasmModule is a compiled module. Several goroutines may ask it at once.

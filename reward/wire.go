@@ -2,8 +2,10 @@ package reward
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/wire/score"
 )
 
 // wireForm is the part of descriptions that specifies what a program or service reads and writes.
@@ -34,4 +36,16 @@ func encode(in trinity.RewardInput) ([]byte, error) {
 	q.Truncated = in.Experience != nil && in.Experience.Truncated == trinity.ResponseTruncated
 	line, err := json.Marshal(q)
 	return append(line, '\n'), err
+}
+
+// answerOf reads what somebody answers to a question.
+func answerOf(who string, text []byte) (trinity.Reward, error) {
+	r, failed, wrong := score.Decode(text)
+	switch {
+	case failed != nil:
+		return r, fmt.Errorf("%s: %w", who, failed)
+	case wrong != nil:
+		return r, fmt.Errorf("%s %w", who, wrong)
+	}
+	return r, nil
 }

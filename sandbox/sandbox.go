@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -170,6 +171,16 @@ func CheckFolder(path string) error {
 		return nil
 	}
 	return fmt.Errorf("%q cannot be a folder of a program: want an absolute path outside of the system's folders, such as /app", path)
+}
+
+// CheckRead returns an error unless programs can be given these files and folders to read.
+func CheckRead(paths []string) error {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
+			return fmt.Errorf("read: %q is no absolute path of a file or folder", path)
+		}
+	}
+	return nil
 }
 
 // errNoFolders is the error of a sandbox whose program asks for folders that it cannot have.

@@ -73,3 +73,18 @@ func (c Chat) Settled(tokens []int32, tools json.RawMessage) trinity.Message {
 
 // StopTokens implements trinity.Renderer.
 func (Chat) StopTokens() []int32 { return []int32{ChatEnd} }
+
+// CallingChat is a [Chat] that reads calls: a reply "text!name{…}" calls a tool.
+type CallingChat struct{ Chat }
+
+// Read implements [trinity.Renderer].
+func (c CallingChat) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
+	m := c.ReadText(tokens)
+	text, call, _ := strings.Cut(m.Content, "!")
+	name, arguments, found := strings.Cut(call, "{")
+	if !found {
+		return m, nil, nil
+	}
+	m.Content = text
+	return m, []trinity.ToolCall{{Name: name, Arguments: json.RawMessage("{" + arguments)}}, nil
+}

@@ -34,7 +34,7 @@ func Dialect(t *testing.T, o DialectOptions, open func(*testing.T, *trinity.Mode
 	begin := func(t *testing.T, limits trinity.EndpointOptions) *caller {
 		c := &caller{t: t, o: o, policy: &quoting{}}
 		params := trinity.SamplingParams{Temperature: 1}
-		c.Endpoint = open(t, &trinity.Model{Sampler: c.policy, Renderer: callingChat{}, MaxModelLen: 1000, Params: params}, limits)
+		c.Endpoint = open(t, &trinity.Model{Sampler: c.policy, Renderer: CallingChat{}, MaxModelLen: 1000, Params: params}, limits)
 		return c
 	}
 	none := trinity.EndpointOptions{}
@@ -190,10 +190,10 @@ func (p *quoting) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 		return nil, context.Cause(ctx)
 	}
 	says := "nothing"
-	if parts := strings.Split(callingChat{}.Decode(prompt.Tokens), "'"); len(parts) > 2 {
+	if parts := strings.Split(CallingChat{}.Decode(prompt.Tokens), "'"); len(parts) > 2 {
 		says = parts[len(parts)-2]
 	}
-	c := trinity.Completion{Tokens: append(callingChat{}.Encode(says), ChatEnd), FinishReason: "stop"}
+	c := trinity.Completion{Tokens: append(CallingChat{}.Encode(says), ChatEnd), FinishReason: "stop"}
 	c.Logprobs = make([]float32, len(c.Tokens))
 	if params.OnToken != nil {
 		for _, token := range c.Tokens {

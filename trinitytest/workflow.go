@@ -2,12 +2,10 @@ package trinitytest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,7 +89,7 @@ func values(exps []*trinity.Experience) (out []trinity.Experience) {
 func (o *WorkflowOptions) rollout(p *drawing) *trinity.Rollout {
 	id := trinity.ExperienceID{Step: 2, Task: o.Task.ID, Run: 1}
 	params := trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 1000}
-	m := &trinity.Model{Sampler: p, Renderer: callingChat{}, ID: id, Params: params}
+	m := &trinity.Model{Sampler: p, Renderer: CallingChat{}, ID: id, Params: params}
 	return &trinity.Rollout{Task: o.Task, Seed: 3, Model: m, Reward: o.Reward, Host: o.Host}
 }
 
@@ -145,7 +143,7 @@ func (p *drawing) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 		return nil, p.instead()
 	}
 	says := p.says[params.Seed%uint64(len(p.says))]
-	c := trinity.Completion{Tokens: append(callingChat{}.Encode(says), ChatEnd), FinishReason: "stop", Versions: [2]int64{3, 4}}
+	c := trinity.Completion{Tokens: append(CallingChat{}.Encode(says), ChatEnd), FinishReason: "stop", Versions: [2]int64{3, 4}}
 	if params.MaxTokens > 0 && len(c.Tokens) > params.MaxTokens {
 		c.Tokens, c.FinishReason = c.Tokens[:params.MaxTokens], "length"
 	}
@@ -170,25 +168,10 @@ func (p *drawing) claim(t *testing.T, e *trinity.Experience) {
 				slices.Equal(c.reply.Logprobs, e.Logprobs[i:n]) && !slices.Contains(e.Mask[i:n], false)
 		})
 		if at < 0 {
-			t.Errorf("token %d of %q is no reply of the policy, or another experience has it", i, callingChat{}.Decode(e.Tokens))
+			t.Errorf("token %d of %q is no reply of the policy, or another experience has it", i, CallingChat{}.Decode(e.Tokens))
 			return
 		}
 		i += len(p.calls[at].reply.Tokens)
 		p.calls = slices.Delete(p.calls, at, at+1)
 	}
-}
-
-// callingChat is a [Chat] that reads calls: a reply "text!name{…}" calls a tool.
-type callingChat struct{ Chat }
-
-// Read implements [trinity.Renderer].
-func (c callingChat) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
-	m := c.ReadText(tokens)
-	text, call, _ := strings.Cut(m.Content, "!")
-	name, arguments, found := strings.Cut(call, "{")
-	if !found {
-		return m, nil, nil
-	}
-	m.Content = text
-	return m, []trinity.ToolCall{{Name: name, Arguments: json.RawMessage("{" + arguments)}}, nil
 }

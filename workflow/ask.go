@@ -17,6 +17,11 @@ func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Exp
 	if err != nil {
 		return nil, err
 	}
+	return askIn(ctx, r, messages)
+}
+
+// askIn asks for a reply to a chat, scores it with r.Reward and returns it.
+func askIn(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) ([]*trinity.Experience, error) {
 	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
 	if err != nil {
 		return nil, err

@@ -43,12 +43,7 @@ func (w *BOTSMath) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 	if err != nil {
 		return nil, err
 	}
-	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
-	if err != nil {
-		return nil, err
-	}
-	e.Prompt = messages[len(messages)-1].Content
-	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
+	return askIn(ctx, r, messages)
 }
 
 // BOTSCollect writes the rewards of each group into a file.

@@ -30,10 +30,10 @@ func newRAFT(name string, again bool) *RAFT {
 	return w
 }
 
-// RAFT plays games, of which training learns those that are worth it.
+// RAFT plays games. Training learns from the games that are won or improved.
 //
-// Unlike Trinity-RFT: the second attempt is learnt behind the first one, because its ids and
-// log-probabilities are those of a policy that reads it; and equal commands end no episode.
+// Unlike Trinity-RFT: the second attempt is trained with the first one as its context, because the
+// policy read the first attempt when it sampled the second. Repeated commands do not end an episode.
 type RAFT struct {
 	Game `yaml:",inline"`
 

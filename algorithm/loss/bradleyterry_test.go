@@ -53,18 +53,10 @@ func TestBradleyTerryEqualsPyTorch(t *testing.T) {
 		l := NewComposite(mustPolicy(t, "bradley_terry", map[string]any{"center_rewards_coefficient": c.Center}), nil, &noEntropy{})
 		batch, now := record.step(c.Margins)
 		for _, size := range []int{len(batch), 2, 4} {
-			sum := trinity.Metrics{}
-			for from := 0; from < len(batch); from += size {
-				to := min(from+size, len(batch))
-				grads, m, err := l.Loss(&trinity.Batch{Experiences: batch[from:to], Whole: batch}, now[from:to])
-				if err != nil {
-					t.Fatal(err)
-				}
-				sum.Add(m)
-				for i, g := range grads {
-					if want := c.Grads[from+i]; math.Abs(float64(g.Score)-want) > 1e-7*(1+math.Abs(want)) {
-						t.Errorf("%s, sequence %d: derivative %v, want %v", c.Name, from+i, g.Score, want)
-					}
+			grads, sum := inMicroBatches(t, l, batch, now, size)
+			for i, g := range grads {
+				if want := c.Grads[i]; math.Abs(float64(g.Score)-want) > 1e-7*(1+math.Abs(want)) {
+					t.Errorf("%s, sequence %d: derivative %v, want %v", c.Name, i, g.Score, want)
 				}
 			}
 			compareMetrics(t, sum, c.Metrics, 1e-12)

@@ -49,6 +49,24 @@ func TestMicroBatchesAddUp(t *testing.T) {
 	}
 }
 
+// inMicroBatches returns the derivatives and the summed metrics of a step that is cut into micro-batches.
+func inMicroBatches(
+	t *testing.T, l *Composite, batch []*trinity.Experience, now []trinity.TokenStats, size int,
+) (all []trinity.TokenGrads, sum trinity.Metrics) {
+	t.Helper()
+	sum = trinity.Metrics{}
+	for from := 0; from < len(batch); from += size {
+		to := min(from+size, len(batch))
+		grads, m, err := l.Loss(&trinity.Batch{Experiences: batch[from:to], Whole: batch}, now[from:to])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Add(m)
+		all = append(all, grads...)
+	}
+	return all, sum
+}
+
 func sameGrads(t *testing.T, name string, got, want []float32) {
 	t.Helper()
 	if len(got) != len(want) {

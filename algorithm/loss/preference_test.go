@@ -114,17 +114,9 @@ func TestMicroBatchesOfPreferencesAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, size := range []int{2, 4} {
-			sum := trinity.Metrics{}
-			for from := 0; from < len(batch); from += size {
-				to := min(from+size, len(batch))
-				grads, m, err := l.Loss(&trinity.Batch{Experiences: batch[from:to], Whole: batch}, now[from:to])
-				if err != nil {
-					t.Fatal(err)
-				}
-				sum.Add(m)
-				for i := range grads {
-					sameGrads(t, c.Name, grads[i].Logprob, want[from+i].Logprob)
-				}
+			grads, sum := inMicroBatches(t, l, batch, now, size)
+			for i := range grads {
+				sameGrads(t, c.Name, grads[i].Logprob, want[i].Logprob)
 			}
 			compareMetrics(t, sum, metrics, 1e-12)
 		}

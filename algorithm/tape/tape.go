@@ -79,37 +79,38 @@ func (t *Tape) Tokens() int { return t.bounds[len(t.bounds)-1] }
 func (t *Tape) Sequences() int { return len(t.bounds) - 1 }
 
 // Variable returns a per-token stream [N] by which Backward differentiates. It copies values.
-func (t *Tape) Variable(values []float64) Stream {
-	s := t.Constant(values)
-	s.node().varies = true
-	return s
-}
-
-// SequenceVariable returns a per-sequence stream [S] by which Backward differentiates. It copies
-// values.
-func (t *Tape) SequenceVariable(values []float64) Stream {
-	s := t.SequenceConstant(values)
-	s.node().varies = true
-	return s
-}
-
-// SequenceConstant returns a per-sequence stream [S] without a derivative. It copies values.
-func (t *Tape) SequenceConstant(values []float64) Stream {
-	if len(values) != t.Sequences() {
-		panic(fmt.Sprintf("tape: %d values for %d sequences", len(values), t.Sequences()))
-	}
-	s := t.add(node{kind: leaf, shape: perSequence, a: -1, b: -1}, len(values))
-	copy(s.node().value, values)
-	return s
-}
+func (t *Tape) Variable(values []float64) Stream { return t.Constant(values).varying() }
 
 // Constant returns a per-token stream [N] without a derivative. It copies values.
 func (t *Tape) Constant(values []float64) Stream {
 	if len(values) != t.Tokens() {
 		panic(fmt.Sprintf("tape: %d values for %d tokens", len(values), t.Tokens()))
 	}
-	s := t.add(node{kind: leaf, shape: perToken, a: -1, b: -1}, len(values))
+	return t.leaf(perToken, values)
+}
+
+// SequenceVariable returns a per-sequence stream [S] by which Backward differentiates. It copies
+// values.
+func (t *Tape) SequenceVariable(values []float64) Stream { return t.SequenceConstant(values).varying() }
+
+// SequenceConstant returns a per-sequence stream [S] without a derivative. It copies values.
+func (t *Tape) SequenceConstant(values []float64) Stream {
+	if len(values) != t.Sequences() {
+		panic(fmt.Sprintf("tape: %d values for %d sequences", len(values), t.Sequences()))
+	}
+	return t.leaf(perSequence, values)
+}
+
+// leaf returns a constant stream with a copy of values.
+func (t *Tape) leaf(of shape, values []float64) Stream {
+	s := t.add(node{kind: leaf, shape: of, a: -1, b: -1}, len(values))
 	copy(s.node().value, values)
+	return s
+}
+
+// varying lets Backward differentiate by a constant.
+func (s Stream) varying() Stream {
+	s.node().varies = true
 	return s
 }
 

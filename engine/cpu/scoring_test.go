@@ -152,28 +152,8 @@ func TestScoresDoNotDependOnMicroBatches(t *testing.T) {
 func TestScoreGradientIsTheSlope(t *testing.T) {
 	e := open(t, newRewardModel("llama"))
 	prefer(t, e, 1, 6) // the new head has small weights, and so small slopes
-	batch := whole(preferred())
-	_, gradient := e.gradientOf(t, preferring{}, batch)
-	for _, name := range []string{scoreName, finalNormName, "model.layers.1.mlp.down_proj.weight", embeddingName} {
-		slot, _ := e.base.find(name)
-		steepest := slot.from
-		for i := slot.from; i < slot.from+slot.size(); i++ {
-			if math.Abs(float64(gradient[i])) > math.Abs(float64(gradient[steepest])) {
-				steepest = i
-			}
-		}
-		const h = 1e-2
-		at := e.trained[steepest]
-		loss := func(shift float32) float64 {
-			e.trained[steepest] = at + shift
-			defer func() { e.trained[steepest] = at }()
-			sum, _ := e.gradientOf(t, preferring{}, batch)
-			return sum
-		}
-		if slope := (loss(h) - loss(-h)) / (2 * h); math.Abs(slope-float64(gradient[steepest])) > 1e-2*math.Abs(slope) {
-			t.Errorf("%s: slope %.6f, gradient %.6f", name, slope, gradient[steepest])
-		}
-	}
+	e.gradientIsSlope(t, preferring{}, whole(preferred()), 1e-2,
+		scoreName, finalNormName, "model.layers.1.mlp.down_proj.weight", embeddingName)
 }
 
 // A sequence is scored at its last token but padding, whatever the mask.

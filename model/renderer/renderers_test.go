@@ -27,7 +27,7 @@ func TestBridgesAreThoseOfRenderers(t *testing.T) {
 	}
 	var records []struct {
 		Template    string
-		Chat, Reply int // the chat's number among those of a template
+		Chat, Reply int // indexes of a chat of the template and of a reply in it
 		Ended       bool
 		Bridge      []int32 // nil if the chat is rendered anew
 	}

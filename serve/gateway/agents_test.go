@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // scripted replies in the order of its script, and notes what it read and wrote.
@@ -40,20 +40,6 @@ func (p *scripted) Sample(_ context.Context, prompt trinity.Prompt, params trini
 	}
 	p.reads, p.writes = append(p.reads, prompt.Tokens), append(p.writes, c.Tokens)
 	return []trinity.Completion{c}, nil
-}
-
-// named reads calls "text!name{…}".
-type named struct{ chatty }
-
-func (n named) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
-	m := n.ReadText(tokens)
-	text, call, _ := strings.Cut(m.Content, "!")
-	name, arguments, found := strings.Cut(call, "{")
-	if !found {
-		return m, nil, nil
-	}
-	m.Content = text
-	return m, []trinity.ToolCall{{Name: name, Arguments: json.RawMessage("{" + arguments)}}, nil
 }
 
 const (
@@ -101,7 +87,7 @@ func TestAgentsOfOthers(t *testing.T) {
 				if c.script != nil {
 					policy.script = c.script
 				}
-				e.model.Sampler, e.model.Renderer, e.model.MaxModelLen, e.model.Params.MaxTokens = policy, named{}, 1<<20, 1000
+				e.model.Sampler, e.model.Renderer, e.model.MaxModelLen, e.model.Params.MaxTokens = policy, trinitytest.CallingChat{}, 1<<20, 1000
 				play(t, e, filepath.Join(agents, c.program), way)
 				checkAgent(t, e, policy, c.rewrites)
 			})

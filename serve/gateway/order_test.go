@@ -41,7 +41,7 @@ func TestChatsHaveOneOrder(t *testing.T) {
 	}
 }
 
-// A chat that goes on after others have ended is the last one, also where its sequence is not.
+// The chat with the last call is scored, even if its experience is not the last one.
 func TestTheLastCallIsScored(t *testing.T) {
 	e := open(t, trinity.EndpointOptions{})
 	e.reply("user:'plan'")
