@@ -18,7 +18,7 @@ type EngineSpec struct {
 	Optimizer   OptimizerSpec
 	Reference   bool // keep the frozen reference
 	Recompute   int  // layers that recompute their activations in the backward pass: less memory, the same bits
-	Ahead       bool // the engine trains for several steps between versions
+	Ahead       bool // the engine may train on before its sampler has the newest version
 	MicroTokens int  // tokens of the largest micro-batch; the engine plans its memory for it
 	MaxModelLen int  // tokens of the longest sequence
 

@@ -59,6 +59,10 @@ type Explorer struct {
 	EvalInterval int `yaml:"eval_interval" default:"100" range:"[1,)"`
 	// Evaluate before the first step.
 	EvalOnStartup bool `yaml:"eval_on_startup" default:"true"`
+	// Evaluate beside the steps, except after the last. The sampler keeps its version of the weights
+	// meanwhile, so that one version is evaluated; steps that need a newer one wait. Needs a sync_style
+	// other than fixed. Own key of Trinity-Go.
+	EvalParallel bool `yaml:"eval_parallel"`
 	// Mode bench: evaluate only the newest checkpoint.
 	BenchOnLatestCheckpoint bool `yaml:"bench_on_latest_checkpoint"`
 	// Mode serve: port of the API.

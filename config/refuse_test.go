@@ -105,6 +105,7 @@ func TestRefused(t *testing.T) {
 		{"aggregation word", "algorithm.loss_agg_mode=meen", "algorithm.loss_agg_mode", "one of token-mean"},
 		{"scheduler", "algorithm.optimizer.lr_scheduler_type=cosin", "algorithm.optimizer.lr_scheduler_type", `"cosine"`},
 		{"storage", "buffer.explorer_input.taskset.storage_type=fil", "buffer.explorer_input.taskset.storage_type", `"file"`},
+		{"an evaluation beside the steps with fixed", "explorer.eval_parallel=true", "explorer.eval_parallel", "sync_style other than fixed"},
 		{"a part of the batch with fixed", "explorer.over_rollout.ratio=0.2", "explorer.over_rollout.ratio", "sync_style other than fixed"},
 		{"sync style", "synchronizer.sync_style=fixd", "synchronizer.sync_style", `"fixed"`},
 		{"sync method", "synchronizer.sync_method=ncl", "synchronizer.sync_method", `"nccl"`},

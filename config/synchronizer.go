@@ -44,6 +44,10 @@ func (r *resolution) synchronizer() {
 		r.fail("explorer.over_rollout.ratio", "needs a sync_style other than fixed, with which the trainer waits for whole batches",
 			"set synchronizer.sync_style, for example to fully_async")
 	}
+	if r.Explores && r.Explorer.EvalParallel {
+		r.fail("explorer.eval_parallel", "needs a sync_style other than fixed, with which the trainer waits for the evaluation",
+			"set synchronizer.sync_style, for example to fully_async")
+	}
 	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together && b.Capacity < ahead {
 		const what = "is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish"
 		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf(what,

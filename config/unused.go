@@ -131,6 +131,9 @@ func (s *Settled) unusedReason(key string) string {
 	if key == "explorer.max_inflight_batches" && s.Explores && s.Batch.StepsInFlight == 1 && s.Explorer.MaxInflightBatches > 1 {
 		return "only sync_style fully_async explores several steps at once, for a trainer"
 	}
+	if key == "explorer.eval_parallel" && (!s.Explores || len(s.Buffer.ExplorerInput.EvalTasksets) == 0) {
+		return "no taskset is evaluated beside the steps of an explorer"
+	}
 	if key == "trainer.listen_address" && (s.Mode != "train" || s.Offline) {
 		return "no explorer of another process joins"
 	}

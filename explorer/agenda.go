@@ -19,6 +19,8 @@ type Agenda struct {
 	step  int64           // last delivered step
 	ahead [][]chosen      // tasks of the steps after it, as far as they are chosen
 	owed  trinity.Metrics // of the last delivered step, if the evaluation after it may be incomplete
+
+	evaluating *int64 // step of the evaluation that runs beside the steps; nil if there is none
 }
 
 // NewAgenda returns the agenda of a run from its beginning; each step gets batchSize tasks.
@@ -47,7 +49,7 @@ func (a *Agenda) Restore(state json.RawMessage) error {
 	if err := a.inputs.restore(c.Inputs); err != nil {
 		return err
 	}
-	a.step, a.ahead, a.owed = c.Step, c.Ahead, c.metrics()
+	a.step, a.ahead, a.owed, a.evaluating = c.Step, c.Ahead, c.metrics(), c.Evaluating
 	return nil
 }
 
@@ -108,7 +110,16 @@ func (a *Agenda) stateAfter(step int64, owed trinity.Metrics) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(newCursor(step, tasks, a.ahead[step-a.step:], inputs, owed))
+	c := newCursor(step, tasks, a.ahead[step-a.step:], inputs, owed)
+	c.Evaluating = a.evaluating
+	return json.Marshal(c)
+}
+
+// evaluates notes the step whose evaluation runs beside the steps, nil if it has ended.
+func (a *Agenda) evaluates(step *int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.evaluating = step
 }
 
 // delivered notes that a step was delivered.

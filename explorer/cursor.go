@@ -21,6 +21,8 @@ type cursor struct {
 	// together, in a resumed run too. They hold no durations or speeds, so that checkpoints do not
 	// depend on the clock.
 	Owed map[string]exact `json:"owed,omitempty"`
+	// Evaluating is the step whose evaluation runs beside the steps after it, and is not logged yet.
+	Evaluating *int64 `json:"evaluating,omitempty"`
 }
 
 // exact is a number that JSON writes as text, because it may be infinite or NaN.

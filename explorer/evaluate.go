@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,17 +15,59 @@ import (
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluate runs every evaluation taskset, adds the results to the step's record and logs it.
-func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
+// evaluateFirst evaluates before the first step or, if evaluations run beside the steps, from then on.
+func (e *Explorer) evaluateFirst(ctx context.Context) error {
 	if len(e.opts.EvalTasksets) == 0 {
 		return nil
 	}
-	m, err := Evaluate(ctx, e.opts.Runner, e.opts.Recorder, e.opts.EvalTasksets, r.Step, "eval/")
-	if err != nil {
-		return fmt.Errorf("evaluation at step %d: %w", r.Step, err)
+	if e.opts.EvalParallel {
+		return e.evaluateBeside(ctx, 0)
 	}
-	r.Metrics.Merge("", m)
-	return e.opts.Recorder.Log(ctx, r)
+	return e.evaluate(ctx, trinity.Record{Metrics: trinity.Metrics{}})
+}
+
+// evaluate runs every evaluation taskset with one version of the weights, adds the results to the
+// step's record and logs it.
+func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
+	return e.opts.Weights.Held(ctx, func(version int64) error {
+		m, err := Evaluate(ctx, e.opts.Runner, e.opts.Recorder, e.opts.EvalTasksets, r.Step, "eval/")
+		if err != nil {
+			return fmt.Errorf("evaluation at step %d: %w", r.Step, err)
+		}
+		r.Metrics.Merge("", m)
+		r.Metrics["eval/model_version"] = float64(version)
+		return e.opts.Recorder.Log(ctx, r)
+	})
+}
+
+// evaluateBeside begins an evaluation that runs beside the steps after step, once the one before has
+// ended. It has a record of its own, and the state owes it until it is logged.
+func (e *Explorer) evaluateBeside(ctx context.Context, step int64) error {
+	if err := e.evaluated(ctx); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	e.evaluating = over
+	e.opts.Agenda.evaluates(&step)
+	e.beside(func(ctx context.Context) error {
+		err := e.evaluate(ctx, trinity.Record{Step: step, Metrics: trinity.Metrics{}})
+		if err = errors.Join(err, failEvaluated.Hit("")); err != nil {
+			return err // over stays open: the run ends, and owes this evaluation
+		}
+		e.opts.Agenda.evaluates(nil)
+		close(over)
+		return nil
+	})
+	return nil
+}
+
+// evaluated waits until no evaluation runs beside the steps.
+func (e *Explorer) evaluated(ctx context.Context) error {
+	if e.evaluating == nil {
+		return nil
+	}
+	_, err := receive(ctx, e.evaluating)
+	return err
 }
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and

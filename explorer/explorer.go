@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
@@ -34,6 +36,7 @@ type Options struct {
 	Pace          Pace
 	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool
+	EvalParallel  bool // evaluates beside the steps, except after the last
 
 	// MaxFailedRatio is the share of the newest rollouts of a taskset that may fail; more end the run.
 	// 0 bounds nothing.
@@ -57,6 +60,7 @@ type Pipeline interface {
 // Weights is the explorer's side of a weights.Synchronizer.
 type Weights interface {
 	Wait(ctx context.Context, min int64, newest bool) (int64, error)
+	Held(ctx context.Context, do func(version int64) error) error
 	ExplorerDone()
 }
 
@@ -79,6 +83,10 @@ type Explorer struct {
 	toldFailure bool              // whether people have read of a failed rollout
 	equalSteps  int               // consecutive steps whose rewards do not differ where the algorithm compares them
 	callless    int               // steps with tools that nobody called, from the start; -1 after a call
+
+	// beside runs do beside the steps. Run waits for it also if the trainer has ended.
+	beside     func(do func(ctx context.Context) error)
+	evaluating chan struct{} // closed when the newest evaluation beside the steps is logged; nil before the first
 }
 
 // New returns an explorer that continues after the agenda's last step.
@@ -89,17 +97,30 @@ func New(o Options) *Explorer { return &Explorer{opts: o, recent: map[string]rec
 // buffer open, because it resumes later.
 func (e *Explorer) Run(ctx context.Context) error {
 	defer e.opts.Weights.ExplorerDone()
-	if err := e.run(ctx); err != nil && !errors.Is(err, trinity.ErrEnded) {
+	eg, within := errgroup.WithContext(ctx)
+	e.beside = func(do func(context.Context) error) { eg.Go(func() error { return do(within) }) }
+	e.beside(func(ctx context.Context) error {
+		if err := e.run(ctx); !errors.Is(err, trinity.ErrEnded) {
+			return err
+		}
+		return nil
+	})
+	if err := eg.Wait(); err != nil {
 		return err
 	}
 	return e.opts.Buffer.Close(ctx)
 }
 
 func (e *Explorer) run(ctx context.Context) error {
-	step, owed := e.opts.Agenda.step, e.opts.Agenda.owed
+	step, owed, due := e.opts.Agenda.step, e.opts.Agenda.owed, e.opts.Agenda.evaluating
 	e.mostFailed = int(min(maxFailedSteps, e.opts.TotalSteps-step))
 	if step == 0 && e.opts.EvalOnStartup {
-		if err := e.evaluate(ctx, trinity.Record{Metrics: trinity.Metrics{}}); err != nil {
+		if err := e.evaluateFirst(ctx); err != nil {
+			return err
+		}
+	}
+	if due != nil {
+		if err := e.evaluateBeside(ctx, *due); err != nil {
 			return err
 		}
 	}
@@ -117,10 +138,18 @@ func (e *Explorer) evaluatesAfter(step int64) bool {
 	return len(o.EvalTasksets) > 0 && o.EvalInterval > 0 && (step%o.EvalInterval == 0 || step == o.TotalSteps)
 }
 
+// pausesAfter reports whether the steps wait for an evaluation that follows a step.
+func (e *Explorer) pausesAfter(step int64) bool {
+	return e.evaluatesAfter(step) && !(e.opts.EvalParallel && step < e.opts.TotalSteps)
+}
+
 // evaluateAfter evaluates with the weights of the next step and adds the results to the step's
 // record, which it logs. If the trainer has ended, there are no such weights, and evaluateAfter
 // logs the record as it is.
 func (e *Explorer) evaluateAfter(ctx context.Context, r trinity.Record) error {
+	if err := e.evaluated(ctx); err != nil {
+		return err
+	}
 	if err := e.pause(ctx, r.Step+1); err != nil {
 		return err
 	}

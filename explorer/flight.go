@@ -71,12 +71,12 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 func (e *Explorer) window() int64 { return max(1, min(int64(e.opts.StepsInFlight), e.opts.TotalSteps)) }
 
 // after returns the last step that must be over before step begins. An evaluation has the model for
-// itself. The explorer does not wait for a version that needs a step in flight: the trainer's
-// deadline for that version would pass during rollouts.
+// itself unless it runs beside the steps. The explorer does not wait for a version that needs a step
+// in flight: the trainer's deadline for that version would pass during rollouts.
 func (e *Explorer) after(step int64) int64 {
 	last := max(step-e.window(), e.opts.Pace.restsOn(step))
 	for evaluated := step - 1; evaluated > last; evaluated-- {
-		if e.evaluatesAfter(evaluated) {
+		if e.pausesAfter(evaluated) {
 			return evaluated
 		}
 	}
@@ -150,7 +150,7 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	}
 	// A resumed run does not repeat a step whose delivery is in a checkpoint. So the explorer logs
 	// the step's metrics before the delivery, or sends them with it.
-	if e.evaluatesAfter(f.step) {
+	if e.pausesAfter(f.step) {
 		if err := e.deliver(ctx, f.step, groups, metrics); err != nil {
 			return err
 		}
@@ -158,6 +158,11 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	}
 	if err := e.opts.Recorder.Log(ctx, record); err != nil {
 		return err
+	}
+	if e.evaluatesAfter(f.step) {
+		if err := e.evaluateBeside(ctx, f.step); err != nil {
+			return err
+		}
 	}
 	return e.deliver(ctx, f.step, groups, nil)
 }

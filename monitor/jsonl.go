@@ -199,10 +199,10 @@ func (j *jsonl) Close() error {
 	return j.file.Close()
 }
 
-// replace removes the records that r replaces. In mode bench these are the records of a killed run
-// with the same step and the same metrics.
+// replace removes the records that r replaces. Those of an evaluation alone are records of a killed
+// run with the same step and the same metrics.
 func (j *jsonl) replace(r trinity.Record) error {
-	if isBench(r.Metrics) {
+	if isEvaluation(r.Metrics) {
 		return j.cut(func(old record) bool {
 			return old.Role == r.Role && old.Step == r.Step && maps.EqualFunc(old.Metrics, r.Metrics, func(value, float64) bool { return true })
 		})

@@ -93,6 +93,20 @@ func TestJSONLResumeLogsNoStepTwice(t *testing.T) {
 	}
 }
 
+// The evaluation of an earlier step, which a resumed run repeats, replaces its own record alone.
+func TestJSONLResumeRepeatsAnEvaluation(t *testing.T) {
+	dir := t.TempDir()
+	none, eval := trinity.Metrics{"rollout/x": 1}, trinity.Metrics{"eval/x": 1, "time/eval": 2}
+	m := openOne(t, "jsonl", Run{Dir: dir})
+	logAll(t, m, rec("explorer", 1, none), rec("explorer", 2, none), rec("explorer", 3, none), rec("explorer", 1, eval),
+		rec("explorer", 4, none))
+	m = openOne(t, "jsonl", Run{Dir: dir, FromStep: 3})
+	logAll(t, m, rec("explorer", 1, eval), rec("explorer", 4, none), rec("explorer", 5, none))
+	if got, want := steps(t, dir), "e1 e2 e3 e1 e4 e5"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestJSONLAcceptsManyGoroutines(t *testing.T) {
 	dir := t.TempDir()
 	m := openOne(t, "jsonl", Run{Dir: dir})

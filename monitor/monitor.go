@@ -116,9 +116,10 @@ type begun map[string]bool
 // first reports whether r is the first record of a role's loop. It then replaces the role's records
 // of the same and later steps, which a run logged that was killed after its last checkpoint. Each
 // role has its own step, because an explorer may be ahead of the checkpoint by the contents of the
-// buffer. A record of mode bench is never the first, because it evaluates earlier steps.
+// buffer. A record of an evaluation alone is never the first, because the step that it evaluates may
+// be an earlier one.
 func (b *begun) first(r trinity.Record) bool {
-	if isBench(r.Metrics) || (*b)[r.Role] {
+	if isEvaluation(r.Metrics) || (*b)[r.Role] {
 		return false
 	}
 	if *b == nil {
@@ -128,11 +129,12 @@ func (b *begun) first(r trinity.Record) bool {
 	return true
 }
 
-func isBench(m trinity.Metrics) bool {
+// isEvaluation reports whether metrics are those of an evaluation alone, without a step's.
+func isEvaluation(m trinity.Metrics) bool {
 	for name := range m {
-		if strings.HasPrefix(name, "bench/") {
-			return true
+		if family, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"eval", "bench", "time"}, family) {
+			return false
 		}
 	}
-	return false
+	return len(m) > 0
 }

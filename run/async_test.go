@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,28 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
+// evaluatedOnce fails unless the run has one record of an evaluation for each of the steps 0, 2 and 4,
+// and at most one of each later step, whose evaluation a killed run may owe when the trainer ends.
+func (p *project) evaluatedOnce(t *testing.T) {
+	t.Helper()
+	var got []int64
+	for _, r := range metrics(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
+		if _, ok := r.Metrics["eval/few/finished_task_count"]; ok {
+			got = append(got, r.Step)
+		}
+	}
+	slices.Sort(got)
+	if len(got) < 3 || !slices.Equal(got, []int64{0, 2, 4, 6, 8}[:len(got)]) {
+		t.Errorf("evaluations of steps %v are recorded, want one each of 0, 2, 4 and perhaps later ones", got)
+	}
+}
+
 // If explorer and trainer do not wait for each other, a run that is killed again and again still
 // trains on every rollout, and on none twice.
 func TestAsynchronousRunsLoseNothing(t *testing.T) {
-	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async", "fully_async in a database"} {
+	for _, style := range []string{
+		"explorer_driven", "trainer_driven", "fully_async", "fully_async in a database", "fully_async beside evaluations",
+	} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, rl)
@@ -29,6 +48,10 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 			override := []string{"synchronizer.sync_style=" + style, "synchronizer.explorer_sync_interval=2", "explorer.eval_interval=100"}
 			if database {
 				override = append(override, inDatabase...)
+			}
+			style, evaluates := strings.CutSuffix(style, " beside evaluations")
+			if evaluates {
+				override = append(override, "synchronizer.sync_style="+style, "explorer.eval_interval=2", "explorer.eval_parallel=true")
 			}
 			rng := rand.New(rand.NewPCG(uint64(len(style)), 2))
 			kills := 0
@@ -65,6 +88,9 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 			}
 			if len(seen) != rollouts {
 				t.Errorf("%d rollouts were delivered, want %d", len(seen), rollouts)
+			}
+			if evaluates {
+				p.evaluatedOnce(t)
 			}
 			if left := delivered(t, p.position(t, 8)); len(left) != 0 {
 				t.Errorf("after the last of 8 steps, of 12 rollouts each, %d are left", len(left))

@@ -55,7 +55,7 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.train = trinity.EngineSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length,
-			Ahead: s.publishInterval() > 1 || handovers[s.Synchronizer.SyncStyle] == weights.WhenAsked,
+			Ahead: trainsAhead(s),
 		}
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead
@@ -75,6 +75,19 @@ func (s *Settled) specs(train, sample bool) specs {
 		}
 	}
 	return all
+}
+
+// trainsAhead reports whether the engine may train on before its sampler has the newest version: there
+// are steps between versions, the explorer asks for versions, or an evaluation holds the one in use.
+func trainsAhead(s *Settled) bool {
+	evaluates := s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0
+	switch handovers[s.Synchronizer.SyncStyle] {
+	case weights.WhenAsked:
+		return true
+	case weights.AtOnce:
+		return s.publishInterval() > 1 || evaluates
+	}
+	return s.publishInterval() > 1
 }
 
 // plan returns the memory that the engine and the sampler take, in the order in which they take it.

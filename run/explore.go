@@ -149,7 +149,8 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
 		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
-		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup, Learns: learnsFrom(&cfg.Method),
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method),
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
 	}, nil
 }
@@ -196,5 +197,6 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 // untrained stands for the weights of a model that nobody trains: they stay at version 0.
 type untrained struct{}
 
-func (untrained) Wait(context.Context, int64, bool) (int64, error) { return 0, nil }
-func (untrained) ExplorerDone()                                    {}
+func (untrained) Wait(context.Context, int64, bool) (int64, error)   { return 0, nil }
+func (untrained) Held(_ context.Context, do func(int64) error) error { return do(0) }
+func (untrained) ExplorerDone()                                      {}

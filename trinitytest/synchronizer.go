@@ -31,6 +31,7 @@ func Synchronizer(t *testing.T, o SynchronizerOptions, open func(t *testing.T, t
 	}
 	run("wait returns what is in use", rescue, synchronizerWait)
 	run("a version stays in use until the step has ended", rescue, func(t *testing.T, s Synchronized) { synchronizerKeeps(t, o, s) })
+	run("a version is held", rescue, synchronizerHolds)
 	run("the trainer ends", rescue, synchronizerTrainerEnds)
 	run("the explorer ends", rescue, synchronizerExplorerEnds)
 	run("cancelled", rescue, synchronizerCancelled)
@@ -96,6 +97,33 @@ func synchronizerKeeps(t *testing.T, o SynchronizerOptions, s Synchronized) {
 	}
 	done = s.publish(t.Context(), 2)
 	s.expect(t, 2, 2)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A version that is held stays in use, although a newer one is there and waited for.
+func synchronizerHolds(t *testing.T, s Synchronized) {
+	s.expect(t, 0, 0)
+	done := s.publish(t.Context(), 1)
+	held := errors.New("held")
+	err := s.Explorer.Held(t.Context(), func(version int64) error {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
+		defer cancel()
+		_, err := s.Explorer.Wait(ctx, 1, false)
+		if err == nil || !strings.Contains(err.Error(), "evaluation") || !errors.Is(err, errCause) || s.InUse() != 0 {
+			t.Errorf("Wait(1) while version %d is held: %v, with version %d in use; want an error that names the evaluation",
+				version, err, s.InUse())
+		}
+		if v, err := s.Explorer.Wait(t.Context(), 0, true); err != nil || v != 0 || s.InUse() != 0 {
+			t.Errorf("Wait for the newest while version %d is held = %d, %v, with version %d in use", version, v, err, s.InUse())
+		}
+		return held
+	})
+	if !errors.Is(err, held) {
+		t.Errorf("Held: %v, want the error of what it calls", err)
+	}
+	s.expect(t, 1, 1)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 var failFetched = failpoint.New("remote.fetched") // when a file of weights has arrived, before the follower checks it
@@ -51,15 +52,16 @@ type Follower struct {
 	// every sync_style and does not report it to the trainer.
 	Observer bool
 
-	loading sync.Mutex              // one version at a time
+	loading sync.Mutex              // one version at a time; guards holds and release
 	inUse   atomic.Pointer[Version] // nil before the first
+	holds   int                     // calls of Held that have not returned
+	release wait.Point              // when there are none
 }
 
 // Wait implements the explorer's side of a Synchronizer. In sync_style fixed the version depends on
 // min alone: it is the oldest version ≥ min that the trainer has.
 func (f *Follower) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
-	now := f.inUse.Load()
-	has := now != nil && now.Number >= min
+	now, has := f.has(min)
 	if has && !newest {
 		return now.Number, nil
 	}
@@ -70,9 +72,39 @@ func (f *Follower) Wait(ctx context.Context, min int64, newest bool) (int64, err
 			return 0, err
 		}
 	}
-	f.loading.Lock()
+	err := f.release.Await(ctx, &f.loading, func() bool { now, has = f.has(min); return f.holds == 0 || has })
+	if err != nil {
+		return 0, fmt.Errorf("waiting for the evaluation to end before version %d: %w", min, err)
+	}
 	defer f.loading.Unlock()
+	if f.holds > 0 {
+		return now.Number, nil
+	}
 	return f.take(ctx, min)
+}
+
+// has returns the version in use, nil before the first, and whether it is ≥ min.
+func (f *Follower) has(min int64) (now *Version, ok bool) {
+	now = f.inUse.Load()
+	return now, now != nil && now.Number >= min
+}
+
+// Held implements the explorer's side of a Synchronizer.
+func (f *Follower) Held(_ context.Context, do func(version int64) error) error {
+	f.loading.Lock()
+	f.holds++
+	version := int64(0)
+	if now := f.inUse.Load(); now != nil {
+		version = now.Number
+	}
+	f.loading.Unlock()
+	defer func() {
+		f.loading.Lock()
+		f.holds--
+		f.release.Signal()
+		f.loading.Unlock()
+	}()
+	return do(version)
 }
 
 // ExplorerDone implements the explorer's side of a Synchronizer. The trainer waits for nobody.
@@ -113,7 +145,9 @@ func (f *Follower) next(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.loading.Lock()
+	if err := f.release.Await(ctx, &f.loading, func() bool { return f.holds == 0 }); err != nil {
+		return err
+	}
 	defer f.loading.Unlock()
 	_, err = f.take(ctx, 0)
 	return err

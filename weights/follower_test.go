@@ -85,30 +85,74 @@ func (s explorerSide) Wait(ctx context.Context, min int64, newest bool) (int64, 
 	return s.follower.Wait(ctx, min, newest)
 }
 
+func (s explorerSide) Held(ctx context.Context, do func(int64) error) error {
+	return s.follower.Held(ctx, do)
+}
+
 func TestShelfAndFollowerAreASynchronizer(t *testing.T) {
 	apart := trinitytest.SynchronizerOptions{Apart: true}
 	trinitytest.Synchronizer(t, apart, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
-		trained, sampled := trinitytest.NewBandit(4), trinitytest.NewBandit(4)
-		shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained, Oldest: true}
-		if err := shelf.Open(t.Context(), 0, true); err != nil {
-			t.Fatal(err)
-		}
-		refuse := func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
-		serving, stop := context.WithCancel(context.Background())
-		server := httptest.NewServer(shelf.Handler(serving, refuse))
-		t.Cleanup(func() { stop(); server.Close() })
-		var loaded atomic.Int64
-		load := func(ctx context.Context, dir string, version int64) error {
-			loaded.Store(version)
-			return sampled.LoadWeights(ctx, dir, version)
-		}
-		follower := &weights.Follower{
-			Trainer: connection(server.URL), Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: timeout,
-		}
-		return trinitytest.Synchronized{
-			Trainer: trainerSide{shelf: shelf}, Explorer: explorerSide{follower: follower}, InUse: loaded.Load,
-		}
+		s, _, _ := overHTTP(t, timeout, true)
+		return s
 	})
+}
+
+// overHTTP returns a shelf and a follower of it, and the trained engine. If oldest is set, the
+// follower gets the oldest version that it may use.
+func overHTTP(t *testing.T, timeout time.Duration, oldest bool) (trinitytest.Synchronized, *weights.Follower, *trinitytest.Bandit) {
+	trained, sampled := trinitytest.NewBandit(4), trinitytest.NewBandit(4)
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained, Oldest: oldest}
+	if err := shelf.Open(t.Context(), 0, true); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
+	serving, stop := context.WithCancel(context.Background())
+	server := httptest.NewServer(shelf.Handler(serving, refuse))
+	t.Cleanup(func() { stop(); server.Close() })
+	var loaded atomic.Int64
+	load := func(ctx context.Context, dir string, version int64) error {
+		loaded.Store(version)
+		return sampled.LoadWeights(ctx, dir, version)
+	}
+	follower := &weights.Follower{
+		Trainer: connection(server.URL), Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: timeout,
+	}
+	return trinitytest.Synchronized{
+		Trainer: trainerSide{shelf: shelf}, Explorer: explorerSide{follower: follower}, InUse: loaded.Load,
+	}, follower, trained
+}
+
+// A follower that loads each version at once waits while one is held.
+func TestFollowWhileAVersionIsHeld(t *testing.T) {
+	s, follower, trained := overHTTP(t, time.Minute, false)
+	if _, err := follower.Wait(t.Context(), 0, false); err != nil {
+		t.Fatal(err)
+	}
+	following, stop := context.WithCancel(t.Context())
+	followed := make(chan error, 1)
+	err := follower.Held(t.Context(), func(int64) error {
+		trained.Weights[0]++
+		if err := s.Trainer.Publish(t.Context(), 1); err != nil {
+			return err
+		}
+		go func() { followed <- follower.Follow(following) }()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // in which Follow sees version 1
+		defer cancel()
+		if v, err := follower.Wait(ctx, 1, false); err == nil || s.InUse() != 0 {
+			t.Errorf("while version 0 is held, Wait(1) = %d, %v, with version %d in use", v, err, s.InUse())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := follower.Wait(t.Context(), 1, false); err != nil || v != 1 {
+		t.Errorf("after the release: version %d, %v", v, err)
+	}
+	stop()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
 }
 
 // A run that resumes between two versions needs an engine that keeps the published one.

@@ -48,6 +48,7 @@ type Memory struct {
 	version                   int64 // that the sampler uses
 	offered                   int64 // that the trainer published last
 	wanted                    int64 // that the explorer waits for; 0 if it does not wait
+	holds                     int   // calls of Held that have not returned
 	explorerDone, trainerDone bool
 	point                     wait.Point
 }
@@ -71,7 +72,7 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
 	m.offered = version
-	if m.handover != WhenAsked {
+	if m.handover != WhenAsked && m.holds == 0 {
 		if err := m.adopt(ctx); err != nil {
 			return err
 		}
@@ -102,17 +103,40 @@ func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	defer m.mu.Unlock()
-	if m.offered < min {
+	never := m.offered < min
+	m.mu.Unlock()
+	if never {
 		return 0, fmt.Errorf("version %d is never published: %w", min, trinity.ErrEnded)
 	}
+	err = m.await(ctx, fmt.Sprintf("the evaluation to end before version %d", min), func() bool { return m.holds == 0 || m.version >= min })
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
 	m.wanted = 0
-	if m.offered > m.version && (newest || m.version < min) {
+	if m.holds == 0 && m.offered > m.version && (newest || m.version < min) {
 		if err := m.adopt(ctx); err != nil {
 			return 0, err
 		}
 	}
 	return m.version, nil
+}
+
+// Held implements Synchronizer.
+func (m *Memory) Held(ctx context.Context, do func(version int64) error) error {
+	m.mu.Lock()
+	m.holds++
+	version := m.version
+	m.mu.Unlock()
+	err := do(version)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holds--
+	m.point.Signal()
+	if err != nil || m.holds > 0 || m.handover != AtOnce || m.offered == m.version {
+		return err
+	}
+	return m.adopt(ctx)
 }
 
 // ExplorerDone implements Synchronizer.

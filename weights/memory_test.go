@@ -33,6 +33,21 @@ func (e *versions) Adopt(context.Context) (int64, error) {
 	return e.inUse.Load(), nil
 }
 
+// A version that is published while another is held comes into use when that one is released, if the
+// sampler takes versions at once, or else when the explorer asks.
+func TestReleaseHandsOverTheNewest(t *testing.T) {
+	for handover, want := range map[weights.Handover]int64{weights.WhenAsked: 0, weights.AtOnce: 2} {
+		e := &versions{}
+		m := weights.NewMemory(e, 0, handover, time.Minute)
+		err := m.Held(t.Context(), func(int64) error {
+			return m.Held(t.Context(), func(int64) error { return errors.Join(m.Publish(t.Context(), 1), m.Publish(t.Context(), 2)) })
+		})
+		if got := e.inUse.Load(); err != nil || got != want {
+			t.Errorf("handover %d: version %d is in use, %v; want %d", handover, got, err, want)
+		}
+	}
+}
+
 // If Publish does not wait, the sampler gets a version when the explorer asks for the newest, or at
 // once.
 func TestHandoverWithoutARendezvous(t *testing.T) {

@@ -13,6 +13,9 @@ type Synchronizer interface {
 	// Wait returns once a version ≥ min is in use, and returns that version. With newest it loads
 	// the newest version that is available by then. The caller runs no rollout while it waits.
 	Wait(ctx context.Context, min int64, newest bool) (int64, error)
+	// Held calls do with the version in use, which stays in use until do has returned: an evaluation
+	// measures one version. Publish does not wait for it, and a Wait for a newer version does.
+	Held(ctx context.Context, do func(version int64) error) error
 	// ExplorerDone says that nobody samples any more: Publish no longer waits.
 	ExplorerDone()
 	// TrainerDone says that the trainer publishes nothing more: Wait for a newer version returns

@@ -152,6 +152,9 @@ type (
 func (p publishing) Publish(ctx context.Context, v int64) error { return p.Server.Publish(ctx, v) }
 func (p publishing) TrainerDone()                               { p.Weights.End() }
 func (w waiting) ExplorerDone()                                 {}
+func (w waiting) Held(ctx context.Context, do func(int64) error) error {
+	return w.Follower.Held(ctx, do)
+}
 func (w waiting) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
 	return w.Follower.Wait(ctx, min, newest)
 }
