@@ -79,6 +79,9 @@ func (w *ReAct) Requires() trinity.Requirements {
 	return needs
 }
 
+// Probe begins an episode of each tool and ends it: see [Play.Probe].
+func (w *ReAct) Probe(ctx context.Context, t *trinity.Task) error { return w.play.Probe(ctx, t) }
+
 // Run implements [trinity.Workflow].
 func (w *ReAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return w.play.finish(ctx, r, w.Steps)
