@@ -56,7 +56,8 @@ type TrainerInput struct {
 type Taskset struct {
 	// Name in metrics and logs; empty is taskset_<i> or eval_taskset_<i>.
 	Name string `yaml:"name"`
-	// Where the rows are.
+	// Where the rows are. A queue is a JSON Lines file that another process appends tasks to while the
+	// run goes on: a line is a task, the line null ends the queue, and buffer.total_steps must be set.
 	StorageType string `yaml:"storage_type" default:"file" enum:"file|sql|queue|task_dir"`
 	// File, directory, hub name or database URL.
 	Path string `yaml:"path"`
@@ -88,6 +89,8 @@ type Taskset struct {
 	// Weight of this taskset among several: its share of the tasks is its weight divided by the sum of
 	// all weights. Not set is its number of rows. Own key of Trinity-Go.
 	Weight *float64 `yaml:"weight" range:"(0,)"`
+	// Seconds that a step waits for the next task of a queue.
+	MaxReadTimeout float64 `yaml:"max_read_timeout" default:"1800" range:"(0,)"`
 	// Rollouts per task in an evaluation. Training uses algorithm.repeat_times.
 	RepeatTimes int `yaml:"repeat_times" default:"1" range:"[1,)"`
 	// Further attempts to read the storage after a failure.

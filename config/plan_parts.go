@@ -159,7 +159,7 @@ func (c *Config) stepLimit() (n int, key string) {
 func ceil[T int | int64](a, b T) T { return (a + b - 1) / max(b, 1) }
 
 // mixture tells, for each of several training tasksets, its share of the tasks and how often a run
-// reads each of its rows.
+// reads each of its rows. Of a queue it tells where the tasks come from.
 func (c *planner) mixture() []string {
 	var sets []TasksetEntry
 	sum, known := 0., true
@@ -172,6 +172,9 @@ func (c *planner) mixture() []string {
 	for _, t := range c.Data.Tasksets {
 		if t.Eval {
 			continue
+		}
+		if t.IsQueue() {
+			return []string{t.queueWords()}
 		}
 		_, counted := c.facts.Rows[t.Key]
 		sets, sum, known = append(sets, t), sum+weight(t), known && (counted || t.Weight != nil)

@@ -181,6 +181,9 @@ func (r *rules) tasksets() {
 			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *r.Model.MaxModelLen), "")
 		}
 		r.tasksetAdapter(t)
+		if t.IsQueue() {
+			t.checkQueue(r)
+		}
 		kind := fmt.Sprint(t.Eval, t.Name)
 		if other, twice := names[kind]; twice {
 			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics need different names")

@@ -69,7 +69,7 @@ func (s *Settled) unsupported() Errors {
 		if !t.Eval && !s.Explores {
 			continue
 		}
-		s.unsupportedTaskset(t, refuse)
+		unsupportedFormat(t.Key, &t.Format, refuse)
 	}
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &s.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
 	s.refusedByEngines(refuse)
@@ -87,13 +87,6 @@ func (s *Settled) unsupported() Errors {
 		}
 	}
 	return errs
-}
-
-func (s *Settled) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
-	if t.StorageType == "queue" {
-		refuse(t.Key+".storage_type", "reading tasks from a queue", "use file, sql or task_dir")
-	}
-	unsupportedFormat(t.Key, &t.Format, refuse)
 }
 
 func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint string)) {

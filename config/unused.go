@@ -119,7 +119,7 @@ func (s *Settled) unusedReason(key string) string {
 	if reason := s.unusedOfStore(key); reason != "" {
 		return reason
 	}
-	if reason := s.unusedOfRows(key); reason != "" {
+	if reason := cmp.Or(s.unusedOfRows(key), s.unusedOfQueue(key)); reason != "" {
 		return reason
 	}
 	if key == "explorer.rollout_model.tool_call_parser" && !s.Explorer.RolloutModel.EnableAutoToolChoice {

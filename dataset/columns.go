@@ -88,7 +88,7 @@ func (c columnFormat) read(ctx context.Context, in *input) (shard, error) {
 	return spooled(in, "row", func(s *spool) error {
 		var ours error
 		err := c.decoder.Run(ctx, in.source(), func(out io.Reader) error {
-			ours = scanLines(out, func(_ int64, _ int, line []byte) error { return c.take(s, line) })
+			ours = scanLines(out, 1, func(_ int64, _ int, line []byte) error { return c.take(s, line) })
 			return ours
 		})
 		switch {

@@ -46,7 +46,7 @@ func scanRows(in *input, visit func(begin int64, number int, data []byte) error)
 		return err
 	}
 	defer r.Close()
-	err = scanLines(r, func(begin int64, number int, data []byte) error {
+	err = scanLines(r, 1, func(begin int64, number int, data []byte) error {
 		if err := checkRow(data); err != nil {
 			return &lineError{number, err}
 		}
@@ -115,13 +115,13 @@ func skipByteOrderMark(r *bufio.Reader) {
 // space is the whitespace of JSON.
 const space = " \t\r\n"
 
-// scanLines calls visit for every line that is not blank, without the space around it. begin is
-// its first byte in r; data is valid during the call.
-func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) error) error {
+// scanLines calls visit for every line that is not blank, without the space around it. first is the
+// number of the first line. begin is the line's first byte in r; data is valid during the call.
+func scanLines(r io.Reader, first int, visit func(begin int64, number int, data []byte) error) error {
 	br := bufio.NewReaderSize(r, 1<<20)
 	var at int64
 	var long []byte // of a line that exceeds the reader's buffer
-	for number := 1; ; number++ {
+	for number := first; ; number++ {
 		data, err := br.ReadSlice('\n')
 		for long = long[:0]; errors.Is(err, bufio.ErrBufferFull); data, err = br.ReadSlice('\n') {
 			if long = append(long, data...); len(long) > maxRow {

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -67,13 +68,33 @@ func (a *Agenda) Step() int64 {
 }
 
 // jobs returns the tasks of a step: those that a killed run began the step with, or else the next
-// ones of the selectors. The explorer asks for steps in order.
-func (a *Agenda) jobs(step int64) ([]job, error) {
+// ones of the selectors. It waits for tasks that come from a queue, and returns errQueueEnded if none
+// is left. The explorer asks for steps in order.
+func (a *Agenda) jobs(ctx context.Context, step int64) ([]job, error) {
+	if err := a.await(ctx, step); err != nil {
+		return nil, err
+	}
 	chosen, err := a.choose(step)
 	if err != nil {
 		return nil, err
 	}
 	return a.tasks.jobs(chosen)
+}
+
+// await waits for the tasks of a step if they come from a queue. The lock is not held meanwhile.
+func (a *Agenda) await(ctx context.Context, step int64) error {
+	queue := a.tasks.queue
+	if queue == nil || a.isChosen(step) {
+		return nil
+	}
+	return queue.await(ctx, a.batchSize)
+}
+
+// isChosen reports whether the tasks of a step are chosen.
+func (a *Agenda) isChosen(step int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return step-a.step <= int64(len(a.ahead))
 }
 
 func (a *Agenda) choose(step int64) ([]chosen, error) {

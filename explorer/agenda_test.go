@@ -161,7 +161,7 @@ func TestResumeRepeatsTheTasksInFlight(t *testing.T) {
 // A state without steps in flight has no key "ahead"; an agenda refuses forged states.
 func TestStateListsTheStepsInFlight(t *testing.T) {
 	e := newExplorer(t, buffer.NewQueue(100, 0, nil), 4)
-	if _, err := e.opts.Agenda.jobs(1); err != nil {
+	if _, err := e.opts.Agenda.jobs(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	state, err := e.opts.Agenda.stateAfter(1, nil)
@@ -169,7 +169,7 @@ func TestStateListsTheStepsInFlight(t *testing.T) {
 		t.Fatalf("%s, %v", state, err)
 	}
 	for step := int64(2); step <= 3; step++ {
-		if _, err := e.opts.Agenda.jobs(step); err != nil {
+		if _, err := e.opts.Agenda.jobs(t.Context(), step); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestStateListsTheStepsInFlight(t *testing.T) {
 	}
 	var got []string
 	for step := int64(2); step <= 4; step++ {
-		tasks, err := other.opts.Agenda.jobs(step)
+		tasks, err := other.opts.Agenda.jobs(t.Context(), step)
 		if err != nil {
 			t.Fatal(err)
 		}

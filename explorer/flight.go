@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,9 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 				}
 			}
 			f, err := e.begin(ctx, step)
+			if errors.Is(err, errQueueEnded) {
+				break
+			}
 			if err != nil {
 				return fmt.Errorf("explorer step %d: %w", step, err)
 			}
@@ -49,11 +53,15 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 			begun <- f
 			eg.Go(func() error { return e.land(f) })
 		}
+		close(begun)
 		return nil
 	})
 	eg.Go(func() error {
 		for step := next; step <= total; step++ {
 			f, err := e.first(ctx, step, begun)
+			if err == nil && f == nil {
+				return e.endQueue(ctx, step-1)
+			}
 			if err == nil {
 				err = e.end(ctx, f)
 			}
@@ -93,14 +101,14 @@ func receive[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	}
 }
 
-// begin waits for the version of a step, and until all its rollouts have begun.
+// begin waits for the version of a step, then for its tasks, and until all its rollouts have begun.
 func (e *Explorer) begin(ctx context.Context, step int64) (*flight, error) {
 	f := &flight{step: step, landed: make(chan struct{}), over: make(chan struct{})}
 	var err error
 	if f.version, f.waited, err = e.weights(ctx, step); err != nil {
 		return nil, err
 	}
-	jobs, err := e.opts.Agenda.jobs(step)
+	jobs, err := e.opts.Agenda.jobs(ctx, step)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +126,14 @@ func (e *Explorer) land(f *flight) (err error) {
 	return nil
 }
 
-// first waits for the rollouts of the oldest step in flight, which is step.
+// first waits for the rollouts of the oldest step in flight, which is step. It returns nil if the
+// queue of tasks has ended before that step.
 func (e *Explorer) first(ctx context.Context, step int64, begun <-chan *flight) (*flight, error) {
 	if err := e.pause(ctx, step); err != nil {
 		return nil, err
 	}
 	f, err := receive(ctx, begun)
-	if err != nil {
+	if err != nil || f == nil {
 		return nil, err
 	}
 	_, err = receive(ctx, f.landed)
@@ -165,6 +174,18 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 		}
 	}
 	return e.deliver(ctx, f.step, groups, nil)
+}
+
+// endQueue ends a run whose queue of tasks has none left after its last step. It evaluates then, as
+// after the last step of any run.
+func (e *Explorer) endQueue(ctx context.Context, last int64) error {
+	t := e.opts.Agenda.tasks
+	e.opts.Recorder.Say(fmt.Sprintf("the queue of taskset %s has ended after %d rows, so explore step %d was the last one",
+		t.sets[0].Template.Taskset, t.queue.queue.Len(), last))
+	if last == 0 || len(e.opts.EvalTasksets) == 0 || e.opts.EvalInterval == 0 || e.evaluatesAfter(last) {
+		return nil
+	}
+	return e.evaluateAfter(ctx, trinity.Record{Step: last, Metrics: trinity.Metrics{}})
 }
 
 // measure returns the metrics of a step's rollouts.

@@ -20,6 +20,8 @@ import (
 // probability left_i / Σ left, drawn by PCG seeded with (e, t). All orders of an epoch are equally
 // likely.
 //
+// A taskset whose rows come from a queue ([Arrivals]) is the only one, and its epochs mean nothing.
+//
 // Unlike Trinity-RFT: weights may give shares other than the numbers of rows, because a small
 // taskset can matter as much as a large one.
 type Mix struct {
@@ -28,12 +30,19 @@ type Mix struct {
 	share []int // [sets] packs per epoch
 	left  []int // [sets] remaining packs of this epoch
 	epoch int64
+	queue *Arrivals // nil if the tasksets have all their rows
 }
 
 // NewMix mixes one or more tasksets with different names and packs of equal size. It returns an
 // error if there are no rows, or if a weight is so small that its taskset gets no task.
 func NewMix(sets ...*Taskset) (*Mix, error) {
 	m := &Mix{sets: sets, unit: 1}
+	if len(sets) == 1 {
+		if queue, ok := sets[0].Selector.(*Arrivals); ok {
+			m.queue, m.unit, m.share, m.left = queue, sets[0].Packing.unit(), []int{0}, []int{0}
+			return m, nil
+		}
+	}
 	rows, sum := 0, 0.
 	weights := make([]float64, len(sets))
 	for i, s := range sets {
@@ -102,8 +111,13 @@ type chosen struct {
 }
 
 // choose takes the n tasks of the next step; n is a multiple of the size of a pack. Tasks of one
-// taskset stand together, and the taskset that was drawn first comes first.
+// taskset stand together, and the taskset that was drawn first comes first. A queue that has ended
+// may give fewer.
 func (m *Mix) choose(n int) ([]chosen, error) {
+	if m.queue != nil {
+		of, err := m.sets[0].choose(n)
+		return []chosen{of}, err
+	}
 	counts := make([]int, len(m.sets))
 	var order []int
 	for range n / m.unit {

@@ -95,6 +95,9 @@ func datasets(cfg *Settled, pending string) (all []named) {
 		}
 	}
 	for _, t := range cfg.Data.Tasksets {
+		if t.IsQueue() { // it may come into being later
+			continue
+		}
 		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
 	for _, b := range cfg.Besides() {

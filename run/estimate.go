@@ -233,15 +233,14 @@ func (s *Settled) promptLength(f *config.Facts) (float64, error) {
 	most := value(0, s.Model.MaxPromptTokens)
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		path, _ := local(t.Path, true)
-		if path == "" || t.Eval && n > 0 {
-			continue
-		}
-		rows, err := openRows(context.Background(), path, tasksOf(t.Taskset))
+		rows, err := t.here()
 		if err != nil {
 			return 0, err
 		}
-		sampled = sampled || rows.Len() > sampledRows
+		if rows == nil || t.Eval && n > 0 {
+			continue
+		}
+		sampled = sampled || t.IsQueue() || rows.Len() > sampledRows
 		for i := range min(rows.Len(), sampledRows) {
 			task := t.template
 			if task.Row, err = rows.Row(i); err != nil {

@@ -31,7 +31,7 @@ func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, e
 		return nil, err
 	}
 	own := s.Buffer.TrainerInput.ExperienceBuffer
-	memory, timeout := int64(own.CapacityMb)<<20, wait.Seconds(own.MaxReadTimeout)
+	memory, timeout := int64(own.CapacityMb)<<20, wait.Seconds(own.MaxReadTimeout+s.TaskWait())
 	if !own.ReplayBuffer.Enable {
 		queue := buffer.NewQueue(capacity, memory, log)
 		queue.TakeTimeout, queue.PutTimeout = timeout, wait.Seconds(s.Synchronizer.SyncTimeout)
@@ -67,7 +67,7 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
 		Name: path.Join(s.Project, s.Group, s.Name, own.Name+"-"+word), Path: own.Path,
 		Capacity: capacity, Memory: int64(own.CapacityMb) << 20,
-		TakeTimeout: wait.Seconds(own.MaxReadTimeout), PutTimeout: wait.Seconds(s.Synchronizer.SyncTimeout),
+		TakeTimeout: wait.Seconds(own.MaxReadTimeout + s.TaskWait()), PutTimeout: wait.Seconds(s.Synchronizer.SyncTimeout),
 		Retries: own.MaxRetryTimes, RetryInterval: wait.Seconds(float64(own.MaxRetryInterval)), Say: s.say,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -14,16 +15,43 @@ const mostRows = 1 << 14
 
 // check returns an error if the workflow cannot ask or the reward function cannot score a row, as
 // far as the row alone shows it. The error describes the first such row and counts them.
-func (t *tasks) check(data *dataset.Dataset) (err error) {
+func (t *tasks) check(data rowsOfTasks) error {
+	names := namesOf{}
+	err := t.checkRows(data, 0, data.Len(), &names)
+	if err != nil || t.own == nil {
+		return err
+	}
+	return names.missing(t.own, database.Hidden(t.Path))
+}
+
+// rowsOfTasks are the rows of a taskset, with their places for errors.
+type rowsOfTasks interface {
+	trinity.Dataset
+	Where(i int) string
+}
+
+// here opens the rows of a taskset. It returns nil if they are not on this machine.
+func (t *tasks) here() (rowsOfTasks, error) {
+	if t.IsQueue() {
+		return openQueue(t, nil)
+	}
+	path, _ := local(t.Path, true)
+	if path == "" {
+		return nil, nil
+	}
+	return openRows(context.Background(), path, tasksOf(t.Taskset))
+}
+
+// checkRows checks rows from a number up to another, and counts those that name plug-ins.
+func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err error) {
 	if t.own == nil && len(t.plugins.checks()) == 0 {
 		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
-	rows, names := data.Len(), namesOf{}
 	if t.own == nil {
-		rows = min(rows, mostRows)
+		to = min(to, from+mostRows)
 	}
-	for i := range rows {
+	for i := from; i < to; i++ {
 		task := t.template
 		task.ID, task.Index = fmt.Sprintf("%s/%d", t.template.Taskset, i), i
 		if task.Row, err = data.Row(i); err != nil {
@@ -39,14 +67,12 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 		}
 	}
 	switch {
-	case wrong == 0 && t.own != nil:
-		return names.missing(t.own, database.Hidden(t.Path))
 	case wrong == 0:
 		return nil
 	case wrong == 1:
 		return fmt.Errorf("%s: %w", where, first)
 	}
-	return fmt.Errorf("%s: %w; %d of the %d rows checked have an error", where, first, wrong, rows)
+	return fmt.Errorf("%s: %w; %d of the %d rows checked have an error", where, first, wrong, to-from)
 }
 
 // checkTask returns why a task cannot be run or scored.

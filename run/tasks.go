@@ -27,7 +27,9 @@ func (s *reader) mix(ctx context.Context) (*explorer.Mix, error) {
 			return nil, err
 		}
 		ts.Weight = value(0, t.Weight)
-		sets, rows[t.Key] = append(sets, ts), ts.Data.Len()
+		if sets = append(sets, ts); !t.IsQueue() {
+			rows[t.Key] = ts.Data.Len()
+		}
 	}
 	if err := checkPacks(s.Settled, rows); err != nil {
 		return nil, err
@@ -59,11 +61,7 @@ func checkPacks(s *Settled, rows map[string]int) error {
 
 // taskset opens a taskset of the configuration.
 func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, error) {
-	data, err := s.openDataset(ctx, t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
-	if err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
-	}
-	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
+	out := &explorer.Taskset{Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
 		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: trinity.RequirementsOf(t.plugins.workflow).FillPacks}}
 	if t.own != nil {
 		out.Own = func(task *trinity.Task) (trinity.Workflow, trinity.RewardFunc, error) {
@@ -71,18 +69,32 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 			return p.workflow, p.reward, err
 		}
 	}
+	read := s.readDataset
+	if t.IsQueue() {
+		read = s.readQueue
+	}
+	if err := read(ctx, t, out); err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+	}
+	return out, nil
+}
+
+// readDataset gives a taskset the rows of a dataset.
+func (s *reader) readDataset(ctx context.Context, t *tasks, out *explorer.Taskset) error {
+	data, err := s.openDataset(ctx, t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
+	if err != nil {
+		return err
+	}
+	out.Data = data
 	if !t.Eval {
 		if out.Selector, err = s.choose(t.Taskset, out); err != nil {
-			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+			return err
 		}
 	}
 	if err := t.check(data); err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+		return err
 	}
-	if err := t.probe(ctx, data); err != nil {
-		return nil, fmt.Errorf("taskset %s: %s: %w", t.Name, data.Where(0), err)
-	}
-	return out, nil
+	return t.probe(ctx, data)
 }
 
 // prober is a workflow that can try, without a model, what a task needs.
@@ -91,10 +103,17 @@ type prober interface {
 }
 
 // probe tries what the first task needs.
-func (t *tasks) probe(ctx context.Context, data trinity.Dataset) error {
+func (t *tasks) probe(ctx context.Context, data rowsOfTasks) error {
 	if data.Len() == 0 {
 		return nil
 	}
+	if err := t.probeFirst(ctx, data); err != nil {
+		return fmt.Errorf("%s: %w", data.Where(0), err)
+	}
+	return nil
+}
+
+func (t *tasks) probeFirst(ctx context.Context, data trinity.Dataset) error {
 	task, err := t.template, error(nil)
 	task.ID = t.Name
 	if task.Row, err = data.Row(0); err != nil {
