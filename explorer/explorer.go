@@ -42,6 +42,10 @@ type Options struct {
 	// 0 bounds nothing.
 	MaxFailedRatio float64
 
+	// Enough is closed once the trainer has ended: the explorer no longer waits for tasks of a queue.
+	// nil if there is no trainer.
+	Enough <-chan struct{}
+
 	Learns string // which rewards the algorithm compares: InGroup, InStep, or "" for none
 }
 

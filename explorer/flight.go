@@ -108,12 +108,26 @@ func (e *Explorer) begin(ctx context.Context, step int64) (*flight, error) {
 	if f.version, f.waited, err = e.weights(ctx, step); err != nil {
 		return nil, err
 	}
-	jobs, err := e.opts.Agenda.jobs(ctx, step)
+	jobs, err := e.jobs(ctx, step)
 	if err != nil {
 		return nil, err
 	}
 	f.rollouts = e.opts.Runner.start(ctx, step, jobs)
 	return f, nil
+}
+
+// jobs waits for the tasks of a step, unless the trainer ends.
+func (e *Explorer) jobs(ctx context.Context, step int64) ([]job, error) {
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-e.opts.Enough:
+			cancel(trinity.ErrEnded)
+		case <-waiting.Done():
+		}
+	}()
+	return e.opts.Agenda.jobs(waiting, step)
 }
 
 // land waits for the rollouts of a step.

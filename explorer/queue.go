@@ -34,10 +34,22 @@ func NewArrivals(q Queue, share *Share) *Arrivals { return &Arrivals{queue: q, s
 // errQueueEnded says that a queue of tasks has ended and all its rows are taken.
 var errQueueEnded = errors.New("the queue of tasks has ended")
 
+// queueError is an error of a queue of tasks, such as that no row comes.
+type queueError struct{ error }
+
+func (e queueError) Unwrap() error { return e.error }
+
+// LacksTasks reports whether an explorer ended because of its queue of tasks. All its steps until then
+// are delivered, and it resumes after them.
+func LacksTasks(err error) bool { return errors.As(err, &queueError{}) }
+
 // await waits until Next has n rows or, at the end of the queue, at least one.
 func (a *Arrivals) await(ctx context.Context, n int) error {
 	if err := a.queue.Await(ctx, a.whole(a.taken+n)); err != nil {
-		return err
+		if ctx.Err() != nil {
+			return err
+		}
+		return queueError{err}
 	}
 	if a.share.Len() <= a.taken {
 		return errQueueEnded

@@ -95,7 +95,9 @@ func (s *stage) both(ctx, stop context.Context) error {
 	}
 	ex.Weights, tr.Weights = sync, sync
 	ex.Recorder = explorerRecorder{s}
-	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue)
+	enough := make(chan struct{})
+	ex.Enough = enough
+	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue, enough)
 }
 
 // handovers are the ways in which the explorer gets a version, by sync_style. The zero value,
@@ -105,24 +107,36 @@ var handovers = map[string]weights.Handover{
 }
 
 // together runs both loops. When one ends without error, the other runs to its own end; when one
-// fails, together cancels the other. stop ends the trainer first. The explorer continues until the
-// trainer has saved: a version may be published, and be in the checkpoint, only after the step that
-// samples with the version before it has ended.
+// fails, together cancels the other. stop ends the trainer first, and so does an explorer that lacks
+// tasks, so that no step is lost. The explorer continues until the trainer has saved: a version may
+// be published, and be in the checkpoint, only after the step that samples with the version before it
+// has ended. enough is closed when the trainer has ended.
 func together(
 	ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync weights.Synchronizer, queue trinity.Buffer,
+	enough chan<- struct{},
 ) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	stop, cancel := withStop(ctx, stop)
 	defer cancel()
+	stop, lack := context.WithCancelCause(stop)
+	defer lack(nil)
 	exploring, halt := context.WithCancelCause(ctx)
 	defer halt(nil)
-	eg.Go(func() error { return ex.Run(exploring) })
+	eg.Go(func() error {
+		err := ex.Run(exploring)
+		if explorer.LacksTasks(err) {
+			lack(err)
+			return nil
+		}
+		return err
+	})
 	eg.Go(func() error {
 		defer queue.Close()
 		defer sync.TrainerDone()
 		if err := tr.Run(ctx, stop); err != nil {
 			return err
 		}
+		close(enough)
 		context.AfterFunc(stop, func() { halt(context.Cause(stop)) }) // only an evaluation is left, and nobody waits for it
 		return nil
 	})

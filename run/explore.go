@@ -90,7 +90,24 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 		}
 	}
 	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s}
+	watching, enough := context.WithCancel(ctx)
+	defer enough()
+	if s.TaskWait() > 0 {
+		ex.Enough = endOf(watching, follower)
+	}
 	return s.following(ctx, follower, explorer.New(*ex).Run)
+}
+
+// endOf returns a channel that is closed when the trainer has ended. An explorer that waits for tasks
+// asks the trainer for nothing, and would not know.
+func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		if follower.Ended(ctx) == nil { // an error meets the explorer, too
+			close(ended)
+		}
+	}()
+	return ended
 }
 
 // following runs explore. Under fully_async it also loads each new version as soon as the trainer

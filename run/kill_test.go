@@ -126,6 +126,8 @@ func newKilling(t *testing.T, c scenario, number int) *killing {
 	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)),
 		acked: map[string]bool{}}
 	recording(t, filepath.Join(s.whole.dir, "kept.jsonl"))
+	tasks, all := s.whole.queue(t)
+	write(t, tasks, all)
 	s.p = s.whole.copyOf(t)
 	s.remains = s.p.remaining
 	counts := filepath.Join(t.TempDir(), "hits.json")

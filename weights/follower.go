@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -116,6 +117,15 @@ func (f *Follower) published(ctx context.Context, min int64) error {
 		_, err := f.ask(ctx, from, min, "")
 		return err
 	})
+}
+
+// Ended waits until the trainer has ended.
+func (f *Follower) Ended(ctx context.Context) error {
+	err := f.published(ctx, math.MaxInt64) // which no trainer does
+	if errors.Is(err, trinity.ErrEnded) {
+		return nil
+	}
+	return err
 }
 
 // Follow loads every version as soon as it is published, also during a step. It returns nil when
