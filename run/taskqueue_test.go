@@ -84,14 +84,16 @@ func TestTasksFromAQueue(t *testing.T) {
 	two, alone := one.copyOf(t), one.copyOf(t)
 	var said strings.Builder
 	go arrive(t, file, text)
-	sum, err := run.Run(t.Context(), t.Context(), one.load(t, fromQueue...), run.Options{Say: func(line string) { said.WriteString(line + "\n") }})
+	options := run.Options{Say: func(line string) { said.WriteString(line + "\n") }}
+	sum, err := run.Run(t.Context(), t.Context(), one.load(t, fromQueue...), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := sum.Stages[0].Steps; got != 8 {
 		t.Errorf("%d steps, want 8", got)
 	}
-	if want := "the queue of taskset digits has ended after 23 rows, so explore step 8 was the last one"; !strings.Contains(said.String(), want) {
+	const want = "the queue of taskset digits has ended after 23 rows, so explore step 8 was the last one"
+	if !strings.Contains(said.String(), want) {
 		t.Errorf("said %q, want %q", &said, want)
 	}
 	onlyRows(t, one)
