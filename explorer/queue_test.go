@@ -265,3 +265,30 @@ func TestChangedTasksOfAQueue(t *testing.T) {
 		t.Errorf("%s was accepted", forged)
 	}
 }
+
+// A resumed run has the tasks of the steps in flight, also if the queue has no others.
+func TestStepsInFlightOfAnEndedQueue(t *testing.T) {
+	f := newFile(t)
+	f.add(t, "{}\n{}\n{}\nnull\n")
+	a := NewAgenda(mix(t, f.taskset(t, 1, 1)), nil, 2)
+	for step := range int64(2) {
+		if _, err := a.jobs(t.Context(), step+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := a.stateAfter(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed := NewAgenda(mix(t, f.taskset(t, 1, 1)), nil, 2)
+	if err := resumed.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := resumed.jobs(t.Context(), 2)
+	if err != nil || len(jobs) != 1 || jobs[0].ID != "live/2" {
+		t.Errorf("step 2 has %v, %v", jobs, err)
+	}
+	if _, err := resumed.jobs(t.Context(), 3); !errors.Is(err, errQueueEnded) {
+		t.Errorf("step 3: %v", err)
+	}
+}
