@@ -174,7 +174,7 @@ func (c *planner) mixture() []string {
 			continue
 		}
 		if t.IsQueue() {
-			return []string{t.queueWords()}
+			return []string{t.queueWords(c.facts.Rows[t.Key])}
 		}
 		_, counted := c.facts.Rows[t.Key]
 		sets, sum, known = append(sets, t), sum+weight(t), known && (counted || t.Weight != nil)

@@ -23,10 +23,10 @@ func (s *Settled) TaskWait() float64 {
 	return 0
 }
 
-// queueWords describes the queue of tasks, if there is one.
-func (t *Taskset) queueWords() string {
-	return fmt.Sprintf("%s: from the queue %s, in order, each once, until a line null ends it; a step waits at most %s for each",
-		t.Name, t.Path, wait.Text(wait.Seconds(t.MaxReadTimeout)))
+// queueWords describes the queue of a taskset that has so many rows now.
+func (t *Taskset) queueWords(rows int) string {
+	return fmt.Sprintf("%s: from the queue %s (%d rows now), in order, each once, until a line null ends it; a step waits at most %s for each",
+		t.Name, t.Path, rows, wait.Text(wait.Seconds(t.MaxReadTimeout)))
 }
 
 // checkQueue checks a taskset whose tasks come from a queue.

@@ -45,12 +45,13 @@ func TestRefusedWithAQueueOfTasks(t *testing.T) {
 func TestPlanOfAQueueOfTasks(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: append(queued, tasksetKey+".max_read_timeout=90", tasksetKey+".enable_progress_bar=true",
 		tasksetKey+".split=train", "buffer.explorer_input.eval_tasksets.0.max_read_timeout=3")})
-	p, err := c.Plan(Facts{})
+	p, err := c.Plan(Facts{Rows: map[string]int{tasksetKey: 7}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"10 steps of 4 tasks", "tasks        train: from the queue train.jsonl, in order, each once, " +
-		"until a line null ends it; a step waits at most 1m30s for each"} {
+	const tasks = "tasks        train: from the queue train.jsonl (7 rows now), in order, each once, until a line null ends it; " +
+		"a step waits at most 1m30s for each"
+	for _, words := range []string{"10 steps of 4 tasks", tasks} {
 		if !strings.Contains(p.String(), words) {
 			t.Errorf("no %q in\n%s", words, p)
 		}

@@ -194,8 +194,12 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 // after the last step of any run.
 func (e *Explorer) endQueue(ctx context.Context, last int64) error {
 	t := e.opts.Agenda.tasks
-	e.opts.Recorder.Say(fmt.Sprintf("the queue of taskset %s has ended after %d rows, so explore step %d was the last one",
-		t.sets[0].Template.Taskset, t.queue.queue.Len(), last))
+	after := fmt.Sprintf("explore step %d was the last one", last)
+	if last == 0 {
+		after = "there is nothing to explore"
+	}
+	e.opts.Recorder.Say(fmt.Sprintf("the queue of taskset %s has ended after %d rows, so %s",
+		t.sets[0].Template.Taskset, t.queue.queue.Len(), after))
 	if last == 0 || len(e.opts.EvalTasksets) == 0 || e.opts.EvalInterval == 0 || e.evaluatesAfter(last) {
 		return nil
 	}

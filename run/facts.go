@@ -60,7 +60,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 			return f, s.At(d.key+".path", err.Error(), "")
 		}
 	}
-	if err := checkQueue(s); err != nil {
+	if err := checkQueue(s, &f); err != nil {
 		return f, err
 	}
 	if err := checkPacks(s, own); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -63,8 +64,8 @@ func (s *reader) readQueue(ctx context.Context, t *tasks, out *explorer.Taskset)
 	return nil
 }
 
-// checkQueue checks the rows that are in a queue of tasks, if the stage reads one.
-func checkQueue(s *Settled) error {
+// checkQueue checks the rows that are in a queue of tasks, if the stage reads one, and counts them in f.
+func checkQueue(s *Settled, f *config.Facts) error {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if !t.IsQueue() {
@@ -72,6 +73,7 @@ func checkQueue(s *Settled) error {
 		}
 		queue, err := openQueue(t, nil)
 		if err == nil {
+			f.Rows[t.Key] = queue.Len()
 			err = t.checkRows(queue, 0, queue.Len(), &namesOf{})
 		}
 		if err != nil {
