@@ -63,10 +63,11 @@ func onlyRows(t *testing.T, p project) {
 			t.Errorf("%s was delivered twice", e.ID)
 		}
 		seen[e.ID] = true
-		tasks[e.ID.Task]++
+		_, task, _ := strings.Cut(e.ID.Task, "digits/") // after the name of one of several explorers
+		tasks[task]++
 	}
 	for i := range queueRows {
-		if n := tasks[fmt.Sprintf("digits/%d", i)]; n != 4 {
+		if n := tasks[fmt.Sprint(i)]; n != 4 {
 			t.Errorf("task %d has %d rollouts, want 4", i, n)
 		}
 	}
@@ -116,6 +117,21 @@ func TestTasksFromAQueue(t *testing.T) {
 	if n := strings.Count(readSteps(t, dirs[0]), `"task":"digits/22"`); len(dirs) != 1 || n != 4 {
 		t.Errorf("the archive has %d rollouts of the last task, want 4", n)
 	}
+}
+
+// Two explorers share a queue: each takes every second task, and both end with the queue.
+func TestTwoExplorersShareAQueue(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	file, text := p.queue(t)
+	overrides := append(slices.Clone(fromQueue), "explorer.eval_interval=100")
+	left := p.start(t, nil, append(half("left", "1/2"), overrides...)...)
+	right := p.start(t, nil, append(half("right", "2/2"), overrides...)...)
+	trainer := p.start(t, nil, append([]string{"mode=train", "buffer.train_batch_size=24"}, overrides...)...)
+	arrive(t, file, text)
+	left.finish(t)
+	right.finish(t)
+	trainer.finish(t)
+	onlyRows(t, p)
 }
 
 // Kills while tasks arrive, also in the middle of a row, lose no task and take none twice: the run
