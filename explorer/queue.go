@@ -39,8 +39,8 @@ type queueError struct{ error }
 
 func (e queueError) Unwrap() error { return e.error }
 
-// LacksTasks reports whether an explorer ended because of its queue of tasks. All its steps until then
-// are delivered, and it resumes after them.
+// LacksTasks reports whether an explorer ended because of its queue of tasks. What it has delivered
+// may be trained on meanwhile, and it resumes after that.
 func LacksTasks(err error) bool { return errors.As(err, &queueError{}) }
 
 // await waits until Next has n rows or, at the end of the queue, at least one.

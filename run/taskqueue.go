@@ -56,10 +56,8 @@ func (s *reader) readQueue(ctx context.Context, t *tasks, out *explorer.Taskset)
 	if err := queue.check(ctx); err != nil {
 		return err
 	}
-	share := explorer.ShareOf(queue, 1, 1)
-	if k, n := s.Settled.Explorer.Part(); n > 1 {
-		share = explorer.ShareOf(queue, k, n)
-	}
+	k, n := s.Settled.Explorer.Part()
+	share := explorer.ShareOf(queue, k, n)
 	out.Data, out.Selector, out.Explorer = share, explorer.NewArrivals(queue, share), s.ownName()
 	return nil
 }

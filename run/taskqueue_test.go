@@ -42,14 +42,14 @@ func appendTo(t *testing.T, path, text string) {
 	}
 }
 
-// arrive writes a text to a file in pieces, which cut rows.
-func arrive(t *testing.T, path, text string) {
+// arrive writes a text to a file in pieces, which cut rows, with pauses between them.
+func arrive(t *testing.T, path, text string, longest time.Duration) {
 	rng := rand.New(rand.NewPCG(uint64(len(text)), 1))
 	for text != "" {
 		n := min(len(text), 1+rng.IntN(60))
 		appendTo(t, path, text[:n])
 		text = text[n:]
-		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.Int64N(int64(longest))))
 	}
 }
 
@@ -84,7 +84,7 @@ func TestTasksFromAQueue(t *testing.T) {
 	file, text := one.queue(t)
 	two, alone := one.copyOf(t), one.copyOf(t)
 	var said strings.Builder
-	go arrive(t, file, text)
+	go arrive(t, file, text, 20*time.Millisecond)
 	options := run.Options{Say: func(line string) { said.WriteString(line + "\n") }}
 	sum, err := run.Run(t.Context(), t.Context(), one.load(t, fromQueue...), options)
 	if err != nil {
@@ -102,13 +102,13 @@ func TestTasksFromAQueue(t *testing.T) {
 	file, _ = two.queue(t)
 	explorer := two.start(t, nil, append(fields(exploring), fromQueue...)...)
 	trainer := two.start(t, nil, append([]string{"mode=train", "buffer.train_batch_size=12"}, fromQueue...)...)
-	arrive(t, file, text)
+	arrive(t, file, text, 20*time.Millisecond)
 	explorer.finish(t)
 	trainer.finish(t)
 	results(t, two.dir).sameAs(t, results(t, one.dir))
 
 	file, _ = alone.queue(t)
-	go arrive(t, file, text)
+	go arrive(t, file, text, 20*time.Millisecond)
 	if _, err := alone.run(t, append(slices.Clone(fromQueue), "mode=explore", "explorer.eval_interval=100",
 		"buffer.trainer_input.experience_buffer={storage_type: file, path: '${model.model_path}/../kept.jsonl'}")...); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestTwoExplorersShareAQueue(t *testing.T) {
 	left := p.start(t, nil, append(half("left", "1/2"), overrides...)...)
 	right := p.start(t, nil, append(half("right", "2/2"), overrides...)...)
 	trainer := p.start(t, nil, append([]string{"mode=train", "buffer.train_batch_size=24"}, overrides...)...)
-	arrive(t, file, text)
+	arrive(t, file, text, 20*time.Millisecond)
 	left.finish(t)
 	right.finish(t)
 	trainer.finish(t)
@@ -146,18 +146,14 @@ func TestKilledWhileTasksArrive(t *testing.T) {
 	for _, n := range s.hits {
 		total += n
 	}
-	parts := every(2, 5, 5)
-	for i := range parts {
-		begin, end := len(text)*i/(parts+1), len(text)*(i+1)/(parts+1)
-		arrives := make(chan struct{})
-		go func() {
-			defer close(arrives)
-			arrive(t, file, text[begin:end])
-		}()
-		s.once(t, fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N(total/int64(parts+1))))
-		<-arrives
+	go arrive(t, file, text, 60*time.Millisecond)
+	for i := range every(2, 5, 5) {
+		how := ""
+		if i%2 == 0 {
+			how = fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N(total/4))
+		}
+		s.once(t, how)
 	}
-	go arrive(t, file, text[len(text)*parts/(parts+1):])
 	s.finish(t)
 	t.Logf("%d kills in %d runs", s.kills, s.runs)
 	if s.kills == 0 {
