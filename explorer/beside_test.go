@@ -99,6 +99,46 @@ func TestEvaluationBesideTheSteps(t *testing.T) {
 	})
 }
 
+// An evaluation that begins as soon as the one before has ended, at every step, does not keep newer
+// versions from the steps and from itself.
+func TestEvaluationsWithoutABreak(t *testing.T) {
+	for style, handover := range map[string]weights.Handover{
+		"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := buffer.NewQueue(100, 0, nil)
+			memory := weights.NewMemory(&handing{}, 0, handover, time.Hour)
+			e := flying(t, q, 1, 9, unequal)
+			e.opts.EvalTasksets = []*Taskset{newTaskset(1, 1, onePull{before: func(context.Context, *trinity.Task, int) error {
+				time.Sleep(time.Minute)
+				return nil
+			}})}
+			var explored, evaluated float64 // versions that were sampled last
+			e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
+				explored = max(explored, m["rollout/model_version"])
+				if step < 9 { // the last one has the model for itself
+					evaluated = max(evaluated, m["eval/model_version"])
+				}
+				return nil
+			})
+			e.opts.Buffer = &mortal{q.Sink(""), 100, func(trinity.Delivery) { time.Sleep(time.Second) }} // the evaluation begins first
+			e.opts.Pace.Style, e.opts.Weights = style, memory
+			e.opts.EvalInterval, e.opts.EvalOnStartup, e.opts.EvalParallel = 1, true, true
+			trained := make(chan error)
+			go func() { trained <- trainer(t.Context(), q, memory, 2) }()
+			if err := e.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-trained; err != nil && !strings.Contains(err.Error(), "EOF") {
+				t.Error(err)
+			}
+			if explored < 4 || evaluated < 4 {
+				t.Errorf("%s: the newest version of 9 steps is %v, and %v in evaluations", style, explored, evaluated)
+			}
+		})
+	}
+}
+
 // The state owes an evaluation beside the steps until it is logged: a run that was killed meanwhile
 // repeats it, under its step.
 func TestResumeRepeatsAnEvaluationBeside(t *testing.T) {
