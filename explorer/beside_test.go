@@ -183,3 +183,37 @@ func TestResumeRepeatsAnEvaluationBeside(t *testing.T) {
 		t.Errorf("the state after the end owes an evaluation: %s", state)
 	}
 }
+
+// A run that resumes without eval_parallel, perhaps with a sync_style that does not allow it, repeats
+// the evaluation that it owes before the next step.
+func TestResumeWithoutEvaluationsBeside(t *testing.T) {
+	for sets, want := range [][]string{{"1 explored"}, {"0 evaluated", "1 explored"}} {
+		synctest.Test(t, func(t *testing.T) {
+			q := buffer.NewQueue(100, 0, nil)
+			e := flying(t, q, 1, 1, unequal)
+			for range sets {
+				e.opts.EvalTasksets = append(e.opts.EvalTasksets, newTaskset(1, 1, onePull{before: func(context.Context, *trinity.Task, int) error {
+					time.Sleep(time.Minute)
+					return nil
+				}}))
+			}
+			var records []string
+			e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
+				what := "explored"
+				if _, evaluated := m["time/eval"]; evaluated {
+					what = "evaluated"
+				}
+				records = append(records, fmt.Sprint(step, " ", what))
+				return nil
+			})
+			owed := int64(0)
+			e.opts.Agenda.evaluates(&owed)
+			if err := e.Run(t.Context()); err != nil || !slices.Equal(records, want) {
+				t.Errorf("got records %v, %v; want %v", records, err, want)
+			}
+			if _, state, _ := q.Sink("").Resume(t.Context()); strings.Contains(string(state), "evaluating") {
+				t.Errorf("the state owes an evaluation: %s", state)
+			}
+		})
+	}
+}

@@ -15,15 +15,20 @@ import (
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluateFirst evaluates before the first step or, if evaluations run beside the steps, from then on.
-func (e *Explorer) evaluateFirst(ctx context.Context) error {
-	if len(e.opts.EvalTasksets) == 0 {
-		return nil
+// evaluateFirst evaluates before the next step or, if evaluations run beside the steps, from then on.
+// step is 0, or the step whose evaluation a killed run owes.
+func (e *Explorer) evaluateFirst(ctx context.Context, step int64) error {
+	switch {
+	case len(e.opts.EvalTasksets) == 0:
+	case e.opts.EvalParallel:
+		return e.evaluateBeside(ctx, step)
+	default:
+		if err := e.evaluate(ctx, trinity.Record{Step: step, Metrics: trinity.Metrics{}}); err != nil {
+			return err
+		}
 	}
-	if e.opts.EvalParallel {
-		return e.evaluateBeside(ctx, 0)
-	}
-	return e.evaluate(ctx, trinity.Record{Metrics: trinity.Metrics{}})
+	e.opts.Agenda.evaluates(nil)
+	return nil
 }
 
 // evaluate runs every evaluation taskset with one version of the weights, adds the results to the

@@ -119,12 +119,10 @@ func (e *Explorer) run(ctx context.Context) error {
 	step, owed, due := e.opts.Agenda.step, e.opts.Agenda.owed, e.opts.Agenda.evaluating
 	e.mostFailed = int(min(maxFailedSteps, e.opts.TotalSteps-step))
 	if step == 0 && e.opts.EvalOnStartup {
-		if err := e.evaluateFirst(ctx); err != nil {
-			return err
-		}
+		due = &step
 	}
 	if due != nil {
-		if err := e.evaluateBeside(ctx, *due); err != nil {
+		if err := e.evaluateFirst(ctx, *due); err != nil {
 			return err
 		}
 	}

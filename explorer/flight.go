@@ -200,8 +200,14 @@ func (e *Explorer) endQueue(ctx context.Context, last int64) error {
 	}
 	e.opts.Recorder.Say(fmt.Sprintf("the queue of taskset %s has ended after %d rows, so %s",
 		t.sets[0].Template.Taskset, t.queue.queue.Len(), after))
-	if last == 0 || len(e.opts.EvalTasksets) == 0 || e.opts.EvalInterval == 0 || e.evaluatesAfter(last) {
+	switch {
+	case last == 0, len(e.opts.EvalTasksets) == 0, e.opts.EvalInterval == 0, e.pausesAfter(last):
 		return nil
+	case e.evaluatesAfter(last): // beside the steps; the state owes that evaluation until it ends
+		if err := e.evaluated(ctx); err != nil {
+			return err
+		}
+		return e.deliver(ctx, last, nil, nil)
 	}
 	return e.evaluateAfter(ctx, trinity.Record{Step: last, Metrics: trinity.Metrics{}})
 }

@@ -215,11 +215,15 @@ func TestPacksOfAQueue(t *testing.T) {
 func TestEvaluationAtTheEndOfAQueue(t *testing.T) {
 	f := newFile(t)
 	f.add(t, "{}\n{}\n{}\nnull\n")
-	for interval, want := range map[int64]string{5: "[2]", 2: "[2]", 1: "[1 2]", 0: "[]"} {
+	for _, c := range []struct {
+		interval int64
+		parallel bool
+		want     string
+	}{{5, false, "[2]"}, {2, false, "[2]"}, {1, false, "[1 2]"}, {0, false, "[]"}, {5, true, "[2]"}, {2, true, "[2]"}, {1, true, "[1 2]"}} {
 		q := buffer.NewQueue(100, 0, nil)
 		e, _ := f.queueing(t, q, 1, 1)
 		var evaluated []int64
-		e.opts.EvalInterval = interval
+		e.opts.EvalInterval, e.opts.EvalParallel = c.interval, c.parallel
 		e.opts.EvalTasksets[0].Template.Taskset = "eval"
 		e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
 			if _, ok := m["eval/eval/accuracy/mean@4"]; ok {
@@ -230,8 +234,11 @@ func TestEvaluationAtTheEndOfAQueue(t *testing.T) {
 		if err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(evaluated); got != want {
-			t.Errorf("every %d steps: evaluated after %s, want %s", interval, got, want)
+		if got := fmt.Sprint(evaluated); got != c.want {
+			t.Errorf("%+v: evaluated after %s", c, got)
+		}
+		if _, state, _ := q.Sink("").Resume(t.Context()); strings.Contains(string(state), "evaluating") {
+			t.Errorf("%+v: the state after the end owes an evaluation: %s", c, state)
 		}
 	}
 }
