@@ -174,6 +174,9 @@ func (c *planner) mixture() []string {
 			continue
 		}
 		if t.IsQueue() {
+			if !c.Explores { // mode serve reads no tasks
+				return nil
+			}
 			return []string{t.queueWords(c.facts.Rows[t.Key])}
 		}
 		_, counted := c.facts.Rows[t.Key]

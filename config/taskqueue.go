@@ -12,12 +12,17 @@ import (
 // IsQueue reports whether the tasks arrive while the run goes on.
 func (t *Taskset) IsQueue() bool { return t.StorageType == "queue" }
 
-// TaskWait returns how many seconds a step may wait for tasks that come from a queue; 0 if none do.
-// The waits of explorer and trainer for one another are longer by it.
+// TaskWait returns how many seconds tasks that come from a queue may delay a batch of the trainer, or
+// the explore steps with one version; 0 if none do. The waits of explorer and trainer for one another
+// are longer by it.
 func (s *Settled) TaskWait() float64 {
 	for _, t := range s.Data.Tasksets {
 		if !t.Eval && t.IsQueue() {
-			return t.MaxReadTimeout * float64(s.Buffer.BatchSize)
+			steps := max(1, ceil(s.Batch.Rollouts, s.Batch.StepRollouts))
+			if s.Synchronizer.SyncStyle == "fixed" {
+				steps = max(steps, *s.Synchronizer.ExplorerSyncInterval)
+			}
+			return t.MaxReadTimeout * float64(s.Buffer.BatchSize*steps)
 		}
 	}
 	return 0

@@ -49,6 +49,10 @@ func TestPlanOfAQueueOfTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serves := mustParse(t, base, Options{Overrides: append(slices.Clone(queued), "mode=serve")})
+	if p, err := serves.Plan(Facts{}); err != nil || strings.Contains(p.String(), "rows now") {
+		t.Errorf("mode serve reads no tasks: %v\n%s", err, p)
+	}
 	const tasks = "tasks        train: from the queue train.jsonl (7 rows now), in order, each once, until a line null ends it; " +
 		"a step waits at most 1m30s for each"
 	for _, words := range []string{"10 steps of 4 tasks", tasks} {
@@ -64,10 +68,27 @@ func TestPlanOfAQueueOfTasks(t *testing.T) {
 		unused["buffer.explorer_input.eval_tasksets.0.max_read_timeout"] == "" {
 		t.Errorf("unused are %v", unused)
 	}
-	if got := c.settled[0].TaskWait(); got != 4*90 {
-		t.Errorf("a step may wait %v s", got)
-	}
-	if got := mustParse(t, base).settled[0].TaskWait(); got != 0 {
-		t.Errorf("without a queue a step may wait %v s", got)
+}
+
+// The trainer waits for the tasks of all steps that its batch needs, and in sync_style fixed for those
+// of all steps before the next version.
+func TestTaskWaitOfAQueue(t *testing.T) {
+	for _, c := range []struct {
+		overrides string
+		want      float64
+	}{
+		{"", 4 * 90},
+		{"synchronizer.sync_interval=3", 3 * 4 * 90},
+		{"synchronizer.sync_interval=3 synchronizer.sync_style=fully_async", 4 * 90},
+		{"synchronizer.sync_style=fully_async algorithm.repeat_times=2 buffer.train_batch_size=20", 3 * 4 * 90},
+		{"synchronizer.sync_style=fully_async algorithm.repeat_times=2 buffer.train_batch_size=2", 4 * 90},
+		{"mode=train algorithm.repeat_times=2 buffer.train_batch_size=20", 3 * 4 * 90}, // of an explorer in another process
+		{tasksetKey + ".storage_type=file", 0},
+	} {
+		overrides := append(slices.Clone(queued), tasksetKey+".max_read_timeout=90")
+		s := mustParse(t, base, Options{Overrides: append(overrides, strings.Fields(c.overrides)...)}).settled[0]
+		if got := s.TaskWait(); got != c.want {
+			t.Errorf("%q: %v s, want %v", c.overrides, got, c.want)
+		}
 	}
 }
