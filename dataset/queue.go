@@ -32,6 +32,7 @@ type Queue struct {
 	sum   hash.Hash // of the rows
 	ended bool      // null was read
 	size  int64     // of the file when it was last read
+	half  bool      // whether its last line had no line feed then
 }
 
 // NewQueue returns the queue of a file, which nobody has read yet. timeout bounds how long Await
@@ -92,6 +93,7 @@ func (q *Queue) read(f io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
+	q.half = size > whole
 	if size-whole > maxRow {
 		return fmt.Errorf("%s: its last line: %w", q.path, errLong)
 	}
@@ -167,12 +169,12 @@ func (q *Queue) Await(ctx context.Context, n int) error {
 		}
 		waited := time.Since(begin)
 		if waited > q.timeout {
-			return fmt.Errorf("queue of tasks %s: no row came within %s (max_read_timeout): it has %d rows, and the step wants row %d: "+
-				"append rows and resume, or append a line null, which ends the run", q.path, wait.Text(q.timeout), rows, n)
+			return fmt.Errorf("queue of tasks %s: no row came within %s (max_read_timeout): it has %s, and the step wants row %d: "+
+				"append rows and resume, or append a line null, which ends the run", q.path, wait.Text(q.timeout), q.contents(), n)
 		}
 		if waited > patient && !told {
-			q.note(fmt.Sprintf("waits for tasks: %s has %d rows, and the step wants row %d; it waits at most %s for each",
-				q.path, rows, n, wait.Text(q.timeout)))
+			q.note(fmt.Sprintf("waits for tasks: %s has %s, and the step wants row %d; it waits at most %s for each",
+				q.path, q.contents(), n, wait.Text(q.timeout)))
 			told = true
 		}
 		select {
@@ -181,6 +183,17 @@ func (q *Queue) Await(ctx context.Context, n int) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// contents returns, for people, what the file has.
+func (q *Queue) contents() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	text := fmt.Sprintf("%d rows", len(q.rows))
+	if q.half {
+		text += " and a last line without its line feed"
+	}
+	return text
 }
 
 // Ended reports whether the queue has ended, so that no more rows come.

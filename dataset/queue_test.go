@@ -125,6 +125,22 @@ func TestAQueueThatBecameShorter(t *testing.T) {
 	}
 }
 
+// Somebody who forgot the last line feed reads so.
+func TestAwaitALineFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		appendTo(t, q, "{}\nnull")
+		const want = "it has 1 rows and a last line without its line feed, and the step wants row 2"
+		if err := q.Await(t.Context(), 2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		appendTo(t, q, "\n")
+		if err := q.Await(t.Context(), 2); err != nil || !q.Ended() {
+			t.Errorf("with the line feed: ended %t, %v", q.Ended(), err)
+		}
+	})
+}
+
 // The digest of the first rows depends on these rows alone.
 func TestDigestsOfAQueue(t *testing.T) {
 	whole, grown, other := newQueue(t), newQueue(t), newQueue(t)

@@ -233,11 +233,14 @@ func (s *Settled) promptLength(f *config.Facts) (float64, error) {
 	most := value(0, s.Model.MaxPromptTokens)
 	for i := range s.tasks {
 		t := &s.tasks[i]
+		if t.Eval && n > 0 {
+			continue
+		}
 		rows, err := t.here()
 		if err != nil {
 			return 0, err
 		}
-		if rows == nil || t.Eval && n > 0 {
+		if rows == nil {
 			continue
 		}
 		sampled = sampled || t.IsQueue() || rows.Len() > sampledRows
