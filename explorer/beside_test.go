@@ -113,8 +113,11 @@ func TestEvaluationsWithoutABreak(t *testing.T) {
 				time.Sleep(time.Minute)
 				return nil
 			}})}
+			var mu sync.Mutex
 			var explored, evaluated float64 // versions that were sampled last
 			e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
+				mu.Lock()
+				defer mu.Unlock()
 				explored = max(explored, m["rollout/model_version"])
 				if step < 9 { // the last one has the model for itself
 					evaluated = max(evaluated, m["eval/model_version"])

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,10 +223,13 @@ func TestEvaluationAtTheEndOfAQueue(t *testing.T) {
 	}{{5, false, "[2]"}, {2, false, "[2]"}, {1, false, "[1 2]"}, {0, false, "[]"}, {5, true, "[2]"}, {2, true, "[2]"}, {1, true, "[1 2]"}} {
 		q := buffer.NewQueue(100, 0, nil)
 		e, _ := f.queueing(t, q, 1, 1)
+		var mu sync.Mutex
 		var evaluated []int64
 		e.opts.EvalInterval, e.opts.EvalParallel = c.interval, c.parallel
 		e.opts.EvalTasksets[0].Template.Taskset = "eval"
 		e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if _, ok := m["eval/eval/accuracy/mean@4"]; ok {
 				evaluated = append(evaluated, step)
 			}
