@@ -29,6 +29,7 @@ type Queue struct {
 	mu    sync.Mutex
 	rows  []queued
 	line  int       // of the last row; 1 before the first
+	last  [32]byte  // sum of the last row
 	sum   hash.Hash // of the rows
 	ended bool      // null was read
 	size  int64     // of the file when it was last read
@@ -69,8 +70,7 @@ func (q *Queue) Extend() error {
 	case err != nil:
 		return fmt.Errorf("queue of tasks %s: %w", q.path, err)
 	case info.Size() < q.end():
-		return fmt.Errorf("queue of tasks %s: it has become shorter than the %d rows that were read from it: "+
-			"append rows, and leave those before them as they are", q.path, len(q.rows))
+		return fmt.Errorf("queue of tasks %s: it has become shorter than the %d rows that were read from it: "+leave, q.path, len(q.rows))
 	case info.Size() == q.size:
 		return nil
 	}
@@ -89,6 +89,9 @@ func (q *Queue) Extend() error {
 // read adds the rows of the whole lines before byte size.
 func (q *Queue) read(f io.ReaderAt, size int64) error {
 	begin := q.end()
+	if err := q.checkLast(f); err != nil {
+		return err
+	}
 	whole, err := afterLastLine(f, begin, size)
 	if err != nil {
 		return err
@@ -111,11 +114,41 @@ func (q *Queue) read(f io.ReaderAt, size int64) error {
 		}
 		q.sum.Write(data)
 		q.sum.Write([]byte("\n"))
+		q.last = sha256.Sum256(data)
 		q.rows, q.line = append(q.rows, queued{begin + at + int64(len(data)), [8]byte(q.sum.Sum(nil))}), number
 		return nil
 	})
 	q.ended = ended && err == nil
 	return err
+}
+
+// leave says what a user has to do about rows that changed.
+const leave = "append rows, and leave those before them as they are"
+
+// checkLast returns an error if the last row has changed: another file may have taken the place of the
+// one that was read.
+func (q *Queue) checkLast(f io.ReaderAt) error {
+	if len(q.rows) == 0 {
+		return nil
+	}
+	begin, end := q.span(len(q.rows) - 1)
+	data, err := q.text(f, begin, end)
+	if err == nil && sha256.Sum256(data) != q.last {
+		err = errors.New("the row is no more what it was when it came: " + leave)
+	}
+	if err != nil {
+		return &lineError{q.line, err}
+	}
+	return nil
+}
+
+// text reads a row.
+func (q *Queue) text(f io.ReaderAt, begin, end int64) ([]byte, error) {
+	data, err := readAt(f, begin, end-begin)
+	if begin == 0 {
+		data = bytes.TrimPrefix(data, byteOrderMark)
+	}
+	return bytes.Trim(data, space), err
 }
 
 // end returns the byte after the last row.
@@ -242,12 +275,9 @@ func (q *Queue) Row(i int) (map[string]any, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := readAt(f, begin, end-begin)
+	data, err := q.text(f, begin, end)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", q.path, err)
-	}
-	if begin == 0 {
-		data = bytes.TrimPrefix(data, byteOrderMark)
 	}
 	row, err := decodeRow(data)
 	if err != nil {
@@ -263,10 +293,16 @@ func (q *Queue) place(i int) (begin, end int64, err error) {
 	if i < 0 || i >= len(q.rows) {
 		return 0, 0, fmt.Errorf("queue of tasks %s has no row %d: it has %d rows", q.path, i, len(q.rows))
 	}
+	begin, end = q.span(i)
+	return begin, end, nil
+}
+
+// span is place for a row that is there. The lock is held.
+func (q *Queue) span(i int) (begin, end int64) {
 	if i > 0 {
 		begin = q.rows[i-1].end
 	}
-	return begin, q.rows[i].end, nil
+	return begin, q.rows[i].end
 }
 
 // Where returns the file and line of row i, for errors. It counts lines from the beginning.

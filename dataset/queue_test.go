@@ -125,6 +125,36 @@ func TestAQueueThatBecameShorter(t *testing.T) {
 	}
 }
 
+// A file that takes the place of the one that was read is noticed, whether it is renamed to it or
+// written over it. One that only has more rows is as good as it.
+func TestAQueueThatWasReplaced(t *testing.T) {
+	const was = "\xef\xbb\xbf\n{\"a\": 1}\n  {\"a\": 2} \r\n"
+	const want = "tasks.jsonl:3: the row is no more what it was when it came: append rows"
+	for text, same := range map[string]bool{
+		was + "{\"a\": 3}\n": true,
+		strings.ReplaceAll(was, "a", "b") + "{\"b\": 3}\n": false,
+		"{\"a\": \"a long row\"}\n" + was:                  false,
+	} {
+		for _, write := range []func(path string) error{
+			func(path string) error { return os.WriteFile(path, []byte(text), 0o644) },
+			func(path string) error {
+				return errors.Join(os.WriteFile(path+".new", []byte(text), 0o644), os.Rename(path+".new", path))
+			},
+		} {
+			q := newQueue(t)
+			appendTo(t, q, was)
+			extend(t, q)
+			if err := write(q.path); err != nil {
+				t.Fatal(err)
+			}
+			err := q.Extend()
+			if same && (err != nil || q.Len() != 3) || !same && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%q: %d rows, %v; want %s", text, q.Len(), err, want)
+			}
+		}
+	}
+}
+
 // Somebody who forgot the last line feed reads so.
 func TestAwaitALineFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
