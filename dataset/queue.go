@@ -134,7 +134,7 @@ func (q *Queue) checkLast(f io.ReaderAt) error {
 	begin, end := q.span(len(q.rows) - 1)
 	data, err := q.text(f, begin, end)
 	if err == nil && sha256.Sum256(data) != q.last {
-		err = errors.New("the row is no more what it was when it came: " + leave)
+		err = errors.New("the row is no longer what it was when it came: " + leave)
 	}
 	if err != nil {
 		return &lineError{q.line, err}
@@ -259,7 +259,7 @@ func (q *Queue) Resume(n int, digest string) error {
 	case have < n:
 		return fmt.Errorf("queue of tasks %s: it has %d rows, and the run has taken %d: %s", q.path, have, n, hint)
 	case q.Digest(n) != digest:
-		return fmt.Errorf("queue of tasks %s: its first %d rows are no more those that the run has taken: %s", q.path, n, hint)
+		return fmt.Errorf("queue of tasks %s: its first %d rows are no longer those that the run has taken: %s", q.path, n, hint)
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (q *Queue) Row(i int) (map[string]any, error) {
 	}
 	row, err := decodeRow(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the row is no more what it was when it came: %w", q.Where(i), err)
+		return nil, fmt.Errorf("%s: the row is no longer what it was when it came: %w", q.Where(i), err)
 	}
 	return row, nil
 }

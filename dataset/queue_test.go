@@ -129,7 +129,7 @@ func TestAQueueThatBecameShorter(t *testing.T) {
 // written over it. One that only has more rows is as good as it.
 func TestAQueueThatWasReplaced(t *testing.T) {
 	const was = "\xef\xbb\xbf\n{\"a\": 1}\n  {\"a\": 2} \r\n"
-	const want = "tasks.jsonl:3: the row is no more what it was when it came: append rows"
+	const want = "tasks.jsonl:3: the row is no longer what it was when it came: append rows"
 	for text, same := range map[string]bool{
 		was + "{\"a\": 3}\n": true,
 		strings.ReplaceAll(was, "a", "b") + "{\"b\": 3}\n": false,

@@ -263,7 +263,7 @@ func TestChangedTasksOfAQueue(t *testing.T) {
 		"{\"a\": 1}\n{\"a\": 2}\n":                         "",
 		"{\"a\": 1}\n{\"a\": 2}\n{\"b\": 3}\n{\"c\": 4}\n": "",
 		"{\"a\": 1}\n{\"a\": 2}":                           "tasks.jsonl: it has 1 rows, and the run has taken 2",
-		"{\"a\": 1}\n{\"a\": 9}\n{\"a\": 3}\n":             "tasks.jsonl: its first 2 rows are no more those that the run has taken",
+		"{\"a\": 1}\n{\"a\": 9}\n{\"a\": 3}\n":             "tasks.jsonl: its first 2 rows are no longer those that the run has taken",
 	} {
 		if err := os.WriteFile(string(f), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -200,7 +200,7 @@ func TestAQueueThatFails(t *testing.T) {
 
 	write(t, file, strings.Replace(text, "max", "min", 1))
 	_, err = p.run(t, overrides...)
-	oneLine(t, err, "queue.jsonl: its first 23 rows are no more those that the run has taken")
+	oneLine(t, err, "queue.jsonl: its first 23 rows are no longer those that the run has taken")
 }
 
 // A bad task ends a run that waits for tasks. The steps until then are saved.
