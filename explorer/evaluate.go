@@ -51,8 +51,8 @@ func (e *Explorer) evaluateBeside(ctx context.Context, step int64) error {
 	if err := e.evaluated(ctx); err != nil {
 		return err
 	}
-	// The version that the next step would begin with, if it is there: otherwise evaluations that follow
-	// one another without a break would hold one version until the end.
+	// This loads the version that the next step would begin with, if it is there. Evaluations that follow
+	// one another without a break would otherwise keep one version in use until the end.
 	if _, err := e.opts.Weights.Wait(ctx, 0, e.opts.Pace.Newest(step+1)); err != nil {
 		return err
 	}
