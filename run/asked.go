@@ -124,7 +124,8 @@ func (s *Settled) named(name string) (found config.AskedModel, ok bool) {
 func askedClient(a config.AskedModel) *openai.Client {
 	e := a.ExternalModelConfig
 	base := cmp.Or(e.BaseURL, os.Getenv(e.BaseURLEnv))
-	return &openai.Client{BaseURL: base, Key: cmp.Or(os.Getenv(e.APIKeyEnv), "EMPTY"), Timeout: wait.Seconds(e.Timeout), Retries: e.MaxRetries}
+	key := cmp.Or(os.Getenv(e.APIKeyEnv), openai.NoKey)
+	return &openai.Client{BaseURL: base, Key: key, Timeout: wait.Seconds(e.Timeout), Retries: e.MaxRetries}
 }
 
 // locate finds the models of this machine that rollouts ask.

@@ -102,8 +102,8 @@ func FuzzCompletion(f *testing.F) {
 			return
 		}
 		for _, c := range r.Choices {
-			if p, err := partsOf(&c); err == nil && p.names != nil && p.ids != nil && len(p.ids) != len(p.logprobs) {
-				t.Errorf("%d ids, %d logprobs", len(p.ids), len(p.logprobs))
+			if p, err := c.Sampled(); err == nil && p.Names != nil && p.IDs != nil && len(p.IDs) != len(p.Logprobs) {
+				t.Errorf("%d ids, %d logprobs", len(p.IDs), len(p.Logprobs))
 			}
 			logprobs, best, err := scored([]int32{3, 4}, c.PromptLogprobs)
 			if err == nil && (len(logprobs) != 2 || len(best) != 2 || slices.Min(best) < -1) {

@@ -69,7 +69,7 @@ func ask(ctx context.Context, c *client, oracle Oracle, prompts [][]int32, o Opt
 		if o.Samples == 0 {
 			what = "and with no samples there are no sampled tokens"
 		}
-		return nil, fmt.Errorf("%s reports no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.base, what)
+		return nil, fmt.Errorf("%s reports no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.BaseURL, what)
 	}
 	return &p.Answers, nil
 }
@@ -214,7 +214,7 @@ func (p *peer) score(ctx context.Context, prompts [][]int32) ([]*Record, error) 
 		for i, prompt := range prompts[1:] {
 			g.Go(func() (err error) {
 				if records[i+1], err = way.ask(ctx, prompt); err == nil && records[i+1] == nil {
-					err = fmt.Errorf("%s returns %s for one prompt and not for another", p.client.base, way.name)
+					err = fmt.Errorf("%s returns %s for one prompt and not for another", p.client.BaseURL, way.name)
 				}
 				return err
 			})
@@ -254,19 +254,19 @@ func (p *peer) echo(ctx context.Context, prompt []int32) (*Record, error) {
 	if l == nil {
 		return nil, nil
 	}
-	said := &parts{}
-	if err := said.read(l); err != nil {
+	said, err := l.Sampled()
+	if err != nil {
 		return nil, err
 	}
 	n := len(prompt)
-	if len(said.names) < n || len(said.names) > n+1 { // the server did not echo, or tokenized the text differently
-		if len(said.names) > 1 {
-			p.warn(fmt.Sprintf("the server echoes %d tokens for %d: it tokenizes the prompt's text differently", len(said.names), n))
+	if len(said.Names) < n || len(said.Names) > n+1 { // the server did not echo, or tokenized the text differently
+		if len(said.Names) > 1 {
+			p.warn(fmt.Sprintf("the server echoes %d tokens for %d: it tokenizes the prompt's text differently", len(said.Names), n))
 		}
 		return nil, nil
 	}
-	if said.ids != nil && !slices.Equal(said.ids[:n], prompt) {
-		return nil, fmt.Errorf("%s echoes other tokens than the prompt's", p.client.base)
+	if said.IDs != nil && !slices.Equal(said.IDs[:n], prompt) {
+		return nil, fmt.Errorf("%s echoes other tokens than the prompt's", p.client.BaseURL)
 	}
-	return &Record{Tokens: prompt, Logprobs: said.logprobs[:n], Place: "echo"}, nil
+	return &Record{Tokens: prompt, Logprobs: said.Logprobs[:n], Place: "echo"}, nil
 }

@@ -159,7 +159,7 @@ func (p *peer) replied(ctx context.Context, r *openai.Request) ([]openai.Choice,
 
 // record returns the record of a reply, or nil if its tokens are unknown.
 func (p *peer) record(prompt []int32, c *openai.Choice) (*Record, error) {
-	said, err := partsOf(c)
+	said, err := c.Sampled()
 	if err != nil {
 		return nil, err
 	}
@@ -171,35 +171,35 @@ func (p *peer) record(prompt []int32, c *openai.Choice) (*Record, error) {
 		reason = *c.FinishReason
 	}
 	switch {
-	case said.ids != nil:
+	case said.IDs != nil:
 		p.use("token ids of replies")
 	case text == "" && reason == "stop": // the first token ended the reply
-		said = &parts{}
+		said = &openai.Sampled{}
 	default:
-		if said.ids, err = p.retokenize(prompt, text); err != nil {
+		if said.IDs, err = p.retokenize(prompt, text); err != nil {
 			return nil, err
 		}
-		if len(said.ids) == 0 || said.names != nil && len(said.names) != len(said.ids) {
+		if len(said.IDs) == 0 || said.Names != nil && len(said.Names) != len(said.IDs) {
 			p.warn("replies whose text tokenizes to another number of tokens than the server sampled are left out, " +
 				"and the samples of their prompts are not tested")
 			return nil, nil
 		}
 	}
-	values := said.logprobs
+	values := said.Logprobs
 	if len(values) > 0 {
 		p.use("logprobs of sampled tokens")
 	} else {
-		values = slices.Repeat([]float64{math.NaN()}, len(said.ids))
+		values = slices.Repeat([]float64{math.NaN()}, len(said.IDs))
 	}
-	ids := said.ids
+	ids := said.IDs
 	if reason == "stop" && len(p.opts.Stops) > 0 && (len(ids) == 0 || !slices.Contains(p.opts.Stops, ids[len(ids)-1])) {
 		ids, values = append(slices.Clone(ids), p.opts.Stops[0]), append(slices.Clone(values), math.NaN())
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s: a completion has no tokens and did not stop (finish_reason %q)", p.client.base, reason)
+		return nil, fmt.Errorf("%s: a completion has no tokens and did not stop (finish_reason %q)", p.client.BaseURL, reason)
 	}
 	record := &Record{Tokens: slices.Concat(prompt, ids), PromptLen: len(prompt), Place: "a reply"}
-	if len(said.logprobs) > 0 {
+	if len(said.Logprobs) > 0 {
 		record.Logprobs = append(slices.Repeat([]float64{math.NaN()}, len(prompt)), values...)
 	}
 	return record, nil
@@ -209,7 +209,7 @@ func (p *peer) record(prompt []int32, c *openai.Choice) (*Record, error) {
 // if the prompt's tokens differ.
 func (p *peer) retokenize(prompt []int32, text string) ([]int32, error) {
 	if p.opts.Encode == nil {
-		return nil, fmt.Errorf("%s reports no token ids, and the model has no tokenizer for its text", p.client.base)
+		return nil, fmt.Errorf("%s reports no token ids, and the model has no tokenizer for its text", p.client.BaseURL)
 	}
 	p.warn("the server reports no token ids: its text is tokenized again, and the tokens may differ from the sampled ones")
 	whole := p.opts.Encode(p.opts.Decode(prompt) + text)

@@ -262,7 +262,7 @@ func question(t *testing.T, kind, fault string, change func(*Options)) (*Report,
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.http.Pause = time.Millisecond
+	c.Pause = time.Millisecond
 	prompts := [][]int32{{5, 9, 22}, {40, 41, 42, 43, 60, 3}}
 	answers, err := ask(context.Background(), c, engine, prompts, o)
 	if err != nil {

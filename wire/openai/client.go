@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,14 +15,31 @@ import (
 
 // Client sends requests to an OpenAI-compatible server.
 type Client struct {
-	BaseURL string        // such as http://127.0.0.1:8000/v1; "" is the environment's OPENAI_BASE_URL
-	Key     string        // "" is the environment's OPENAI_API_KEY
-	Timeout time.Duration // of one attempt
-	Retries int           // after the first attempt
+	BaseURL string              // such as http://127.0.0.1:8000/v1; "" is the environment's OPENAI_BASE_URL
+	Key     string              // "" is the environment's OPENAI_API_KEY; NoKey for a server that checks none
+	Timeout time.Duration       // of one attempt; 0 leaves it to the context
+	Retries int                 // after the first attempt
+	Pause   time.Duration       // before the first retry; 0 is a second
+	MayPass func(code int) bool // statuses worth a retry; nil takes those that OpenAI's own clients retry
+	HTTP    *http.Client        // nil is http.DefaultClient
 }
 
-// maxReply bounds the bytes of a reply.
-const maxReply = 16 << 20
+// NoKey is the key for servers that check none. A client that has it does not send the environment's.
+const NoKey = "EMPTY"
+
+// maxReply bounds the bytes of a reply. That of 32,768 tokens with 20 likely tokens each has some 20 MiB.
+const maxReply = 64 << 20
+
+// Root returns the address of a server without /v1, below which its endpoints lie.
+func Root(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("%q is not the address of a server: want http://HOST:PORT or https://…", address)
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	u.RawQuery, u.Fragment = "", ""
+	return u.String(), nil
+}
 
 // Address returns the URL of an endpoint: the endpoint itself if it is a URL, else its path below
 // the base URL.
@@ -42,20 +60,45 @@ func (c *Client) Address(endpoint string) (string, error) {
 // Post sends a JSON body to a URL and returns the server's reply. It retries a request that got no
 // connection, no reply in time, or a status that may pass.
 func (c *Client) Post(ctx context.Context, address string, body []byte) ([]byte, error) {
-	header := http.Header{"Content-Type": {"application/json"}}
-	key := c.Key
-	if key == "" {
-		key = os.Getenv("OPENAI_API_KEY")
-	}
-	if key != "" {
-		header.Set("Authorization", "Bearer "+key)
-	}
-	client := retry.Client{Timeout: c.Timeout, Retries: c.Retries, Pause: time.Second, MaxBody: maxReply, MayPass: mayPass}
-	reply, err := client.Do(ctx, retry.Request{Method: http.MethodPost, URL: address, Header: header, Body: body})
+	header := c.header()
+	header.Set("Content-Type", "application/json")
+	reply, err := c.retry().Do(ctx, retry.Request{Method: http.MethodPost, URL: address, Header: header, Body: body})
 	if err != nil {
 		return nil, err
 	}
 	return reply.Body, nil
+}
+
+// Call posts in as JSON to an endpoint, or gets the endpoint if in is nil. It decodes the reply into
+// out unless that is nil. It retries like Post.
+func (c *Client) Call(ctx context.Context, endpoint string, in, out any) error {
+	address, err := c.Address(endpoint)
+	if err != nil {
+		return err
+	}
+	r := retry.Request{Method: http.MethodGet, URL: address, Header: c.header()}
+	if in != nil {
+		r.Method = http.MethodPost
+	}
+	return c.retry().JSON(ctx, r, in, out)
+}
+
+func (c *Client) header() http.Header {
+	header := http.Header{}
+	if key := cmp.Or(c.Key, os.Getenv("OPENAI_API_KEY")); key != "" {
+		header.Set("Authorization", "Bearer "+key)
+	}
+	return header
+}
+
+func (c *Client) retry() *retry.Client {
+	client := &retry.Client{
+		HTTP: c.HTTP, Timeout: c.Timeout, Retries: c.Retries, Pause: cmp.Or(c.Pause, time.Second), MaxBody: maxReply, MayPass: c.MayPass,
+	}
+	if client.MayPass == nil {
+		client.MayPass = mayPass
+	}
+	return client
 }
 
 // mayPass reports whether a status is worth a retry. OpenAI's own clients retry the same statuses.

@@ -58,3 +58,42 @@ func TestRequestOmitsZeroFields(t *testing.T) {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }
+
+func TestRootOfServers(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://host:8000": "http://host:8000", "http://host:8000/": "http://host:8000", "https://host/v1": "https://host",
+		"http://host/below/v1/": "http://host/below", "http://host/v1?key=x#y": "http://host",
+		"host:8000": "", "ftp://host": "", "http://": "", "::": "",
+	} {
+		got, err := Root(address)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", address, got, err, want)
+		}
+	}
+}
+
+// A call without a body is a GET, and a client may have its own statuses that pass.
+func TestCallSendsAndDecodes(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "of another server")
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+NoKey {
+			t.Errorf("got the key of another server: %v", r.Header)
+		}
+		if asked++; r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"id":"of `+r.URL.Path+`"}`)
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer server.Close()
+	c := &Client{BaseURL: server.URL + "/v1", Key: NoKey, Retries: 3, MayPass: func(int) bool { return false }}
+	var out Model
+	if err := c.Call(t.Context(), "models", nil, &out); err != nil || out.ID != "of /v1/models" {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	asked = 0
+	if err := c.Call(t.Context(), "models", Request{}, nil); err == nil || asked != 1 {
+		t.Errorf("got %v after %d requests, want an error after one", err, asked)
+	}
+}
