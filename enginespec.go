@@ -1,6 +1,9 @@
 package trinity
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // EngineSpec says which model a TrainerOpener opens, and for what.
 type EngineSpec struct {
@@ -40,6 +43,20 @@ type SamplerSpec struct {
 	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
 	// Text decodes tokens, for stop strings.
 	Text func(tokens []int32) string
+
+	// Servers are the addresses of the servers behind which the engine samples, and Key is the API key
+	// for them (explorer.rollout_model.base_urls, api_key). Patience is how long all of them may be gone
+	// before that is an EngineError. Say receives a line about each that is lost or found again; it may
+	// be nil.
+	Servers  []string
+	Key      string `secret:"true"`
+	Patience time.Duration
+	Say      func(string)
+	// Record says that completions are trained on: a sampler that cannot return ids and
+	// log-probabilities as sampled is refused when it is opened.
+	Record bool
+	// Follows says that weights will be loaded into the sampler, version 0 as well.
+	Follows bool
 
 	// Shared says that the sampler gets its weights from an engine of this process, through Offer and
 	// Adopt. The plug-in of the same name opened that engine. Beside is the engine, or nil for

@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/openai"
 )
 
 const (
@@ -13,6 +16,7 @@ const (
 	engineTypeKey  = "explorer.rollout_model.engine_type"
 	trainerArgsKey = "trainer.trainer_args"
 	engineArgsKey  = "explorer.rollout_model.engine_args"
+	baseURLsKey    = "explorer.rollout_model.base_urls"
 )
 
 // weights returns the plug-in that brings weights to a sampler in the same process: the one that
@@ -83,11 +87,18 @@ func engineHint(kind string) string {
 	return fmt.Sprintf("run with --engine %[1]s, which this program has, or write %[1]s here", automatic(kind, "auto"))
 }
 
-// weights refuses a weights plug-in that the mode does not use.
-func (r *rules) weights() {
+// engines refuses a weights plug-in that the mode does not use, and addresses that are none.
+func (r *rules) engines() {
 	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
+	}
+	for i, address := range r.Explorer.RolloutModel.BaseUrls {
+		u, err := url.Parse(address)
+		if _, wrong := openai.Root(address); wrong != nil || err != nil || u.User != nil {
+			r.fail(join(baseURLsKey, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
+				"write http://HOST:PORT, and the key as api_key")
+		}
 	}
 }
 

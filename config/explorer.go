@@ -137,6 +137,9 @@ type InferenceModel struct {
 	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
 	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
 	EngineArgs map[string]any `yaml:"engine_args"`
+	// Addresses of servers that run already, such as `[http://gpu1:8000, http://gpu2:8000]`, for an
+	// engine_type that samples behind servers. Own key of Trinity-Go.
+	BaseUrls []string `yaml:"base_urls"`
 	// Number of engines.
 	EngineNum int `yaml:"engine_num" default:"1" range:"[1,)"`
 	// GPUs over which an engine splits every layer.
@@ -211,7 +214,7 @@ type InferenceModel struct {
 	EnableLogRequests bool `yaml:"enable_log_requests"`
 	// Port of the first engine's API; not set is any free port.
 	BasePort *int `yaml:"base_port" range:"[0,65535]"`
-	// Key of the API.
+	// Key of the API: of the servers in base_urls, and of mode serve.
 	APIKey string `yaml:"api_key" default:"EMPTY" secret:"true"`
 	// Read the calls of tools in replies. `false` takes every reply as text.
 	EnableAutoToolChoice bool `yaml:"enable_auto_tool_choice" default:"true"`

@@ -286,6 +286,25 @@ func (c *Settled) Sources() []string {
 	return keys
 }
 
+// serverWords tells what the stage asks of which servers.
+func (c *planner) serverWords() []string {
+	at := c.Explorer.RolloutModel.BaseUrls
+	if len(at) == 0 || c.unusedByEngines(baseURLsKey) != "" {
+		return nil
+	}
+	asks := "token ids"
+	if c.Explores || c.Records() {
+		asks = "token ids, and log-probabilities as sampled, which training reads"
+	}
+	if c.Together || c.Explores && c.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
+		asks += "; each version of the weights, from a directory that they see under the same path"
+	}
+	return []string{
+		"servers: " + strings.Join(at, ", "), "asked for: " + asks,
+		"not exact: a server computes a request otherwise among others, so the run is no function of its seeds alone",
+	}
+}
+
 // engineWords tells which engines and which way of the weights the stage uses, and why.
 func (c *planner) engineWords() []string {
 	var words []string
@@ -302,7 +321,8 @@ func (c *planner) engineWords() []string {
 		choice("training", "trainer.trainer_type", c.Trainer.TrainerType, c.Engines.Train)
 	}
 	if c.Mode != "train" {
-		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.Engines.Sample)
+		choice("rollout", engineTypeKey, c.Explorer.RolloutModel.EngineType, c.Engines.Sample)
+		words = append(words, c.serverWords()...)
 	}
 	switch {
 	case c.Together:

@@ -36,7 +36,7 @@ func (s *Settled) checkRules() Errors {
 	r.packing()
 	r.taskPipeline()
 	r.store()
-	r.weights()
+	r.engines()
 	r.service()
 	r.tables()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)

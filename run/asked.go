@@ -168,7 +168,10 @@ func (a *asked) openText() (*renderer.Renderer, error) {
 
 // spec returns how the engine opens the model.
 func (a *asked) spec(sequences int) trinity.SamplerSpec {
-	spec := trinity.SamplerSpec{ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen)}
+	spec := trinity.SamplerSpec{
+		ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen),
+		Servers: a.BaseUrls, Key: a.APIKey,
+	}
 	if a.text != nil {
 		spec.Text = a.text.Decode
 	}

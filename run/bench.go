@@ -93,6 +93,9 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 		return err
 	}
 	defer func() { err = errors.Join(err, s.closeEngine()) }()
+	if err := loadCheckpoint(ctx, s, step); err != nil {
+		return err
+	}
 	m, err := explorer.Evaluate(ctx, s.runner(), explorerRecorder{s}, evals, step, "bench/")
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -69,6 +70,8 @@ func (s *Settled) specs(train, sample bool) specs {
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep",
+			Servers:            s.Explorer.RolloutModel.BaseUrls, Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout),
+			Record: s.Explores || s.Records(), Follows: train || s.Mode == "explore" && follows(s),
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)
@@ -93,7 +96,7 @@ func trainsAhead(s *Settled) bool {
 // plan returns the memory that the engine and the sampler take, in the order in which they take it.
 // It returns nil if one of them cannot tell.
 func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
-	var all []trinity.MemoryPart
+	all := []trinity.MemoryPart{} // servers take none
 	if s.train.Train {
 		parts, err := e.trainer.PlanMemory(s.train)
 		if err != nil || parts == nil {

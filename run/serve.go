@@ -37,10 +37,14 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		return s.At("explorer.pending_expiry", "records traffic for a trainer, and there is none",
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
-	if err := s.newestModel(); err != nil && place == nil {
+	step, err := s.newestModel()
+	if err != nil && place == nil {
 		return err
 	}
 	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
 	name := checkpoint.ModelName(s.Model.ModelPath)
@@ -93,21 +97,22 @@ func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
 	return nil, nil
 }
 
-// newestModel replaces the base model by that of the newest checkpoint that has a model, if there
-// is one.
-func (s *stage) newestModel() error {
+// newestModel replaces the base model by that of the newest checkpoint that has a model, and returns
+// the checkpoint's step. Without such a checkpoint that is 0.
+func (s *stage) newestModel() (step int64, err error) {
 	steps, err := s.stepsWithModel()
 	if err != nil || len(steps) == 0 {
-		return err
+		return 0, err
 	}
-	dir := filepath.Join(s.checkpoints.Of(steps[len(steps)-1]), s.modelDir())
+	step = steps[len(steps)-1]
+	dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
 	s.say("serves the model of " + dir)
 	if len(s.Model.LoraConfigs) > 0 {
 		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 	} else {
 		s.modelPath = dir
 	}
-	return nil
+	return step, nil
 }
 
 // follower returns a follower that loads the weights of a trainer into the sampler.

@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // stage is one stage of a run at work.
@@ -66,7 +67,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if train {
 		warnOfBase(s.Model.LoraConfigs, s.say)
 	}
-	spec.sample.Text = s.text.Decode
+	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}
@@ -77,6 +78,20 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 		return nil
 	}
 	return s.loadAdapters(ctx)
+}
+
+// loadCheckpoint gives the model of a step to a sampler that does not open models itself. Step 0 is the
+// model with which its servers were started.
+func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
+	sampler, ok := s.sampler.(weights.Resident)
+	switch {
+	case !ok || len(s.Model.LoraConfigs) > 0:
+		return nil
+	case step == 0:
+		s.say("samples with the weights that the servers have")
+		return nil
+	}
+	return sampler.LoadWeights(ctx, s.modelPath, step)
 }
 
 // loadAdapters gives the sampler the adapters that the stage does not train.

@@ -21,6 +21,7 @@ var looksSecret = regexp.MustCompile(`(?i)key|token|secret|passw|auth|cred|cooki
 // notSecret says why a field whose whole name matches holds no secret.
 var notSecret = []struct{ name, reason string }{
 	{`(base_|api_|server_|db_|document_)?url`, "an address; the password and the token in it are hidden by their form"},
+	{`base_urls`, "addresses; one with a password is refused"},
 	{`(judge_api_)?(base_url|api_key|key)_env`, "the name of an environment variable"},
 	{`(text|input|field|prompt|system_prompt|response|messages|tools|chosen|rejected|label|answer\d|numbers|feature|image|video|tests)_keys?`,
 		"the name of a column"},

@@ -8,6 +8,7 @@ import (
 	_ "github.com/trinity-go/trinity/algorithm/sample"    // sample strategies
 	_ "github.com/trinity-go/trinity/buffer"              // priorities of replay
 	_ "github.com/trinity-go/trinity/engine/cpu"          // the embedded engine
+	_ "github.com/trinity-go/trinity/engine/served"       // samplers behind HTTP
 	_ "github.com/trinity-go/trinity/environment"         // environments
 	_ "github.com/trinity-go/trinity/monitor"             // monitors
 	_ "github.com/trinity-go/trinity/operator"            // edits of groups before the buffer

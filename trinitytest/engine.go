@@ -155,7 +155,7 @@ func engineResume(t *testing.T, open func(*testing.T) Trained) {
 	}
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 8, Seed: 1}
 	a, b := complete(t, straight.Sampler, samplerPrompt, p), complete(t, resumed.Sampler, samplerPrompt, p)
-	if !slices.EqualFunc(a, b, sameCompletion) || a[0].Versions != b[0].Versions {
+	if !slices.EqualFunc(a, b, SamplerOptions{}.same) || a[0].Versions != b[0].Versions {
 		t.Errorf("the sampler gives %v, after resuming %v", a, b)
 	}
 }

@@ -15,6 +15,15 @@ import (
 type SamplerOptions struct {
 	Vocab    int  // tokens of the vocabulary, at least 8
 	OneToken bool // each completion is one sampled token, whatever the prompt and the stop conditions
+	// Tolerance is how far log-probabilities may differ between two equal requests, in nats: servers
+	// compute a request otherwise among others. 0 wants equal bits.
+	Tolerance float64
+}
+
+// same reports whether two completions of equal requests are equal, within the tolerance.
+func (o SamplerOptions) same(a, b trinity.Completion) bool {
+	near := func(x, y float32) bool { return math.Abs(float64(x)-float64(y)) <= o.Tolerance }
+	return slices.Equal(a.Tokens, b.Tokens) && slices.EqualFunc(a.Logprobs, b.Logprobs, near) && a.FinishReason == b.FinishReason
 }
 
 // Sampler checks the contract of trinity.Sampler. Its model has room for 32 tokens.
@@ -23,15 +32,15 @@ func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sam
 		t.Run(name, func(t *testing.T) { check(t, open(t)) })
 	}
 	run("completions are whole", samplerCompletions)
-	run("a seed decides, not the company", samplerSeeds)
+	run("a seed decides, not the company", o.seeds)
 	run("every token is announced", samplerOnToken)
-	run("the most likely tokens", func(t *testing.T, s trinity.Sampler) { samplerTopLogprobs(t, s, o.Vocab) })
+	run("the most likely tokens", o.topLogprobs)
 	run("cancelled", samplerCancelled)
 	if o.OneToken {
 		return
 	}
-	run("greedy needs no seed", samplerGreedy)
-	run("a hold changes no token", samplerHold)
+	run("greedy needs no seed", o.greedy)
+	run("a hold changes no token", o.hold)
 	run("stops", samplerStops)
 	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
 }
@@ -67,7 +76,7 @@ func samplerCompletions(t *testing.T, s trinity.Sampler) {
 	}
 }
 
-func samplerSeeds(t *testing.T, s trinity.Sampler) {
+func (o SamplerOptions) seeds(t *testing.T, s trinity.Sampler) {
 	type request struct {
 		prompt trinity.Prompt
 		params trinity.SamplingParams
@@ -89,7 +98,7 @@ func samplerSeeds(t *testing.T, s trinity.Sampler) {
 	all.Wait()
 	differ := false
 	for i := range requests {
-		if !slices.EqualFunc(alone[i], together[i], sameCompletion) {
+		if !slices.EqualFunc(alone[i], together[i], o.same) {
 			t.Errorf("request %d alone and among others:\n%v\n%v", i, alone[i], together[i])
 		}
 		differ = differ || !slices.Equal(alone[i][0].Tokens, alone[0][0].Tokens)
@@ -97,10 +106,6 @@ func samplerSeeds(t *testing.T, s trinity.Sampler) {
 	if !differ {
 		t.Error("all seeds gave the same tokens")
 	}
-}
-
-func sameCompletion(a, b trinity.Completion) bool {
-	return slices.Equal(a.Tokens, b.Tokens) && slices.Equal(a.Logprobs, b.Logprobs) && a.FinishReason == b.FinishReason
 }
 
 func samplerOnToken(t *testing.T, s trinity.Sampler) {
@@ -114,9 +119,9 @@ func samplerOnToken(t *testing.T, s trinity.Sampler) {
 	}
 }
 
-// samplerTopLogprobs draws from a distribution that truncation and temperature change: neither changes
+// topLogprobs draws from a distribution that truncation and temperature change: neither changes
 // which tokens are the most likely, and both leave the log-probabilities as training computes them.
-func samplerTopLogprobs(t *testing.T, s trinity.Sampler, vocab int) {
+func (o SamplerOptions) topLogprobs(t *testing.T, s trinity.Sampler) {
 	p := trinity.SamplingParams{Temperature: 0.7, TopP: 0.9, TopK: 3, MaxTokens: 6, Seed: 1}
 	plain := complete(t, s, samplerPrompt, p)
 	if plain[0].TopLogprobs != nil {
@@ -125,12 +130,12 @@ func samplerTopLogprobs(t *testing.T, s trinity.Sampler, vocab int) {
 	for _, n := range []int{1, 5, trinity.MaxTopLogprobs} {
 		p.TopLogprobs = n
 		c := complete(t, s, samplerPrompt, p)[0]
-		if !sameCompletion(c, plain[0]) || len(c.TopLogprobs) != len(c.Tokens) {
+		if !o.same(c, plain[0]) || len(c.TopLogprobs) != len(c.Tokens) {
 			t.Fatalf("with %d most likely tokens: %v, want %v", n, c, plain[0])
 		}
 		for i, top := range c.TopLogprobs {
-			if len(top) != min(n, vocab) {
-				t.Errorf("%d tokens, want %d of a vocabulary of %d", len(top), n, vocab)
+			if len(top) != min(n, o.Vocab) {
+				t.Errorf("%d tokens, want %d of a vocabulary of %d", len(top), n, o.Vocab)
 			}
 			mass := 0.0
 			for j, x := range top {
@@ -138,14 +143,14 @@ func samplerTopLogprobs(t *testing.T, s trinity.Sampler, vocab int) {
 				if j > 0 && (x.Logprob > top[j-1].Logprob || x.Logprob == top[j-1].Logprob && x.Token <= top[j-1].Token) {
 					t.Errorf("%v is out of order", top)
 				}
-				if x.Token == c.Tokens[i] && x.Logprob != c.Logprobs[i] {
+				if x.Token == c.Tokens[i] && math.Abs(float64(x.Logprob-c.Logprobs[i])) > o.Tolerance {
 					t.Errorf("token %d was sampled with %v, and is in the list with %v", x.Token, c.Logprobs[i], x.Logprob)
 				}
 			}
-			if whole := len(top) == vocab; mass > 1+1e-4 || whole && mass < 1-1e-4 {
-				t.Errorf("%d tokens of %d have probability %v together", len(top), vocab, mass)
+			if whole := len(top) == o.Vocab; mass > 1+1e-4 || whole && mass < 1-1e-4 {
+				t.Errorf("%d tokens of %d have probability %v together", len(top), o.Vocab, mass)
 			}
-			if c.Logprobs[i] > top[0].Logprob {
+			if float64(c.Logprobs[i]-top[0].Logprob) > o.Tolerance {
 				t.Errorf("token %d with %v is more likely than %v", c.Tokens[i], c.Logprobs[i], top[0])
 			}
 		}
@@ -161,15 +166,15 @@ func samplerCancelled(t *testing.T, s trinity.Sampler) {
 	complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 2}) // the sampler still works
 }
 
-func samplerGreedy(t *testing.T, s trinity.Sampler) {
+func (o SamplerOptions) greedy(t *testing.T, s trinity.Sampler) {
 	first := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 1})
-	if again := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 2}); !slices.EqualFunc(first, again, sameCompletion) {
+	if again := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 2}); !slices.EqualFunc(first, again, o.same) {
 		t.Errorf("temperature 0: %v and %v", first, again)
 	}
 }
 
-// samplerHold runs two turns of a rollout that goes on, and both again after it has ended.
-func samplerHold(t *testing.T, s trinity.Sampler) {
+// hold runs two turns of a rollout that goes on, and both again after it has ended.
+func (o SamplerOptions) hold(t *testing.T, s trinity.Sampler) {
 	turns := func(hold <-chan struct{}) (all []trinity.Completion) {
 		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 9, Seed: 4, IgnoreEOS: true, Hold: hold}
 		first := complete(t, s, samplerPrompt, p)
@@ -178,12 +183,12 @@ func samplerHold(t *testing.T, s trinity.Sampler) {
 	}
 	want, ended := turns(nil), make(chan struct{})
 	for range 2 {
-		if got := turns(ended); !slices.EqualFunc(got, want, sameCompletion) {
+		if got := turns(ended); !slices.EqualFunc(got, want, o.same) {
 			t.Errorf("with a hold: %v, want %v", got, want)
 		}
 	}
 	close(ended)
-	if got := turns(ended); !slices.EqualFunc(got, want, sameCompletion) {
+	if got := turns(ended); !slices.EqualFunc(got, want, o.same) {
 		t.Errorf("with a hold that has ended: %v, want %v", got, want)
 	}
 }

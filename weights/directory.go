@@ -25,9 +25,9 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err
 	}
-	if l.Version > 0 {
+	if _, resident := loader.(Resident); resident || l.Version > 0 {
 		if err := f.resume(ctx, l.Current); err != nil {
-			return nil, fmt.Errorf("version %d of the weights, with which the run resumes: %w", l.Version, err)
+			return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 		}
 	}
 	return NewMemory(f, l.Version, l.Handover, l.Timeout), nil

@@ -28,3 +28,10 @@ type Synchronizer interface {
 type Loader interface {
 	LoadWeights(ctx context.Context, dir string, version int64) error
 }
+
+// Resident is a Loader whose weights stay where they are when the run ends, such as in a server. When
+// the next run begins they may be any, so it loads version 0 as well.
+type Resident interface {
+	Loader
+	Resident()
+}

@@ -1,0 +1,112 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+)
+
+// trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
+// of tokens, and for training also their log-probabilities as sampled.
+func (s *Sampler) trust(ctx context.Context, at *server) error {
+	about := at.about()
+	if about.length > 0 && about.length < s.length {
+		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
+			at.name(), about.length, s.length)
+	}
+	hot, err := s.question(ctx, at, 1, nil)
+	if err != nil {
+		return err
+	}
+	if !s.record {
+		return nil
+	}
+	cold, err := s.question(ctx, at, 0.5, nil)
+	if err != nil {
+		return err
+	}
+	if err := checkTemperature(hot.top[0], cold.top[0]); err != nil {
+		return fmt.Errorf("%s: %w: %s", at.name(), err, about.flags.temperature)
+	}
+	stopped, err := s.question(ctx, at, 1, hot.tokens[:1])
+	if err == nil && stopped.tokens[0] == hot.tokens[0] && len(stopped.tokens) > 1 {
+		err = fmt.Errorf("%s does not end a reply at a stop token", at.name())
+	}
+	return err
+}
+
+// questionTokens is the length of the replies to questions.
+const questionTokens = 3
+
+// question samples a few tokens. The prompt's tokens are far from one another, so that a server that
+// writes them as text and reads the text finds others.
+func (s *Sampler) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
+	q := &query{eos: s.eos, SamplingParams: trinity.SamplingParams{
+		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
+	}}
+	for i := range min(8, s.length-questionTokens) {
+		q.prompt = append(q.prompt, int32((7919*i+11)%s.vocab))
+	}
+	if s.record {
+		q.TopLogprobs = trinity.MaxTopLogprobs
+	}
+	a, err := at.sample(ctx, q)
+	about := at.about()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", at.name(), err)
+	case len(a.tokens) == 0:
+		return nil, fmt.Errorf("%s returns no token ids: %s", at.name(), about.flags.ids)
+	case s.record && len(a.logprobs) != len(a.tokens):
+		return nil, fmt.Errorf("%s returns %d log-probabilities for %d tokens: %s",
+			at.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
+	}
+	if err := s.checkAnswer(q, a); err != nil {
+		return nil, fmt.Errorf("%s: %w", at.name(), err)
+	}
+	return a, nil
+}
+
+// checkTemperature compares the most likely tokens of one place at temperatures 1 and 0.5. The
+// difference of two log-probabilities must be twice as large at 0.5, over the whole vocabulary.
+func checkTemperature(hot, cold []trinity.TokenLogprob) error {
+	at := map[int32]float64{}
+	for _, x := range cold {
+		at[x.Token] = float64(x.Logprob)
+	}
+	first, far, ratio := -1, 0.0, 0.0
+	for i, x := range hot {
+		switch _, known := at[x.Token]; {
+		case !(x.Logprob > leastLogprob):
+			return errors.New("its log-probabilities are those of some tokens alone, not of the whole vocabulary")
+		case !known:
+		case first < 0:
+			first = i
+		default:
+			if d := float64(hot[first].Logprob - x.Logprob); d > far {
+				far, ratio = d, (at[hot[first].Token]-at[x.Token])/d
+			}
+		}
+	}
+	switch {
+	case far < 1e-3:
+		return errors.New("its most likely tokens are equally likely, so nothing can be told of their log-probabilities")
+	case ratio < 1.8 || ratio > 2.2:
+		return fmt.Errorf("its log-probabilities ignore the temperature: at 0.5 they differ %.2f times as much as at 1, not 2 times", ratio)
+	}
+	return nil
+}
+
+// leastLogprob is below every log-probability of a likely token. Servers write −9999 for tokens that
+// truncation leaves out.
+const leastLogprob = -1000
+
+// look samples one token, to see whether a server works.
+func (s *Sampler) look(ctx context.Context, at *server) error {
+	q := &query{eos: s.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
+	_, err := at.sample(ctx, q)
+	return err
+}

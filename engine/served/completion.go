@@ -1,0 +1,111 @@
+package served
+
+import (
+	"encoding/json"
+	"math"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+// completion returns the query as a request of /v1/completions. It names every parameter, because
+// servers take others from the model's generation_config.json.
+func (q *query) completion() openai.Request {
+	topP, penalty, topK := orOne(q.TopP), orOne(q.RepetitionPenalty), q.TopK
+	if topK <= 0 {
+		topK = -1
+	}
+	r := openai.Request{
+		Prompt: raw(q.prompt), MaxTokens: &q.MaxTokens, N: new(1), Seed: new(int64(q.Seed)), Temperature: &q.Temperature, TopP: &topP,
+		Logprobs: raw(q.TopLogprobs),
+		Extensions: openai.Extensions{
+			IgnoreEOS: q.IgnoreEOS, MinP: &q.MinP, MinTokens: q.least(), RepetitionPenalty: &penalty, ReturnTokenIDs: true,
+			ReturnTokensAsIDs: true, StopTokenIDs: q.stops(), TopK: &topK,
+		},
+	}
+	if len(q.Stop) > 0 {
+		r.Stop = raw(q.Stop)
+	}
+	return r
+}
+
+// least returns the least number of tokens to ask a server for. One is no demand: the token that ends
+// a reply counts, and servers take its probability away to meet it.
+func (q *query) least() int {
+	if q.MinTokens <= 1 {
+		return 0
+	}
+	return q.MinTokens
+}
+
+func orOne(x float32) float32 {
+	if x == 0 {
+		return 1
+	}
+	return x
+}
+
+func raw(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts and numbers have a form
+	}
+	return data
+}
+
+// choice reads a choice of /v1/completions with top most likely tokens.
+func choice(c *openai.Choice, top int) (*answer, error) {
+	read, err := c.Sampled()
+	if err != nil {
+		return nil, wrong{err}
+	}
+	a := &answer{tokens: c.TokenIDs}
+	if a.tokens == nil {
+		a.tokens = read.IDs
+	}
+	if c.FinishReason != nil {
+		a.finish = *c.FinishReason
+	}
+	for i, value := range read.Logprobs {
+		if id := openai.TokenID(read.Names[i]); id >= 0 && i < len(a.tokens) && id != a.tokens[i] {
+			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], id)
+		}
+		if math.IsNaN(value) {
+			return nil, wrongf("it returned no log-probability of token %d", i)
+		}
+		a.logprobs = append(a.logprobs, float32(value))
+	}
+	if c.Logprobs == nil || top == 0 {
+		return a, nil
+	}
+	for _, at := range c.Logprobs.TopLogprobs {
+		var likely []trinity.TokenLogprob
+		for name, value := range at {
+			likely = append(likely, trinity.TokenLogprob{Token: openai.TokenID(name), Logprob: value})
+		}
+		a.top = append(a.top, mostLikely(likely, top))
+	}
+	return a, nil
+}
+
+// adapters are the adapters that load gave a server. The one before the newest stays for requests in
+// flight.
+type adapters struct {
+	mu          sync.Mutex
+	now, before string
+}
+
+func (a *adapters) current() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+// push makes an adapter the current one and returns the one to drop, "" if there is none.
+func (a *adapters) push(name string) (drop string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	drop, a.before, a.now = a.before, a.now, name
+	return drop
+}

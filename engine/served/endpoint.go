@@ -1,0 +1,75 @@
+package served
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+// kind is a kind of server.
+type kind interface {
+	// greet asks a server who it is. It is called until the server answers.
+	greet(ctx context.Context, client *openai.Client) (endpoint, error)
+}
+
+// endpoint is one server, as its kind speaks to it. Its methods are called concurrently.
+type endpoint interface {
+	about() about
+	// sample asks for one continuation.
+	sample(ctx context.Context, q *query) (*answer, error)
+	// load replaces the server's weights by those of a directory that the server sees, and calls them
+	// name. Requests wait meanwhile.
+	load(ctx context.Context, dir, name string) error
+	// has reports whether the server has the weights called name, which load gave it.
+	has(ctx context.Context, name string) (bool, error)
+}
+
+// about says who answers.
+type about struct {
+	product string // with its version
+	length  int    // tokens of the longest sequence; 0 if the server does not tell
+	flags   flags
+}
+
+// flags say what brings what a server lacks.
+type flags struct {
+	ids, logprobs, temperature string
+}
+
+// query asks for one continuation of a prompt.
+type query struct {
+	trinity.SamplingParams // N is 1, MaxTokens is set
+	prompt                 []int32
+	eos                    []int32 // of the model
+	adapter                bool    // the policy is an adapter that load gave the server
+}
+
+// stops returns the tokens that end a reply beside the model's own.
+func (q *query) stops() []int32 {
+	var stops []int32
+	for _, t := range q.StopTokens {
+		if t >= 0 && !isEOS(q.eos, t) {
+			stops = append(stops, t)
+		}
+	}
+	return stops
+}
+
+// answer is a continuation as a server gave it.
+type answer struct {
+	tokens    []int32
+	logprobs  []float32 // nil if the server gave none
+	top       [][]trinity.TokenLogprob
+	finish    string
+	prompt    []int32  // that the server read; nil if it does not tell
+	promptLen int      // tokens that the server read; 0 if it does not tell
+	reused    int      // tokens of the prompt that the server had computed before
+	weights   []string // names of the weights that sampled the tokens; nil if the server does not tell
+}
+
+// wrong is an answer that no correct server gives. It is no use to ask again.
+type wrong struct{ error }
+
+func wrongf(format string, args ...any) error { return wrong{fmt.Errorf(format, args...)} }

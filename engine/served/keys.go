@@ -1,0 +1,97 @@
+package served
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+const (
+	overHTTP = "servers over HTTP, which run already"
+	ofServer = "the server that runs already decides it"
+	noPython = "no Python code is run"
+)
+
+// sharedKeys says of the keys that all engines share what a sampler behind servers reads.
+func sharedKeys() map[string]string {
+	keys := map[string]string{
+		"explorer.rollout_model.base_urls":         "",
+		"explorer.rollout_model.api_key":           "",
+		"cluster":                                  "the servers run already",
+		"ignore_validator_suggestions":             "there is no GPU memory check",
+		"model.trust_remote_code":                  noPython,
+		"model.lora_configs.*.lora_dtype":          ofServer,
+		"explorer.rollout_model.trust_remote_code": noPython,
+		"explorer.rollout_model.base_port":         "base_urls names the servers",
+	}
+	for _, key := range []string{
+		"tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization",
+		"weight_sync_buffer_size", "extra_engine_args", "use_v1", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill",
+		"enable_runtime_lora_updating", "dtype", "enable_log_requests",
+	} {
+		keys["explorer.rollout_model."+key] = ofServer
+	}
+	for _, key := range []string{"fully_sharded_loras", "max_cpu_loras"} {
+		keys["model."+key] = ofServer
+	}
+	return keys
+}
+
+// refusals returns the values that a sampler behind servers cannot honour.
+func refusals(c *config.Settled) (all []config.Refusal) {
+	const model = "explorer.rollout_model"
+	refuse := func(key, what, hint string) { all = append(all, config.Refusal{Key: key, What: what, Hint: hint}) }
+	if len(c.Explorer.RolloutModel.BaseUrls) == 0 {
+		refuse(model+".engine_type", "starting servers",
+			"start them and set "+model+".base_urls to their addresses, or choose another engine, also with --engine cpu")
+	}
+	if c.Explorer.RolloutModel.Quantization != "" {
+		refuse(model+".quantization", "another quantization than the server's", "start the server with it, and use algorithm.rollout_correction")
+	}
+	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
+		refuse(model+".enable_return_routed_experts", "routed experts of mixture-of-experts models", "")
+	}
+	return append(all, biased(c)...)
+}
+
+// biased refuses what changes the distribution of tokens that are trained on. A server's
+// log-probabilities are then those of the changed distribution, not of the model.
+func biased(c *config.Settled) (all []config.Refusal) {
+	if !c.Explores && !c.Records() || c.Method.Recomputes {
+		return nil
+	}
+	refuse := func(key string, value any) {
+		all = append(all, config.Refusal{
+			Key:  key,
+			What: fmt.Sprintf("%v for tokens that are trained on: the server's log-probabilities are then not those of the model", value),
+			Hint: "leave it out, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false",
+		})
+	}
+	m := &c.Explorer.RolloutModel
+	if *m.RepetitionPenalty != 1 {
+		refuse("model.repetition_penalty", *m.RepetitionPenalty)
+	}
+	if *m.MinResponseTokens > 1 {
+		refuse("model.min_response_tokens", *m.MinResponseTokens)
+	}
+	for _, t := range c.Data.Tasksets {
+		if t.Eval {
+			continue
+		}
+		if p := t.RolloutArgs.TopP; p != nil && *p < 1 {
+			refuse(inherited(c, t.Key+".rollout_args", "top_p"), *p)
+		}
+		if k := t.RolloutArgs.TopK; k != nil && *k > 0 {
+			refuse(inherited(c, t.Key+".rollout_args", "top_k"), *k)
+		}
+	}
+	return all
+}
+
+// inherited returns the key of a taskset, or the model's of that name if the taskset does not set it.
+func inherited(c *config.Settled, owner, name string) string {
+	if key := owner + "." + name; c.IsSet(key) {
+		return key
+	}
+	return "model." + name
+}

@@ -1,0 +1,120 @@
+package served
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+// arguments are those of the plug-ins of this package.
+type arguments struct {
+	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
+	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
+	StartTimeout float64 `yaml:"start_timeout" doc:"seconds that a server may take to answer when the run starts"`
+	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that the servers may take to load a version of the weights"`
+}
+
+func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600} }
+
+// Validate refuses times that are none.
+func (a *arguments) Validate() error {
+	if a.StartTimeout <= 0 || a.LoadTimeout <= 0 {
+		return errors.New("start_timeout, load_timeout: want more than 0 seconds")
+	}
+	return nil
+}
+
+// open greets the servers and finds out what they can do.
+func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind) (trinity.Sampler, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(spec.Servers) == 0:
+		return nil, errors.New("base_urls names no server")
+	case spec.Shared:
+		return nil, errors.New("servers share no memory with the engine that trains: set synchronizer.sync_method to directory")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
+	s := &Sampler{
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil, record: spec.Record,
+		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+	}
+	var servers []*server
+	for _, address := range spec.Servers {
+		root, err := openai.Root(address)
+		if err != nil {
+			return nil, err
+		}
+		client := &openai.Client{BaseURL: root, Key: cmp.Or(spec.Key, openai.NoKey), HTTP: &http.Client{Transport: transport}}
+		at := &server{url: root, seen: time.Now()}
+		if at.endpoint, err = a.greet(ctx, client, of); err != nil {
+			return nil, err
+		}
+		if err := s.trust(ctx, at); err != nil {
+			return nil, err
+		}
+		if !a.SharedDisk && !isHere(root) {
+			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
+				"set explorer.rollout_model.engine_args.shared_disk to true", root)
+		}
+		servers = append(servers, at)
+	}
+	say := spec.Say
+	if say == nil {
+		say = func(string) {}
+	}
+	s.pool = newPool(servers, cmp.Or(spec.Patience, 30*time.Minute), say)
+	s.pool.look = s.look
+	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
+		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// greet asks a server who it is, until it answers.
+func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (endpoint, error) {
+	limit := wait.Seconds(a.StartTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within start_timeout of %v", limit))
+	defer cancel()
+	for {
+		at, err := of.greet(ctx, client)
+		if err == nil || ctx.Err() == nil && !retry.IsTemporary(err) {
+			return at, err
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, context.Cause(ctx), err)
+		}
+	}
+}
+
+// isHere reports whether a server is on this machine.
+func isHere(root string) bool {
+	u, err := url.Parse(root)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// none is the memory of servers: they take none of this process.
+func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }

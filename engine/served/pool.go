@@ -1,0 +1,304 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+const (
+	mostFailures = 3                // in a row, before a server is left out
+	slack        = 8                // requests that a server may have more than another one because it has a prefix
+	firstPause   = time.Second      // before a server that failed is asked again; it doubles
+	mostPause    = 30 * time.Second // between two looks at a server
+	lookTime     = 30 * time.Second // that a look may take
+	idleTime     = 10 * time.Second // after which a server may have restarted without a failed request
+)
+
+// pool chooses the server of each request.
+type pool struct {
+	servers  []*server
+	patience time.Duration // that all servers may be gone
+	pause    time.Duration // firstPause, but in tests
+	say      func(string)
+	look     func(ctx context.Context, s *server) error // samples a token
+
+	mu      sync.Mutex
+	places  places
+	weights string        // name of the weights that all servers must have; "" until the first load
+	lost    time.Time     // since when no server is left; zero while there is one
+	back    chan struct{} // closed when a server comes back
+	closed  bool
+	looking sync.WaitGroup
+	watch   func(s *server) // looks at a server that is left out, until it answers or stop is called
+	stop    func()
+}
+
+// server is one of the servers. The pool's lock guards the fields after endpoint.
+type server struct {
+	url string
+	endpoint
+
+	inFlight int
+	failures int       // in a row
+	suspect  bool      // it may have restarted, with other weights
+	seen     time.Time // when it last answered
+	out      bool      // it is left out, and watch looks at it
+	why      error     // the last failure
+	version  int64     // of its weights
+	next     int64     // version that is being loaded; version otherwise
+}
+
+// name is how errors call a server.
+func (s *server) name() string { return s.about().product + " at " + s.url }
+
+func newPool(servers []*server, patience time.Duration, say func(string)) *pool {
+	p := &pool{servers: servers, patience: patience, pause: firstPause, say: say, back: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	p.watch = func(s *server) { p.looking.Go(func() { p.lookUntilBack(ctx, s) }) }
+	return p
+}
+
+// close stops looking at servers.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.looking.Wait()
+}
+
+// ask sends a request to one server after another until one answers. An error is that of the
+// request, of its context, or an EngineError if no server is left.
+func (p *pool) ask(ctx context.Context, prompt []int32, send func(context.Context, *server) error) error {
+	tried, pause := map[*server]bool{}, p.pause
+	for {
+		s, others := p.choose(prompt, tried)
+		switch {
+		case s != nil:
+			tried[s] = true
+			err := p.attempt(ctx, s, others, send)
+			if again := p.settle(ctx, s, err); !again {
+				return err
+			}
+		case len(tried) > 0: // all servers have failed
+			clear(tried)
+			if err := p.rest(ctx, pause); err != nil {
+				return err
+			}
+			pause = min(2*pause, mostPause)
+		default:
+			if err := p.await(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// choose takes the least loaded server, or the one that has the prompt's beginning. others reports
+// whether the request could go to another one.
+func (p *pool) choose(prompt []int32, tried map[*server]bool) (chosen *server, others bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := 0
+	for _, s := range p.servers {
+		if s.out || tried[s] {
+			continue
+		}
+		if free++; chosen == nil || s.inFlight < chosen.inFlight {
+			chosen = s
+		}
+	}
+	if chosen == nil {
+		return nil, false
+	}
+	if home := p.places.find(prompt); home != nil && !home.out && !tried[home] && home.inFlight <= chosen.inFlight+slack {
+		chosen = home
+	}
+	if len(p.servers) > 1 {
+		p.places.remember(prompt, chosen)
+	}
+	chosen.inFlight++
+	return chosen, free > 1
+}
+
+// attempt sends the request to a server. If another one could answer too, it gets half of the time
+// that is left.
+func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(context.Context, *server) error) error {
+	if others {
+		part := p.patience
+		if end, ok := ctx.Deadline(); ok {
+			part = min(part, time.Until(end))
+		}
+		part /= 2
+		late := fmt.Errorf("%w: none within %v, half of the time that was left", retry.ErrLate, part.Round(time.Millisecond))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, part, late)
+		defer cancel()
+	}
+	if err := p.recognise(ctx, s); err != nil {
+		return err
+	}
+	return send(ctx, s)
+}
+
+// recognise checks that a server that may have restarted still has the weights that it was given.
+func (p *pool) recognise(ctx context.Context, s *server) error {
+	p.mu.Lock()
+	suspect, weights := s.suspect || time.Since(s.seen) > idleTime, p.weights
+	p.mu.Unlock()
+	if !suspect || weights == "" {
+		return nil
+	}
+	switch has, err := s.has(ctx, weights); {
+	case err != nil:
+		return err
+	case !has:
+		return errRestarted
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.suspect, s.seen = false, time.Now()
+	return nil
+}
+
+// errRestarted is the failure of a server that lost the weights it was given.
+var errRestarted = retry.Temporary(errors.New("it has not the weights that it was given: it has restarted, and gets the next version"))
+
+// settle counts how a request went. It reports whether another server may answer it.
+func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.inFlight--
+	switch {
+	case err == nil:
+		s.failures, s.seen = 0, time.Now()
+		return false
+	case ctx.Err() != nil && !isLate(context.Cause(ctx)), ctx.Err() == nil && !retry.IsTemporary(err) && !isLate(err):
+		return false // the caller gave up, or the request is at fault
+	}
+	s.failures++
+	s.suspect, s.why = true, err
+	if s.failures >= mostFailures || errors.Is(err, errRestarted) {
+		p.leaveOut(s)
+	}
+	return ctx.Err() == nil
+}
+
+// isLate reports whether a deadline has passed.
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, retry.ErrLate) ||
+		trinity.KindOf(err, "") == trinity.FailedTimeout
+}
+
+// leaveOut gives a server no more requests until a look at it succeeds. The lock is held.
+func (p *pool) leaveOut(s *server) {
+	if s.out || p.closed {
+		return
+	}
+	s.out = true
+	p.say(fmt.Sprintf("%s is left out: %v", s.name(), s.why))
+	if p.left() == 0 {
+		p.lost = time.Now()
+	}
+	p.watch(s)
+}
+
+func (p *pool) left() (n int) {
+	for _, s := range p.servers {
+		if !s.out {
+			n++
+		}
+	}
+	return n
+}
+
+// lookUntilBack looks at a server that is left out, with growing pauses.
+func (p *pool) lookUntilBack(ctx context.Context, s *server) {
+	for pause := p.pause; ; pause = min(2*pause, mostPause) {
+		if p.rest(ctx, pause) != nil || p.isBack(ctx, s) {
+			return
+		}
+	}
+}
+
+// isBack looks at a server once. It reports whether the server takes requests again.
+func (p *pool) isBack(ctx context.Context, s *server) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	err := p.recognise(ctx, s)
+	if err == nil {
+		err = p.look(ctx, s)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.takeBack(s)
+	} else if s.out {
+		s.why = err
+	}
+	return !s.out
+}
+
+// takeBack gives a server requests again. The lock is held.
+func (p *pool) takeBack(s *server) {
+	s.failures, s.suspect, s.seen = 0, false, time.Now()
+	if !s.out {
+		return
+	}
+	s.out, p.lost = false, time.Time{}
+	p.say(s.name() + " is back")
+	close(p.back)
+	p.back = make(chan struct{})
+}
+
+// await waits until a server is back.
+func (p *pool) await(ctx context.Context) error {
+	p.mu.Lock()
+	back, left := p.back, p.patience-time.Since(p.lost)
+	if p.left() > 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	p.mu.Unlock()
+	timer := time.NewTimer(max(0, left))
+	defer timer.Stop()
+	select {
+	case <-back:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.told())
+	case <-timer.C:
+		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.patience, p.told())}
+	}
+}
+
+// told names each server that is left out with its last failure.
+func (p *pool) told() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for _, s := range p.servers {
+		if s.out {
+			all = append(all, fmt.Sprintf("%s: %v", s.url, s.why))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// rest waits before a server is tried again.
+func (p *pool) rest(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,191 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// Sampler samples on servers. It implements trinity.Sampler and weights.Resident.
+type Sampler struct {
+	pool    *pool
+	vocab   int
+	eos     []int32
+	length  int // tokens of prompt and reply
+	adapter bool
+	record  bool
+
+	loading     sync.Mutex
+	loadTimeout time.Duration
+	mayLoad     error  // why the servers cannot be given weights; nil if they may
+	mark        string // begins the names of weights of this sampler
+}
+
+// Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
+// of a completion when it has ended.
+func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+	if err := s.check(prompt.Tokens, &p); err != nil {
+		return nil, err
+	}
+	out := make([]trinity.Completion, max(1, p.N))
+	eg, each := errgroup.WithContext(ctx)
+	for i := range out {
+		eg.Go(func() (err error) {
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.adapter && p.Adapter == ""}
+			q.N, q.Seed = 1, seedOf(p.Seed, i)
+			out[i], err = s.one(each, q)
+			return err
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	for i := range out {
+		for _, token := range out[i].Tokens {
+			if p.OnToken != nil {
+				p.OnToken(i, token)
+			}
+		}
+	}
+	return out, nil
+}
+
+// check refuses requests that no server can answer, and sets MaxTokens.
+func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
+	room := s.length - len(prompt)
+	switch {
+	case len(prompt) == 0:
+		return errors.New("the prompt has no token")
+	case room <= 0:
+		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), s.length)
+	case p.Adapter != "" && p.Adapter != trinity.BaseAdapter:
+		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
+	}
+	for _, t := range prompt {
+		if t < 0 || int(t) >= s.vocab {
+			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, s.vocab)
+		}
+	}
+	if p.MaxTokens <= 0 || p.MaxTokens > room {
+		p.MaxTokens = room
+	}
+	return nil
+}
+
+// seedOf returns the seed of one of a request's completions, in 63 bits: servers refuse more.
+func seedOf(seed uint64, i int) uint64 {
+	if i > 0 {
+		seed = trinity.Seed(seed, 0, "", i)
+	}
+	return seed & math.MaxInt64
+}
+
+// one asks for one completion.
+func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
+	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) error {
+		oldest := s.pool.versions(at)[0]
+		a, err := at.sample(ctx, q)
+		if err == nil {
+			err = s.checkAnswer(q, a)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", at.name(), err)
+		}
+		versions := [2]int64{oldest, s.pool.versions(at)[1]}
+		if a.weights != nil {
+			if versions, err = s.spans(a.weights, versions); err != nil {
+				return err
+			}
+		}
+		c = trinity.Completion{
+			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
+		}
+		s.pool.computed(q.prompt, a.tokens, at)
+		return nil
+	})
+	return c, err
+}
+
+// spans returns the oldest and the newest version among the weights that the server names. Names that
+// load has not given are those of the weights with which the server started.
+func (s *Sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
+	of := [2]int64{math.MaxInt64, math.MinInt64}
+	for _, name := range names {
+		v, ok := s.versionOf(name)
+		if !ok && s.pool.loaded() {
+			return of, errRestarted
+		}
+		if !ok {
+			return counted, nil
+		}
+		of = [2]int64{min(of[0], v), max(of[1], v)}
+	}
+	return of, nil
+}
+
+// checkAnswer refuses an answer that no correct server gives.
+func (s *Sampler) checkAnswer(q *query, a *answer) error {
+	n := len(a.tokens)
+	switch {
+	case a.finish != "stop" && a.finish != "length":
+		return retry.Temporary(fmt.Errorf("it ended a reply for the reason %q", a.finish))
+	case n == 0:
+		return wrongf("it returned no token ids")
+	case n > q.MaxTokens:
+		return wrongf("it returned %d tokens, more than the %d that it was asked for", n, q.MaxTokens)
+	case a.prompt != nil && !slices.Equal(a.prompt, q.prompt), a.promptLen > 0 && a.promptLen != len(q.prompt):
+		return wrongf("it read another prompt than the token ids that it got: %d tokens for %d",
+			max(len(a.prompt), a.promptLen), len(q.prompt))
+	case (a.logprobs != nil || s.record) && len(a.logprobs) != n:
+		return wrongf("it returned %d log-probabilities for %d tokens", len(a.logprobs), n)
+	case q.TopLogprobs > 0 && len(a.top) != n:
+		return wrongf("it returned the most likely tokens at %d places for %d tokens", len(a.top), n)
+	}
+	for i, t := range a.tokens {
+		if t < 0 || int(t) >= s.vocab {
+			return wrongf("it returned token %d, and the vocabulary has %d", t, s.vocab)
+		}
+		if a.logprobs != nil && !(a.logprobs[i] <= 1e-3) || a.logprobs != nil && math.IsInf(float64(a.logprobs[i]), -1) {
+			return wrongf("it returned the log-probability %v", a.logprobs[i])
+		}
+	}
+	for i := range a.logprobs {
+		a.logprobs[i] = min(a.logprobs[i], 0)
+	}
+	return nil
+}
+
+// isEOS reports whether a token is one of the model's own that end a reply.
+func isEOS(eos []int32, t int32) bool { return slices.Contains(eos, t) }
+
+// mostLikely sorts the most likely tokens and keeps n.
+func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
+	slices.SortFunc(top, func(a, b trinity.TokenLogprob) int {
+		switch {
+		case a.Logprob != b.Logprob && a.Logprob > b.Logprob:
+			return -1
+		case a.Logprob != b.Logprob:
+			return 1
+		}
+		return int(a.Token - b.Token)
+	})
+	return top[:min(n, len(top))]
+}
+
+// Close implements io.Closer. The servers run on.
+func (s *Sampler) Close() error {
+	s.pool.close()
+	return nil
+}

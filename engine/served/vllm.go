@@ -1,0 +1,280 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+func init() {
+	registry.Samplers.Register("vllm",
+		"vLLM servers that run already (explorer.rollout_model.base_urls), or servers with the same API, such as mode serve. Training needs "+
+			"--logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1 in the server's environment.",
+		func() trinity.SamplerOpener { return &vllm{arguments: defaults()} })
+}
+
+// vllm is the plug-in.
+type vllm struct {
+	arguments `yaml:",inline"`
+}
+
+// OpenSampler implements trinity.SamplerOpener.
+func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	return v.open(ctx, spec, vllmKind{model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil})
+}
+
+// PlanMemory implements trinity.SamplerOpener.
+func (*vllm) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+
+// Describe implements trinity.SamplerOpener.
+func (*vllm) Describe() string { return overHTTP }
+
+// Reads implements config.SharedKeys.
+func (*vllm) Reads() map[string]string {
+	keys := sharedKeys()
+	keys["explorer.rollout_model.kv_across_versions"] = ""
+	return keys
+}
+
+// Refuses implements config.SharedKeys.
+func (*vllm) Refuses(c *config.Settled) []config.Refusal { return refusals(c) }
+
+// vllmKind is what the run knows of its vLLM servers.
+type vllmKind struct {
+	model string // "" is the first that a server lists
+	keep  bool   // the KV cache outlives its weights
+	lora  bool
+}
+
+// vllmServer is a server of vLLM, or one with its API.
+type vllmServer struct {
+	vllmKind
+	client   *openai.Client
+	told     about
+	isVLLM   bool
+	byTokens bool // it has /inference/v1/generate
+	adapters adapters
+}
+
+// greet implements kind.
+func (k vllmKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
+	s := &vllmServer{vllmKind: k, client: client}
+	if err := s.findModel(ctx); err != nil {
+		return nil, err
+	}
+	s.told.product = "the server"
+	var version struct{ Version string }
+	switch err := client.Call(ctx, "/version", nil, &version); {
+	case err == nil:
+		s.isVLLM, s.told.product = true, "vLLM "+version.Version
+	case retry.IsTemporary(err):
+		return nil, err
+	}
+	s.told.flags = flags{
+		ids: "vLLM gives them from 0.10.2 on", logprobs: "start it with --max-logprobs 20",
+		temperature: "start it with --logprobs-mode processed_logprobs",
+	}
+	return s, s.findTokens(ctx)
+}
+
+// findModel finds the name of the model, and the longest sequence.
+func (s *vllmServer) findModel(ctx context.Context) error {
+	var list struct {
+		Data []struct {
+			ID          string `json:"id"`
+			MaxModelLen int    `json:"max_model_len"`
+		}
+	}
+	if err := s.client.Call(ctx, "/v1/models", nil, &list); err != nil {
+		return err
+	}
+	for _, m := range list.Data {
+		if s.model == "" || s.model == m.ID {
+			s.model, s.told.length = m.ID, m.MaxModelLen
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not serve the model %q of engine_args", s.client.BaseURL, s.model)
+}
+
+// findTokens finds out whether the server has the endpoint for tokens, which also tells the weights
+// of each token.
+func (s *vllmServer) findTokens(ctx context.Context) error {
+	if !s.isVLLM {
+		return nil
+	}
+	q := &query{prompt: []int32{0}, SamplingParams: trinity.SamplingParams{MaxTokens: 1}}
+	_, err := s.generate(ctx, q)
+	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		return nil
+	}
+	s.byTokens = err == nil
+	return err
+}
+
+// statusOf returns the status of a refused request, 0 if there was another error or none.
+func statusOf(err error) int {
+	if status := (*retry.StatusError)(nil); errors.As(err, &status) {
+		return status.Code
+	}
+	return 0
+}
+
+func (s *vllmServer) about() about { return s.told }
+
+// name returns the name of the model, or of its adapter, that answers a query.
+func (s *vllmServer) name(q *query) string {
+	if name := s.adapters.current(); q.adapter && name != "" {
+		return name
+	}
+	return s.model
+}
+
+func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
+	if s.byTokens {
+		return s.generate(ctx, q)
+	}
+	return s.complete(ctx, q)
+}
+
+// span says which weights sampled the tokens from Start to End.
+type span struct {
+	Version string `json:"version"`
+}
+
+func names(spans []span) (all []string) {
+	for _, s := range spans {
+		all = append(all, s.Version)
+	}
+	return all
+}
+
+// usage counts the tokens of a request.
+type usage struct {
+	PromptTokens        int `json:"prompt_tokens"`
+	PromptTokensDetails struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// complete asks /v1/completions.
+func (s *vllmServer) complete(ctx context.Context, q *query) (*answer, error) {
+	r := struct {
+		openai.Request
+		ReturnWeightVersions bool `json:"return_weight_versions,omitzero"`
+	}{Request: q.completion(), ReturnWeightVersions: s.isVLLM}
+	r.Model = s.name(q)
+	var reply struct {
+		Choices []struct {
+			openai.Choice
+			PromptTokenIDs []int32 `json:"prompt_token_ids"`
+			WeightVersions []span  `json:"weight_versions"`
+		}
+		PromptTokenIDs []int32 `json:"prompt_token_ids"`
+		Usage          usage
+	}
+	if err := s.client.Call(ctx, "/v1/completions", &r, &reply); err != nil {
+		return nil, err
+	}
+	if len(reply.Choices) != 1 {
+		return nil, wrongf("it returned %d replies", len(reply.Choices))
+	}
+	c := &reply.Choices[0]
+	a, err := choice(&c.Choice, q.TopLogprobs)
+	if err != nil {
+		return nil, err
+	}
+	if a.prompt = c.PromptTokenIDs; a.prompt == nil {
+		a.prompt = reply.PromptTokenIDs
+	}
+	a.promptLen, a.reused, a.weights = reply.Usage.PromptTokens, reply.Usage.PromptTokensDetails.CachedTokens, names(c.WeightVersions)
+	return a, nil
+}
+
+// vllmParams are the sampling parameters of /inference/v1/generate.
+type vllmParams struct {
+	Detokenize        bool     `json:"detokenize"`
+	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
+	Logprobs          int      `json:"logprobs"`
+	MaxTokens         int      `json:"max_tokens"`
+	MinP              float32  `json:"min_p,omitzero"`
+	MinTokens         int      `json:"min_tokens,omitzero"`
+	RepetitionPenalty float32  `json:"repetition_penalty"`
+	Seed              uint64   `json:"seed"`
+	Stop              []string `json:"stop,omitzero"`
+	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
+	Temperature       float32  `json:"temperature"`
+	TopK              int      `json:"top_k,omitzero"` // 0 is all
+	TopP              float32  `json:"top_p"`
+}
+
+// generate asks /inference/v1/generate.
+func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
+	r := struct {
+		Model          string     `json:"model"`
+		TokenIDs       []int32    `json:"token_ids"`
+		ReturnTokenIDs bool       `json:"return_token_ids"`
+		Params         vllmParams `json:"sampling_params"`
+	}{s.name(q), q.prompt, true, vllmParams{
+		Detokenize: len(q.Stop) > 0, IgnoreEOS: q.IgnoreEOS, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinP: q.MinP,
+		MinTokens: q.least(), RepetitionPenalty: orOne(q.RepetitionPenalty), Seed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
+		Temperature: q.Temperature, TopK: max(0, q.TopK), TopP: orOne(q.TopP),
+	}}
+	var reply struct {
+		Choices []struct {
+			TokenIDs       []int32 `json:"token_ids"`
+			FinishReason   string  `json:"finish_reason"`
+			WeightVersions []span  `json:"weight_versions"`
+			Logprobs       struct{ Content []vllmLogprob }
+		}
+		PromptTokenIDs []int32 `json:"prompt_token_ids"`
+		Usage          usage
+	}
+	if err := s.client.Call(ctx, "/inference/v1/generate", &r, &reply); err != nil {
+		return nil, err
+	}
+	if len(reply.Choices) != 1 {
+		return nil, wrongf("it returned %d replies", len(reply.Choices))
+	}
+	c := &reply.Choices[0]
+	a := &answer{
+		tokens: c.TokenIDs, finish: c.FinishReason, prompt: reply.PromptTokenIDs, promptLen: reply.Usage.PromptTokens,
+		reused: reply.Usage.PromptTokensDetails.CachedTokens, weights: names(c.WeightVersions),
+	}
+	for i, l := range c.Logprobs.Content {
+		if i < len(a.tokens) && l.id() != a.tokens[i] {
+			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.id())
+		}
+		a.logprobs = append(a.logprobs, l.Logprob)
+		var top []trinity.TokenLogprob
+		for _, x := range l.TopLogprobs {
+			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: x.Logprob})
+		}
+		if q.TopLogprobs > 0 {
+			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
+		}
+	}
+	return a, nil
+}
+
+// vllmLogprob is a token with its log-probability. Older servers write its id as a text.
+type vllmLogprob struct {
+	TokenID     *int32        `json:"token_id"`
+	Token       string        `json:"token"`
+	Logprob     float32       `json:"logprob"`
+	TopLogprobs []vllmLogprob `json:"top_logprobs"`
+}
+
+func (l *vllmLogprob) id() int32 {
+	if l.TokenID != nil {
+		return *l.TokenID
+	}
+	return openai.TokenID(l.Token)
+}

@@ -1,0 +1,94 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// load implements endpoint.
+func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
+	if s.lora {
+		return s.loadAdapter(ctx, dir, name)
+	}
+	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
+	if statusOf(err) == http.StatusNotFound {
+		return errors.New("it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		resuming, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if failed := s.client.Call(resuming, "/resume", struct{}{}, nil); err == nil {
+			err = failed
+		}
+	}()
+	return s.reload(ctx, dir, name)
+}
+
+// reload replaces the weights of a paused server.
+func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
+	call := struct {
+		Method string            `json:"method"`
+		Kwargs map[string]string `json:"kwargs"`
+	}{"reload_weights", map[string]string{"weights_path": dir}}
+	if err := s.client.Call(ctx, "/collective_rpc", call, nil); err != nil {
+		return err
+	}
+	if err := s.client.Call(ctx, "/update_weight_version", map[string]string{"new_version": name}, nil); err != nil {
+		return err
+	}
+	// What old weights computed is computed again, also for requests in flight.
+	query := url.Values{"reset_running_requests": {fmt.Sprint(!s.keep)}}
+	var reset struct{ Success bool }
+	if err := s.client.Call(ctx, "/reset_prefix_cache?"+query.Encode(), struct{}{}, &reset); err != nil {
+		return err
+	}
+	if !reset.Success && !s.keep {
+		return errors.New("it did not drop what the old weights have computed (reset_prefix_cache)")
+	}
+	return nil
+}
+
+// loadAdapter gives the server an adapter under a new name and drops the one before the last, which no
+// request in flight samples with.
+func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
+	body := map[string]string{"lora_name": name, "lora_path": dir}
+	err := s.client.Call(ctx, "/v1/load_lora_adapter", body, nil)
+	if statusOf(err) == http.StatusNotFound {
+		return fmt.Errorf("it takes no adapters: start it with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if old := s.adapters.push(name); old != "" {
+		return s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": old}, nil)
+	}
+	return nil
+}
+
+// has implements endpoint.
+func (s *vllmServer) has(ctx context.Context, name string) (bool, error) {
+	if !s.lora {
+		var held struct {
+			WeightVersion string `json:"weight_version"`
+		}
+		err := s.client.Call(ctx, "/weight_info", nil, &held)
+		return held.WeightVersion == name, err
+	}
+	var list struct {
+		Data []struct{ ID string }
+	}
+	err := s.client.Call(ctx, "/v1/models", nil, &list)
+	for _, m := range list.Data {
+		if m.ID == name {
+			return true, err
+		}
+	}
+	return false, err
+}
