@@ -85,8 +85,11 @@ func (p *pool) ask(ctx context.Context, prompt []int32, send func(context.Contex
 		case s != nil:
 			tried[s] = true
 			err := p.attempt(ctx, s, others, send)
-			if again := p.settle(ctx, s, err); !again {
-				return err
+			switch again := p.settle(ctx, s, err); {
+			case err == nil:
+				return nil
+			case !again:
+				return fmt.Errorf("%s: %w", s.name(), err)
 			}
 		case len(tried) > 0: // all servers have failed
 			clear(tried)
@@ -287,7 +290,7 @@ func (p *pool) told() string {
 	var all []string
 	for _, s := range p.servers {
 		if s.out {
-			all = append(all, fmt.Sprintf("%s: %v", s.url, s.why))
+			all = append(all, fmt.Sprintf("%s: %v", s.name(), s.why))
 		}
 	}
 	return strings.Join(all, "; ")

@@ -101,7 +101,7 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			err = s.checkAnswer(q, a)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", at.name(), err)
+			return err
 		}
 		versions := [2]int64{oldest, s.pool.versions(at)[1]}
 		if a.weights != nil {

@@ -1,16 +1,22 @@
 package served_test
 
 import (
+	"context"
+	"errors"
+	"math"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
 	_ "github.com/trinity-go/trinity/engine/cpu" // whose sampler the servers have
-	_ "github.com/trinity-go/trinity/engine/served"
+	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/trinitytest/server"
+	"github.com/trinity-go/trinity/weights"
 )
 
 const (
@@ -58,22 +64,237 @@ func open(t *testing.T, kind string, s trinity.SamplerSpec, args map[string]any)
 	return out, err
 }
 
+var suite = trinitytest.SamplerOptions{Vocab: vocab, Tolerance: tolerate}
+
+// must opens a sampler.
+func must(t *testing.T, kind string, s trinity.SamplerSpec) trinity.Sampler {
+	t.Helper()
+	out, err := open(t, kind, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // Mode serve is a server like any other.
 func TestOwnServerIsASampler(t *testing.T) {
-	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: vocab, Tolerance: tolerate}, func(t *testing.T) trinity.Sampler {
-		served := &openai.Served{Name: "m", Sampler: own(t), Renderer: trinitytest.Chat{}, MaxLen: 32}
+	trinitytest.Sampler(t, suite, func(t *testing.T) trinity.Sampler {
+		model := &openai.Served{Name: "m", Sampler: own(t), Renderer: trinitytest.Chat{}, MaxLen: 32}
 		api := &openai.Server{
-			Name: "m", Model: served.Of, Renderer: trinitytest.Chat{}, VocabSize: vocab, Waiting: 256, Timeout: time.Minute,
+			Name: "m", Model: model.Of, Renderer: trinitytest.Chat{}, VocabSize: vocab, Waiting: 256, Timeout: time.Minute,
 			Token: "key", Say: func(string) {},
 		}
 		web := httptest.NewServer(api.Handler())
 		t.Cleanup(web.Close)
 		with := spec(web.URL + "/v1")
 		with.Key = "key"
-		s, err := open(t, "vllm", with, nil)
+		return must(t, "vllm", with)
+	})
+}
+
+// kinds are the servers that the plug-ins know.
+var kinds = []struct {
+	name, plugin string
+	start        func(t *testing.T) *server.Fake
+}{
+	{"vllm", "vllm", func(t *testing.T) *server.Fake {
+		return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true})
+	}},
+	{"vllm by tokens", "vllm", func(t *testing.T) *server.Fake {
+		return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true, Tokens: true})
+	}},
+	{"sglang", "sglang", func(t *testing.T) *server.Fake { return server.SGLang(t, own(t), vocab) }},
+	{"llama-server", "llama_server", func(t *testing.T) *server.Fake { return server.LlamaServer(t, own(t), vocab) }},
+}
+
+func TestServersAreSamplers(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			trinitytest.Sampler(t, suite, func(t *testing.T) trinity.Sampler { return must(t, k.plugin, spec(k.start(t).URL)) })
+		})
+	}
+}
+
+// A server that lacks what training needs is refused when it is opened, in one line that says what
+// brings it. One that lacks only log-probabilities still serves evaluations.
+func TestLiesAreFoundAtTheStart(t *testing.T) {
+	for _, k := range kinds {
+		for _, c := range []struct {
+			lie        server.Lie
+			want       string // with training
+			evaluation bool   // works
+		}{
+			{server.OtherIDs, "with the log-probability of token", false},
+			{server.TextAlone, "no token ids", false},
+			{server.ReadsText, "it read another prompt than the token ids that it got: 9 tokens for 8", false},
+			{server.TooFew, "2 log-probabilities for 3 tokens", false},
+			{server.NoLogprobs, "0 log-probabilities for 3 tokens", true},
+			{server.Renormalised, "of some tokens alone", true},
+			{server.Raw, "at 0.5 they differ 1.00 times as much", true},
+			{server.IgnoresStops, "does not end a reply at a stop token", true},
+		} {
+			if k.plugin == "llama_server" && c.lie == server.IgnoresStops {
+				continue // its answers are cut at stop tokens
+			}
+			t.Run(k.name+" "+string(c.lie), func(t *testing.T) {
+				fake := k.start(t)
+				fake.Tell(c.lie)
+				_, err := open(t, k.plugin, spec(fake.URL), nil)
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fake.URL) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("got %v, want one line with %q and the address", err, c.want)
+				}
+				evaluation := spec(fake.URL)
+				evaluation.Record = false
+				if _, err := open(t, k.plugin, evaluation, nil); (err == nil) != c.evaluation {
+					t.Errorf("evaluation: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// What a server does wrong later fails the request, or another server answers it. A request has one
+// answer or an error.
+func TestLiesAfterTheStart(t *testing.T) {
+	for _, k := range kinds {
+		for _, c := range []struct {
+			lie    server.Lie
+			alone  string // the error of a run with this server alone
+			others bool   // another server answers
+		}{
+			{server.OtherIDs, "with the log-probability of token", false},
+			{server.TextAlone, "no token ids", false},
+			{server.TooFew, "log-probabilities for", false},
+			{server.Unavailable, "503 Service Unavailable", true},
+			{server.Dies, "unexpected EOF", true},
+		} {
+			t.Run(k.name+" "+string(c.lie), func(t *testing.T) {
+				liar, honest := k.start(t), k.start(t)
+				with := spec(liar.URL)
+				with.Patience = time.Millisecond
+				alone, both := served.Hasten(must(t, k.plugin, with)), served.Hasten(must(t, k.plugin, spec(liar.URL, honest.URL)))
+				liar.Tell(c.lie)
+				out, err := both.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 4, Temperature: 1, MaxTokens: 3})
+				if c.others != (err == nil) || c.others && len(out) != 4 {
+					t.Errorf("with another server: %d answers, %v", len(out), err)
+				}
+				_, err = alone.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+				if err == nil || !strings.Contains(err.Error(), c.alone) || !strings.Contains(err.Error(), liar.URL) {
+					t.Errorf("alone: %v, want %q and the address", err, c.alone)
+				}
+			})
+		}
+	}
+}
+
+// A server that hangs does not outlast the request.
+func TestHangingServerEndsWithTheRequest(t *testing.T) {
+	for _, k := range kinds {
+		fake := k.start(t)
+		s := must(t, k.plugin, spec(fake.URL))
+		fake.Tell(server.Hangs)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errors.New("turn_timeout passed"))
+		_, err := s.Sample(ctx, trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+		if cancel(); err == nil || !strings.Contains(err.Error(), "turn_timeout passed") {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+}
+
+// loading are the kinds that take weights.
+var loading = kinds[:3]
+
+// Tokens have the version that sampled them, also after new weights and in the middle of a rollout.
+func TestVersionsOfTokens(t *testing.T) {
+	for _, k := range loading {
+		fake := k.start(t)
+		s := must(t, k.plugin, spec(fake.URL))
+		for version := range int64(3) {
+			if version > 0 {
+				if err := s.(weights.Loader).LoadWeights(t.Context(), tiny, version); err != nil {
+					t.Fatal(k.name, err)
+				}
+			}
+			out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+			if err != nil || out[0].Versions != [2]int64{version, version} {
+				t.Errorf("%s: %+v, %v, want version %d", k.name, out, err, version)
+			}
+		}
+		if loads := fake.Loads(); len(loads) != 2 || !strings.HasSuffix(loads[1], "-2") {
+			t.Errorf("%s: the server calls its weights %q", k.name, loads)
+		}
+	}
+}
+
+func TestWeightsThatAreNotLoaded(t *testing.T) {
+	for _, c := range []struct {
+		name, plugin string
+		start        func(t *testing.T) *server.Fake
+		lie          server.Lie
+		want         string
+	}{
+		{"vllm", "vllm", kinds[0].start, server.RefusesWeights, "500 Internal Server Error: reload_weights, paused true: no safetensors in"},
+		{"vllm", "vllm", kinds[0].start, server.KeepsCache, "it did not drop what the old weights have computed"},
+		{"vllm", "vllm", func(t *testing.T) *server.Fake {
+			return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32})
+		}, "", "start it with VLLM_SERVER_DEV_MODE=1"},
+		{"sglang", "sglang", kinds[2].start, server.RefusesWeights, "no safetensors in"},
+		{"llama-server", "llama_server", kinds[3].start, "", "it takes no new weights"},
+	} {
+		fake := c.start(t)
+		s := must(t, c.plugin, spec(fake.URL))
+		fake.Tell(c.lie)
+		err := s.(weights.Loader).LoadWeights(t.Context(), tiny, 1)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fake.URL) {
+			t.Errorf("%s: %v, want %q and the address", c.name, err, c.want)
+		}
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3}); err != nil {
+			t.Errorf("%s: the server does not go on: %v", c.name, err)
+		}
+	}
+}
+
+// Of a server on another machine nobody knows whether it sees the run's directory.
+func TestServersElsewhereNeedASharedDisk(t *testing.T) {
+	fake := kinds[0].start(t)
+	elsewhere := strings.Replace(fake.URL, "127.0.0.1", "0.0.0.0", 1) // reaches the fake, and is no address of this machine
+	for shared, want := range map[bool]string{false: "set explorer.rollout_model.engine_args.shared_disk", true: ""} {
+		s, err := open(t, "vllm", spec(elsewhere), map[string]any{"shared_disk": shared})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
-	})
+		err = s.(weights.Loader).LoadWeights(t.Context(), tiny, 1)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("shared %t: %v, want %q", shared, err, want)
+		}
+	}
+}
+
+func TestServersThatAreNotThere(t *testing.T) {
+	short := server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 16})
+	for _, c := range []struct {
+		spec trinity.SamplerSpec
+		args map[string]any
+		want string
+	}{
+		{spec(), nil, "base_urls names no server"},
+		{spec("http://127.0.0.1:1"), map[string]any{"start_timeout": 0.01}, "http://127.0.0.1:1: no answer within start_timeout of 10ms"},
+		{spec(short.URL), nil, "takes 16 tokens, fewer than model.max_model_len 32"},
+		{spec(short.URL), map[string]any{"model": "other"}, `does not serve the model "other"`},
+	} {
+		if _, err := open(t, "vllm", c.spec, c.args); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want one line with %q", err, c.want)
+		}
+	}
+}
+
+// A seed of 64 bits would be refused.
+func TestSeedsHave63Bits(t *testing.T) {
+	for _, k := range kinds {
+		s := must(t, k.plugin, spec(k.start(t).URL))
+		p := trinity.SamplingParams{MaxTokens: 3, Seed: math.MaxUint64, N: 3}
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, p); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
 }

@@ -115,8 +115,11 @@ func (s *vllmServer) findTokens(ctx context.Context) error {
 	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
 		return nil
 	}
-	s.byTokens = err == nil
-	return err
+	if err != nil {
+		return fmt.Errorf("%s at %s: %w", s.told.product, s.client.BaseURL, err)
+	}
+	s.byTokens = true
+	return nil
 }
 
 // statusOf returns the status of a refused request, 0 if there was another error or none.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
+
+	"github.com/trinity-go/trinity/wire/openai"
 )
 
 // load implements endpoint.
@@ -22,13 +25,18 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 		return err
 	}
 	defer func() {
-		resuming, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if failed := s.client.Call(resuming, "/resume", struct{}{}, nil); err == nil {
+		if failed := resume(ctx, s.client, "/resume"); err == nil {
 			err = failed
 		}
 	}()
 	return s.reload(ctx, dir, name)
+}
+
+// resume lets a paused server go on, also if ctx has ended.
+func resume(ctx context.Context, client *openai.Client, endpoint string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return client.Call(ctx, endpoint, struct{}{}, nil)
 }
 
 // reload replaces the weights of a paused server.
@@ -81,14 +89,12 @@ func (s *vllmServer) has(ctx context.Context, name string) (bool, error) {
 		err := s.client.Call(ctx, "/weight_info", nil, &held)
 		return held.WeightVersion == name, err
 	}
-	var list struct {
-		Data []struct{ ID string }
-	}
-	err := s.client.Call(ctx, "/v1/models", nil, &list)
-	for _, m := range list.Data {
-		if m.ID == name {
-			return true, err
-		}
-	}
-	return false, err
+	return lists(ctx, s.client, name)
+}
+
+// lists reports whether a server lists a model or an adapter.
+func lists(ctx context.Context, client *openai.Client, name string) (bool, error) {
+	var list openai.Models
+	err := client.Call(ctx, "/v1/models", nil, &list)
+	return slices.ContainsFunc(list.Data, func(m openai.Model) bool { return m.ID == name }), err
 }

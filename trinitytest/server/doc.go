@@ -1,3 +1,3 @@
-// Package server starts real servers on loopback, in temporary directories, for tests of their
-// clients.
+// Package server starts servers on loopback for tests of their clients: real ones, in temporary
+// directories, and fakes that may lie.
 package server

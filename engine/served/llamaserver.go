@@ -1,0 +1,183 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+func init() {
+	registry.Samplers.Register("llama_server",
+		"llama.cpp's servers that run already (explorer.rollout_model.base_urls). They take no new weights, so they serve modes bench and "+
+			"serve, and mode explore for an archive.",
+		func() trinity.SamplerOpener { return &llamaServer{arguments: defaults()} })
+}
+
+// llamaServer is the plug-in.
+type llamaServer struct {
+	arguments `yaml:",inline"`
+}
+
+// OpenSampler implements trinity.SamplerOpener.
+func (l *llamaServer) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	if spec.LoRA != nil {
+		return nil, errors.New("llama-server gets no adapter from a run: start it with --lora, and leave out model.lora_configs")
+	}
+	return l.open(ctx, spec, llamaKind{})
+}
+
+// PlanMemory implements trinity.SamplerOpener.
+func (*llamaServer) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+
+// Describe implements trinity.SamplerOpener.
+func (*llamaServer) Describe() string { return overHTTP }
+
+// Reads implements config.SharedKeys.
+func (*llamaServer) Reads() map[string]string { return sharedKeys() }
+
+// Refuses implements config.SharedKeys.
+func (*llamaServer) Refuses(c *config.Settled) []config.Refusal {
+	all := refusals(c)
+	if c.Explores && c.Explorer.RolloutModel.IgnoreEos {
+		all = append(all, config.Refusal{Key: "explorer.rollout_model.ignore_eos",
+			What: "ignore_eos for tokens that are trained on: this server takes the probability of the token away", Hint: "leave it out"})
+	}
+	return all
+}
+
+type llamaKind struct{}
+
+// llamaEndpoint is a server of llama.cpp.
+type llamaEndpoint struct {
+	client *openai.Client
+	told   about
+}
+
+// greet implements kind.
+func (llamaKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
+	var props struct {
+		BuildInfo string `json:"build_info"`
+		Settings  struct {
+			Length int `json:"n_ctx"`
+		} `json:"default_generation_settings"`
+	}
+	if err := client.Call(ctx, "/props", nil, &props); err != nil {
+		return nil, err
+	}
+	return &llamaEndpoint{client: client, told: about{
+		product: "llama-server " + props.BuildInfo, length: props.Settings.Length,
+		flags: flags{ids: "update llama.cpp", logprobs: "update llama.cpp", temperature: "update llama.cpp"},
+	}}, nil
+}
+
+func (l *llamaEndpoint) about() about { return l.told }
+
+// llamaAsked is a request of /completion.
+type llamaAsked struct {
+	CachePrompt   bool     `json:"cache_prompt"`
+	IgnoreEOS     bool     `json:"ignore_eos,omitzero"`
+	MinP          float32  `json:"min_p"`
+	Predict       int      `json:"n_predict"`
+	Probs         int      `json:"n_probs"`
+	AfterSampling bool     `json:"post_sampling_probs"`
+	Prompt        []int32  `json:"prompt"`
+	RepeatPenalty float32  `json:"repeat_penalty"`
+	ReturnTokens  bool     `json:"return_tokens"`
+	Samplers      []string `json:"samplers"`
+	Seed          uint32   `json:"seed"`
+	Stop          []string `json:"stop,omitzero"`
+	Temperature   float32  `json:"temperature"`
+	TopK          int      `json:"top_k"` // 0 is all
+	TopP          float32  `json:"top_p"`
+}
+
+// llamaProb is a token with its log-probability at temperature 1, or its probability after sampling.
+type llamaProb struct {
+	ID          int32       `json:"id"`
+	Logprob     float32     `json:"logprob"`
+	Prob        *float64    `json:"prob"`
+	TopLogprobs []llamaProb `json:"top_logprobs"`
+	TopProbs    []llamaProb `json:"top_probs"`
+}
+
+func (p *llamaProb) value() float32 {
+	if p.Prob != nil {
+		return float32(math.Log(*p.Prob))
+	}
+	return p.Logprob
+}
+
+// sample implements endpoint.
+func (l *llamaEndpoint) sample(ctx context.Context, q *query) (*answer, error) {
+	r := &llamaAsked{
+		CachePrompt: true, IgnoreEOS: q.IgnoreEOS, MinP: q.MinP, Predict: q.MaxTokens, Probs: max(1, q.TopLogprobs), Prompt: q.prompt,
+		// Before sampling, log-probabilities are those of temperature 1.
+		AfterSampling: q.Temperature != 0 && q.Temperature != 1,
+		RepeatPenalty: orOne(q.RepetitionPenalty), ReturnTokens: true, Samplers: []string{"penalties", "top_k", "top_p", "min_p", "temperature"},
+		Seed: seed32(q.Seed), Stop: q.Stop, Temperature: q.Temperature, TopK: max(0, q.TopK), TopP: orOne(q.TopP),
+	}
+	var reply struct {
+		Tokens    []int32     `json:"tokens"`
+		Probs     []llamaProb `json:"completion_probabilities"`
+		StopType  string      `json:"stop_type"`
+		Evaluated int         `json:"tokens_evaluated"`
+	}
+	if err := l.client.Call(ctx, "/completion", r, &reply); err != nil {
+		return nil, err
+	}
+	a := &answer{tokens: reply.Tokens, promptLen: reply.Evaluated, finish: "stop"}
+	if reply.StopType == "limit" {
+		a.finish = "length"
+	}
+	for i := range reply.Probs {
+		p := &reply.Probs[i]
+		if i < len(a.tokens) && p.ID != a.tokens[i] {
+			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], p.ID)
+		}
+		a.logprobs = append(a.logprobs, p.value())
+		var top []trinity.TokenLogprob
+		for _, x := range slices.Concat(p.TopLogprobs, p.TopProbs) {
+			top = append(top, trinity.TokenLogprob{Token: x.ID, Logprob: x.value()})
+		}
+		if q.TopLogprobs > 0 {
+			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
+		}
+	}
+	a.cut(q)
+	return a, nil
+}
+
+// cut ends an answer at the first stop token, which this server does not know.
+func (a *answer) cut(q *query) {
+	stops := q.stops()
+	for i := max(0, q.MinTokens-1); i < len(a.tokens); i++ {
+		if slices.Contains(stops, a.tokens[i]) {
+			n := i + 1
+			a.tokens, a.finish = a.tokens[:n], "stop"
+			a.logprobs, a.top = a.logprobs[:min(n, len(a.logprobs))], a.top[:min(n, len(a.top))]
+			return
+		}
+	}
+}
+
+// seed32 folds a seed into the bits that this server takes. All ones would mean any seed.
+func seed32(seed uint64) uint32 {
+	if folded := uint32(seed) ^ uint32(seed>>32); folded != math.MaxUint32 {
+		return folded
+	}
+	return 0
+}
+
+// load implements endpoint.
+func (*llamaEndpoint) load(context.Context, string, string) error {
+	return errors.New("it takes no new weights: to train with servers, use another kind of them")
+}
+
+// has implements endpoint. The server has the weights with which it was started.
+func (*llamaEndpoint) has(context.Context, string) (bool, error) { return true, nil }

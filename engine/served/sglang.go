@@ -1,0 +1,233 @@
+package served
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+func init() {
+	registry.Samplers.Register("sglang",
+		"SGLang servers that run already (explorer.rollout_model.base_urls). They take new weights from a directory that they see. A server "+
+			"honours seeds with --enable-deterministic-inference.",
+		func() trinity.SamplerOpener { return &sglang{arguments: defaults()} })
+}
+
+// sglang is the plug-in.
+type sglang struct {
+	arguments `yaml:",inline"`
+}
+
+// OpenSampler implements trinity.SamplerOpener.
+func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	return s.open(ctx, spec, sglangKind{lora: spec.LoRA != nil})
+}
+
+// PlanMemory implements trinity.SamplerOpener.
+func (*sglang) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+
+// Describe implements trinity.SamplerOpener.
+func (*sglang) Describe() string { return overHTTP }
+
+// Reads implements config.SharedKeys.
+func (*sglang) Reads() map[string]string { return sharedKeys() }
+
+// Refuses implements config.SharedKeys.
+func (*sglang) Refuses(c *config.Settled) []config.Refusal { return refusals(c) }
+
+// sglangKind is what the run knows of its SGLang servers.
+type sglangKind struct{ lora bool }
+
+// sglangServer is a server of SGLang.
+type sglangServer struct {
+	sglangKind
+	client   *openai.Client
+	told     about
+	adapters adapters
+}
+
+// greet implements kind.
+func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
+	s := &sglangServer{sglangKind: k, client: client}
+	var info struct {
+		Version       string
+		ContextLength int `json:"context_length"`
+	}
+	err := client.Call(ctx, "/server_info", nil, &info)
+	if statusOf(err) == http.StatusNotFound { // older versions
+		err = client.Call(ctx, "/get_server_info", nil, &info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.told = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
+		ids: "update SGLang", logprobs: "update SGLang", temperature: "unset SGLANG_RETURN_ORIGINAL_LOGPROB in its environment",
+	}}
+	return s, nil
+}
+
+func (s *sglangServer) about() about { return s.told }
+
+// sglangParams are the sampling parameters of /generate.
+type sglangParams struct {
+	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
+	MaxNewTokens      int      `json:"max_new_tokens"`
+	MinNewTokens      int      `json:"min_new_tokens,omitzero"`
+	MinP              float32  `json:"min_p,omitzero"`
+	NoStopTrim        bool     `json:"no_stop_trim"`
+	RepetitionPenalty float32  `json:"repetition_penalty"`
+	SamplingSeed      uint64   `json:"sampling_seed"`
+	SkipSpecialTokens bool     `json:"skip_special_tokens"`
+	Stop              []string `json:"stop,omitzero"`
+	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
+	Temperature       float32  `json:"temperature"`
+	TopK              int      `json:"top_k"`
+	TopP              float32  `json:"top_p"`
+}
+
+// sample implements endpoint.
+func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
+	r := struct {
+		InputIDs       []int32      `json:"input_ids"`
+		Params         sglangParams `json:"sampling_params"`
+		ReturnLogprob  bool         `json:"return_logprob"`
+		TopLogprobsNum int          `json:"top_logprobs_num,omitzero"`
+		LoraPath       string       `json:"lora_path,omitzero"`
+	}{InputIDs: q.prompt, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
+		IgnoreEOS: q.IgnoreEOS, MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), MinP: q.MinP, NoStopTrim: true,
+		RepetitionPenalty: orOne(q.RepetitionPenalty), SamplingSeed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
+		Temperature: q.Temperature, TopK: cmp.Or(max(0, q.TopK), -1), TopP: orOne(q.TopP),
+	}}
+	if q.adapter {
+		r.LoraPath = s.adapters.current()
+	}
+	var reply struct {
+		OutputIDs []int32 `json:"output_ids"`
+		Meta      struct {
+			FinishReason  struct{ Type, Message string } `json:"finish_reason"`
+			PromptTokens  int                            `json:"prompt_tokens"`
+			CachedTokens  int                            `json:"cached_tokens"`
+			WeightVersion string                         `json:"weight_version"`
+			Versions      []span                         `json:"weight_versions"`
+			Logprobs      []sglangLogprob                `json:"output_token_logprobs"`
+			Top           [][]sglangLogprob              `json:"output_top_logprobs"`
+		} `json:"meta_info"`
+	}
+	if err := s.client.Call(ctx, "/generate", &r, &reply); err != nil {
+		return nil, err
+	}
+	m := &reply.Meta
+	a := &answer{finish: m.FinishReason.Type, promptLen: m.PromptTokens, reused: m.CachedTokens, weights: names(m.Versions)}
+	if a.weights == nil && m.WeightVersion != "" {
+		a.weights = []string{m.WeightVersion}
+	}
+	// A stop token has a log-probability, and some versions leave it out of the ids.
+	if a.tokens = reply.OutputIDs; len(m.Logprobs) == len(a.tokens)+1 && a.finish == "stop" {
+		a.tokens = append(a.tokens, m.Logprobs[len(a.tokens)].token)
+	}
+	for i, l := range m.Logprobs {
+		if i < len(a.tokens) && l.token != a.tokens[i] {
+			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.token)
+		}
+		a.logprobs = append(a.logprobs, l.logprob)
+	}
+	for _, at := range m.Top {
+		var top []trinity.TokenLogprob
+		for _, x := range at {
+			top = append(top, trinity.TokenLogprob{Token: x.token, Logprob: x.logprob})
+		}
+		a.top = append(a.top, mostLikely(top, q.TopLogprobs))
+	}
+	return a, nil
+}
+
+// sglangLogprob is [log-probability, token id, text].
+type sglangLogprob struct {
+	logprob float32
+	token   int32
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *sglangLogprob) UnmarshalJSON(data []byte) error {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	if len(parts) < 2 {
+		return fmt.Errorf("%s is no log-probability with its token", data)
+	}
+	return errors.Join(json.Unmarshal(parts[0], &l.logprob), json.Unmarshal(parts[1], &l.token))
+}
+
+// sglangDone is the reply to what changes the server.
+type sglangDone struct {
+	Success      bool
+	Message      string
+	ErrorMessage string `json:"error_message"`
+}
+
+func (d *sglangDone) err() error {
+	if d.Success {
+		return nil
+	}
+	return errors.New(cmp.Or(d.Message, d.ErrorMessage, "it does not say why it failed"))
+}
+
+// load implements endpoint. Requests in flight are computed again with the new weights.
+func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
+	if s.lora {
+		return s.loadAdapter(ctx, dir, name)
+	}
+	if err := s.client.Call(ctx, "/pause_generation", map[string]string{"mode": "retract"}, nil); err != nil {
+		return err
+	}
+	defer func() {
+		if failed := resume(ctx, s.client, "/continue_generation"); err == nil {
+			err = failed
+		}
+	}()
+	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
+	var done sglangDone
+	if err := s.client.Call(ctx, "/update_weights_from_disk", body, &done); err != nil {
+		return err
+	}
+	return done.err()
+}
+
+// loadAdapter gives the server an adapter under a new name and drops the one before the last.
+func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
+	var done sglangDone
+	if err := s.client.Call(ctx, "/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, &done); err != nil {
+		return fmt.Errorf("it takes no adapter, for which it needs --enable-lora and --max-lora-rank: %w", err)
+	}
+	if err := done.err(); err != nil {
+		return err
+	}
+	if old := s.adapters.push(name); old != "" {
+		return s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": old}, nil)
+	}
+	return nil
+}
+
+// has implements endpoint.
+func (s *sglangServer) has(ctx context.Context, name string) (bool, error) {
+	if s.lora {
+		return lists(ctx, s.client, name)
+	}
+	var info struct {
+		WeightVersion string `json:"weight_version"`
+	}
+	err := s.client.Call(ctx, "/model_info", nil, &info)
+	if statusOf(err) == http.StatusNotFound { // older versions
+		err = s.client.Call(ctx, "/get_model_info", nil, &info)
+	}
+	return info.WeightVersion == name, err
+}

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// Lie is what a fake server does wrong.
+type Lie string
+
+// The lies.
+const (
+	OtherIDs       Lie = "returns other ids than it sampled"
+	TextAlone      Lie = "returns text alone"
+	ReadsText      Lie = "reads another prompt than it got"
+	TooFew         Lie = "returns too few log-probabilities"
+	NoLogprobs     Lie = "returns no log-probabilities"
+	Renormalised   Lie = "returns log-probabilities of a nucleus"
+	Raw            Lie = "returns log-probabilities at temperature 1"
+	IgnoresStops   Lie = "ignores stop tokens"
+	Unavailable    Lie = "answers 503"
+	Hangs          Lie = "never answers"
+	Dies           Lie = "dies in the middle of an answer"
+	Restarted      Lie = "has restarted with its first weights"
+	RefusesWeights Lie = "answers 500 when it is to load weights"
+	KeepsCache     Lie = "cannot drop its prefix cache"
+)
+
+// Fake is an inference server that answers with a sampler of this process, and may lie.
+type Fake struct {
+	URL string
+
+	sampler trinity.Sampler
+	vocab   int
+
+	mu      sync.Mutex
+	lie     Lie
+	weights string // name of the weights in use
+	asked   int
+	loads   []string
+	gate    sync.RWMutex // held while the server is paused
+}
+
+// Tell makes the server lie from now on; "" makes it honest.
+func (f *Fake) Tell(l Lie) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lie = l; l == Restarted {
+		f.weights = "default"
+	}
+}
+
+// tells reports whether the server tells a lie.
+func (f *Fake) tells(l Lie) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lie == l
+}
+
+// Asked returns the number of completions that the server was asked for.
+func (f *Fake) Asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
+}
+
+// Loads returns the names of the weights that the server has loaded.
+func (f *Fake) Loads() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.loads)
+}
+
+// start serves the handler until the end of the test.
+func (f *Fake) start(t *testing.T, mux *http.ServeMux) *Fake {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case f.tells(Hangs):
+			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+			<-r.Context().Done()
+		case f.tells(Unavailable):
+			refuse(w, http.StatusServiceUnavailable, "the queue is full")
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections) // of requests that hang
+	f.URL = web.URL
+	return f
+}
+
+// sampled is a completion with what the server says of it.
+type sampled struct {
+	trinity.Completion
+	ids     []int32 // nil if the server writes text alone
+	prompt  []int32
+	weights string
+}
+
+// complete samples a completion. What it says about it may be a lie.
+func (f *Fake) complete(ctx context.Context, prompt []int32, p trinity.SamplingParams) (*sampled, error) {
+	f.gate.RLock()
+	defer f.gate.RUnlock()
+	f.mu.Lock()
+	f.asked++
+	name := f.weights
+	f.mu.Unlock()
+	for _, t := range prompt {
+		if t < 0 || int(t) >= f.vocab {
+			return nil, fmt.Errorf("token id %d is out of vocabulary", t)
+		}
+	}
+	if f.tells(IgnoresStops) {
+		p.StopTokens = nil
+	}
+	out, err := f.sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
+	if err != nil {
+		return nil, err
+	}
+	s := &sampled{Completion: out[0], ids: out[0].Tokens, prompt: prompt, weights: name}
+	return s, f.distort(ctx, s, prompt, p)
+}
+
+// distort changes what the server says.
+func (f *Fake) distort(ctx context.Context, s *sampled, prompt []int32, p trinity.SamplingParams) error {
+	switch {
+	case f.tells(OtherIDs):
+		s.ids = slices.Clone(s.ids)
+		s.ids[0] = (s.ids[0] + 1) % int32(f.vocab)
+	case f.tells(TextAlone):
+		s.ids = nil
+	case f.tells(ReadsText):
+		s.prompt = append([]int32{0}, prompt...)
+	case f.tells(NoLogprobs):
+		s.Logprobs, s.TopLogprobs = nil, nil
+	case f.tells(TooFew):
+		s.Logprobs = s.Logprobs[:len(s.Logprobs)-1]
+	case f.tells(Renormalised):
+		for i := range s.TopLogprobs {
+			nucleus(s.TopLogprobs[i], 0.5)
+		}
+	case f.tells(Raw):
+		p.Temperature, p.MaxTokens = 1, 1
+		hot, err := f.sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
+		if err != nil {
+			return err
+		}
+		if len(s.TopLogprobs) > 0 {
+			s.TopLogprobs[0] = hot[0].TopLogprobs[0]
+		}
+	}
+	return nil
+}
+
+// nucleus renormalises the most likely tokens over a nucleus, and writes −9999 for the others.
+func nucleus(top []trinity.TokenLogprob, mass float64) {
+	sum, n := 0.0, 0
+	for ; n < len(top) && sum < mass; n++ {
+		sum += math.Exp(float64(top[n].Logprob))
+	}
+	for i := range top {
+		if top[i].Logprob -= float32(math.Log(sum)); i >= n {
+			top[i].Logprob = -9999
+		}
+	}
+}
+
+// load loads weights into the sampler.
+func (f *Fake) load(ctx context.Context, dir string) error {
+	if f.tells(RefusesWeights) {
+		return fmt.Errorf("no safetensors in %s", dir)
+	}
+	loader, ok := f.sampler.(weights.Loader)
+	if !ok {
+		return fmt.Errorf("a %T loads no weights", f.sampler)
+	}
+	f.mu.Lock()
+	version := int64(len(f.loads)) + 1
+	f.mu.Unlock()
+	return loader.LoadWeights(ctx, dir, version)
+}
+
+// call gives the weights in use a name.
+func (f *Fake) call(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.weights, f.loads = name, append(f.loads, name)
+}
+
+func (f *Fake) weightsName() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.weights
+}
+
+// send writes a reply, or half of it.
+func (f *Fake) send(w http.ResponseWriter, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	if f.tells(Dies) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+		_, _ = w.Write(data[:len(data)/2]) // the client reports a broken answer
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(data) // the client reports a broken answer
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.WriteHeader(status)
+	data, _ := json.Marshal(map[string]any{"error": map[string]any{"message": message, "code": status}}) // texts have a form
+	_, _ = w.Write(data)                                                                                 // the client reports a broken answer
+}
+
+// read decodes a request. It answers a request that is none.
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	err := json.NewDecoder(r.Body).Decode(into)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+	}
+	return err == nil
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// SGLang starts a fake of SGLang 0.5.23 that answers with a sampler.
+func SGLang(t *testing.T, s trinity.Sampler, vocab int) *Fake {
+	t.Helper()
+	f := &Fake{sampler: s, vocab: vocab, weights: "default"}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]any{"version": "0.5.23", "context_length": nil})
+	})
+	mux.HandleFunc("GET /model_info", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]any{"model_path": "tiny", "weight_version": f.weightsName()})
+	})
+	mux.HandleFunc("POST /generate", f.sglangGenerate)
+	mux.HandleFunc("POST /pause_generation", func(w http.ResponseWriter, _ *http.Request) {
+		f.gate.Lock()
+		f.send(w, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("POST /continue_generation", func(w http.ResponseWriter, _ *http.Request) {
+		f.gate.Unlock()
+		f.send(w, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("POST /update_weights_from_disk", func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ModelPath     string `json:"model_path"`
+			WeightVersion string `json:"weight_version"`
+		}
+		if !read(w, r, &q) {
+			return
+		}
+		if err := f.load(r.Context(), q.ModelPath); err != nil {
+			f.send(w, map[string]any{"success": false, "message": err.Error()})
+			return
+		}
+		f.call(q.WeightVersion)
+		f.send(w, map[string]any{"success": true, "message": "Succeeded to update model weights."})
+	})
+	return f.start(t, mux)
+}
+
+func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		InputIDs       []int32 `json:"input_ids"`
+		TopLogprobsNum int     `json:"top_logprobs_num"`
+		Params         struct {
+			IgnoreEOS         bool     `json:"ignore_eos"`
+			MaxNewTokens      int      `json:"max_new_tokens"`
+			MinNewTokens      int      `json:"min_new_tokens"`
+			MinP              float32  `json:"min_p"`
+			RepetitionPenalty float32  `json:"repetition_penalty"`
+			SamplingSeed      int64    `json:"sampling_seed"`
+			Stop              []string `json:"stop"`
+			StopTokenIDs      []int32  `json:"stop_token_ids"`
+			Temperature       float32  `json:"temperature"`
+			TopK              int      `json:"top_k"`
+			TopP              float32  `json:"top_p"`
+		} `json:"sampling_params"`
+	}
+	if !read(w, r, &q) {
+		return
+	}
+	p := &q.Params
+	s, err := f.complete(r.Context(), q.InputIDs, trinity.SamplingParams{
+		IgnoreEOS: p.IgnoreEOS, MaxTokens: p.MaxNewTokens, MinP: p.MinP, MinTokens: p.MinNewTokens, RepetitionPenalty: p.RepetitionPenalty,
+		Seed: uint64(p.SamplingSeed), Stop: p.Stop, StopTokens: p.StopTokenIDs, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP,
+		TopLogprobs: q.TopLogprobsNum,
+	})
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	var logprobs []any
+	var top [][]any
+	for i, value := range s.Logprobs {
+		logprobs = append(logprobs, []any{value, s.Tokens[i], nil})
+		if i < len(s.TopLogprobs) {
+			var at []any
+			for _, x := range s.TopLogprobs[i] {
+				at = append(at, []any{x.Logprob, x.Token, nil})
+			}
+			top = append(top, at)
+		}
+	}
+	f.send(w, map[string]any{"text": "text", "output_ids": s.ids, "meta_info": map[string]any{
+		"finish_reason": map[string]any{"type": s.FinishReason}, "prompt_tokens": len(s.prompt), "weight_version": s.weights,
+		"output_token_logprobs": logprobs, "output_top_logprobs": top,
+	}})
+}

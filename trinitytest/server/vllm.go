@@ -1,0 +1,210 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// VLLMOptions say how a fake vLLM was started.
+type VLLMOptions struct {
+	Vocab    int
+	MaxLen   int  // of a sequence, in tokens
+	Tokens   bool // with --enable-scale-out
+	Develops bool // with VLLM_SERVER_DEV_MODE=1
+}
+
+// VLLM starts a fake of vLLM 0.33 that answers with a sampler.
+func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
+	t.Helper()
+	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]any{"data": []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}})
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { f.send(w, map[string]string{"version": "0.33.0"}) })
+	mux.HandleFunc("POST /v1/completions", f.vllmCompletions)
+	mux.HandleFunc("POST /inference/v1/generate", func(w http.ResponseWriter, r *http.Request) {
+		if !o.Tokens {
+			refuse(w, http.StatusForbidden, "start the server with --enable-scale-out")
+			return
+		}
+		f.vllmGenerate(w, r)
+	})
+	if o.Develops {
+		f.vllmControl(mux)
+	}
+	return f.start(t, mux)
+}
+
+// vllmAsked are the parameters of both endpoints.
+type vllmAsked struct {
+	Model             string   `json:"model"`
+	Prompt            []int32  `json:"prompt"`
+	IgnoreEOS         bool     `json:"ignore_eos"`
+	Logprobs          *int     `json:"logprobs"`
+	MaxTokens         int      `json:"max_tokens"`
+	MinP              float32  `json:"min_p"`
+	MinTokens         int      `json:"min_tokens"`
+	RepetitionPenalty float32  `json:"repetition_penalty"`
+	Seed              int64    `json:"seed"` // more than 63 bits are an error
+	Stop              []string `json:"stop"`
+	StopTokenIDs      []int32  `json:"stop_token_ids"`
+	Temperature       float32  `json:"temperature"`
+	TopK              int      `json:"top_k"`
+	TopP              float32  `json:"top_p"`
+	ReturnTokenIDs    bool     `json:"return_token_ids"`
+}
+
+func (a *vllmAsked) params() trinity.SamplingParams {
+	p := trinity.SamplingParams{
+		IgnoreEOS: a.IgnoreEOS, MaxTokens: a.MaxTokens, MinP: a.MinP, MinTokens: a.MinTokens, RepetitionPenalty: a.RepetitionPenalty,
+		Seed: uint64(a.Seed), Stop: a.Stop, StopTokens: a.StopTokenIDs, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
+	}
+	if a.Logprobs != nil {
+		p.TopLogprobs = *a.Logprobs
+	}
+	return p
+}
+
+func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
+	var q vllmAsked
+	if !read(w, r, &q) {
+		return
+	}
+	if q.Model != "tiny" {
+		refuse(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist.", q.Model))
+		return
+	}
+	s, err := f.complete(r.Context(), q.Prompt, q.params())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	choice := map[string]any{"text": "text", "finish_reason": s.FinishReason, "prompt_token_ids": s.prompt}
+	if q.ReturnTokenIDs && s.ids != nil {
+		choice["token_ids"] = s.ids
+	}
+	if q.Logprobs != nil && s.Logprobs != nil {
+		choice["logprobs"] = f.vllmLogprobs(s)
+	}
+	f.send(w, map[string]any{"choices": []any{choice}, "usage": map[string]any{"prompt_tokens": len(s.prompt)}})
+}
+
+// vllmLogprobs writes log-probabilities as /v1/completions does.
+func (f *Fake) vllmLogprobs(s *sampled) map[string]any {
+	name := func(t int32) string {
+		if s.ids == nil {
+			return "text"
+		}
+		return "token_id:" + strconv.Itoa(int(t))
+	}
+	var tokens []string
+	var top []map[string]float32
+	for i := range s.Logprobs {
+		tokens = append(tokens, name(s.Tokens[i]))
+		at := map[string]float32{}
+		if i < len(s.TopLogprobs) {
+			for _, x := range s.TopLogprobs[i] {
+				at[name(x.Token)] = x.Logprob
+			}
+		}
+		if _, known := at[name(s.Tokens[i])]; !known {
+			at[name(s.Tokens[i])] = s.Logprobs[i]
+		}
+		top = append(top, at)
+	}
+	return map[string]any{"tokens": tokens, "token_logprobs": s.Logprobs, "top_logprobs": top}
+}
+
+func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		TokenIDs       []int32   `json:"token_ids"`
+		SamplingParams vllmAsked `json:"sampling_params"`
+	}
+	if !read(w, r, &q) {
+		return
+	}
+	s, err := f.complete(r.Context(), q.TokenIDs, q.SamplingParams.params())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	type logprob struct {
+		TokenID int32     `json:"token_id"`
+		Logprob float32   `json:"logprob"`
+		Top     []logprob `json:"top_logprobs"`
+	}
+	var content []logprob
+	for i, value := range s.Logprobs {
+		l := logprob{TokenID: s.Tokens[i], Logprob: value}
+		if i < len(s.TopLogprobs) {
+			for _, x := range s.TopLogprobs[i] {
+				l.Top = append(l.Top, logprob{TokenID: x.Token, Logprob: x.Logprob})
+			}
+		}
+		content = append(content, l)
+	}
+	f.send(w, map[string]any{
+		"prompt_token_ids": s.prompt, "usage": map[string]any{"prompt_tokens": len(s.prompt)},
+		"choices": []any{map[string]any{
+			"token_ids": s.ids, "finish_reason": s.FinishReason, "logprobs": map[string]any{"content": content},
+			"weight_versions": []any{map[string]any{"version": s.weights, "start": 0, "end": len(s.ids)}},
+		}},
+	})
+}
+
+// vllmControl adds the endpoints of a server in development mode.
+func (f *Fake) vllmControl(mux *http.ServeMux) {
+	var paused atomic.Bool // it holds the gate
+	mux.HandleFunc("POST /pause", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("mode") != "keep" {
+			refuse(w, http.StatusBadRequest, "this fake freezes requests alone")
+			return
+		}
+		f.gate.Lock()
+		paused.Store(true)
+		f.send(w, map[string]string{"status": "paused"})
+	})
+	mux.HandleFunc("POST /resume", func(w http.ResponseWriter, _ *http.Request) {
+		if paused.Swap(false) {
+			f.gate.Unlock()
+		}
+		f.send(w, map[string]string{"status": "resumed"})
+	})
+	mux.HandleFunc("POST /collective_rpc", func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Method string
+			Kwargs struct {
+				WeightsPath string `json:"weights_path"`
+			}
+		}
+		if !read(w, r, &q) {
+			return
+		}
+		if err := f.load(r.Context(), q.Kwargs.WeightsPath); q.Method != "reload_weights" || !paused.Load() || err != nil {
+			refuse(w, http.StatusInternalServerError, fmt.Sprintf("%s, paused %t: %v", q.Method, paused.Load(), err))
+			return
+		}
+		f.send(w, map[string]any{"results": []any{nil}})
+	})
+	mux.HandleFunc("POST /update_weight_version", func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			NewVersion string `json:"new_version"`
+		}
+		if read(w, r, &q) {
+			f.call(q.NewVersion)
+			f.send(w, map[string]any{"success": true, "new_version": q.NewVersion})
+		}
+	})
+	mux.HandleFunc("GET /weight_info", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]string{"weight_version": f.weightsName()})
+	})
+	mux.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]bool{"success": !f.tells(KeepsCache)})
+	})
+}
