@@ -23,6 +23,7 @@ type scripted struct {
 	hangs   bool
 	weights string
 	asked   int
+	during  func() // called while a token is sampled; nil does nothing
 }
 
 func (s *scripted) set(fails error) {
@@ -50,6 +51,9 @@ func (s *scripted) sample(ctx context.Context, _ *query) (*answer, error) {
 	s.asked++
 	fails, hangs := s.fails, s.hangs
 	s.mu.Unlock()
+	if s.during != nil {
+		s.during()
+	}
 	if hangs {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -306,5 +310,17 @@ func TestRequestsReturnToTheirPrefix(t *testing.T) {
 	first.inFlight = other.inFlight + slack + 1
 	if at, _ := p.choose(prompt(1, 40), nil); at != other {
 		t.Error("a busy server got another request")
+	}
+}
+
+// Tokens that may have been sampled by two versions name both: the older one when the request began,
+// and the newer one as soon as a server begins to load it.
+func TestVersionsOfTokensDuringALoad(t *testing.T) {
+	s, at, _ := serving(1)
+	defer s.Close()
+	at[0].during = func() { s.pool.begin(s.pool.servers[0], 5) }
+	out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, trinity.SamplingParams{MaxTokens: 1})
+	if err != nil || out[0].Versions != [2]int64{0, 5} {
+		t.Errorf("got %+v, %v", out, err)
 	}
 }
