@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -15,6 +18,7 @@ type VLLMOptions struct {
 	Vocab    int
 	MaxLen   int  // of a sequence, in tokens
 	Tokens   bool // with --enable-scale-out
+	LoRA     bool // with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1
 	Develops bool // with VLLM_SERVER_DEV_MODE=1
 }
 
@@ -24,7 +28,11 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		f.send(w, map[string]any{"data": []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}})
+		models := []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}
+		for _, name := range f.adapters() {
+			models = append(models, map[string]any{"id": name, "parent": "tiny"})
+		}
+		f.send(w, map[string]any{"data": models})
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { f.send(w, map[string]string{"version": "0.33.0"}) })
 	mux.HandleFunc("POST /v1/completions", f.vllmCompletions)
@@ -35,6 +43,9 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 		}
 		f.vllmGenerate(w, r)
 	})
+	if o.LoRA {
+		f.vllmAdapters(mux)
+	}
 	if o.Develops {
 		f.vllmControl(mux)
 	}
@@ -68,7 +79,55 @@ func (a *vllmAsked) params() trinity.SamplingParams {
 	if a.Logprobs != nil {
 		p.TopLogprobs = *a.Logprobs
 	}
+	if a.Model != "tiny" {
+		p.Adapter = a.Model
+	}
 	return p
+}
+
+// serves reports whether the server has a model, and refuses the request if not.
+func (f *Fake) serves(w http.ResponseWriter, name string) bool {
+	if name == "tiny" || slices.Contains(f.adapters(), name) {
+		return true
+	}
+	refuse(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist.", name))
+	return false
+}
+
+// adapters lists the adapters that the server has loaded.
+func (f *Fake) adapters() []string {
+	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
+		return loader.Adapters()
+	}
+	return nil
+}
+
+// vllmAdapters adds the endpoints that change adapters.
+func (f *Fake) vllmAdapters(mux *http.ServeMux) {
+	loader := f.sampler.(trinity.AdapterLoader)
+	change := func(do func(ctx context.Context, name, path string) error) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			var q struct {
+				LoraName string `json:"lora_name"`
+				LoraPath string `json:"lora_path"`
+			}
+			if !read(w, r, &q) {
+				return
+			}
+			if err := do(r.Context(), q.LoraName, q.LoraPath); err != nil {
+				refuse(w, http.StatusNotFound, err.Error())
+				return
+			}
+			_, _ = io.WriteString(w, "Success") // the client reports a broken answer
+		}
+	}
+	mux.HandleFunc("POST /v1/load_lora_adapter", change(func(ctx context.Context, name, path string) error {
+		f.call(name)
+		return loader.LoadAdapter(ctx, name, path, 0)
+	}))
+	mux.HandleFunc("POST /v1/unload_lora_adapter", change(func(ctx context.Context, name, _ string) error {
+		return loader.DropAdapter(ctx, name)
+	}))
 }
 
 func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +135,7 @@ func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &q) {
 		return
 	}
-	if q.Model != "tiny" {
-		refuse(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist.", q.Model))
+	if !f.serves(w, q.Model) {
 		return
 	}
 	s, err := f.complete(r.Context(), q.Prompt, q.params())
@@ -123,12 +181,14 @@ func (f *Fake) vllmLogprobs(s *sampled) map[string]any {
 
 func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 	var q struct {
+		Model          string
 		TokenIDs       []int32   `json:"token_ids"`
 		SamplingParams vllmAsked `json:"sampling_params"`
 	}
-	if !read(w, r, &q) {
+	if !read(w, r, &q) || !f.serves(w, q.Model) {
 		return
 	}
+	q.SamplingParams.Model = q.Model
 	s, err := f.complete(r.Context(), q.TokenIDs, q.SamplingParams.params())
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
