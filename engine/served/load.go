@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,10 @@ func (s *Sampler) Resident() {}
 func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) error {
 	if s.mayLoad != nil {
 		return s.mayLoad
+	}
+	dir, err := filepath.Abs(dir) // the servers have other working directories
+	if err != nil {
+		return err
 	}
 	s.loading.Lock()
 	defer s.loading.Unlock()

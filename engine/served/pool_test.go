@@ -221,7 +221,7 @@ func TestRestartedServerGetsNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, at, said := serving(2)
 		defer s.Close()
-		if err := s.LoadWeights(t.Context(), "dir", 1); err != nil {
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 			t.Fatal(err)
 		}
 		at[0].call("first")
@@ -235,7 +235,7 @@ func TestRestartedServerGetsNoRequest(t *testing.T) {
 		if at[0].count() != before || !strings.Contains(said(), "it has restarted") {
 			t.Errorf("asked %d times, said %q", at[0].count()-before, said())
 		}
-		if err := s.LoadWeights(t.Context(), "dir", 2); err != nil {
+		if err := s.LoadWeights(t.Context(), "/dir", 2); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
@@ -255,7 +255,7 @@ func TestServersThatCannotLoad(t *testing.T) {
 		s, at, _ := serving(2)
 		defer s.Close()
 		at[1].set(errors.New("500 no such file"))
-		if err := s.LoadWeights(t.Context(), "dir", 1); err != nil {
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 			t.Fatal(err)
 		}
 		at[1].set(nil)
@@ -270,8 +270,8 @@ func TestServersThatCannotLoad(t *testing.T) {
 		}
 		at[0].set(errors.New("500 no such file"))
 		at[1].set(errors.New("500 no space"))
-		if err := s.LoadWeights(t.Context(), "dir", 2); err == nil || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), "product 0 at url0: loading version 2 from dir: 500 no such file") {
+		if err := s.LoadWeights(t.Context(), "/dir", 2); err == nil || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), "product 0 at url0: loading version 2 from /dir: 500 no such file") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -184,6 +185,9 @@ func (f *Fake) load(ctx context.Context, dir string) error {
 		return fmt.Errorf("no safetensors in %s", dir)
 	}
 	loader, ok := f.sampler.(weights.Loader)
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("%s is another directory for the server", dir)
+	}
 	if !ok {
 		return fmt.Errorf("a %T loads no weights", f.sampler)
 	}
