@@ -69,9 +69,9 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.sample = trinity.SamplerSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
-			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep",
-			Servers:            s.Explorer.RolloutModel.BaseUrls, Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout),
-			Record: s.Explores || s.Records(), Follows: train || s.Mode == "explore" && follows(s),
+			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
+			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
+			Follows: train || s.Mode == "explore" && follows(s),
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)

@@ -52,7 +52,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil, record: spec.Record,
-		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+		idle: transport.CloseIdleConnections, loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	var servers []*server
 	for _, address := range spec.Servers {

@@ -83,7 +83,7 @@ func serving(n int) (s *Sampler, at []*scripted, said func() string) {
 		at = append(at, &scripted{product: fmt.Sprint("product ", i)})
 		all = append(all, &server{url: fmt.Sprint("url", i), endpoint: at[i], seen: time.Now()})
 	}
-	s = &Sampler{vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run"}
+	s = &Sampler{vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run", idle: func() {}}
 	s.pool = newPool(all, time.Minute, func(line string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -24,6 +24,8 @@ type Sampler struct {
 	adapter bool
 	record  bool
 
+	idle func() // closes connections that no request uses
+
 	loading     sync.Mutex
 	loadTimeout time.Duration
 	mayLoad     error  // why the servers cannot be given weights; nil if they may
@@ -187,5 +189,6 @@ func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 // Close implements io.Closer. The servers run on.
 func (s *Sampler) Close() error {
 	s.pool.close()
+	s.idle()
 	return nil
 }
