@@ -61,6 +61,9 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 		{"adapters in vllm", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
 			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
 		}, 3, "model.lora_configs=[{lora_rank: 4}]"},
+		{"adapters in vllm by tokens", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
+			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true, Tokens: true})
+		}, 3, "model.lora_configs=[{lora_rank: 4}]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProject(t, tiny, rl)
@@ -79,6 +82,9 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 				if len(got) != 3 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v-want) > 1e-5 }) {
 					t.Errorf("%s: %v, want %v in 3 steps", name, got, want)
 				}
+			}
+			if left := fake.Adapters(); len(left) > 0 {
+				t.Errorf("the run has left the adapters %q", left)
 			}
 			if n := len(fake.Loads()); n != 4 { // versions 0 to 3
 				t.Errorf("the server has loaded %q", fake.Loads())

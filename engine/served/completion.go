@@ -102,6 +102,18 @@ func (a *adapters) current() string {
 	return a.now
 }
 
+// all returns the adapters that the server has.
+func (a *adapters) all() (names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range []string{a.before, a.now} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // push makes an adapter the current one and returns the one to drop, "" if there is none.
 func (a *adapters) push(name string) (drop string) {
 	a.mu.Lock()

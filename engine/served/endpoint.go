@@ -24,6 +24,8 @@ type endpoint interface {
 	load(ctx context.Context, dir, name string) error
 	// has reports whether the server has the weights called name, which load gave it.
 	has(ctx context.Context, name string) (bool, error)
+	// release drops the adapters that load gave the server, if the server still answers.
+	release(ctx context.Context)
 }
 
 // about says who answers.

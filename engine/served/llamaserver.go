@@ -181,3 +181,6 @@ func (*llamaEndpoint) load(context.Context, string, string) error {
 
 // has implements endpoint. The server has the weights with which it was started.
 func (*llamaEndpoint) has(context.Context, string) (bool, error) { return true, nil }
+
+// release implements endpoint.
+func (*llamaEndpoint) release(context.Context) {}

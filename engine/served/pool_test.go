@@ -61,6 +61,8 @@ func (s *scripted) sample(ctx context.Context, _ *query) (*answer, error) {
 	return &answer{tokens: []int32{1}, logprobs: []float32{-1}, finish: "length"}, fails
 }
 
+func (s *scripted) release(context.Context) {}
+
 func (s *scripted) load(_ context.Context, _, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

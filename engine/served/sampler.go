@@ -106,7 +106,7 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			return err
 		}
 		versions := [2]int64{oldest, s.pool.versions(at)[1]}
-		if a.weights != nil {
+		if a.weights != nil && !s.adapter { // an adapter leaves the weights their name
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
 			}
@@ -186,9 +186,14 @@ func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 	return top[:min(n, len(top))]
 }
 
-// Close implements io.Closer. The servers run on.
+// Close implements io.Closer. The servers run on, without the adapters of this sampler.
 func (s *Sampler) Close() error {
 	s.pool.close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, at := range s.pool.servers {
+		at.release(ctx)
+	}
 	s.idle()
 	return nil
 }

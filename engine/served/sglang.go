@@ -212,9 +212,20 @@ func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error 
 		return err
 	}
 	if old := s.adapters.push(name); old != "" {
-		return s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": old}, nil)
+		return s.unload(ctx, old)
 	}
 	return nil
+}
+
+func (s *sglangServer) unload(ctx context.Context, name string) error {
+	return s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": name}, nil)
+}
+
+// release implements endpoint.
+func (s *sglangServer) release(ctx context.Context) {
+	for _, name := range s.adapters.all() {
+		_ = s.unload(ctx, name) // the server may have gone
+	}
 }
 
 // has implements endpoint.

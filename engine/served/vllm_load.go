@@ -75,9 +75,20 @@ func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
 		return err
 	}
 	if old := s.adapters.push(name); old != "" {
-		return s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": old}, nil)
+		return s.unload(ctx, old)
 	}
 	return nil
+}
+
+func (s *vllmServer) unload(ctx context.Context, name string) error {
+	return s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, nil)
+}
+
+// release implements endpoint.
+func (s *vllmServer) release(ctx context.Context) {
+	for _, name := range s.adapters.all() {
+		_ = s.unload(ctx, name) // the server may have gone
+	}
 }
 
 // has implements endpoint.

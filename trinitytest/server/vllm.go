@@ -29,7 +29,7 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		models := []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}
-		for _, name := range f.adapters() {
+		for _, name := range f.Adapters() {
 			models = append(models, map[string]any{"id": name, "parent": "tiny"})
 		}
 		f.send(w, map[string]any{"data": models})
@@ -87,15 +87,15 @@ func (a *vllmAsked) params() trinity.SamplingParams {
 
 // serves reports whether the server has a model, and refuses the request if not.
 func (f *Fake) serves(w http.ResponseWriter, name string) bool {
-	if name == "tiny" || slices.Contains(f.adapters(), name) {
+	if name == "tiny" || slices.Contains(f.Adapters(), name) {
 		return true
 	}
 	refuse(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist.", name))
 	return false
 }
 
-// adapters lists the adapters that the server has loaded.
-func (f *Fake) adapters() []string {
+// Adapters lists the adapters that the server has loaded.
+func (f *Fake) Adapters() []string {
 	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
 		return loader.Adapters()
 	}
@@ -122,7 +122,9 @@ func (f *Fake) vllmAdapters(mux *http.ServeMux) {
 		}
 	}
 	mux.HandleFunc("POST /v1/load_lora_adapter", change(func(ctx context.Context, name, path string) error {
-		f.call(name)
+		f.mu.Lock()
+		f.loads = append(f.loads, name) // the weights keep their name
+		f.mu.Unlock()
 		return loader.LoadAdapter(ctx, name, path, 0)
 	}))
 	mux.HandleFunc("POST /v1/unload_lora_adapter", change(func(ctx context.Context, name, _ string) error {
