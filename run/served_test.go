@@ -93,6 +93,17 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 	}
 }
 
+// An adapter says nothing on another base: a server with one is refused before the first step.
+func TestServersWithAnotherModel(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
+	_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
+		"model.lora_configs=[{lora_rank: 4}]")
+	if err == nil || !strings.Contains(err.Error(), "the servers sample with another model than the run trains") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A server that cannot take weights ends a run that trains before its first step, in one line.
 func TestServersThatTakeNoWeights(t *testing.T) {
 	p := newProject(t, tiny, rl)

@@ -25,8 +25,13 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err
 	}
-	if _, resident := loader.(Resident); resident || l.Version > 0 {
-		if err := f.resume(ctx, l.Current); err != nil {
+	_, resident := loader.(Resident)
+	if resident || l.Version > 0 {
+		err := f.resume(ctx, l.Current)
+		if err == nil && resident && l.Current {
+			err = recognise(ctx, l.Engine, l.Sampler)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 		}
 	}
