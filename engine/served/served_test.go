@@ -300,3 +300,20 @@ func TestSeedsHave63Bits(t *testing.T) {
 		}
 	}
 }
+
+// On a CPU vLLM keeps the old head of a model whose head is its embedding.
+func TestWeightsOfATiedHead(t *testing.T) {
+	const tied = "../cpu/testdata/llama3_bias_tied"
+	for _, c := range []struct {
+		model string
+		cpu   bool
+		want  string
+	}{{tied, true, "train an adapter"}, {tied, false, ""}, {tiny, true, ""}} {
+		with := spec(server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu}).URL)
+		with.ModelPath = c.model
+		err := must(t, "vllm", with).(weights.Loader).LoadWeights(t.Context(), tiny, 1)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/wire/openai"
 )
@@ -27,7 +28,11 @@ type vllm struct {
 
 // OpenSampler implements trinity.SamplerOpener.
 func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
-	return v.open(ctx, spec, vllmKind{model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil})
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	return v.open(ctx, spec, vllmKind{model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings})
 }
 
 // PlanMemory implements trinity.SamplerOpener.
@@ -51,6 +56,7 @@ type vllmKind struct {
 	model string // "" is the first that a server lists
 	keep  bool   // the KV cache outlives its weights
 	lora  bool
+	tied  bool // the model's head is its embedding
 }
 
 // vllmServer is a server of vLLM, or one with its API.

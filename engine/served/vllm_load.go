@@ -17,6 +17,10 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
 		return s.loadAdapter(ctx, dir, name)
 	}
+	if s.keepsHead(ctx) {
+		return errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding (tie_word_embeddings): " +
+			"train an adapter, model.lora_configs")
+	}
 	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
 	if statusOf(err) == http.StatusNotFound {
 		return errors.New("it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment")
@@ -30,6 +34,23 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 		}
 	}()
 	return s.reload(ctx, dir, name)
+}
+
+// keepsHead reports whether the server would sample with the head of old weights. On a CPU vLLM 0.32
+// makes a packed copy of each matrix, and renews that of a head only if the head has weights of its own.
+func (s *vllmServer) keepsHead(ctx context.Context) bool {
+	if !s.tied {
+		return false
+	}
+	var info struct {
+		Config struct {
+			Device struct {
+				Device string
+			} `json:"device_config"`
+		} `json:"vllm_config"`
+	}
+	err := s.client.Call(ctx, "/server_info?config_format=json", nil, &info)
+	return err == nil && info.Config.Device.Device == "cpu"
 }
 
 // resume lets a paused server go on, also if ctx has ended.

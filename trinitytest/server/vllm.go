@@ -20,6 +20,7 @@ type VLLMOptions struct {
 	Tokens   bool // with --enable-scale-out
 	LoRA     bool // with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1
 	Develops bool // with VLLM_SERVER_DEV_MODE=1
+	CPU      bool // without a GPU
 }
 
 // VLLM starts a fake of vLLM 0.33 that answers with a sampler.
@@ -45,6 +46,11 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 	})
 	if o.LoRA {
 		f.vllmAdapters(mux)
+	}
+	if o.CPU {
+		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
+			f.send(w, map[string]any{"vllm_config": map[string]any{"device_config": map[string]any{"device": "cpu"}}})
+		})
 	}
 	if o.Develops {
 		f.vllmControl(mux)
