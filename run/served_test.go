@@ -93,6 +93,23 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 	}
 }
 
+// An explorer beside its servers follows a trainer in another process.
+func TestServersFollowATrainerElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+	both := []string{"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", noEvaluation}
+	trainer := p.start(t, nil, append(fields(training), both...)...)
+	explorer := p.start(t, nil, append(append(fields(exploring), both...), "explorer.rollout_model.engine_type=vllm",
+		"explorer.rollout_model.base_urls=["+fake.URL+"]")...)
+	explorer.finish(t)
+	trainer.finish(t)
+	got := curve(t, p.job(), "trainer", "rollout_corr/kl")
+	if len(got) != 8 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v) > 1e-5 }) {
+		t.Errorf("kl %v, want 0 in 8 steps", got)
+	}
+}
+
 // An adapter says nothing on another base: a server with one is refused before the first step.
 func TestServersWithAnotherModel(t *testing.T) {
 	p := newProject(t, tiny, rl)
