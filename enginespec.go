@@ -30,6 +30,9 @@ type EngineSpec struct {
 	Teachers []string
 }
 
+// ScoreTokens returns the log-probability of each token after the first, in nats at temperature 1.
+type ScoreTokens func(ctx context.Context, tokens []int32) ([]float32, error)
+
 // SamplerSpec says which model a SamplerOpener opens, and how many sequences it samples at once.
 type SamplerSpec struct {
 	ModelPath    string   // local directory or GGUF file

@@ -25,6 +25,9 @@ type Synchronizer struct {
 	SyncOffset int `yaml:"sync_offset" default:"0" range:"[0,)"`
 	// Seconds that one side waits for the other.
 	SyncTimeout float64 `yaml:"sync_timeout" default:"3600" range:"(0,)"`
+	// How a version is proven that a server has loaded: `probe` compares how trainer and server score
+	// eight fixed sequences; `off` believes the server. Own key of Trinity-Go.
+	Verify string `yaml:"verify" default:"probe" enum:"probe|off"`
 	// Name of the NCCL group.
 	GroupName string `yaml:"group_name" default:"rollout_weight_sync"`
 	// Upstream does not use this key either.

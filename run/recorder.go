@@ -84,6 +84,11 @@ func (s *stage) progress(role, doing string, done, total int) {
 	}
 }
 
+// delivered sends the metrics of a version that has come into use.
+func (r *recorder) delivered(ctx context.Context, version int64, m trinity.Metrics) error {
+	return r.record(ctx, trinity.Record{Step: version, Role: "synchronizer", Metrics: m})
+}
+
 // ended notes in the trainer's ledger that the trainer has taken its last batch.
 func (r *recorder) ended() error {
 	if r.ledgers[ledger.Trainer] == nil {

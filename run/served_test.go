@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"context"
 	"math"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,24 @@ func (p project) inServer(t *testing.T, seed uint64) trinity.Sampler {
 		}
 	})
 	return s
+}
+
+// scoring returns a function that opens an engine for a directory that a server has loaded: a model or,
+// if the seed of the project's model is not 0, an adapter of that.
+func (p project) scoring(seed uint64, loaded func()) func(ctx context.Context, dir string) (trinity.Engine, error) {
+	return func(ctx context.Context, dir string) (trinity.Engine, error) {
+		defer loaded()
+		opener, err := registry.Trainers.Build("cpu", nil)
+		if err != nil {
+			return nil, err
+		}
+		spec := trinity.EngineSpec{ModelPath: dir, MicroTokens: 64, MaxModelLen: 64}
+		if seed != 0 {
+			spec.ModelPath, spec.LoRA = filepath.Join(p.dir, "model"), &trinity.LoRASpec{Path: dir}
+			spec.Init = trinity.InitSpec{Seed: seed, Style: "fan_in"}
+		}
+		return opener.OpenTrainer(ctx, spec)
+	}
 }
 
 const (
@@ -68,6 +87,11 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProject(t, tiny, rl)
 			fake := c.start(t, p.inServer(t, c.seed))
+			seed := uint64(0)
+			if strings.HasPrefix(c.name, "adapters") {
+				seed = c.seed
+			}
+			fake.Open = p.scoring(seed, func() {})
 			_, err := p.run(t, "explorer.rollout_model.engine_type="+c.engine, "explorer.rollout_model.base_urls=["+fake.URL+"]",
 				"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", "buffer.total_steps=3", c.override)
 			if err != nil {
@@ -88,6 +112,9 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 			}
 			if n := len(fake.Loads()); n != 4 { // versions 0 to 3
 				t.Errorf("the server has loaded %q", fake.Loads())
+			}
+			if got := curve(t, p.job(), "synchronizer", "sync/probe_mean"); len(got) != 4 || slices.Max(got) > 1e-5 {
+				t.Errorf("the probe found differences of %v nats in 4 versions", got)
 			}
 		})
 	}
@@ -114,10 +141,31 @@ func TestServersFollowATrainerElsewhere(t *testing.T) {
 func TestServersWithAnotherModel(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
+	fake.Open = p.scoring(99, func() {})
 	_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
 		"model.lora_configs=[{lora_rank: 4}]")
-	if err == nil || !strings.Contains(err.Error(), "the servers sample with another model than the run trains") {
+	if err == nil || !strings.Contains(err.Error(), "nats from the trainer's in the mean: it has another model") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A server that keeps its old weights under the name of new ones ends the run before anything is
+// sampled with them. verify: off believes it.
+func TestServerThatKeepsItsWeights(t *testing.T) {
+	for verify, want := range map[string]string{"probe": "version 2, delivered 3 times: probe: it still has version 1", "off": ""} {
+		p := newProject(t, tiny, rl)
+		fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+		loads := 0
+		fake.Open = p.scoring(0, func() {
+			if loads++; loads == 2 {
+				fake.Tell(server.OldWeights)
+			}
+		})
+		_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
+			"buffer.total_steps=3", "synchronizer.verify="+verify)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("verify %s: %v, want %q", verify, err, want)
+		}
 	}
 }
 

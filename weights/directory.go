@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -21,17 +22,16 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("the sampler (%T) cannot load weights from a directory: choose another sampler, or mode bench", l.Sampler)
 	}
-	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version}
+	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, report: l.Report}
+	if p, ok := loader.(Provable); ok && l.Verify {
+		f.proof = newProof(l.Engine, l.Vocab, l.Length, l.Say)
+		p.Prove(f.proof.check)
+	}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err
 	}
-	_, resident := loader.(Resident)
-	if resident || l.Version > 0 {
-		err := f.resume(ctx, l.Current)
-		if err == nil && resident && l.Current {
-			err = recognise(ctx, l.Engine, l.Sampler)
-		}
-		if err != nil {
+	if _, resident := loader.(Resident); resident || l.Version > 0 {
+		if err := f.resume(ctx, l.Current); err != nil {
 			return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 		}
 	}
@@ -44,6 +44,9 @@ type files struct {
 	sampler Loader
 	dir     string // holds the newest version alone
 	version int64
+	wrote   time.Duration // that it took to write it
+	proof   *proof        // nil if deliveries are not proven
+	report  func(ctx context.Context, version int64, m trinity.Metrics) error
 }
 
 // Offer writes the engine's weights.
@@ -52,18 +55,33 @@ func (f *files) Offer(ctx context.Context, version int64) error {
 		return err
 	}
 	f.version = version
-	return f.write(ctx, f.engine.SaveModel)
+	if err := f.write(ctx, f.engine.SaveModel); err != nil || f.proof == nil {
+		return err
+	}
+	return f.proof.train(ctx, version)
 }
 
 // Adopt loads the version that Offer wrote last, and removes its directory.
 func (f *files) Adopt(ctx context.Context) (int64, error) {
+	begin := time.Now()
 	if err := f.sampler.LoadWeights(ctx, f.dir, f.version); err != nil {
 		return 0, err
 	}
-	return f.version, os.RemoveAll(f.dir)
+	took := time.Since(begin).Seconds()
+	if err := os.RemoveAll(f.dir); err != nil || f.report == nil {
+		return f.version, err
+	}
+	m := trinity.Metrics{"sync/write": f.wrote.Seconds(), "sync/load": took}
+	if f.proof != nil {
+		m.Merge("", f.proof.metrics())
+		m["sync/load"] -= m[proveTime]
+	}
+	return f.version, f.report(ctx, f.version, m)
 }
 
 func (f *files) write(ctx context.Context, save func(ctx context.Context, dir string) error) error {
+	begin := time.Now()
+	defer func() { f.wrote = time.Since(begin) }()
 	return durable.WriteDir(f.dir, func(dir string) error { return save(ctx, dir) })
 }
 
@@ -75,6 +93,11 @@ func (f *files) resume(ctx context.Context, current bool) error {
 	}
 	if err := f.write(ctx, save); err != nil {
 		return err
+	}
+	if current && f.proof != nil {
+		if err := f.proof.train(ctx, f.version); err != nil {
+			return err
+		}
 	}
 	_, err = f.Adopt(ctx)
 	return err

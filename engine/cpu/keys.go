@@ -72,8 +72,9 @@ func (trainerPlugin) Reads() map[string]string {
 // Reads implements config.SharedKeys.
 func (samplerPlugin) Reads() map[string]string {
 	return map[string]string{
-		"explorer.rollout_model.quantization":       "",
-		"explorer.rollout_model.kv_across_versions": "",
+		"explorer.rollout_model.quantization":                 "",
+		"explorer.rollout_model.kv_across_versions":           "",
+		"synchronizer.verify":                                 "new weights do not leave this process",
 		"cluster":                                             placement,
 		"ignore_validator_suggestions":                        "there is no GPU memory check",
 		"model.trust_remote_code":                             noPython,

@@ -118,6 +118,9 @@ func (a *adapters) all() (names []string) {
 func (a *adapters) push(name string) (drop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if name == a.now { // delivered again
+		return ""
+	}
 	drop, a.before, a.now = a.before, a.now, name
 	return drop
 }

@@ -33,13 +33,12 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) er
 	var all sync.WaitGroup
 	for i, at := range servers {
 		all.Go(func() {
-			s.pool.begin(at, version)
-			if errs[i] = at.load(ctx, dir, name); errs[i] != nil {
-				errs[i] = fmt.Errorf("%s: loading version %d from %s: %w", at.name(), version, dir, errs[i])
-			}
+			s.pool.unproven(at, version)
+			errs[i] = s.deliver(ctx, at, dir, name, version)
 		})
 	}
 	all.Wait()
+	defer s.pool.proved(servers)
 	if ctx.Err() != nil {
 		return fmt.Errorf("loading version %d into the servers: %w", version, context.Cause(ctx))
 	}
@@ -76,13 +75,6 @@ func (p *pool) reachable(ctx context.Context) (all []*server) {
 		all = append(all, s)
 	}
 	return all
-}
-
-// begin notes that a server may sample with a version from now on.
-func (p *pool) begin(s *server, version int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.next = max(s.next, version)
 }
 
 // end brings a version into use on the servers that have loaded it.

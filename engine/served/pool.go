@@ -53,6 +53,9 @@ type server struct {
 	why      error     // the last failure
 	version  int64     // of its weights
 	next     int64     // version that is being loaded; version otherwise
+
+	proving   chan struct{} // closed when version next is proven, or has failed; nil otherwise
+	disproved bool          // it has not the weights that it has loaded
 }
 
 // name is how errors call a server.
@@ -156,7 +159,11 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 func (p *pool) recognise(ctx context.Context, s *server) error {
 	p.mu.Lock()
 	suspect, weights := s.suspect || time.Since(s.seen) > idleTime, p.weights
+	disproved := s.disproved
 	p.mu.Unlock()
+	if disproved {
+		return errUnproven
+	}
 	if !suspect || weights == "" {
 		return nil
 	}

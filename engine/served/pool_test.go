@@ -320,7 +320,12 @@ func TestRequestsReturnToTheirPrefix(t *testing.T) {
 func TestVersionsOfTokensDuringALoad(t *testing.T) {
 	s, at, _ := serving(1)
 	defer s.Close()
-	at[0].during = func() { s.pool.begin(s.pool.servers[0], 5) }
+	at[0].during = func() {
+		here := s.pool.servers[0]
+		s.pool.unproven(here, 5)
+		here.version = 5
+		s.pool.proved(s.pool.servers)
+	}
 	out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, trinity.SamplingParams{MaxTokens: 1})
 	if err != nil || out[0].Versions != [2]int64{0, 5} {
 		t.Errorf("got %+v, %v", out, err)

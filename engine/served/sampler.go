@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler and weights.Resident.
+// Sampler samples on servers. It implements trinity.Sampler, weights.Resident and weights.Provable.
 type Sampler struct {
 	pool    *pool
 	vocab   int
@@ -30,6 +30,8 @@ type Sampler struct {
 	loadTimeout time.Duration
 	mayLoad     error  // why the servers cannot be given weights; nil if they may
 	mark        string // begins the names of weights of this sampler
+	// checkCopy checks the weights of a server; nil if nobody asked for it.
+	checkCopy func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
@@ -110,6 +112,9 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
 			}
+		}
+		if err := s.pool.settled(ctx, at, versions[1]); err != nil {
+			return fmt.Errorf("%s: %w", at.name(), err)
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,

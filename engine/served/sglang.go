@@ -38,7 +38,11 @@ func (*sglang) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { r
 func (*sglang) Describe() string { return overHTTP }
 
 // Reads implements config.SharedKeys.
-func (*sglang) Reads() map[string]string { return sharedKeys() }
+func (*sglang) Reads() map[string]string {
+	keys := sharedKeys()
+	keys["synchronizer.verify"] = ""
+	return keys
+}
 
 // Refuses implements config.SharedKeys.
 func (*sglang) Refuses(c *config.Settled) []config.Refusal { return refusals(c) }
@@ -149,7 +153,40 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 	return a, nil
 }
 
-// sglangLogprob is [log-probability, token id, text].
+// score implements scorer.
+func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, error) {
+	r := struct {
+		InputIDs      []int32      `json:"input_ids"`
+		Params        sglangParams `json:"sampling_params"`
+		ReturnLogprob bool         `json:"return_logprob"`
+		From          int          `json:"logprob_start_len"`
+		LoraPath      string       `json:"lora_path,omitzero"`
+	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{MaxNewTokens: 1, RepetitionPenalty: 1, Temperature: 1, TopK: -1, TopP: 1}}
+	if s.lora {
+		r.LoraPath = s.adapters.current()
+	}
+	var reply struct {
+		Meta struct {
+			Logprobs []sglangLogprob `json:"input_token_logprobs"`
+		} `json:"meta_info"`
+	}
+	if err := s.client.Call(ctx, "/generate", &r, &reply); err != nil {
+		return nil, err
+	}
+	if len(reply.Meta.Logprobs) != len(tokens) {
+		return nil, errors.New("it returns no log-probabilities of the prompt's tokens (input_token_logprobs)")
+	}
+	logprobs := make([]float32, 0, len(tokens)-1)
+	for i, l := range reply.Meta.Logprobs[1:] {
+		if l.token != tokens[i+1] {
+			return nil, fmt.Errorf("it returns the log-probability of token %d for token %d of the prompt", l.token, tokens[i+1])
+		}
+		logprobs = append(logprobs, l.logprob)
+	}
+	return logprobs, nil
+}
+
+// sglangLogprob is [log-probability, token id, text]. The first token of a prompt has null.
 type sglangLogprob struct {
 	logprob float32
 	token   int32
@@ -204,6 +241,11 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 
 // loadAdapter gives the server an adapter under a new name and drops the one before the last.
 func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
+	if s.adapters.current() == name { // delivered again: the server refuses a name that it has
+		if err := s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": name}, nil); err != nil {
+			return err
+		}
+	}
 	var done sglangDone
 	if err := s.client.Call(ctx, "/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, &done); err != nil {
 		return fmt.Errorf("it takes no adapter, for which it needs --enable-lora and --max-lora-rank: %w", err)

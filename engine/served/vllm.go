@@ -44,7 +44,7 @@ func (*vllm) Describe() string { return overHTTP }
 // Reads implements config.SharedKeys.
 func (*vllm) Reads() map[string]string {
 	keys := sharedKeys()
-	keys["explorer.rollout_model.kv_across_versions"] = ""
+	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
 	return keys
 }
 

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/openai"
 )
 
@@ -87,6 +89,11 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 // loadAdapter gives the server an adapter under a new name and drops the one before the last, which no
 // request in flight samples with.
 func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
+	if s.adapters.current() == name { // delivered again: the server refuses a name that it has
+		if err := s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, nil); err != nil {
+			return err
+		}
+	}
 	body := map[string]string{"lora_name": name, "lora_path": dir}
 	err := s.client.Call(ctx, "/v1/load_lora_adapter", body, nil)
 	if statusOf(err) == http.StatusNotFound {
@@ -110,6 +117,29 @@ func (s *vllmServer) release(ctx context.Context) {
 	for _, name := range s.adapters.all() {
 		_ = s.unload(ctx, name) // the server may have gone
 	}
+}
+
+// score implements scorer.
+func (s *vllmServer) score(ctx context.Context, tokens []int32) ([]float32, error) {
+	q := &query{prompt: tokens, adapter: s.lora, SamplingParams: trinity.SamplingParams{MaxTokens: 1, Temperature: 1}}
+	r := q.completion()
+	r.Model, r.Logprobs, r.PromptLogprobs = s.name(q), nil, new(0)
+	var reply openai.Response
+	if err := s.client.Call(ctx, "/v1/completions", &r, &reply); err != nil {
+		return nil, err
+	}
+	if len(reply.Choices) != 1 || len(reply.Choices[0].PromptLogprobs) != len(tokens) {
+		return nil, errors.New("it returns no log-probabilities of the prompt's tokens (prompt_logprobs)")
+	}
+	logprobs := make([]float32, 0, len(tokens)-1)
+	for i, at := range reply.Choices[0].PromptLogprobs[1:] {
+		l, ok := at[strconv.Itoa(int(tokens[i+1]))]
+		if !ok {
+			return nil, fmt.Errorf("it returns no log-probability of token %d of the prompt", i+1)
+		}
+		logprobs = append(logprobs, l.Logprob)
+	}
+	return logprobs, nil
 }
 
 // has implements endpoint.

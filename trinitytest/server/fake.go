@@ -36,11 +36,15 @@ const (
 	Restarted      Lie = "has restarted with its first weights"
 	RefusesWeights Lie = "answers 500 when it is to load weights"
 	KeepsCache     Lie = "cannot drop its prefix cache"
+	OldWeights     Lie = "keeps its old weights under the name of new ones"
 )
 
 // Fake is an inference server that answers with a sampler of this process, and may lie.
 type Fake struct {
 	URL string
+	// Open opens an engine with the weights, or the adapter, of a directory. The server scores prompts
+	// with it. nil: it scores none.
+	Open func(ctx context.Context, dir string) (trinity.Engine, error)
 
 	sampler trinity.Sampler
 	vocab   int
@@ -50,7 +54,8 @@ type Fake struct {
 	weights string // name of the weights in use
 	asked   int
 	loads   []string
-	gate    sync.RWMutex // held while the server is paused
+	engine  trinity.Engine // with the weights that were loaded last
+	gate    sync.RWMutex   // held while the server is paused
 }
 
 // Tell makes the server lie from now on; "" makes it honest.
@@ -99,6 +104,11 @@ func (f *Fake) start(t *testing.T, mux *http.ServeMux) *Fake {
 	}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections) // of requests that hang
+	t.Cleanup(func() {
+		if f.engine != nil {
+			_ = f.engine.Close() // of a test that has ended
+		}
+	})
 	f.URL = web.URL
 	return f
 }
@@ -191,10 +201,53 @@ func (f *Fake) load(ctx context.Context, dir string) error {
 	if !ok {
 		return fmt.Errorf("a %T loads no weights", f.sampler)
 	}
+	if f.tells(OldWeights) {
+		return nil
+	}
 	f.mu.Lock()
 	version := int64(len(f.loads)) + 1
 	f.mu.Unlock()
-	return loader.LoadWeights(ctx, dir, version)
+	if err := loader.LoadWeights(ctx, dir, version); err != nil {
+		return err
+	}
+	return f.scoreWith(ctx, dir)
+}
+
+// scoreWith opens the engine that scores from now on.
+func (f *Fake) scoreWith(ctx context.Context, dir string) error {
+	if f.Open == nil {
+		return nil
+	}
+	engine, err := f.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.engine != nil {
+		err = f.engine.Close()
+	}
+	f.engine = engine
+	return err
+}
+
+// score returns the log-probability of each token after the first, nil if the server scores none.
+func (f *Fake) score(ctx context.Context, tokens []int32) ([]float32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.engine == nil {
+		return nil, nil
+	}
+	e := &trinity.Experience{Tokens: tokens, Mask: make([]bool, len(tokens)), Temperature: 1}
+	for i := range e.Mask {
+		e.Mask[i] = i > 0
+	}
+	all := []*trinity.Experience{e}
+	stats, err := f.engine.Forward(ctx, &trinity.Batch{Experiences: all, Whole: all}, trinity.Streams{})
+	if err != nil {
+		return nil, err
+	}
+	return stats[0].Logprob[1:], nil
 }
 
 // call gives the weights in use a name.

@@ -47,9 +47,10 @@ func SGLang(t *testing.T, s trinity.Sampler, vocab int) *Fake {
 
 func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 	var q struct {
-		InputIDs       []int32 `json:"input_ids"`
-		TopLogprobsNum int     `json:"top_logprobs_num"`
-		Params         struct {
+		InputIDs        []int32 `json:"input_ids"`
+		TopLogprobsNum  int     `json:"top_logprobs_num"`
+		LogprobStartLen *int    `json:"logprob_start_len"`
+		Params          struct {
 			IgnoreEOS         bool     `json:"ignore_eos"`
 			MaxNewTokens      int      `json:"max_new_tokens"`
 			MinNewTokens      int      `json:"min_new_tokens"`
@@ -88,8 +89,23 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 			top = append(top, at)
 		}
 	}
+	var given []any
+	if q.LogprobStartLen != nil && *q.LogprobStartLen == 0 {
+		scores, err := f.score(r.Context(), q.InputIDs)
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		for i, l := range scores {
+			if i == 0 {
+				given = append(given, []any{nil, q.InputIDs[0], nil})
+			}
+			given = append(given, []any{l, q.InputIDs[i+1], nil})
+		}
+	}
 	f.send(w, map[string]any{"text": "text", "output_ids": s.ids, "meta_info": map[string]any{
-		"finish_reason": map[string]any{"type": s.FinishReason}, "prompt_tokens": len(s.prompt), "weight_version": s.weights,
+		"input_token_logprobs": given,
+		"finish_reason":        map[string]any{"type": s.FinishReason}, "prompt_tokens": len(s.prompt), "weight_version": s.weights,
 		"output_token_logprobs": logprobs, "output_top_logprobs": top,
 	}})
 }

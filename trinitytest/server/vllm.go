@@ -62,6 +62,7 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 type vllmAsked struct {
 	Model             string   `json:"model"`
 	Prompt            []int32  `json:"prompt"`
+	PromptLogprobs    *int     `json:"prompt_logprobs"`
 	IgnoreEOS         bool     `json:"ignore_eos"`
 	Logprobs          *int     `json:"logprobs"`
 	MaxTokens         int      `json:"max_tokens"`
@@ -131,7 +132,10 @@ func (f *Fake) vllmAdapters(mux *http.ServeMux) {
 		f.mu.Lock()
 		f.loads = append(f.loads, name) // the weights keep their name
 		f.mu.Unlock()
-		return loader.LoadAdapter(ctx, name, path, 0)
+		if err := loader.LoadAdapter(ctx, name, path, 0); err != nil {
+			return err
+		}
+		return f.scoreWith(ctx, path)
 	}))
 	mux.HandleFunc("POST /v1/unload_lora_adapter", change(func(ctx context.Context, name, _ string) error {
 		return loader.DropAdapter(ctx, name)
@@ -158,7 +162,26 @@ func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
 	if q.Logprobs != nil && s.Logprobs != nil {
 		choice["logprobs"] = f.vllmLogprobs(s)
 	}
+	if q.PromptLogprobs != nil {
+		if choice["prompt_logprobs"], err = f.vllmPromptLogprobs(r.Context(), q.Prompt); err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
 	f.send(w, map[string]any{"choices": []any{choice}, "usage": map[string]any{"prompt_tokens": len(s.prompt)}})
+}
+
+// vllmPromptLogprobs scores a prompt. Its first token has no entry.
+func (f *Fake) vllmPromptLogprobs(ctx context.Context, prompt []int32) ([]any, error) {
+	logprobs, err := f.score(ctx, prompt)
+	if logprobs == nil {
+		return nil, err
+	}
+	all := []any{nil}
+	for i, l := range logprobs {
+		all = append(all, map[string]any{strconv.Itoa(int(prompt[i+1])): map[string]any{"logprob": l, "rank": 1}})
+	}
+	return all, err
 }
 
 // vllmLogprobs writes log-probabilities as /v1/completions does.

@@ -1,0 +1,111 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// scorer is an endpoint whose servers can score given tokens.
+type scorer interface {
+	// score is a trinity.ScoreTokens.
+	score(ctx context.Context, tokens []int32) ([]float32, error)
+}
+
+// mostDeliveries are the deliveries of a version to one server until it is left out.
+const mostDeliveries = 3
+
+// Prove implements weights.Provable.
+func (s *Sampler) Prove(check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
+	s.checkCopy = check
+	for _, at := range s.pool.servers {
+		if _, ok := at.endpoint.(scorer); !ok {
+			s.pool.say(at.name() + " cannot score tokens: nothing proves that it has loaded a version")
+		}
+	}
+}
+
+// deliver loads a version into a server until the server proves that it has it. A server that cannot
+// load the version at all is not asked again, since it may have died of it.
+func (s *Sampler) deliver(ctx context.Context, at *server, dir, name string, version int64) error {
+	for delivery := 1; ; delivery++ {
+		if err := at.load(ctx, dir, name); err != nil {
+			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), version, dir, err)
+		}
+		err := s.prove(ctx, at, version)
+		s.pool.judge(at, err == nil)
+		if err == nil {
+			return nil
+		}
+		if delivery == mostDeliveries || ctx.Err() != nil {
+			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), version, delivery, err)
+		}
+		s.pool.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), version, err))
+	}
+}
+
+// prove checks the weights of a server, if it can score tokens.
+func (s *Sampler) prove(ctx context.Context, at *server, version int64) error {
+	scorer, ok := at.endpoint.(scorer)
+	if s.checkCopy == nil || !ok {
+		return nil
+	}
+	return s.checkCopy(ctx, version, at.url, scorer.score)
+}
+
+// unproven notes that a server may sample with a version from now on, which is not proven until
+// proved is called.
+func (p *pool) unproven(s *server, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.next = max(s.next, version)
+	if s.proving == nil {
+		s.proving = make(chan struct{})
+	}
+}
+
+// judge notes whether a server has proven that it has the weights that it has loaded.
+func (p *pool) judge(s *server, proven bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.disproved = !proven
+}
+
+// proved ends the wait for the proof of what servers have loaded.
+func (p *pool) proved(servers []*server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range servers {
+		close(s.proving)
+		s.proving = nil
+	}
+}
+
+// settled waits until the version that a server sampled with is proven.
+func (p *pool) settled(ctx context.Context, s *server, version int64) error {
+	p.mu.Lock()
+	proving := s.proving
+	if version <= s.version {
+		proving = nil
+	}
+	p.mu.Unlock()
+	if proving != nil {
+		select {
+		case <-proving:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the proof of version %d: %w", version, context.Cause(ctx))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.disproved {
+		return errUnproven
+	}
+	return nil
+}
+
+// errUnproven is the failure of a server whose weights are not those that it was given.
+var errUnproven = retry.Temporary(errors.New("nothing proves that it has the weights that it was given: it gets the next version"))

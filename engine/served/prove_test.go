@@ -1,0 +1,133 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+func (s *scripted) score(context.Context, []int32) ([]float32, error) { return nil, nil }
+
+var errStale = errors.New("it still has version 0")
+
+// proving lets the servers prove versions as fails says, by address and version; it counts the proofs.
+func (s *Sampler) proving(fails map[string]func(proof int) bool) map[string]*int {
+	counts := map[string]*int{}
+	for _, at := range s.pool.servers {
+		counts[at.url] = new(int)
+	}
+	s.Prove(func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
+		n := counts[copy]
+		*n++
+		if f := fails[copy]; f != nil && f(*n) {
+			return errStale
+		}
+		return nil
+	})
+	return counts
+}
+
+// A version that is not proven is delivered again.
+func TestVersionIsDeliveredAgain(t *testing.T) {
+	s, at, said := serving(1)
+	defer s.Close()
+	proofs := s.proving(map[string]func(int) bool{"url0": func(n int) bool { return n < 3 }})
+	if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil || *proofs["url0"] != 3 {
+		t.Errorf("after %d proofs: %v", *proofs["url0"], err)
+	}
+	if want := "product 0 at url0: version 1 is delivered again: it still has version 0"; strings.Count(said(), want) != 2 {
+		t.Errorf("said %q, want twice %q", said(), want)
+	}
+	if err := s.try(t.Context()); err != nil || at[0].weights != "run-1" {
+		t.Errorf("with weights %s: %v", at[0].weights, err)
+	}
+}
+
+// A server that cannot prove a version gets no request until it has proven a later one, whatever it
+// says of its weights. Without another server, that is an error.
+func TestServerThatProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(2)
+		defer s.Close()
+		s.proving(map[string]func(int) bool{"url0": func(n int) bool { return n <= mostDeliveries }})
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * mostPause) // it is looked at
+		for range 4 {
+			if err := s.try(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at[0].count() != 0 {
+			t.Errorf("the server was asked %d times", at[0].count())
+		}
+		if err := s.LoadWeights(t.Context(), "/dir", 2); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := s.try(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at[0].count() == 0 {
+			t.Error("the server was not asked after it had proven a version")
+		}
+	})
+	s, _, _ := serving(1)
+	defer s.Close()
+	s.proving(map[string]func(int) bool{"url0": func(int) bool { return true }})
+	err := s.LoadWeights(t.Context(), "/dir", 7)
+	if err == nil || err.Error() != "product 0 at url0: version 7, delivered 3 times: it still has version 0" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What a server answers while its version is not proven waits for the proof, and is asked again if that
+// fails.
+func TestAnswersWaitForTheProof(t *testing.T) {
+	for _, proven := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s, at, _ := serving(1)
+			defer s.Close()
+			s.pool.patience = time.Second
+			checking, checked := make(chan struct{}), make(chan error)
+			s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error {
+				checking <- struct{}{}
+				return <-checked
+			})
+			loaded := make(chan error, 1)
+			go func() { loaded <- s.LoadWeights(t.Context(), "/dir", 1) }()
+			<-checking
+			answered := make(chan error, 1)
+			go func() { answered <- s.try(t.Context()) }()
+			synctest.Wait()
+			if at[0].count() != 1 || len(answered) != 0 {
+				t.Fatalf("%d requests, %d answers before the proof", at[0].count(), len(answered))
+			}
+			if proven {
+				checked <- nil
+				if err := errors.Join(<-loaded, <-answered); err != nil || at[0].count() != 1 {
+					t.Errorf("after the proof: %d requests, %v", at[0].count(), err)
+				}
+				return
+			}
+			checked <- errStale
+			for range mostDeliveries - 1 {
+				<-checking
+				checked <- errStale
+			}
+			if err := <-loaded; err == nil {
+				t.Error("the version was loaded without a proof")
+			}
+			if err := <-answered; err == nil || !strings.Contains(err.Error(), "nothing proves that it has the weights") {
+				t.Errorf("the answer of an unproven version: %v", err)
+			}
+		})
+	}
+}

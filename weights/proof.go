@@ -1,0 +1,179 @@
+package weights
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Provable is a Loader whose copies of the weights are checked one by one, before they are used.
+type Provable interface {
+	Loader
+	// Prove makes every later LoadWeights check each copy of the weights, which it names. score scores
+	// tokens with the copy. A copy that fails is delivered again, and is not used meanwhile.
+	Prove(check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error)
+}
+
+const (
+	probes      = 8    // sequences
+	probeTokens = 24   // of each, at most
+	mostNoise   = 0.3  // nats, between two programs that compute with the same weights
+	loudNoise   = 0.05 // nats: people should know of it
+	leastNoise  = 1e-5
+	kept        = 16 // versions that a copy is compared with
+)
+
+// proveTime is the metric of the seconds that the proof of a version took, of the slowest copy.
+const proveTime = "sync/prove"
+
+// proof compares how the engine and the copies of its weights score a few fixed sequences.
+//
+// The noise of a copy is the mean difference of its log-probabilities from the engine's for the first
+// version. A later version is proven if the mean difference is at most three times the noise and, for
+// each earlier version that training has moved by more than twice the noise, the copy is nearer to the
+// new one. So it cannot see a copy that is behind by less than that.
+type proof struct {
+	engine trinity.Engine
+	say    func(string)
+	probe  []*trinity.Experience
+
+	mu     sync.Mutex
+	scored []scored           // ascending
+	noise  map[string]float64 // of each copy, in nats
+	last   trinity.Metrics    // of the newest version
+}
+
+// scored is how the engine scores the probe with a version.
+type scored struct {
+	version  int64
+	logprobs []float64
+}
+
+// newProof returns a proof for an engine whose vocabulary has vocab tokens, and whose sequences have
+// at most length.
+func newProof(engine trinity.Engine, vocab, length int, say func(string)) *proof {
+	p := &proof{engine: engine, say: say, noise: map[string]float64{}, last: trinity.Metrics{}}
+	for i := range probes {
+		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
+		for t := range min(probeTokens, length) {
+			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%vocab)), append(e.Mask, t > 0)
+		}
+		p.probe = append(p.probe, e)
+	}
+	return p
+}
+
+// train scores the probe with the engine's weights, which are a version.
+func (p *proof) train(ctx context.Context, version int64) error {
+	now := scored{version: version}
+	for _, e := range p.probe { // one by one, because the engine's memory is planned for one row at least
+		one := []*trinity.Experience{e}
+		stats, err := p.engine.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
+		if err != nil {
+			return fmt.Errorf("scoring the probe with version %d: %w", version, err)
+		}
+		for _, l := range stats[0].Logprob[1:] {
+			now.logprobs = append(now.logprobs, float64(l))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }), now)
+	p.scored = p.scored[max(0, len(p.scored)-kept):]
+	return nil
+}
+
+// check returns an error unless a copy has the version. A version that the engine has not scored
+// passes: it is behind the trained weights.
+func (p *proof) check(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error {
+	begin := time.Now()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.last[proveTime] = max(p.last[proveTime], time.Since(begin).Seconds())
+	}()
+	each := make([][]float32, len(p.probe))
+	eg, scoring := errgroup.WithContext(ctx)
+	for i, e := range p.probe {
+		eg.Go(func() (err error) {
+			if each[i], err = score(scoring, e.Tokens); err == nil && len(each[i]) != len(e.Tokens)-1 {
+				err = fmt.Errorf("%d log-probabilities for %d tokens", len(each[i]), len(e.Tokens)-1)
+			}
+			return err
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	var got []float64
+	for _, l := range slices.Concat(each...) {
+		got = append(got, float64(l))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.IndexFunc(p.scored, func(s scored) bool { return s.version == version })
+	if at < 0 {
+		return nil
+	}
+	return p.judge(p.scored[:at+1], copy, got)
+}
+
+// judge compares what a copy says of the newest of some versions. The lock is held.
+func (p *proof) judge(versions []scored, copy string, got []float64) error {
+	now := versions[len(versions)-1]
+	off := apart(got, now.logprobs)
+	noise, known := p.noise[copy]
+	if !known && !(off <= mostNoise) {
+		return fmt.Errorf("probe: its log-probabilities are %.2g nats from the trainer's in the mean: it has another model", off)
+	}
+	if !known {
+		noise = max(off, leastNoise)
+		p.noise[copy] = noise
+		if noise > loudNoise && p.say != nil {
+			p.say(fmt.Sprintf("%s: its log-probabilities are %.2g nats from the trainer's in the mean: a version is proven only as far as "+
+				"training has moved them by twice that", copy, noise))
+		}
+	}
+	p.last["sync/probe_mean"], p.last["sync/probe_noise"] = max(off, p.last["sync/probe_mean"]), max(noise, p.last["sync/probe_noise"])
+	for _, old := range slices.Backward(versions[:len(versions)-1]) {
+		from := apart(got, old.logprobs)
+		if apart(now.logprobs, old.logprobs) > 2*noise && from <= min(off, 3*noise) {
+			return fmt.Errorf("probe: it still has version %d: its log-probabilities are %.2g nats from the trainer's of that version in the mean, "+
+				"and %.2g from those of version %d", old.version, from, off, now.version)
+		}
+	}
+	if !(off <= 3*noise) {
+		return fmt.Errorf("probe: its log-probabilities are %.2g nats from the trainer's in the mean, and were %.2g for the first version",
+			off, noise)
+	}
+	return nil
+}
+
+// metrics returns the mean differences of the copies of the newest version and their noise, the largest
+// of each, and how far the version is from the one before, in nats.
+func (p *proof) metrics() trinity.Metrics {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.last
+	p.last = trinity.Metrics{}
+	if n := len(p.scored); n > 1 {
+		m["sync/probe_drift"] = apart(p.scored[n-1].logprobs, p.scored[n-2].logprobs)
+	}
+	return m
+}
+
+// apart returns the mean absolute difference.
+func apart(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += math.Abs(a[i] - b[i])
+	}
+	return sum / float64(len(a))
+}
