@@ -1,0 +1,57 @@
+"""The head against autograd in float64."""
+
+import itertools
+
+import pytest
+import torch
+
+from trinity_worker.head import DIVERGENCES, FORWARD_KL, JSD, REVERSE_KL, Head, Teacher, Want
+
+ROWS, WIDTH, VOCABULARY = 11, 8, 29
+
+
+def oracle(h, w, ids, temperature, kind, beta, teacher):
+    logp = torch.log_softmax((h @ w.T) / temperature[:, None], -1)
+    p = logp.exp()
+    entropy = -(p * logp).sum(-1)
+    disc = (p * p * (entropy[:, None] + logp)).sum(-1)
+    t = torch.log_softmax(teacher / temperature[:, None], -1)
+    if kind == FORWARD_KL:
+        div = (t.exp() * (t - logp)).sum(-1)
+    elif kind == REVERSE_KL:
+        div = (p * (logp - t)).sum(-1)
+    elif kind == JSD:
+        m = (beta * t.exp() + (1 - beta) * p).log()
+        div = beta * (t.exp() * (t - m)).sum(-1) + (1 - beta) * (p * (logp - m)).sum(-1)
+    else:
+        div = torch.zeros(len(h), dtype=h.dtype)
+    return logp.gather(1, ids[:, None])[:, 0], entropy, disc, div
+
+
+@pytest.mark.parametrize("kind,chunk", list(itertools.product(("", *DIVERGENCES), (3, 64))))
+def test_head_agrees_with_autograd(kind: str, chunk: int) -> None:
+    torch.manual_seed(1)
+    h, w = torch.randn(ROWS, WIDTH), torch.randn(VOCABULARY, WIDTH)
+    ids, temperature = torch.randint(VOCABULARY, (ROWS,)), torch.rand(ROWS) + 0.5
+    first, second = torch.tensor([0, 1, 5, 7]), torch.tensor([2, 3, 4, 6, 8, 9, 10])
+    # two teachers of different widths, the second with a padded vocabulary
+    teachers = [
+        Teacher(first, torch.randn(len(first), 5), torch.randn(VOCABULARY, 5)),
+        Teacher(second, torch.randn(len(second), 12), torch.randn(VOCABULARY + 3, 12)),
+    ]
+    logits = torch.empty(ROWS, VOCABULARY, dtype=torch.float64)
+    for t in teachers:
+        logits[t.rows] = (t.states.double() @ t.weight.double().T)[:, :VOCABULARY]
+    grads = [torch.randn(ROWS) for _ in range(3)]
+    want = Want(1 / temperature, chunk, True, kind, 0.3, teachers if kind else [])
+
+    h1, w1 = h.clone().requires_grad_(), w.clone().requires_grad_()
+    got = Head.apply(h1, w1, ids, want)
+    torch.autograd.backward([got[0], got[1], got[3]], grads)
+    h2, w2 = h.double().requires_grad_(), w.double().requires_grad_()
+    ref = oracle(h2, w2, ids, temperature.double(), kind, 0.3, logits)
+    sum(((r * g.double()).sum() for r, g in zip((ref[0], ref[1], ref[3]), grads, strict=True))).backward()
+    for name, a, b in zip(("logprob", "entropy", "discriminator", "divergence"), got, ref, strict=True):
+        torch.testing.assert_close(a.double(), b, atol=2e-5, rtol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
+    assert (h1.grad.double() - h2.grad).norm() < 1e-5 * h2.grad.norm()
+    assert (w1.grad.double() - w2.grad).norm() < 1e-5 * w2.grad.norm()

@@ -1,0 +1,157 @@
+"""What can be wrong with a request. Rank 0 finds it out before any rank acts."""
+
+import os
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .head import DIVERGENCES, JSD
+from .model import MOMENTS, Model
+from .network import DTYPES, VALUE, Spec, check_config
+from .wire import Arrays, BadRequest
+
+MAX_CHUNK = 1 << 20
+
+
+def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
+    """Returns the spec of a model to open."""
+    given = meta.get("spec")
+    known = {f.name for f in fields(Spec)}
+    if not isinstance(given, dict) or not set(given) <= known or "path" not in given:
+        raise BadRequest(f"spec must be an object with a path and keys among {', '.join(sorted(known))}")
+    spec = Spec(**given)
+    for value, choices in ((spec.head, ("", VALUE)), (spec.dtype, DTYPES), (spec.compute, DTYPES)):
+        if value not in choices:
+            raise BadRequest(f"spec has the value {value!r}; expected one of {', '.join(choices)}")
+    if spec.train and spec.optimizer.get("type") not in MOMENTS:
+        raise BadRequest(f"optimizer {spec.optimizer.get('type')!r}; expected one of {', '.join(MOMENTS)}")
+    if not 1 <= spec.chunk <= MAX_CHUNK:
+        raise BadRequest(f"chunk is {spec.chunk}; expected 1 to {MAX_CHUNK}")
+    if spec.head == VALUE and spec.lora:
+        raise BadRequest("a critic has no adapter: all its weights are trained")
+    if spec.head == VALUE and "score.weight" not in arrays:
+        raise BadRequest("a critic needs the array score.weight")
+    for path in filter(None, (spec.path, spec.lora)):
+        if not os.path.isdir(path):
+            raise BadRequest(f"this worker sees no directory {path}")
+    check_witness(meta)
+    check_config(spec.path)
+    return spec
+
+
+def check_witness(meta: dict[str, Any]) -> None:
+    """Requires that a file of the run's directory holds what the driver has just written into it."""
+    witness = meta.get("witness")
+    if not isinstance(witness, dict):
+        raise BadRequest("witness must be an object with file and nonce")
+    try:
+        with open(witness["file"], encoding="utf-8") as file:
+            found = file.read(1000)
+    except (OSError, KeyError, TypeError) as e:
+        raise BadRequest(f"this worker does not see the run's directory: {e}") from e
+    if found != witness.get("nonce"):
+        raise BadRequest(
+            f"this worker sees another directory than the driver's: {witness['file']} is not the driver's file"
+        )
+
+
+def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None) -> np.ndarray:
+    array = arrays.get(name)
+    if array is None:
+        raise BadRequest(f"array {name!r} is missing")
+    if array.dtype != dtype or array.ndim != 1:
+        raise BadRequest(f"array {name!r} is {array.dtype} of {array.ndim} dimensions; expected {np.dtype(dtype)} of 1")
+    if length is not None and len(array) != length:
+        raise BadRequest(f"array {name!r} has {len(array)} entries; expected {length}")
+    return array
+
+
+def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model], world: int) -> None:
+    tokens = _array(arrays, "tokens", np.int32)
+    lengths = _array(arrays, "lengths", np.int32)
+    mask, n = _array(arrays, "mask", np.uint8, len(tokens)), len(lengths)
+    if n == 0 or lengths.min() < 1 or int(lengths.sum()) != len(tokens):
+        raise BadRequest(f"lengths must be positive and add up to the {len(tokens)} tokens")
+    if mask[np.cumsum(lengths) - lengths].any():
+        raise BadRequest("mask scores the first token of a sequence, which nothing predicts")
+    vocabulary = model.network.inner.config.vocab_size
+    if tokens.min() < 0 or tokens.max() >= vocabulary:
+        raise BadRequest(f"tokens are outside the vocabulary of {vocabulary}")
+    ranks = _array(arrays, "rank", np.int32, n)
+    if ranks.min() < 0 or ranks.max() >= world:
+        raise BadRequest(f"rank must be 0 to {world - 1}")
+    temperature = _array(arrays, "temperature", np.float32, n)
+    if not (np.isfinite(temperature) & (temperature > 0)).all():
+        raise BadRequest("temperature must be positive")
+    streams = meta.get("streams")
+    if not isinstance(streams, list) or not streams or not set(streams) <= set(model.streams):
+        raise BadRequest(f"streams is {streams!r}; expected some of {', '.join(model.streams)}")
+    if meta.get("hold") and not model.spec.train:
+        raise BadRequest("a model that is not trained holds no graph")
+    if meta.get("reference") and (not model.spec.lora or meta.get("hold")):
+        raise BadRequest("reference turns an adapter off, for values without a gradient: this model has none")
+    if "divergence" in streams:
+        check_divergence(model, arrays, meta, models, n)
+
+
+def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model], n: int) -> None:
+    if meta.get("divergence") not in DIVERGENCES:
+        raise BadRequest(f"divergence is {meta.get('divergence')!r}; expected one of {', '.join(DIVERGENCES)}")
+    if meta["divergence"] == JSD and not 0 < float(meta.get("beta", 0)) < 1:
+        raise BadRequest(f"beta is {meta.get('beta')!r}; expected more than 0 and less than 1")
+    names = meta.get("teachers")
+    if not isinstance(names, list) or not names:
+        raise BadRequest("teachers must name the models to compare with")
+    vocabulary = model.network.inner.config.vocab_size
+    for name in names:
+        teacher = models.get(name)
+        if teacher is None or teacher is model or teacher.spec.head == VALUE:
+            raise BadRequest(f"teacher {name!r} is no other language model of this worker")
+        if teacher.network.inner.config.vocab_size < vocabulary:
+            raise BadRequest(f"teacher {name!r} has a smaller vocabulary than its student, {vocabulary}")
+    teacher_of = _array(arrays, "teacher", np.int32, n)
+    if teacher_of.min() < 0 or teacher_of.max() >= len(names):
+        raise BadRequest(f"teacher must be 0 to {len(names) - 1}")
+
+
+def check_backward(model: Model, arrays: Arrays, tokens: int) -> None:
+    if model.held is None:
+        raise BadRequest("no graph is held: send forward with hold before")
+    for name, array in arrays.items():
+        stream = name.removeprefix("d_")
+        if name == stream or stream not in model.streams or stream == "discriminator":
+            raise BadRequest(f"array {name!r} is the derivative by no stream of this model")
+        _array(arrays, name, np.float32, tokens)
+        finite = np.isfinite(array)
+        if not finite.all():
+            raise BadRequest(f"array {name!r} has an entry that is not finite at {int(np.argmin(finite))}")
+
+
+def check_step(model: Model, meta: dict[str, Any]) -> dict[str, float]:
+    if not model.spec.train:
+        raise BadRequest("this model is not trained")
+    out = {}
+    for key in ("lr", "beta1", "beta2", "eps", "weight_decay", "clip_norm"):
+        value = meta.get(key)
+        if not isinstance(value, int | float) or not np.isfinite(value):
+            raise BadRequest(f"{key} is {value!r}; expected a number")
+        out[key] = float(value)
+    return out
+
+
+def check_files(model: Model, verb: str, meta: dict[str, Any]) -> tuple[str, str]:
+    """Returns the kind and the directory of a save or a load."""
+    kind, directory = str(meta.get("kind")), meta.get("directory")
+    kinds = ("state", "model", "published") if verb == "save" else ("state",)
+    if kind not in kinds:
+        raise BadRequest(f"kind is {kind!r}; expected one of {', '.join(kinds)}")
+    if not isinstance(directory, str) or not os.path.isdir(directory):
+        raise BadRequest(f"this worker sees no directory {directory}")
+    if kind == "state" and not model.spec.train:
+        raise BadRequest("a model that is not trained has no state")
+    if verb == "load" and not os.path.exists(os.path.join(directory, ".metadata")):
+        raise BadRequest(f"{directory} holds no state of this worker")
+    if kind == "published" and not model.offered:
+        raise BadRequest("no version was offered")
+    return kind, directory

@@ -1,0 +1,139 @@
+"""The ranks of a worker: rank 0 checks a request and passes it on, and all ranks carry it out together."""
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import transformers
+from torch.distributed.device_mesh import DeviceMesh
+
+from . import PROTOCOL, check, wire
+from .model import Model
+from .network import Spec
+from .wire import Arrays, BadRequest
+
+Reply = tuple[Arrays, dict[str, Any]]
+
+
+class Group:
+    """The models on this rank, and the channel from rank 0 to the others."""
+
+    def __init__(self, device: torch.device, mesh: DeviceMesh, control: Any) -> None:
+        self.device, self.mesh, self.control = device, mesh, control
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.models: dict[str, Model] = {}
+        self.tokens: dict[str, int] = {}  # by model: of the batch whose graph is held
+        self.busy: dict[str, Any] = {}  # the request in progress
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "protocol": PROTOCOL,
+            "ranks": self.world,
+            "host": socket.gethostname(),
+            "device": self.device.type,
+            "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+            "models": {name: m.describe() for name, m in list(self.models.items())},
+            "busy": self.busy,
+        }
+
+    # ---- on rank 0
+
+    def handle(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        """Checks a request and carries it out on all ranks. BadRequest means that nothing has happened."""
+        meta = self._check(verb, name, arrays, meta)
+        self.busy = {"verb": verb, "model": name, "since": time.time()}
+        try:
+            self._send(verb, name, wire.encode(arrays, meta))
+            return self.run(verb, name, arrays, meta)
+        finally:
+            self.busy = {}
+
+    def _check(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> dict[str, Any]:
+        """Returns the metadata that the ranks need."""
+        if verb == "open":
+            if name in self.models:
+                raise BadRequest(f"model {name!r} is open already")
+            return {"spec": asdict(check.spec_of(meta, arrays))}
+        model = self.models.get(name)
+        if model is None:
+            raise BadRequest(f"no model is called {name!r}; open are: {', '.join(self.models) or 'none'}")
+        if verb == "forward":
+            check.check_forward(model, arrays, meta, self.models, self.world)
+            self.tokens[name] = len(arrays["tokens"])
+        elif verb == "backward":
+            check.check_backward(model, arrays, self.tokens.get(name, 0))
+        elif verb == "step":
+            return check.check_step(model, meta)
+        elif verb in ("save", "load"):
+            check.check_files(model, verb, meta)
+        elif verb not in ("offer", "drop"):
+            raise BadRequest(f"unknown verb {verb!r}")
+        return meta
+
+    def _send(self, verb: str, name: str, body: bytes) -> None:
+        if self.world == 1:
+            return
+        head = json.dumps([verb, name]).encode()
+        dist.broadcast(torch.tensor([len(head), len(body)], dtype=torch.int64), 0, group=self.control)
+        dist.broadcast(torch.frombuffer(bytearray(head + body), dtype=torch.uint8), 0, group=self.control)
+
+    # ---- on the other ranks
+
+    def follow(self) -> None:
+        """Carries out what rank 0 sends, until the process ends."""
+        while True:
+            sizes = torch.empty(2, dtype=torch.int64)
+            dist.broadcast(sizes, 0, group=self.control)
+            head, body = (int(x) for x in sizes)
+            data = torch.empty(head + body, dtype=torch.uint8)
+            dist.broadcast(data, 0, group=self.control)
+            raw = data.numpy().tobytes()
+            verb, name = json.loads(raw[:head])
+            self.run(verb, name, *wire.decode(raw[head:]))
+
+    # ---- on all ranks
+
+    def run(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        verbs: dict[str, Callable[[str, Arrays, dict[str, Any]], Reply]] = {
+            "open": self._open, "drop": self._drop, "forward": self._forward, "backward": self._backward,
+            "step": self._step, "save": self._save, "load": self._load, "offer": self._offer,
+        }  # fmt: skip
+        return verbs[verb](name, arrays, meta)
+
+    def _open(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        model = Model(Spec(**meta["spec"]), arrays, self.device, self.mesh, self.control)
+        self.models[name] = model
+        return {}, model.describe()
+
+    def _drop(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        del self.models[name]
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return {}, {}
+
+    def _forward(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        return self.models[name].forward(arrays, meta, self.models), {}
+
+    def _backward(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        self.models[name].backward(arrays)
+        return {}, {}
+
+    def _step(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        return {}, self.models[name].step(meta)
+
+    def _save(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        self.models[name].save(meta["kind"], meta["directory"])
+        return {}, {}
+
+    def _load(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        self.models[name].load(meta["directory"], bool(meta.get("published")))
+        return {}, {}
+
+    def _offer(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        self.models[name].offer()
+        return {}, {}

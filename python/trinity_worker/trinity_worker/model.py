@@ -1,0 +1,255 @@
+"""A model of the group on this rank: its verbs, its optimizer, and the graph that it holds between two requests."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
+from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+
+from .head import Teacher, Want
+from .network import VALUE, Network, Pack, Spec
+from .wire import Arrays
+
+STREAMS = ("logprob", "entropy", "discriminator", "divergence")
+MOMENTS = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+
+
+class Batch:
+    """The sequences of a request, and where each rank's scored tokens lie in its flat arrays."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.lengths = arrays["lengths"].astype(np.int64)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.scored = arrays["mask"].astype(bool)
+
+    def sequences(self, rank: int) -> list[int]:
+        return [int(i) for i in np.nonzero(self.arrays["rank"] == rank)[0]]
+
+    def places(self, rank: int) -> np.ndarray:
+        """Returns the flat places of the rank's scored tokens."""
+        parts = [self.starts[i] + np.nonzero(self._mask(i))[0] for i in self.sequences(rank)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def _mask(self, i: int) -> np.ndarray:
+        return self.scored[self.starts[i] : self.starts[i] + self.lengths[i]]
+
+    def of_sequence(self, places: np.ndarray) -> np.ndarray:
+        """Returns the numbers of the sequences in which places lie."""
+        return np.searchsorted(self.starts, places, side="right") - 1
+
+    def pack(self, rank: int, device: torch.device) -> Pack:
+        """Returns the rank's row. A rank without scored tokens gets one token, because all must join each collective."""
+        sequences = self.sequences(rank)
+        if not len(self.places(rank)):
+            one = torch.zeros(1, dtype=torch.long, device=device)
+            return Pack(one[None], one[None], (1,), one, one)
+        tokens = self.arrays["tokens"]
+        flat = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.lengths[i]) for i in sequences])
+        positions = np.concatenate([np.arange(self.lengths[i]) for i in sequences])
+        rows = np.nonzero(self.scored[flat])[0]
+
+        def tensor(a: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(a.astype(np.int64)).to(device)
+
+        lengths = tuple(int(self.lengths[i]) for i in sequences)
+        return Pack(
+            tensor(tokens[flat])[None], tensor(positions)[None], lengths, tensor(rows - 1), tensor(tokens[flat[rows]])
+        )
+
+
+class Model:
+    """One model of the group. All ranks call each method with the same arguments."""
+
+    def __init__(self, spec: Spec, arrays: Arrays, device: torch.device, mesh: DeviceMesh, control: Any) -> None:
+        self.spec, self.device, self.control = spec, device, control
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.network = Network(spec, arrays, device, mesh)
+        self.trained = self.network.trained() if spec.train else {}
+        self.optimizer = self._new_optimizer() if spec.train else None
+        self.held: tuple[np.ndarray, tuple[torch.Tensor, ...]] | None = None
+        self.offered = False
+        self.copies: dict[str, torch.Tensor] | None = None  # of the offered weights, once newer ones are trained
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return ("value",) if self.spec.head == VALUE else STREAMS
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        o, parameters = self.spec.optimizer, list(self.trained.values())
+        if o["type"] == "sgd":
+            return torch.optim.SGD(parameters, lr=0.0, momentum=o["momentum"], nesterov=o["nesterov"])
+        return torch.optim.AdamW(parameters, lr=0.0)
+
+    def describe(self) -> dict[str, Any]:
+        count = sum(p.numel() for p in self.network.parameters())
+        return {"parameters": count, "trained": sum(p.numel() for p in self.trained.values())}
+
+    # ---- streams and gradients
+
+    def forward(self, arrays: Arrays, meta: dict[str, Any], teachers: dict[str, "Model"]) -> Arrays:
+        """Returns the wanted streams [N] on rank 0; nothing elsewhere."""
+        batch, hold = Batch(arrays), bool(meta.get("hold"))
+        self.held = None
+        pack, places = batch.pack(self.rank, self.device), batch.places(self.rank)
+        want = self._want(batch, places, pack, meta, teachers)
+        if hold:
+            outputs = self.network(pack, want)
+            self.held = places, outputs
+        else:
+            outputs = self.network.score(pack, want, adapter=not meta.get("reference"))
+        names = [s for s in self.streams if s in meta["streams"]]
+        mine = torch.zeros(len(names), len(places))
+        for i, name in enumerate(names):
+            mine[i] = outputs[self.streams.index(name)].detach()[: len(places)].float().cpu()
+        return self._collect(batch, names, mine)
+
+    def _want(
+        self, batch: Batch, places: np.ndarray, pack: Pack, meta: dict[str, Any], teachers: dict[str, "Model"]
+    ) -> Want:
+        temperature = batch.arrays["temperature"][batch.of_sequence(places)] if len(places) else np.ones(1, np.float32)
+        inverse = torch.from_numpy((1 / temperature).astype(np.float32)).to(self.device)
+        want = Want(inverse, self.spec.chunk, "discriminator" in meta["streams"])
+        if "divergence" not in meta["streams"]:
+            return want
+        want.divergence, want.beta = meta["divergence"], float(meta.get("beta", 0))
+        of_row = batch.arrays["teacher"][batch.of_sequence(places)] if len(places) else np.zeros(1, np.int32)
+        for number, name in enumerate(meta["teachers"]):
+            # Every rank runs every teacher, because all must join each collective.
+            rows = torch.from_numpy(np.nonzero(of_row == number)[0]).to(self.device)
+            model = teachers[name]
+            (states,) = model.network.score(pack, None)
+            want.teachers.append(Teacher(rows, states[rows], model.network.head_weight()))
+        return want
+
+    def _collect(self, batch: Batch, names: list[str], mine: torch.Tensor) -> Arrays:
+        """Brings the rows of all ranks to rank 0 and scatters them over the flat arrays."""
+        if self.rank:
+            if mine.numel():
+                dist.send(mine, 0, group=self.control)
+            return {}
+        out = {name: np.zeros(len(batch.scored), np.float32) for name in names}
+        for rank in range(self.world):
+            places = batch.places(rank)
+            rows = mine if rank == 0 else torch.empty(len(names), len(places))
+            if rank and rows.numel():
+                dist.recv(rows, rank, group=self.control)
+            for i, name in enumerate(names):
+                out[name][places] = rows[i].numpy()
+        return out
+
+    def backward(self, arrays: Arrays) -> None:
+        """Adds the gradient, from the derivatives of the driver's loss by the streams of the held graph."""
+        assert self.held is not None
+        places, outputs = self.held
+        self.held = None
+        kept, grads = [], []
+        for name, output in zip(self.streams, outputs, strict=True):
+            if not output.requires_grad:
+                continue
+            gradient = torch.zeros_like(output)
+            if "d_" + name in arrays:
+                gradient[: len(places)] = torch.from_numpy(arrays["d_" + name][places]).to(self.device)
+            kept.append(output)
+            grads.append(gradient)
+        torch.autograd.backward(kept, grads)
+
+    # ---- the step
+
+    def step(self, p: dict[str, Any]) -> dict[str, Any]:
+        """Applies the gradient and clears it. A gradient that is not finite changes nothing."""
+        assert self.optimizer is not None
+        for parameter in self.trained.values():
+            if parameter.grad is None:  # a step decays moments also where a batch gave no gradient
+                parameter.grad = torch.zeros_like(parameter)
+        norm = self._norm()
+        if math.isfinite(norm):
+            self._keep_offered()
+            if p["clip_norm"] > 0:
+                scale = min(1.0, p["clip_norm"] / (norm + 1e-6))
+                for parameter in self.trained.values():
+                    parameter.grad.mul_(scale)  # type: ignore[union-attr]
+            for group in self.optimizer.param_groups:
+                group.update(lr=p["lr"], weight_decay=p["weight_decay"])
+                if self.spec.optimizer["type"] == "adamw":
+                    group.update(betas=(p["beta1"], p["beta2"]), eps=p["eps"])
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return {"grad_norm": norm if math.isfinite(norm) else str(norm), "applied": math.isfinite(norm)}
+
+    def _norm(self) -> float:
+        """Returns the L2 norm of the gradient over all ranks."""
+        square = torch.zeros((), dtype=torch.float64)
+        for parameter in self.trained.values():
+            gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
+            square += torch.linalg.vector_norm(gradient, dtype=torch.float64).cpu() ** 2
+        if self.world > 1:
+            dist.all_reduce(square, group=self.control)
+        return math.sqrt(square) if math.isfinite(square) else float(square)
+
+    def offer(self) -> None:
+        """Makes the current weights a version."""
+        self.offered, self.copies = True, None
+
+    def _keep_offered(self) -> None:
+        if self.offered and self.spec.keep and self.copies is None:
+            self.copies = {name: p.detach().clone() for name, p in self.trained.items()}
+
+    # ---- files
+
+    def save(self, kind: str, directory: str) -> None:
+        if kind == "state":
+            save_checkpoint(self._state(self.copies is not None), checkpoint_id=directory)
+            return
+        if kind == "published" and self.copies is not None:
+            self._swap(self.copies)
+            try:
+                self.network.save(directory, self.rank == 0)
+            finally:
+                self._swap(self.copies)
+        else:
+            self.network.save(directory, self.rank == 0)
+        dist.barrier(group=self.control)
+
+    @torch.no_grad()
+    def _swap(self, other: dict[str, torch.Tensor]) -> None:
+        """Exchanges the trained weights with others."""
+        for name, parameter in self.trained.items():
+            own = parameter.detach().clone()
+            parameter.copy_(other[name])
+            other[name] = own
+
+    def _moments(self) -> tuple[str, ...]:
+        o = self.spec.optimizer
+        return () if o["type"] == "sgd" and not o["momentum"] else MOMENTS[o["type"]]
+
+    def _state(self, published: bool) -> dict[str, Any]:
+        """Returns the tensors of a state. Moments that no step has made yet are zero, as after a step without gradient."""
+        assert self.optimizer is not None
+        state: dict[str, Any] = {}
+        for name, parameter in self.trained.items():
+            state["weights." + name] = parameter.detach()
+            own = self.optimizer.state[parameter]
+            for moment in self._moments():
+                if own.get(moment) is None:
+                    own[moment] = torch.zeros_like(parameter)
+                state[f"{moment}.{name}"] = own[moment]
+            if self.spec.optimizer["type"] == "adamw":
+                state["step." + name] = own.setdefault("step", torch.zeros((), dtype=torch.float32))
+            if published:
+                assert self.copies is not None
+                state["published." + name] = self.copies[name]
+        return state
+
+    def load(self, directory: str, published: bool) -> None:
+        """Reads a state into this model, whatever the number of ranks that wrote it."""
+        assert self.optimizer is not None
+        self.copies = {name: p.detach().clone() for name, p in self.trained.items()} if published else None
+        load_checkpoint(self._state(published), checkpoint_id=directory)
+        self.offered = True
+        self.optimizer.zero_grad(set_to_none=True)

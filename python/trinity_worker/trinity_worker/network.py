@@ -1,0 +1,196 @@
+"""A language model or a critic, as the root of what is sharded over the ranks."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification, PreTrainedModel
+
+from . import attention
+from .head import Head, Want
+from .wire import Arrays, BadRequest
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+VALUE = "value"
+# What some models do to their logits after the vocabulary projection, which this head would leave out.
+LOGIT_EXTRAS = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
+# Rotary embeddings that depend on the length of the sequence, which a packed row does not have.
+LENGTH_ROPES = ("dynamic", "longrope")
+
+
+@dataclass
+class Spec:
+    """How the driver wants a model opened. The fields are those of PUT /v1/models/{name}."""
+
+    path: str  # a Hugging Face directory with weights
+    head: str = ""  # VALUE for a critic
+    lora: str = ""  # a PEFT directory whose adapter is trained instead of the weights
+    train: bool = False
+    dtype: str = "float32"  # of the weights of a model that is not trained
+    compute: str = "float32"  # of the matrix products
+    recompute: int = 0  # layers, from the first, that compute their activations again in the backward pass
+    chunk: int = 1024  # rows of the vocabulary head at a time
+    optimizer: dict[str, Any] = field(default_factory=dict)  # type, momentum, nesterov
+    keep: bool = False  # keep a copy of the offered weights while newer ones are trained
+
+
+@dataclass
+class Pack:
+    """One row of sequences, on this rank. FSDP does not look into it, so it keeps its number types."""
+
+    ids: torch.Tensor  # [1, T]
+    positions: torch.Tensor  # [1, T], from 0 in each sequence
+    lengths: tuple[int, ...]  # of the sequences; their sum is T
+    rows: torch.Tensor  # [M] places of the states that predict
+    targets: torch.Tensor  # [M] tokens after these places
+
+
+def check_config(path: str) -> int:
+    """Returns the size of the vocabulary. It refuses models that this head would compute wrongly."""
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except (OSError, ValueError) as e:
+        raise BadRequest(f"model {path}: {e}") from e
+    extras = [k for k in LOGIT_EXTRAS if getattr(config, k, None) not in (None, 1, 1.0)]
+    if extras:
+        raise BadRequest(
+            f"model {path} changes its logits after the head ({', '.join(extras)}), which is not supported"
+        )
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") in LENGTH_ROPES:
+        raise BadRequest(f"model {path} has the rope type {rope['rope_type']!r}, which depends on a sequence's length")
+    vocabulary = getattr(config, "vocab_size", None)
+    if not isinstance(vocabulary, int):
+        raise BadRequest(f"model {path} ({config.model_type}) has no vocab_size in its configuration")
+    return vocabulary
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor that may be sharded. All ranks must call it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+class Network(nn.Module):
+    """Decoder and head. One call of forward holds both, because FSDP gathers the head's weight for the root's forward."""
+
+    def __init__(self, spec: Spec, arrays: Arrays, device: torch.device, mesh: DeviceMesh) -> None:
+        super().__init__()
+        self.spec = spec
+        # Masters are float32: AdamW on bfloat16 weights would lose small updates.
+        dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
+        kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
+        if spec.head == VALUE:
+            self.lm: Any = AutoModelForTokenClassification.from_pretrained(spec.path, num_labels=1, **kwargs)
+            self._set_score(arrays)
+        else:
+            self.lm = AutoModelForCausalLM.from_pretrained(spec.path, **kwargs)
+            if self.lm.get_output_embeddings().bias is not None:
+                raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
+        self.lm.requires_grad_(spec.train and not spec.lora)
+        if spec.lora:
+            from peft import PeftModel
+
+            self.lm = PeftModel.from_pretrained(
+                self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False
+            )
+        self.lm.eval()  # no dropout
+        self._recompute()
+        self.to(device)
+        if mesh.size() > 1 or DTYPES[spec.compute] != dtype:
+            self._shard(mesh)
+
+    @property
+    def inner(self) -> PreTrainedModel:
+        """The model without its adapter's wrapper."""
+        return self.lm.get_base_model() if self.spec.lora else self.lm
+
+    @property
+    def decoder(self) -> Any:
+        return getattr(self.inner, self.inner.base_model_prefix)
+
+    @property
+    def projection(self) -> Any:
+        """The vocabulary projection, or the value head."""
+        inner: Any = self.inner
+        return inner.score if self.spec.head == VALUE else inner.get_output_embeddings()
+
+    def _set_score(self, arrays: Arrays) -> None:
+        score = self.lm.score
+        with torch.no_grad():
+            score.weight.copy_(torch.from_numpy(arrays["score.weight"].copy()))
+            if "score.bias" in arrays:
+                score.bias.copy_(torch.from_numpy(arrays["score.bias"].copy()))
+            else:
+                score.bias = None
+
+    def _recompute(self) -> None:
+        if not self.spec.recompute:
+            return
+        inner: Any = self.inner
+        enable = getattr(inner, "activation_checkpointing_enable", inner.gradient_checkpointing_enable)
+        enable({"use_reentrant": False})
+        for i, layer in enumerate(self.decoder.layers):
+            layer.gradient_checkpointing = i < self.spec.recompute
+            layer.training = True  # of the layer alone: transformers recomputes only then
+
+    def _shard(self, mesh: DeviceMesh) -> None:
+        policy = MixedPrecisionPolicy(param_dtype=DTYPES[self.spec.compute], reduce_dtype=torch.float32)
+        for layer in self.decoder.layers:
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(self, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+        # The driver's derivatives are those of the loss of the whole step, so gradients are summed, not averaged. A
+        # divide factor alone would go through an operation that gloo lacks.
+        for module in self.modules():
+            if hasattr(module, "set_gradient_divide_factor"):
+                module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
+                module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
+
+    def forward(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
+        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None."""
+        off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
+        with off:
+            out = self.decoder(
+                input_ids=pack.ids, position_ids=pack.positions, use_cache=False, trinity_lengths=pack.lengths
+            )
+        h = out.last_hidden_state[0].index_select(0, pack.rows)
+        if want is None:
+            return (h,)
+        if self.spec.head == VALUE:
+            return (self.projection(h).float().squeeze(-1),)
+        w = self.projection.weight
+        return Head.apply(h.to(w.dtype), w, pack.targets, want)
+
+    @torch.no_grad()
+    def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
+        """Is forward without a graph. Without a backward pass FSDP would keep the root's gathered weights, which a later
+        load does not change."""
+        out = self(pack, want, adapter)
+        if isinstance(self, FSDPModule):
+            self.reshard()
+        return out
+
+    def head_weight(self) -> torch.Tensor:
+        """Returns the whole vocabulary projection, in the type of the products. All ranks must call it."""
+        return whole(self.projection.weight.detach()).to(DTYPES[self.spec.compute])
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Returns what the optimizer changes, by name."""
+        return {name: p for name, p in self.named_parameters() if p.requires_grad}
+
+    def save(self, path: str, first: bool) -> None:
+        """Writes a Hugging Face or PEFT directory. All ranks must call it; the first writes."""
+        state = self.lm.state_dict()
+        if self.spec.lora:
+            state = {k: v for k, v in state.items() if "lora_" in k}
+        full = {}
+        for name, tensor in state.items():
+            tensor = whole(tensor.detach())
+            if first:
+                full[name] = tensor.float().cpu()
+        if first:
+            self.lm.save_pretrained(path, state_dict=full)
