@@ -25,6 +25,10 @@ type EngineSpec struct {
 	MicroTokens int  // tokens of the largest micro-batch; the engine plans its memory for it
 	MaxModelLen int  // tokens of the longest sequence
 
+	// Dir is where the engine may write files that it needs while it is open. "" is a temporary
+	// directory.
+	Dir string
+
 	// Teachers are the model directories or GGUF files of the teachers that the engine will compare
 	// distributions with. It plans memory for them.
 	Teachers []string

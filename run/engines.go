@@ -55,7 +55,7 @@ func (s *Settled) specs(train, sample bool) specs {
 	if train {
 		all.train = trinity.EngineSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
-			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length,
+			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s),
 		}
 		if s.Method.Scores {

@@ -3,9 +3,6 @@ package cpu
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
-	"math"
-	"strings"
 
 	"github.com/trinity-go/trinity/model"
 )
@@ -48,12 +45,13 @@ func (l *loader) addAdapters(source model.Source) error {
 	if l.trained, err = l.memory.take("adapter", l.adapters.size, "float32"); err != nil || l.memory.planning {
 		return err
 	}
-	if file != nil {
-		err = readTensors(l.pool, &l.adapters.layout, l.trained, adapterOrModel{file, source})
-	} else {
-		l.initialiseAdapters(l.opts.Seed)
+	var from model.Source = file
+	if file == nil {
+		if from, err = lora.New(l.cfg, l.opts.Seed); err != nil {
+			return fmt.Errorf("cpu: lora: %w", err)
+		}
 	}
-	if err != nil {
+	if err := readTensors(l.pool, &l.adapters.layout, l.trained, adapterOrModel{from, source}); err != nil {
 		return err
 	}
 	l.weights = viewModel(l.cfg, l.base, l.baseFlat, l.adapters, l.trained)
@@ -64,43 +62,15 @@ func (l *loader) addAdapters(source model.Source) error {
 // adapterOrModel reads tensors of an adapter. It reads the head from the model if the adapter has
 // none.
 type adapterOrModel struct {
-	*model.Adapter
+	model.Source
 	model model.Source
 }
 
 func (a adapterOrModel) Tensor(name string) (model.Tensor, error) {
-	if t, err := a.Adapter.Tensor(name); err == nil || !isScore(name) {
+	if t, err := a.Source.Tensor(name); err == nil || !isScore(name) {
 		return t, err
 	}
 	return a.model.Tensor(name)
 }
 
 func isScore(name string) bool { return name == scoreName || name == scoreBiasName }
-
-// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does,
-// leaves every B at 0, and copies the model's value head. Each number depends only on the seed, the
-// tensor's name and its index.
-func (l *loader) initialiseAdapters(seed uint64) {
-	for _, s := range l.adapters.slots {
-		if isScore(s.name) {
-			copy(l.adapters.in(l.trained, s.name), l.base.in(l.baseFlat, s.name))
-		}
-		if !strings.HasSuffix(s.name, model.LoRATensor("", "A")) {
-			continue
-		}
-		h := fnv.New64a()
-		h.Write([]byte(s.name))
-		key, bound := mix(mix(seed)^h.Sum64()), 1/math.Sqrt(float64(s.shape[1]))
-		for i := range l.adapters.in(l.trained, s.name) {
-			l.trained[s.from+i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
-		}
-	}
-}
-
-// mix is one round of SplitMix64 (Steele, Lea & Flood 2014).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}

@@ -194,3 +194,11 @@ func publish(ctx context.Context, e trinity.Engine, version int64) error {
 	_, err := p.Adopt(ctx)
 	return err
 }
+
+// mix is one round of SplitMix64 (Steele, Lea & Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -25,7 +25,7 @@ var layers = []struct {
 	{"nouns, standard library only", []string{"."}},
 	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
 		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model",
-		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox"}},
+		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python"}},
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
 		"buffer", "weights", "monitor", "engine"}},

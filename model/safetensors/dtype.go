@@ -10,11 +10,13 @@ import (
 // DType is an element type by its name in the file format: "F32", "BF16", "I64" …
 type DType string
 
-// The element types that [Tensor.Range] converts to float32.
+// The element types that this package converts: [Tensor.Range] reads the first three as float32.
 const (
 	F32  DType = "F32"
 	F16  DType = "F16"
 	BF16 DType = "BF16"
+	I32  DType = "I32"
+	U8   DType = "U8"
 )
 
 // dtypes lists every type in the order of the reference implementation. It writes tensors of the

@@ -48,12 +48,21 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	f, err := parse(path, mapping.Bytes)
+	f, err := Parse(path, mapping.Bytes)
 	if err != nil {
 		mapping.Close()
-		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
+		return nil, err
 	}
 	f.mapping = mapping
+	return f, nil
+}
+
+// Parse reads a file that is in memory, as Open reads one on the disk. name stands for it in errors.
+func Parse(name string, data []byte) (*File, error) {
+	f, err := parse(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
+	}
 	return f, nil
 }
 

@@ -53,10 +53,34 @@ func Encode(w io.Writer, dtype DType, data []float32) error {
 	return nil
 }
 
-// Write writes a file. Like the reference implementation it sorts the tensors by type, widest
-// first, then by name. It writes a temporary file, syncs and renames it, so path never holds half a
+// Int32s is Float32s for an I32 entry.
+func Int32s(name string, data []int32) Entry {
+	return Entry{Name: name, DType: I32, Shape: []int{len(data)}, Write: func(w io.Writer) error {
+		return binary.Write(w, binary.LittleEndian, data)
+	}}
+}
+
+// Bytes is Float32s for a U8 entry.
+func Bytes(name string, data []byte) Entry {
+	return Entry{Name: name, DType: U8, Shape: []int{len(data)}, Write: func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}}
+}
+
+// Write writes a file. It writes a temporary file, syncs and renames it, so path never holds half a
 // file. A nil metadata becomes {"format":"pt"}, which transformers demands.
 func Write(path string, tensors []Entry, metadata map[string]string) error {
+	err := durable.Replace(path, func(w io.Writer) error { return WriteTo(w, tensors, metadata) })
+	if err != nil {
+		return fmt.Errorf("safetensors: %s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteTo is Write into any writer. Like the reference implementation it sorts the tensors by type,
+// widest first, then by name.
+func WriteTo(w io.Writer, tensors []Entry, metadata map[string]string) error {
 	if metadata == nil {
 		metadata = map[string]string{"format": "pt"}
 	}
@@ -66,21 +90,15 @@ func Write(path string, tensors []Entry, metadata map[string]string) error {
 	})
 	header, err := encodeHeader(sorted, metadata)
 	if err != nil {
-		return fmt.Errorf("safetensors: %s: %w", path, err)
+		return err
 	}
-	err = durable.Replace(path, func(w io.Writer) error {
-		if _, err := w.Write(header); err != nil {
-			return err
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for _, t := range sorted {
+		if err := writeTensor(w, t); err != nil {
+			return fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
-		for _, t := range sorted {
-			if err := writeTensor(w, t); err != nil {
-				return fmt.Errorf("tensor %s: %w", t.Name, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("safetensors: %s: %w", path, err)
 	}
 	return nil
 }
