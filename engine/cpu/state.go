@@ -26,6 +26,7 @@ const stateFormat = 1
 
 // state is everything in a saved state that is not a tensor.
 type state struct {
+	Engine       string   `json:"engine,omitempty"` // "" for this one
 	Format       int      `json:"format"`
 	Steps        int64    `json:"optimizer_steps"`
 	Published    int64    `json:"published_version"`
@@ -147,6 +148,10 @@ func readState(path, optimizer string, lora *loraTag) (state, error) {
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("cpu: %s: %w", path, err)
+	}
+	if s.Engine != "" {
+		return s, fmt.Errorf("cpu: %s is of the engine %s, whose moments this engine does not read: "+
+			"start a new run from the model of that checkpoint", path, s.Engine)
 	}
 	if s.Format != stateFormat {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)

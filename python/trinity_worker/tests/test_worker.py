@@ -135,14 +135,14 @@ def test_streams_steps_and_resume(worker, models, tmp_path) -> None:
     assert first[mask].mean() > out["logprob"][mask].mean()
     state = tmp_path / "state"
     state.mkdir()
-    worker.call("/v1/models/student/save", meta={"kind": "state", "directory": str(state)})
+    worker.call("/v1/models/student/save", meta={"kind": "state", "dir": str(state)})
     second = step()
-    worker.call("/v1/models/student/load", meta={"kind": "state", "directory": str(state)})
+    worker.call("/v1/models/student/load", meta={"kind": "state", "dir": str(state)})
     assert (step() == second).all()
 
     files = tmp_path / "model"
     files.mkdir()
-    worker.call("/v1/models/student/save", meta={"kind": "model", "directory": str(files)})
+    worker.call("/v1/models/student/save", meta={"kind": "model", "dir": str(files)})
     again = oracle(files, b).gather(1, torch.from_numpy(b["tokens"].astype(np.int64))[:, None])[:, 0]
     assert np.abs(second - again.numpy() * mask).max() < 2e-5
     for name in ("student", "teacher"):
@@ -170,7 +170,7 @@ def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:
         "400 streams is": worker.refused("/v1/models/m/forward", b, {"streams": ["value"]}),
         "400 temperature": worker.refused("/v1/models/m/forward", b | {"temperature": b["temperature"] * 0}, want),
         "400 lr is None": worker.refused("/v1/models/m/step"),
-        "400 this worker sees no directory": worker.refused("/v1/models/m/save", meta={"kind": "model", "directory": "/no"}),
+        "400 this worker sees no directory": worker.refused("/v1/models/m/save", meta={"kind": "model", "dir": "/no"}),
         "400 this worker does not see the run's directory": worker.refused(
             "/v1/models/x", method="PUT",
             meta={"spec": {"path": str(models["student"])}, "witness": {"file": "/no/file", "nonce": "x"}},

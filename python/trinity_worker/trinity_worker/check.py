@@ -136,13 +136,15 @@ def check_step(model: Model, meta: dict[str, Any]) -> dict[str, float]:
         value = meta.get(key)
         if not isinstance(value, int | float) or not np.isfinite(value):
             raise BadRequest(f"{key} is {value!r}; expected a number")
+        if value < 0 and key != "clip_norm" or value >= 1 and key.startswith("beta"):
+            raise BadRequest(f"{key} is {value!r}, which is outside of its range")
         out[key] = float(value)
     return out
 
 
 def check_files(model: Model, verb: str, meta: dict[str, Any]) -> tuple[str, str]:
     """Returns the kind and the directory of a save or a load."""
-    kind, directory = str(meta.get("kind")), meta.get("directory")
+    kind, directory = str(meta.get("kind")), meta.get("dir")
     kinds = ("state", "model", "published") if verb == "save" else ("state",)
     if kind not in kinds:
         raise BadRequest(f"kind is {kind!r}; expected one of {', '.join(kinds)}")

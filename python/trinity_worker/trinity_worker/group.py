@@ -127,11 +127,11 @@ class Group:
         return {}, self.models[name].step(meta)
 
     def _save(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].save(meta["kind"], meta["directory"])
+        self.models[name].save(meta["kind"], meta["dir"])
         return {}, {}
 
     def _load(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].load(meta["directory"], bool(meta.get("published")))
+        self.models[name].load(meta["dir"], bool(meta.get("published")))
         return {}, {}
 
     def _offer(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:

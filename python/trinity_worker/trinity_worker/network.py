@@ -1,6 +1,9 @@
 """A language model or a critic, as the root of what is sharded over the ranks."""
 
-from contextlib import nullcontext
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +73,19 @@ def check_config(path: str) -> int:
     return vocabulary
 
 
+@contextmanager
+def without_adapter(path: str) -> Iterator[str]:
+    """Gives the path of the model in a directory that may hold an adapter too, which transformers would load with it."""
+    if not os.path.exists(os.path.join(path, "adapter_config.json")):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as links:
+        for name in os.listdir(path):
+            if not name.startswith("adapter_"):
+                os.symlink(os.path.join(path, name), os.path.join(links, name))
+        yield links
+
+
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a tensor that may be sharded. All ranks must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -84,13 +100,14 @@ class Network(nn.Module):
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
         kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
-        if spec.head == VALUE:
-            self.lm: Any = AutoModelForTokenClassification.from_pretrained(spec.path, num_labels=1, **kwargs)
-            self._set_score(arrays)
-        else:
-            self.lm = AutoModelForCausalLM.from_pretrained(spec.path, **kwargs)
-            if self.lm.get_output_embeddings().bias is not None:
-                raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
+        with without_adapter(spec.path) as path:
+            if spec.head == VALUE:
+                self.lm: Any = AutoModelForTokenClassification.from_pretrained(path, num_labels=1, **kwargs)
+                self._set_score(arrays)
+            else:
+                self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
+        if self.projection.bias is not None and spec.head != VALUE:
+            raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.requires_grad_(spec.train and not spec.lora)
         if spec.lora:
             from peft import PeftModel
@@ -107,7 +124,7 @@ class Network(nn.Module):
     @property
     def inner(self) -> PreTrainedModel:
         """The model without its adapter's wrapper."""
-        return self.lm.get_base_model() if self.spec.lora else self.lm
+        return self.lm if isinstance(self.lm, PreTrainedModel) else self.lm.get_base_model()
 
     @property
     def decoder(self) -> Any:

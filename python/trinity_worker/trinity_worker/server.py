@@ -145,5 +145,5 @@ def announce(**facts: Any) -> None:
 def serve(group: Group, port: int, token: str, lease_seconds: float) -> None:
     """Answers requests until the process ends."""
     server = Server(port, group, token, Lease(lease_seconds))
-    announce(address=f"127.0.0.1:{server.server_port}", ranks=group.world)
+    announce(address=f"127.0.0.1:{server.server_port}", device=group.device.type)
     server.serve_forever()

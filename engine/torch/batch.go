@@ -1,0 +1,210 @@
+package torch
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+// batch is a micro-batch as the worker gets it. Only experiences with trained tokens travel, and of
+// them the tokens up to the last trained one.
+type batch struct {
+	all      []*trinity.Experience
+	sent     []int // indices of the experiences that travel
+	lengths  []int32
+	ranks    []int32
+	teachers []string // models to compare with
+	teacher  []int32  // of each sequence, an index of teachers
+	tokens   int
+}
+
+// length returns the number of tokens that the engine computes of an experience: up to the last
+// trained one.
+func length(x *trinity.Experience) int {
+	for t := len(x.Mask) - 1; t > 0; t-- {
+		if x.Mask[t] {
+			return t + 1
+		}
+	}
+	return 0
+}
+
+// newBatch packs experiences for so many ranks.
+func newBatch(xs []*trinity.Experience, ranks int) *batch {
+	b := &batch{all: xs}
+	for i, x := range xs {
+		if n := length(x); n > 0 {
+			b.sent, b.lengths, b.tokens = append(b.sent, i), append(b.lengths, int32(n)), b.tokens+n
+		}
+	}
+	b.ranks, _ = spread(b.lengths, ranks)
+	return b
+}
+
+// spread gives each sequence to a rank, the longest first and to the rank with the least tokens. It
+// returns the ranks and the most tokens of one.
+func spread(lengths []int32, ranks int) (of []int32, most int) {
+	order := make([]int, len(lengths))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
+	load, of := make([]int, ranks), make([]int32, len(lengths))
+	for _, i := range order {
+		rank := slices.Index(load, slices.Min(load))
+		of[i] = int32(rank)
+		load[rank] += int(lengths[i])
+	}
+	return of, slices.Max(load)
+}
+
+// Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
+// in one row.
+func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
+	start, lengths := 0, []int32(nil)
+	for i := 0; i < len(exps); i += unit {
+		mine := len(lengths)
+		for _, x := range exps[i:min(i+unit, len(exps))] {
+			lengths = append(lengths, int32(length(x)))
+		}
+		if _, most := spread(lengths, e.worker.ranks); i > start && most > e.spec.MicroTokens {
+			pieces = append(pieces, exps[start:i])
+			start, lengths = i, slices.Clone(lengths[mine:])
+		}
+	}
+	if start < len(exps) {
+		pieces = append(pieces, exps[start:])
+	}
+	return pieces
+}
+
+// compare names the teachers of the sequences, by the models that hold them.
+func (b *batch) compare(teachers map[string]*Engine) error {
+	for _, i := range b.sent {
+		t := teachers[b.all[i].Teacher]
+		if t == nil {
+			return fmt.Errorf("torch: experience %s names teacher %q; the engine has the teachers %q", b.all[i].ID, b.all[i].Teacher,
+				slices.Sorted(maps.Keys(teachers)))
+		}
+		at := slices.Index(b.teachers, t.name)
+		if at < 0 {
+			at, b.teachers = len(b.teachers), append(b.teachers, t.name)
+		}
+		b.teacher = append(b.teacher, int32(at))
+	}
+	return nil
+}
+
+// arrays returns the arrays of a forward request.
+func (b *batch) arrays() []safetensors.Entry {
+	tokens, mask, temperature := make([]int32, 0, b.tokens), make([]byte, 0, b.tokens), make([]float32, 0, len(b.sent))
+	for k, i := range b.sent {
+		x := b.all[i]
+		for t := range int(b.lengths[k]) {
+			scored := byte(0)
+			if x.Mask[t] {
+				scored = 1
+			}
+			tokens, mask = append(tokens, x.Tokens[t]), append(mask, scored)
+		}
+		temperature = append(temperature, cmp.Or(x.Temperature, 1))
+	}
+	all := []safetensors.Entry{
+		safetensors.Int32s("tokens", tokens), safetensors.Int32s("lengths", b.lengths), safetensors.Int32s("rank", b.ranks),
+		safetensors.Bytes("mask", mask), safetensors.Float32s("temperature", []int{len(temperature)}, temperature),
+	}
+	if b.teacher != nil {
+		all = append(all, safetensors.Int32s("teacher", b.teacher))
+	}
+	return all
+}
+
+// stats gives each experience its part of the streams. Those that did not travel get zeros.
+func (b *batch) stats(streams []string, answer reply) ([]trinity.TokenStats, error) {
+	stats := make([]trinity.TokenStats, len(b.all))
+	for _, name := range streams {
+		for i, x := range b.all {
+			*streamOf(&stats[i], name) = make([]float32, len(x.Tokens))
+		}
+		if b.tokens == 0 {
+			continue
+		}
+		flat, err := answer.stream(name, b.tokens)
+		if err != nil {
+			return nil, err
+		}
+		at := 0
+		for k, i := range b.sent {
+			copy(*streamOf(&stats[i], name), flat[at:at+int(b.lengths[k])])
+			at += int(b.lengths[k])
+		}
+	}
+	return stats, nil
+}
+
+func streamOf(s *trinity.TokenStats, name string) *[]float32 {
+	return map[string]*[]float32{
+		"logprob": &s.Logprob, "entropy": &s.Entropy, "value": &s.Value, "discriminator": &s.Discriminator, "divergence": &s.Divergence,
+	}[name]
+}
+
+// derivatives returns the arrays of a backward request; none if all derivatives are 0, as for a group
+// whose rewards are equal.
+func (b *batch) derivatives(streams []string, grads []trinity.TokenGrads) ([]safetensors.Entry, error) {
+	if len(grads) != len(b.all) {
+		return nil, fmt.Errorf("torch: the loss returned %d gradients for %d experiences", len(grads), len(b.all))
+	}
+	var all []safetensors.Entry
+	for _, name := range []string{"logprob", "entropy", "value", "divergence"} {
+		for i, x := range b.all {
+			v := gradOf(&grads[i], name)
+			switch {
+			case v != nil && !slices.Contains(streams, name):
+				return nil, fmt.Errorf("torch: the loss returned derivatives by %s, which it did not ask for or this engine's head does not compute",
+					name)
+			case v != nil && len(v) != len(x.Tokens):
+				return nil, fmt.Errorf("torch: the loss returned %d derivatives by %s for experience %s of %d tokens", len(v), name, x.ID,
+					len(x.Tokens))
+			case grads[i].Score != 0:
+				return nil, fmt.Errorf("torch: the loss returned a derivative by the score of experience %s, which it did not ask for", x.ID)
+			}
+		}
+		flat, needed, err := b.flat(grads, name)
+		if err != nil {
+			return nil, err
+		}
+		if needed {
+			all = append(all, safetensors.Float32s("d_"+name, []int{len(flat)}, flat))
+		}
+	}
+	return all, nil
+}
+
+// flat joins the derivatives by one stream. needed is false if all are 0.
+func (b *batch) flat(grads []trinity.TokenGrads, name string) (flat []float32, needed bool, err error) {
+	flat = make([]float32, b.tokens)
+	at := 0
+	for k, i := range b.sent {
+		v, x := gradOf(&grads[i], name), b.all[i]
+		for t := range int(b.lengths[k]) {
+			if v == nil || !x.Mask[t] || v[t] == 0 {
+				continue
+			}
+			if math.IsNaN(float64(v[t])) || math.IsInf(float64(v[t]), 0) {
+				return nil, false, fmt.Errorf("torch: the loss has a derivative that is not finite at token %d of experience %s", t, x.ID)
+			}
+			flat[at+t], needed = v[t], true
+		}
+		at += int(b.lengths[k])
+	}
+	return flat, needed, nil
+}
+
+func gradOf(g *trinity.TokenGrads, name string) []float32 {
+	return map[string][]float32{"logprob": g.Logprob, "entropy": g.Entropy, "value": g.Value, "divergence": g.Divergence}[name]
+}

@@ -1,0 +1,348 @@
+package torch
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/model"
+)
+
+// Names of number types in this program.
+const (
+	f32  = "f32"
+	bf16 = "bf16"
+)
+
+// torchTypes are the names of number types in PyTorch.
+var torchTypes = map[string]string{f32: "float32", bf16: "bfloat16"}
+
+// Engine is a model of a worker. It implements trinity.Publisher, trainer.Cutter and
+// trainer.Distiller. Concurrent calls run one after another.
+type Engine struct {
+	worker  *worker
+	release func() error // ends the worker if this is its last engine
+	spec    trinity.EngineSpec
+	cfg     *model.Config
+	name    string // of the model in the worker
+
+	mu           sync.Mutex
+	frozen       string // the model that holds the reference weights; "" if there is none or an adapter is trained
+	teachers     map[string]*Engine
+	closed       bool
+	steps        int64 // optimizer steps done
+	accumulating bool  // ForwardBackward added a gradient since the last OptimStep
+	version
+}
+
+var _ trinity.Publisher = (*Engine)(nil)
+
+var errClosed = errors.New("torch: the engine is closed")
+
+// load makes the worker load the model, and the frozen reference beside it.
+func (e *Engine) load(ctx context.Context, a *args) error {
+	dir := filepath.Join(e.worker.dir, e.name)
+	f, err := prepare(dir, e.spec)
+	if err != nil {
+		return err
+	}
+	e.cfg = f.cfg
+	path, err := filepath.Abs(f.model)
+	if err != nil {
+		return err
+	}
+	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora}
+	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
+	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype}
+	if !e.spec.Train {
+		spec["dtype"], spec["compute"] = dtype, dtype
+	} else {
+		o := e.spec.Optimizer
+		spec["train"], spec["keep"], spec["compute"] = true, e.spec.Ahead, e.worker.compute(a)
+		spec["optimizer"] = map[string]any{"type": optimizerOf(o), "momentum": o.Momentum, "nesterov": o.Nesterov}
+		frozen["compute"] = spec["compute"]
+		if a.Recompute {
+			spec["recompute"] = f.cfg.NumLayers
+		}
+	}
+	if err := e.open(ctx, e.name, message{f.head, map[string]any{"spec": spec}}); err != nil {
+		return err
+	}
+	if e.spec.Reference && e.spec.LoRA == nil {
+		e.frozen = e.name + "-reference"
+		return e.open(ctx, e.frozen, message{nil, map[string]any{"spec": frozen}})
+	}
+	return nil
+}
+
+// compute returns the type of the matrix products.
+func (w *worker) compute(a *args) string {
+	if a.Compute == bf16 || a.Compute == "auto" && w.device == "cuda" {
+		return torchTypes[bf16]
+	}
+	return torchTypes[f32]
+}
+
+// open opens a model. The worker first reads a file that is written now: it must see this machine's
+// files.
+func (e *Engine) open(ctx context.Context, name string, m message) error {
+	witness, nonce := filepath.Join(e.worker.dir, "witness"), rand.Text()
+	if err := durable.WriteFile(witness, []byte(nonce)); err != nil {
+		return fmt.Errorf("torch: %w", err)
+	}
+	m.meta["witness"] = map[string]string{"file": witness, "nonce": nonce}
+	if _, err := e.worker.do(ctx, name, open, m); err != nil {
+		return fmt.Errorf("torch: opening %s: %w", e.spec.ModelPath, err)
+	}
+	return nil
+}
+
+// do sends a request about this model.
+func (e *Engine) do(ctx context.Context, verb string, m message) (reply, error) {
+	return e.ask(ctx, e.name, verb, m)
+}
+
+// ask sends a request about a model of this engine.
+func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, error) {
+	if e.closed {
+		return reply{}, errClosed
+	}
+	r, err := e.worker.do(ctx, name, verb, m)
+	if err != nil {
+		err = fmt.Errorf("torch: %s of %s: %w", verb, e.spec.ModelPath, err)
+	}
+	return r, err
+}
+
+// streams returns the names of the wanted streams. It refuses those that the head does not compute.
+func (e *Engine) streams(want trinity.Streams) ([]string, error) {
+	critic := e.spec.Head == trinity.ValueHead
+	switch {
+	case want.Score:
+		return nil, errors.New("torch: this engine scores no whole sequences")
+	case critic && (!want.Value || want.Entropy || want.Discriminator || want.Divergence.Kind != ""):
+		return nil, errors.New("torch: an engine with a value head computes values only, " +
+			"not log-probabilities, entropies or divergences: ask it for values")
+	case !critic && want.Value:
+		return nil, errors.New("torch: the loss needs values, but this engine has no value head: use an algorithm without a critic")
+	case critic:
+		return []string{"value"}, nil
+	case want.Divergence.Kind != "" && len(e.teachers) == 0:
+		return nil, fmt.Errorf("torch: the loss needs the divergence %s from a teacher, but the engine has no teachers: call SetTeachers",
+			want.Divergence.Kind)
+	}
+	names := []string{"logprob"}
+	for _, s := range []struct {
+		name   string
+		wanted bool
+	}{{"entropy", want.Entropy}, {"discriminator", want.Discriminator}, {"divergence", want.Divergence.Kind != ""}} {
+		if s.wanted {
+			names = append(names, s.name)
+		}
+	}
+	return names, nil
+}
+
+// check refuses batches that cannot be computed.
+func (e *Engine) check(xs []*trinity.Experience) error {
+	for _, x := range xs {
+		if err := x.Check(); err != nil {
+			return fmt.Errorf("torch: %w", err)
+		}
+		for t, token := range x.Tokens {
+			if token < 0 || int(token) >= e.cfg.VocabSize {
+				return fmt.Errorf("torch: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, e.cfg.VocabSize)
+			}
+		}
+	}
+	return nil
+}
+
+// forward computes the streams of one micro-batch under a model of this engine.
+func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinity.Streams, meta map[string]any) (
+	stats []trinity.TokenStats, streams []string, err error,
+) {
+	if streams, err = e.streams(want); err != nil {
+		return nil, nil, err
+	}
+	if want.Divergence.Kind != "" {
+		if err := b.compare(e.teachers); err != nil {
+			return nil, nil, err
+		}
+		meta["divergence"], meta["beta"], meta["teachers"] = want.Divergence.Kind, want.Divergence.Beta, b.teachers
+	}
+	if e.closed {
+		return nil, nil, errClosed
+	}
+	var answer reply
+	if b.tokens > 0 {
+		meta["streams"] = streams
+		if answer, err = e.ask(ctx, name, "forward", message{b.arrays(), meta}); err != nil {
+			return nil, nil, err
+		}
+	}
+	stats, err = b.stats(streams, answer)
+	return stats, streams, err
+}
+
+// Forward implements trinity.Engine.
+func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	return e.score(ctx, e.name, b, want, false)
+}
+
+// Reference implements trinity.Engine. With an adapter it is the model with the adapter off.
+func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+	switch {
+	case e.spec.LoRA != nil:
+		return e.score(ctx, e.name, b, trinity.Streams{}, true)
+	case e.frozen == "":
+		return nil, errors.New("torch: the engine was opened without a reference")
+	}
+	return e.score(ctx, e.frozen, b, trinity.Streams{}, false)
+}
+
+// score computes the streams of a whole batch under a model of this engine, in micro-batches.
+func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want trinity.Streams, reference bool) (
+	[]trinity.TokenStats, error,
+) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.check(b.Experiences); err != nil {
+		return nil, err
+	}
+	var all []trinity.TokenStats
+	for _, piece := range e.Cut(b.Experiences, 1) {
+		stats, _, err := e.forward(ctx, name, newBatch(piece, e.worker.ranks), want, map[string]any{"reference": reference})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, stats...)
+	}
+	return all, nil
+}
+
+// ForwardBackward implements trinity.Engine: the worker holds the graph while the loss is computed
+// here.
+func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want := loss.Streams()
+	if want.Discriminator {
+		return nil, errors.New("torch: the loss asks for entropy discriminators, which have no gradient: only Forward returns them")
+	}
+	if err := e.check(b.Experiences); err != nil {
+		return nil, err
+	}
+	if !e.spec.Train {
+		return nil, errNotTrained
+	}
+	packed := newBatch(b.Experiences, e.worker.ranks)
+	stats, streams, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
+	if err != nil {
+		return nil, err
+	}
+	grads, metrics, err := loss.Loss(b, stats)
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := packed.derivatives(streams, grads)
+	if err != nil || len(arrays) == 0 {
+		return metrics, err
+	}
+	if _, err := e.do(ctx, "backward", message{arrays: arrays}); err != nil {
+		return metrics, err
+	}
+	e.accumulating = true
+	return metrics, nil
+}
+
+var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
+
+// OptimStep implements trinity.Engine.
+func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.spec.Train {
+		return nil, errNotTrained
+	}
+	clip := p.ClipNorm
+	if math.IsInf(clip, 1) {
+		clip = 0
+	}
+	answer, err := e.do(ctx, "step", message{meta: map[string]any{
+		"lr": p.LR, "beta1": p.Beta1, "beta2": p.Beta2, "eps": p.Eps, "weight_decay": p.WeightDecay, "clip_norm": clip,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	applied, norm := false, 0.0
+	if err := answer.value("applied", &applied); err != nil {
+		return nil, err
+	}
+	if !applied {
+		return nil, fmt.Errorf("torch: the gradient of optimizer step %d is not finite; the weights are unchanged: "+
+			"lower the learning rate or check the loss", e.steps+1)
+	}
+	if err := answer.value("grad_norm", &norm); err != nil {
+		return nil, err
+	}
+	e.steps++
+	e.accumulating, e.behind = false, true
+	return trinity.Metrics{"grad_norm": norm, "lr": p.LR}, nil
+}
+
+// SetTeachers implements trainer.Distiller.
+func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return errClosed
+	}
+	if e.spec.Head == trinity.ValueHead {
+		return errors.New("torch: an engine with a value head has no distribution to compare with a teacher's")
+	}
+	all := map[string]*Engine{}
+	for _, name := range slices.Sorted(maps.Keys(teachers)) {
+		t, ok := teachers[name].(*Engine)
+		switch {
+		case !ok || t.worker != e.worker:
+			return fmt.Errorf("torch: teacher %q is a %T: this engine compares only with teachers of its own worker", name, teachers[name])
+		case t == e:
+			return fmt.Errorf("torch: teacher %q is the engine that is trained: open its model a second time, for forward passes", name)
+		case t.spec.Head == trinity.ValueHead:
+			return fmt.Errorf("torch: teacher %q has no vocabulary projection", name)
+		case t.cfg.VocabSize < e.cfg.VocabSize:
+			return fmt.Errorf("torch: teacher %q has a vocabulary of %d, its student one of %d: a teacher must know every token of the student",
+				name, t.cfg.VocabSize, e.cfg.VocabSize)
+		}
+		all[name] = t
+	}
+	e.teachers = all
+	return nil
+}
+
+// Close drops the model. The worker ends with its last engine.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	for _, name := range []string{e.name, e.frozen} {
+		if name != "" {
+			_, _ = e.worker.do(context.Background(), name, drop, message{}) // a worker that has failed ends now
+		}
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(e.worker.dir, e.name)), e.release())
+}

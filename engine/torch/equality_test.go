@@ -1,0 +1,326 @@
+package torch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	_ "github.com/trinity-go/trinity/engine/cpu" // the embedded engine
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// Both engines are given the same model, batch and loss here.
+
+// randomBatch has sequences of several temperatures: two with one prompt, some with holes in their
+// masks, and one without trained tokens.
+func randomBatch(vocabulary int) *trinity.Batch {
+	r := rand.New(rand.NewPCG(1, 2))
+	var xs []*trinity.Experience
+	for i, n := range []int{17, 12, 30, 2, 9, 6} {
+		x := &trinity.Experience{ID: trinity.ExperienceID{Run: i}, PromptLen: 1, Temperature: []float32{1, 0.6, 1.7}[i%3]}
+		for t := range n {
+			x.Tokens = append(x.Tokens, int32(r.IntN(vocabulary)))
+			x.Mask = append(x.Mask, i != 5 && t > 0 && r.IntN(4) > 0)
+			x.Advantages, x.Returns = append(x.Advantages, float32(r.NormFloat64())), append(x.Returns, float32(r.NormFloat64()))
+		}
+		xs = append(xs, x)
+	}
+	copy(xs[1].Tokens[:8], xs[0].Tokens)
+	xs[3].Mask[1] = true
+	return &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}
+}
+
+// mixed is a loss that depends on each stream: Σ a·logprob + r·entropy + a·r·divergence.
+type mixed struct{ streams trinity.Streams }
+
+func (m mixed) Streams() trinity.Streams { return m.streams }
+
+func (m mixed) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	grads, sum := make([]trinity.TokenGrads, len(now)), 0.0
+	for i, x := range b.Experiences {
+		n := len(x.Tokens)
+		g := &grads[i]
+		if m.streams.Value {
+			g.Value = make([]float32, n)
+		} else {
+			g.Logprob = make([]float32, n)
+		}
+		if m.streams.Entropy {
+			g.Entropy = make([]float32, n)
+		}
+		if m.streams.Divergence.Kind != "" {
+			g.Divergence = make([]float32, n)
+		}
+		for t, trained := range x.Mask {
+			if !trained {
+				continue
+			}
+			for _, s := range []struct {
+				grad, now []float32
+				by        float32
+			}{{g.Logprob, now[i].Logprob, x.Advantages[t]}, {g.Value, now[i].Value, x.Advantages[t]}, {g.Entropy, now[i].Entropy, x.Returns[t]},
+				{g.Divergence, now[i].Divergence, x.Advantages[t] * x.Returns[t]}} {
+				if s.grad != nil {
+					s.grad[t] = s.by
+					sum += float64(s.by * s.now[t])
+				}
+			}
+		}
+	}
+	return grads, trinity.Metrics{"loss": sum}, nil
+}
+
+// apart returns the largest difference of any stream.
+func apart(a, b []trinity.TokenStats) float64 {
+	d := 0.0
+	for i := range a {
+		for _, name := range []string{"logprob", "entropy", "value", "discriminator", "divergence"} {
+			x, y := *streamOf(&a[i], name), *streamOf(&b[i], name)
+			if len(x) != len(y) {
+				return math.Inf(1)
+			}
+			for t := range x {
+				d = max(d, math.Abs(float64(x[t])-float64(y[t])))
+			}
+		}
+	}
+	return d
+}
+
+// weightsOf returns the weights that an engine saves, by name.
+func weightsOf(t *testing.T, e trinity.Engine, lora bool) map[string][]float32 {
+	t.Helper()
+	dir := t.TempDir()
+	if err := e.SaveModel(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	var source model.Source
+	if lora {
+		cfg, err := model.ReadConfig(tiny("qwen2").ModelPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := model.OpenAdapter(dir, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		source = a
+	} else {
+		m, err := model.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		source = m
+	}
+	all := map[string][]float32{}
+	for _, name := range source.Names() {
+		tensor, err := source.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := make([]float32, tensor.Len())
+		if err := tensor.Float32(v); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = v
+	}
+	return all
+}
+
+// gradientOf returns the gradient of a loss by each weight: an SGD step with a large rate makes the
+// weights the gradient, but for a rounding error.
+func gradientOf(t *testing.T, e trinity.Engine, b *trinity.Batch, loss trinity.Loss, lora bool) (
+	gradient map[string][]float32, sum float64,
+) {
+	t.Helper()
+	const rate = 1 << 12
+	before := weightsOf(t, e, lora)
+	metrics, err := e.ForwardBackward(t.Context(), b, loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: rate}); err != nil {
+		t.Fatal(err)
+	}
+	after := weightsOf(t, e, lora)
+	for name, v := range after {
+		for i := range v {
+			v[i] = (before[name][i] - v[i]) / rate
+		}
+	}
+	return after, metrics["loss"]
+}
+
+// compareGradients checks ‖a−b‖/‖b‖ of all weights and of each tensor that has a part in it.
+func compareGradients(t *testing.T, got, want map[string][]float32, all, each float64) {
+	t.Helper()
+	square := func(v float64) float64 { return v * v }
+	off, of := 0.0, 0.0
+	for name, w := range want {
+		tensorOff, tensorOf := 0.0, 0.0
+		if len(got[name]) != len(w) {
+			t.Fatalf("tensor %s has %d numbers, want %d", name, len(got[name]), len(w))
+		}
+		for i := range w {
+			tensorOff, tensorOf = tensorOff+square(float64(got[name][i])-float64(w[i])), tensorOf+square(float64(w[i]))
+		}
+		if tensorOf > 1e-8 && math.Sqrt(tensorOff/tensorOf) > each {
+			t.Errorf("gradient of %s is %.2g off, relatively; want at most %.2g", name, math.Sqrt(tensorOff/tensorOf), each)
+		}
+		off, of = off+tensorOff, of+tensorOf
+	}
+	if math.Sqrt(off/of) > all || of == 0 {
+		t.Errorf("the gradient is %.2g off, relatively; want at most %.2g", math.Sqrt(off/of), all)
+	}
+}
+
+func embedded(t *testing.T, spec trinity.EngineSpec) trinity.Engine {
+	t.Helper()
+	opener, err := registry.Trainers.Build("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, opener, spec)
+}
+
+func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
+	lora, critic := trained("qwen2"), tiny("qwen2")
+	lora.LoRA = &trinity.LoRASpec{Path: filepath.Join(lora.ModelPath)}
+	critic.Train, critic.Head, critic.Seed = true, trinity.ValueHead, 3
+	cases := map[string]trinity.EngineSpec{"adapters": lora, "critic": critic}
+	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe"} {
+		cases[name] = trained(name)
+	}
+	for _, ranks := range []int{1, 2} {
+		for name, spec := range cases {
+			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
+				spec.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
+				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, spec)
+				b, want := randomBatch(64), trinity.Streams{Value: spec.Head == trinity.ValueHead}
+				if !want.Value {
+					want.Entropy, want.Discriminator = true, true
+				}
+				agree(t, ours, theirs, b, want)
+				if spec.Reference {
+					x, err := ours.Reference(t.Context(), b)
+					y, err2 := theirs.Reference(t.Context(), b)
+					if err != nil || err2 != nil || apart(x, y) > 1e-4 {
+						t.Errorf("reference: %v, %v, %.2g nats off", err, err2, apart(x, y))
+					}
+				}
+				want.Discriminator = false
+				got, ourLoss := gradientOf(t, ours, b, mixed{want}, spec.LoRA != nil)
+				ref, theirLoss := gradientOf(t, theirs, b, mixed{want}, spec.LoRA != nil)
+				compareGradients(t, got, ref, 1e-5, 2e-5)
+				if math.Abs(ourLoss-theirLoss) > 1e-3 {
+					t.Errorf("the loss is %v, want %v", ourLoss, theirLoss)
+				}
+			})
+		}
+	}
+}
+
+func TestLoadBalancingLossIsRefused(t *testing.T) {
+	_, err := onRanks(t, 1).OpenTrainer(t.Context(), trained("qwen3_moe_sums"))
+	if err == nil || !strings.Contains(err.Error(), "router_aux_loss_coef") {
+		t.Errorf("a model with a load-balancing loss: %v", err)
+	}
+}
+
+// agree checks that two engines give the same streams within 1e-4.
+func agree(t *testing.T, ours, theirs trinity.Engine, b *trinity.Batch, want trinity.Streams) {
+	t.Helper()
+	x, err := ours.Forward(t.Context(), b, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := theirs.Forward(t.Context(), b, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := apart(x, y); d > 1e-4 {
+		t.Errorf("streams %+v are up to %.2g apart", want, d)
+	}
+}
+
+func TestDivergencesAgreeWithTheEmbeddedEngine(t *testing.T) {
+	for _, ranks := range []int{1, 2} {
+		for _, d := range []trinity.Divergence{{Kind: trinity.ForwardKL}, {Kind: trinity.ReverseKL}, {Kind: trinity.JSD, Beta: 0.3}} {
+			t.Run(fmt.Sprintf("%s, ranks: %d", d.Kind, ranks), func(t *testing.T) {
+				student := trained("qwen2")
+				student.Optimizer, student.Teachers = trinity.OptimizerSpec{Type: trinity.SGD}, []string{tiny("teacher").ModelPath}
+				with := func(o trinity.TrainerOpener) trinity.Engine {
+					e := opened(t, o, student)
+					teachers := map[string]trinity.Engine{"": opened(t, o, tiny("teacher")), "other": opened(t, o, tiny("llama"))}
+					if err := e.(trainer.Distiller).SetTeachers(teachers); err != nil {
+						t.Fatal(err)
+					}
+					return e
+				}
+				opener, err := registry.Trainers.Build("cpu")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ours, theirs := with(onRanks(t, ranks)), with(opener)
+				b, want := randomBatch(64), trinity.Streams{Divergence: d, Entropy: true}
+				b.Experiences[1].Teacher, b.Experiences[2].Teacher = "other", "other"
+				agree(t, ours, theirs, b, want)
+				got, _ := gradientOf(t, ours, b, mixed{want}, false)
+				ref, _ := gradientOf(t, theirs, b, mixed{want}, false)
+				compareGradients(t, got, ref, 1e-5, 2e-5)
+			})
+		}
+	}
+}
+
+// A state goes from two ranks to one and back.
+func TestStateOfAnotherNumberOfRanks(t *testing.T) {
+	spec, b := trained("qwen2"), randomBatch(64)
+	p := trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, WeightDecay: 0.01, ClipNorm: 1}
+	step := func(e trinity.Engine) {
+		t.Helper()
+		if _, err := e.ForwardBackward(t.Context(), b, mixed{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.OptimStep(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	straight, reference := opened(t, onRanks(t, 2), spec), embedded(t, spec)
+	for range 3 {
+		step(straight)
+		step(reference)
+	}
+	first := opened(t, onRanks(t, 2), spec)
+	step(first)
+	engines := []trinity.Engine{first, opened(t, onRanks(t, 1), spec), opened(t, onRanks(t, 2), spec)}
+	for i, e := range engines[1:] {
+		dir := t.TempDir()
+		if err := engines[i].SaveState(context.Background(), dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.LoadState(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		step(e)
+	}
+	last := engines[2]
+	agree(t, last, straight, b, trinity.Streams{})
+	x, err := last.Forward(t.Context(), b, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := reference.Forward(t.Context(), b, trinity.Streams{})
+	if err != nil || apart(x, y) > 1e-3 {
+		t.Errorf("after three AdamW steps: %v, %.2g nats from the embedded engine", err, apart(x, y))
+	}
+}

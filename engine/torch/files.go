@@ -1,0 +1,158 @@
+package torch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/python"
+)
+
+// unpack writes the worker's package and returns the directory to import it from.
+func unpack(dir string) (string, error) {
+	const from = "trinity_worker/trinity_worker"
+	to := filepath.Join(dir, "code")
+	files, err := fs.ReadDir(python.Worker, from)
+	if err != nil {
+		return "", err
+	}
+	pkg := filepath.Join(to, "trinity_worker")
+	if err := os.MkdirAll(pkg, 0o755); err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		text, err := python.Worker.ReadFile(path.Join(from, f.Name()))
+		if err == nil {
+			err = durable.WriteFile(filepath.Join(pkg, f.Name()), text)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return to, nil
+}
+
+// files are what the worker loads a model from.
+type files struct {
+	model string              // Hugging Face directory with weights
+	lora  string              // PEFT directory; "" without an adapter
+	head  []safetensors.Entry // of a critic
+	cfg   *model.Config
+}
+
+// prepare returns the model's files. It writes those that do not exist in the form that transformers
+// reads: random weights, a GGUF file, a new adapter.
+func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
+	m, written, err := openFile(spec)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if m.Config.Head != model.CausalLM && spec.Head == trinity.LogprobHead {
+		return f, fmt.Errorf("torch: %s has a classification head and no log-probabilities", spec.ModelPath)
+	}
+	if spec.Train && m.Config.Mixture != nil && m.Config.Mixture.AuxLoss > 0 {
+		return f, fmt.Errorf("torch: %s has experts with a load-balancing loss (router_aux_loss_coef), which this engine does not train: "+
+			"set trainer.trainer_type to cpu", spec.ModelPath)
+	}
+	f = files{model: spec.ModelPath, cfg: m.Config}
+	if written {
+		f.model = filepath.Join(dir, "model")
+		if err := model.WriteDir(f.model, m.Config, m, f32); err != nil {
+			return f, err
+		}
+	}
+	if spec.LoRA != nil {
+		f.lora = filepath.Join(dir, "adapter")
+		return f, writeAdapter(f.lora, m.Config, spec)
+	}
+	if spec.Head != trinity.ValueHead {
+		return f, nil
+	}
+	critic, err := m.WithHead(model.TokenClassification, spec.Seed)
+	if err != nil {
+		return f, err
+	}
+	f.cfg = critic.Config
+	f.head, err = headOf(critic)
+	return f, err
+}
+
+// openFile opens the model. written reports whether it is in no directory that transformers loads.
+func openFile(spec trinity.EngineSpec) (m *model.Model, written bool, err error) {
+	if info, err := os.Stat(spec.ModelPath); err == nil && info.IsDir() && spec.Init.Style != "" && !hasWeights(spec.ModelPath) {
+		cfg, err := model.ReadConfig(spec.ModelPath)
+		if err != nil {
+			return nil, false, err
+		}
+		m, err = model.RandomInit(cfg, spec.Init.Seed, spec.Init.Style)
+		return m, true, err
+	}
+	m, err = model.Open(spec.ModelPath)
+	return m, err == nil && m.Dir() == "", err
+}
+
+func hasWeights(dir string) bool {
+	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// writeAdapter writes the adapter from which training starts.
+func writeAdapter(dir string, cfg *model.Config, spec trinity.EngineSpec) error {
+	lora := model.NewLoRA(spec.LoRA)
+	base := cmp.Or(spec.LoRA.BaseModelName, spec.ModelPath)
+	if spec.LoRA.Path == "" {
+		lora.BaseModel = base
+		if err := lora.CheckExcluded(cfg); err != nil {
+			return fmt.Errorf("torch: lora: %w", err)
+		}
+		source, err := lora.New(cfg, spec.Seed)
+		if err != nil {
+			return fmt.Errorf("torch: lora: %w", err)
+		}
+		return model.WriteAdapter(dir, cfg, &lora, source)
+	}
+	file, err := model.OpenAdapter(spec.LoRA.Path, cfg)
+	if err != nil {
+		return fmt.Errorf("torch: %w", err)
+	}
+	defer file.Close()
+	if file.Dropout != 0 {
+		return fmt.Errorf("torch: adapter %s was trained with lora_dropout %v, which this engine does not support: "+
+			"set it to 0 in adapter_config.json to train the adapter without dropout", spec.LoRA.Path, file.Dropout)
+	}
+	lora = file.LoRA
+	lora.BaseModel = base
+	return model.WriteAdapter(dir, cfg, &lora, file)
+}
+
+// headOf returns the tensors of a critic's head.
+func headOf(m *model.Model) (head []safetensors.Entry, err error) {
+	for _, name := range []string{"score.weight", "score.bias"} {
+		t, err := m.Tensor(name)
+		if err != nil && name == "score.bias" {
+			continue // a head without bias
+		}
+		if err != nil {
+			return nil, err
+		}
+		v := make([]float32, t.Len())
+		if err := t.Float32(v); err != nil {
+			return nil, err
+		}
+		head = append(head, safetensors.Float32s(name, t.Shape, v))
+	}
+	return head, nil
+}

@@ -1,0 +1,137 @@
+package torch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Trainers.Register("torch",
+		"PyTorch on this machine's GPUs or CPU: fully sharded data parallel (FSDP2), AdamW, SGD and LoRA. It needs a Python with "+
+			"torch, transformers, peft and safetensors; docs/guide/gpu.md says how to begin.",
+		func() trinity.TrainerOpener {
+			return &plugin{args: args{Python: "python3", Ranks: 1, Compute: "auto", HeadRows: 256, StartTimeout: 300, Timeout: 3600}}
+		})
+}
+
+// args are the arguments of the plug-in.
+type args struct {
+	Python       string            `yaml:"python" doc:"interpreter that has torch, transformers, peft and safetensors"`
+	Env          map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
+	Ranks        int               `yaml:"ranks" doc:"processes over which each model is sharded: the GPUs to use, or 1 on a CPU"`
+	Compute      string            `yaml:"compute_dtype" doc:"f32 or bf16, of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
+	Recompute    bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
+	HeadRows     int               `yaml:"head_rows" doc:"tokens whose logits exist at once"`
+	StartTimeout int               `yaml:"start_timeout" doc:"seconds until the worker must have started"`
+	Timeout      int               `yaml:"timeout" doc:"seconds until the worker must have answered a request"`
+}
+
+// Validate requires values that can work.
+func (a *args) Validate() error {
+	if _, err := exec.LookPath(a.Python); err != nil {
+		return fmt.Errorf("python: %w", err)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"ranks", a.Ranks}, {"head_rows", a.HeadRows}, {"start_timeout", a.StartTimeout}, {"timeout", a.Timeout}} {
+		if n.value < 1 {
+			return fmt.Errorf("%s: want at least 1, got %d", n.name, n.value)
+		}
+	}
+	if a.Compute != "auto" && a.Compute != f32 && a.Compute != bf16 {
+		return fmt.Errorf("compute_dtype: want auto, f32 or bf16, got %q", a.Compute)
+	}
+	for name, value := range a.Env {
+		if err := process.CheckVariable(name, value); err != nil {
+			return fmt.Errorf("env: %w", err)
+		}
+	}
+	return nil
+}
+
+// plugin opens engines. They share a worker.
+type plugin struct {
+	args `yaml:",inline"`
+
+	mu     sync.Mutex
+	worker *worker // nil if no engine is open
+	open   int     // engines
+	named  int     // models so far
+}
+
+// OpenTrainer implements trinity.TrainerOpener. The first engine starts the worker.
+func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+	if err := checkSpec(spec); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.worker == nil {
+		w, err := startWorker(ctx, &p.args, spec.Dir)
+		if err != nil {
+			return nil, err
+		}
+		p.worker = w
+	}
+	p.open++
+	p.named++
+	e := &Engine{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, release: p.release}
+	if err := e.load(ctx, &p.args); err != nil {
+		return nil, errors.Join(err, p.giveBack())
+	}
+	return e, nil
+}
+
+// release ends the worker after its last engine.
+func (p *plugin) release() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.giveBack()
+}
+
+func (p *plugin) giveBack() error {
+	if p.open--; p.open > 0 {
+		return nil
+	}
+	w := p.worker
+	p.worker = nil
+	return w.close()
+}
+
+// checkSpec refuses what this engine does not train, before anything is started.
+func checkSpec(spec trinity.EngineSpec) error {
+	switch o := spec.Optimizer; {
+	case spec.Head == trinity.ScoreHead:
+		return errors.New("torch: this engine trains no reward models: set trainer.trainer_type to cpu")
+	case spec.Head != trinity.LogprobHead && spec.Head != trinity.ValueHead:
+		return fmt.Errorf("torch: head %q; expected %q or none", spec.Head, trinity.ValueHead)
+	case spec.Head == trinity.ValueHead && spec.LoRA != nil:
+		return errors.New("torch: a critic has no adapter here: all its weights are trained")
+	case spec.Head == trinity.ValueHead && spec.Reference:
+		return errors.New("torch: a critic has no log-probabilities, and so no reference")
+	case spec.Train && !trains(optimizerOf(o)):
+		return fmt.Errorf("torch: optimizer %s; expected %s or %s", o.Type, trinity.AdamW, trinity.SGD)
+	case spec.DType != "" && spec.DType != f32 && spec.DType != bf16:
+		return fmt.Errorf("torch: dtype %q; expected f32 or bf16", spec.DType)
+	}
+	return nil
+}
+
+// OpenScorer implements trinity.TrainerOpener.
+func (*plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+	return nil, fmt.Errorf("torch: this engine has no reward models (%s): set trainer.trainer_type to cpu", spec.ModelPath)
+}
+
+// PlanMemory implements trinity.TrainerOpener: the memory is the worker's, often that of GPUs.
+func (*plugin) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
+
+// Describe implements trinity.TrainerOpener.
+func (p *plugin) Describe() string { return fmt.Sprintf("PyTorch of %s, ranks: %d", p.Python, p.Ranks) }

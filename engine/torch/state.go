@@ -1,0 +1,197 @@
+package torch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+// version is the last version that the engine offered.
+type version struct {
+	Published    int64 `json:"published_version"`
+	HasPublished bool  `json:"has_published"`
+	behind       bool  // OptimStep has changed the weights since
+}
+
+// state is the file beside the tensors of a saved state.
+type state struct {
+	Engine    string            `json:"engine"` // torch
+	Format    int               `json:"format"`
+	Steps     int64             `json:"optimizer_steps"`
+	Behind    bool              `json:"published_weights_differ"` // the state has the weights of the version
+	Optimizer string            `json:"optimizer"`
+	LoRA      *trinity.LoRASpec `json:"lora,omitempty"`
+	version
+}
+
+const (
+	stateName   = "state.json"
+	stateFormat = 1
+	engineName  = "torch"
+)
+
+// Offer implements trinity.Publisher. The worker copies the weights only when a step changes them.
+func (e *Engine) Offer(ctx context.Context, number int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.do(ctx, "offer", message{}); err != nil {
+		return err
+	}
+	e.version = version{Published: number, HasPublished: true}
+	return nil
+}
+
+// Adopt implements trinity.Publisher. No sampler shares the worker's memory.
+func (e *Engine) Adopt(context.Context) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return 0, errClosed
+	case !e.HasPublished:
+		return 0, errors.New("torch: no version was published")
+	}
+	return e.Published, nil
+}
+
+// SavePublished implements trinity.Publisher.
+func (e *Engine) SavePublished(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case !e.HasPublished:
+		return errors.New("torch: no version was published")
+	case e.behind && !e.spec.Ahead:
+		return fmt.Errorf("torch: the weights of version %d have been trained on: open the engine with EngineSpec.Ahead", e.Published)
+	}
+	return e.save(ctx, "published", dir)
+}
+
+// SaveModel implements trinity.Engine.
+func (e *Engine) SaveModel(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.save(ctx, "model", dir)
+}
+
+// save makes the worker write into dir, which it makes if it does not exist.
+func (e *Engine) save(ctx context.Context, kind, dir string) error {
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(path, 0o777)
+	}
+	if err != nil {
+		return fmt.Errorf("torch: %w", err)
+	}
+	if _, err = e.do(ctx, "save", message{meta: map[string]any{"kind": kind, "dir": path}}); err != nil {
+		return err
+	}
+	return e.sync(path)
+}
+
+// sync brings the files that the worker wrote onto the disk.
+func (e *Engine) sync(dir string) error {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		if f.Type().IsRegular() {
+			err = errors.Join(err, durable.SyncPath(filepath.Join(dir, f.Name())))
+		}
+	}
+	if err = errors.Join(err, durable.SyncPath(dir)); err != nil {
+		return fmt.Errorf("torch: %w", err)
+	}
+	return nil
+}
+
+// SaveState implements trinity.Engine. A state has no gradient, so SaveState is an error between
+// ForwardBackward and OptimStep.
+func (e *Engine) SaveState(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	behind := e.HasPublished && e.behind
+	switch {
+	case !e.spec.Train:
+		return errNotTrained
+	case e.accumulating:
+		return errors.New("torch: SaveState between ForwardBackward and OptimStep: a resumed run would lose the gradient")
+	case behind && !e.spec.Ahead:
+		return fmt.Errorf("torch: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: "+
+			"open the engine with EngineSpec.Ahead", e.Published)
+	}
+	if err := e.save(ctx, "state", dir); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(state{
+		Engine: engineName, Format: stateFormat, Steps: e.steps, Behind: behind, Optimizer: e.optimizer(), LoRA: e.spec.LoRA, version: e.version,
+	}, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(dir, stateName), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("torch: state: %w", err)
+	}
+	return nil
+}
+
+// optimizer describes what decides which tensors are the optimizer's state.
+func (e *Engine) optimizer() string {
+	if o := e.spec.Optimizer; optimizerOf(o) == trinity.SGD && o.Momentum == 0 {
+		return "sgd without momentum"
+	}
+	return optimizerOf(e.spec.Optimizer)
+}
+
+// LoadState implements trinity.Engine. The state may be of another number of ranks.
+func (e *Engine) LoadState(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.spec.Train {
+		return errNotTrained
+	}
+	s, err := e.readState(dir)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("torch: %w", err)
+	}
+	if _, err := e.do(ctx, "load", message{meta: map[string]any{"kind": "state", "dir": path, "published": s.Behind}}); err != nil {
+		return err
+	}
+	e.steps, e.version, e.accumulating = s.Steps, s.version, false
+	e.behind = s.Behind
+	return nil
+}
+
+// readState reads the file of a state and checks that a run with these settings wrote it.
+func (e *Engine) readState(dir string) (s state, err error) {
+	path := filepath.Join(dir, stateName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, fmt.Errorf("torch: state: %w", err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("torch: %s: %w", path, err)
+	}
+	switch {
+	case s.Engine != engineName:
+		return s, fmt.Errorf("torch: %s is of another engine, whose moments this engine does not read: "+
+			"start a new run from the model of that checkpoint", path)
+	case s.Format != stateFormat:
+		return s, fmt.Errorf("torch: %s has format %d; this version reads %d", path, s.Format, stateFormat)
+	case s.Optimizer != e.optimizer():
+		return s, fmt.Errorf("torch: %s is of a run with optimizer %s; this engine has %s: resume the run with its own", path, s.Optimizer,
+			e.optimizer())
+	case !reflect.DeepEqual(s.LoRA, e.spec.LoRA):
+		return s, fmt.Errorf("torch: %s is of a run with another LoRA: resume the run with its own", path)
+	}
+	return s, nil
+}

@@ -1,0 +1,101 @@
+package torch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// pythonVariable names a Python with torch. Without it the tests of the real worker are skipped.
+const pythonVariable = "TRINITY_TORCH_PYTHON"
+
+// workers are the plug-ins that the tests share, by ranks: a worker needs seconds to start. Each
+// keeps an engine open, so that its worker lives until the end.
+var workers struct {
+	sync.Mutex
+	byRanks map[int]*plugin
+	keepers []trinity.Engine
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, e := range workers.keepers {
+		if err := e.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// newPlugin returns the plug-in with the Python of the environment, or skips the test.
+func newPlugin(t testing.TB, values map[string]any) *plugin {
+	t.Helper()
+	python := os.Getenv(pythonVariable)
+	if python == "" {
+		t.Skipf("%s does not name a Python with torch, transformers and peft", pythonVariable)
+	}
+	all := map[string]any{"python": python}
+	for k, v := range values {
+		all[k] = v
+	}
+	opener, err := registry.Trainers.Build("torch", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opener.(*plugin)
+}
+
+// onRanks returns a plug-in whose worker has so many ranks.
+func onRanks(t testing.TB, ranks int) *plugin {
+	t.Helper()
+	workers.Lock()
+	defer workers.Unlock()
+	if p := workers.byRanks[ranks]; p != nil {
+		return p
+	}
+	p := newPlugin(t, map[string]any{"ranks": ranks, "head_rows": 3})
+	keeper, err := p.OpenTrainer(context.Background(), tiny("qwen2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if workers.byRanks == nil {
+		workers.byRanks = map[int]*plugin{}
+	}
+	workers.byRanks[ranks] = p
+	workers.keepers = append(workers.keepers, keeper)
+	return p
+}
+
+// tiny is a model that the tests of the embedded engine have recorded with PyTorch.
+func tiny(name string) trinity.EngineSpec {
+	return trinity.EngineSpec{ModelPath: filepath.Join("..", "cpu", "testdata", name), MicroTokens: 64, MaxModelLen: 48}
+}
+
+// trained is tiny for training, with everything that an engine can do.
+func trained(name string) trinity.EngineSpec {
+	spec := tiny(name)
+	spec.Train, spec.Ahead, spec.Reference = true, true, true
+	return spec
+}
+
+// opened opens an engine and closes it after the test.
+func opened(t testing.TB, p trinity.TrainerOpener, spec trinity.EngineSpec) trinity.Engine {
+	t.Helper()
+	e, err := p.OpenTrainer(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
