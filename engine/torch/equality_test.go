@@ -1,10 +1,12 @@
 package torch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -230,7 +232,17 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 }
 
 func TestLoadBalancingLossIsRefused(t *testing.T) {
-	_, err := onRanks(t, 1).OpenTrainer(t.Context(), trained("qwen3_moe_sums"))
+	spec := trained("qwen3_moe_sums")
+	text, err := os.ReadFile(filepath.Join(spec.ModelPath, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.ModelPath, spec.Init.Style = t.TempDir(), "hf"
+	text = bytes.Replace(text, []byte(`"output_router_logits": false`), []byte(`"output_router_logits": true`), 1)
+	if err := os.WriteFile(filepath.Join(spec.ModelPath, "config.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = onRanks(t, 1).OpenTrainer(t.Context(), spec)
 	if err == nil || !strings.Contains(err.Error(), "router_aux_loss_coef") {
 		t.Errorf("a model with a load-balancing loss: %v", err)
 	}
