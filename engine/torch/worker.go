@@ -116,6 +116,8 @@ func (w *worker) start(ctx context.Context, a *args) error {
 	}
 	env := map[string]string{
 		"TRINITY_WORKER_TOKEN": w.token, "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()), "PYTHONPATH": path,
+		// Threads that spin while they wait take the cores from the sampler, which computes beside them.
+		"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
 		"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/a.Ranks))),
 		"HF_HUB_OFFLINE":  "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
 	}

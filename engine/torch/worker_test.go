@@ -1,0 +1,253 @@
+package torch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// fakePython returns a program that is asked for missing modules and then to be the worker.
+func fakePython(t *testing.T, missing, worker string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the fake Python is a shell script")
+	}
+	path := filepath.Join(t.TempDir(), "python")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in\n-c) %s ;;\n*) %s ;;\nesac\n", missing, worker)
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWorkersThatDoNotStart(t *testing.T) {
+	for name, c := range map[string]struct{ missing, worker, want string }{
+		"no torch":      {"echo torch peft", "", "has no torch peft: install"},
+		"no Python":     {"echo oh >&2; exit 3", "", "is no Python that runs: exit status 3; it said: oh"},
+		"ends":          {"true", "echo no CUDA >&2; exit 1", "the worker has ended: exit status 1; it said: no CUDA"},
+		"ends in peace": {"true", "true", "the worker has ended: it gave no reason"},
+		"other protocol": {
+			"true", `echo '{"trinity_worker": {"protocol": 7, "address": "127.0.0.1:1"}}'; sleep 60`, "speaks protocol 7, this program 1",
+		},
+		"silence": {"true", "sleep 60", "has not started within start_timeout = 1 s"},
+		"chatter": {"true", `echo '{"a": 1}'; echo '[1]'; echo; exit 2`, "the worker has ended: exit status 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := startWorker(t.Context(), &args{Python: fakePython(t, c.missing, c.worker), Ranks: 1, StartTimeout: 1, Timeout: 1}, dir)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v; want one line with %q", err, c.want)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%v is left of the worker", left)
+			}
+		})
+	}
+}
+
+// answering is a worker whose server answers every request alike.
+func answering(t *testing.T, answer http.HandlerFunc) *worker {
+	t.Helper()
+	w := replay(t, nil)
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	w.base = server.URL
+	return w
+}
+
+func TestFailuresOfRequests(t *testing.T) {
+	fail := func(code int, message string) http.HandlerFunc {
+		return func(out http.ResponseWriter, _ *http.Request) {
+			out.WriteHeader(code)
+			_ = json.NewEncoder(out).Encode(map[string]string{"error": message})
+		}
+	}
+	stuck := make(chan struct{}) // closed before the server of "hangs" is
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+		broken bool
+	}{
+		"refused": {fail(400, "lr is None"), "lr is None", false},
+		"failed":  {fail(500, "RuntimeError: oh"), "RuntimeError: oh", true},
+		"gap":     {fail(409, "Trinity-Seq is 3; expected 2"), "Trinity-Seq is 3", true},
+		"hangs":   {func(http.ResponseWriter, *http.Request) { <-stuck }, "the worker has not answered step of m within timeout = 0.05 s", true},
+		"gone":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := answering(t, c.answer)
+			if name == "hangs" {
+				w.timeout = 50 * time.Millisecond
+				defer close(stuck)
+			}
+			killed := false
+			w.kill = func() { killed = true }
+			_, err := w.do(t.Context(), "m", "step", message{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%v; want %q", err, c.want)
+			}
+			w.base = "http://127.0.0.1:1" // nobody listens
+			_, again := w.do(t.Context(), "m", "step", message{})
+			if c.broken != (again == err) {
+				t.Errorf("the next request gives %v; want the same error: %v", again, c.broken)
+			}
+			if wanted := name == "hangs" || name == "gone"; killed != wanted && c.broken {
+				t.Errorf("the worker was ended: %v, want %v", killed, wanted)
+			}
+		})
+	}
+}
+
+// A worker that has ended is named with its last words, and no process of it is left.
+func TestWorkerThatEnds(t *testing.T) {
+	p := newPlugin(t, map[string]any{"ranks": 2})
+	e := opened(t, p, trained("llama"))
+	p.worker.kill()
+	<-p.worker.gone
+	_, err := e.Forward(t.Context(), randomBatch(64), trinity.Streams{})
+	if err == nil || !strings.Contains(err.Error(), "the worker has ended: ") {
+		t.Errorf("%v; want the end of the worker", err)
+	}
+}
+
+// The end of a context ends the worker, which may still compute, and the engine.
+func TestCancelledRequest(t *testing.T) {
+	p := newPlugin(t, nil)
+	e := opened(t, p, trained("llama"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.Forward(ctx, randomBatch(64), trinity.Streams{}); err == nil {
+		t.Error("a cancelled request gave no error")
+	}
+	if _, err := e.Forward(t.Context(), randomBatch(64), trinity.Streams{}); err == nil {
+		t.Error("the engine works after a request that may not have ended")
+	}
+}
+
+func TestModelsThatAreRefused(t *testing.T) {
+	score, muon, lora, half, headed := trained("llama"), trained("llama"), trained("qwen2"), trained("llama"), trained("critic")
+	score.Head = trinity.ScoreHead
+	muon.Optimizer.Type = trinity.Muon
+	lora.LoRA, lora.Head, lora.Reference = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 4}, trinity.ValueHead, false
+	half.DType = "f16"
+	for want, spec := range map[string]trinity.EngineSpec{
+		"trains no reward models": score, "optimizer muon": muon, "a critic has no adapter": lora, `dtype "f16"`: half,
+	} {
+		_, err := (&plugin{}).OpenTrainer(t.Context(), spec)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	if _, err := prepare(t.TempDir(), headed); err == nil || !strings.Contains(err.Error(), "no log-probabilities") {
+		t.Errorf("a critic as a policy: %v", err)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for want, values := range map[string]map[string]any{
+		"ranks: want at least 1":                {"ranks": 0},
+		"compute_dtype: want auto, f32 or bf16": {"compute_dtype": "f16"},
+		"env: ":                                 {"env": map[string]any{"A=B": "c"}},
+		"python: ":                              {"python": "/no/python"},
+		"timeout: want at least 1":              {"timeout": 0},
+		"head_rows: want at least 1":            {"head_rows": -1},
+		"start_timeout: want at least 1, got 0": {"start_timeout": 0},
+		"unknown argument":                      {"gpus": 2},
+	} {
+		given := map[string]any{"python": "sh"}
+		for k, v := range values {
+			given[k] = v
+		}
+		if _, err := registry.Trainers.Build("torch", given); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v; want %q", values, err, want)
+		}
+	}
+}
+
+// Each rank gets a row that it can hold; units stay together.
+func TestCut(t *testing.T) {
+	of := func(lengths ...int) (xs []*trinity.Experience) {
+		for _, n := range lengths {
+			x := &trinity.Experience{Tokens: make([]int32, n+3), Mask: make([]bool, n+3)}
+			if n > 1 {
+				x.Mask[n-1] = true
+			}
+			xs = append(xs, x)
+		}
+		return xs
+	}
+	for _, c := range []struct {
+		ranks, unit int
+		lengths     []int
+		want        string
+	}{
+		{1, 1, []int{5, 5, 5, 3}, "[2 2]"},
+		{2, 1, []int{5, 5, 5, 3}, "[4]"},
+		{2, 1, []int{8, 8, 8}, "[2 1]"},
+		{1, 2, []int{3, 3, 3, 3, 3, 3}, "[2 2 2]"},
+		{1, 1, []int{30, 2, 30}, "[1 1 1]"}, // longer than a row may be
+		{2, 1, []int{0, 0, 9}, "[3]"},
+	} {
+		e := &Engine{worker: &worker{ranks: c.ranks}, spec: trinity.EngineSpec{MicroTokens: 10}}
+		var got []int
+		for _, piece := range e.Cut(of(c.lengths...), c.unit) {
+			got = append(got, len(piece))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("ranks %d, units of %d, %v: pieces %v, want %s", c.ranks, c.unit, c.lengths, got, c.want)
+		}
+	}
+}
+
+// States of the two engines are not mixed up.
+func TestForeignState(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"engine": "torch", "format": 1, "optimizer": "adamw"}`
+	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	theirs := embedded(t, trained("llama"))
+	if err := theirs.LoadState(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is of the engine torch") {
+		t.Errorf("the embedded engine: %v", err)
+	}
+	own := t.TempDir()
+	if err := theirs.SaveState(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{spec: trained("llama")}
+	if _, err := e.readState(own); err == nil || !strings.Contains(err.Error(), "is of another engine") {
+		t.Errorf("this engine: %v", err)
+	}
+}
+
+func FuzzReply(f *testing.F) {
+	stream := safetensors.Float32s("logprob", []int{2}, []float32{1, 2})
+	good, err := message{[]safetensors.Entry{stream}, map[string]any{"applied": true}}.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := decode(body)
+		if err != nil {
+			return
+		}
+		var applied bool
+		_ = r.value("applied", &applied)
+		if v, err := r.stream("logprob", 2); err == nil && len(v) != 2 {
+			t.Errorf("a stream of %d numbers, want 2", len(v))
+		}
+	})
+}
