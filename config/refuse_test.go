@@ -228,7 +228,7 @@ func TestUnsupported(t *testing.T) {
 	for _, c := range []struct{ override, key, words string }{
 		{"buffer.explorer_input.taskset.workflow_args={reward_fn_type: exec}", "buffer.explorer_input.taskset.workflow_args.reward_fn_type",
 			"name the reward function as default_reward_fn_type"},
-		{"trainer.trainer_type=verl", "trainer.trainer_type", `the trainer "verl" is not built into this version; run with --engine cpu`},
+		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built into this version; run with --engine cpu`},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
 		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},

@@ -15,10 +15,12 @@ import (
 func init() {
 	registry.Trainers.Register("torch",
 		"PyTorch on this machine's GPUs or CPU: fully sharded data parallel (FSDP2), AdamW, SGD and LoRA. It needs a Python with "+
-			"torch, transformers, peft and safetensors; docs/guide/gpu.md says how to begin.",
-		func() trinity.TrainerOpener {
-			return &plugin{args: args{Python: "python3", Ranks: 1, Compute: "auto", HeadRows: 256, StartTimeout: 300, Timeout: 3600}}
-		})
+			"torch, transformers, peft and safetensors; docs/guide/gpu.md says how to begin.", newPlugin)
+	registry.Trainers.Register("verl", "The trainer of Trinity-RFT's configurations: another name of torch.", newPlugin)
+}
+
+func newPlugin() trinity.TrainerOpener {
+	return &plugin{args: args{Python: "python3", Ranks: 1, Compute: "auto", HeadRows: 256, StartTimeout: 300, Timeout: 3600}}
 }
 
 // args are the arguments of the plug-in.

@@ -163,7 +163,7 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 		teach(t, opened(t, p, spec).(*Engine), p)
 	})
 	t.Run("today's", func(t *testing.T) {
-		p := newPlugin(t, map[string]any{"head_rows": 3})
+		p := realPlugin(t, map[string]any{"head_rows": 3})
 		w, err := startWorker(t.Context(), &p.args, t.TempDir())
 		if err != nil {
 			t.Fatal(err)

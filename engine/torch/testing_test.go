@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newPlugin returns the plug-in with the Python of the environment, or skips the test.
-func newPlugin(t testing.TB, values map[string]any) *plugin {
+// realPlugin returns the plug-in with the Python of the environment, or skips the test.
+func realPlugin(t testing.TB, values map[string]any) *plugin {
 	t.Helper()
 	python := os.Getenv(pythonVariable)
 	if python == "" {
@@ -60,7 +60,7 @@ func onRanks(t testing.TB, ranks int) *plugin {
 	if p := workers.byRanks[ranks]; p != nil {
 		return p
 	}
-	p := newPlugin(t, map[string]any{"ranks": ranks, "head_rows": 3})
+	p := realPlugin(t, map[string]any{"ranks": ranks, "head_rows": 3})
 	keeper, err := p.OpenTrainer(context.Background(), tiny("qwen2"))
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func hasPackages(ctx context.Context, a *args) error {
 	}
 	if missing := bytes.TrimSpace(out); len(missing) > 0 {
 		return fmt.Errorf("%s has no %s: install torch, transformers, peft and safetensors there, "+
-			"or name another interpreter in trainer.trainer_args.python", a.Python, missing)
+			"or name another interpreter in trainer.trainer_args.python; --engine cpu needs none", a.Python, missing)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestFailuresOfRequests(t *testing.T) {
 
 // A worker that has ended is named with its last words, and no process of it is left.
 func TestWorkerThatEnds(t *testing.T) {
-	p := newPlugin(t, map[string]any{"ranks": 2})
+	p := realPlugin(t, map[string]any{"ranks": 2})
 	e := opened(t, p, trained("llama"))
 	p.worker.kill()
 	<-p.worker.gone
@@ -124,7 +124,7 @@ func TestWorkerThatEnds(t *testing.T) {
 
 // The end of a context ends the worker, which may still compute, and the engine.
 func TestCancelledRequest(t *testing.T) {
-	p := newPlugin(t, nil)
+	p := realPlugin(t, nil)
 	e := opened(t, p, trained("llama"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
