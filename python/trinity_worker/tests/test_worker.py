@@ -20,8 +20,8 @@ ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0
 
 
 class Worker:
-    def __init__(self, ranks: int) -> None:
-        env = os.environ | {"OMP_NUM_THREADS": "1", "TRINITY_WORKER_TOKEN": TOKEN}
+    def __init__(self, ranks: int, **variables: str) -> None:
+        env = os.environ | {"OMP_NUM_THREADS": "1", "TRINITY_WORKER_TOKEN": TOKEN} | variables
         command = [sys.executable, "-m"]
         if ranks > 1:
             command += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
@@ -147,6 +147,18 @@ def test_streams_steps_and_resume(worker, models, tmp_path) -> None:
     assert np.abs(second - again.numpy() * mask).max() < 2e-5
     for name in ("student", "teacher"):
         worker.call(f"/v1/models/{name}", method="DELETE")
+
+
+def test_worker_ends_with_its_lease() -> None:
+    worker = Worker(2, TRINITY_WORKER_LEASE="1")
+    assert worker.process.wait(timeout=60) != 0
+    with pytest.raises(urllib.error.URLError):
+        worker.call("/v1", method="GET")
+
+
+def test_status(worker) -> None:
+    status = worker.call("/v1", method="GET", step=0)[1]
+    assert (status["protocol"], status["ranks"], status["busy"]) == (1, worker.ranks, {})
 
 
 def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:
