@@ -1,0 +1,46 @@
+package torch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+// Every key in the engine's table is a key of the configuration, so the table cannot go stale.
+func TestSharedKeysExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range config.Keys() {
+		known[k.Path] = true
+	}
+	for key := range (&plugin{}).Reads() {
+		if !strings.HasPrefix(key, "trainer.trainer_config.") && !strings.Contains(key, ".*") && !known[key] {
+			t.Error(key)
+		}
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	theta := 1e6
+	for key, set := range map[string]func(c *config.Config){
+		"trainer.trainer_strategy":               func(c *config.Config) { c.Trainer.TrainerStrategy = "megatron" },
+		"trainer.ulysses_sequence_parallel_size": func(c *config.Config) { c.Trainer.UlyssesSequenceParallelSize = 2 },
+		"algorithm.optimizer.optimizer_type":     func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
+		"algorithm.enable_router_replay":         func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
+		"model.rope_theta":                       func(c *config.Config) { c.Model.RopeTheta = &theta },
+		"":                                       func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
+	} {
+		var c config.Config
+		set(&c)
+		var keys []string
+		for _, r := range (&plugin{}).Refuses(&config.Settled{Config: &c}) {
+			keys = append(keys, r.Key)
+		}
+		if want := strings.Fields(key); !slices.Equal(keys, want) {
+			t.Errorf("refused %v, want %v", keys, want)
+		}
+	}
+}
+
+var _ config.SharedKeys = &plugin{}
