@@ -1,0 +1,71 @@
+package torch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// The weights of an offered version stay while newer ones are trained, also in a state.
+func TestOfferedVersionStays(t *testing.T) {
+	lora := trained("qwen2")
+	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+	for _, ranks := range []int{1, 2} {
+		for name, spec := range map[string]trinity.EngineSpec{"all weights": trained("qwen2"), "adapters": lora} {
+			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
+				isLoRA := spec.LoRA != nil
+				e := opened(t, onRanks(t, ranks), spec).(*Engine)
+				if err := e.SavePublished(t.Context(), t.TempDir()); err == nil {
+					t.Error("a version that nobody offered was saved")
+				}
+				step(t, e)
+				if err := e.Offer(t.Context(), 5); err != nil {
+					t.Fatal(err)
+				}
+				offered := weightsOf(t, e.SavePublished, isLoRA)
+				step(t, e)
+				step(t, e)
+				newest := weightsOf(t, e.SaveModel, isLoRA)
+				if equal(offered, newest) || !equal(offered, weightsOf(t, e.SavePublished, isLoRA)) {
+					t.Error("the offered weights changed with the trained ones")
+				}
+				if !equal(newest, weightsOf(t, e.SaveModel, isLoRA)) {
+					t.Error("saving the offered weights changed the trained ones")
+				}
+				dir := t.TempDir()
+				if err := e.SaveState(t.Context(), dir); err != nil {
+					t.Fatal(err)
+				}
+				again := opened(t, onRanks(t, ranks), spec).(*Engine)
+				if err := again.LoadState(t.Context(), dir); err != nil {
+					t.Fatal(err)
+				}
+				if v, err := again.Adopt(t.Context()); v != 5 || err != nil {
+					t.Errorf("version %d, %v; want 5", v, err)
+				}
+				if !equal(offered, weightsOf(t, again.SavePublished, isLoRA)) || !equal(newest, weightsOf(t, again.SaveModel, isLoRA)) {
+					t.Error("a resumed engine has other weights")
+				}
+			})
+		}
+	}
+}
+
+// step does an AdamW step.
+func step(t *testing.T, e trinity.Engine) {
+	t.Helper()
+	if _, err := e.ForwardBackward(t.Context(), randomBatch(64), mixed{}); err != nil {
+		t.Fatal(err)
+	}
+	p := trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, WeightDecay: 0.01, ClipNorm: 1}
+	if _, err := e.OptimStep(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal(a, b map[string][]float32) bool {
+	return maps.EqualFunc(a, b, func(x, y []float32) bool { return slices.Equal(x, y) })
+}
