@@ -117,9 +117,10 @@ class Network(nn.Module):
             )
         self.lm.eval()  # no dropout
         self._recompute()
-        self.to(device)
         if mesh.size() > 1 or DTYPES[spec.compute] != dtype:
-            self._shard(mesh)
+            self._shard(mesh)  # moves the model layer by layer, so that no device holds all of it
+        else:
+            self.to(device)
 
     @property
     def inner(self) -> PreTrainedModel:
