@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -115,14 +116,16 @@ func (w *worker) start(ctx context.Context, a *args) error {
 		command = append(torchrun, command[1:]...)
 	}
 	env := map[string]string{
-		"TRINITY_WORKER_TOKEN": w.token, "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()), "PYTHONPATH": path,
+		"TRINITY_WORKER_TOKEN": w.token, "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
 		// Threads that spin while they wait take the cores from the sampler, which computes beside them.
 		"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
 		"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/a.Ranks))),
 		"HF_HUB_OFFLINE":  "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
 	}
-	for name, value := range a.Env {
-		env[name] = value
+	maps.Copy(env, a.Env)
+	env["PYTHONPATH"] = path
+	if others := cmp.Or(a.Env["PYTHONPATH"], os.Getenv("PYTHONPATH")); others != "" {
+		env["PYTHONPATH"] += string(os.PathListSeparator) + others
 	}
 	running, kill := context.WithCancel(context.Background())
 	p := process.Program{Command: command, Env: env}

@@ -29,7 +29,7 @@ def main() -> None:
         torch.cuda.set_device(device)
     # Ranks wait in a broadcast while the driver samples: that group must not time out.
     backend, patience = "cpu:gloo,cuda:nccl" if gpu else "gloo", datetime.timedelta(days=30)
-    if "RANK" in os.environ:
+    if dist.is_torchelastic_launched():
         dist.init_process_group(backend)
     else:
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
