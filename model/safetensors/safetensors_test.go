@@ -245,3 +245,27 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+// A file that is written into memory is read from there.
+func TestFileInMemory(t *testing.T) {
+	var b bytes.Buffer
+	entries := []Entry{Bytes("mask", []byte{1, 0, 1}), Int32s("tokens", []int32{7, -1}), Float32s("x", []int{1, 2}, []float32{0.5, -2})}
+	if err := WriteTo(&b, entries, map[string]string{"verb": "step"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Parse("a request", b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]byte{"mask": {1, 0, 1}, "tokens": {7, 0, 0, 0, 255, 255, 255, 255}} {
+		if got, ok := f.Tensor(name); !ok || !bytes.Equal(got.Data, want) {
+			t.Errorf("%s is %v, want %v", name, got.Data, want)
+		}
+	}
+	if f.Metadata["verb"] != "step" {
+		t.Errorf("metadata %v", f.Metadata)
+	}
+	if _, err := Parse("a request", b.Bytes()[:20]); err == nil || !strings.Contains(err.Error(), "a request: ") {
+		t.Errorf("half a file: %v", err)
+	}
+}
