@@ -112,6 +112,11 @@ func (e *Explorer) begin(ctx context.Context, step int64) (*flight, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.opts.Agenda.tasks.queue != nil && e.opts.Pace.Newest(step) { // the tasks may have come much later
+		if f.version, _, err = e.weights(ctx, step); err != nil {
+			return nil, err
+		}
+	}
 	f.rollouts = e.opts.Runner.start(ctx, step, jobs)
 	return f, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // file is the file of a queue of tasks.
@@ -119,6 +120,32 @@ func TestDeliveryWhileAStepWaitsForTasks(t *testing.T) {
 		}}
 		if err := e.Run(t.Context()); err != nil || deliveries != 2 {
 			t.Errorf("%d deliveries, %v", deliveries, err)
+		}
+	})
+}
+
+// A step whose tasks came late samples with the version that is the newest then.
+func TestLateTasksGetTheNewestVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFile(t)
+		e, _ := f.queueing(t, buffer.NewQueue(100, 0, nil), 1, 1)
+		version := -1.0
+		e.opts.Recorder = logging(func(_ int64, m trinity.Metrics) error {
+			version = max(version, m["rollout/model_version"])
+			return nil
+		})
+		memory := weights.NewMemory(&handing{}, 0, weights.WhenAsked, time.Hour)
+		e.opts.Weights, e.opts.Pace.Style = memory, "trainer_driven"
+		go func() {
+			time.Sleep(time.Minute)
+			if err := memory.Publish(t.Context(), 3); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			f.add(t, "{}\n{}\nnull\n")
+		}()
+		if err := e.Run(t.Context()); err != nil || version != 3 {
+			t.Errorf("sampled with version %v, %v; want 3", version, err)
 		}
 	})
 }
