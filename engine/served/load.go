@@ -26,15 +26,15 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) er
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	late := fmt.Errorf("load_timeout of %v passed", s.loadTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
+	limited, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
 	defer cancel()
-	name, servers := s.nameOf(version), s.pool.reachable(ctx)
+	name, servers := s.nameOf(version), s.pool.reachable(limited)
 	errs := make([]error, len(servers))
 	var all sync.WaitGroup
 	for i, at := range servers {
 		all.Go(func() {
 			s.pool.unproven(at, version)
-			errs[i] = s.deliver(ctx, at, dir, name, version)
+			errs[i] = s.deliver(limited, at, dir, name, version)
 		})
 	}
 	all.Wait()

@@ -55,7 +55,9 @@ type server struct {
 	next     int64     // version that is being loaded; version otherwise
 
 	proving   chan struct{} // closed when version next is proven, or has failed; nil otherwise
-	disproved bool          // it has not the weights that it has loaded
+	disproved bool          // it has not the weights that it was given last
+
+	failedLoads int // deliveries that have failed
 }
 
 // name is how errors call a server.
@@ -193,9 +195,12 @@ func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
 		return false
 	case ctx.Err() != nil && !isLate(context.Cause(ctx)), ctx.Err() == nil && !retry.IsTemporary(err) && !isLate(err):
 		return false // the caller gave up, or the request is at fault
+	case errors.Is(err, errThrownAway):
+		return ctx.Err() == nil
 	}
 	s.failures++
-	s.suspect, s.why = true, err
+	s.suspect = true
+	s.fails(err)
 	if s.failures >= mostFailures || errors.Is(err, errRestarted) {
 		p.leaveOut(s)
 	}
@@ -206,6 +211,14 @@ func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
 func isLate(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, retry.ErrLate) ||
 		trinity.KindOf(err, "") == trinity.FailedTimeout
+}
+
+// fails notes why a server fails. That it is unproven has a reason of its own, for which it is left out.
+// The lock is held.
+func (s *server) fails(err error) {
+	if !s.out || !errors.Is(err, errUnproven) {
+		s.why = err
+	}
 }
 
 // leaveOut gives a server no more requests until a look at it succeeds. The lock is held.
@@ -252,7 +265,7 @@ func (p *pool) isBack(ctx context.Context, s *server) bool {
 	if err == nil {
 		p.takeBack(s)
 	} else if s.out {
-		s.why = err
+		s.fails(err)
 	}
 	return !s.out
 }

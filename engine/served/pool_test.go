@@ -23,7 +23,8 @@ type scripted struct {
 	hangs   bool
 	weights string
 	asked   int
-	during  func() // called while a token is sampled; nil does nothing
+	during  func()                      // called while a token is sampled; nil does nothing
+	loads   func(context.Context) error // called while weights are loaded; nil returns fails
 }
 
 func (s *scripted) set(fails error) {
@@ -63,10 +64,13 @@ func (s *scripted) sample(ctx context.Context, _ *query) (*answer, error) {
 
 func (s *scripted) release(context.Context) {}
 
-func (s *scripted) load(_ context.Context, _, name string) error {
+func (s *scripted) load(ctx context.Context, _, name string) error {
+	s.call(name)
+	if s.loads != nil {
+		return s.loads(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.weights = name
 	return s.fails
 }
 

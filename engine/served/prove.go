@@ -33,6 +33,7 @@ func (s *Sampler) Prove(check func(ctx context.Context, version int64, copy stri
 func (s *Sampler) deliver(ctx context.Context, at *server, dir, name string, version int64) error {
 	for delivery := 1; ; delivery++ {
 		if err := at.load(ctx, dir, name); err != nil {
+			s.pool.judge(at, false) // it may have a part of them
 			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), version, dir, err)
 		}
 		err := s.prove(ctx, at, version)
@@ -71,7 +72,16 @@ func (p *pool) unproven(s *server, version int64) {
 func (p *pool) judge(s *server, proven bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.disproved = !proven
+	if s.disproved = !proven; !proven {
+		s.failedLoads++
+	}
+}
+
+// failedLoads counts the deliveries to a server that have failed.
+func (p *pool) failedLoads(s *server) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.failedLoads
 }
 
 // proved ends the wait for the proof of what servers have loaded.
@@ -84,8 +94,9 @@ func (p *pool) proved(servers []*server) {
 	}
 }
 
-// settled waits until the version that a server sampled with is proven.
-func (p *pool) settled(ctx context.Context, s *server, version int64) error {
+// settled waits until the version that a server sampled with is proven. It is an error if a delivery
+// has failed since there were failed ones: the server may have sampled with what that has left.
+func (p *pool) settled(ctx context.Context, s *server, version int64, failed int) error {
 	p.mu.Lock()
 	proving := s.proving
 	if version <= s.version {
@@ -101,11 +112,17 @@ func (p *pool) settled(ctx context.Context, s *server, version int64) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.disproved {
+	switch {
+	case s.disproved:
 		return errUnproven
+	case s.failedLoads > failed:
+		return errThrownAway
 	}
 	return nil
 }
 
 // errUnproven is the failure of a server whose weights are not those that it was given.
 var errUnproven = retry.Temporary(errors.New("nothing proves that it has the weights that it was given: it gets the next version"))
+
+// errThrownAway is the fate of an answer that a server gave before a later delivery put it right.
+var errThrownAway = retry.Temporary(errors.New("it answered with weights that are not those that it was given"))

@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -130,4 +131,104 @@ func TestAnswersWaitForTheProof(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An answer with weights that a later delivery had to put right is thrown away, whatever proves right
+// afterwards. That is no failure of the server.
+func TestAnswersBeforeADeliveryThatIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, said := serving(1)
+		defer s.Close()
+		checking, checked := make(chan struct{}), make(chan error)
+		s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error {
+			checking <- struct{}{}
+			return <-checked
+		})
+		loaded, answered := make(chan error, 1), make(chan error, 4)
+		go func() { loaded <- s.LoadWeights(t.Context(), "/dir", 1) }()
+		<-checking
+		for range cap(answered) {
+			go func() { answered <- s.try(t.Context()) }()
+		}
+		synctest.Wait()
+		checked <- errStale
+		<-checking
+		checked <- nil
+		if err := <-loaded; err != nil {
+			t.Fatal(err)
+		}
+		for range cap(answered) {
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := at[0].count(); n != 2*cap(answered) || strings.Contains(said(), "left out") {
+			t.Errorf("%d requests for %d answers, said %q", n, cap(answered), said())
+		}
+	})
+}
+
+// What a server answers while it fails to load a version is thrown away, and it stays left out although
+// it calls its weights by the name of the new ones.
+func TestAnswersOfAServerThatCannotLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(2)
+		defer s.Close()
+		loading, fails := make(chan struct{}), make(chan error)
+		at[0].loads = func(context.Context) error {
+			loading <- struct{}{}
+			return <-fails
+		}
+		loaded, answered := make(chan error, 1), make(chan error, 1)
+		go func() { loaded <- s.LoadWeights(t.Context(), "/dir", 1) }()
+		<-loading
+		go func() { answered <- s.try(t.Context()) }()
+		synctest.Wait()
+		fails <- errors.New("500 no space")
+		if err := errors.Join(<-loaded, <-answered); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * mostPause) // it is looked at
+		for range 4 {
+			if err := s.try(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if at[0].count() != 1 || at[1].count() != 5 || at[0].weights != "run-1" {
+			t.Errorf("%d and %d requests", at[0].count(), at[1].count())
+		}
+		if why := fmt.Sprint(s.pool.servers[0].why); !strings.Contains(why, "500 no space") {
+			t.Errorf("it is left out because of %q", why)
+		}
+	})
+}
+
+// A server that does not end to load is left out when load_timeout has passed. What its caller ends is
+// no failure of servers.
+func TestServerThatHangsInALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(2)
+		defer s.Close()
+		at[0].loads = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
+			t.Error(err)
+		}
+		if why := fmt.Sprint(s.pool.servers[0].why); !strings.Contains(why, "url0: loading version 1 from /dir: load_timeout of 1m0s passed") {
+			t.Errorf("it is left out because of %q", why)
+		}
+		for range 4 {
+			if err := s.try(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		at[1].loads = at[0].loads
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errors.New("interrupted")) })
+		if err := s.LoadWeights(ctx, "/dir", 2); err == nil || err.Error() != "loading version 2 into the servers: interrupted" {
+			t.Error(err)
+		}
+	})
 }

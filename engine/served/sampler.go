@@ -99,7 +99,7 @@ func seedOf(seed uint64, i int) uint64 {
 // one asks for one completion.
 func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
 	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) error {
-		oldest := s.pool.versions(at)[0]
+		oldest, failed := s.pool.versions(at)[0], s.pool.failedLoads(at)
 		a, err := at.sample(ctx, q)
 		if err == nil {
 			err = s.checkAnswer(q, a)
@@ -113,8 +113,8 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 				return err
 			}
 		}
-		if err := s.pool.settled(ctx, at, versions[1]); err != nil {
-			return fmt.Errorf("%s: %w", at.name(), err)
+		if err := s.pool.settled(ctx, at, versions[1], failed); err != nil {
+			return err
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,

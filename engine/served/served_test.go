@@ -249,7 +249,9 @@ func TestWeightsThatAreNotLoaded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fake.URL) {
 			t.Errorf("%s: %v, want %q and the address", c.name, err, c.want)
 		}
-		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3}); err != nil {
+		with := spec(fake.URL)
+		with.Record = false // so that the next run asks what the lie does not change
+		if _, err := open(t, c.plugin, with, nil); err != nil {
 			t.Errorf("%s: the server does not go on: %v", c.name, err)
 		}
 	}
