@@ -23,7 +23,7 @@ import (
 type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
-	StartTimeout float64 `yaml:"start_timeout" doc:"seconds that a server may take to answer when the run starts"`
+	StartTimeout float64 `yaml:"start_timeout" doc:"seconds that a server may take to answer when the run starts, and then to sample a few tokens"`
 	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that the servers may take to load a version of the weights"`
 }
 
@@ -65,7 +65,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 		if at.endpoint, err = a.greet(ctx, client, of); err != nil {
 			return nil, err
 		}
-		if err := s.trust(ctx, at); err != nil {
+		if err := a.trust(ctx, s, at); err != nil {
 			return nil, err
 		}
 		if !a.SharedDisk && !isHere(root) {
@@ -90,8 +90,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 
 // greet asks a server who it is, until it answers.
 func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (endpoint, error) {
-	limit := wait.Seconds(a.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within start_timeout of %v", limit))
+	ctx, cancel := a.starting(ctx)
 	defer cancel()
 	for {
 		at, err := of.greet(ctx, client)
@@ -104,6 +103,20 @@ func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (
 			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, context.Cause(ctx), err)
 		}
 	}
+}
+
+// trust asks a server that has greeted what it can do. One that is paused says who it is, and then
+// holds back its answers.
+func (a *arguments) trust(ctx context.Context, s *Sampler, at *server) error {
+	ctx, cancel := a.starting(ctx)
+	defer cancel()
+	return s.trust(ctx, at)
+}
+
+// starting returns a context that ends when start_timeout has passed.
+func (a *arguments) starting(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := wait.Seconds(a.StartTimeout)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within start_timeout of %v", limit))
 }
 
 // isHere reports whether a server is on this machine.

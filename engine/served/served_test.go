@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -270,6 +271,35 @@ func TestServersElsewhereNeedASharedDisk(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("shared %t: %v, want %q", shared, err, want)
 		}
+	}
+}
+
+// A server goes on although its reply to the pause is lost, also when the run is interrupted.
+func TestLostReplyToAPause(t *testing.T) {
+	for _, k := range []int{0, 2} {
+		fake := kinds[k].start(t)
+		s := must(t, kinds[k].plugin, spec(fake.URL))
+		fake.Tell(server.SilentPause)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("interrupted"))
+		err := s.(weights.Loader).LoadWeights(ctx, tiny, 1)
+		if cancel(); err == nil || !strings.HasSuffix(err.Error(), "interrupted") {
+			t.Errorf("%s: %v", kinds[k].name, err)
+		}
+		must(t, kinds[k].plugin, spec(fake.URL))
+	}
+}
+
+// A server that an interrupted load has left paused says who it is, and answers nothing else.
+func TestPausedServerIsRefused(t *testing.T) {
+	fake := kinds[0].start(t)
+	reply, err := http.Post(fake.URL+"/pause?mode=keep", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	_, err = open(t, "vllm", spec(fake.URL), map[string]any{"start_timeout": 0.05})
+	if text := fmt.Sprint(err); !strings.Contains(text, "no answer within start_timeout of 50ms") || !strings.Contains(text, fake.URL) {
+		t.Error(err)
 	}
 }
 

@@ -223,14 +223,14 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
 		return s.loadAdapter(ctx, dir, name)
 	}
-	if err := s.client.Call(ctx, "/pause_generation", map[string]string{"mode": "retract"}, nil); err != nil {
-		return err
-	}
-	defer func() {
+	defer func() { // it may be paused although no reply has come
 		if failed := resume(ctx, s.client, "/continue_generation"); err == nil {
 			err = failed
 		}
 	}()
+	if err := s.client.Call(ctx, "/pause_generation", map[string]string{"mode": "retract"}, nil); err != nil {
+		return err
+	}
 	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
 	var done sglangDone
 	if err := s.client.Call(ctx, "/update_weights_from_disk", body, &done); err != nil {

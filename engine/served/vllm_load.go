@@ -27,14 +27,14 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if statusOf(err) == http.StatusNotFound {
 		return errors.New("it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment")
 	}
-	if err != nil {
-		return err
-	}
-	defer func() {
+	defer func() { // it may be paused although no reply has come
 		if failed := resume(ctx, s.client, "/resume"); err == nil {
 			err = failed
 		}
 	}()
+	if err != nil {
+		return err
+	}
 	return s.reload(ctx, dir, name)
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -36,6 +37,7 @@ const (
 	Restarted      Lie = "has restarted with its first weights"
 	RefusesWeights Lie = "answers 500 when it is to load weights"
 	KeepsCache     Lie = "cannot drop its prefix cache"
+	SilentPause    Lie = "never answers that it is paused"
 	OldWeights     Lie = "keeps its old weights under the name of new ones"
 )
 
@@ -56,6 +58,7 @@ type Fake struct {
 	loads   []string
 	engine  trinity.Engine // with the weights that were loaded last
 	gate    sync.RWMutex   // held while the server is paused
+	paused  atomic.Bool
 }
 
 // Tell makes the server lie from now on; "" makes it honest.
@@ -104,6 +107,7 @@ func (f *Fake) start(t *testing.T, mux *http.ServeMux) *Fake {
 	}))
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections) // of requests that hang
+	t.Cleanup(f.goOn)
 	t.Cleanup(func() {
 		if f.engine != nil {
 			_ = f.engine.Close() // of a test that has ended
@@ -186,6 +190,29 @@ func nucleus(top []trinity.TokenLogprob, mass float64) {
 		if top[i].Logprob -= float32(math.Log(sum)); i >= n {
 			top[i].Logprob = -9999
 		}
+	}
+}
+
+// pause holds back all requests until resume.
+func (f *Fake) pause(w http.ResponseWriter, r *http.Request) {
+	f.gate.Lock()
+	f.paused.Store(true)
+	if f.tells(SilentPause) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+		<-r.Context().Done()
+		return
+	}
+	f.send(w, map[string]string{"status": "paused"})
+}
+
+func (f *Fake) resume(w http.ResponseWriter, _ *http.Request) {
+	f.goOn()
+	f.send(w, map[string]string{"status": "resumed"})
+}
+
+func (f *Fake) goOn() {
+	if f.paused.Swap(false) {
+		f.gate.Unlock()
 	}
 }
 

@@ -19,14 +19,8 @@ func SGLang(t *testing.T, s trinity.Sampler, vocab int) *Fake {
 		f.send(w, map[string]any{"model_path": "tiny", "weight_version": f.weightsName()})
 	})
 	mux.HandleFunc("POST /generate", f.sglangGenerate)
-	mux.HandleFunc("POST /pause_generation", func(w http.ResponseWriter, _ *http.Request) {
-		f.gate.Lock()
-		f.send(w, map[string]string{"status": "ok"})
-	})
-	mux.HandleFunc("POST /continue_generation", func(w http.ResponseWriter, _ *http.Request) {
-		f.gate.Unlock()
-		f.send(w, map[string]string{"status": "ok"})
-	})
+	mux.HandleFunc("POST /pause_generation", f.pause)
+	mux.HandleFunc("POST /continue_generation", f.resume)
 	mux.HandleFunc("POST /update_weights_from_disk", func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			ModelPath     string `json:"model_path"`

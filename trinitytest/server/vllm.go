@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -251,22 +250,14 @@ func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 
 // vllmControl adds the endpoints of a server in development mode.
 func (f *Fake) vllmControl(mux *http.ServeMux) {
-	var paused atomic.Bool // it holds the gate
 	mux.HandleFunc("POST /pause", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("mode") != "keep" {
 			refuse(w, http.StatusBadRequest, "this fake freezes requests alone")
 			return
 		}
-		f.gate.Lock()
-		paused.Store(true)
-		f.send(w, map[string]string{"status": "paused"})
+		f.pause(w, r)
 	})
-	mux.HandleFunc("POST /resume", func(w http.ResponseWriter, _ *http.Request) {
-		if paused.Swap(false) {
-			f.gate.Unlock()
-		}
-		f.send(w, map[string]string{"status": "resumed"})
-	})
+	mux.HandleFunc("POST /resume", f.resume)
 	mux.HandleFunc("POST /collective_rpc", func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			Method string
@@ -277,8 +268,8 @@ func (f *Fake) vllmControl(mux *http.ServeMux) {
 		if !read(w, r, &q) {
 			return
 		}
-		if err := f.load(r.Context(), q.Kwargs.WeightsPath); q.Method != "reload_weights" || !paused.Load() || err != nil {
-			refuse(w, http.StatusInternalServerError, fmt.Sprintf("%s, paused %t: %v", q.Method, paused.Load(), err))
+		if err := f.load(r.Context(), q.Kwargs.WeightsPath); q.Method != "reload_weights" || !f.paused.Load() || err != nil {
+			refuse(w, http.StatusInternalServerError, fmt.Sprintf("%s, paused %t: %v", q.Method, f.paused.Load(), err))
 			return
 		}
 		f.send(w, map[string]any{"results": []any{nil}})
