@@ -114,13 +114,22 @@ func (a *adapters) all() (names []string) {
 	return names
 }
 
+// withdraw makes the adapter before the newest the current one again, if the newest has that name. It
+// reports whether it has.
+func (a *adapters) withdraw(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if name != a.now {
+		return false
+	}
+	a.now, a.before = a.before, ""
+	return true
+}
+
 // push makes an adapter the current one and returns the one to drop, "" if there is none.
 func (a *adapters) push(name string) (drop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if name == a.now { // delivered again
-		return ""
-	}
 	drop, a.before, a.now = a.before, a.now, name
 	return drop
 }

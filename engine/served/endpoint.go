@@ -2,7 +2,9 @@ package served
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/openai"
@@ -69,6 +71,19 @@ type answer struct {
 	promptLen int      // tokens that the server read; 0 if it does not tell
 	reused    int      // tokens of the prompt that the server had computed before
 	weights   []string // names of the weights that sampled the tokens; nil if the server does not tell
+}
+
+// nats is a log-probability. A server that has computed none writes null, which must not be read as 0,
+// the log-probability of a certain token.
+type nats float32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *nats) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = nats(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(data, (*float32)(n))
 }
 
 // wrong is an answer that no correct server gives. It is no use to ask again.

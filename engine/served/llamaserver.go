@@ -100,7 +100,7 @@ type llamaAsked struct {
 // llamaProb is a token with its log-probability at temperature 1, or its probability after sampling.
 type llamaProb struct {
 	ID          int32       `json:"id"`
-	Logprob     float32     `json:"logprob"`
+	Logprob     nats        `json:"logprob"`
 	Prob        *float64    `json:"prob"`
 	TopLogprobs []llamaProb `json:"top_logprobs"`
 	TopProbs    []llamaProb `json:"top_probs"`
@@ -110,7 +110,7 @@ func (p *llamaProb) value() float32 {
 	if p.Prob != nil {
 		return float32(math.Log(*p.Prob))
 	}
-	return p.Logprob
+	return float32(p.Logprob)
 }
 
 // sample implements endpoint.

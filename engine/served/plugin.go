@@ -23,7 +23,7 @@ import (
 type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
-	StartTimeout float64 `yaml:"start_timeout" doc:"seconds that a server may take to answer when the run starts, and then to sample a few tokens"`
+	StartTimeout float64 `yaml:"start_timeout" doc:"seconds until a server answers when the run starts, and again until it has sampled"`
 	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that the servers may take to load a version of the weights"`
 }
 

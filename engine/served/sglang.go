@@ -141,12 +141,12 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		if i < len(a.tokens) && l.token != a.tokens[i] {
 			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.token)
 		}
-		a.logprobs = append(a.logprobs, l.logprob)
+		a.logprobs = append(a.logprobs, float32(l.logprob))
 	}
 	for _, at := range m.Top {
 		var top []trinity.TokenLogprob
 		for _, x := range at {
-			top = append(top, trinity.TokenLogprob{Token: x.token, Logprob: x.logprob})
+			top = append(top, trinity.TokenLogprob{Token: x.token, Logprob: float32(x.logprob)})
 		}
 		a.top = append(a.top, mostLikely(top, q.TopLogprobs))
 	}
@@ -181,14 +181,14 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		if l.token != tokens[i+1] {
 			return nil, fmt.Errorf("it returns the log-probability of token %d for token %d of the prompt", l.token, tokens[i+1])
 		}
-		logprobs = append(logprobs, l.logprob)
+		logprobs = append(logprobs, float32(l.logprob))
 	}
 	return logprobs, nil
 }
 
 // sglangLogprob is [log-probability, token id, text]. The first token of a prompt has null.
 type sglangLogprob struct {
-	logprob float32
+	logprob nats
 	token   int32
 }
 
@@ -241,8 +241,8 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 
 // loadAdapter gives the server an adapter under a new name and drops the one before the last.
 func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
-	if s.adapters.current() == name { // delivered again: the server refuses a name that it has
-		if err := s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": name}, nil); err != nil {
+	if s.adapters.withdraw(name) { // delivered again: the server refuses a name that it has
+		if err := s.unload(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -261,10 +261,10 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 		if i < len(a.tokens) && l.id() != a.tokens[i] {
 			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.id())
 		}
-		a.logprobs = append(a.logprobs, l.Logprob)
+		a.logprobs = append(a.logprobs, float32(l.Logprob))
 		var top []trinity.TokenLogprob
 		for _, x := range l.TopLogprobs {
-			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: x.Logprob})
+			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: float32(x.Logprob)})
 		}
 		if q.TopLogprobs > 0 {
 			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
@@ -277,7 +277,7 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 type vllmLogprob struct {
 	TokenID     *int32        `json:"token_id"`
 	Token       string        `json:"token"`
-	Logprob     float32       `json:"logprob"`
+	Logprob     nats          `json:"logprob"`
 	TopLogprobs []vllmLogprob `json:"top_logprobs"`
 }
 

@@ -89,8 +89,8 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 // loadAdapter gives the server an adapter under a new name and drops the one before the last, which no
 // request in flight samples with.
 func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
-	if s.adapters.current() == name { // delivered again: the server refuses a name that it has
-		if err := s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, nil); err != nil {
+	if s.adapters.withdraw(name) { // delivered again: the server refuses a name that it has
+		if err := s.unload(ctx, name); err != nil {
 			return err
 		}
 	}
