@@ -36,7 +36,7 @@ func Root(address string) (string, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", fmt.Errorf("%q is not the address of a server: want http://HOST:PORT or https://…", address)
 	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1"), "/")
 	u.RawQuery, u.Fragment = "", ""
 	return u.String(), nil
 }

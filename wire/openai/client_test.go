@@ -62,7 +62,7 @@ func TestRequestOmitsZeroFields(t *testing.T) {
 func TestRootOfServers(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://host:8000": "http://host:8000", "http://host:8000/": "http://host:8000", "https://host/v1": "https://host",
-		"http://host/below/v1/": "http://host/below", "http://host/v1?key=x#y": "http://host",
+		"http://host/below/v1/": "http://host/below", "http://host/v1?key=x#y": "http://host", "http://[::1]:8000//v1//": "http://[::1]:8000",
 		"host:8000": "", "ftp://host": "", "http://": "", "::": "",
 	} {
 		got, err := Root(address)
