@@ -71,6 +71,7 @@ type answer struct {
 	promptLen int      // tokens that the server read; 0 if it does not tell
 	reused    int      // tokens of the prompt that the server had computed before
 	weights   []string // names of the weights that sampled the tokens; nil if the server does not tell
+	last      bool     // weights has those of the last token alone
 }
 
 // nats is a log-probability. A server that has computed none writes null, which must not be read as 0,

@@ -33,7 +33,7 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) er
 	var all sync.WaitGroup
 	for i, at := range servers {
 		all.Go(func() {
-			s.pool.unproven(at, version)
+			s.pool.unproven(at, version, name)
 			errs[i] = s.deliver(limited, at, dir, name, version)
 		})
 	}

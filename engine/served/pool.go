@@ -53,6 +53,7 @@ type server struct {
 	why      error     // the last failure
 	version  int64     // of its weights
 	next     int64     // version that is being loaded; version otherwise
+	coming   string    // name of the weights that are being loaded; "" otherwise
 
 	proving   chan struct{} // closed when version next is proven, or has failed; nil otherwise
 	disproved bool          // it has not the weights that it was given last
@@ -160,7 +161,7 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
 	p.mu.Lock()
-	suspect, weights := s.suspect || time.Since(s.seen) > idleTime, p.weights
+	suspect, weights, coming := s.suspect || time.Since(s.seen) > idleTime, p.weights, s.coming
 	disproved := s.disproved
 	p.mu.Unlock()
 	if disproved {
@@ -169,7 +170,11 @@ func (p *pool) recognise(ctx context.Context, s *server) error {
 	if !suspect || weights == "" {
 		return nil
 	}
-	switch has, err := s.has(ctx, weights); {
+	has, err := s.has(ctx, weights)
+	if err == nil && !has && coming != "" {
+		has, err = s.has(ctx, coming)
+	}
+	switch {
 	case err != nil:
 		return err
 	case !has:

@@ -23,6 +23,7 @@ type scripted struct {
 	hangs   bool
 	weights string
 	asked   int
+	tells   string                      // name of the weights that sampled the last token; "" is not told
 	during  func()                      // called while a token is sampled; nil does nothing
 	loads   func(context.Context) error // called while weights are loaded; nil returns fails
 }
@@ -59,7 +60,11 @@ func (s *scripted) sample(ctx context.Context, _ *query) (*answer, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	return &answer{tokens: []int32{1}, logprobs: []float32{-1}, finish: "length"}, fails
+	a := &answer{tokens: []int32{1}, logprobs: []float32{-1}, finish: "length"}
+	if s.tells != "" {
+		a.weights, a.last = []string{s.tells}, true
+	}
+	return a, fails
 }
 
 func (s *scripted) release(context.Context) {}
@@ -326,7 +331,7 @@ func TestVersionsOfTokensDuringALoad(t *testing.T) {
 	defer s.Close()
 	at[0].during = func() {
 		here := s.pool.servers[0]
-		s.pool.unproven(here, 5)
+		s.pool.unproven(here, 5, "run-5")
 		here.version = 5
 		s.pool.proved(s.pool.servers)
 	}

@@ -59,9 +59,10 @@ func (s *Sampler) prove(ctx context.Context, at *server, version int64) error {
 
 // unproven notes that a server may sample with a version from now on, which is not proven until
 // proved is called.
-func (p *pool) unproven(s *server, version int64) {
+func (p *pool) unproven(s *server, version int64, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s.coming = name
 	s.next = max(s.next, version)
 	if s.proving == nil {
 		s.proving = make(chan struct{})
@@ -90,7 +91,7 @@ func (p *pool) proved(servers []*server) {
 	defer p.mu.Unlock()
 	for _, s := range servers {
 		close(s.proving)
-		s.proving = nil
+		s.proving, s.coming = nil, ""
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +230,47 @@ func TestServerThatHangsInALoad(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(errors.New("interrupted")) })
 		if err := s.LoadWeights(ctx, "/dir", 2); err == nil || err.Error() != "loading version 2 into the servers: interrupted" {
 			t.Error(err)
+		}
+	})
+}
+
+// A server that has the new weights already, and waits for the proof, has not restarted. What tells the
+// weights of the last token alone says nothing of the first ones.
+func TestRequestsInALongLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, said := serving(1)
+		defer s.Close()
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
+			t.Fatal(err)
+		}
+		loaded := make(chan error, 1)
+		var once sync.Once
+		at[0].during = func() {
+			once.Do(func() { go func() { loaded <- s.LoadWeights(t.Context(), "/dir", 2) }() })
+			time.Sleep(time.Second)
+		}
+		checked := make(chan error)
+		s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked })
+		at[0].tells = "run-2"
+		answered := make(chan [2]int64, 2)
+		ask := func() {
+			out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, trinity.SamplingParams{MaxTokens: 1})
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- out[0].Versions
+		}
+		go ask()
+		synctest.Wait()
+		time.Sleep(2 * idleTime)
+		go ask()
+		time.Sleep(2 * time.Second)
+		checked <- nil
+		if err := <-loaded; err != nil || said() != "" {
+			t.Errorf("%v, said %q", err, said())
+		}
+		if a, b := <-answered, <-answered; a != [2]int64{1, 2} || b != a {
+			t.Errorf("versions %v and %v", a, b)
 		}
 	})
 }

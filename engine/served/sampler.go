@@ -112,6 +112,9 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
 			}
+			if a.last {
+				versions[0] = min(versions[0], oldest)
+			}
 		}
 		if err := s.pool.settled(ctx, at, versions[1], failed); err != nil {
 			return err

@@ -131,7 +131,7 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 	m := &reply.Meta
 	a := &answer{finish: m.FinishReason.Type, promptLen: m.PromptTokens, reused: m.CachedTokens, weights: names(m.Versions)}
 	if a.weights == nil && m.WeightVersion != "" {
-		a.weights = []string{m.WeightVersion}
+		a.weights, a.last = []string{m.WeightVersion}, true
 	}
 	// A stop token has a log-probability, and some versions leave it out of the ids.
 	if a.tokens = reply.OutputIDs; len(m.Logprobs) == len(a.tokens)+1 && a.finish == "stop" {
