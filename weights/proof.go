@@ -62,7 +62,7 @@ func newProof(engine trinity.Engine, vocab, length int, say func(string)) *proof
 	p := &proof{engine: engine, say: say, noise: map[string]float64{}, last: trinity.Metrics{}}
 	for i := range probes {
 		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
-		for t := range min(probeTokens, length) {
+		for t := range min(probeTokens, max(2, length-1)) { // a server needs room for a reply
 			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%vocab)), append(e.Mask, t > 0)
 		}
 		p.probe = append(p.probe, e)

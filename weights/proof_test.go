@@ -20,6 +20,7 @@ type copies struct {
 	check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error
 	lie   func(version int64) bool // it keeps the old weights
 	score func(logprob float32) float32
+	most  int  // tokens that it scores; 0 is any number
 	short bool // it scores a token less
 }
 
@@ -37,6 +38,9 @@ func (c *copies) LoadWeights(ctx context.Context, dir string, version int64) err
 	}
 	return c.check(ctx, version, "the copy", func(ctx context.Context, tokens []int32) ([]float32, error) {
 		var out []float32
+		if c.most > 0 && len(tokens) > c.most {
+			return nil, fmt.Errorf("%d tokens", len(tokens))
+		}
 		for _, t := range tokens[1:] {
 			out = append(out, c.score(c.logprob(t)))
 		}
@@ -81,6 +85,7 @@ func TestProof(t *testing.T) {
 		at    int64   // the version that fails
 	}{
 		{"the same bits", copies{score: exact}, 0.01, "", 0},
+		{"a server with short sequences", copies{score: exact, most: 15}, 0.01, "", 0},
 		{"a server in bf16", copies{score: noisy(0.02)}, 0.5, "", 0},
 		{"a server that keeps its first weights", copies{score: exact, lie: late(1)}, 0.01, "it still has version 0", 1},
 		{"a server that stops taking weights", copies{score: exact, lie: late(2)}, 0.01, "it still has version 1", 2},
@@ -110,7 +115,7 @@ func TestProof(t *testing.T) {
 		var sync weights.Synchronizer
 		sync, err = way.Open(t.Context(), weights.Link{
 			Engine: trained, Sampler: &c.copy, Current: true, Handover: weights.AtOnce, Timeout: time.Minute,
-			Dir: filepath.Join(t.TempDir(), "cache"), Verify: true, Vocab: 4, Length: 100,
+			Dir: filepath.Join(t.TempDir(), "cache"), Verify: true, Vocab: 4, Length: 16,
 			Report: func(_ context.Context, version int64, m trinity.Metrics) error { reported[version] = m; return nil },
 		})
 		for v := int64(1); v <= 3 && err == nil; v++ {
