@@ -93,12 +93,20 @@ func (r *rules) engines() {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
 	}
+	roots := map[string]int{}
 	for i, address := range r.Explorer.RolloutModel.BaseUrls {
 		u, err := url.Parse(address)
-		if _, wrong := openai.Root(address); wrong != nil || err != nil || u.User != nil {
+		root, wrong := openai.Root(address)
+		if wrong != nil || err != nil || u.User != nil {
 			r.fail(join(baseURLsKey, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
 				"write http://HOST:PORT, and the key as api_key")
+			continue
 		}
+		if first, twice := roots[root]; twice { // it would load each version twice, at the same time
+			r.fail(join(baseURLsKey, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
+			continue
+		}
+		roots[root] = i
 	}
 }
 
