@@ -35,10 +35,10 @@ const proveTime = "sync/prove"
 
 // proof compares how the engine and the copies of its weights score a few fixed sequences.
 //
-// The noise of a copy is the mean difference of its log-probabilities from the engine's for the first
-// version. A later version is proven if the mean difference is at most three times the noise and, for
-// each earlier version that training has moved by more than twice the noise, the copy is nearer to the
-// new one. So it cannot see a copy that is behind by less than that.
+// The noise of a copy is the least mean difference of its log-probabilities from the engine's so far.
+// A version is proven if the mean difference is at most three times the noise and, for each earlier
+// version that training has moved by more than twice the noise, the copy is nearer to the new one. So
+// it cannot see a copy that is behind by less than that.
 type proof struct {
 	engine trinity.Engine
 	say    func(string)
@@ -150,9 +150,10 @@ func (p *proof) judge(versions []scored, copy string, got []float64) error {
 		}
 	}
 	if !(off <= 3*noise) {
-		return fmt.Errorf("probe: its log-probabilities are %.2g nats from the trainer's in the mean, and were %.2g for the first version",
+		return fmt.Errorf("probe: its log-probabilities are %.2g nats from the trainer's in the mean, and were %.2g before",
 			off, noise)
 	}
+	p.noise[copy] = min(noise, max(off, leastNoise)) // the first version may have been another than the copy had
 	return nil
 }
 

@@ -49,6 +49,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 		return nil, errors.New("servers share no memory with the engine that trains: set synchronizer.sync_method to directory")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.IdleConnTimeout = 4 * time.Second // vLLM's server closes idle connections after 5 s
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil, record: spec.Record,
