@@ -149,6 +149,25 @@ def test_streams_steps_and_resume(worker, models, tmp_path) -> None:
         worker.call(f"/v1/models/{name}", method="DELETE")
 
 
+def test_graph_without_a_backward_pass(worker, models, tmp_path) -> None:
+    """The step after it changes all weights, also those that FSDP had gathered for the graph."""
+    open_model(worker, "m", models["student"], tmp_path, train=True, optimizer={"type": "adamw"})
+    b, held = batch(worker.ranks), {"streams": ["logprob"], "hold": True}
+    mask = b["mask"].astype(bool)
+    worker.call("/v1/models/m/forward", b, held)
+    worker.call("/v1/models/m/backward", {"d_logprob": np.where(mask, -0.1, 0).astype(np.float32)})
+    worker.call("/v1/models/m/forward", b, held)
+    worker.call("/v1/models/m/step", meta=ADAM | {"lr": 0.05})
+    assert worker.refused("/v1/models/m/backward").startswith("400 no graph is held")
+    got = worker.call("/v1/models/m/forward", b, {"streams": ["logprob"]})[0]["logprob"]
+    files = tmp_path / "model"
+    files.mkdir()
+    worker.call("/v1/models/m/save", meta={"kind": "model", "dir": str(files)})
+    want = oracle(files, b).gather(1, torch.from_numpy(b["tokens"].astype(np.int64))[:, None])[:, 0]
+    assert np.abs(got - want.numpy() * mask).max() < 1e-4
+    worker.call("/v1/models/m", method="DELETE")
+
+
 def test_worker_ends_with_its_lease() -> None:
     worker = Worker(2, TRINITY_WORKER_LEASE="1")
     assert worker.process.wait(timeout=60) != 0

@@ -159,11 +159,17 @@ class Model:
             grads.append(gradient)
         torch.autograd.backward(kept, grads)
 
+    def _release(self) -> None:
+        """Drops the held graph, whose weights are about to change."""
+        self.held = None
+        self.network.release()
+
     # ---- the step
 
     def step(self, p: dict[str, Any]) -> dict[str, Any]:
         """Applies the gradient and clears it. A gradient that is not finite changes nothing."""
         assert self.optimizer is not None
+        self._release()
         for parameter in self.trained.values():
             if parameter.grad is None:  # a step decays moments also where a batch gave no gradient
                 parameter.grad = torch.zeros_like(parameter)
@@ -249,6 +255,7 @@ class Model:
     def load(self, directory: str, published: bool) -> None:
         """Reads a state into this model, whatever the number of ranks that wrote it."""
         assert self.optimizer is not None
+        self._release()
         self.copies = {name: p.detach().clone() for name, p in self.trained.items()} if published else None
         load_checkpoint(self._state(published), checkpoint_id=directory)
         self.offered = True

@@ -185,12 +185,16 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
-        """Is forward without a graph. Without a backward pass FSDP would keep the root's gathered weights, which a later
-        load does not change."""
+        """Is forward without a graph."""
         out = self(pack, want, adapter)
+        self.release()
+        return out
+
+    def release(self) -> None:
+        """Drops the root's gathered weights. Without a backward pass FSDP keeps them, and a step or a load does not
+        change them."""
         if isinstance(self, FSDPModule):
             self.reshard()
-        return out
 
     def head_weight(self) -> torch.Tensor:
         """Returns the whole vocabulary projection, in the type of the products. All ranks must call it."""
