@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -168,6 +170,22 @@ def test_graph_without_a_backward_pass(worker, models, tmp_path) -> None:
     worker.call("/v1/models/m", method="DELETE")
 
 
+def test_lost_body_is_no_request(worker, models, tmp_path) -> None:
+    """The driver sends such a request again, with the same number."""
+    open_model(worker, "m", models["student"], tmp_path, train=True, optimizer={"type": "adamw"})
+    b = batch(worker.ranks)
+    worker.call("/v1/models/m/forward", b, {"streams": ["logprob"], "hold": True})
+    address = urllib.parse.urlsplit(worker.url)
+    with socket.create_connection((address.hostname, address.port)) as lost:
+        head = f"POST /v1/models/m/backward HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nTrinity-Seq: {worker.sequence + 1}"
+        lost.sendall(f"{head}\r\nContent-Length: 100\r\n\r\n".encode())
+        lost.shutdown(socket.SHUT_WR)
+        assert lost.recv(1000) == b""
+    worker.call("/v1/models/m/backward", {"d_logprob": b["mask"].astype(np.float32)})
+    assert worker.call("/v1/models/m/step", meta=ADAM)[1]["grad_norm"] > 0
+    worker.call("/v1/models/m", method="DELETE")
+
+
 def test_worker_ends_with_its_lease() -> None:
     worker = Worker(2, TRINITY_WORKER_LEASE="1")
     assert worker.process.wait(timeout=60) != 0
@@ -200,6 +218,7 @@ def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:
         "400 lengths must": worker.refused("/v1/models/m/forward", b | {"lengths": b["lengths"] + 1}, want),
         "400 streams is": worker.refused("/v1/models/m/forward", b, {"streams": ["value"]}),
         "400 temperature": worker.refused("/v1/models/m/forward", b | {"temperature": b["temperature"] * 0}, want),
+        "400 TypeError: ": worker.refused("/v1/models/m/forward", b, {"streams": [{}]}),
         "400 lr is None": worker.refused("/v1/models/m/step"),
         "400 this worker sees no directory": worker.refused("/v1/models/m/save", meta={"kind": "model", "dir": "/no"}),
         "400 this worker does not see the run's directory": worker.refused(

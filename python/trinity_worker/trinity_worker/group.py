@@ -1,5 +1,6 @@
 """The ranks of a worker: rank 0 checks a request and passes it on, and all ranks carry it out together."""
 
+import gc
 import json
 import socket
 import time
@@ -45,7 +46,10 @@ class Group:
 
     def handle(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         """Checks a request and carries it out on all ranks. BadRequest means that nothing has happened."""
-        meta = self._check(verb, name, arrays, meta)
+        try:
+            meta = self._check(verb, name, arrays, meta)
+        except (TypeError, ValueError, LookupError, AttributeError) as e:  # such as a value of another type
+            raise e if isinstance(e, BadRequest) else BadRequest(f"{type(e).__name__}: {e}") from e
         self.busy = {"verb": verb, "model": name, "since": time.time()}
         try:
             self._send(verb, name, wire.encode(arrays, meta))
@@ -112,6 +116,7 @@ class Group:
 
     def _drop(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         del self.models[name]
+        gc.collect()  # FSDP refers to its modules in cycles
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         return {}, {}

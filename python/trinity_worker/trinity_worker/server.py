@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         self._reply(200, reply)
 
     def _body(self) -> bytes | None:
-        """Returns the body of an authorised request; None if it has been refused."""
+        """Returns the body of an authorised request; None if it has been refused, or has not come whole."""
         given = self.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, b"Bearer " + self.server.token.encode()):
             self.close_connection = True
@@ -124,7 +124,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._fail(413, f"a body must have a Content-Length of at most {MAX_BODY}")
             return None
-        return self.rfile.read(length)
+        body = self.rfile.read(length)
+        if len(body) < length:  # the client has gone
+            self.close_connection = True
+            return None
+        return body
 
     def _fail(self, code: int, message: str) -> None:
         self._reply(code, json.dumps({"error": message}).encode(), "application/json")
