@@ -21,7 +21,13 @@ def group():
 
 
 def test_dropped_model_is_freed(group, tmp_path) -> None:
-    shape = {"vocab_size": 16, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    shape = {
+        "vocab_size": 16,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
     LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(tmp_path)
     (tmp_path / "witness").write_text("nonce")
     spec = {"path": str(tmp_path), "train": True, "optimizer": {"type": "adamw"}, "compute": "bfloat16"}
