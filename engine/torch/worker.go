@@ -276,7 +276,16 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 func (w *worker) why(ctx context.Context, err error) error {
 	var status *retry.StatusError
 	if errors.As(err, &status) {
-		return errors.New(status.Message)
+		err = errors.New(status.Message)
+		if status.Code != http.StatusInternalServerError || w.ranks == 1 {
+			return err
+		}
+		select { // rank 0 may only have lost the connection to the rank that failed
+		case <-w.gone:
+			return fmt.Errorf("%w; %w", err, w.lastWords)
+		case <-time.After(10 * time.Second):
+			return err
+		}
 	}
 	if context.Cause(ctx) == nil {
 		select {

@@ -3,6 +3,7 @@ package torch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/model/safetensors"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -111,6 +113,17 @@ func TestFailuresOfRequests(t *testing.T) {
 				t.Errorf("the worker was ended: %v, want %v", killed, wanted)
 			}
 		})
+	}
+}
+
+// If a rank fails, rank 0 may only see a broken connection; the end of the worker has the cause.
+func TestFailureOfAnotherRank(t *testing.T) {
+	w := replay(t, nil)
+	w.ranks, w.lastWords = 2, errors.New("the worker has ended: rank 1 was killed")
+	close(w.gone)
+	err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
+	if !strings.Contains(err.Error(), "connection closed by peer; the worker has ended: rank 1 was killed") {
+		t.Errorf("%v; want the last words of the worker", err)
 	}
 }
 
