@@ -193,6 +193,27 @@ def test_worker_ends_with_its_lease() -> None:
         worker.call("/v1", method="GET")
 
 
+def test_damaged_state_is_named(models, tmp_path) -> None:
+    """PyTorch's error for it is no Exception. Whatever ends a request must be told, and ends the worker."""
+    worker = Worker(1)
+    open_model(worker, "m", models["student"], tmp_path, train=True, optimizer={"type": "adamw"})
+    state = tmp_path / "state"
+    state.mkdir()
+    worker.call("/v1/models/m/save", meta={"kind": "state", "dir": str(state)})
+    os.truncate(state / "__0_0.distcp", 5000)
+    message = worker.refused("/v1/models/m/load", meta={"kind": "state", "dir": str(state)})
+    assert message.startswith("500 rank 0: ") and "Traceback" not in message, message
+    assert worker.process.wait(timeout=60) == 1
+
+
+def test_model_that_transformers_does_not_load_is_refused(worker, models, tmp_path) -> None:
+    config = json.loads((models["student"] / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"hidden_size": "x"}))
+    with pytest.raises(urllib.error.HTTPError) as e:
+        open_model(worker, "m", tmp_path, tmp_path)
+    assert e.value.code == 400 and "hidden_size" in json.loads(e.value.read())["error"]
+
+
 def test_status(worker) -> None:
     status = worker.call("/v1", method="GET", step=0)[1]
     assert (status["protocol"], status["ranks"], status["busy"]) == (1, worker.ranks, {})

@@ -48,8 +48,10 @@ class Group:
         """Checks a request and carries it out on all ranks. BadRequest means that nothing has happened."""
         try:
             meta = self._check(verb, name, arrays, meta)
-        except (TypeError, ValueError, LookupError, AttributeError) as e:  # such as a value of another type
-            raise e if isinstance(e, BadRequest) else BadRequest(f"{type(e).__name__}: {e}") from e
+        except BadRequest:
+            raise
+        except Exception as e:  # such as a value of another type
+            raise BadRequest(f"{type(e).__name__}: {e}") from e
         self.busy = {"verb": verb, "model": name, "since": time.time()}
         try:
             self._send(verb, name, wire.encode(arrays, meta))

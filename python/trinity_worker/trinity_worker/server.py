@@ -10,6 +10,8 @@ import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from torch.distributed.checkpoint.api import CheckpointException
+
 from . import PROTOCOL, wire
 from .group import Group
 from .wire import BadRequest
@@ -100,9 +102,9 @@ class Handler(BaseHTTPRequestHandler):
                 reply = wire.encode(*server.group.handle(verb or parts[3], parts[2], *wire.decode(body)))
             except BadRequest as e:
                 return self._fail(400, str(e))
-            except Exception as e:  # the other ranks may wait in a collective
+            except BaseException as e:  # such as CheckpointException; the other ranks may wait in a collective
                 traceback.print_exc()
-                self._fail(500, f"{type(e).__name__}: {e}")
+                self._fail(500, describe(e))
                 self.wfile.flush()
                 os._exit(1)
             server.sequence, server.last_reply = sequence, reply
@@ -139,6 +141,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def describe(e: BaseException) -> str:
+    """Returns the error as a text. That of a CheckpointException has the causes, instead of the stacks of all ranks."""
+    if isinstance(e, CheckpointException):
+        return "; ".join(f"rank {rank}: {describe(cause)}" for rank, (cause, _) in e.failures.items())
+    return f"{type(e).__name__}: {e}"
 
 
 def announce(**facts: Any) -> None:
