@@ -49,6 +49,11 @@ func TestOfferedVersionStays(t *testing.T) {
 				if !equal(offered, weightsOf(t, again.SavePublished, isLoRA)) || !equal(newest, weightsOf(t, again.SaveModel, isLoRA)) {
 					t.Error("a resumed engine has other weights")
 				}
+				step(t, e)
+				step(t, again)
+				if !equal(weightsOf(t, e.SaveModel, isLoRA), weightsOf(t, again.SaveModel, isLoRA)) {
+					t.Error("a step of the resumed engine has other results")
+				}
 			})
 		}
 	}

@@ -90,10 +90,19 @@ func (e *Engine) save(ctx context.Context, kind, dir string) error {
 	if err != nil {
 		return fmt.Errorf("torch: %w", err)
 	}
-	if _, err = e.do(ctx, "save", message{meta: map[string]any{"kind": kind, "dir": path}}); err != nil {
+	if err = e.files(ctx, "save", path, map[string]any{"kind": kind}); err != nil {
 		return err
 	}
 	return e.sync(path)
+}
+
+// files makes the worker read or write a directory, which an error names.
+func (e *Engine) files(ctx context.Context, verb, path string, meta map[string]any) error {
+	meta["dir"] = path
+	if _, err := e.do(ctx, verb, message{meta: meta}); err != nil {
+		return fmt.Errorf("%w (directory %s)", err, path)
+	}
+	return nil
 }
 
 // sync brings the files that the worker wrote onto the disk.
@@ -163,7 +172,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("torch: %w", err)
 	}
-	if _, err := e.do(ctx, "load", message{meta: map[string]any{"kind": "state", "dir": path, "published": s.Behind}}); err != nil {
+	if err := e.files(ctx, "load", path, map[string]any{"kind": "state", "published": s.Behind}); err != nil {
 		return err
 	}
 	e.steps, e.version, e.accumulating = s.Steps, s.version, false

@@ -249,6 +249,21 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
+// A failure to read or write files names the directory.
+func TestFailureNamesTheDirectory(t *testing.T) {
+	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(http.StatusInternalServerError) })
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(`{"engine": "torch", "format": 1, "optimizer": "adamw"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{worker: w, name: "m", spec: trained("llama")}
+	for verb, do := range map[string]func(context.Context, string) error{"load": e.LoadState, "save": e.SaveModel} {
+		if err := do(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v; want an error that names %s", verb, err, dir)
+		}
+	}
+}
+
 func FuzzReply(f *testing.F) {
 	stream := safetensors.Float32s("logprob", []int{2}, []float32{1, 2})
 	good, err := message{[]safetensors.Entry{stream}, map[string]any{"applied": true}}.encode()
