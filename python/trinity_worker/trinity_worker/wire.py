@@ -41,7 +41,7 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
         return _decode(body)
     except BadRequest:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+    except Exception as e:
         raise BadRequest(f"the body is no safetensors file: {e}") from e
 
 
