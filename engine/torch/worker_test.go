@@ -253,7 +253,8 @@ func TestForeignState(t *testing.T) {
 func TestFailureNamesTheDirectory(t *testing.T) {
 	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(http.StatusInternalServerError) })
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(`{"engine": "torch", "format": 1, "optimizer": "adamw"}`), 0o600); err != nil {
+	text := `{"engine": "torch", "format": 1, "optimizer": "adamw"}`
+	if err := os.WriteFile(filepath.Join(dir, stateName), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e := &Engine{worker: w, name: "m", spec: trained("llama")}
