@@ -25,7 +25,7 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, report: l.Report}
 	if p, ok := loader.(Provable); ok && l.Verify {
 		f.proof = newProof(l.Engine, l.Vocab, l.Length, l.Say)
-		p.Prove(f.proof.check)
+		p.Prove(l.Handover == AtRendezvous, f.proof.check)
 	}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err

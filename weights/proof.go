@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/trinity-go/trinity"
 )
 
@@ -17,8 +15,9 @@ import (
 type Provable interface {
 	Loader
 	// Prove makes every later LoadWeights check each copy of the weights, which it names. score scores
-	// tokens with the copy. A copy that fails is delivered again, and is not used meanwhile.
-	Prove(check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error)
+	// tokens with the copy. A copy that fails is delivered again, and is not used meanwhile. alone says
+	// that nobody samples while weights are loaded.
+	Prove(alone bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error)
 }
 
 const (
@@ -99,22 +98,18 @@ func (p *proof) check(ctx context.Context, version int64, copy string, score tri
 		defer p.mu.Unlock()
 		p.last[proveTime] = max(p.last[proveTime], time.Since(begin).Seconds())
 	}()
-	each := make([][]float32, len(p.probe))
-	eg, scoring := errgroup.WithContext(ctx)
-	for i, e := range p.probe {
-		eg.Go(func() (err error) {
-			if each[i], err = score(scoring, e.Tokens); err == nil && len(each[i]) != len(e.Tokens)-1 {
-				err = fmt.Errorf("%d log-probabilities for %d tokens", len(each[i]), len(e.Tokens)-1)
-			}
-			return err
-		})
-	}
-	if err := eg.Wait(); err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
 	var got []float64
-	for _, l := range slices.Concat(each...) {
-		got = append(got, float64(l))
+	for _, e := range p.probe { // one by one, because some servers cannot score several at once
+		logprobs, err := score(ctx, e.Tokens)
+		if err == nil && len(logprobs) != len(e.Tokens)-1 {
+			err = fmt.Errorf("%d log-probabilities for %d tokens", len(logprobs), len(e.Tokens)-1)
+		}
+		if err != nil {
+			return fmt.Errorf("probe: %w", err)
+		}
+		for _, l := range logprobs {
+			got = append(got, float64(l))
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

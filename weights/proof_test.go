@@ -26,7 +26,7 @@ type copies struct {
 
 func (*copies) Resident() {}
 
-func (c *copies) Prove(check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
+func (c *copies) Prove(_ bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
 	c.check = check
 }
 

@@ -11,6 +11,8 @@ import (
 
 // scorer is an endpoint whose servers can score given tokens.
 type scorer interface {
+	// scores reports whether the server can. alone says that it has nothing else to do meanwhile.
+	scores(alone bool) bool
 	// score is a trinity.ScoreTokens.
 	score(ctx context.Context, tokens []int32) ([]float32, error)
 }
@@ -19,13 +21,21 @@ type scorer interface {
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (s *Sampler) Prove(check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
-	s.checkCopy = check
+func (s *Sampler) Prove(alone bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
+	s.checkCopy, s.alone = check, alone
 	for _, at := range s.pool.servers {
-		if _, ok := at.endpoint.(scorer); !ok {
-			s.pool.say(at.name() + " cannot score tokens: nothing proves that it has loaded a version")
+		if s.scorerOf(at) == nil {
+			s.pool.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")
 		}
 	}
+}
+
+// scorerOf returns nil if a server cannot score tokens while weights are loaded.
+func (s *Sampler) scorerOf(at *server) scorer {
+	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(s.alone) {
+		return scorer
+	}
+	return nil
 }
 
 // deliver loads a version into a server until the server proves that it has it. A server that cannot
@@ -50,8 +60,8 @@ func (s *Sampler) deliver(ctx context.Context, at *server, dir, name string, ver
 
 // prove checks the weights of a server, if it can score tokens.
 func (s *Sampler) prove(ctx context.Context, at *server, version int64) error {
-	scorer, ok := at.endpoint.(scorer)
-	if s.checkCopy == nil || !ok {
+	scorer := s.scorerOf(at)
+	if s.checkCopy == nil || scorer == nil {
 		return nil
 	}
 	return s.checkCopy(ctx, version, at.url, scorer.score)

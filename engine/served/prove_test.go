@@ -13,6 +13,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+func (s *scripted) scores(bool) bool { return true }
+
 func (s *scripted) score(context.Context, []int32) ([]float32, error) { return nil, nil }
 
 var errStale = errors.New("it still has version 0")
@@ -23,7 +25,7 @@ func (s *Sampler) proving(fails map[string]func(proof int) bool) map[string]*int
 	for _, at := range s.pool.servers {
 		counts[at.url] = new(int)
 	}
-	s.Prove(func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
+	s.Prove(true, func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
 		n := counts[copy]
 		*n++
 		if f := fails[copy]; f != nil && f(*n) {
@@ -99,7 +101,7 @@ func TestAnswersWaitForTheProof(t *testing.T) {
 			defer s.Close()
 			s.pool.patience = time.Second
 			checking, checked := make(chan struct{}), make(chan error)
-			s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error {
+			s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error {
 				checking <- struct{}{}
 				return <-checked
 			})
@@ -141,7 +143,7 @@ func TestAnswersBeforeADeliveryThatIsRepeated(t *testing.T) {
 		s, at, said := serving(1)
 		defer s.Close()
 		checking, checked := make(chan struct{}), make(chan error)
-		s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error {
+		s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error {
 			checking <- struct{}{}
 			return <-checked
 		})
@@ -250,7 +252,7 @@ func TestRequestsInALongLoad(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		checked := make(chan error)
-		s.Prove(func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked })
+		s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked })
 		at[0].tells = "run-2"
 		answered := make(chan [2]int64, 2)
 		ask := func() {
@@ -273,4 +275,16 @@ func TestRequestsInALongLoad(t *testing.T) {
 			t.Errorf("versions %v and %v", a, b)
 		}
 	})
+}
+
+// vLLM scores prompts of a model with adapters only if it has nothing else to do.
+func TestWhenVLLMScores(t *testing.T) {
+	for _, c := range []struct{ lora, alone, want bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
+		s, _, said := serving(1)
+		s.pool.servers[0].endpoint = &vllmServer{vllmKind: vllmKind{lora: c.lora}}
+		s.Prove(c.alone, func(context.Context, int64, string, trinity.ScoreTokens) error { return errStale })
+		if proves := s.prove(t.Context(), s.pool.servers[0], 1) != nil; proves != c.want || proves == strings.Contains(said(), "nothing proves") {
+			t.Errorf("%+v: proves %t, said %q", c, proves, said())
+		}
+	}
 }

@@ -32,6 +32,7 @@ type Sampler struct {
 	mark        string // begins the names of weights of this sampler
 	// checkCopy checks the weights of a server; nil if nobody asked for it.
 	checkCopy func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error
+	alone     bool // nobody samples while weights are loaded
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens

@@ -153,6 +153,9 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 	return a, nil
 }
 
+// scores implements scorer.
+func (*sglangServer) scores(bool) bool { return true }
+
 // score implements scorer.
 func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, error) {
 	r := struct {

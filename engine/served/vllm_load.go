@@ -119,6 +119,10 @@ func (s *vllmServer) release(ctx context.Context) {
 	}
 }
 
+// scores implements scorer. vLLM 0.32 with adapters dies of the log-probabilities of a prompt that it
+// computes beside another request, at least on a CPU.
+func (s *vllmServer) scores(alone bool) bool { return alone || !s.lora }
+
 // score implements scorer.
 func (s *vllmServer) score(ctx context.Context, tokens []int32) ([]float32, error) {
 	q := &query{prompt: tokens, adapter: s.lora, SamplingParams: trinity.SamplingParams{MaxTokens: 1, Temperature: 1}}
