@@ -37,6 +37,9 @@ type EngineSpec struct {
 // ScoreTokens returns the log-probability of each token after the first, in nats at temperature 1.
 type ScoreTokens func(ctx context.Context, tokens []int32) ([]float32, error)
 
+// CheckCopy returns an error unless a copy of a version of the weights is that version. copy names it.
+type CheckCopy func(ctx context.Context, version int64, copy string, score ScoreTokens) error
+
 // SamplerSpec says which model a SamplerOpener opens, and how many sequences it samples at once.
 type SamplerSpec struct {
 	ModelPath    string   // local directory or GGUF file

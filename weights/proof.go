@@ -16,8 +16,8 @@ type Provable interface {
 	Loader
 	// Prove makes every later LoadWeights check each copy of the weights, which it names. score scores
 	// tokens with the copy. A copy that fails is delivered again, and is not used meanwhile. alone says
-	// that nobody samples while weights are loaded.
-	Prove(alone bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error)
+	// that no request samples while weights are loaded.
+	Prove(alone bool, check trinity.CheckCopy)
 }
 
 const (

@@ -17,7 +17,7 @@ import (
 // copies is a sampler with one copy of the weights, which may lie.
 type copies struct {
 	*trinitytest.Bandit
-	check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error
+	check trinity.CheckCopy
 	lie   func(version int64) bool // it keeps the old weights
 	score func(logprob float32) float32
 	most  int  // tokens that it scores; 0 is any number
@@ -26,7 +26,7 @@ type copies struct {
 
 func (*copies) Resident() {}
 
-func (c *copies) Prove(_ bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
+func (c *copies) Prove(_ bool, check trinity.CheckCopy) {
 	c.check = check
 }
 

@@ -1,16 +1,14 @@
 package cpu
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // nll is the mean negative log-probability of trained tokens.
@@ -67,18 +65,7 @@ func trainedTokens(whole []*trinity.Experience) int {
 
 func readJSON(t testing.TB, path string, v any) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(v); err != nil {
-		t.Fatal(err)
-	}
+	trinitytest.ReadRecorded(t, path, v)
 }
 
 // sequences are the recorded batch: a group with a shared prompt, a sequence with holes in its

@@ -3,7 +3,6 @@ package served
 import (
 	"encoding/json"
 	"math"
-	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/openai"
@@ -87,49 +86,4 @@ func choice(c *openai.Choice, top int) (*answer, error) {
 		a.top = append(a.top, mostLikely(likely, top))
 	}
 	return a, nil
-}
-
-// adapters are the adapters that load gave a server. The one before the newest stays for requests in
-// flight.
-type adapters struct {
-	mu          sync.Mutex
-	now, before string
-}
-
-func (a *adapters) current() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now
-}
-
-// all returns the adapters that the server has.
-func (a *adapters) all() (names []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, name := range []string{a.before, a.now} {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// withdraw makes the adapter before the newest the current one again, if the newest has that name. It
-// reports whether it has.
-func (a *adapters) withdraw(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if name != a.now {
-		return false
-	}
-	a.now, a.before = a.before, ""
-	return true
-}
-
-// push makes an adapter the current one and returns the one to drop, "" if there is none.
-func (a *adapters) push(name string) (drop string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	drop, a.before, a.now = a.before, a.now, name
-	return drop
 }

@@ -63,7 +63,7 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
-// The plan says what is asked of which server.
+// The plan names the servers, and says what the run asks of them.
 func TestPlanNamesServers(t *testing.T) {
 	for override, want := range map[string]string{
 		"mode=both":  "log-probabilities as sampled, which training reads; each version of the weights, from a directory",

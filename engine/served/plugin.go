@@ -19,7 +19,7 @@ import (
 	"github.com/trinity-go/trinity/wire/openai"
 )
 
-// arguments are those of the plug-ins of this package.
+// arguments are what each plug-in of this package takes.
 type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`

@@ -21,7 +21,7 @@ type scorer interface {
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (s *Sampler) Prove(alone bool, check func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error) {
+func (s *Sampler) Prove(alone bool, check trinity.CheckCopy) {
 	s.checkCopy, s.alone = check, alone
 	for _, at := range s.pool.servers {
 		if s.scorerOf(at) == nil {

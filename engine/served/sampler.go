@@ -28,11 +28,10 @@ type Sampler struct {
 
 	loading     sync.Mutex
 	loadTimeout time.Duration
-	mayLoad     error  // why the servers cannot be given weights; nil if they may
-	mark        string // begins the names of weights of this sampler
-	// checkCopy checks the weights of a server; nil if nobody asked for it.
-	checkCopy func(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error
-	alone     bool // nobody samples while weights are loaded
+	mayLoad     error             // why the servers cannot be given weights; nil if they may
+	mark        string            // begins the names of weights of this sampler
+	checkCopy   trinity.CheckCopy // nil: deliveries are not proven
+	alone       bool              // nobody samples while weights are loaded
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
@@ -129,8 +128,8 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 	return c, err
 }
 
-// spans returns the oldest and the newest version among the weights that the server names. Names that
-// load has not given are those of the weights with which the server started.
+// spans returns the oldest and the newest version among the weights that the server names. A name
+// that load has not given is of the weights with which the server started.
 func (s *Sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
 	of := [2]int64{math.MaxInt64, math.MinInt64}
 	for _, name := range names {

@@ -53,14 +53,14 @@ type sglangKind struct{ lora bool }
 // sglangServer is a server of SGLang.
 type sglangServer struct {
 	sglangKind
-	client   *openai.Client
-	told     about
-	adapters adapters
+	client *openai.Client
+	told   about
+	adapters
 }
 
 // greet implements kind.
 func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &sglangServer{sglangKind: k, client: client}
+	s := &sglangServer{sglangKind: k, client: client, adapters: adapters{client: client, drop: "/unload_lora_adapter"}}
 	var info struct {
 		Version       string
 		ContextLength int `json:"context_length"`
@@ -111,7 +111,7 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		Temperature: q.Temperature, TopK: cmp.Or(max(0, q.TopK), -1), TopP: orOne(q.TopP),
 	}}
 	if q.adapter {
-		r.LoraPath = s.adapters.current()
+		r.LoraPath = s.current()
 	}
 	var reply struct {
 		OutputIDs []int32 `json:"output_ids"`
@@ -166,7 +166,7 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		LoraPath      string       `json:"lora_path,omitzero"`
 	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{MaxNewTokens: 1, RepetitionPenalty: 1, Temperature: 1, TopK: -1, TopP: 1}}
 	if s.lora {
-		r.LoraPath = s.adapters.current()
+		r.LoraPath = s.current()
 	}
 	var reply struct {
 		Meta struct {
@@ -224,7 +224,7 @@ func (d *sglangDone) err() error {
 // load implements endpoint. Requests in flight are computed again with the new weights.
 func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
-		return s.loadAdapter(ctx, dir, name)
+		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
 	defer func() { // it may be paused although no reply has come
 		if failed := resume(ctx, s.client, "/continue_generation"); err == nil {
@@ -242,35 +242,13 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 	return done.err()
 }
 
-// loadAdapter gives the server an adapter under a new name and drops the one before the last.
+// loadAdapter gives the server an adapter.
 func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
-	if s.adapters.withdraw(name) { // delivered again: the server refuses a name that it has
-		if err := s.unload(ctx, name); err != nil {
-			return err
-		}
-	}
 	var done sglangDone
 	if err := s.client.Call(ctx, "/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, &done); err != nil {
 		return fmt.Errorf("it takes no adapter, for which it needs --enable-lora and --max-lora-rank: %w", err)
 	}
-	if err := done.err(); err != nil {
-		return err
-	}
-	if old := s.adapters.push(name); old != "" {
-		return s.unload(ctx, old)
-	}
-	return nil
-}
-
-func (s *sglangServer) unload(ctx context.Context, name string) error {
-	return s.client.Call(ctx, "/unload_lora_adapter", map[string]string{"lora_name": name}, nil)
-}
-
-// release implements endpoint.
-func (s *sglangServer) release(ctx context.Context) {
-	for _, name := range s.adapters.all() {
-		_ = s.unload(ctx, name) // the server may have gone
-	}
+	return done.err()
 }
 
 // has implements endpoint.

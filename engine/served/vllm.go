@@ -66,12 +66,12 @@ type vllmServer struct {
 	told     about
 	isVLLM   bool
 	byTokens bool // it has /inference/v1/generate
-	adapters adapters
+	adapters
 }
 
 // greet implements kind.
 func (k vllmKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &vllmServer{vllmKind: k, client: client}
+	s := &vllmServer{vllmKind: k, client: client, adapters: adapters{client: client, drop: "/v1/unload_lora_adapter"}}
 	if err := s.findModel(ctx); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *vllmServer) about() about { return s.told }
 
 // name returns the name of the model, or of its adapter, that answers a query.
 func (s *vllmServer) name(q *query) string {
-	if name := s.adapters.current(); q.adapter && name != "" {
+	if name := s.current(); q.adapter && name != "" {
 		return name
 	}
 	return s.model

@@ -17,7 +17,7 @@ import (
 // load implements endpoint.
 func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
-		return s.loadAdapter(ctx, dir, name)
+		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
 	if s.keepsHead(ctx) {
 		return errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding (tie_word_embeddings): " +
@@ -39,7 +39,7 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 }
 
 // keepsHead reports whether the server would sample with the head of old weights. On a CPU vLLM 0.32
-// makes a packed copy of each matrix, and renews that of a head only if the head has weights of its own.
+// packs a copy of each matrix; a reload packs a head anew only if the head is not the embedding.
 func (s *vllmServer) keepsHead(ctx context.Context) bool {
 	if !s.tied {
 		return false
@@ -86,37 +86,13 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// loadAdapter gives the server an adapter under a new name and drops the one before the last, which no
-// request in flight samples with.
+// loadAdapter gives the server an adapter.
 func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
-	if s.adapters.withdraw(name) { // delivered again: the server refuses a name that it has
-		if err := s.unload(ctx, name); err != nil {
-			return err
-		}
-	}
-	body := map[string]string{"lora_name": name, "lora_path": dir}
-	err := s.client.Call(ctx, "/v1/load_lora_adapter", body, nil)
+	err := s.client.Call(ctx, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, nil)
 	if statusOf(err) == http.StatusNotFound {
 		return fmt.Errorf("it takes no adapters: start it with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	if old := s.adapters.push(name); old != "" {
-		return s.unload(ctx, old)
-	}
-	return nil
-}
-
-func (s *vllmServer) unload(ctx context.Context, name string) error {
-	return s.client.Call(ctx, "/v1/unload_lora_adapter", map[string]string{"lora_name": name}, nil)
-}
-
-// release implements endpoint.
-func (s *vllmServer) release(ctx context.Context) {
-	for _, name := range s.adapters.all() {
-		_ = s.unload(ctx, name) // the server may have gone
-	}
+	return err
 }
 
 // scores implements scorer. vLLM 0.32 with adapters dies of the log-probabilities of a prompt that it

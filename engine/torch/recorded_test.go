@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 var record = flag.Bool("record", false, "record the exchange with the real worker again")
@@ -98,18 +99,7 @@ func replay(t *testing.T, exchanges []exchange) *worker {
 // readRecorded returns the recorded exchange.
 func readRecorded(t *testing.T) (exchanges []exchange) {
 	t.Helper()
-	f, err := os.Open(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&exchanges); err != nil {
-		t.Fatal(err)
-	}
+	trinitytest.ReadRecorded(t, recorded, &exchanges)
 	return exchanges
 }
 

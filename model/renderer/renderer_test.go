@@ -1,7 +1,6 @@
 package renderer
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // chatRecord is a chat as transformers tokenizes it; testdata/record.py writes them.
@@ -43,18 +43,7 @@ func loadTokenizer(t testing.TB) *tokenizer.Tokenizer {
 
 func loadChats(t testing.TB) (chats []chatRecord) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "chats.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&chats); err != nil {
-		t.Fatal(err)
-	}
+	trinitytest.ReadRecorded(t, filepath.Join("testdata", "chats.json.gz"), &chats)
 	return chats
 }
 

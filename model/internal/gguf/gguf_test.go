@@ -2,16 +2,16 @@ package gguf
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // recordedBlocks is a case of testdata/record.py.
@@ -23,18 +23,7 @@ type recordedBlocks struct {
 
 func readRecorded(t *testing.T, name string) (cases []recordedBlocks) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&cases); err != nil {
-		t.Fatal(err)
-	}
+	trinitytest.ReadRecorded(t, filepath.Join("testdata", name), &cases)
 	return cases
 }
 

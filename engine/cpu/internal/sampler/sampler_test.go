@@ -1,9 +1,7 @@
 package sampler
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // open opens a model for the length of the test.
@@ -78,18 +77,7 @@ type recorded struct {
 
 func readRecorded(t testing.TB, name string, v any) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name+".json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(v); err != nil {
-		t.Fatal(err)
-	}
+	trinitytest.ReadRecorded(t, filepath.Join("testdata", name+".json.gz"), v)
 }
 
 func (r recorded) compare(t *testing.T, got trinity.Completion, tolerance float64) {

@@ -1,0 +1,84 @@
+package served
+
+import (
+	"context"
+	"sync"
+
+	"github.com/trinity-go/trinity/wire/openai"
+)
+
+// adapters are the adapters that load gave a server. The one before the newest stays for requests in
+// flight.
+type adapters struct {
+	client *openai.Client
+	drop   string // endpoint that drops an adapter
+
+	mu          sync.Mutex
+	now, before string
+}
+
+// replace gives the server an adapter under a new name and drops the one before the last, which no
+// request in flight samples with.
+func (a *adapters) replace(ctx context.Context, name string, load func() error) error {
+	if a.withdraw(name) { // delivered again: the server refuses a name that it has
+		if err := a.unload(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := load(); err != nil {
+		return err
+	}
+	if old := a.push(name); old != "" {
+		return a.unload(ctx, old)
+	}
+	return nil
+}
+
+func (a *adapters) unload(ctx context.Context, name string) error {
+	return a.client.Call(ctx, a.drop, map[string]string{"lora_name": name}, nil)
+}
+
+// release implements endpoint.
+func (a *adapters) release(ctx context.Context) {
+	for _, name := range a.all() {
+		_ = a.unload(ctx, name) // the server may have gone
+	}
+}
+
+// all returns the adapters that the server has.
+func (a *adapters) all() (names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range []string{a.before, a.now} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (a *adapters) current() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+// withdraw makes the adapter before the newest the current one again, if the newest has that name. It
+// reports whether it has.
+func (a *adapters) withdraw(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if name != a.now {
+		return false
+	}
+	a.now, a.before = a.before, ""
+	return true
+}
+
+// push makes an adapter the current one and returns the one to drop, "" if there is none.
+func (a *adapters) push(name string) (drop string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	drop, a.before, a.now = a.before, a.now, name
+	return drop
+}
