@@ -25,6 +25,9 @@ type EngineSpec struct {
 	MicroTokens int  // tokens of the largest micro-batch; the engine plans its memory for it
 	MaxModelLen int  // tokens of the longest sequence
 
+	// Place is where the engine starts its programs, if it has any.
+	Place Place
+
 	// Dir is where the engine may write files that it needs while it is open. "" is a temporary
 	// directory.
 	Dir string
@@ -62,6 +65,9 @@ type SamplerSpec struct {
 	Key      string `secret:"true"`
 	Patience time.Duration
 	Say      func(string)
+	// Place is where the engine starts the servers that Servers does not name, Engines of them.
+	Place   Place
+	Engines int
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool

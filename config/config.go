@@ -69,14 +69,34 @@ type Stage struct {
 	Trainer       *Trainer       `yaml:"trainer"`
 }
 
-// Cluster is the Ray cluster of GPU engines.
+// Cluster is the machines on which the programs of engines run: PyTorch workers and servers. The
+// embedded engine has none.
 type Cluster struct {
+	// What starts the programs. `auto` is this machine, or the Ray cluster if node_num is above 1. Own
+	// key of Trinity-Go.
+	Launcher string `yaml:"launcher" default:"auto" plugin:"launcher"`
+	// Arguments of the launcher (`trinity explain launcher NAME`). Own key of Trinity-Go.
+	LauncherArgs map[string]any `yaml:"launcher_args"`
+	// Names or addresses of the machines, for a launcher that is given them. Own key of Trinity-Go.
+	Hosts []string `yaml:"hosts"`
 	// Address of the Ray cluster.
 	RayAddress string `yaml:"ray_address" default:"auto"`
-	// Number of machines; 0 takes all machines of the cluster.
+	// Number of machines; 0 is one, or all of hosts.
 	NodeNum int `yaml:"node_num" default:"0" range:"[0,)"`
 	// GPUs per machine; 0 takes all GPUs of the machine.
 	GPUPerNode int `yaml:"gpu_per_node" default:"0" range:"[0,)"`
+	// Processes over which each trained model is sharded; 0 is one for each GPU that the servers leave,
+	// or 1 without GPUs. Own key of Trinity-Go.
+	TrainerRanks int `yaml:"trainer_ranks" default:"0" range:"[0,)"`
+	// Seconds until a program must answer after it was started, or sent to a scheduler's queue. Own key
+	// of Trinity-Go.
+	StartTimeout float64 `yaml:"start_timeout" default:"600" range:"(0,)"`
+}
+
+// ClusterReader is implemented by a launcher plug-in that reads keys of cluster beside its
+// arguments.
+type ClusterReader interface {
+	ReadCluster(c *Cluster) error
 }
 
 // Monitor is where metrics go.

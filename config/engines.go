@@ -16,6 +16,7 @@ const (
 	engineTypeKey  = "explorer.rollout_model.engine_type"
 	trainerArgsKey = "trainer.trainer_args"
 	engineArgsKey  = "explorer.rollout_model.engine_args"
+	launcherKey    = "cluster.launcher"
 	baseURLsKey    = "explorer.rollout_model.base_urls"
 )
 
@@ -69,6 +70,17 @@ func (r *resolution) engines() {
 	}
 	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
 	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
+	r.Engines.Launch = r.launcher()
+}
+
+// launcher returns the plug-in that starts programs. auto is the first one on one machine, and the
+// last on several.
+func (r *resolution) launcher() string {
+	catalog, ok := registry.Find("launcher")
+	if r.Cluster.Launcher == "auto" && r.Cluster.NodeNum > 1 && ok && len(catalog.Auto) > 1 {
+		return catalog.Auto[len(catalog.Auto)-1]
+	}
+	return automatic("launcher", r.Cluster.Launcher)
 }
 
 // engines looks up the engines that the mode opens, with their arguments. An engine that the mode
@@ -80,6 +92,11 @@ func (p *pluginCheck) engines() {
 	if p.Samples {
 		p.named("sampler", p.Engines.Sample, engineTypeKey, p.Explorer.RolloutModel.EngineArgs, engineArgsKey)
 	}
+}
+
+// launcher looks up the launcher, with its arguments.
+func (p *pluginCheck) launcher() {
+	p.named("launcher", p.Engines.Launch, launcherKey, p.Cluster.LauncherArgs, "cluster.launcher_args")
 }
 
 // engineHint returns the hint that names an engine of this program.

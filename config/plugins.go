@@ -36,6 +36,7 @@ func (s *Settled) checkPlugins() Errors {
 		}
 	}
 	p.engines()
+	p.launcher()
 	p.taskOperators()
 	p.monitors()
 	p.rest()
@@ -269,7 +270,7 @@ func (p *pluginCheck) reached(key string) bool {
 	switch {
 	case strings.HasPrefix(key, "algorithm."):
 		return p.Explores || p.Trains
-	case key == trainerTypeKey, key == engineTypeKey, below(key, auxiliaryModelsKey):
+	case key == trainerTypeKey, key == engineTypeKey, key == launcherKey, below(key, auxiliaryModelsKey):
 		return false // engines that nothing opens, and teachers, which have rules of their own
 	}
 	return !strings.HasPrefix(key, "stages.")

@@ -83,6 +83,7 @@ type Batch struct {
 type Engines struct {
 	Train, Sample string
 	Weights       string // brings weights to a sampler in the same process
+	Launch        string // starts the programs of engines
 }
 
 // Data lists what a run reads.

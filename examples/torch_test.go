@@ -17,7 +17,7 @@ func TestTorchArithmetic(t *testing.T) {
 	t.Chdir("..")
 	var losses [][]float64
 	for _, ranks := range []string{"1", "2"} {
-		records := runExampleIn(t, t.TempDir(), "torch_arithmetic/torch.yaml", "trainer.trainer_args.ranks="+ranks,
+		records := runExampleIn(t, t.TempDir(), "torch_arithmetic/torch.yaml", "cluster.trainer_ranks="+ranks,
 			"stages.0.buffer.total_steps=10", "stages.1.buffer.total_steps=2", "stages.1.buffer.batch_size=12")
 		losses = append(losses, curve(records, "actor/final_loss"))
 	}

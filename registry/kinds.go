@@ -9,6 +9,7 @@ var (
 	Advantages   = New[trinity.Advantage]("advantage_fn", "how rewards of a group become per-token advantages (algorithm.advantage_fn)")
 	Trainers     = New[trinity.TrainerOpener]("trainer", "what trains: forward, backward, optimizer (trainer.trainer_type)")
 	Samplers     = New[trinity.SamplerOpener]("sampler", "what samples from the trained model (explorer.rollout_model.engine_type)")
+	Launchers    = New[trinity.Launcher]("launcher", "where the programs of engines are started (cluster.launcher)")
 	Workflows    = New[trinity.Workflow]("workflow", "how one rollout of a task is run (default_workflow_type)")
 	Environments = New[trinity.EnvironmentOpener]("environment", "what a policy of several turns acts on (workflow_args.environment)")
 	Rewards      = New[trinity.RewardFunc]("reward_fn", "how a response is scored (default_reward_fn_type)")

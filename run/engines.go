@@ -18,6 +18,8 @@ type engines struct {
 	trainer trinity.TrainerOpener // of policy, critic and teachers; nil if the mode trains nothing
 	sampler trinity.SamplerOpener // nil if the mode samples nothing
 	way     weights.Way           // of the weights to the sampler; nil unless one process has both
+
+	programs *programs
 }
 
 // openers builds the plug-ins for the mode.
@@ -37,7 +39,8 @@ func openers(cfg *config.Settled) (e engines, err error) {
 			return e, cfg.At("synchronizer.sync_method", err.Error(), "")
 		}
 	}
-	return e, nil
+	e.programs, err = programsOf(cfg, &e)
+	return e, err
 }
 
 // specs tell the engines of a stage what to open.
@@ -56,7 +59,7 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.train = trinity.EngineSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
-			Ahead: trainsAhead(s),
+			Ahead: trainsAhead(s), Place: s.engines.programs.train,
 		}
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead
@@ -71,7 +74,8 @@ func (s *Settled) specs(train, sample bool) specs {
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
-			Follows: train || s.Mode == "explore" && follows(s),
+			Follows: train || s.Mode == "explore" && follows(s), Place: s.engines.programs.sample,
+			Engines: s.Explorer.RolloutModel.EngineNum,
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)

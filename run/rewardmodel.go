@@ -101,7 +101,9 @@ func (s *Settled) checkRewardModel(r *rewardModel) error {
 
 // scorerSpec returns how the engine opens a reward model.
 func (s *Settled) scorerSpec(path string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: path, Head: trinity.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU}
+	return trinity.EngineSpec{
+		ModelPath: path, Head: trinity.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU, Place: s.engines.programs.train,
+	}
 }
 
 // rewardMemory plans the memory of the reward models that are on this machine.

@@ -173,7 +173,8 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 // close closes all that the stage has opened.
 func (s *stage) close() error {
 	err := errors.Join(
-		s.closeEngine(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(), s.variables.restore(),
+		s.closeEngine(), s.engines.programs.close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
+		s.variables.restore(),
 	)
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())

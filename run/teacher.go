@@ -18,7 +18,9 @@ type teacher struct {
 
 // teacherSpec returns how the engine opens a teacher.
 func (s *Settled) teacherSpec(t config.Teacher, path string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen}
+	return trinity.EngineSpec{
+		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.programs.train,
+	}
 }
 
 // checkTeacher returns an error if a model cannot be asked about the student's tokens. A student

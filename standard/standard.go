@@ -11,6 +11,7 @@ import (
 	_ "github.com/trinity-go/trinity/engine/served"       // samplers behind HTTP
 	_ "github.com/trinity-go/trinity/engine/torch"        // PyTorch
 	_ "github.com/trinity-go/trinity/environment"         // environments
+	_ "github.com/trinity-go/trinity/launcher"            // where programs of engines are started
 	_ "github.com/trinity-go/trinity/monitor"             // monitors
 	_ "github.com/trinity-go/trinity/operator"            // edits of groups before the buffer
 	_ "github.com/trinity-go/trinity/operator/rows"       // edits of a taskset before the run

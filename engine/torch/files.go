@@ -4,41 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/safetensors"
-	"github.com/trinity-go/trinity/python"
 )
-
-// unpack writes the worker's package and returns the directory to import it from.
-func unpack(dir string) (string, error) {
-	const from = "trinity_worker/trinity_worker"
-	to := filepath.Join(dir, "code")
-	files, err := fs.ReadDir(python.Worker, from)
-	if err != nil {
-		return "", err
-	}
-	pkg := filepath.Join(to, "trinity_worker")
-	if err := os.MkdirAll(pkg, 0o755); err != nil {
-		return "", err
-	}
-	for _, f := range files {
-		text, err := python.Worker.ReadFile(path.Join(from, f.Name()))
-		if err == nil {
-			err = durable.WriteFile(filepath.Join(pkg, f.Name()), text)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return to, nil
-}
 
 // files are what the worker loads a model from.
 type files struct {

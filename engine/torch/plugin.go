@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"sync"
 
 	"github.com/trinity-go/trinity"
@@ -20,30 +19,28 @@ func init() {
 }
 
 func newPlugin() trinity.TrainerOpener {
-	return &plugin{args: args{Python: "python3", Ranks: 1, Compute: "auto", HeadRows: 256, StartTimeout: 300, Timeout: 3600}}
+	return &plugin{args: args{Python: "python3", Compute: "auto", HeadRows: 256, Timeout: 3600}}
 }
 
 // args are the arguments of the plug-in.
 type args struct {
-	Python       string            `yaml:"python" doc:"interpreter that has torch, transformers, peft and safetensors"`
-	Env          map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
-	Ranks        int               `yaml:"ranks" doc:"processes over which each model is sharded: the GPUs to use, or 1 on a CPU"`
-	Compute      string            `yaml:"compute_dtype" doc:"f32 or bf16, of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
-	Recompute    bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
-	HeadRows     int               `yaml:"head_rows" doc:"tokens whose logits exist at once"`
-	StartTimeout int               `yaml:"start_timeout" doc:"seconds until the worker must have started"`
-	Timeout      int               `yaml:"timeout" doc:"seconds until the worker must have answered a request"`
+	Python    string            `yaml:"python" doc:"interpreter that has torch, transformers, peft and safetensors"`
+	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
+	Compute   string            `yaml:"compute_dtype" doc:"f32 or bf16, of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
+	Recompute bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
+	HeadRows  int               `yaml:"head_rows" doc:"tokens whose logits exist at once"`
+	Timeout   int               `yaml:"timeout" doc:"seconds until the worker must have answered a request"`
 }
 
 // Validate requires values that can work.
 func (a *args) Validate() error {
-	if _, err := exec.LookPath(a.Python); err != nil {
-		return fmt.Errorf("python: %w", err)
+	if a.Python == "" {
+		return errors.New("python: name an interpreter, such as python3")
 	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"ranks", a.Ranks}, {"head_rows", a.HeadRows}, {"start_timeout", a.StartTimeout}, {"timeout", a.Timeout}} {
+	}{{"head_rows", a.HeadRows}, {"timeout", a.Timeout}} {
 		if n.value < 1 {
 			return fmt.Errorf("%s: want at least 1, got %d", n.name, n.value)
 		}
@@ -77,7 +74,7 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.worker == nil {
-		w, err := startWorker(ctx, &p.args, spec.Dir)
+		w, err := startWorker(ctx, &p.args, spec.Place, spec.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -90,6 +87,11 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 		return nil, errors.Join(err, p.giveBack())
 	}
 	return e, nil
+}
+
+// Programs returns the worker that the first engine starts.
+func (p *plugin) Programs(spec trinity.EngineSpec) []trinity.Program {
+	return []trinity.Program{p.program(spec.Place, "")}
 }
 
 // release ends the worker after its last engine.
@@ -136,4 +138,4 @@ func (*plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.S
 func (*plugin) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
 
 // Describe implements trinity.TrainerOpener.
-func (p *plugin) Describe() string { return fmt.Sprintf("PyTorch of %s, ranks: %d", p.Python, p.Ranks) }
+func (p *plugin) Describe() string { return "PyTorch of " + p.Python }

@@ -92,8 +92,8 @@ func replay(t *testing.T, exchanges []exchange) *worker {
 		_, _ = out.Write(e.Reply)
 	}))
 	t.Cleanup(server.Close)
-	return &worker{base: server.URL, ranks: 1, timeout: time.Minute, dir: t.TempDir(), gone: make(chan struct{}), kill: func() {},
-		client: retry.Client{Retries: 2, MayPass: func(int) bool { return false }}}
+	return &worker{base: server.URL, ranks: 1, timeout: time.Minute, dir: t.TempDir(), gone: make(chan struct{}),
+		kill: func() error { return nil }, client: retry.Client{Retries: 2, MayPass: func(int) bool { return false }}}
 }
 
 // readRecorded returns the recorded exchange.
@@ -148,13 +148,13 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 		}
 		exchanges := readRecorded(t)
 		exchanges[3].LostOnce, exchanges[5].LostOnce = true, true
-		p := &plugin{args: args{Ranks: 1, Compute: "auto", HeadRows: 3}}
+		p := &plugin{args: args{Compute: "auto", HeadRows: 3}}
 		p.worker, p.open = replay(t, exchanges), 1 // the worker is no process to end
 		teach(t, opened(t, p, spec).(*Engine), p)
 	})
 	t.Run("today's", func(t *testing.T) {
 		p := realPlugin(t, map[string]any{"head_rows": 3})
-		w, err := startWorker(t.Context(), &p.args, t.TempDir())
+		w, err := startWorker(t.Context(), &p.args, here(t, 1), t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

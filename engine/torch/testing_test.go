@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/cluster"
+	_ "github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -60,8 +63,10 @@ func onRanks(t testing.TB, ranks int) *plugin {
 	if p := workers.byRanks[ranks]; p != nil {
 		return p
 	}
-	p := realPlugin(t, map[string]any{"ranks": ranks, "head_rows": 3})
-	keeper, err := p.OpenTrainer(context.Background(), tiny("qwen2"))
+	p := realPlugin(t, map[string]any{"head_rows": 3})
+	spec := tiny("qwen2")
+	spec.Place = here(t, ranks)
+	keeper, err := p.OpenTrainer(context.Background(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +76,17 @@ func onRanks(t testing.TB, ranks int) *plugin {
 	workers.byRanks[ranks] = p
 	workers.keepers = append(workers.keepers, keeper)
 	return p
+}
+
+// here is this machine.
+func here(t testing.TB, ranks int) trinity.Place {
+	t.Helper()
+	local, err := registry.Launchers.Build("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}
+	return trinity.Place{Programs: programs, Nodes: 1, Ranks: ranks}
 }
 
 // tiny is a model that the tests of the embedded engine have recorded with PyTorch.
@@ -88,6 +104,9 @@ func trained(name string) trinity.EngineSpec {
 // opened opens an engine and closes it after the test.
 func opened(t testing.TB, p trinity.TrainerOpener, spec trinity.EngineSpec) trinity.Engine {
 	t.Helper()
+	if spec.Place.Programs == nil {
+		spec.Place = here(t, 1)
+	}
 	e, err := p.OpenTrainer(context.Background(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -1,15 +1,11 @@
 package torch
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -19,12 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/python"
 )
-
-// protocol is the version of the requests; the worker announces its own.
-const protocol = 1
 
 // lease is how long the worker lives without a sign of life of this process.
 const lease = time.Minute
@@ -43,31 +37,29 @@ type worker struct {
 	sequence int64 // of the last request that the worker has carried out
 	broken   error // why no request can follow
 
-	process   *process.Process
-	kill      context.CancelFunc
-	gone      chan struct{} // closed when no process is left
-	lastWords error         // why the worker has ended; set before gone is closed
+	kill      func() error    // ends the processes, and waits until they are gone
+	gone      <-chan struct{} // closed when the worker has ended
+	lastWords func() error    // why it has, then
 }
 
 // startWorker starts the processes and waits until they answer.
-func startWorker(ctx context.Context, a *args, parent string) (*worker, error) {
+func startWorker(ctx context.Context, a *args, place trinity.Place, parent string) (*worker, error) {
 	dir, err := scratch(parent)
 	if err != nil {
 		return nil, fmt.Errorf("torch: %w", err)
 	}
 	w := &worker{
-		token: rand.Text(), ranks: a.Ranks, timeout: time.Duration(a.Timeout) * time.Second, dir: dir, gone: make(chan struct{}),
+		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, dir: dir,
 		client: retry.Client{Name: "the torch worker", Retries: 2, Pause: 200 * time.Millisecond, MayPass: func(int) bool { return false }},
 	}
-	patience := time.Duration(a.StartTimeout) * time.Second
-	late := fmt.Errorf("the worker (%s, ranks: %d) has not started within start_timeout = %d s", a.Python, a.Ranks, a.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
-	defer cancel()
-	if err = hasPackages(ctx, a); err == nil {
-		err = w.start(ctx, a)
-	}
+	running, err := place.Programs.Start(ctx, a.program(place, w.token))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("torch: %w", err), os.RemoveAll(dir))
+	}
+	w.base, w.gone, w.lastWords = "http://"+running.Address(), running.Gone(), running.Err
+	w.kill = func() error { return running.Stop(context.Background()) }
+	if err := w.greet(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("torch: %w", err), w.close())
 	}
 	go w.stayAlive()
 	return w, nil
@@ -85,102 +77,56 @@ func scratch(parent string) (string, error) {
 	return dir, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
 }
 
+// program returns the program of a worker. Several ranks of a machine are started by torchrun.
+func (a *args) program(place trinity.Place, token string) trinity.Program {
+	command := []string{"-m", "trinity_worker", "--host", "{host}", "--port", "{port}"}
+	if place.Nodes*place.Ranks > 1 {
+		torchrun := []string{"-m", "torch.distributed.run", "--nproc-per-node", strconv.Itoa(place.Ranks), "--standalone"}
+		if place.Nodes > 1 {
+			torchrun = append(torchrun[:len(torchrun)-1], "--nnodes", "{nodes}", "--node-rank", "{rank}", "--master-addr", "{master}",
+				"--master-port", "{master_port}")
+		}
+		command = append(torchrun, command...)
+	}
+	secret := map[string]string{"TRINITY_WORKER_TOKEN": token}
+	maps.Copy(secret, a.Env)
+	return trinity.Program{
+		Name: "trainer", Nodes: place.Nodes, GPUs: place.GPUs, Beside: place.Beside, Python: a.Python,
+		Command: append([]string{a.Python}, command...),
+		Modules: modules, Hint: "install torch, transformers, peft and safetensors there, or name another interpreter in " +
+			"trainer.trainer_args.python; --engine cpu needs none",
+		Answers: "/v1", Secret: secret,
+		Env: map[string]string{
+			"TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
+			// Threads that spin while they wait take the cores from the sampler, which computes beside them.
+			"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
+			"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/max(1, place.Ranks)))),
+			"HF_HUB_OFFLINE":  "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
+		},
+	}
+}
+
 // modules are what the worker imports.
 var modules = []string{"torch", "transformers", "peft", "safetensors", "numpy"}
 
-// hasPackages returns an error if the interpreter lacks a module. It imports none, which would take
-// seconds.
-func hasPackages(ctx context.Context, a *args) error {
-	const find = "import sys, importlib.util as u; print(*[m for m in sys.argv[1:] if u.find_spec(m) is None])"
-	p := process.Program{Command: append([]string{a.Python, "-c", find}, modules...), Env: a.Env}
-	out, err := p.Run(ctx, nil, 1<<20)
+// greet asks the worker what it is.
+func (w *worker) greet(ctx context.Context) error {
+	answer, err := w.client.Do(ctx, retry.Request{Method: http.MethodGet, URL: w.base + "/v1", Header: w.header(0)})
 	if err != nil {
-		return fmt.Errorf("%s is no Python that runs: %w", a.Python, err)
+		return err
 	}
-	if missing := bytes.TrimSpace(out); len(missing) > 0 {
-		return fmt.Errorf("%s has no %s: install torch, transformers, peft and safetensors there, "+
-			"or name another interpreter in trainer.trainer_args.python; --engine cpu needs none", a.Python, missing)
+	r, err := decode(answer.Body)
+	if err != nil {
+		return err
+	}
+	var protocol int
+	if err := errors.Join(r.value("protocol", &protocol), r.value("device", &w.device)); err != nil {
+		return err
+	}
+	if protocol != python.Protocol {
+		return fmt.Errorf("the worker speaks protocol %d, this program %d", protocol, python.Protocol)
 	}
 	return nil
-}
-
-// start starts the processes and reads the line in which rank 0 announces its address.
-func (w *worker) start(ctx context.Context, a *args) error {
-	path, err := unpack(w.dir)
-	if err != nil {
-		return err
-	}
-	command := []string{a.Python, "-m", "trinity_worker"}
-	if a.Ranks > 1 {
-		torchrun := []string{a.Python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", strconv.Itoa(a.Ranks)}
-		command = append(torchrun, command[1:]...)
-	}
-	env := map[string]string{
-		"TRINITY_WORKER_TOKEN": w.token, "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
-		// Threads that spin while they wait take the cores from the sampler, which computes beside them.
-		"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
-		"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/a.Ranks))),
-		"HF_HUB_OFFLINE":  "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
-	}
-	maps.Copy(env, a.Env)
-	env["PYTHONPATH"] = path
-	if others := cmp.Or(a.Env["PYTHONPATH"], os.Getenv("PYTHONPATH")); others != "" {
-		env["PYTHONPATH"] += string(os.PathListSeparator) + others
-	}
-	running, kill := context.WithCancel(context.Background())
-	p := process.Program{Command: command, Env: env}
-	if w.process, err = p.Start(running); err != nil {
-		kill()
-		return err
-	}
-	w.kill = kill
-	announced := make(chan announcement, 1)
-	go func() {
-		defer close(w.gone)
-		listen(w.process.Out, announced)
-		err := w.process.Wait()
-		w.lastWords = fmt.Errorf("the worker has ended: %w", cmp.Or(err, errors.New("it gave no reason")))
-	}()
-	select {
-	case said := <-announced:
-		if said.Protocol != protocol {
-			err = fmt.Errorf("the worker speaks protocol %d, this program %d", said.Protocol, protocol)
-			break
-		}
-		w.base = "http://" + said.Address
-		w.device = said.Device
-		return nil
-	case <-w.gone:
-		err = w.lastWords
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	w.end()
-	return err
-}
-
-// announcement is the line of the standard output with which rank 0 says that it answers.
-type announcement struct {
-	Protocol int
-	Address  string
-	Device   string
-}
-
-// listen finds the announcement in the output, and reads the output to its end.
-func listen(out io.Reader, announced chan<- announcement) {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var line struct {
-			Worker *announcement `json:"trinity_worker"`
-		}
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Worker != nil {
-			select {
-			case announced <- *line.Worker:
-			default: // one is enough
-			}
-		}
-	}
-	_, _ = io.Copy(io.Discard, out) // after a line that is too long
 }
 
 // stayAlive renews the lease until the worker ends.
@@ -207,17 +153,8 @@ func (w *worker) header(sequence int64) http.Header {
 	return h
 }
 
-// end kills the processes and waits until they are gone.
-func (w *worker) end() {
-	w.kill()
-	<-w.gone
-}
-
 // close ends the worker and removes its files.
-func (w *worker) close() error {
-	w.end()
-	return os.RemoveAll(w.dir)
-}
+func (w *worker) close() error { return errors.Join(w.kill(), os.RemoveAll(w.dir)) }
 
 // Verbs that have methods of HTTP. The others are parts of the path.
 const (
@@ -245,7 +182,7 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 	go func() {
 		select {
 		case <-w.gone:
-			died(w.lastWords)
+			died(w.ended())
 		case <-ctx.Done():
 		}
 	}()
@@ -271,6 +208,9 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 	return reply{}, w.broken
 }
 
+// ended says why the worker has ended.
+func (w *worker) ended() error { return fmt.Errorf("the worker has ended: %w", w.lastWords()) }
+
 // why returns the cause of a request's failure: the last words of a worker that has ended, if it
 // has. A worker that may still carry out the request is ended.
 func (w *worker) why(ctx context.Context, err error) error {
@@ -282,7 +222,7 @@ func (w *worker) why(ctx context.Context, err error) error {
 		}
 		select { // rank 0 may only have lost the connection to the rank that failed
 		case <-w.gone:
-			return fmt.Errorf("%w; %w", err, w.lastWords)
+			return fmt.Errorf("%w; %w", err, w.ended())
 		case <-time.After(10 * time.Second):
 			return err
 		}
@@ -290,13 +230,13 @@ func (w *worker) why(ctx context.Context, err error) error {
 	if context.Cause(ctx) == nil {
 		select {
 		case <-w.gone:
-			return w.lastWords
+			return w.ended()
 		case <-time.After(2 * time.Second):
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	w.kill()
+	_ = w.kill() // the error that is returned is worse
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,46 +19,27 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// fakePython returns a program that is asked for missing modules and then to be the worker.
-func fakePython(t *testing.T, missing, worker string) string {
-	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the fake Python is a shell script")
+// A worker that does not start is named with its launcher's error, and nothing of it is left.
+func TestWorkersThatDoNotStart(t *testing.T) {
+	dir := t.TempDir()
+	_, err := startWorker(t.Context(), &args{Python: "/no/python"}, here(t, 1), dir)
+	if err == nil || !strings.Contains(err.Error(), "starting trainer: ") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v; want one line that names the trainer", err)
 	}
-	path := filepath.Join(t.TempDir(), "python")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in\n-c) %s ;;\n*) %s ;;\nesac\n", missing, worker)
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left of the worker", left)
 	}
-	return path
 }
 
-func TestWorkersThatDoNotStart(t *testing.T) {
-	for name, c := range map[string]struct{ missing, worker, want string }{
-		"no torch":      {"echo torch peft", "", "has no torch peft: install"},
-		"no Python":     {"echo oh >&2; exit 3", "", "is no Python that runs: exit status 3; it said: oh"},
-		"ends":          {"true", "echo no CUDA >&2; exit 1", "the worker has ended: exit status 1; it said: no CUDA"},
-		"ends in peace": {"true", "true", "the worker has ended: it gave no reason"},
-		"other protocol": {
-			"true", `echo '{"trinity_worker": {"protocol": 7, "address": "127.0.0.1:1"}}'; sleep 60`, "speaks protocol 7, this program 1",
-		},
-		"silence": {"true", "sleep 60", "has not started within start_timeout = 1 s"},
-		"chatter": {"true", `echo '{"a": 1}'; echo '[1]'; echo; exit 2`, "the worker has ended: exit status 2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, patience := t.TempDir(), 120
-			if name == "silence" {
-				patience = 1
-			}
-			a := &args{Python: fakePython(t, c.missing, c.worker), Ranks: 1, StartTimeout: patience, Timeout: 1}
-			_, err := startWorker(t.Context(), a, dir)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v; want one line with %q", err, c.want)
-			}
-			if left, _ := os.ReadDir(dir); len(left) > 0 {
-				t.Errorf("%v is left of the worker", left)
-			}
-		})
+// A worker of another protocol is refused.
+func TestOtherProtocol(t *testing.T) {
+	body, err := message{meta: map[string]any{"protocol": 7, "device": "cpu"}}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(body) })
+	if err := w.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "speaks protocol 7, this program 1") {
+		t.Error(err)
 	}
 }
 
@@ -99,7 +79,7 @@ func TestFailuresOfRequests(t *testing.T) {
 				defer close(stuck)
 			}
 			killed := false
-			w.kill = func() { killed = true }
+			w.kill = func() error { killed = true; return nil }
 			_, err := w.do(t.Context(), "m", "step", message{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%v; want %q", err, c.want)
@@ -119,8 +99,9 @@ func TestFailuresOfRequests(t *testing.T) {
 // If a rank fails, rank 0 may only see a broken connection; the end of the worker has the cause.
 func TestFailureOfAnotherRank(t *testing.T) {
 	w := replay(t, nil)
-	w.ranks, w.lastWords = 2, errors.New("the worker has ended: rank 1 was killed")
-	close(w.gone)
+	gone := make(chan struct{})
+	close(gone)
+	w.ranks, w.gone, w.lastWords = 2, gone, func() error { return errors.New("rank 1 was killed") }
 	err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
 	if !strings.Contains(err.Error(), "connection closed by peer; the worker has ended: rank 1 was killed") {
 		t.Errorf("%v; want the last words of the worker", err)
@@ -129,10 +110,12 @@ func TestFailureOfAnotherRank(t *testing.T) {
 
 // A worker that has ended is named with its last words, and no process of it is left.
 func TestWorkerThatEnds(t *testing.T) {
-	p := realPlugin(t, map[string]any{"ranks": 2})
-	e := opened(t, p, trained("llama"))
-	p.worker.kill()
-	<-p.worker.gone
+	p, spec := realPlugin(t, nil), trained("llama")
+	spec.Place = here(t, 2)
+	e := opened(t, p, spec)
+	if err := p.worker.kill(); err != nil {
+		t.Fatal(err)
+	}
 	_, err := e.Forward(t.Context(), randomBatch(64), trinity.Streams{})
 	if err == nil || !strings.Contains(err.Error(), "the worker has ended: ") {
 		t.Errorf("%v; want the end of the worker", err)
@@ -174,13 +157,11 @@ func TestModelsThatAreRefused(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	for want, values := range map[string]map[string]any{
-		"ranks: want at least 1":                {"ranks": 0},
 		"compute_dtype: want auto, f32 or bf16": {"compute_dtype": "f16"},
 		"env: ":                                 {"env": map[string]any{"A=B": "c"}},
-		"python: ":                              {"python": "/no/python"},
+		"python: name":                          {"python": ""},
 		"timeout: want at least 1":              {"timeout": 0},
 		"head_rows: want at least 1":            {"head_rows": -1},
-		"start_timeout: want at least 1, got 0": {"start_timeout": 0},
 		"unknown argument":                      {"gpus": 2},
 	} {
 		given := map[string]any{"python": "sh"}

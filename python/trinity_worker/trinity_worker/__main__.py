@@ -17,7 +17,8 @@ from .server import serve
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="trinity_worker")
-    parser.add_argument("--port", type=int, default=0, help="of rank 0; 0 takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="address at which rank 0 listens")
+    parser.add_argument("--port", type=int, required=True, help="of rank 0")
     args = parser.parse_args()
     token = os.environ.pop("TRINITY_WORKER_TOKEN", "")
     if not token:
@@ -37,7 +38,7 @@ def main() -> None:
     mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("ranks",))
     group = Group(device, mesh, control)
     if group.rank == 0:
-        return serve(group, args.port, token, lease)
+        return serve(group, args.host, args.port, token, lease)
     try:
         group.follow()
     finally:  # rank 0 may wait in a collective: the end of this process ends it

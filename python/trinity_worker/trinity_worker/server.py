@@ -41,8 +41,8 @@ class Lease:
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port: int, group: Group, token: str, lease: Lease) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, address: tuple[str, int], group: Group, token: str, lease: Lease) -> None:
+        super().__init__(address, Handler)
         self.group, self.token, self.lease = group, token, lease
         self.lock = threading.Lock()
         self.sequence, self.last_reply = 0, b""
@@ -150,13 +150,6 @@ def describe(e: BaseException) -> str:
     return f"{type(e).__name__}: {e}"
 
 
-def announce(**facts: Any) -> None:
-    """Tells the driver, in one line of the standard output."""
-    print(json.dumps({"trinity_worker": {"protocol": PROTOCOL, **facts}}), flush=True)
-
-
-def serve(group: Group, port: int, token: str, lease_seconds: float) -> None:
+def serve(group: Group, host: str, port: int, token: str, lease_seconds: float) -> None:
     """Answers requests until the process ends."""
-    server = Server(port, group, token, Lease(lease_seconds))
-    announce(address=f"127.0.0.1:{server.server_port}", device=group.device.type)
-    server.serve_forever()
+    Server((host, port), group, token, Lease(lease_seconds)).serve_forever()

@@ -1,0 +1,141 @@
+// Package cluster starts the programs of engines through a launcher. The processes announce
+// themselves to this one, the driver, and end when they no longer hear from it: so no launcher looks
+// for ports in logs, and no process outlives its run.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/python"
+)
+
+// lease is how long a member lives without an answer of the driver, and how long the driver waits
+// for a sign of life of a member.
+const lease = time.Minute
+
+// Cluster starts programs. Its methods may be called concurrently.
+type Cluster struct {
+	Launcher trinity.Launcher
+	Patience time.Duration // until a program must answer
+	LogDir   string        // for the output of the programs, a file for each process; "" keeps none
+	Say      func(string)
+
+	mu   sync.Mutex
+	door *door // nil before the first program
+}
+
+var _ trinity.Programs = (*Cluster)(nil)
+
+// Start implements trinity.Programs.
+func (c *Cluster) Start(ctx context.Context, p trinity.Program) (trinity.Running, error) {
+	d, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	g, err := d.expect(p, c.LogDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, fmt.Errorf("cluster.start_timeout of %v has passed", c.Patience))
+	defer cancel()
+	request, err := Request(p, d.url(c.Launcher.Reach()), d.token)
+	if err != nil {
+		return nil, err
+	}
+	launched, err := c.Launcher.Launch(ctx, request)
+	if err != nil {
+		d.forget(g)
+		return nil, fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	g.follow(launched)
+	select {
+	case <-g.ready:
+		return g, nil
+	case <-g.gone:
+		err = g.Err()
+	case <-ctx.Done():
+		err = fmt.Errorf("%s: %w%s", g.missing(), context.Cause(ctx), g.logs())
+	}
+	return nil, errors.Join(fmt.Errorf("starting %s: %w", p.Name, err), g.end())
+}
+
+// Request returns the group that starts a program of a driver at a URL.
+func Request(p trinity.Program, driver, token string) (trinity.ProcessGroup, error) {
+	files, err := python.Files()
+	if err != nil {
+		return trinity.ProcessGroup{}, err
+	}
+	join, err := json.Marshal(map[string]any{
+		"driver": driver, "group": p.Name, "command": p.Command, "answers": p.Answers, "lease": lease.Seconds(),
+		"modules": p.Modules,
+	})
+	if err != nil {
+		return trinity.ProcessGroup{}, err
+	}
+	env, secret := map[string]string{"TRINITY_JOIN": string(join)}, map[string]string{"TRINITY_JOIN_TOKEN": token}
+	maps.Copy(env, p.Env)
+	maps.Copy(secret, p.Secret)
+	return trinity.ProcessGroup{
+		Name: p.Name, Nodes: max(1, p.Nodes), GPUs: p.GPUs, Beside: p.Beside, Command: []string{p.Python, "-m", "trinity_worker.join"},
+		Env: env, Secret: secret, Files: files,
+	}, nil
+}
+
+// open opens the door for members, once.
+func (c *Cluster) open() (*door, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.door != nil {
+		return c.door, nil
+	}
+	if c.LogDir != "" {
+		if err := os.MkdirAll(c.LogDir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	d, err := openDoor(c.Launcher.Reach())
+	if err != nil {
+		return nil, fmt.Errorf("opening a port for members of the cluster: %w", err)
+	}
+	c.door = d
+	return d, nil
+}
+
+// Close ends all programs that still run.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.door == nil {
+		return nil
+	}
+	err := c.door.close()
+	c.door = nil
+	return err
+}
+
+// url returns the URL of the door for members that reach it at host.
+func (d *door) url(host string) string {
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	_, port, _ := net.SplitHostPort(d.listener.Addr().String())
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// logFile opens the file for the output of a member.
+func logFile(dir, group string, rank int) (*os.File, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	return os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.log", group, rank)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+}

@@ -1,0 +1,215 @@
+"""python -m trinity_worker.join: starts a program of a group, tells the driver where it answers, and ends it with the driver.
+
+What to start comes by environment: TRINITY_JOIN is a JSON object, TRINITY_JOIN_TOKEN the driver's token. Only the
+standard library is used, so that the environment of any server will do.
+"""
+
+import ctypes
+import importlib.util
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from . import PROTOCOL
+
+MOST = 1 << 18  # characters of output that wait for the driver; of more, the oldest are left out
+
+
+class Refused(Exception):
+    """The driver does not want this member."""
+
+
+class Driver:
+    """The driver's door. A call that fails is repeated until the lease has run out."""
+
+    def __init__(self, url: str, token: str, lease: float) -> None:
+        self.url, self.token, self.lease = url, token, lease
+        self.heard = time.monotonic()
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
+        request.add_header("Authorization", "Bearer " + self.token)
+        request.add_header("Content-Type", "application/json")
+        while True:
+            try:
+                with self.opener.open(request, timeout=self.lease / 2) as reply:
+                    answer: dict[str, Any] = json.load(reply)
+                    self.heard = time.monotonic()
+                    return answer
+            except urllib.error.HTTPError as e:
+                if e.code < 500:
+                    raise Refused(f"the driver answered {e.code}: {e.read().decode(errors='replace').strip()}") from None
+                error: Exception = e
+            except (OSError, ValueError) as e:
+                error = e
+            if time.monotonic() - self.heard > self.lease:
+                raise Refused(f"the driver at {self.url} has been silent for {self.lease:g} s ({error})") from None
+            time.sleep(min(1.0, self.lease / 20))
+
+
+def free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+        s.bind((host, 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def own_host(driver: str) -> str:
+    """Returns the address of this machine by which it reaches the driver: others reach it by the same."""
+    host, port = driver.removeprefix("http://").rstrip("/").rsplit(":", 1)
+    family, kind, proto, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, proto) as s:
+        s.connect(address)  # sends nothing
+        own: str = s.getsockname()[0]
+        return own
+
+
+def die_with_parent() -> None:
+    """The program gets SIGTERM if this process is killed. Linux alone has that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+class Program:
+    """The program, in a process group of its own, with the output that the driver has not got yet."""
+
+    def __init__(self, command: list[str], env: dict[str, str], wake: threading.Event) -> None:
+        self.unsent, self.lock, self.wake = "", threading.Lock(), wake
+        self.process = subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            start_new_session=True, preexec_fn=die_with_parent if sys.platform == "linux" else None,
+        )
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self.lock:
+                self.unsent = (self.unsent + line)[-MOST:]
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+    def _wait(self) -> None:
+        self.process.wait()
+        self.wake.set()
+
+    def ended(self) -> int | None:
+        return self.process.poll()
+
+    def output(self) -> str:
+        """Returns what the program has written since the last call."""
+        if self.ended() is not None:
+            self.reader.join(2)  # a child of the program may hold the pipe open
+        with self.lock:
+            text, self.unsent = self.unsent, ""
+        return text
+
+    def stop(self) -> None:
+        """Ends the program and all processes of its group."""
+        for sign, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+            self._signal(sign)
+            try:
+                self.process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        try:
+            os.killpg(self.process.pid, sign)
+        except ProcessLookupError:
+            pass
+
+
+def answers(url: str) -> bool:
+    """Reports whether a server answers, whatever it says: one that asks for a key answers too."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as reply:
+            return bool(reply.status < 500)
+    except urllib.error.HTTPError as e:
+        return e.code < 500
+    except OSError:
+        return False
+
+
+def fill(command: list[str], fields: dict[str, str]) -> list[str]:
+    filled = []
+    for word in command:
+        for name, value in fields.items():
+            word = word.replace("{" + name + "}", value)
+        filled.append(word)
+    return filled
+
+
+def run(driver: Driver, spec: dict[str, Any], env: dict[str, str], wake: threading.Event, told: Callable[[], bool]) -> int:
+    """Starts the program when all members are there, and watches it. Returns the exit status of this process."""
+    group, host = f"/v1/groups/{spec['group']}", own_host(driver.url)
+    me = {"id": secrets.token_hex(8), "host": host, "machine": socket.gethostname(), "port": free_port(host), "protocol": PROTOCOL}
+    while "master" not in (place := driver.call(group + "/members", me)):
+        if told():
+            return 0
+        wake.wait(0.2)
+    said: dict[str, Any] = {"id": me["id"]}
+    missing = [m for m in spec.get("modules") or [] if importlib.util.find_spec(m) is None]
+    if missing:
+        driver.call(group + "/alive", {**said, "missing": missing})
+        return 1
+    port = free_port(host)
+    shown = f"[{host}]" if ":" in host else host
+    fields = {"host": host, "port": str(port), "rank": str(place["rank"]), "nodes": str(place["nodes"]),
+              "master": place["master"], "master_port": str(place["master_port"])}
+    program = Program(fill(spec["command"], fields), env, wake)
+    waits = place["rank"] == 0
+    try:
+        while not told():
+            if waits and answers(f"http://{shown}:{port}{spec['answers']}"):
+                waits, said["address"] = False, f"{shown}:{port}"
+            code = program.ended()
+            if code is not None:
+                said["ended"] = code
+            stop = driver.call(group + "/alive", {**said, "output": program.output()}).get("stop")
+            if stop or code is not None:
+                break
+            wake.wait(0.3 if waits else driver.lease / 6)
+        return 0 if program.ended() is None else 1
+    finally:
+        program.stop()
+
+
+def main() -> None:
+    env = dict(os.environ)
+    spec, token = json.loads(env.pop("TRINITY_JOIN")), env.pop("TRINITY_JOIN_TOKEN")
+    # The program finds this package, wherever it starts its own processes.
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    env["PYTHONPATH"] = os.pathsep.join(p for p in (here, env.get("PYTHONPATH")) if p)
+    wake, told = threading.Event(), []
+
+    def end(sign: int, _: Any) -> None:
+        told.append(sign)
+        wake.set()
+
+    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(sign, end)
+    try:
+        sys.exit(run(Driver(spec["driver"], token, float(spec["lease"])), spec, env, wake, lambda: bool(told)))
+    except Refused as e:
+        sys.exit(f"trinity_worker.join: {e}")
+
+
+if __name__ == "__main__":
+    main()
