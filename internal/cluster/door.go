@@ -72,6 +72,10 @@ type message struct {
 // handle decodes a message and encodes the answer.
 func (d *door) handle(answer func(g *group, m *message) (map[string]any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !web.Authorized(r, d.token) {
+			refuse(w, http.StatusUnauthorized, errors.New("missing or wrong bearer token"))
+			return
+		}
 		body, status, err := web.Body(w, r, maxBody)
 		if err != nil {
 			refuse(w, status, err)

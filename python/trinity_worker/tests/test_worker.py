@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from trinity_worker import wire
+from trinity_worker.join import answers, free_port
 
 VOCABULARY, TOKEN = 96, "secret"
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "clip_norm": 1.0}
@@ -27,13 +29,13 @@ class Worker:
         command = [sys.executable, "-m"]
         if ranks > 1:
             command += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-        self.process = subprocess.Popen([*command, "trinity_worker"], stdout=subprocess.PIPE, text=True, env=env)
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith('{"trinity_worker"'):
-                self.url, self.sequence = "http://" + json.loads(line)["trinity_worker"]["address"], 0
-                return
-        raise RuntimeError("the worker did not start")
+        port = free_port("127.0.0.1")
+        self.process = subprocess.Popen([*command, "trinity_worker", "--port", str(port)], env=env)
+        self.url, self.sequence = f"http://127.0.0.1:{port}", 0
+        while not answers(self.url + "/v1"):
+            if self.process.poll() is not None:
+                raise RuntimeError("the worker did not start")
+            time.sleep(0.2)
 
     def call(self, path, arrays=None, meta=None, method="POST", token=TOKEN, step=1):
         head = {"Authorization": "Bearer " + token, "Trinity-Seq": str(self.sequence + step)}
