@@ -82,7 +82,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	follower := &weights.Follower{
 		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
-		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout + s.TaskWait()),
+		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout + s.TaskWait()), Keep: isResident(loader),
 	}
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
 		if _, err := follower.Wait(ctx, 0, false); err != nil {

@@ -66,7 +66,10 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 			return err
 		}
 		follower.Observer = true
-		eg.Go(func() error { return follower.Follow(ctx) })
+		eg.Go(func() error {
+			defer follower.ExplorerDone()
+			return follower.Follow(ctx)
+		})
 	}
 	eg.Go(func() error { return s.answer(ctx, api, api.Handler()) })
 	return eg.Wait()
@@ -132,7 +135,15 @@ func (s *stage) follower(client *fleet.Client) (*weights.Follower, error) {
 		s.say(fmt.Sprintf("serves version %d", version))
 		return nil
 	}
-	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Timeout: wait.Seconds(s.Synchronizer.SyncTimeout)}, nil
+	timeout := wait.Seconds(s.Synchronizer.SyncTimeout)
+	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Keep: isResident(loader), Timeout: timeout}, nil
+}
+
+// isResident reports whether a sampler may read a version's directory again, because its weights lie in
+// servers that may restart.
+func isResident(loader weights.Loader) bool {
+	_, is := loader.(weights.Resident)
+	return is
 }
 
 // answer serves until ctx is cancelled. Requests in flight then get a short time to end.

@@ -2,9 +2,12 @@ package weights
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -22,7 +25,7 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("the sampler (%T) cannot load weights from a directory: choose another sampler, or mode bench", l.Sampler)
 	}
-	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, report: l.Report}
+	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, loaded: -1, report: l.Report}
 	if p, ok := loader.(Provable); ok && l.Verify {
 		f.proof = newProof(l.Engine, l.Vocab, l.Length, l.Say)
 		p.Prove(l.Handover == AtRendezvous, f.proof.check)
@@ -42,8 +45,9 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 type files struct {
 	engine  trinity.Engine
 	sampler Loader
-	dir     string // holds the newest version alone
-	version int64
+	dir     string        // holds a directory of each version that the sampler may read
+	version int64         // that Offer wrote last
+	loaded  int64         // that the sampler has loaded last
 	wrote   time.Duration // that it took to write it
 	proof   *proof        // nil if deliveries are not proven
 	report  func(ctx context.Context, version int64, m trinity.Metrics) error
@@ -61,14 +65,15 @@ func (f *files) Offer(ctx context.Context, version int64) error {
 	return f.proof.train(ctx, version)
 }
 
-// Adopt loads the version that Offer wrote last, and removes its directory.
+// Adopt loads the version that Offer wrote last, and removes the directories that nobody reads.
 func (f *files) Adopt(ctx context.Context) (int64, error) {
 	begin := time.Now()
-	if err := f.sampler.LoadWeights(ctx, f.dir, f.version); err != nil {
+	if err := f.sampler.LoadWeights(ctx, versionDir(f.dir, f.version), f.version); err != nil {
 		return 0, err
 	}
 	took := time.Since(begin).Seconds()
-	if err := os.RemoveAll(f.dir); err != nil || f.report == nil {
+	f.loaded = f.version
+	if err := leave(f.dir, kept(f.sampler, f.loaded)...); err != nil || f.report == nil {
 		return f.version, err
 	}
 	m := trinity.Metrics{"sync/write": f.wrote.Seconds(), "sync/load": took}
@@ -82,7 +87,37 @@ func (f *files) Adopt(ctx context.Context) (int64, error) {
 func (f *files) write(ctx context.Context, save func(ctx context.Context, dir string) error) error {
 	begin := time.Now()
 	defer func() { f.wrote = time.Since(begin) }()
-	return durable.WriteDir(f.dir, func(dir string) error { return save(ctx, dir) })
+	if err := durable.WriteDir(versionDir(f.dir, f.version), func(dir string) error { return save(ctx, dir) }); err != nil {
+		return err
+	}
+	return leave(f.dir, f.loaded, f.version)
+}
+
+// versionDir returns the directory of a version below dir.
+func versionDir(dir string, version int64) string {
+	return filepath.Join(dir, strconv.FormatInt(version, 10))
+}
+
+// kept returns the versions whose directories a sampler may read after it has loaded one.
+func kept(sampler Loader, loaded int64) []int64 {
+	if _, ok := sampler.(Resident); ok {
+		return []int64{loaded}
+	}
+	return nil
+}
+
+// leave removes all directories below dir but those of the given versions.
+func leave(dir string, versions ...int64) error {
+	all, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	for _, entry := range all {
+		if version, failed := strconv.ParseInt(entry.Name(), 10, 64); failed != nil || !slices.Contains(versions, version) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
 }
 
 // resume brings the version of a checkpoint into use.

@@ -2,6 +2,7 @@ package weights_test
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,12 +70,13 @@ func TestWaysRefuseEngines(t *testing.T) {
 type resident struct {
 	*trinitytest.Bandit
 	loads []int64
+	dirs  []string
 }
 
 func (*resident) Resident() {}
 
 func (r *resident) LoadWeights(ctx context.Context, dir string, version int64) error {
-	r.loads = append(r.loads, version)
+	r.loads, r.dirs = append(r.loads, version), append(r.dirs, dir)
 	return r.Bandit.LoadWeights(ctx, dir, version)
 }
 
@@ -89,4 +91,46 @@ func TestDirectoryBeginsWithItsOwnWeights(t *testing.T) {
 	if err != nil || !slices.Equal(sampled.loads, []int64{0}) {
 		t.Errorf("loaded versions %v, %v, want 0", sampled.loads, err)
 	}
+}
+
+// A server that restarts reads its version again, so the directory stays until the next one is loaded, but
+// not after the run. Of versions that nobody has loaded the newest stays.
+func TestDirectoriesOfServersStay(t *testing.T) {
+	trained, sampled := trinitytest.NewBandit(4), &resident{Bandit: trinitytest.NewBandit(4)}
+	way, err := weights.Ways.Build("directory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sync, err := way.Open(t.Context(), weights.Link{
+		Engine: trained, Sampler: sampled, Current: true, Timeout: time.Minute, Dir: dir, Handover: weights.WhenAsked,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func(want ...string) {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(dir, "weights", "*"))
+		for i := range found {
+			found[i] = filepath.Base(found[i])
+		}
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("left are %v, %v; want %v", found, err, want)
+		}
+	}
+	left("0")
+	for version := range int64(3) {
+		if err := sync.Publish(t.Context(), version+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left("0", "3")
+	if _, err := sync.Wait(t.Context(), 1, true); err != nil || filepath.Base(sampled.dirs[1]) != "3" {
+		t.Errorf("loaded %v, %v", sampled.dirs, err)
+	}
+	left("3")
+	sync.TrainerDone()
+	left("3")
+	sync.ExplorerDone()
+	left()
 }

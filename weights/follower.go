@@ -46,8 +46,9 @@ type Getter interface {
 // another process publishes.
 type Follower struct {
 	Trainer Trainer
-	Dir     string                                                     // for files in transfer; the follower removes it
+	Dir     string                                                     // for the versions' files; ExplorerDone removes it
 	Load    func(ctx context.Context, dir string, version int64) error // loads a directory into the sampler
+	Keep    bool                                                       // a version's files stay until the next is loaded, as for a Resident
 	Timeout time.Duration                                              // of Wait: synchronizer.sync_timeout
 	// Observer says that no explorer uses the sampler. An observer loads the newest version in
 	// every sync_style and does not report it to the trainer.
@@ -109,7 +110,9 @@ func (f *Follower) Held(_ context.Context, do func(version int64) error) error {
 }
 
 // ExplorerDone implements the explorer's side of a Synchronizer. The trainer waits for nobody.
-func (f *Follower) ExplorerDone() {}
+func (f *Follower) ExplorerDone() {
+	_ = os.RemoveAll(f.Dir) // it only takes up space
+}
 
 // published waits for a version ≥ min.
 func (f *Follower) published(ctx context.Context, min int64) error {
@@ -177,7 +180,11 @@ func (f *Follower) take(ctx context.Context, min int64) (int64, error) {
 	if err != nil || isInUse() {
 		return found.Number, err
 	}
-	if err := errors.Join(f.Load(ctx, f.Dir, found.Number), os.RemoveAll(f.Dir)); err != nil {
+	stays := []int64{found.Number}
+	if err = f.Load(ctx, versionDir(f.Dir, found.Number), found.Number); err != nil || !f.Keep {
+		stays = nil
+	}
+	if err := errors.Join(err, leave(f.Dir, stays...)); err != nil {
 		return 0, fmt.Errorf("loading version %d: %w", found.Number, err)
 	}
 	f.inUse.Store(&found.Version)
@@ -202,7 +209,7 @@ func (f *Follower) ask(ctx context.Context, from Getter, min int64, unlike strin
 
 // fetchAll downloads the files of a version and checks that they are what the trainer published.
 func (f *Follower) fetchAll(ctx context.Context, from Getter, found manifest) error {
-	if err := os.RemoveAll(f.Dir); err != nil {
+	if err := os.RemoveAll(versionDir(f.Dir, found.Number)); err != nil {
 		return err
 	}
 	for _, file := range found.Files {
@@ -218,7 +225,7 @@ func (f *Follower) fetchAll(ctx context.Context, from Getter, found manifest) er
 
 // fetch downloads one file.
 func (f *Follower) fetch(ctx context.Context, from Getter, version int64, file file) (err error) {
-	path := filepath.Join(f.Dir, filepath.FromSlash(file.Name))
+	path := filepath.Join(versionDir(f.Dir, version), filepath.FromSlash(file.Name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

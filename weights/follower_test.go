@@ -7,7 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,6 +155,33 @@ func TestFollowWhileAVersionIsHeld(t *testing.T) {
 	stop()
 	if err := <-followed; err != nil {
 		t.Error(err)
+	}
+}
+
+// The files of a version stay until the next one is loaded, if the sampler may read them again.
+func TestFollowerKeepsFiles(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		s, follower, trained := overHTTP(t, time.Minute, false)
+		follower.Keep = keep
+		for version := range int64(2) {
+			if version > 0 {
+				trained.Weights[0]++
+				if err := s.Trainer.Publish(t.Context(), version); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := follower.Wait(t.Context(), version, false); err != nil {
+				t.Fatal(err)
+			}
+			found, err := filepath.Glob(filepath.Join(follower.Dir, "*"))
+			if want := filepath.Join(follower.Dir, strconv.FormatInt(version, 10)); err != nil || keep != slices.Equal(found, []string{want}) {
+				t.Errorf("keep %t, version %d: %v, %v", keep, version, found, err)
+			}
+		}
+		follower.ExplorerDone()
+		if _, err := os.Stat(follower.Dir); !os.IsNotExist(err) {
+			t.Errorf("keep %t: %v after the end", keep, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -150,6 +151,9 @@ func (m *Memory) end(side *bool) {
 	defer m.mu.Unlock()
 	*side = true
 	m.point.Signal()
+	if f, ok := m.engine.(*files); ok && m.explorerDone && m.trainerDone {
+		_ = os.RemoveAll(f.dir) // it only takes up space
+	}
 }
 
 // await blocks until ready returns true, and returns with the lock held. After an error the lock is

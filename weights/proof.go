@@ -26,7 +26,7 @@ const (
 	mostNoise   = 0.3  // nats, between two programs that compute with the same weights
 	loudNoise   = 0.05 // nats: people should know of it
 	leastNoise  = 1e-5
-	kept        = 16 // versions that a copy is compared with
+	mostScored  = 16 // versions that a copy is compared with
 )
 
 // proveTime is the metric of the seconds that the proof of a version took, of the slowest copy.
@@ -85,7 +85,7 @@ func (p *proof) train(ctx context.Context, version int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }), now)
-	p.scored = p.scored[max(0, len(p.scored)-kept):]
+	p.scored = p.scored[max(0, len(p.scored)-mostScored):]
 	return nil
 }
 

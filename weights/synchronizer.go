@@ -30,7 +30,8 @@ type Loader interface {
 }
 
 // Resident is a Loader whose weights stay where they are when the run ends, such as in a server. When
-// the next run begins they may be any, so it loads version 0 as well.
+// the next run begins they may be any, so it loads version 0 as well. A server that restarts loses them:
+// the directory of a version stays until LoadWeights has returned for the next one.
 type Resident interface {
 	Loader
 	Resident()

@@ -4,18 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // Resident implements weights.Resident: the servers keep their weights when a run ends.
 func (s *Sampler) Resident() {}
 
-// LoadWeights implements weights.Loader. A server that fails is left out; it is an error if all do.
-func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) error {
+// version is one version of the weights.
+type version struct {
+	number int64
+	name   string // as the servers call it
+	dir    string
+}
+
+// LoadWeights implements weights.Loader. A server that fails is left out. If all fail, that is an error,
+// and if none answers, LoadWeights waits as long as requests do.
+func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) error {
 	if s.mayLoad != nil {
 		return s.mayLoad
 	}
@@ -25,24 +37,53 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, version int64) er
 	}
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	late := fmt.Errorf("load_timeout of %v passed", s.loadTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
+	v := version{number, s.nameOf(number), dir}
+	begun := time.Now()
+	for pause := s.pool.pause; ; pause = min(2*pause, mostPause) {
+		err := s.loadIntoAll(ctx, v)
+		if err == nil {
+			s.newest = v
+			return nil
+		}
+		if !errors.Is(err, errGone) {
+			return err
+		}
+		if time.Since(begun) > s.pool.patience {
+			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", number, s.pool.patience, s.pool.told())}
+		}
+		if err := s.pool.rest(ctx, pause); err != nil {
+			return fmt.Errorf("loading version %d into the servers: %w (%s)", number, err, s.pool.told())
+		}
+	}
+}
+
+// errGone is the failure of a load if no server answers.
+var errGone = errors.New("no server answers")
+
+// loadIntoAll loads a version into the servers that answer.
+func (s *Sampler) loadIntoAll(ctx context.Context, v version) error {
+	limited, cancel := s.limitLoad(ctx)
 	defer cancel()
-	name, servers := s.nameOf(version), s.pool.reachable(limited)
+	servers := s.pool.reachable(limited)
 	errs := make([]error, len(servers))
 	var all sync.WaitGroup
 	for i, at := range servers {
 		all.Go(func() {
-			s.pool.unproven(at, version, name)
-			errs[i] = s.deliver(limited, at, dir, name, version)
+			s.pool.unproven(at, v.number, v.name)
+			errs[i] = s.deliver(limited, at, v)
 		})
 	}
 	all.Wait()
 	defer s.pool.proved(servers)
 	if ctx.Err() != nil {
-		return fmt.Errorf("loading version %d into the servers: %w", version, context.Cause(ctx))
+		return fmt.Errorf("loading version %d into the servers: %w", v.number, context.Cause(ctx))
 	}
-	return s.pool.end(name, version, servers, errs)
+	return s.pool.end(v, servers, errs)
+}
+
+// limitLoad returns a context that ends when load_timeout has passed.
+func (s *Sampler) limitLoad(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.loadTimeout, fmt.Errorf("load_timeout of %v passed", s.loadTimeout))
 }
 
 // nameOf is how the servers call a version of this run. A server that has weights of another name has
@@ -57,7 +98,7 @@ func (s *Sampler) versionOf(name string) (int64, bool) {
 
 // reachable returns the servers that may take weights: those in use, and those left out that answer.
 func (p *pool) reachable(ctx context.Context) (all []*server) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	p.mu.Lock()
 	out := map[*server]bool{}
@@ -66,34 +107,41 @@ func (p *pool) reachable(ctx context.Context) (all []*server) {
 	}
 	weights := p.weights
 	p.mu.Unlock()
-	for _, s := range p.servers {
+	answers := make([]error, len(p.servers))
+	var asked sync.WaitGroup
+	for i, s := range p.servers {
 		if out[s] {
-			if _, err := s.has(ctx, weights); err != nil {
-				continue
-			}
+			asked.Go(func() { _, answers[i] = s.has(ctx, weights) })
 		}
-		all = append(all, s)
+	}
+	asked.Wait()
+	for i, s := range p.servers {
+		if answers[i] == nil {
+			all = append(all, s)
+		}
 	}
 	return all
 }
 
-// end brings a version into use on the servers that have loaded it.
-func (p *pool) end(name string, version int64, servers []*server, errs []error) error {
+// reachTime is the time that a server which is left out has to show that it may take weights.
+const reachTime = 5 * time.Second
+
+// end brings a version into use on the servers that have loaded it. It returns errGone if none answered.
+func (p *pool) end(v version, servers []*server, errs []error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(servers) == 0 {
-		return fmt.Errorf("no server answers that version %d could be loaded into", version)
-	}
-	loaded := map[*server]bool{}
+	loaded, gone := map[*server]bool{}, true
 	for i, s := range servers {
 		if loaded[s] = errs[i] == nil; loaded[s] {
-			s.version, s.next = version, version
+			s.version, s.next, s.holds = v.number, v.number, v.name
 		}
+		gone = gone && isGone(errs[i])
 	}
-	if !anyTrue(loaded) {
+	if anyTrue(loaded) {
+		p.weights = v.name
+	} else if !gone {
 		return errors.New(oneLine(errs))
 	}
-	p.weights = name
 	for i, s := range servers {
 		if loaded[s] {
 			p.takeBack(s)
@@ -105,7 +153,19 @@ func (p *pool) end(name string, version int64, servers []*server, errs []error) 
 	for _, s := range p.servers {
 		s.suspect = s.suspect || !loaded[s] // it lacks this version
 	}
+	if gone {
+		return errGone
+	}
 	return nil
+}
+
+// isGone reports whether no server answered, only something between, or nothing.
+func isGone(err error) bool {
+	switch statusOf(err) {
+	case 0, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return retry.IsTemporary(err)
+	}
+	return false
 }
 
 // oneLine joins the errors of several servers.

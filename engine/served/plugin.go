@@ -80,7 +80,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 		say = func(string) {}
 	}
 	s.pool = newPool(servers, cmp.Or(spec.Patience, 30*time.Minute), say)
-	s.pool.look = s.look
+	s.pool.look, s.pool.restore = s.look, s.restore
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
 			return nil, errors.Join(err, s.Close())

@@ -28,6 +28,7 @@ type pool struct {
 	pause    time.Duration // firstPause, but in tests
 	say      func(string)
 	look     func(ctx context.Context, s *server) error // samples a token
+	restore  func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
 
 	mu      sync.Mutex
 	places  places
@@ -52,6 +53,7 @@ type server struct {
 	out      bool      // it is left out, and watch looks at it
 	why      error     // the last failure
 	version  int64     // of its weights
+	holds    string    // name of its weights; "" until the first load
 	next     int64     // version that is being loaded; version otherwise
 	coming   string    // name of the weights that are being loaded; "" otherwise
 
@@ -155,39 +157,12 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	return send(ctx, s)
+	err := send(ctx, s)
+	if statusOf(err) > 0 && !retry.IsTemporary(err) {
+		return p.explain(ctx, s, err)
+	}
+	return err
 }
-
-// recognise checks that a server that may have restarted still has the weights that it was given.
-func (p *pool) recognise(ctx context.Context, s *server) error {
-	p.mu.Lock()
-	suspect, weights, coming := s.suspect || time.Since(s.seen) > idleTime, p.weights, s.coming
-	disproved := s.disproved
-	p.mu.Unlock()
-	if disproved {
-		return errUnproven
-	}
-	if !suspect || weights == "" {
-		return nil
-	}
-	has, err := s.has(ctx, weights)
-	if err == nil && !has && coming != "" {
-		has, err = s.has(ctx, coming)
-	}
-	switch {
-	case err != nil:
-		return err
-	case !has:
-		return errRestarted
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.suspect, s.seen = false, time.Now()
-	return nil
-}
-
-// errRestarted is the failure of a server that lost the weights it was given.
-var errRestarted = retry.Temporary(errors.New("it has not the weights that it was given: it has restarted, and gets the next version"))
 
 // settle counts how a request went. It reports whether another server may answer it.
 func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
@@ -246,33 +221,6 @@ func (p *pool) left() (n int) {
 		}
 	}
 	return n
-}
-
-// lookUntilBack looks at a server that is left out, with growing pauses.
-func (p *pool) lookUntilBack(ctx context.Context, s *server) {
-	for pause := p.pause; ; pause = min(2*pause, mostPause) {
-		if p.rest(ctx, pause) != nil || p.isBack(ctx, s) {
-			return
-		}
-	}
-}
-
-// isBack looks at a server once. It reports whether the server takes requests again.
-func (p *pool) isBack(ctx context.Context, s *server) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	err := p.recognise(ctx, s)
-	if err == nil {
-		err = p.look(ctx, s)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		p.takeBack(s)
-	} else if s.out {
-		s.fails(err)
-	}
-	return !s.out
 }
 
 // takeBack gives a server requests again. The lock is held.

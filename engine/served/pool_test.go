@@ -21,6 +21,7 @@ type scripted struct {
 	mu      sync.Mutex
 	fails   error
 	hangs   bool
+	silent  bool // hangs when it is asked for its weights
 	weights string
 	asked   int
 	tells   string                      // name of the weights that sampled the last token; "" is not told
@@ -79,10 +80,20 @@ func (s *scripted) load(ctx context.Context, _, name string) error {
 	return s.fails
 }
 
-func (s *scripted) has(_ context.Context, name string) (bool, error) {
+func (s *scripted) has(ctx context.Context, name string) (bool, error) {
+	if s.silent {
+		<-ctx.Done()
+		return false, context.Cause(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.weights == name, s.fails
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case retry.IsTemporary(s.fails):
+		return false, s.fails
+	}
+	return s.weights == name, nil
 }
 
 // serving returns a sampler over n scripted servers, and what it says.
@@ -100,7 +111,7 @@ func serving(n int) (s *Sampler, at []*scripted, said func() string) {
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
-	s.pool.look = s.look
+	s.pool.look, s.pool.restore = s.look, s.restore
 	return s, at, func() string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -227,8 +238,8 @@ func TestHangingServerIsReplacedInTime(t *testing.T) {
 }
 
 // A server that has restarted samples with other weights: it gets no request until it has been given
-// the newest ones.
-func TestRestartedServerGetsNoRequest(t *testing.T) {
+// the newest ones again.
+func TestRestartedServerGetsItsWeightsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, at, said := serving(2)
 		defer s.Close()
@@ -237,25 +248,135 @@ func TestRestartedServerGetsNoRequest(t *testing.T) {
 		}
 		at[0].call("first")
 		time.Sleep(2 * idleTime) // without a request that could have failed
-		before := at[0].count()
 		for range 4 {
 			if err := s.try(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if at[0].count() != before || !strings.Contains(said(), "it has restarted") {
-			t.Errorf("asked %d times, said %q", at[0].count()-before, said())
+		if at[0].count() > 0 || !strings.Contains(said(), "it has restarted") {
+			t.Errorf("asked %d times, said %q", at[0].count(), said())
 		}
-		if err := s.LoadWeights(t.Context(), "/dir", 2); err != nil {
+		time.Sleep(2 * firstPause)
+		for range 4 {
+			if err := s.try(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at[0].weights != "run-1" || at[0].count() == 0 || !strings.HasSuffix(said(), "url0 is back") {
+			t.Errorf("weights %q, asked %d times, said %q", at[0].weights, at[0].count(), said())
+		}
+	})
+}
+
+// A server that does not know its adapter any more has restarted: the request waits until it has it
+// again. What the request itself brings on is its error, as before.
+func TestRefusedBecauseOfARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, said := serving(1)
+		defer s.Close()
+		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 			t.Fatal(err)
 		}
-		for range 4 {
-			if err := s.try(t.Context()); err != nil {
+		at[0].call("first")
+		at[0].set(&retry.StatusError{Code: 404, Status: "404 Not Found"})
+		loads := 0
+		at[0].loads = func(context.Context) error {
+			loads++
+			at[0].set(nil)
+			return nil
+		}
+		if err := s.try(t.Context()); err != nil || at[0].weights != "run-1" || loads != 1 || !strings.HasSuffix(said(), "is back") {
+			t.Errorf("%v with weights %q after %d loads, said %q", err, at[0].weights, loads, said())
+		}
+		before := said()
+		at[0].set(&retry.StatusError{Code: 400, Status: "400 Bad Request"})
+		if err := s.try(t.Context()); err == nil || !strings.Contains(err.Error(), "400 Bad Request") || said() != before {
+			t.Errorf("%v, said %q", err, said())
+		}
+	})
+}
+
+// A server that has died of a load gets the newest version when it has restarted, although the load counts
+// as failed. One that has not restarted waits for a later version.
+func TestServerThatDiedOfALoad(t *testing.T) {
+	for restarts, want := range map[bool]string{true: "run-2", false: "run-1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, at, _ := serving(2)
+			defer s.Close()
+			if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 				t.Fatal(err)
 			}
+			at[0].loads = func(context.Context) error {
+				at[0].call("run-1")
+				at[0].loads = nil
+				return &retry.StatusError{Code: 500, Status: "500 Internal Server Error"}
+			}
+			if err := s.LoadWeights(t.Context(), "/dir", 2); err != nil {
+				t.Fatal(err)
+			}
+			if restarts {
+				at[0].call("first")
+			}
+			time.Sleep(10 * mostPause)
+			if at[0].weights != want {
+				t.Errorf("restarts %t: it has %q, want %q", restarts, at[0].weights, want)
+			}
+		})
+	}
+}
+
+// Weights wait for a server as requests do. After the patience the error names each server.
+func TestWeightsWaitForAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(2)
+		defer s.Close()
+		for _, one := range at {
+			one.set(errDown)
 		}
-		if at[0].weights != "run-2" || at[0].count() == before || !strings.HasSuffix(said(), "url0 is back") {
-			t.Errorf("weights %q, asked %d times, said %q", at[0].weights, at[0].count()-before, said())
+		failed := (*trinity.EngineError)(nil)
+		begun := time.Now()
+		err := s.LoadWeights(t.Context(), "/dir", 1)
+		if took := time.Since(begun); took < time.Minute || took > 2*time.Minute { // of the bubble's clock
+			t.Errorf("gave up after %v", took)
+		}
+		if !errors.As(err, &failed) || !strings.Contains(err.Error(), "no server has taken version 1 for 1m0s: product 0 at url0: ") ||
+			!strings.Contains(err.Error(), "product 1 at url1: ") || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v", err)
+		}
+		loaded, answered := make(chan error, 1), make(chan error, 1)
+		go func() { loaded <- s.LoadWeights(t.Context(), "/dir", 1) }()
+		time.Sleep(40 * time.Second)
+		go func() { answered <- s.try(t.Context()) }()
+		at[1].set(nil)
+		if err := <-loaded; err != nil || at[1].weights != "run-1" {
+			t.Errorf("%v with weights %q", err, at[1].weights)
+		}
+		if err := <-answered; err == nil || !strings.Contains(err.Error(), "no server has answered") {
+			t.Error("the patience of requests begins with the loss of the last server:", err)
+		}
+		if err := s.try(t.Context()); err != nil {
+			t.Error(err)
+		}
+		at[1].set(errDown)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(20*time.Second, func() { cancel(errors.New("interrupted")) })
+		if err := s.LoadWeights(ctx, "/dir", 2); err == nil || !strings.Contains(err.Error(), "interrupted (product 0 at url0: ") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Servers that are left out are asked at once whether they take weights: one that hangs does not use up
+// the time of the others.
+func TestServersAreReachedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(3)
+		defer s.Close()
+		for i, here := range s.pool.servers {
+			here.out, at[i].silent = i < 2, i == 0
+		}
+		if got := s.pool.reachable(t.Context()); len(got) != 2 || got[0] != s.pool.servers[1] || got[1] != s.pool.servers[2] {
+			t.Errorf("reached %d servers", len(got))
 		}
 	})
 }

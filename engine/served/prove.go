@@ -40,21 +40,21 @@ func (s *Sampler) scorerOf(at *server) scorer {
 
 // deliver loads a version into a server until the server proves that it has it. A server that cannot
 // load the version at all is not asked again, since it may have died of it.
-func (s *Sampler) deliver(ctx context.Context, at *server, dir, name string, version int64) error {
+func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
-		if err := at.load(ctx, dir, name); err != nil {
+		if err := at.load(ctx, v.dir, v.name); err != nil {
 			s.pool.judge(at, false) // it may have a part of them
-			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), version, dir, err)
+			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, v.dir, err)
 		}
-		err := s.prove(ctx, at, version)
+		err := s.prove(ctx, at, v.number)
 		s.pool.judge(at, err == nil)
 		if err == nil {
 			return nil
 		}
 		if delivery == mostDeliveries || ctx.Err() != nil {
-			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), version, delivery, err)
+			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), v.number, delivery, err)
 		}
-		s.pool.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), version, err))
+		s.pool.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
 	}
 }
 

@@ -27,6 +27,7 @@ type Sampler struct {
 	idle func() // closes connections that no request uses
 
 	loading     sync.Mutex
+	newest      version // that the servers have loaded last; loading guards it
 	loadTimeout time.Duration
 	mayLoad     error             // why the servers cannot be given weights; nil if they may
 	mark        string            // begins the names of weights of this sampler

@@ -65,8 +65,15 @@ type Fake struct {
 func (f *Fake) Tell(l Lie) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lie = l; l == Restarted {
-		f.weights = "default"
+	f.lie = l
+	if l != Restarted {
+		return
+	}
+	f.weights = "default"
+	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
+		for _, name := range loader.Adapters() {
+			_ = loader.DropAdapter(context.Background(), name) // it is there
+		}
 	}
 }
 
