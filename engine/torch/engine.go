@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,29 +169,28 @@ func (e *Engine) check(xs []*trinity.Experience) error {
 
 // forward computes the streams of one micro-batch under a model of this engine.
 func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinity.Streams, meta map[string]any) (
-	stats []trinity.TokenStats, streams []string, err error,
+	stats []trinity.TokenStats, streams []string, answer reply, err error,
 ) {
 	if streams, err = e.streams(want); err != nil {
-		return nil, nil, err
+		return nil, nil, answer, err
 	}
 	if want.Divergence.Kind != "" {
 		if err := b.compare(e.teachers); err != nil {
-			return nil, nil, err
+			return nil, nil, answer, err
 		}
 		meta["divergence"], meta["beta"], meta["teachers"] = want.Divergence.Kind, want.Divergence.Beta, b.teachers
 	}
 	if e.closed {
-		return nil, nil, errClosed
+		return nil, nil, answer, errClosed
 	}
-	var answer reply
 	if b.tokens > 0 {
 		meta["streams"] = streams
 		if answer, err = e.ask(ctx, name, "forward", message{b.arrays(), meta}); err != nil {
-			return nil, nil, err
+			return nil, nil, answer, err
 		}
 	}
 	stats, err = b.stats(streams, answer)
-	return stats, streams, err
+	return stats, streams, answer, err
 }
 
 // Forward implements trinity.Engine.
@@ -222,83 +220,13 @@ func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want 
 	}
 	var all []trinity.TokenStats
 	for _, piece := range e.Cut(b.Experiences, 1) {
-		stats, _, err := e.forward(ctx, name, newBatch(piece, e.worker.ranks), want, map[string]any{"reference": reference})
+		stats, _, _, err := e.forward(ctx, name, newBatch(piece, e.worker.ranks), want, map[string]any{"reference": reference})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, stats...)
 	}
 	return all, nil
-}
-
-// ForwardBackward implements trinity.Engine: the worker holds the graph while the loss is computed
-// here.
-func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	want := loss.Streams()
-	if want.Discriminator {
-		return nil, errors.New("torch: the loss asks for entropy discriminators, which have no gradient: only Forward returns them")
-	}
-	if err := e.check(b.Experiences); err != nil {
-		return nil, err
-	}
-	if !e.spec.Train {
-		return nil, errNotTrained
-	}
-	packed := newBatch(b.Experiences, e.worker.ranks)
-	stats, streams, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
-	if err != nil {
-		return nil, err
-	}
-	grads, metrics, err := loss.Loss(b, stats)
-	if err != nil {
-		return nil, err
-	}
-	arrays, err := packed.derivatives(streams, grads)
-	if err != nil || len(arrays) == 0 {
-		return metrics, err
-	}
-	if _, err := e.do(ctx, "backward", message{arrays: arrays}); err != nil {
-		return metrics, err
-	}
-	e.accumulating = true
-	return metrics, nil
-}
-
-var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
-
-// OptimStep implements trinity.Engine.
-func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.spec.Train {
-		return nil, errNotTrained
-	}
-	clip := p.ClipNorm
-	if math.IsInf(clip, 1) {
-		clip = 0
-	}
-	answer, err := e.do(ctx, "step", message{meta: map[string]any{
-		"lr": p.LR, "beta1": p.Beta1, "beta2": p.Beta2, "eps": p.Eps, "weight_decay": p.WeightDecay, "clip_norm": clip,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	applied, norm := false, 0.0
-	if err := answer.value("applied", &applied); err != nil {
-		return nil, err
-	}
-	if !applied {
-		return nil, fmt.Errorf("torch: the gradient of optimizer step %d is not finite; the weights are unchanged: "+
-			"lower the learning rate or check the loss", e.steps+1)
-	}
-	if err := answer.value("grad_norm", &norm); err != nil {
-		return nil, err
-	}
-	e.steps++
-	e.accumulating, e.behind = false, true
-	return trinity.Metrics{"grad_norm": norm, "lr": p.LR}, nil
 }
 
 // SetTeachers implements trainer.Distiller.

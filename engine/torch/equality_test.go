@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -144,10 +144,20 @@ func gradientOf(t *testing.T, e trinity.Engine, b *trinity.Batch, loss trinity.L
 	gradient map[string][]float32, sum float64,
 ) {
 	t.Helper()
+	var metrics trinity.Metrics
+	gradient = stepOf(t, e, lora, func() (err error) {
+		metrics, err = e.ForwardBackward(t.Context(), b, loss)
+		return err
+	})
+	return gradient, metrics["loss"]
+}
+
+// stepOf returns the gradient that accumulate adds.
+func stepOf(t *testing.T, e trinity.Engine, lora bool, accumulate func() error) map[string][]float32 {
+	t.Helper()
 	const rate = 1 << 12
 	before := weightsOf(t, e.SaveModel, lora)
-	metrics, err := e.ForwardBackward(t.Context(), b, loss)
-	if err != nil {
+	if err := accumulate(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: rate}); err != nil {
@@ -159,7 +169,7 @@ func gradientOf(t *testing.T, e trinity.Engine, b *trinity.Batch, loss trinity.L
 			v[i] = (before[name][i] - v[i]) / rate
 		}
 	}
-	return after, metrics["loss"]
+	return after
 }
 
 // compareGradients checks ‖a−b‖/‖b‖ of all weights and of each tensor that has a part in it.
@@ -231,20 +241,66 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 	}
 }
 
-func TestLoadBalancingLossIsRefused(t *testing.T) {
+// balanced is a tiny model with experts whose configuration asks for the load-balancing loss.
+func balanced(t *testing.T) trinity.EngineSpec {
+	t.Helper()
 	spec := trained("qwen3_moe_sums")
-	text, err := os.ReadFile(filepath.Join(spec.ModelPath, "config.json"))
-	if err != nil {
-		t.Fatal(err)
+	spec.Reference, spec.Optimizer.Type = false, trinity.SGD
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		text, err := os.ReadFile(filepath.Join(spec.ModelPath, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte(`"output_router_logits": false`), []byte(`"output_router_logits": true`), 1)
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	spec.ModelPath, spec.Init.Style = t.TempDir(), "hf"
-	text = bytes.Replace(text, []byte(`"output_router_logits": false`), []byte(`"output_router_logits": true`), 1)
-	if err := os.WriteFile(filepath.Join(spec.ModelPath, "config.json"), text, 0o600); err != nil {
-		t.Fatal(err)
+	spec.ModelPath = dir
+	return spec
+}
+
+// without is a loss without derivatives.
+type without struct{}
+
+func (without) Streams() trinity.Streams { return trinity.Streams{} }
+
+func (without) Loss(b *trinity.Batch, _ []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	return make([]trinity.TokenGrads, len(b.Experiences)), trinity.Metrics{}, nil
+}
+
+// The load-balancing loss is that of the embedded engine, however a step is cut, also where the
+// other loss has no gradient.
+func TestLoadBalancingLoss(t *testing.T) {
+	spec := balanced(t)
+	gradient := func(e trinity.Engine, loss trinity.Loss, pieces int) (map[string][]float32, float64) {
+		all, sum := randomBatch(64).Experiences, 0.0
+		got := stepOf(t, e, false, func() error {
+			for part := range slices.Chunk(all, len(all)/pieces) {
+				m, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: part, Whole: all}, loss)
+				if err != nil {
+					return err
+				}
+				sum += m["router/aux_loss"]
+			}
+			return nil
+		})
+		return got, sum
 	}
-	_, err = onRanks(t, 1).OpenTrainer(t.Context(), spec)
-	if err == nil || !strings.Contains(err.Error(), "router_aux_loss_coef") {
-		t.Errorf("a model with a load-balancing loss: %v", err)
+	for name, loss := range map[string]trinity.Loss{"alone": without{}, "with another loss": mixed{}} {
+		want, sum := gradient(embedded(t, spec), loss, 1)
+		for _, ranks := range []int{1, 2} {
+			for _, pieces := range []int{1, 3} {
+				t.Run(fmt.Sprintf("%s, ranks: %d, pieces: %d", name, ranks, pieces), func(t *testing.T) {
+					got, ours := gradient(opened(t, onRanks(t, ranks), spec), loss, pieces)
+					compareGradients(t, got, want, 1e-5, 2e-5)
+					if math.Abs(ours-sum) > 1e-5 || sum == 0 {
+						t.Errorf("the load-balancing loss is %v, want %v", ours, sum)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -31,10 +31,6 @@ func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
 	if m.Config.Head != model.CausalLM && spec.Head == trinity.LogprobHead {
 		return f, fmt.Errorf("torch: %s has a classification head and no log-probabilities", spec.ModelPath)
 	}
-	if spec.Train && m.Config.Mixture != nil && m.Config.Mixture.AuxLoss > 0 {
-		return f, fmt.Errorf("torch: %s has experts with a load-balancing loss (router_aux_loss_coef), which this engine does not train: "+
-			"set trainer.trainer_type to cpu", spec.ModelPath)
-	}
 	f = files{model: spec.ModelPath, cfg: m.Config}
 	if written {
 		f.model = filepath.Join(dir, "model")

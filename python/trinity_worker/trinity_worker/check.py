@@ -115,9 +115,11 @@ def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models:
         raise BadRequest(f"teacher must be 0 to {len(names) - 1}")
 
 
-def check_backward(model: Model, arrays: Arrays, tokens: int) -> None:
+def check_backward(model: Model, arrays: Arrays, meta: dict[str, Any], tokens: int) -> None:
     if model.held is None:
         raise BadRequest("no graph is held: send forward with hold before")
+    if model.network.aux_loss and not (isinstance(meta.get("whole_tokens"), int) and meta["whole_tokens"] > 0):
+        raise BadRequest("whole_tokens must be the tokens of the step: this model has a load-balancing loss")
     for name, array in arrays.items():
         stream = name.removeprefix("d_")
         if name == stream or stream not in model.streams or stream == "discriminator":

@@ -72,7 +72,7 @@ class Group:
             check.check_forward(model, arrays, meta, self.models, self.world)
             self.tokens[name] = len(arrays["tokens"])
         elif verb == "backward":
-            check.check_backward(model, arrays, self.tokens.get(name, 0))
+            check.check_backward(model, arrays, meta, self.tokens.get(name, 0))
         elif verb == "step":
             return check.check_step(model, meta)
         elif verb in ("save", "load"):
@@ -124,10 +124,10 @@ class Group:
         return {}, {}
 
     def _forward(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        return self.models[name].forward(arrays, meta, self.models), {}
+        return self.models[name].forward(arrays, meta, self.models)
 
     def _backward(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].backward(arrays)
+        self.models[name].backward(arrays, meta.get("whole_tokens", 0))
         return {}, {}
 
     def _step(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:

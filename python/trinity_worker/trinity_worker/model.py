@@ -92,14 +92,17 @@ class Model:
 
     # ---- streams and gradients
 
-    def forward(self, arrays: Arrays, meta: dict[str, Any], teachers: dict[str, "Model"]) -> Arrays:
-        """Returns the wanted streams [N] on rank 0; nothing elsewhere."""
+    def forward(
+        self, arrays: Arrays, meta: dict[str, Any], teachers: dict[str, "Model"]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Returns the wanted streams [N] on rank 0; nothing elsewhere. With a load-balancing loss, a held graph comes
+        with its sum over the ranks, times the tokens of the step."""
         batch, hold = Batch(arrays), bool(meta.get("hold"))
         self.held = None
         pack, places = batch.pack(self.rank, self.device), batch.places(self.rank)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
-            outputs = self.network(pack, want)
+            outputs = self.network(pack, want, balance=self.network.aux_loss > 0)
             self.held = places, outputs
         else:
             outputs = self.network.score(pack, want, adapter=not meta.get("reference"))
@@ -107,7 +110,16 @@ class Model:
         mine = torch.zeros(len(names), len(places))
         for i, name in enumerate(names):
             mine[i] = outputs[self.streams.index(name)].detach()[: len(places)].float().cpu()
-        return self._collect(batch, names, mine)
+        return self._collect(batch, names, mine), self._balance() if hold else {}
+
+    def _balance(self) -> dict[str, Any]:
+        if not self.network.aux_loss:
+            return {}
+        assert self.held is not None
+        total = self.held[1][-1].detach().double().cpu()
+        if self.world > 1:
+            dist.all_reduce(total, group=self.control)
+        return {"balance": float(total)}
 
     def _want(
         self, batch: Batch, places: np.ndarray, pack: Pack, meta: dict[str, Any], teachers: dict[str, "Model"]
@@ -143,13 +155,17 @@ class Model:
                 out[name][places] = rows[i].numpy()
         return out
 
-    def backward(self, arrays: Arrays) -> None:
-        """Adds the gradient, from the derivatives of the driver's loss by the streams of the held graph."""
+    def backward(self, arrays: Arrays, whole_tokens: int) -> None:
+        """Adds the gradient, from the derivatives of the driver's loss by the streams of the held graph. whole_tokens are
+        the tokens of the step, for the load-balancing loss."""
         assert self.held is not None
         places, outputs = self.held
         self.held = None
         kept, grads = [], []
-        for name, output in zip(self.streams, outputs, strict=True):
+        if self.network.aux_loss:
+            kept.append(outputs[-1])
+            grads.append(torch.full_like(outputs[-1], self.network.aux_loss / whole_tokens))
+        for name, output in zip(self.streams, outputs):
             if not output.requires_grad:
                 continue
             gradient = torch.zeros_like(output)

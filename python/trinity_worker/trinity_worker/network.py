@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification, PreTrainedModel
 
 from . import attention
+from .experts import imbalance
 from .head import Head, Want
 from .wire import Arrays, BadRequest
 
@@ -137,6 +138,18 @@ class Network(nn.Module):
         inner: Any = self.inner
         return inner.score if self.spec.head == VALUE else inner.get_output_embeddings()
 
+    @property
+    def chosen(self) -> int:
+        """The experts that a router chooses for a token."""
+        return self.inner.config.num_experts_per_tok
+
+    @property
+    def aux_loss(self) -> float:
+        """The coefficient of the load-balancing loss in the training loss; 0 without one."""
+        config = self.inner.config
+        wanted = self.spec.train and getattr(config, "output_router_logits", False)
+        return float(getattr(config, "router_aux_loss_coef", 0.0)) if wanted else 0.0
+
     def _set_score(self, arrays: Arrays) -> None:
         score = self.lm.score
         with torch.no_grad():
@@ -168,20 +181,28 @@ class Network(nn.Module):
                 module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
                 module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
 
-    def forward(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
-        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None."""
+    def forward(
+        self, pack: Pack, want: Want | None, adapter: bool = True, balance: bool = False
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None. With
+        balance, the load-balancing loss of the row follows, times the tokens of the step."""
         off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
         with off:
             out = self.decoder(
-                input_ids=pack.ids, position_ids=pack.positions, use_cache=False, trinity_lengths=pack.lengths
+                input_ids=pack.ids,
+                position_ids=pack.positions,
+                use_cache=False,
+                trinity_lengths=pack.lengths,
+                output_router_logits=balance,
             )
         h = out.last_hidden_state[0].index_select(0, pack.rows)
         if want is None:
             return (h,)
+        routers = (imbalance(out.router_logits, pack.lengths, self.chosen),) if balance else ()
         if self.spec.head == VALUE:
-            return (self.projection(h).float().squeeze(-1),)
+            return (self.projection(h).float().squeeze(-1), *routers)
         w = self.projection.weight
-        return Head.apply(h.to(w.dtype), w, pack.targets, want)
+        return (*Head.apply(h.to(w.dtype), w, pack.targets, want), *routers)
 
     @torch.no_grad()
     def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:

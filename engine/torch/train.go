@@ -1,0 +1,105 @@
+package torch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+)
+
+// ForwardBackward implements trinity.Engine: the worker holds the graph while the loss is computed
+// here.
+func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want := loss.Streams()
+	if want.Discriminator {
+		return nil, errors.New("torch: the loss asks for entropy discriminators, which have no gradient: only Forward returns them")
+	}
+	if err := e.check(b.Experiences); err != nil {
+		return nil, err
+	}
+	if !e.spec.Train {
+		return nil, errNotTrained
+	}
+	packed := newBatch(b.Experiences, e.worker.ranks)
+	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
+	if err != nil {
+		return nil, err
+	}
+	grads, metrics, err := loss.Loss(b, stats)
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := packed.derivatives(streams, grads)
+	if err != nil {
+		return metrics, err
+	}
+	meta := map[string]any{}
+	if e.balances() && packed.tokens > 0 { // the load-balancing loss has a gradient where the other loss has none
+		if metrics, err = balance(metrics, answer, b.Whole, meta); err != nil {
+			return metrics, err
+		}
+	} else if len(arrays) == 0 {
+		return metrics, nil
+	}
+	if _, err := e.do(ctx, "backward", message{arrays, meta}); err != nil {
+		return metrics, err
+	}
+	e.accumulating = true
+	return metrics, nil
+}
+
+// balances reports whether the training loss includes the load-balancing loss.
+func (e *Engine) balances() bool { return e.cfg.Mixture != nil && e.cfg.Mixture.AuxLoss > 0 }
+
+// balance adds the load-balancing loss of a micro-batch, before its coefficient, to the metrics, and the tokens of the
+// step to the request for its gradient.
+func balance(metrics trinity.Metrics, answer reply, whole []*trinity.Experience, meta map[string]any) (trinity.Metrics, error) {
+	tokens, sum := 0, 0.0
+	for _, x := range whole {
+		tokens += max(0, length(x)-1) // the last token predicts nothing
+	}
+	meta["whole_tokens"] = tokens
+	err := answer.value("balance", &sum)
+	all := trinity.Metrics{"router/aux_loss": sum / float64(tokens)}
+	all.Add(metrics)
+	return all, err
+}
+
+var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
+
+// OptimStep implements trinity.Engine.
+func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.spec.Train {
+		return nil, errNotTrained
+	}
+	clip := p.ClipNorm
+	if math.IsInf(clip, 1) {
+		clip = 0
+	}
+	answer, err := e.do(ctx, "step", message{meta: map[string]any{
+		"lr": p.LR, "beta1": p.Beta1, "beta2": p.Beta2, "eps": p.Eps, "weight_decay": p.WeightDecay, "clip_norm": clip,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	applied, norm := false, 0.0
+	if err := answer.value("applied", &applied); err != nil {
+		return nil, err
+	}
+	if !applied {
+		return nil, fmt.Errorf("torch: the gradient of optimizer step %d is not finite; the weights are unchanged: "+
+			"lower the learning rate or check the loss", e.steps+1)
+	}
+	if err := answer.value("grad_norm", &norm); err != nil {
+		return nil, err
+	}
+	e.steps++
+	e.accumulating, e.behind = false, true
+	return trinity.Metrics{"grad_norm": norm, "lr": p.LR}, nil
+}
