@@ -13,8 +13,9 @@ type Trainer struct {
 	TrainerType string `yaml:"trainer_type" default:"auto" plugin:"trainer"`
 	// Arguments of that engine (`trinity explain trainer NAME`). Own key of Trinity-Go.
 	TrainerArgs map[string]any `yaml:"trainer_args"`
-	// How a GPU engine spreads the model.
-	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|megatron"`
+	// How a GPU engine spreads the model over its ranks: a shard on each (fsdp2; fsdp, a strategy of
+	// upstream, stands for it) or a copy (ddp, an own value of Trinity-Go).
+	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|ddp|megatron|deepspeed"`
 	// Train steps between checkpoints; 0 saves only at the end.
 	SaveInterval int `yaml:"save_interval" default:"0" range:"[0,)"`
 	// Log a table of samples with the metrics.

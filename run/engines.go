@@ -59,7 +59,7 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.train = trinity.EngineSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
-			Ahead: trainsAhead(s), Place: s.engines.programs.train,
+			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Place: s.engines.programs.train,
 		}
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead

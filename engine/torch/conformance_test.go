@@ -14,6 +14,12 @@ func TestIsAnEngine(t *testing.T) {
 	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	critic.Train, critic.Head, critic.Seed = true, trinity.ValueHead, 1
 	savedCritic.Train, savedCritic.Head = true, trinity.ValueHead
+	copies := trained("llama")
+	copies.Strategy = "ddp"
+	t.Run("ddp", func(t *testing.T) {
+		p := onRanks(t, 2)
+		trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: opened(t, p, copies)} })
+	})
 	for _, ranks := range []int{1, 2} {
 		for name, spec := range map[string]trinity.EngineSpec{
 			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "critic": critic, "saved critic": savedCritic,

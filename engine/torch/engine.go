@@ -60,9 +60,9 @@ func (e *Engine) load(ctx context.Context, a *args) error {
 	if err != nil {
 		return err
 	}
-	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora}
+	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora, "strategy": strategyOf(e.spec)}
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
-	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype}
+	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype, "strategy": strategyOf(e.spec)}
 	if !e.spec.Train {
 		spec["dtype"], spec["compute"] = dtype, dtype
 	} else {
@@ -82,6 +82,14 @@ func (e *Engine) load(ctx context.Context, a *args) error {
 		return e.open(ctx, e.frozen, message{nil, map[string]any{"spec": frozen}})
 	}
 	return nil
+}
+
+// strategyOf returns the worker's name of the strategy. fsdp is upstream's name of an older one.
+func strategyOf(spec trinity.EngineSpec) string {
+	if spec.Strategy == "" || spec.Strategy == "fsdp" {
+		return "fsdp2"
+	}
+	return spec.Strategy
 }
 
 // compute returns the type of the matrix products.

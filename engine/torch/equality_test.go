@@ -160,14 +160,19 @@ func stepOf(t *testing.T, e trinity.Engine, lora bool, accumulate func() error) 
 	if err := accumulate(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: rate}); err != nil {
+	metrics, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: rate})
+	if err != nil {
 		t.Fatal(err)
 	}
-	after := weightsOf(t, e.SaveModel, lora)
+	after, square := weightsOf(t, e.SaveModel, lora), 0.0
 	for name, v := range after {
 		for i := range v {
 			v[i] = (before[name][i] - v[i]) / rate
+			square += float64(v[i]) * float64(v[i])
 		}
+	}
+	if norm := math.Sqrt(square); math.Abs(metrics["grad_norm"]-norm) > 1e-4*norm {
+		t.Errorf("the norm of the gradient is %v, want %v", metrics["grad_norm"], norm)
 	}
 	return after
 }
@@ -213,6 +218,13 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 		cases[name] = trained(name)
 	}
 	for _, ranks := range []int{1, 2} {
+		if ranks > 1 {
+			for _, name := range []string{"adapters", "critic", "llama", "qwen3_moe"} {
+				spec := cases[name]
+				spec.Strategy = "ddp"
+				cases[name+", ddp"] = spec
+			}
+		}
 		for name, spec := range cases {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				spec.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
@@ -350,7 +362,7 @@ func TestDivergencesAgreeWithTheEmbeddedEngine(t *testing.T) {
 	}
 }
 
-// A state goes from two ranks to one and back.
+// A state goes from two ranks to one and back, and from shards to copies.
 func TestStateOfAnotherNumberOfRanks(t *testing.T) {
 	spec, b := trained("qwen2"), randomBatch(64)
 	straight, reference := opened(t, onRanks(t, 2), spec), embedded(t, spec)
@@ -360,7 +372,9 @@ func TestStateOfAnotherNumberOfRanks(t *testing.T) {
 	}
 	first := opened(t, onRanks(t, 2), spec)
 	step(t, first)
-	engines := []trinity.Engine{first, opened(t, onRanks(t, 1), spec), opened(t, onRanks(t, 2), spec)}
+	copies := spec
+	copies.Strategy = "ddp"
+	engines := []trinity.Engine{first, opened(t, onRanks(t, 1), spec), opened(t, onRanks(t, 2), copies)}
 	for i, e := range engines[1:] {
 		dir := t.TempDir()
 		if err := engines[i].SaveState(context.Background(), dir); err != nil {

@@ -83,7 +83,11 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 		}
 	}
 	const inModel = "write it into the model's config.json"
-	refuse(c.Trainer.TrainerStrategy == "megatron", "trainer.trainer_strategy", "Megatron's layout", "use fsdp2")
+	const strategy = "trainer.trainer_strategy"
+	refuse(c.Trainer.TrainerStrategy == "megatron", strategy, "Megatron's layout", "use fsdp2")
+	refuse(c.Trainer.TrainerStrategy == "deepspeed", strategy, "DeepSpeed", "use fsdp2, which shards what ZeRO 3 shards, or ddp")
+	refuse(c.Trainer.Megatron.PipelineModelParallelSize > 1, "trainer.megatron.pipeline_model_parallel_size", "layers split over GPUs",
+		"use fsdp2, which shards every layer over all ranks")
 	refuse(c.Trainer.UlyssesSequenceParallelSize > 1, "trainer.ulysses_sequence_parallel_size", "sequences split over GPUs",
 		"lower model.max_model_len, or use more ranks")
 	refuse(c.Model.RopeScaling != nil, "model.rope_scaling", "another rope scaling than the model's own", inModel)

@@ -24,12 +24,14 @@ func TestSharedKeysExist(t *testing.T) {
 func TestRefusedValues(t *testing.T) {
 	theta := 1e6
 	for key, set := range map[string]func(c *config.Config){
-		"trainer.trainer_strategy":               func(c *config.Config) { c.Trainer.TrainerStrategy = "megatron" },
-		"trainer.ulysses_sequence_parallel_size": func(c *config.Config) { c.Trainer.UlyssesSequenceParallelSize = 2 },
-		"algorithm.optimizer.optimizer_type":     func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
-		"algorithm.enable_router_replay":         func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
-		"model.rope_theta":                       func(c *config.Config) { c.Model.RopeTheta = &theta },
-		"":                                       func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
+		"trainer.trainer_strategy":                      func(c *config.Config) { c.Trainer.TrainerStrategy = "megatron" },
+		"trainer.trainer_strategy ":                     func(c *config.Config) { c.Trainer.TrainerStrategy = "deepspeed" },
+		"trainer.megatron.pipeline_model_parallel_size": func(c *config.Config) { c.Trainer.Megatron.PipelineModelParallelSize = 2 },
+		"trainer.ulysses_sequence_parallel_size":        func(c *config.Config) { c.Trainer.UlyssesSequenceParallelSize = 2 },
+		"algorithm.optimizer.optimizer_type":            func(c *config.Config) { c.Algorithm.Optimizer.OptimizerType = "adamw_8bit" },
+		"algorithm.enable_router_replay":                func(c *config.Config) { c.Algorithm.EnableRouterReplay = true },
+		"model.rope_theta":                              func(c *config.Config) { c.Model.RopeTheta = &theta },
+		"":                                              func(c *config.Config) { c.Trainer.TrainerStrategy = "fsdp" },
 	} {
 		var c config.Config
 		set(&c)

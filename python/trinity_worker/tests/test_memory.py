@@ -7,16 +7,16 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
-from torch.distributed.device_mesh import init_device_mesh
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from trinity_worker.group import Group
+from trinity_worker.layout import Layout
 
 
 @pytest.fixture
 def group():
     dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    yield Group(torch.device("cpu"), init_device_mesh("cpu", (1,), mesh_dim_names=("ranks",)), dist.group.WORLD)
+    yield Group(Layout(torch.device("cpu"), dist.group.WORLD))
     dist.destroy_process_group()
 
 

@@ -9,9 +9,9 @@ import traceback
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
-from torch.distributed.device_mesh import init_device_mesh
 
 from .group import Group
+from .layout import Layout
 from .server import serve
 
 
@@ -35,8 +35,7 @@ def main() -> None:
     else:
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     control = dist.new_group(backend="gloo", timeout=patience)
-    mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("ranks",))
-    group = Group(device, mesh, control)
+    group = Group(Layout(device, control))
     if group.rank == 0:
         return serve(group, args.host, args.port, token, lease)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .head import DIVERGENCES, JSD
+from .layout import STRATEGIES
 from .model import MOMENTS, Model
 from .network import DTYPES, VALUE, Spec, check_config
 from .wire import Arrays, BadRequest
@@ -21,7 +22,12 @@ def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
     if not isinstance(given, dict) or not set(given) <= known or "path" not in given:
         raise BadRequest(f"spec must be an object with a path and keys among {', '.join(sorted(known))}")
     spec = Spec(**given)
-    for value, choices in ((spec.head, ("", VALUE)), (spec.dtype, DTYPES), (spec.compute, DTYPES)):
+    for value, choices in (
+        (spec.head, ("", VALUE)),
+        (spec.dtype, DTYPES),
+        (spec.compute, DTYPES),
+        (spec.strategy, STRATEGIES),
+    ):
         if value not in choices:
             raise BadRequest(f"spec has the value {value!r}; expected one of {', '.join(choices)}")
     if spec.train and spec.optimizer.get("type") not in MOMENTS:

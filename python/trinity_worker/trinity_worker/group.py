@@ -11,9 +11,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import transformers
-from torch.distributed.device_mesh import DeviceMesh
 
 from . import PROTOCOL, check, wire
+from .layout import Layout
 from .model import Model
 from .network import Spec
 from .wire import Arrays, BadRequest
@@ -24,9 +24,9 @@ Reply = tuple[Arrays, dict[str, Any]]
 class Group:
     """The models on this rank, and the channel from rank 0 to the others."""
 
-    def __init__(self, device: torch.device, mesh: DeviceMesh, control: Any) -> None:
-        self.device, self.mesh, self.control = device, mesh, control
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.rank, self.world = layout.rank, layout.world
         self.models: dict[str, Model] = {}
         self.tokens: dict[str, int] = {}  # by model: of the batch whose graph is held
         self.busy: dict[str, Any] = {}  # the request in progress
@@ -36,7 +36,7 @@ class Group:
             "protocol": PROTOCOL,
             "ranks": self.world,
             "host": socket.gethostname(),
-            "device": self.device.type,
+            "device": self.layout.device.type,
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "models": {name: m.describe() for name, m in list(self.models.items())},
             "busy": self.busy,
@@ -85,8 +85,8 @@ class Group:
         if self.world == 1:
             return
         head = json.dumps([verb, name]).encode()
-        dist.broadcast(torch.tensor([len(head), len(body)], dtype=torch.int64), 0, group=self.control)
-        dist.broadcast(torch.frombuffer(bytearray(head + body), dtype=torch.uint8), 0, group=self.control)
+        dist.broadcast(torch.tensor([len(head), len(body)], dtype=torch.int64), 0, group=self.layout.control)
+        dist.broadcast(torch.frombuffer(bytearray(head + body), dtype=torch.uint8), 0, group=self.layout.control)
 
     # ---- on the other ranks
 
@@ -94,10 +94,10 @@ class Group:
         """Carries out what rank 0 sends, until the process ends."""
         while True:
             sizes = torch.empty(2, dtype=torch.int64)
-            dist.broadcast(sizes, 0, group=self.control)
+            dist.broadcast(sizes, 0, group=self.layout.control)
             head, body = (int(x) for x in sizes)
             data = torch.empty(head + body, dtype=torch.uint8)
-            dist.broadcast(data, 0, group=self.control)
+            dist.broadcast(data, 0, group=self.layout.control)
             raw = data.numpy().tobytes()
             verb, name = json.loads(raw[:head])
             self.run(verb, name, *wire.decode(raw[head:]))
@@ -112,14 +112,14 @@ class Group:
         return verbs[verb](name, arrays, meta)
 
     def _open(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        model = Model(Spec(**meta["spec"]), arrays, self.device, self.mesh, self.control)
+        model = Model(Spec(**meta["spec"]), arrays, self.layout)
         self.models[name] = model
         return {}, model.describe()
 
     def _drop(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         del self.models[name]
         gc.collect()  # FSDP refers to its modules in cycles
-        if self.device.type == "cuda":
+        if self.layout.device.type == "cuda":
             torch.cuda.empty_cache()
         return {}, {}
 

@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
 from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from .head import Teacher, Want
+from .layout import Layout
 from .network import VALUE, Network, Pack, Spec
 from .wire import Arrays
 
@@ -66,10 +66,10 @@ class Batch:
 class Model:
     """One model of the group. All ranks call each method with the same arguments."""
 
-    def __init__(self, spec: Spec, arrays: Arrays, device: torch.device, mesh: DeviceMesh, control: Any) -> None:
-        self.spec, self.device, self.control = spec, device, control
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self.network = Network(spec, arrays, device, mesh)
+    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
+        self.spec, self.layout, self.device, self.control = spec, layout, layout.device, layout.control
+        self.rank, self.world = layout.rank, layout.world
+        self.network = Network(spec, arrays, layout)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
         self.held: tuple[np.ndarray, tuple[torch.Tensor, ...]] | None = None
@@ -206,10 +206,13 @@ class Model:
 
     def _norm(self) -> float:
         """Returns the L2 norm of the gradient over all ranks."""
-        square = torch.zeros((), dtype=torch.float64)
+        square = torch.zeros((), dtype=torch.float64, device=self.device)
         for parameter in self.trained.values():
+            if not self.layout.owns(parameter):
+                continue
             gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
-            square += torch.linalg.vector_norm(gradient, dtype=torch.float64).cpu() ** 2
+            square += torch.linalg.vector_norm(gradient, dtype=torch.float64) ** 2
+        square = square.cpu()
         if self.world > 1:
             dist.all_reduce(square, group=self.control)
         return math.sqrt(square) if math.isfinite(square) else float(square)

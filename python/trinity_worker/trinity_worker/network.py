@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 from . import attention
 from .experts import imbalance
 from .head import Head, Want
+from .layout import DDP, FSDP2, Layout
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -41,6 +42,7 @@ class Spec:
     chunk: int = 1024  # rows of the vocabulary head at a time
     optimizer: dict[str, Any] = field(default_factory=dict)  # type, momentum, nesterov
     keep: bool = False  # keep a copy of the offered weights while newer ones are trained
+    strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
 
 
 @dataclass
@@ -95,7 +97,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 class Network(nn.Module):
     """Decoder and head. One call of forward holds both, because FSDP gathers the head's weight for the root's forward."""
 
-    def __init__(self, spec: Spec, arrays: Arrays, device: torch.device, mesh: DeviceMesh) -> None:
+    def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
         super().__init__()
         self.spec = spec
         # Masters are float32: AdamW on bfloat16 weights would lose small updates.
@@ -118,10 +120,11 @@ class Network(nn.Module):
             )
         self.lm.eval()  # no dropout
         self._recompute()
-        if mesh.size() > 1 or DTYPES[spec.compute] != dtype:
-            self._shard(mesh)  # moves the model layer by layer, so that no device holds all of it
+        divided = layout.world > 1 and (spec.train or spec.strategy != DDP)  # a copy that is not trained stands alone
+        if divided or DTYPES[spec.compute] != dtype:
+            self._shard(layout.data(spec.strategy))  # moves the model layer by layer, so that no device holds all of it
         else:
-            self.to(device)
+            self.to(layout.device)
 
     @property
     def inner(self) -> PreTrainedModel:
