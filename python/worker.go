@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Worker are the files of the package trinity_worker, below trinity_worker/trinity_worker.
+// Worker are the files of the package trinity_worker, below trinity_worker/trinity_worker, and its
+// description.
 //
-//go:embed trinity_worker/trinity_worker/*.py
+//go:embed trinity_worker/pyproject.toml trinity_worker/trinity_worker/*.py trinity_worker/trinity_worker/py.typed
 var Worker embed.FS
 
 // Protocol is the version of the requests between this program and the package, which announces its
@@ -20,7 +21,7 @@ const Protocol = 1
 // Files returns the package's files by their path from the directory to import it from.
 func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	err := fs.WalkDir(Worker, "trinity_worker", func(path string, f fs.DirEntry, err error) error {
+	err := fs.WalkDir(Worker, "trinity_worker/trinity_worker", func(path string, f fs.DirEntry, err error) error {
 		if err != nil || f.IsDir() {
 			return err
 		}

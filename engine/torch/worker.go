@@ -97,7 +97,7 @@ func (a *args) program(place trinity.Place, token string) trinity.Program {
 			"trainer.trainer_args.python; --engine cpu needs none",
 		Answers: "/v1", Secret: secret,
 		Env: map[string]string{
-			"TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
+			"TRINITY_WORKER_PROTOCOL": strconv.Itoa(python.Protocol), "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
 			// Threads that spin while they wait take the cores from the sampler, which computes beside them.
 			"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
 			"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/max(1, place.Ranks)))),

@@ -77,7 +77,7 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
 		versionCommand(),
 	)
 	return root

@@ -5,3 +5,13 @@ described in docs/develop/worker.md.
 """
 
 PROTOCOL = 1
+
+
+def mismatch(driver: str) -> str:
+    """Returns an error if the driver, which gives its protocol by environment, speaks another one; else ""."""
+    if driver in ("", str(PROTOCOL)):
+        return ""
+    return (
+        f"this trinity_worker speaks protocol {PROTOCOL}, the driver {driver}: "
+        "install the wheel that the driver's command trinity worker writes"
+    )

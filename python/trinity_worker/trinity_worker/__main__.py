@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
+from . import mismatch
 from .group import Group
 from .layout import Layout
 from .server import serve
@@ -20,6 +21,8 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address at which rank 0 listens")
     parser.add_argument("--port", type=int, required=True, help="of rank 0")
     args = parser.parse_args()
+    if error := mismatch(os.environ.get("TRINITY_WORKER_PROTOCOL", "")):
+        sys.exit(error)
     token = os.environ.pop("TRINITY_WORKER_TOKEN", "")
     if not token:
         sys.exit("set TRINITY_WORKER_TOKEN to the token that requests must bear")
