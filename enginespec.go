@@ -164,6 +164,10 @@ type MemoryPart struct {
 	// Passing memory, such as the pages of a file being read, is released before the parts that follow
 	// are allocated. So a plan counts only what exceeds those parts.
 	Passing bool
+	// Device names whose memory it is if it is not this machine's, such as "each GPU", and Free is what
+	// is free there; 0 means unknown.
+	Device string
+	Free   int64
 }
 
 // BaseAdapter is the SamplingParams.Adapter that samples the model without any adapter.

@@ -28,3 +28,10 @@ type EngineError struct{ Err error }
 
 func (e *EngineError) Error() string { return "engine: " + e.Err.Error() }
 func (e *EngineError) Unwrap() error { return e.Err }
+
+// LostError is the loss of an engine's worker: a process died, or was ended because it did not answer
+// in time. The same run can resume with a new worker.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return e.Err.Error() }
+func (e *LostError) Unwrap() error { return e.Err }

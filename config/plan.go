@@ -28,6 +28,7 @@ type Facts struct {
 	Fetch   map[string]string // hub names to download, by the key that names them
 	Missing map[string]string // paths that do not exist, by the key that names them
 	Time    *TimeFacts        // nil if not known
+	TimeWhy string            // why not; "" if the model or the data are not here
 }
 
 // TimeFacts are estimated seconds on this machine.
@@ -107,13 +108,14 @@ type StagePlan struct {
 	Active     int64        `json:"active,omitempty"`     // parameters that one token is computed with, if the model has experts
 	Trainable  int64        `json:"trainable,omitempty"`
 	Memory     []MemoryPlan `json:"memory,omitempty"`
-	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
+	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes of this machine
 	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
 	DoesNotFit string       `json:"does_not_fit,omitempty"`   // why the stage cannot start, and what would fit
 	Disk       int64        `json:"disk,omitempty"`           // bytes of the checkpoints that stay
 	DiskHere   int64        `json:"disk_free,omitempty"`      // bytes; 0 if not known
 
 	Seconds   float64    `json:"seconds,omitempty"`        // of the run; 0 if not known
+	TimeWhy   string     `json:"seconds_why,omitempty"`    // why it is not known, if the model and the data are here
 	StepTime  []TimePart `json:"seconds_step,omitempty"`   // of a step, by part
 	EvalTime  float64    `json:"seconds_eval,omitempty"`   // of all evaluations of the run
 	TooLong   string     `json:"too_long,omitempty"`       // how many prompts or rows are, in words
@@ -127,9 +129,11 @@ type StagePlan struct {
 
 // MemoryPlan is the memory of one kind, in bytes.
 type MemoryPlan struct {
-	Kind  string `json:"kind"`
-	Bytes int64  `json:"bytes"`
-	Why   string `json:"why"`
+	Kind   string `json:"kind"`
+	Bytes  int64  `json:"bytes"`
+	Why    string `json:"why"`
+	Device string `json:"device,omitempty"` // whose memory it is; "" is this machine
+	Free   int64  `json:"free,omitempty"`   // bytes of the device; 0 if not known
 }
 
 // FilePlan is a file or directory that a run writes.

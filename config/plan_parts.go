@@ -208,7 +208,9 @@ func (c *planner) memory(s *StagePlan) {
 	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
 	s.TooLong = f.TooLong
 	for _, m := range s.Memory {
-		s.MemorySum += m.Bytes
+		if m.Device == "" {
+			s.MemorySum += m.Bytes
+		}
 	}
 }
 

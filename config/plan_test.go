@@ -48,9 +48,10 @@ func TestPlanText(t *testing.T) {
 	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Cores: 2, Memory: 4 << 30, Disk: 1 << 20},
 		Time: &TimeFacts{Explore: 3, Train: 2, Evaluation: 100, Lengths: "prompts of 7 tokens", Faster: []string{"a key: −20 %"},
 			Parts: []TimePart{{"rollouts", 3}, {"gradient", 2}}},
-		Memory: []MemoryPlan{{"weights", 1_714_688, "float32"}, {"gradient", 1_714_688, "float32, of what is trained"}},
-		Rows:   map[string]int{"buffer.trainer_input.experience_buffer": 1000, "buffer.explorer_input.taskset": 10},
-		Fetch:  map[string]string{"model.model_path": "m"}})
+		Memory: []MemoryPlan{{Kind: "weights", Bytes: 1_714_688, Why: "float32"},
+			{Kind: "gradient", Bytes: 1_714_688, Why: "float32, of what is trained"}},
+		Rows:  map[string]int{"buffer.trainer_input.experience_buffer": 1000, "buffer.explorer_input.taskset": 10},
+		Fetch: map[string]string{"model.model_path": "m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +79,9 @@ func TestPlanNumbers(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"trainer.trainer_config.actor_rollout_ref.actor={ppo_mini_batch_size: 3, ppo_epochs: 2}",
 		"algorithm.kl_loss_fn=none", "buffer.total_epochs=2", "explorer.runner_per_model=1", "trainer.max_token_len_per_gpu=10"}})
 	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Memory: 1 << 20}, DoesNotFit: "needs more",
-		Memory: []MemoryPlan{{"weights", 2 << 20, "float32"}, {"KV cache", 3 << 20, "tokens"}},
-		Rows:   map[string]int{"buffer.explorer_input.taskset": 10}})
+		Memory: []MemoryPlan{{Kind: "weights", Bytes: 2 << 20, Why: "float32"}, {Kind: "KV cache", Bytes: 3 << 20, Why: "tokens"},
+			{Kind: "weights", Bytes: 9 << 20, Device: "each GPU", Free: 8 << 20}},
+		Rows: map[string]int{"buffer.explorer_input.taskset": 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,8 @@ func TestPlanNumbers(t *testing.T) {
 	if s.ExploreSteps != 5 || s.TrainSteps != 5 || s.OptimizerSteps != 6 || s.TokensPerStep != 8*16 {
 		t.Errorf("%+v", s)
 	}
-	if s.MemorySum != 5<<20 || s.MicroBatchTokens != 16 || p.Fits() == nil || p.Fits().Error() != "needs more" || !strings.Contains(p.String(), "MORE than the 1.0 MiB") {
+	if s.MemorySum != 5<<20 || s.MicroBatchTokens != 16 || p.Fits() == nil || p.Fits().Error() != "needs more" || !strings.Contains(p.String(), "MORE than the 1.0 MiB") ||
+		!strings.Contains(p.String(), "each GPU     about 9.0 MiB, MORE than the 8.0 MiB") {
 		t.Errorf("%+v, %v\n%s", s, p.Fits(), p)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/wait"
@@ -116,9 +117,26 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 		row("memory", "not known before the model is there")
 		return
 	}
-	row("memory", "about %s%s", Size(s.MemorySum), against(s.MemorySum, s.MemoryHere, "available"))
+	var devices []string
+	sums, free := map[string]int64{}, map[string]int64{"": s.MemoryHere}
 	for _, m := range s.Memory {
-		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
+		if !slices.Contains(devices, m.Device) {
+			devices = append(devices, m.Device)
+		}
+		sums[m.Device] += m.Bytes
+		free[m.Device] = max(free[m.Device], m.Free)
+	}
+	for _, device := range devices {
+		name := "memory"
+		if device != "" {
+			name = device
+		}
+		row(name, "about %s%s", Size(sums[device]), against(sums[device], free[device], "available"))
+		for _, m := range s.Memory {
+			if m.Device == device {
+				fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
+			}
+		}
 	}
 }
 
@@ -141,6 +159,9 @@ func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 	switch {
 	case s.ExperiencesPerStep == 0 && s.TasksPerStep == 0:
 		return // it makes no steps
+	case s.TimeWhy != "":
+		row("time", "not known: %s", s.TimeWhy)
+		return
 	case len(s.StepTime) == 0:
 		row("time", "not known before the model and the data are here")
 		return

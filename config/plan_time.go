@@ -3,7 +3,7 @@ package config
 // time fills in how long a step and the run take.
 func (c *planner) time(s *StagePlan) {
 	t := c.facts.Time
-	if t == nil {
+	if s.TimeWhy = c.facts.TimeWhy; t == nil {
 		return
 	}
 	s.StepTime, s.TimeIsFor, s.Faster = t.Parts, t.Lengths, t.Faster

@@ -13,6 +13,10 @@ type Trainer struct {
 	TrainerType string `yaml:"trainer_type" default:"auto" plugin:"trainer"`
 	// Arguments of that engine (`trinity explain trainer NAME`). Own key of Trinity-Go.
 	TrainerArgs map[string]any `yaml:"trainer_args"`
+	// Times that a run resumes from its last checkpoint, in this process, after a worker of that engine
+	// has died or has not answered a request in time. 0 ends the run, and the same command resumes it.
+	// Own key of Trinity-Go.
+	MaxRestarts int `yaml:"max_restarts" default:"0" range:"[0,)"`
 	// How a GPU engine spreads the model over its ranks: a shard on each (fsdp2; fsdp, a strategy of
 	// upstream, stands for it) or a copy (ddp, an own value of Trinity-Go).
 	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|ddp|megatron|deepspeed"`

@@ -188,7 +188,7 @@ func (s asking) memory() (plans []config.MemoryPlan, err error) {
 		if err != nil {
 			return nil, s.At(a.Key, err.Error(), "")
 		}
-		plans = append(plans, config.MemoryPlan{Kind: "asked model", Bytes: planned(parts), Why: a.Name + ", " + a.ModelPath})
+		plans = append(plans, planned(parts, "asked model", a.Name+", "+a.ModelPath)...)
 	}
 	return plans, nil
 }

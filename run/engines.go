@@ -122,23 +122,27 @@ func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 // the parts after it, so it only counts with what it needs beyond them, which is often nothing.
 func lasting(parts []trinity.MemoryPart) []trinity.MemoryPart {
 	parts = slices.Clone(parts)
-	var later int64
+	later := map[string]int64{} // by device
 	for i, p := range slices.Backward(parts) {
 		if p.Passing {
-			parts[i].Bytes = max(0, p.Bytes-later)
+			parts[i].Bytes = max(0, p.Bytes-later[p.Device])
 		} else {
-			later += p.Bytes
+			later[p.Device] += p.Bytes
 		}
 	}
 	return parts
 }
 
-// planned returns the memory of a model that stands alone.
-func planned(parts []trinity.MemoryPart) (bytes int64) {
+// planned returns the memory of a model that stands alone, one part for each device.
+func planned(parts []trinity.MemoryPart, kind, why string) (plans []config.MemoryPlan) {
 	for _, p := range lasting(parts) {
-		bytes += p.Bytes
+		i := slices.IndexFunc(plans, func(m config.MemoryPlan) bool { return m.Device == p.Device })
+		if i < 0 {
+			i, plans = len(plans), append(plans, config.MemoryPlan{Kind: kind, Why: why, Device: p.Device, Free: p.Free})
+		}
+		plans[i].Bytes += p.Bytes
 	}
-	return bytes
+	return plans
 }
 
 // open loads the weights. The engine comes first, because the sampler may share its weights.

@@ -52,10 +52,16 @@ type estimate struct {
 // fast it is. lengths says where the lengths of prompts and responses come from.
 func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengths string, err error) {
 	speed, ok := s.engines.trainer.(measured)
+	if s.engines.trainer == nil {
+		speed, ok = s.engines.sampler.(measured)
+	}
 	if !ok {
-		if speed, ok = s.engines.sampler.(measured); !ok {
-			return nil, "", nil
+		name := s.Engines.Sample
+		if s.engines.trainer != nil {
+			name = s.Engines.Train
 		}
+		f.TimeWhy = fmt.Sprintf("engine %s does not tell how fast it is", name)
+		return nil, "", nil
 	}
 	vocabulary := float64(m.VocabSize) * float64(m.HiddenSize)
 	b := &s.Batch

@@ -79,27 +79,42 @@ func (m *memory) recompute() error {
 	m.spec.train.Recompute = sort.Search(m.model.NumLayers-1, func(n int) bool {
 		spec := m.spec
 		spec.train.Recompute = n
-		bytes, err := m.need(spec)
+		parts, err := m.partsOf(spec)
 		failed = errors.Join(failed, err)
-		return m.fits(bytes)
+		return m.lacking(parts) == nil
 	})
 	return failed
 }
 
-// fits reports whether so many bytes are available.
-func (m *memory) fits(bytes int64) bool { return m.available == 0 || bytes <= m.available }
-
-// need returns the bytes that a spec needs.
-func (m *memory) need(spec specs) (int64, error) {
-	parts, err := m.partsOf(spec)
-	return total(parts), err
+// need is what parts of a plan need of one device.
+type need struct {
+	device      string // "" is this machine
+	bytes, free int64  // free is 0 if it is not known
 }
 
-func total(parts []config.MemoryPlan) (bytes int64) {
+// sums adds up the parts by device.
+func (m *memory) sums(parts []config.MemoryPlan) (all []need) {
 	for _, p := range parts {
-		bytes += p.Bytes
+		i := slices.IndexFunc(all, func(n need) bool { return n.device == p.Device })
+		if i < 0 {
+			i, all = len(all), append(all, need{device: p.Device, free: p.Free})
+			if p.Device == "" {
+				all[i].free = m.available
+			}
+		}
+		all[i].bytes += p.Bytes
 	}
-	return bytes
+	return all
+}
+
+// lacking returns the first device with too little memory; nil if the parts fit.
+func (m *memory) lacking(parts []config.MemoryPlan) *need {
+	for _, n := range m.sums(parts) {
+		if n.free > 0 && n.bytes > n.free {
+			return &n
+		}
+	}
+	return nil
 }
 
 // partsOf returns what needs memory under a spec. It returns nil if an engine cannot tell.
@@ -128,7 +143,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	var parts []config.MemoryPlan
 	for _, p := range taken {
 		if p.Bytes > 0 {
-			parts = append(parts, config.MemoryPlan{Kind: p.Kind, Bytes: p.Bytes, Why: p.Why})
+			parts = append(parts, config.MemoryPlan{Kind: p.Kind, Bytes: p.Bytes, Why: p.Why, Device: p.Device, Free: p.Free})
 		}
 	}
 	return append(parts, m.beside...), nil
@@ -147,13 +162,16 @@ func (m *memory) process() trinity.MemoryPart {
 // doesNotFit returns "" if the plan fits. Otherwise it returns a line with the memory that the run
 // needs, the memory that is available, and settings that would fit.
 func (m *memory) doesNotFit() (string, error) {
-	bytes := total(m.parts)
-	if m.fits(bytes) {
+	n := m.lacking(m.parts)
+	if n == nil {
 		return "", nil
 	}
 	advice, err := m.advice()
-	return fmt.Sprintf("the run needs about %s of memory and %s are available; %s",
-		config.Size(bytes), config.Size(m.available), advice), err
+	of := "memory"
+	if n.device != "" {
+		of += " on " + n.device
+	}
+	return fmt.Sprintf("the run needs about %s of %s and %s are available; %s", config.Size(n.bytes), of, config.Size(n.free), advice), err
 }
 
 // lowering is a setting that users may lower until the plan fits.
@@ -202,9 +220,13 @@ func (m *memory) advice() (string, error) {
 			return m.settings(lowered) + " would fit", nil
 		}
 	}
-	least, err := m.need(spec)
+	parts, err := m.partsOf(spec)
+	least := m.lacking(parts)
+	if least == nil {
+		return "", err
+	}
 	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory",
-		config.Size(least)), err
+		config.Size(least.bytes)), err
 }
 
 // lower sets in spec the greatest value of a setting that fits, or else the least value.
@@ -212,9 +234,9 @@ func (m *memory) lower(spec *specs, l lowering) (n int, fits bool, err error) {
 	tooMany := l.least + sort.Search(l.now-l.least, func(i int) bool {
 		trial := *spec
 		l.set(&trial, l.least+i)
-		bytes, failed := m.need(trial)
+		parts, failed := m.partsOf(trial)
 		err = errors.Join(err, failed)
-		return !m.fits(bytes)
+		return m.lacking(parts) != nil
 	})
 	n = max(l.least, tooMany-1)
 	l.set(spec, n)

@@ -122,7 +122,7 @@ func (s *Settled) rewardMemory() (plans []config.MemoryPlan, err error) {
 		if err != nil {
 			return nil, s.At(r.key, "reward model: "+err.Error(), "")
 		}
-		plans = append(plans, config.MemoryPlan{Kind: "reward model", Bytes: planned(parts), Why: r.Path})
+		plans = append(plans, planned(parts, "reward model", r.Path)...)
 	}
 	return plans, nil
 }

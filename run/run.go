@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
@@ -136,8 +137,31 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 	return stages, nil
 }
 
-// run runs one stage. If the stage began, run appends its summary.
-func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
+// run runs one stage. If its engine loses a worker, run resumes it, at most trainer.max_restarts
+// times.
+func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) error {
+	for restarts := 1; ; restarts++ {
+		begun := len(sum.Stages)
+		err := sum.attempt(ctx, stop, cfg, opts)
+		var lost *trinity.LostError
+		if !errors.As(err, &lost) || restarts > cfg.Trainer.MaxRestarts || ctx.Err() != nil || stop.Err() != nil {
+			return err
+		}
+		opts.Say(fmt.Sprintf("%v; the run resumes from its last checkpoint (restart %d of trainer.max_restarts = %d)",
+			err, restarts, cfg.Trainer.MaxRestarts))
+		sum.Stages = sum.Stages[:begun]
+		cfg.ContinueFromCheckpoint = true // the directory is this run's own
+		if cfg, err = Resolve(cfg.Settled); err != nil {
+			return err
+		}
+		if err := cfg.locate(fetch(ctx, opts.Say)); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt runs one stage from its last checkpoint. If the stage began, attempt appends its summary.
+func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}

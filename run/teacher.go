@@ -101,7 +101,7 @@ func (s *Settled) teacherMemory() (plans []config.MemoryPlan, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Key, err)
 		}
-		plans = append(plans, config.MemoryPlan{Kind: "teacher", Bytes: planned(parts), Why: t.Path})
+		plans = append(plans, planned(parts, "teacher", t.Path)...)
 	}
 	return plans, nil
 }

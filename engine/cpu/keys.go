@@ -21,6 +21,7 @@ func (trainerPlugin) Reads() map[string]string {
 		"model.trust_remote_code":                                                          noPython,
 		"model.lora_configs.*.lora_dtype":                                                  "adapters are float32",
 		"trainer.trainer_strategy":                                                         placement,
+		"trainer.max_restarts":                                                             "the embedded engine has no workers",
 		"trainer.use_dynamic_bsz":                                                          "the embedded engine always cuts micro-batches by tokens; the gradient does not depend on it",
 		"trainer.use_remove_padding":                                                       "the embedded engine never computes padding",
 		"trainer.balance_batch":                                                            placement,

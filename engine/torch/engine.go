@@ -70,6 +70,7 @@ func (e *Engine) load(ctx context.Context, a *args) error {
 		spec["train"], spec["keep"], spec["compute"] = true, e.spec.Ahead, e.worker.compute(a)
 		spec["optimizer"] = map[string]any{"type": optimizerOf(o), "momentum": o.Momentum, "nesterov": o.Nesterov}
 		frozen["compute"] = spec["compute"]
+		spec["recompute"] = e.spec.Recompute
 		if a.Recompute {
 			spec["recompute"] = f.cfg.NumLayers
 		}
@@ -275,10 +276,15 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
+	return errors.Join(e.drop(), e.release())
+}
+
+// drop makes the worker drop the model and the reference beside it, also those that it has not opened.
+func (e *Engine) drop() error {
 	for _, name := range []string{e.name, e.frozen} {
 		if name != "" {
-			_, _ = e.worker.do(context.Background(), name, drop, message{}) // a worker that has failed ends now
+			_, _ = e.worker.do(context.Background(), name, drop, message{}) // a worker that has failed ends anyway
 		}
 	}
-	return errors.Join(os.RemoveAll(filepath.Join(e.worker.dir, e.name)), e.release())
+	return os.RemoveAll(filepath.Join(e.worker.dir, e.name))
 }

@@ -19,7 +19,7 @@ const (
 // Reads implements config.SharedKeys.
 func (*plugin) Reads() map[string]string {
 	return map[string]string{
-		"trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing": "set recompute in trainer.trainer_args",
+		"trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing": "",
 		"cluster":                                                                          "trainer.trainer_args says how many ranks train",
 		"ignore_validator_suggestions":                                                     "there is no check of GPU memory",
 		"algorithm.optimizer.fused":                                                        chosen,
@@ -27,6 +27,7 @@ func (*plugin) Reads() map[string]string {
 		"model.trust_remote_code":                                                          noCode,
 		"model.lora_configs.*.lora_dtype":                                                  "adapters are float32",
 		"trainer.trainer_strategy":                                                         "",
+		"trainer.max_restarts":                                                             "",
 		"trainer.use_dynamic_bsz":                                                          byTokens,
 		"trainer.use_remove_padding":                                                       "this engine never computes padding",
 		"trainer.balance_batch":                                                            "this engine always balances tokens over ranks",

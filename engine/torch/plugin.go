@@ -84,7 +84,7 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 	p.named++
 	e := &Engine{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, release: p.release}
 	if err := e.load(ctx, &p.args); err != nil {
-		return nil, errors.Join(err, p.giveBack())
+		return nil, errors.Join(err, e.drop(), p.giveBack())
 	}
 	return e, nil
 }
@@ -133,9 +133,6 @@ func checkSpec(spec trinity.EngineSpec) error {
 func (*plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
 	return nil, fmt.Errorf("torch: this engine has no reward models (%s): set trainer.trainer_type to cpu", spec.ModelPath)
 }
-
-// PlanMemory implements trinity.TrainerOpener: the memory is the worker's, often that of GPUs.
-func (*plugin) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
 
 // Describe implements trinity.TrainerOpener.
 func (p *plugin) Describe() string { return "PyTorch of " + p.Python }

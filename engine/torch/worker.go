@@ -30,6 +30,7 @@ type worker struct {
 	device  string // cpu or cuda
 	ranks   int
 	timeout time.Duration // of a request
+	grace   time.Duration // in which a worker that has failed says why and ends
 	dir     string        // files of this engine; removed with the worker
 	client  retry.Client
 
@@ -49,7 +50,7 @@ func startWorker(ctx context.Context, a *args, place trinity.Place, parent strin
 		return nil, fmt.Errorf("torch: %w", err)
 	}
 	w := &worker{
-		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, dir: dir,
+		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, grace: 30 * time.Second, dir: dir,
 		client: retry.Client{Name: "the torch worker", Retries: 2, Pause: 200 * time.Millisecond, MayPass: func(int) bool { return false }},
 	}
 	running, err := place.Programs.Start(ctx, a.program(place, w.token))
@@ -174,6 +175,7 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 	if err != nil {
 		return reply{}, err
 	}
+	caller := ctx
 	late := fmt.Errorf("the worker has not answered %s of %s within timeout = %g s", verb, model, w.timeout.Seconds())
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, late)
 	defer cancel()
@@ -204,12 +206,15 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 	case errors.As(err, &status) && status.Code == http.StatusBadRequest: // nothing has happened
 		return reply{}, errors.New(status.Message)
 	}
-	w.broken = w.why(ctx, err)
+	cancelled := caller.Err() != nil
+	if w.broken = w.why(ctx, err); !cancelled {
+		w.broken = &trinity.LostError{Err: w.broken}
+	}
 	return reply{}, w.broken
 }
 
 // ended says why the worker has ended.
-func (w *worker) ended() error { return fmt.Errorf("the worker has ended: %w", w.lastWords()) }
+func (w *worker) ended() error { return ending(w.lastWords()) }
 
 // why returns the cause of a request's failure: the last words of a worker that has ended, if it
 // has. A worker that may still carry out the request is ended.
@@ -222,8 +227,12 @@ func (w *worker) why(ctx context.Context, err error) error {
 		}
 		select { // rank 0 may only have lost the connection to the rank that failed
 		case <-w.gone:
-			return fmt.Errorf("%w; %w", err, w.ended())
-		case <-time.After(10 * time.Second):
+			ended := w.ended()
+			if killed := (*killedError)(nil); errors.As(ended, &killed) {
+				return killed
+			}
+			return fmt.Errorf("%w; %w", err, ended)
+		case <-time.After(w.grace):
 			return err
 		}
 	}
@@ -231,7 +240,7 @@ func (w *worker) why(ctx context.Context, err error) error {
 		select {
 		case <-w.gone:
 			return w.ended()
-		case <-time.After(2 * time.Second):
+		case <-time.After(w.grace):
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,10 +102,31 @@ func TestFailureOfAnotherRank(t *testing.T) {
 	w := replay(t, nil)
 	gone := make(chan struct{})
 	close(gone)
-	w.ranks, w.gone, w.lastWords = 2, gone, func() error { return errors.New("rank 1 was killed") }
-	err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
-	if !strings.Contains(err.Error(), "connection closed by peer; the worker has ended: rank 1 was killed") {
-		t.Errorf("%v; want the last words of the worker", err)
+	w.ranks, w.grace, w.gone = 2, time.Minute, gone
+	for want, last := range map[string]string{
+		"connection closed by peer; the worker has ended: no reason": "no reason",
+		"rank 1 was killed (SIGKILL)":                                "Root Cause : rank : 1 exitcode : -9 (pid: 23235) (SIGKILL) error_file",
+	} {
+		w.lastWords = func() error { return errors.New(last) }
+		err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
+		if err.Error() != want {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// The end of torchrun names the rank that failed first.
+func TestEndingNamesTheRank(t *testing.T) {
+	const said = `exit status 1; it said: ValueError: oh Failures: [1]: rank : 0 (local_rank: 0) exitcode : 1 (pid: 23234) ` +
+		`---- Root Cause (first observed failure): [0]: time : 2026 host : localhost rank : 1 (local_rank: 1) exitcode : `
+	for text, want := range map[string]string{
+		said + "-9 (pid: 23235) (SIGKILL) error_file: <N/A>": "rank 1 was killed (SIGKILL)",
+		said + "3 (pid: 23235) error_file: <N/A>":            "the worker has ended, rank 1 first: exit status 1; it said: ValueError: oh",
+		"signal: killed": "the worker has ended: signal: killed",
+	} {
+		if got := ending(errors.New(text)).Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -243,6 +265,33 @@ func TestFailureNamesTheDirectory(t *testing.T) {
 		if err := do(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v; want an error that names %s", verb, err, dir)
 		}
+	}
+}
+
+// If the reference does not open, the shared worker drops the policy too.
+func TestReferenceThatDoesNotOpen(t *testing.T) {
+	var asked []string
+	w := answering(t, func(out http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "-reference") {
+			out.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(out).Encode(map[string]string{"error": "no room"})
+			return
+		}
+		body, _ := message{}.encode()
+		_, _ = out.Write(body)
+	})
+	w.dir = t.TempDir()
+	p := &plugin{worker: w, open: 1}
+	spec := trained("llama")
+	if _, err := p.OpenTrainer(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("%v; want the worker's error", err)
+	}
+	want := []string{
+		"PUT /v1/models/model1", "PUT /v1/models/model1-reference", "DELETE /v1/models/model1", "DELETE /v1/models/model1-reference",
+	}
+	if !slices.Equal(asked, want) || p.open != 1 {
+		t.Errorf("the worker was asked for %q with %d engines open; want %q and 1", asked, p.open, want)
 	}
 }
 

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import resource
 import socket
 import time
 from collections.abc import Callable
@@ -38,9 +39,17 @@ class Group:
             "host": socket.gethostname(),
             "device": self.layout.device.type,
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+            "memory": self._peak(),
             "models": {name: m.describe() for name, m in list(self.models.items())},
             "busy": self.busy,
         }
+
+    def _peak(self) -> dict[str, int]:
+        """Returns the most bytes that this rank has used so far, of the machine's memory and of its GPU's."""
+        peak = {"machine": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
+        if self.device.type == "cuda":
+            peak["gpu"] = torch.cuda.max_memory_reserved()
+        return peak
 
     # ---- on rank 0
 

@@ -1,0 +1,264 @@
+package torch
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
+)
+
+// PlanMemory implements trinity.TrainerOpener. On GPUs it plans one rank, on a CPU all of them.
+// TestPlanOfTheMemory compares it with workers.
+func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	return (&footprint{cfg: cfg, spec: spec, args: &p.args, gpu: gpuFree()}).plan()
+}
+
+// footprint is the memory of one model in a worker.
+type footprint struct {
+	cfg   *model.Config
+	spec  trinity.EngineSpec
+	args  *args
+	gpu   int64 // free bytes of the GPU that has least; 0 without GPUs
+	parts []trinity.MemoryPart
+}
+
+func (f *footprint) ranks() int { return max(1, f.spec.Place.Nodes*f.spec.Place.Ranks) }
+
+// What a rank takes besides models, in bytes. That of the CPU is measured with torch 2.15.
+const (
+	pythonBytes  = 500 << 20 // modules of PyTorch and transformers
+	sharedBytes  = 250 << 20 // of these, pages that all ranks of a machine share
+	contextBytes = 600 << 20 // CUDA's context, on the GPU
+)
+
+// add adds the bytes of one rank.
+func (f *footprint) add(kind string, bytes int64, format string, a ...any) {
+	part := trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)}
+	if f.gpu > 0 {
+		part.Device, part.Free = "each GPU", f.gpu
+	} else {
+		part.Bytes *= int64(f.ranks())
+	}
+	f.parts = append(f.parts, part)
+}
+
+// addHost adds bytes of this machine.
+func (f *footprint) addHost(kind string, bytes int64, format string, a ...any) {
+	f.parts = append(f.parts, trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)})
+}
+
+// plan lists what lasts while the model is open, and what a step needs besides. Models of a worker
+// compute one after another, so only the policy's plan has what a step needs.
+func (f *footprint) plan() ([]trinity.MemoryPart, error) {
+	ranks, all := int64(f.ranks()), f.cfg.Parameters()
+	policy := f.spec.Train && f.spec.Head != trinity.ValueHead
+	if policy {
+		f.addHost("worker", pythonBytes+(ranks-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", ranks)
+		if f.gpu > 0 {
+			f.add("context", contextBytes, "CUDA")
+		}
+	}
+	f.loading(all)
+	trained, weights := all, int64(4)
+	if !f.spec.Train {
+		trained, weights = 0, f.frozenBytes()
+	}
+	f.add("weights", weights*all/ranks, "%d bytes a parameter%s", weights, f.sharded())
+	if f.spec.LoRA != nil {
+		var err error
+		if trained, err = adapterParameters(f.cfg, f.spec.LoRA); err != nil {
+			return nil, err
+		}
+		f.add("adapter", 4*trained/ranks, "float32%s", f.sharded())
+	} else if f.spec.Reference {
+		f.add("reference weights", f.frozenBytes()*all/ranks, "%d bytes a parameter%s", f.frozenBytes(), f.sharded())
+	}
+	if f.spec.Train {
+		f.optimizer(trained / ranks)
+	}
+	if policy {
+		f.step()
+	}
+	return f.parts, nil
+}
+
+// loading adds what reading a model takes: each rank reads all of it. A rank that does not shard on
+// the CPU keeps what it has read.
+func (f *footprint) loading(all int64) {
+	ranks := int64(f.ranks())
+	if f.gpu == 0 && ranks == 1 {
+		return
+	}
+	f.parts = append(f.parts, trinity.MemoryPart{
+		Kind: "loading", Bytes: 4 * all * ranks, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", ranks), Passing: true,
+	})
+}
+
+func (f *footprint) sharded() string {
+	if f.ranks() == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", over %d ranks", f.ranks())
+}
+
+// frozenBytes are the bytes of a parameter that is not trained.
+func (f *footprint) frozenBytes() int64 {
+	if f.spec.DType == bf16 {
+		return 2
+	}
+	return 4
+}
+
+// optimizer adds what the trained parameters of a rank take besides themselves.
+func (f *footprint) optimizer(trained int64) {
+	f.add("gradient", 4*trained, "float32")
+	switch o := f.spec.Optimizer; {
+	case optimizerOf(o) == trinity.AdamW:
+		f.add("moments", 8*trained, "two of AdamW, float32")
+	case o.Momentum != 0:
+		f.add("moments", 4*trained, "momentum of SGD, float32")
+	}
+	if f.spec.Ahead {
+		f.add("published weights", 4*trained, "the samplers' weights while newer ones are trained")
+	}
+}
+
+// computeBytes are the bytes of a number in matrix products.
+func (f *footprint) computeBytes() int64 {
+	if f.args.Compute == bf16 || f.args.Compute == "auto" && f.gpu > 0 {
+		return 2
+	}
+	return 4
+}
+
+// step adds what a micro-batch takes.
+func (f *footprint) step() {
+	c, again := f.computeBytes(), f.recomputed()
+	layer, root := f.layerParameters()
+	if f.ranks() > 1 || c != 4 { // FSDP gathers weights: all of the root's, and of two layers at a time
+		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
+	} else if f.spec.LoRA == nil {
+		f.add("new gradients", 4*max(layer, 3*f.headParameters()), "of the head and the embedding, before they are added")
+	}
+	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
+	why := fmt.Sprintf("a row of %d tokens", tokens)
+	whole := layers - again
+	if again > 0 {
+		why += fmt.Sprintf(", %d of %d layers recomputed", again, layers)
+		whole += min(again, 2) // of those that are recomputed one exists at a time, and its derivatives
+	}
+	f.add("activations", tokens*(whole*f.layerBytes(c)+again*c*int64(f.cfg.HiddenSize)+f.besideLayers(c)), "%s", why)
+	if f.spec.Head == trinity.LogprobHead {
+		rows := min(int64(f.args.HeadRows), tokens)
+		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize), "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
+	}
+}
+
+// logitCopies are the float32 numbers for each logit of a chunk in the backward pass of the head.
+const logitCopies = 6
+
+// recomputed is the number of layers whose activations the backward pass computes again.
+func (f *footprint) recomputed() int64 {
+	if f.args.Recompute {
+		return int64(f.cfg.NumLayers)
+	}
+	return int64(f.spec.Recompute)
+}
+
+// layerParameters returns the parameters of the largest layer, and those outside layers.
+func (f *footprint) layerParameters() (layer, root int64) {
+	root = int64(f.cfg.VocabSize)*int64(f.cfg.HiddenSize) + int64(f.cfg.HiddenSize)
+	if !f.cfg.TieEmbeddings && f.spec.Head == trinity.LogprobHead {
+		root += f.headParameters()
+	}
+	return (f.cfg.Parameters() - root) / int64(f.cfg.NumLayers), root
+}
+
+func (f *footprint) headParameters() int64 { return int64(f.cfg.VocabSize) * int64(f.cfg.HiddenSize) }
+
+// layerBytes are the bytes that a layer keeps for its backward pass, for each token: what
+// transformers' layers and the attention kernel save, with c bytes a number.
+func (f *footprint) layerBytes(c int64) int64 {
+	hidden, heads := int64(f.cfg.HiddenSize), int64(f.cfg.NumHeads*f.cfg.HeadDim)
+	keys := int64(f.cfg.NumKVHeads * f.cfg.HeadDim)
+	norms := 2 * hidden * (4 + 2*c)                  // input in float32, normalised, and weighted
+	attention := c*5*heads + 4*int64(f.cfg.NumHeads) // keys and values are repeated for all heads
+	if f.cfg.QKNorm {
+		attention += (heads + keys) * (4 + 2*c)
+	}
+	if f.spec.LoRA != nil { // outputs of the adapters
+		attention += c * (heads + 2*keys + 2*hidden + 2*int64(f.cfg.WidestMLP()))
+	}
+	inner := int64(f.cfg.IntermediateSize)
+	if m := f.cfg.Mixture; m != nil {
+		inner = max(int64(f.cfg.DenseSize()), int64(m.PerToken)*int64(m.Size)+int64(m.PerToken)*hidden)
+	}
+	return norms + attention + c*4*inner
+}
+
+// besideLayers are bytes for each token outside the layers' activations: embeddings and hidden states,
+// and the derivatives inside one layer.
+func (f *footprint) besideLayers(c int64) int64 {
+	return c * (6*int64(f.cfg.HiddenSize) + 3*int64(f.cfg.WidestMLP()))
+}
+
+// adapterParameters counts the numbers of an adapter.
+func adapterParameters(cfg *model.Config, spec *trinity.LoRASpec) (n int64, err error) {
+	lora := model.NewLoRA(spec)
+	if spec.Path != "" {
+		file, err := model.OpenAdapter(spec.Path, cfg)
+		if err != nil {
+			return 0, fmt.Errorf("torch: %w", err)
+		}
+		defer file.Close()
+		lora = file.LoRA
+	}
+	tensors, err := lora.Tensors(cfg)
+	if err != nil {
+		return 0, fmt.Errorf("torch: lora: %w", err)
+	}
+	for _, t := range tensors {
+		n += int64(t.Shape[0]) * int64(t.Shape[1])
+	}
+	return n, nil
+}
+
+// gpuFree returns the free bytes of the GPU that has least, or 0 if PyTorch would find none here.
+var gpuFree = sync.OnceValue(func() int64 {
+	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	command := []string{"--query-gpu=memory.free", "--format=csv,noheader,nounits"}
+	switch {
+	case set && (visible == "" || visible == "-1"):
+		return 0
+	case set:
+		command = append(command, "--id="+visible)
+	}
+	program := exec.Command("nvidia-smi", command...)
+	program.WaitDelay = time.Second
+	out, err := program.Output()
+	if err != nil {
+		return 0
+	}
+	return leastFree(string(out))
+})
+
+// leastFree reads the answer of nvidia-smi, in MiB.
+func leastFree(text string) (least int64) {
+	for _, line := range strings.Fields(text) {
+		if n, err := strconv.ParseInt(line, 10, 64); err == nil {
+			least = cmp.Or(min(least, n<<20), n<<20)
+		}
+	}
+	return least
+}

@@ -1,0 +1,113 @@
+package torch
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// peak returns the most bytes that rank 0 has used so far: of its GPU, or else of this machine.
+func peak(t *testing.T, w *worker) int64 {
+	t.Helper()
+	answer, err := w.client.Do(t.Context(), retry.Request{Method: http.MethodGet, URL: w.base + "/v1", Header: w.header(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := decode(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used struct{ Machine, GPU int64 }
+	if err := status.value("memory", &used); err != nil {
+		t.Fatal(err)
+	}
+	if used.GPU > 0 {
+		return used.GPU
+	}
+	return used.Machine
+}
+
+// rowsOf are sequences of random tokens that fill a micro-batch.
+func rowsOf(vocabulary, sequences, length int) *trinity.Batch {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := &trinity.Batch{Step: 1}
+	for i := range sequences {
+		x := &trinity.Experience{ID: trinity.ExperienceID{Run: i}, PromptLen: 1, Temperature: 1}
+		for t := range length {
+			x.Tokens, x.Mask = append(x.Tokens, int32(r.IntN(vocabulary))), append(x.Mask, t > 0)
+			x.Advantages, x.Returns = append(x.Advantages, float32(r.NormFloat64())), append(x.Returns, 0)
+		}
+		b.Experiences = append(b.Experiences, x)
+	}
+	b.Whole = b.Experiences
+	return b
+}
+
+// The plan is close to what a worker takes at most.
+func TestPlanOfTheMemory(t *testing.T) {
+	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
+	if path == "" {
+		t.Skip("TRINITY_SMOLLM2_GGUF does not name the model")
+	}
+	full := func(tokens int) trinity.EngineSpec {
+		return trinity.EngineSpec{ModelPath: path, MicroTokens: tokens, MaxModelLen: 512, Train: true}
+	}
+	again, kept, adapter := full(1024), full(256), full(512)
+	again.Recompute = 28
+	kept.Ahead, kept.Reference = true, true
+	adapter.LoRA = &trinity.LoRASpec{LoraRank: 16, LoraAlpha: 16, TargetModules: trinity.Names{"all-linear"}}
+	for _, c := range []struct {
+		name string
+		args map[string]any
+		on   int // ranks
+		spec trinity.EngineSpec
+	}{
+		{"long", nil, 1, full(1024)},
+		{"recomputed", nil, 1, again},
+		{"reference and published", nil, 1, kept},
+		{"adapter", nil, 1, adapter},
+		{"two ranks, many logits", map[string]any{"head_rows": 512}, 2, full(512)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := realPlugin(t, c.args)
+			c.spec.Place = here(t, c.on)
+			e := opened(t, p, c.spec)
+			b := rowsOf(49152, c.on*c.spec.MicroTokens/256, 256)
+			for range 3 { // the second step keeps the published weights
+				if _, err := e.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
+					t.Fatal(err)
+				}
+				if c.spec.Reference {
+					if _, err := e.Reference(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: 1e-6, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}); err != nil {
+					t.Fatal(err)
+				}
+				if err := e.(trinity.Publisher).Offer(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			parts, err := p.PlanMemory(c.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned := int64(0)
+			for _, part := range parts {
+				if !part.Passing && (part.Device != "") == (gpuFree() > 0) {
+					planned += part.Bytes / int64(c.on)
+				}
+			}
+			used := peak(t, p.worker)
+			t.Logf("planned %d MiB, used %d MiB", planned>>20, used>>20)
+			if share := float64(planned) / float64(used); share < 0.8 || share > 1.25 {
+				t.Errorf("the plan has %.2f of the memory that was used: %v", share, parts)
+			}
+		})
+	}
+}

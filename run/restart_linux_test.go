@@ -1,0 +1,89 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Trainers.Register("test_killed", "PyTorch, whose worker is killed at the steps of lossy.", func() trinity.TrainerOpener {
+		return &killedTrainer{}
+	})
+}
+
+type killedTrainer struct{ trinity.TrainerOpener }
+
+func (o *killedTrainer) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
+
+func (o *killedTrainer) Programs(trinity.EngineSpec) []trinity.Program {
+	return make([]trinity.Program, 1)
+}
+
+func (o *killedTrainer) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+	opener, err := registry.Trainers.Build("torch", map[string]any{
+		"python": os.Getenv("TRINITY_TORCH_PYTHON"), "env": map[string]any{"KILLED_TEST": spec.Dir},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e, err := opener.(trinity.TrainerOpener).OpenTrainer(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return killedEngine{e.(trinity.Publisher), spec.Dir}, nil
+}
+
+type killedEngine struct {
+	trinity.Publisher
+	dir string
+}
+
+func (e killedEngine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+	if lossy.steps++; slices.Contains(lossy.at, lossy.steps) {
+		killRank(e.dir, lossy.steps%2)
+	}
+	return e.Publisher.OptimStep(ctx, p)
+}
+
+// killRank kills a rank of the worker whose files are in a directory.
+func killRank(dir string, rank int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		environ, _ := os.ReadFile(file) // other users' are not read
+		isWorker := bytes.Contains(environ, []byte("KILLED_TEST="+dir+"\x00"))
+		if isWorker && bytes.Contains(environ, []byte("\x00LOCAL_RANK="+strconv.Itoa(rank)+"\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// A run whose ranks are killed learns the same bits as an undisturbed one.
+func TestARunSurvivesKilledRanks(t *testing.T) {
+	if os.Getenv("TRINITY_TORCH_PYTHON") == "" {
+		t.Skip("TRINITY_TORCH_PYTHON does not name a Python with torch, transformers and peft")
+	}
+	train := func(at ...int) []float64 {
+		t.Helper()
+		p := newProject(t, tiny, rl)
+		lossy.steps, lossy.at = 0, at
+		if _, err := runConfig(t, p.load(t, noEvaluation, "buffer.total_steps=4", "trainer.save_interval=1", "trainer.max_restarts=2",
+			"trainer.trainer_type=test_killed", "cluster.trainer_ranks=2", "synchronizer.sync_method=directory")); err != nil {
+			t.Fatal(err)
+		}
+		return append(curve(t, p.job(), "trainer", "actor/grad_norm"), curve(t, p.job(), "explorer", "rollout/reward/mean")...)
+	}
+	want := train()
+	if got := train(2, 4); len(want) < 4 || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
