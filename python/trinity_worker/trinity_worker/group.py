@@ -47,7 +47,7 @@ class Group:
     def _peak(self) -> dict[str, int]:
         """Returns the most bytes that this rank has used so far, of the machine's memory and of its GPU's."""
         peak = {"machine": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
-        if self.device.type == "cuda":
+        if self.layout.device.type == "cuda":
             peak["gpu"] = torch.cuda.max_memory_reserved()
         return peak
 

@@ -49,6 +49,8 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that closes its connection is no error of the worker."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            traceback.print_exc()
 
 
 class Handler(BaseHTTPRequestHandler):
