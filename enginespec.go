@@ -55,8 +55,10 @@ type SamplerSpec struct {
 	MaxModelLen        int      // tokens of prompt and reply; 0 means the model's number of positions
 	KeepAcrossVersions bool     // calls with a Hold may use a KV cache of weights before the newest
 	Adapters           []string // PEFT directories that the sampler will load; it plans memory for them
-	// Text decodes tokens, for stop strings.
-	Text func(tokens []int32) string
+	// Text decodes tokens, for stop strings. Tokens encodes a text without special tokens, to compare the
+	// tokenizer of a server; nil compares nothing.
+	Text   func(tokens []int32) string
+	Tokens func(text string) []int32
 
 	// Servers are the addresses of the servers behind which the engine samples, and Key is the API key
 	// for them (explorer.rollout_model.base_urls, api_key). Patience is how long all of them may be gone

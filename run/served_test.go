@@ -69,19 +69,22 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 		override     string
 	}{
 		{"vllm", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
-			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+			return server.VLLM(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
 		}, 99, "trainer.save_interval=1"},
 		{"vllm by tokens", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
-			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true, Tokens: true})
+			return server.VLLM(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true, Tokens: true})
 		}, 99, "trainer.save_interval=1"},
 		{"sglang", "sglang", func(t *testing.T, s trinity.Sampler) *server.Fake {
-			return server.SGLang(t, s, servedVocab)
+			return server.SGLang(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen})
 		}, 99, "trainer.save_interval=1"},
 		{"adapters in vllm", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
-			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
+			return server.VLLM(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
 		}, 3, "model.lora_configs=[{lora_rank: 4}]"},
 		{"adapters in vllm by tokens", "vllm", func(t *testing.T, s trinity.Sampler) *server.Fake {
-			return server.VLLM(t, s, server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true, Tokens: true})
+			return server.VLLM(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen, LoRA: true, Tokens: true})
+		}, 3, "model.lora_configs=[{lora_rank: 4}]"},
+		{"adapters in sglang", "sglang", func(t *testing.T, s trinity.Sampler) *server.Fake {
+			return server.SGLang(t, s, server.Options{Vocab: servedVocab, MaxLen: servedLen, LoRA: true, MaxRank: 4})
 		}, 3, "model.lora_configs=[{lora_rank: 4}]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,7 +127,7 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 func TestServersFollowATrainerElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
-	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+	fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
 	both := []string{"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", noEvaluation}
 	trainer := p.start(t, nil, append(fields(training), both...)...)
 	explorer := p.start(t, nil, append(append(fields(exploring), both...), "explorer.rollout_model.engine_type=vllm",
@@ -140,7 +143,7 @@ func TestServersFollowATrainerElsewhere(t *testing.T) {
 // An adapter says nothing on another base: a server with one is refused before the first step.
 func TestServersWithAnotherModel(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
+	fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
 	fake.Open = p.scoring(99, func() {})
 	_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
 		"model.lora_configs=[{lora_rank: 4}]")
@@ -154,7 +157,7 @@ func TestServersWithAnotherModel(t *testing.T) {
 func TestServerThatKeepsItsWeights(t *testing.T) {
 	for verify, want := range map[string]string{"probe": "version 2, delivered 3 times: probe: it still has version 1", "off": ""} {
 		p := newProject(t, tiny, rl)
-		fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+		fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
 		loads := 0
 		fake.Open = p.scoring(0, func() {
 			if loads++; loads == 2 {
@@ -172,7 +175,7 @@ func TestServerThatKeepsItsWeights(t *testing.T) {
 // A server that cannot take weights ends a run that trains before its first step, in one line.
 func TestServersThatTakeNoWeights(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	fake := server.VLLM(t, p.inServer(t, 99), server.VLLMOptions{Vocab: servedVocab, MaxLen: servedLen})
+	fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})
 	_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]")
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "start it with VLLM_SERVER_DEV_MODE=1") {
 		t.Errorf("got %v", err)

@@ -68,6 +68,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 		warnOfBase(s.Model.LoraConfigs, s.say)
 	}
 	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
+	spec.sample.Tokens = func(text string) []int32 { return s.text.Tokenizer().Encode(text, false) }
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -16,6 +17,12 @@ func (s *Sampler) trust(ctx context.Context, at *server) error {
 	if about.length > 0 && about.length < s.length {
 		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
 			at.name(), about.length, s.length)
+	}
+	if err := s.checkAdapter(at); err != nil {
+		return err
+	}
+	if err := s.compareTokenizer(ctx, at); err != nil {
+		return err
 	}
 	hot, err := s.question(ctx, at, 1, nil)
 	if err != nil {
@@ -36,6 +43,47 @@ func (s *Sampler) trust(ctx context.Context, at *server) error {
 		err = fmt.Errorf("%s does not end a reply at a stop token", at.name())
 	}
 	return err
+}
+
+// checkAdapter refuses a server that does not take the adapters of the run, as far as it tells.
+func (s *Sampler) checkAdapter(at *server) error {
+	about := at.about()
+	switch {
+	case s.rank == 0:
+		return nil
+	case about.noLoRA != "":
+		return fmt.Errorf("%s takes no adapters: %s", at.name(), about.noLoRA)
+	case about.rank > 0 && about.rank < s.rank:
+		return fmt.Errorf("%s takes adapters of rank %d at most, and that of model.lora_configs has rank %d: "+
+			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, s.rank)
+	}
+	return nil
+}
+
+// telling are texts that tokenizers with different rules or vocabularies encode differently.
+var telling = []string{
+	"The quick brown fox jumps over the lazy dog.", "3.14159 + 2718 = 2721.14159", "def f(x):\n    return x ** 2\n",
+	"Größe, naïve café, Ελλάδα", "你好，世界 🙂",
+}
+
+// compareTokenizer refuses a server whose tokenizer encodes a text differently from the model's.
+func (s *Sampler) compareTokenizer(ctx context.Context, at *server) error {
+	if s.tokens == nil {
+		return nil
+	}
+	for _, text := range telling {
+		got, err := at.tokenize(ctx, text)
+		switch own := s.tokens(text); {
+		case statusOf(err) > 0:
+			s.pool.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", at.name(), err)
+		case !slices.Equal(got, own):
+			return fmt.Errorf("%s has another tokenizer than model.model_path: %q is %v there and %v here", at.name(), text, got, own)
+		}
+	}
+	return nil
 }
 
 // questionTokens is the length of the replies to questions.

@@ -2,7 +2,6 @@ package served
 
 import (
 	"encoding/json"
-	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/openai"
@@ -69,9 +68,6 @@ func choice(c *openai.Choice, top int) (*answer, error) {
 	for i, value := range read.Logprobs {
 		if id := openai.TokenID(read.Names[i]); id >= 0 && i < len(a.tokens) && id != a.tokens[i] {
 			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], id)
-		}
-		if math.IsNaN(value) {
-			return nil, wrongf("it returned no log-probability of token %d", i)
 		}
 		a.logprobs = append(a.logprobs, float32(value))
 	}

@@ -2,7 +2,6 @@ package served
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -19,6 +18,8 @@ type kind interface {
 // endpoint is one server, as its kind speaks to it. Its methods are called concurrently.
 type endpoint interface {
 	about() about
+	// tokenize encodes a text without special tokens.
+	tokenize(ctx context.Context, text string) ([]int32, error)
 	// sample asks for one continuation.
 	sample(ctx context.Context, q *query) (*answer, error)
 	// load replaces the server's weights by those of a directory that the server sees, and calls them
@@ -34,6 +35,8 @@ type endpoint interface {
 type about struct {
 	product string // with its version
 	length  int    // tokens of the longest sequence; 0 if the server does not tell
+	noLoRA  string // why it takes no adapter; "" if it takes them, or does not tell
+	rank    int    // the largest of an adapter; 0 if the server does not tell
 	flags   flags
 }
 
@@ -74,17 +77,13 @@ type answer struct {
 	last      bool     // weights has those of the last token alone
 }
 
-// nats is a log-probability. A server that has computed none writes null, which must not be read as 0,
-// the log-probability of a certain token.
-type nats float32
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *nats) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		*n = nats(math.NaN())
-		return nil
+// nats returns a log-probability, NaN for nil. A server that has computed none leaves it out, or writes
+// null: that must not be read as 0, the log-probability of a certain token.
+func nats(logprob *float32) float32 {
+	if logprob == nil {
+		return float32(math.NaN())
 	}
-	return json.Unmarshal(data, (*float32)(n))
+	return *logprob
 }
 
 // wrong is an answer that no correct server gives. It is no use to ask again.

@@ -78,6 +78,13 @@ func (llamaKind) greet(ctx context.Context, client *openai.Client) (endpoint, er
 
 func (l *llamaEndpoint) about() about { return l.told }
 
+// tokenize implements endpoint.
+func (l *llamaEndpoint) tokenize(ctx context.Context, text string) ([]int32, error) {
+	var reply struct{ Tokens []int32 }
+	err := l.client.Call(ctx, "/tokenize", map[string]any{"content": text, "add_special": false}, &reply)
+	return reply.Tokens, err
+}
+
 // llamaAsked is a request of /completion.
 type llamaAsked struct {
 	CachePrompt   bool     `json:"cache_prompt"`
@@ -100,7 +107,7 @@ type llamaAsked struct {
 // llamaProb is a token with its log-probability at temperature 1, or its probability after sampling.
 type llamaProb struct {
 	ID          int32       `json:"id"`
-	Logprob     nats        `json:"logprob"`
+	Logprob     *float32    `json:"logprob"`
 	Prob        *float64    `json:"prob"`
 	TopLogprobs []llamaProb `json:"top_logprobs"`
 	TopProbs    []llamaProb `json:"top_probs"`
@@ -110,7 +117,7 @@ func (p *llamaProb) value() float32 {
 	if p.Prob != nil {
 		return float32(math.Log(*p.Prob))
 	}
-	return float32(p.Logprob)
+	return nats(p.Logprob)
 }
 
 // sample implements endpoint.

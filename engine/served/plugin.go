@@ -53,9 +53,17 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil, record: spec.Record,
-		idle: transport.CloseIdleConnections, loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+		tokens: spec.Tokens, idle: transport.CloseIdleConnections, loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
-	var servers []*server
+	if s.rank, err = rankOf(spec.LoRA, cfg); err != nil {
+		return nil, err
+	}
+	say := spec.Say
+	if say == nil {
+		say = func(string) {}
+	}
+	s.pool = newPool(cmp.Or(spec.Patience, 30*time.Minute), say)
+	s.pool.look, s.pool.restore = s.look, s.restore
 	for _, address := range spec.Servers {
 		root, err := openai.Root(address)
 		if err != nil {
@@ -73,20 +81,26 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true", root)
 		}
-		servers = append(servers, at)
+		s.pool.servers = append(s.pool.servers, at)
 	}
-	say := spec.Say
-	if say == nil {
-		say = func(string) {}
-	}
-	s.pool = newPool(servers, cmp.Or(spec.Patience, 30*time.Minute), say)
-	s.pool.look, s.pool.restore = s.look, s.restore
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
+}
+
+// rankOf returns the rank of an adapter, 0 for nil.
+func rankOf(l *trinity.LoRASpec, cfg *model.Config) (int, error) {
+	if l == nil || l.Path == "" {
+		return cmp.Or(l, &trinity.LoRASpec{}).LoraRank, nil
+	}
+	a, err := model.OpenAdapter(l.Path, cfg)
+	if err != nil {
+		return 0, err
+	}
+	return a.Rank, a.Close()
 }
 
 // greet asks a server who it is, until it answers.

@@ -66,8 +66,8 @@ type server struct {
 // name is how errors call a server.
 func (s *server) name() string { return s.about().product + " at " + s.url }
 
-func newPool(servers []*server, patience time.Duration, say func(string)) *pool {
-	p := &pool{servers: servers, patience: patience, pause: firstPause, say: say, back: make(chan struct{})}
+func newPool(patience time.Duration, say func(string)) *pool {
+	p := &pool{patience: patience, pause: firstPause, say: say, back: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.watch = func(s *server) { p.looking.Go(func() { p.lookUntilBack(ctx, s) }) }

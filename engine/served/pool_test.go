@@ -68,6 +68,8 @@ func (s *scripted) sample(ctx context.Context, _ *query) (*answer, error) {
 	return a, fails
 }
 
+func (s *scripted) tokenize(context.Context, string) ([]int32, error) { return nil, s.fails }
+
 func (s *scripted) release(context.Context) {}
 
 func (s *scripted) load(ctx context.Context, _, name string) error {
@@ -100,17 +102,16 @@ func (s *scripted) has(ctx context.Context, name string) (bool, error) {
 func serving(n int) (s *Sampler, at []*scripted, said func() string) {
 	var mu sync.Mutex
 	var lines []string
-	var all []*server
-	for i := range n {
-		at = append(at, &scripted{product: fmt.Sprint("product ", i)})
-		all = append(all, &server{url: fmt.Sprint("url", i), endpoint: at[i], seen: time.Now()})
-	}
 	s = &Sampler{vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run", idle: func() {}}
-	s.pool = newPool(all, time.Minute, func(line string) {
+	s.pool = newPool(time.Minute, func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
+	for i := range n {
+		at = append(at, &scripted{product: fmt.Sprint("product ", i)})
+		s.pool.servers = append(s.pool.servers, &server{url: fmt.Sprint("url", i), endpoint: at[i], seen: time.Now()})
+	}
 	s.pool.look, s.pool.restore = s.look, s.restore
 	return s, at, func() string {
 		mu.Lock()

@@ -22,7 +22,9 @@ type Sampler struct {
 	eos     []int32
 	length  int // tokens of prompt and reply
 	adapter bool
+	rank    int // of the adapter; 0 without one
 	record  bool
+	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 
 	idle func() // closes connections that no request uses
 
@@ -164,12 +166,17 @@ func (s *Sampler) checkAnswer(q *query, a *answer) error {
 	case q.TopLogprobs > 0 && len(a.top) != n:
 		return wrongf("it returned the most likely tokens at %d places for %d tokens", len(a.top), n)
 	}
-	for i, t := range a.tokens {
+	for _, t := range a.tokens {
 		if t < 0 || int(t) >= s.vocab {
 			return wrongf("it returned token %d, and the vocabulary has %d", t, s.vocab)
 		}
-		if a.logprobs != nil && !(a.logprobs[i] <= 1e-3) || a.logprobs != nil && math.IsInf(float64(a.logprobs[i]), -1) {
-			return wrongf("it returned the log-probability %v", a.logprobs[i])
+	}
+	for i, l := range a.logprobs {
+		switch value := float64(l); {
+		case math.IsNaN(value):
+			return wrongf("it returned no log-probability of token %d of the reply", i)
+		case value > 1e-3, math.IsInf(value, -1):
+			return wrongf("it returned the log-probability %v", l)
 		}
 	}
 	for i := range a.logprobs {

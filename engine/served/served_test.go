@@ -100,13 +100,17 @@ var kinds = []struct {
 	start        func(t *testing.T) *server.Fake
 }{
 	{"vllm", "vllm", func(t *testing.T) *server.Fake {
-		return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true})
+		return server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true})
 	}},
 	{"vllm by tokens", "vllm", func(t *testing.T) *server.Fake {
-		return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true, Tokens: true})
+		return server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, Tokens: true})
 	}},
-	{"sglang", "sglang", func(t *testing.T) *server.Fake { return server.SGLang(t, own(t), vocab) }},
-	{"llama-server", "llama_server", func(t *testing.T) *server.Fake { return server.LlamaServer(t, own(t), vocab) }},
+	{"sglang", "sglang", func(t *testing.T) *server.Fake {
+		return server.SGLang(t, own(t), server.Options{Vocab: vocab, MaxLen: 32})
+	}},
+	{"llama-server", "llama_server", func(t *testing.T) *server.Fake {
+		return server.LlamaServer(t, own(t), server.Options{Vocab: vocab, MaxLen: 32})
+	}},
 }
 
 func TestServersAreSamplers(t *testing.T) {
@@ -130,6 +134,7 @@ func TestLiesAreFoundAtTheStart(t *testing.T) {
 			{server.TextAlone, "no token ids", false},
 			{server.ReadsText, "it read another prompt than the token ids that it got: 9 tokens for 8", false},
 			{server.TooFew, "2 log-probabilities for 3 tokens", false},
+			{server.NoKeys, "it returned no log-probability of token", false},
 			{server.NoLogprobs, "0 log-probabilities for 3 tokens", true},
 			{server.Renormalised, "of some tokens alone", true},
 			{server.Raw, "at 0.5 they differ 1.00 times as much", true},
@@ -238,7 +243,7 @@ func TestWeightsThatAreNotLoaded(t *testing.T) {
 		{"vllm", "vllm", kinds[0].start, server.RefusesWeights, "500 Internal Server Error: reload_weights, paused true: no safetensors in"},
 		{"vllm", "vllm", kinds[0].start, server.KeepsCache, "it did not drop what the old weights have computed"},
 		{"vllm", "vllm", func(t *testing.T) *server.Fake {
-			return server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32})
+			return server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32})
 		}, "", "start it with VLLM_SERVER_DEV_MODE=1"},
 		{"sglang", "sglang", kinds[2].start, server.RefusesWeights, "no safetensors in"},
 		{"llama-server", "llama_server", kinds[3].start, "", "it takes no new weights"},
@@ -304,7 +309,7 @@ func TestPausedServerIsRefused(t *testing.T) {
 }
 
 func TestServersThatAreNotThere(t *testing.T) {
-	short := server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 16})
+	short := server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 16})
 	for _, c := range []struct {
 		spec trinity.SamplerSpec
 		args map[string]any
@@ -341,7 +346,7 @@ func TestWeightsOfATiedHead(t *testing.T) {
 		cpu   bool
 		want  string
 	}{{tied, true, "train an adapter"}, {tied, false, ""}, {tiny, true, ""}} {
-		with := spec(server.VLLM(t, own(t), server.VLLMOptions{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu}).URL)
+		with := spec(server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu}).URL)
 		with.ModelPath = c.model
 		err := must(t, "vllm", with).(weights.Loader).LoadWeights(t.Context(), tiny, 1)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

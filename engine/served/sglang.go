@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/wire/openai"
 )
@@ -63,7 +64,9 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 	s := &sglangServer{sglangKind: k, client: client, adapters: adapters{client: client, drop: "/unload_lora_adapter"}}
 	var info struct {
 		Version       string
-		ContextLength int `json:"context_length"`
+		ContextLength int  `json:"context_length"`
+		EnableLoRA    bool `json:"enable_lora"`
+		MaxLoRARank   int  `json:"max_lora_rank"`
 	}
 	err := client.Call(ctx, "/server_info", nil, &info)
 	if statusOf(err) == http.StatusNotFound { // older versions
@@ -75,10 +78,29 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 	s.told = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
 		ids: "update SGLang", logprobs: "update SGLang", temperature: "unset SGLANG_RETURN_ORIGINAL_LOGPROB in its environment",
 	}}
+	if !info.EnableLoRA {
+		s.told.noLoRA = sglangLoRA
+	}
+	s.told.rank = info.MaxLoRARank
+	var list openai.Models
+	if err := client.Call(ctx, "/v1/models", nil, &list); retry.IsTemporary(err) {
+		return nil, err
+	}
+	for _, m := range list.Data {
+		s.told.length = cmp.Or(s.told.length, m.MaxModelLen)
+	}
 	return s, nil
 }
 
+// sglangLoRA starts a server that takes adapters.
+const sglangLoRA = "start it with --enable-lora and --max-lora-rank"
+
 func (s *sglangServer) about() about { return s.told }
+
+// tokenize implements endpoint.
+func (s *sglangServer) tokenize(ctx context.Context, text string) ([]int32, error) {
+	return tokenize(ctx, s.client, "", text)
+}
 
 // sglangParams are the sampling parameters of /generate.
 type sglangParams struct {
@@ -141,12 +163,12 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		if i < len(a.tokens) && l.token != a.tokens[i] {
 			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.token)
 		}
-		a.logprobs = append(a.logprobs, float32(l.logprob))
+		a.logprobs = append(a.logprobs, nats(l.logprob))
 	}
 	for _, at := range m.Top {
 		var top []trinity.TokenLogprob
 		for _, x := range at {
-			top = append(top, trinity.TokenLogprob{Token: x.token, Logprob: float32(x.logprob)})
+			top = append(top, trinity.TokenLogprob{Token: x.token, Logprob: nats(x.logprob)})
 		}
 		a.top = append(a.top, mostLikely(top, q.TopLogprobs))
 	}
@@ -184,14 +206,17 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		if l.token != tokens[i+1] {
 			return nil, fmt.Errorf("it returns the log-probability of token %d for token %d of the prompt", l.token, tokens[i+1])
 		}
-		logprobs = append(logprobs, float32(l.logprob))
+		if l.logprob == nil {
+			return nil, fmt.Errorf("it returns no log-probability of token %d of the prompt", i+1)
+		}
+		logprobs = append(logprobs, *l.logprob)
 	}
 	return logprobs, nil
 }
 
 // sglangLogprob is [log-probability, token id, text]. The first token of a prompt has null.
 type sglangLogprob struct {
-	logprob nats
+	logprob *float32
 	token   int32
 }
 
@@ -246,7 +271,7 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
 	var done sglangDone
 	if err := s.client.Call(ctx, "/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, &done); err != nil {
-		return fmt.Errorf("it takes no adapter, for which it needs --enable-lora and --max-lora-rank: %w", err)
+		return fmt.Errorf("it takes no adapter: %s: %w", sglangLoRA, err)
 	}
 	return done.err()
 }

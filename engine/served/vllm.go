@@ -87,17 +87,17 @@ func (k vllmKind) greet(ctx context.Context, client *openai.Client) (endpoint, e
 		ids: "vLLM gives them from 0.10.2 on", logprobs: "start it with --max-logprobs 20",
 		temperature: "start it with --logprobs-mode processed_logprobs",
 	}
+	if k.lora {
+		if err := s.findAdapters(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.findTokens(ctx)
 }
 
 // findModel finds the name of the model, and the longest sequence.
 func (s *vllmServer) findModel(ctx context.Context) error {
-	var list struct {
-		Data []struct {
-			ID          string `json:"id"`
-			MaxModelLen int    `json:"max_model_len"`
-		}
-	}
+	var list openai.Models
 	if err := s.client.Call(ctx, "/v1/models", nil, &list); err != nil {
 		return err
 	}
@@ -261,10 +261,10 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 		if i < len(a.tokens) && l.id() != a.tokens[i] {
 			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.id())
 		}
-		a.logprobs = append(a.logprobs, float32(l.Logprob))
+		a.logprobs = append(a.logprobs, nats(l.Logprob))
 		var top []trinity.TokenLogprob
 		for _, x := range l.TopLogprobs {
-			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: float32(x.Logprob)})
+			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: nats(x.Logprob)})
 		}
 		if q.TopLogprobs > 0 {
 			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
@@ -277,7 +277,7 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 type vllmLogprob struct {
 	TokenID     *int32        `json:"token_id"`
 	Token       string        `json:"token"`
-	Logprob     nats          `json:"logprob"`
+	Logprob     *float32      `json:"logprob"`
 	TopLogprobs []vllmLogprob `json:"top_logprobs"`
 }
 

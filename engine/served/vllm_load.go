@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/wire/openai"
 )
 
@@ -44,16 +45,55 @@ func (s *vllmServer) keepsHead(ctx context.Context) bool {
 	if !s.tied {
 		return false
 	}
+	info, err := s.config(ctx)
+	return err == nil && info.Device.Device == "cpu"
+}
+
+// vllmConfig is how a server was started.
+type vllmConfig struct {
+	Device struct {
+		Device string
+	} `json:"device_config"`
+	LoRA *struct {
+		MaxRank int `json:"max_lora_rank"`
+	} `json:"lora_config"`
+}
+
+// config asks a server how it was started, which it tells in development mode.
+func (s *vllmServer) config(ctx context.Context) (vllmConfig, error) {
 	var info struct {
-		Config struct {
-			Device struct {
-				Device string
-			} `json:"device_config"`
-		} `json:"vllm_config"`
+		Config vllmConfig `json:"vllm_config"`
 	}
 	err := s.client.Call(ctx, "/server_info?config_format=json", nil, &info)
-	return err == nil && info.Config.Device.Device == "cpu"
+	return info.Config, err
 }
+
+// loraFlags start a server that takes adapters.
+const loraFlags = "start it with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment"
+
+// findAdapters finds out whether the server takes adapters, and how large ones.
+func (s *vllmServer) findAdapters(ctx context.Context) error {
+	err := s.client.Call(ctx, loadAdapter, struct{}{}, nil) // which names no adapter
+	switch {
+	case retry.IsTemporary(err) && statusOf(err) == 0:
+		return err
+	case statusOf(err) == http.StatusNotFound:
+		s.told.noLoRA = loraFlags
+		return nil
+	}
+	info, err := s.config(ctx)
+	switch {
+	case err != nil: // not in development mode
+	case info.LoRA == nil:
+		s.told.noLoRA = loraFlags
+	default:
+		s.told.rank = info.LoRA.MaxRank
+	}
+	return nil
+}
+
+// loadAdapter is the endpoint that gives the server an adapter.
+const loadAdapter = "/v1/load_lora_adapter"
 
 // resume lets a paused server go on, also if ctx has ended.
 func resume(ctx context.Context, client *openai.Client, endpoint string) error {
@@ -88,9 +128,9 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 
 // loadAdapter gives the server an adapter.
 func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
-	err := s.client.Call(ctx, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, nil)
+	err := s.client.Call(ctx, loadAdapter, map[string]string{"lora_name": name, "lora_path": dir}, nil)
 	if statusOf(err) == http.StatusNotFound {
-		return fmt.Errorf("it takes no adapters: start it with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment: %w", err)
+		return fmt.Errorf("it takes no adapters: %s: %w", loraFlags, err)
 	}
 	return err
 }
@@ -113,13 +153,30 @@ func (s *vllmServer) score(ctx context.Context, tokens []int32) ([]float32, erro
 	}
 	logprobs := make([]float32, 0, len(tokens)-1)
 	for i, at := range reply.Choices[0].PromptLogprobs[1:] {
-		l, ok := at[strconv.Itoa(int(tokens[i+1]))]
-		if !ok {
+		l := at[strconv.Itoa(int(tokens[i+1]))]
+		if l.Logprob == nil {
 			return nil, fmt.Errorf("it returns no log-probability of token %d of the prompt", i+1)
 		}
-		logprobs = append(logprobs, l.Logprob)
+		logprobs = append(logprobs, *l.Logprob)
 	}
 	return logprobs, nil
+}
+
+// tokenize implements endpoint.
+func (s *vllmServer) tokenize(ctx context.Context, text string) ([]int32, error) {
+	return tokenize(ctx, s.client, s.model, text)
+}
+
+// tokenize asks a server that has vLLM's endpoint for it.
+func tokenize(ctx context.Context, client *openai.Client, model, text string) ([]int32, error) {
+	q := struct {
+		Model   string `json:"model,omitzero"`
+		Prompt  string `json:"prompt"`
+		Special bool   `json:"add_special_tokens"`
+	}{model, text, false}
+	var reply struct{ Tokens []int32 }
+	err := client.Call(ctx, "/tokenize", &q, &reply)
+	return reply.Tokens, err
 }
 
 // has implements endpoint.

@@ -22,8 +22,8 @@ func scored(tokens []int32, given []map[string]openai.PromptLogprob) (logprobs [
 			if err != nil || id < 0 {
 				return nil, nil, fmt.Errorf("prompt_logprobs: %q is not a token id", key)
 			}
-			if int32(id) == token {
-				logprobs[t] = float64(value.Logprob)
+			if int32(id) == token && value.Logprob != nil {
+				logprobs[t] = float64(*value.Logprob)
 			}
 			if value.Rank == 1 {
 				best[t] = int32(id)

@@ -34,12 +34,27 @@ const (
 	Unavailable    Lie = "answers 503"
 	Hangs          Lie = "never answers"
 	Dies           Lie = "dies in the middle of an answer"
+	NoKeys         Lie = "leaves out the values of log-probabilities"
 	Restarted      Lie = "has restarted with its first weights"
 	RefusesWeights Lie = "answers 500 when it is to load weights"
 	KeepsCache     Lie = "cannot drop its prefix cache"
 	SilentPause    Lie = "never answers that it is paused"
 	OldWeights     Lie = "keeps its old weights under the name of new ones"
 )
+
+// Options say how a fake server was started.
+type Options struct {
+	Vocab   int
+	MaxLen  int                       // of a sequence, in tokens
+	LoRA    bool                      // takes adapters: --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 of vLLM
+	MaxRank int                       // of adapters; 0 is not told
+	Encode  func(text string) []int32 // its tokenizer; nil: it encodes no texts
+
+	// of vLLM alone
+	Tokens   bool // --enable-scale-out
+	Develops bool // VLLM_SERVER_DEV_MODE=1
+	CPU      bool // no GPU
+}
 
 // Fake is an inference server that answers with a sampler of this process, and may lie.
 type Fake struct {
@@ -185,6 +200,33 @@ func (f *Fake) distort(ctx context.Context, s *sampled, prompt []int32, p trinit
 		}
 	}
 	return nil
+}
+
+// told returns a log-probability as the server writes it: nil if it leaves it out.
+func (f *Fake) told(value float32) *float32 {
+	if f.tells(NoKeys) {
+		return nil
+	}
+	return &value
+}
+
+// tokenizes adds the endpoint that encodes texts. key is that of the text in a request.
+func (f *Fake) tokenizes(mux *http.ServeMux, o Options, key string) {
+	if o.Encode == nil {
+		return
+	}
+	mux.HandleFunc("POST /tokenize", func(w http.ResponseWriter, r *http.Request) {
+		var q map[string]any
+		if !read(w, r, &q) {
+			return
+		}
+		text, ok := q[key].(string)
+		if special, _ := q["add_special_tokens"].(bool); !ok || special {
+			refuse(w, http.StatusBadRequest, "this fake encodes texts without special tokens")
+			return
+		}
+		f.send(w, map[string]any{"tokens": o.Encode(text)})
+	})
 }
 
 // nucleus renormalises the most likely tokens over a nucleus, and writes −9999 for the others.

@@ -9,14 +9,15 @@ import (
 )
 
 // LlamaServer starts a fake of llama.cpp's server that answers with a sampler.
-func LlamaServer(t *testing.T, s trinity.Sampler, vocab int) *Fake {
+func LlamaServer(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
-	f := &Fake{sampler: s, vocab: vocab}
+	f := &Fake{sampler: s, vocab: o.Vocab}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /props", func(w http.ResponseWriter, _ *http.Request) {
-		f.send(w, map[string]any{"build_info": "b1-fake", "default_generation_settings": map[string]any{"n_ctx": 64}})
+		f.send(w, map[string]any{"build_info": "b1-fake", "default_generation_settings": map[string]any{"n_ctx": o.MaxLen}})
 	})
 	mux.HandleFunc("POST /completion", f.llamaCompletion)
+	f.tokenizes(mux, o, "content")
 	return f.start(t, mux)
 }
 
@@ -47,7 +48,10 @@ func (f *Fake) llamaCompletion(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	entry := func(token int32, logprob float32) map[string]any {
-		if q.After {
+		switch {
+		case f.told(logprob) == nil:
+			return map[string]any{"id": token}
+		case q.After:
 			return map[string]any{"id": token, "prob": math.Exp(float64(logprob))}
 		}
 		return map[string]any{"id": token, "logprob": logprob}

@@ -2,19 +2,44 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 )
 
 // SGLang starts a fake of SGLang 0.5.23 that answers with a sampler.
-func SGLang(t *testing.T, s trinity.Sampler, vocab int) *Fake {
+func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
-	f := &Fake{sampler: s, vocab: vocab, weights: "default"}
+	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
-		f.send(w, map[string]any{"version": "0.5.23", "context_length": nil})
+		info := map[string]any{"version": "0.5.23", "context_length": nil, "enable_lora": o.LoRA, "max_lora_rank": nil}
+		if o.MaxRank > 0 {
+			info["max_lora_rank"] = o.MaxRank
+		}
+		f.send(w, info)
 	})
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		models := []any{map[string]any{"id": "tiny", "max_model_len": o.MaxLen}}
+		for _, name := range f.Adapters() {
+			models = append(models, map[string]any{"id": name, "parent": "tiny"})
+		}
+		f.send(w, map[string]any{"data": models})
+	})
+	if o.LoRA {
+		done := func(w http.ResponseWriter, err error) {
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				f.send(w, map[string]any{"success": false, "error_message": err.Error()})
+				return
+			}
+			f.send(w, map[string]any{"success": true, "loaded_adapters": f.Adapters()})
+		}
+		mux.HandleFunc("POST /load_lora_adapter", f.changeAdapter(f.loadAdapter, done))
+		mux.HandleFunc("POST /unload_lora_adapter", f.changeAdapter(f.dropAdapter, done))
+	}
+	f.tokenizes(mux, o, "prompt")
 	mux.HandleFunc("GET /model_info", func(w http.ResponseWriter, _ *http.Request) {
 		f.send(w, map[string]any{"model_path": "tiny", "weight_version": f.weightsName()})
 	})
@@ -44,6 +69,7 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 		InputIDs        []int32 `json:"input_ids"`
 		TopLogprobsNum  int     `json:"top_logprobs_num"`
 		LogprobStartLen *int    `json:"logprob_start_len"`
+		LoraPath        string  `json:"lora_path"`
 		Params          struct {
 			IgnoreEOS         bool     `json:"ignore_eos"`
 			MaxNewTokens      int      `json:"max_new_tokens"`
@@ -61,11 +87,15 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &q) {
 		return
 	}
+	if q.LoraPath != "" && !slices.Contains(f.Adapters(), q.LoraPath) {
+		refuse(w, http.StatusBadRequest, "The following requested LoRA adapters are not loaded: "+q.LoraPath)
+		return
+	}
 	p := &q.Params
 	s, err := f.complete(r.Context(), q.InputIDs, trinity.SamplingParams{
 		IgnoreEOS: p.IgnoreEOS, MaxTokens: p.MaxNewTokens, MinP: p.MinP, MinTokens: p.MinNewTokens, RepetitionPenalty: p.RepetitionPenalty,
 		Seed: uint64(p.SamplingSeed), Stop: p.Stop, StopTokens: p.StopTokenIDs, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP,
-		TopLogprobs: q.TopLogprobsNum,
+		TopLogprobs: q.TopLogprobsNum, Adapter: q.LoraPath,
 	})
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
@@ -74,11 +104,11 @@ func (f *Fake) sglangGenerate(w http.ResponseWriter, r *http.Request) {
 	var logprobs []any
 	var top [][]any
 	for i, value := range s.Logprobs {
-		logprobs = append(logprobs, []any{value, s.Tokens[i], nil})
+		logprobs = append(logprobs, []any{f.told(value), s.Tokens[i], nil})
 		if i < len(s.TopLogprobs) {
 			var at []any
 			for _, x := range s.TopLogprobs[i] {
-				at = append(at, []any{x.Logprob, x.Token, nil})
+				at = append(at, []any{f.told(x.Logprob), x.Token, nil})
 			}
 			top = append(top, at)
 		}

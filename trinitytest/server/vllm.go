@@ -12,18 +12,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// VLLMOptions say how a fake vLLM was started.
-type VLLMOptions struct {
-	Vocab    int
-	MaxLen   int  // of a sequence, in tokens
-	Tokens   bool // with --enable-scale-out
-	LoRA     bool // with --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1
-	Develops bool // with VLLM_SERVER_DEV_MODE=1
-	CPU      bool // without a GPU
-}
-
 // VLLM starts a fake of vLLM 0.33 that answers with a sampler.
-func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
+func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
 	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()
@@ -46,15 +36,24 @@ func VLLM(t *testing.T, s trinity.Sampler, o VLLMOptions) *Fake {
 	if o.LoRA {
 		f.vllmAdapters(mux)
 	}
-	if o.CPU {
-		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
-			f.send(w, map[string]any{"vllm_config": map[string]any{"device_config": map[string]any{"device": "cpu"}}})
-		})
-	}
 	if o.Develops {
 		f.vllmControl(mux)
+		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig()) })
 	}
+	f.tokenizes(mux, o, "prompt")
 	return f.start(t, mux)
+}
+
+// vllmConfig is what a server in development mode tells of its start.
+func (o *Options) vllmConfig() map[string]any {
+	config := map[string]any{"device_config": map[string]any{"device": "cuda"}, "lora_config": nil}
+	if o.CPU {
+		config["device_config"] = map[string]any{"device": "cpu"}
+	}
+	if o.LoRA {
+		config["lora_config"] = map[string]any{"max_lora_rank": o.MaxRank}
+	}
+	return map[string]any{"vllm_config": config}
 }
 
 // vllmAsked are the parameters of both endpoints.
@@ -100,45 +99,17 @@ func (f *Fake) serves(w http.ResponseWriter, name string) bool {
 	return false
 }
 
-// Adapters lists the adapters that the server has loaded.
-func (f *Fake) Adapters() []string {
-	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
-		return loader.Adapters()
-	}
-	return nil
-}
-
 // vllmAdapters adds the endpoints that change adapters.
 func (f *Fake) vllmAdapters(mux *http.ServeMux) {
-	loader := f.sampler.(trinity.AdapterLoader)
-	change := func(do func(ctx context.Context, name, path string) error) func(http.ResponseWriter, *http.Request) {
-		return func(w http.ResponseWriter, r *http.Request) {
-			var q struct {
-				LoraName string `json:"lora_name"`
-				LoraPath string `json:"lora_path"`
-			}
-			if !read(w, r, &q) {
-				return
-			}
-			if err := do(r.Context(), q.LoraName, q.LoraPath); err != nil {
-				refuse(w, http.StatusNotFound, err.Error())
-				return
-			}
-			_, _ = io.WriteString(w, "Success") // the client reports a broken answer
+	done := func(w http.ResponseWriter, err error) {
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
 		}
+		_, _ = io.WriteString(w, "Success") // the client reports a broken answer
 	}
-	mux.HandleFunc("POST /v1/load_lora_adapter", change(func(ctx context.Context, name, path string) error {
-		f.mu.Lock()
-		f.loads = append(f.loads, name) // the weights keep their name
-		f.mu.Unlock()
-		if err := loader.LoadAdapter(ctx, name, path, 0); err != nil {
-			return err
-		}
-		return f.scoreWith(ctx, path)
-	}))
-	mux.HandleFunc("POST /v1/unload_lora_adapter", change(func(ctx context.Context, name, _ string) error {
-		return loader.DropAdapter(ctx, name)
-	}))
+	mux.HandleFunc("POST /v1/load_lora_adapter", f.changeAdapter(f.loadAdapter, done))
+	mux.HandleFunc("POST /v1/unload_lora_adapter", f.changeAdapter(f.dropAdapter, done))
 }
 
 func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
@@ -192,8 +163,10 @@ func (f *Fake) vllmLogprobs(s *sampled) map[string]any {
 		return "token_id:" + strconv.Itoa(int(t))
 	}
 	var tokens []string
+	var logprobs []*float32
 	var top []map[string]float32
 	for i := range s.Logprobs {
+		logprobs = append(logprobs, f.told(s.Logprobs[i]))
 		tokens = append(tokens, name(s.Tokens[i]))
 		at := map[string]float32{}
 		if i < len(s.TopLogprobs) {
@@ -206,7 +179,7 @@ func (f *Fake) vllmLogprobs(s *sampled) map[string]any {
 		}
 		top = append(top, at)
 	}
-	return map[string]any{"tokens": tokens, "token_logprobs": s.Logprobs, "top_logprobs": top}
+	return map[string]any{"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": top}
 }
 
 func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
@@ -226,15 +199,15 @@ func (f *Fake) vllmGenerate(w http.ResponseWriter, r *http.Request) {
 	}
 	type logprob struct {
 		TokenID int32     `json:"token_id"`
-		Logprob float32   `json:"logprob"`
+		Logprob *float32  `json:"logprob,omitempty"`
 		Top     []logprob `json:"top_logprobs"`
 	}
 	var content []logprob
 	for i, value := range s.Logprobs {
-		l := logprob{TokenID: s.Tokens[i], Logprob: value}
+		l := logprob{TokenID: s.Tokens[i], Logprob: f.told(value)}
 		if i < len(s.TopLogprobs) {
 			for _, x := range s.TopLogprobs[i] {
-				l.Top = append(l.Top, logprob{TokenID: x.Token, Logprob: x.Logprob})
+				l.Top = append(l.Top, logprob{TokenID: x.Token, Logprob: f.told(x.Logprob)})
 			}
 		}
 		content = append(content, l)

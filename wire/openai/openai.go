@@ -122,8 +122,8 @@ type TokenLogprob struct {
 // PromptLogprob is the log-probability of a token at a position of the prompt, in nats. The most
 // likely token has rank 1.
 type PromptLogprob struct {
-	Logprob float32 `json:"logprob"`
-	Rank    int     `json:"rank"`
+	Logprob *float32 `json:"logprob"` // nil if the server has computed none
+	Rank    int      `json:"rank"`
 }
 
 // SGLang is what SGLang adds to a choice.
@@ -159,8 +159,9 @@ type Models struct {
 
 // Model is one served model.
 type Model struct {
-	Created int64  `json:"created"`
-	ID      string `json:"id"`
-	Object  string `json:"object"` // model
-	OwnedBy string `json:"owned_by"`
+	Created     int64  `json:"created"`
+	ID          string `json:"id"`
+	MaxModelLen int    `json:"max_model_len,omitzero"` // tokens of the longest sequence: an extension of vLLM and SGLang
+	Object      string `json:"object"`                 // model
+	OwnedBy     string `json:"owned_by"`
 }

@@ -1,0 +1,140 @@
+package served_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/served"
+	"github.com/trinity-go/trinity/trinitytest/server"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// starts are the fakes by the name of their plug-in.
+var starts = map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+	"vllm": server.VLLM, "sglang": server.SGLang, "llama_server": server.LlamaServer,
+}
+
+const adapter = "../cpu/internal/sampler/testdata/adapters/plain" // of rank 4
+
+// A server with another tokenizer, a shorter length or too small adapters is refused in one line when it
+// is opened.
+func TestServersThatDoNotFit(t *testing.T) {
+	bytes := func(text string) (ids []int32) {
+		for _, b := range []byte(text) {
+			ids = append(ids, int32(b))
+		}
+		return ids
+	}
+	odd := func(text string) []int32 {
+		if strings.Contains(text, "你") {
+			return bytes(text)[1:]
+		}
+		return bytes(text)
+	}
+	with := func(change func(*server.Options)) server.Options {
+		o := server.Options{Vocab: vocab, MaxLen: 32, Develops: true, LoRA: true, MaxRank: 8, Encode: bytes}
+		change(&o)
+		return o
+	}
+	const all, train = "vllm sglang llama_server", "vllm sglang"
+	for _, c := range []struct {
+		name    string
+		options server.Options
+		plugins string
+		want    string // "" is opened
+		said    string
+	}{
+		{"all fits", with(func(*server.Options) {}), all, "", ""},
+		{"tokenizer", with(func(o *server.Options) { o.Encode = odd }), all, `another tokenizer than model.model_path: "你好，`, ""},
+		{"no tokenizer", with(func(o *server.Options) { o.Encode = nil }), all, "", "encodes no texts (/tokenize)"},
+		{"length", with(func(o *server.Options) { o.MaxLen = 16 }), all,
+			"takes 16 tokens, fewer than model.max_model_len 32", ""},
+		{"rank", with(func(o *server.Options) { o.MaxRank = 2 }), train, "takes adapters of rank 2 at most, and that of", ""},
+		{"rank not told", with(func(o *server.Options) { o.Develops, o.MaxRank = false, 0 }), train, "", ""},
+		{"no adapters", with(func(o *server.Options) { o.LoRA = false }), train, "takes no adapters: start it with --enable-lora", ""},
+	} {
+		for plugin := range strings.FieldsSeq(c.plugins) {
+			said := ""
+			s := spec(starts[plugin](t, own(t), c.options).URL)
+			s.Tokens, s.Say = bytes, func(line string) { said += line }
+			if plugin != "llama_server" {
+				s.LoRA = &trinity.LoRASpec{LoraRank: 4}
+			}
+			_, err := open(t, plugin, s, nil)
+			text := fmt.Sprint(err)
+			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(text, c.want) || strings.Contains(text, "\n") ||
+				!strings.Contains(text, s.Servers[0])) || said == "" != (c.said == "") || !strings.Contains(said, c.said) {
+				t.Errorf("%s: %s: %v, want one line with %q and the address; said %q", plugin, c.name, err, c.want, said)
+			}
+		}
+	}
+}
+
+// The rank of an adapter that lies in a directory is that of its file.
+func TestRankOfASavedAdapter(t *testing.T) {
+	for rank, want := range map[int]string{2: "takes adapters of rank 2 at most, and that of model.lora_configs has rank 4", 4: ""} {
+		for _, plugin := range []string{"vllm", "sglang"} {
+			o := server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, MaxRank: rank, Develops: true}
+			s := spec(starts[plugin](t, own(t), o).URL)
+			s.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 42}
+			_, err := open(t, plugin, s, nil)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", plugin, err, want)
+			}
+		}
+	}
+}
+
+// A server that has restarted knows no adapter: it gets the newest one again, and the request is answered.
+func TestAdapterAfterARestart(t *testing.T) {
+	for _, plugin := range []string{"vllm", "sglang"} {
+		for _, byTokens := range []bool{false, true} {
+			fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, Tokens: byTokens})
+			with := spec(fake.URL)
+			with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
+			s := served.Hasten(must(t, plugin, with))
+			for version := range int64(3) {
+				if err := s.(weights.Loader).LoadWeights(t.Context(), adapter, version); err != nil {
+					t.Fatal(plugin, err)
+				}
+			}
+			if n := len(fake.Adapters()); n != 2 {
+				t.Errorf("%s: the server has %d adapters, want the newest and the one before", plugin, n)
+			}
+			fake.Tell(server.Restarted)
+			out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+			if err != nil || out[0].Versions != [2]int64{2, 2} {
+				t.Errorf("%s: %+v, %v", plugin, out, err)
+			}
+			if loads, has := fake.Loads(), fake.Adapters(); len(loads) != 4 || len(has) != 1 || has[0] != loads[2] || loads[3] != loads[2] {
+				t.Errorf("%s: the server was given %q and has %q", plugin, loads, has)
+			}
+		}
+	}
+}
+
+// All weights are given again, too.
+func TestWeightsAfterARestart(t *testing.T) {
+	for _, k := range loading {
+		fake, other := k.start(t), k.start(t)
+		with := spec(fake.URL, other.URL)
+		with.Patience = 10 * time.Second
+		s := served.Hasten(must(t, k.plugin, with))
+		if err := s.(weights.Loader).LoadWeights(t.Context(), tiny, 7); err != nil {
+			t.Fatal(k.name, err)
+		}
+		fake.Tell(server.Unavailable)
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 8, MaxTokens: 3}); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+		fake.Tell(server.Restarted)
+		other.Tell(server.Unavailable)
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+		if err != nil || out[0].Versions != [2]int64{7, 7} || len(fake.Loads()) != 2 {
+			t.Errorf("%s: %+v, %v; the server has loaded %q", k.name, out, err, fake.Loads())
+		}
+	}
+}
