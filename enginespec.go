@@ -41,6 +41,13 @@ type EngineSpec struct {
 // ScoreTokens returns the log-probability of each token after the first, in nats at temperature 1.
 type ScoreTokens func(ctx context.Context, tokens []int32) ([]float32, error)
 
+// Rescorer is a Sampler that scores given tokens, as ScoreTokens does. An error that no other try would
+// change ends the run.
+type Rescorer interface {
+	Sampler
+	Logprobs(ctx context.Context, tokens []int32) ([]float32, error)
+}
+
 // CheckCopy returns an error unless a copy of a version of the weights is that version. copy names it.
 type CheckCopy func(ctx context.Context, version int64, copy string, score ScoreTokens) error
 
@@ -74,6 +81,9 @@ type SamplerSpec struct {
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool
+	// Scores says that the sampler is opened to score given tokens, as a Rescorer: one that cannot is
+	// refused when it is opened.
+	Scores bool
 	// Follows says that weights will be loaded into the sampler, version 0 as well.
 	Follows bool
 

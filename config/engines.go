@@ -110,17 +110,22 @@ func (r *rules) engines() {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
 	}
+	r.addresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls)
+}
+
+// addresses refuses addresses of servers that are none, and servers that are named twice.
+func (r *rules) addresses(key string, all []string) {
 	roots := map[string]int{}
-	for i, address := range r.Explorer.RolloutModel.BaseUrls {
+	for i, address := range all {
 		u, err := url.Parse(address)
 		root, wrong := openai.Root(address)
 		if wrong != nil || err != nil || u.User != nil {
-			r.fail(join(baseURLsKey, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
+			r.fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
 				"write http://HOST:PORT, and the key as api_key")
 			continue
 		}
 		if first, twice := roots[root]; twice { // it would load each version twice, at the same time
-			r.fail(join(baseURLsKey, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
+			r.fail(join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
 			continue
 		}
 		roots[root] = i

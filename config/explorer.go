@@ -133,12 +133,13 @@ type InferenceModel struct {
 	// Model of an auxiliary engine. The rollout engine samples from model.model_path.
 	ModelPath string `yaml:"model_path"`
 	// The engine that samples; `trinity check` says what `auto` stands for. Mode train does not sample
-	// and accepts any name. An auxiliary model may be `external`, behind a server.
+	// and accepts any name. An auxiliary model may be `external`, behind a server. A teacher may be behind
+	// servers of its own: name their sampler, and base_urls.
 	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
 	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
 	EngineArgs map[string]any `yaml:"engine_args"`
 	// Addresses of servers that run already, such as `[http://gpu1:8000, http://gpu2:8000]`, for an
-	// engine_type that samples behind servers. Own key of Trinity-Go.
+	// engine_type that samples behind servers, also of a teacher. Own key of Trinity-Go.
 	BaseUrls []string `yaml:"base_urls"`
 	// Number of engines.
 	EngineNum int `yaml:"engine_num" default:"1" range:"[1,)"`

@@ -282,7 +282,9 @@ func (c *Settled) Sources() []string {
 		keys = append(keys, b.Key+".path")
 	}
 	for _, t := range c.Teachers {
-		keys = append(keys, t.Key+".model_path")
+		if t.Served == nil {
+			keys = append(keys, t.Key+".model_path")
+		}
 	}
 	for _, a := range c.Asked {
 		keys = append(keys, a.Key+".model_path")

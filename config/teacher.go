@@ -16,11 +16,17 @@ type Teacher struct {
 	Key  string // dotted path of the auxiliary model
 	// DType of the weights, as engines call it: "f32", "bf16", or "" for as they are.
 	DType string
+	// Served is the model behind servers that score what the student wrote; nil for one that the engine
+	// opens which trains.
+	Served *InferenceModel
 }
 
 // words describes the teacher for a plan.
 func (t Teacher) words() string {
 	text := t.Path
+	if t.Served != nil {
+		text = t.Served.EngineType + " at " + strings.Join(t.Served.BaseUrls, ", ")
+	}
 	if t.Name != "" {
 		text = t.Name + ", " + text
 	}
@@ -41,7 +47,11 @@ func (r *resolution) teachers() {
 			m.Dtype = "auto"
 		}
 		if r.Trains && r.Method.Distils && !m.isExternal() {
-			r.Teachers = append(r.Teachers, Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]})
+			t := Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]}
+			if reason, says := (engine{"sampler", m.EngineType}).reads(baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
+				t.Served, t.DType = m, ""
+			}
+			r.Teachers = append(r.Teachers, t)
 		}
 	}
 }
@@ -61,9 +71,12 @@ func (r *rules) teachers() {
 	}
 	names := map[string]string{}
 	for _, t := range r.Teachers {
+		if t.Served != nil {
+			r.addresses(join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls)
+		}
 		other, twice := names[t.Name]
 		switch {
-		case t.Path == "":
+		case t.Path == "" && t.Served == nil:
 			r.fail(t.Key+".model_path", "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
 		case t.Name == "" && len(r.Teachers) > 1:
 			r.fail(t.Key, "the teacher has no name, and there are several", "set name, for `teacher` of a taskset")
@@ -142,6 +155,9 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 			refuse(t.Key, "a teacher that no taskset names, from which workflows would choose", "name it in `teacher` of a taskset, or remove it")
 		}
 		switch {
+		case t.Served != nil:
+			s.unsupportedServed(t, refuse)
+			continue
 		case !named(m.EngineType, "auto", s.Engines.Train):
 			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint("trainer"))
 		case named(m.Dtype, "float16", "half"):
@@ -161,6 +177,32 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 	}
 }
 
+// unsupportedServed refuses what a teacher behind servers cannot do: it gives the log-probabilities of
+// given tokens at temperature 1.
+func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint string)) {
+	if len(t.Served.BaseUrls) == 0 {
+		refuse(join(t.Key, lastKey(baseURLsKey)), "starting servers for a teacher", "start them, and set base_urls to their addresses")
+	}
+	if s.Method.Compares {
+		refuse(t.Key+".engine_type", "a teacher behind servers for policy_loss_fn "+s.Algorithm.PolicyLossFn+", which compares whole distributions",
+			"set model_path and leave engine_type out, or choose a loss that reads log-probabilities")
+	}
+	for _, set := range s.Data.Tasksets {
+		if temperature := *set.RolloutArgs.Temperature; !set.Eval && s.teacherOf(set) == t.Name && temperature != 1 {
+			refuse(s.Inherited(set.Key+".rollout_args", "temperature"), fmt.Sprintf("%v for a teacher behind servers, which score at temperature 1",
+				temperature), "set it to 1, or open the teacher here: set model_path and leave engine_type out")
+		}
+	}
+}
+
+// Inherited returns the key of an owner, or model's of that name if the file does not set it.
+func (s *Settled) Inherited(owner, name string) string {
+	if key := join(owner, name); s.IsSet(key) {
+		return key
+	}
+	return join("model", name)
+}
+
 // unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
 // has one.
 func (s *Settled) unusedByTeachers(key string) string {
@@ -174,7 +216,18 @@ func (s *Settled) unusedByTeachers(key string) string {
 		return "only rollouts ask it"
 	case !s.Trains:
 		return "only the trainer asks the teachers"
-	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):
+	}
+	for _, t := range s.Teachers {
+		if t.Served == nil || !below(key, t.Key) {
+			continue
+		}
+		if args := join(t.Key, "engine_args"); below(key, args) || named(lastKey(key), "name", "engine_type", "api_key") ||
+			below(key, join(t.Key, lastKey(baseURLsKey))) {
+			return ""
+		}
+		return "the teacher's servers decide it"
+	}
+	if named(lastKey(key), "name", "model_path", "engine_type", "dtype") {
 		return ""
 	}
 	return "a teacher reads what the student wrote, at the student's temperature, with the engine that trains"

@@ -162,6 +162,10 @@ func (s *Settled) locate(find finder) (err error) {
 	}
 	s.teachers = nil
 	for _, t := range s.Settled.Teachers {
+		if t.Served != nil {
+			s.teachers = append(s.teachers, teacher{Teacher: t})
+			continue
+		}
 		key := t.Key + ".model_path"
 		path, here, err := find(t.Path, key)
 		if err != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
-// teacher is a frozen model on this machine that the trainer asks for log-probabilities.
+// teacher is a frozen model, on this machine or behind servers, that the trainer asks for
+// log-probabilities.
 type teacher struct {
 	config.Teacher
-	spec trinity.EngineSpec
+	spec trinity.EngineSpec // of a model on this machine
 }
 
 // teacherSpec returns how the engine opens a teacher.
@@ -65,6 +66,15 @@ func (s *stage) openTeachers(ctx context.Context) (map[string]trinity.Engine, er
 	}
 	engines, byName := map[[2]string]trinity.Engine{}, map[string]trinity.Engine{}
 	for _, one := range s.Settled.teachers {
+		if one.Served != nil {
+			e, err := s.openServedTeacher(ctx, one.Served)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", one.Key, err)
+			}
+			byName[one.Name] = e
+			s.frozen = append(s.frozen, e)
+			continue
+		}
 		file := [2]string{one.spec.ModelPath, one.spec.DType}
 		if engines[file] == nil {
 			e, err := s.engines.trainer.OpenTrainer(ctx, one.spec)
@@ -83,7 +93,9 @@ func (s *stage) openTeachers(ctx context.Context) (map[string]trinity.Engine, er
 // teacherPaths lists the models of the teachers that are on this machine.
 func (s *Settled) teacherPaths() (paths []string) {
 	for _, t := range s.teachers {
-		paths = append(paths, t.spec.ModelPath)
+		if t.Served == nil {
+			paths = append(paths, t.spec.ModelPath)
+		}
 	}
 	return paths
 }
@@ -93,7 +105,7 @@ func (s *Settled) teacherMemory() (plans []config.MemoryPlan, err error) {
 	counted := map[[2]string]bool{}
 	for _, t := range s.teachers {
 		file := [2]string{t.spec.ModelPath, t.DType}
-		if counted[file] {
+		if t.Served != nil || counted[file] {
 			continue
 		}
 		counted[file] = true

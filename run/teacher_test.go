@@ -3,13 +3,16 @@ package run_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
 // distilled is rl with a teacher in place of rewards.
@@ -64,6 +67,44 @@ func TestTheStudentTeachesItselfNothing(t *testing.T) {
 	if kl := curve(t, p.job(), "trainer", "critic/kl/mean"); len(kl) != 8 || slices.Max(kl) != 0 || slices.Min(kl) != 0 {
 		t.Errorf("%v", kl)
 	}
+}
+
+// A teacher behind servers teaches what it teaches here.
+func TestATeacherBehindServers(t *testing.T) {
+	p := newProject(t, tiny, distilled)
+	p.teacher(t, "master", 20)
+	master := filepath.Join(p.dir, "master")
+	run := func(name string, overrides ...string) []float64 {
+		t.Helper()
+		if _, err := p.run(t, append(overrides, "name="+name, "buffer.total_steps=3", noEvaluation)...); err != nil {
+			t.Fatal(err)
+		}
+		return curve(t, filepath.Join(filepath.Dir(p.job()), name), "trainer", "critic/kl/mean")
+	}
+	want := run("here", p.teachers("master"))
+	for engine, start := range map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+		"vllm": server.VLLM, "sglang": server.SGLang,
+	} {
+		fake := start(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})
+		fake.Open = p.scoring(0, func() {})
+		if err := fake.ScoreWith(t.Context(), master); err != nil {
+			t.Fatal(err)
+		}
+		teacher := "explorer.auxiliary_models=[{name: master, engine_type: " + engine + ", base_urls: [" + fake.URL + "]}]"
+		got := run(engine, teacher)
+		if len(got) != 3 || slices.Max(got) == 0 || slices.ContainsFunc([]int{0, 1, 2}, func(i int) bool { return math.Abs(got[i]-want[i]) > 1e-5 }) {
+			t.Errorf("%s: the divergences from the teacher are %v, and %v from the same one here", engine, got, want)
+		}
+		fake.Tell(server.NoKeys)
+		_, err := p.run(t, teacher, "name=lies", noEvaluation)
+		oneLine(t, err, teacherKey, fake.URL, "no log-probability")
+	}
+	fake := server.LlamaServer(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})
+	_, err := p.run(t, "explorer.auxiliary_models=[{engine_type: llama_server, base_urls: ["+fake.URL+"]}]", "name=llama", noEvaluation)
+	oneLine(t, err, teacherKey, fake.URL, "scores no tokens")
+	fake = server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: 46})
+	_, err = p.run(t, "explorer.auxiliary_models=[{engine_type: vllm, base_urls: ["+fake.URL+"]}]", "name=short", noEvaluation)
+	oneLine(t, err, teacherKey, "takes 46 tokens, no more than model.max_model_len", "start it with 47")
 }
 
 func TestTeachersAreCheckedAndPlanned(t *testing.T) {

@@ -14,9 +14,13 @@ import (
 // of tokens, and for training also their log-probabilities as sampled.
 func (s *Sampler) trust(ctx context.Context, at *server) error {
 	about := at.about()
-	if about.length > 0 && about.length < s.length {
+	switch {
+	case about.length > 0 && about.length < s.length:
 		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
 			at.name(), about.length, s.length)
+	case s.scores && about.length == s.length:
+		return fmt.Errorf("%s takes %d tokens, no more than model.max_model_len, and a server adds one to what it scores: "+
+			"start it with %d, or lower the key", at.name(), about.length, s.length+1)
 	}
 	if err := s.checkAdapter(at); err != nil {
 		return err
@@ -27,6 +31,11 @@ func (s *Sampler) trust(ctx context.Context, at *server) error {
 	hot, err := s.question(ctx, at, 1, nil)
 	if err != nil {
 		return err
+	}
+	if s.scores {
+		if _, err := scored(ctx, at, s.asked()); err != nil {
+			return fmt.Errorf("%s: %w", at.name(), err)
+		}
 	}
 	if !s.record {
 		return nil
@@ -95,9 +104,7 @@ func (s *Sampler) question(ctx context.Context, at *server, temperature float32,
 	q := &query{eos: s.eos, SamplingParams: trinity.SamplingParams{
 		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
 	}}
-	for i := range min(8, s.length-questionTokens) {
-		q.prompt = append(q.prompt, int32((7919*i+11)%s.vocab))
-	}
+	q.prompt = s.asked()
 	if s.record {
 		q.TopLogprobs = trinity.MaxTopLogprobs
 	}
@@ -116,6 +123,14 @@ func (s *Sampler) question(ctx context.Context, at *server, temperature float32,
 		return nil, fmt.Errorf("%s: %w", at.name(), err)
 	}
 	return a, nil
+}
+
+// asked are the tokens of the questions.
+func (s *Sampler) asked() (tokens []int32) {
+	for i := range min(8, s.length-questionTokens) {
+		tokens = append(tokens, int32((7919*i+11)%s.vocab))
+	}
+	return tokens
 }
 
 // checkTemperature compares the most likely tokens of one place at temperatures 1 and 0.5. The

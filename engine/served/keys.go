@@ -79,19 +79,11 @@ func biased(c *config.Settled) (all []config.Refusal) {
 			continue
 		}
 		if p := t.RolloutArgs.TopP; p != nil && *p < 1 {
-			refuse(inherited(c, t.Key+".rollout_args", "top_p"), *p)
+			refuse(c.Inherited(t.Key+".rollout_args", "top_p"), *p)
 		}
 		if k := t.RolloutArgs.TopK; k != nil && *k > 0 {
-			refuse(inherited(c, t.Key+".rollout_args", "top_k"), *k)
+			refuse(c.Inherited(t.Key+".rollout_args", "top_k"), *k)
 		}
 	}
 	return all
-}
-
-// inherited returns the key of a taskset, or the model's of that name if the taskset does not set it.
-func inherited(c *config.Settled, owner, name string) string {
-	if key := owner + "." + name; c.IsSet(key) {
-		return key
-	}
-	return "model." + name
 }

@@ -1,6 +1,7 @@
 package served_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,60 @@ func TestRefusedValues(t *testing.T) {
 		if _, err := config.Parse("run.yaml", []byte(training), o); err != nil && strings.HasPrefix(c.override, "model.") {
 			t.Errorf("%s with log-probabilities of the trainer: %v", c.override, err)
 		}
+	}
+}
+
+const distilling = `
+mode: both
+model: {model_path: m, max_model_len: 8}
+algorithm: {algorithm_type: on_policy_distill, repeat_times: 2}
+buffer:
+  total_steps: 1
+  explorer_input:
+    taskset: {path: t.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward}
+    eval_tasksets:
+      - {path: e.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward, rollout_args: {temperature: 0.5}}
+explorer: {auxiliary_models: [{name: t, engine_type: vllm, base_urls: [http://a:8000], api_key: k}]}
+`
+
+// A teacher behind servers needs addresses, temperature 1 and a loss that reads log-probabilities.
+func TestTeachersBehindServers(t *testing.T) {
+	const teacher, taskset = "explorer.auxiliary_models.0", "buffer.explorer_input.taskset.rollout_args"
+	for _, c := range []struct{ override, key, want string }{
+		{teacher + ".base_urls=[]", teacher + ".base_urls", "start them"},
+		{teacher + ".base_urls=[nowhere]", teacher + ".base_urls.0", `"nowhere" is not the address of a server`},
+		{teacher + ".base_urls=[http://a:1, http://a:1/v1]", teacher + ".base_urls.1", "is the server of base_urls.0"},
+		{"model.temperature=0.7", "model.temperature", "0.7 for a teacher behind servers, which score at temperature 1"},
+		{taskset + "={temperature: 0.7}", taskset + ".temperature", "0.7 for a teacher"},
+		{"algorithm.policy_loss_fn=distill", teacher + ".engine_type", "policy_loss_fn distill, which compares whole distributions"},
+		{teacher + ".engine_type=cpu", teacher + ".model_path", "no model_path"},
+		{"", "", ""},
+	} {
+		o := config.Options{}
+		if c.override != "" {
+			o.Overrides = []string{c.override}
+		}
+		_, err := config.Parse("run.yaml", []byte(distilling), o)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.key+": ") ||
+			!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want one line with %s and %q", c.override, err, c.key, c.want)
+		}
+	}
+	c, err := config.Parse("run.yaml", []byte(distilling), config.Options{Overrides: []string{teacher + ".model_path=m", teacher + ".dtype=float32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unused []string
+	for _, n := range c.Settled()[0].Unused() {
+		unused = append(unused, n.Key+": "+n.Reason)
+	}
+	const decides = ": the teacher's servers decide it"
+	if want := []string{teacher + ".dtype" + decides, teacher + ".model_path" + decides}; !slices.Equal(unused, want) {
+		t.Errorf("without a meaning are %q, want %q", unused, want)
+	}
+	plan, err := c.Plan(config.Facts{})
+	if err != nil || !strings.Contains(plan.String(), "teacher      t, vllm at http://a:8000\n") {
+		t.Errorf("%v\n%s", err, plan)
 	}
 }
 

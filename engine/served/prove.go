@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
@@ -15,6 +16,33 @@ type scorer interface {
 	scores(alone bool) bool
 	// score is a trinity.ScoreTokens.
 	score(ctx context.Context, tokens []int32) ([]float32, error)
+}
+
+// Logprobs implements trinity.Rescorer.
+func (s *Sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
+	late := fmt.Errorf("no server has scored a sequence within %v", s.pool.patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
+	defer cancel()
+	err = s.pool.ask(ctx, tokens, func(ctx context.Context, at *server) (err error) {
+		logprobs, err = scored(ctx, at, tokens)
+		return err
+	})
+	return logprobs, err
+}
+
+// scored returns how a server scores tokens.
+func scored(ctx context.Context, at *server, tokens []int32) ([]float32, error) {
+	scorer, ok := at.endpoint.(scorer)
+	if !ok || !scorer.scores(false) {
+		return nil, errors.New("it scores no tokens that it is given")
+	}
+	logprobs, err := scorer.score(ctx, tokens)
+	for i, l := range logprobs {
+		if !(l <= 1e-3) || math.IsInf(float64(l), -1) {
+			return nil, wrongf("it returned the log-probability %v of token %d of the prompt", l, i+1)
+		}
+	}
+	return logprobs, err
 }
 
 // mostDeliveries are the deliveries of a version to one server until it is left out.

@@ -15,7 +15,8 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, weights.Resident and weights.Provable.
+// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, weights.Resident and
+// weights.Provable.
 type Sampler struct {
 	pool    *pool
 	vocab   int
@@ -24,6 +25,7 @@ type Sampler struct {
 	adapter bool
 	rank    int // of the adapter; 0 without one
 	record  bool
+	scores  bool                      // it is asked to score given tokens
 	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 
 	idle func() // closes connections that no request uses

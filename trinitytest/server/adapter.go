@@ -22,7 +22,7 @@ func (f *Fake) loadAdapter(ctx context.Context, name, path string) error {
 	if err := f.sampler.(trinity.AdapterLoader).LoadAdapter(ctx, name, path, 0); err != nil {
 		return err
 	}
-	return f.scoreWith(ctx, path)
+	return f.ScoreWith(ctx, path)
 }
 
 func (f *Fake) dropAdapter(ctx context.Context, name, _ string) error {

@@ -286,11 +286,11 @@ func (f *Fake) load(ctx context.Context, dir string) error {
 	if err := loader.LoadWeights(ctx, dir, version); err != nil {
 		return err
 	}
-	return f.scoreWith(ctx, dir)
+	return f.ScoreWith(ctx, dir)
 }
 
-// scoreWith opens the engine that scores from now on.
-func (f *Fake) scoreWith(ctx context.Context, dir string) error {
+// ScoreWith opens the engine of a directory, which scores from now on.
+func (f *Fake) ScoreWith(ctx context.Context, dir string) error {
 	if f.Open == nil {
 		return nil
 	}

@@ -1,0 +1,110 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// openServedTeacher opens a teacher behind servers.
+func (s *stage) openServedTeacher(ctx context.Context, m *config.InferenceModel) (trinity.Engine, error) {
+	opener, err := registry.Samplers.Build(m.EngineType, m.EngineArgs)
+	if err != nil {
+		return nil, err
+	}
+	sampler, err := opener.OpenSampler(ctx, trinity.SamplerSpec{
+		ModelPath: s.modelPath, Servers: m.BaseUrls, Key: m.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Scores: true,
+		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.text.Decode, Tokens: s.encode, Say: s.say,
+	})
+	if err != nil {
+		return nil, err
+	}
+	scorer, ok := sampler.(trinity.Rescorer)
+	if !ok {
+		return nil, fmt.Errorf("engine %s scores no tokens that it is given, which a teacher must: choose another", m.EngineType)
+	}
+	return &servedTeacher{scorer}, nil
+}
+
+// scoredAtOnce is the most sequences that a teacher behind servers scores at once.
+const scoredAtOnce = 16
+
+// servedTeacher is a frozen engine that asks a sampler for the log-probabilities of given tokens.
+type servedTeacher struct{ scorer trinity.Rescorer }
+
+// Forward implements trinity.Engine. It has log-probabilities alone, at temperature 1.
+func (t *servedTeacher) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	if want != (trinity.Streams{}) {
+		return nil, errForwardAlone
+	}
+	for _, e := range b.Experiences {
+		if e.Temperature != 1 {
+			return nil, fmt.Errorf("experience %s was sampled at temperature %v, and a teacher behind servers scores at temperature 1: "+
+				"set the temperature to 1", e.ID, e.Temperature)
+		}
+	}
+	stats := make([]trinity.TokenStats, len(b.Experiences))
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(scoredAtOnce)
+	for i, e := range b.Experiences {
+		eg.Go(func() error {
+			logprobs, err := t.scorer.Logprobs(ctx, e.Tokens)
+			if err == nil && len(logprobs) != len(e.Tokens)-1 {
+				err = fmt.Errorf("%d log-probabilities for the %d tokens after the first", len(logprobs), len(e.Tokens)-1)
+			}
+			if err != nil {
+				return fmt.Errorf("scoring experience %s: %w", e.ID, err)
+			}
+			stats[i].Logprob = make([]float32, len(e.Tokens))
+			for at, trained := range e.Mask {
+				if trained {
+					stats[i].Logprob[at] = logprobs[at-1]
+				}
+			}
+			return nil
+		})
+	}
+	return stats, eg.Wait()
+}
+
+var errForwardAlone = errors.New("a teacher behind servers has log-probabilities alone")
+
+// Reference implements trinity.Engine.
+func (*servedTeacher) Reference(context.Context, *trinity.Batch) ([]trinity.TokenStats, error) {
+	return nil, errForwardAlone
+}
+
+// ForwardBackward implements trinity.Engine.
+func (*servedTeacher) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
+	return nil, errForwardAlone
+}
+
+// OptimStep implements trinity.Engine.
+func (*servedTeacher) OptimStep(context.Context, trinity.OptimParams) (trinity.Metrics, error) {
+	return nil, errForwardAlone
+}
+
+// SaveState implements trinity.Engine.
+func (*servedTeacher) SaveState(context.Context, string) error { return errForwardAlone }
+
+// LoadState implements trinity.Engine.
+func (*servedTeacher) LoadState(context.Context, string) error { return errForwardAlone }
+
+// SaveModel implements trinity.Engine.
+func (*servedTeacher) SaveModel(context.Context, string) error { return errForwardAlone }
+
+// Close implements trinity.Engine.
+func (t *servedTeacher) Close() error {
+	if c, ok := t.scorer.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
