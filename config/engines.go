@@ -110,22 +110,22 @@ func (r *rules) engines() {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
 	}
-	r.addresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls)
+	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
 }
 
-// addresses refuses addresses of servers that are none, and servers that are named twice.
-func (r *rules) addresses(key string, all []string) {
+// checkAddresses refuses addresses of servers that are none, and servers that are named twice.
+func checkAddresses(key string, all []string, fail func(key, what, hint string)) {
 	roots := map[string]int{}
 	for i, address := range all {
 		u, err := url.Parse(address)
 		root, wrong := openai.Root(address)
 		if wrong != nil || err != nil || u.User != nil {
-			r.fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
+			fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
 				"write http://HOST:PORT, and the key as api_key")
 			continue
 		}
 		if first, twice := roots[root]; twice { // it would load each version twice, at the same time
-			r.fail(join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
+			fail(join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
 			continue
 		}
 		roots[root] = i

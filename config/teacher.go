@@ -72,7 +72,7 @@ func (r *rules) teachers() {
 	names := map[string]string{}
 	for _, t := range r.Teachers {
 		if t.Served != nil {
-			r.addresses(join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls)
+			checkAddresses(join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls, r.fail)
 		}
 		other, twice := names[t.Name]
 		switch {
@@ -184,8 +184,8 @@ func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint strin
 		refuse(join(t.Key, lastKey(baseURLsKey)), "starting servers for a teacher", "start them, and set base_urls to their addresses")
 	}
 	if s.Method.Compares {
-		refuse(t.Key+".engine_type", "a teacher behind servers for policy_loss_fn "+s.Algorithm.PolicyLossFn+", which compares whole distributions",
-			"set model_path and leave engine_type out, or choose a loss that reads log-probabilities")
+		refuse(t.Key+".engine_type", "a teacher behind servers for policy_loss_fn "+s.Algorithm.PolicyLossFn+
+			", which compares whole distributions", "set model_path and leave engine_type out, or choose a loss that reads log-probabilities")
 	}
 	for _, set := range s.Data.Tasksets {
 		if temperature := *set.RolloutArgs.Temperature; !set.Eval && s.teacherOf(set) == t.Name && temperature != 1 {

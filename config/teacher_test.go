@@ -25,7 +25,8 @@ func TestTeachers(t *testing.T) {
 		{[]string{key + ".0.dtype=float32"}, []Teacher{{"", "t", key + ".0", "f32", nil}}},
 		{[]string{"mode=explore"}, nil},
 		{[]string{"algorithm.advantage_fn=grpo", key + "=[]"}, nil},
-		{[]string{two, "mode=train", "buffer.train_batch_size=4"}, []Teacher{{"a", "t", key + ".0", "", nil}, {"b", "u", key + ".1", "bf16", nil}}},
+		{[]string{two, "mode=train", "buffer.train_batch_size=4"}, []Teacher{{"a", "t", key + ".0", "", nil},
+			{"b", "u", key + ".1", "bf16", nil}}},
 	} {
 		if got := mustParse(t, distilBase, Options{Overrides: c.overrides}).settled[0].Teachers; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: %+v, want %+v", c.overrides, got, c.want)

@@ -68,7 +68,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 		warnOfBase(s.Model.LoraConfigs, s.say)
 	}
 	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
-	spec.sample.Tokens = s.encode
+	spec.sample.Tokens = encoder(s.text)
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}
@@ -80,9 +80,6 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	}
 	return s.loadAdapters(ctx)
 }
-
-// encode encodes a text without special tokens.
-func (s *stage) encode(text string) []int32 { return s.text.Tokenizer().Encode(text, false) }
 
 // loadCheckpoint gives the model of a step to a sampler that does not open models itself. Step 0 is the
 // model with which its servers were started.

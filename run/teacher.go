@@ -67,7 +67,7 @@ func (s *stage) openTeachers(ctx context.Context) (map[string]trinity.Engine, er
 	engines, byName := map[[2]string]trinity.Engine{}, map[string]trinity.Engine{}
 	for _, one := range s.Settled.teachers {
 		if one.Served != nil {
-			e, err := s.openServedTeacher(ctx, one.Served)
+			e, err := one.openServed(ctx, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", one.Key, err)
 			}

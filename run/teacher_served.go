@@ -9,20 +9,26 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
 )
 
-// openServedTeacher opens a teacher behind servers.
-func (s *stage) openServedTeacher(ctx context.Context, m *config.InferenceModel) (trinity.Engine, error) {
+// encoder returns a function that encodes a text without special tokens.
+func encoder(text *renderer.Renderer) func(string) []int32 {
+	return func(s string) []int32 { return text.Tokenizer().Encode(s, false) }
+}
+
+// openServed opens a teacher behind servers.
+func (t teacher) openServed(ctx context.Context, s *stage) (trinity.Engine, error) {
+	m := t.Served
 	opener, err := registry.Samplers.Build(m.EngineType, m.EngineArgs)
 	if err != nil {
 		return nil, err
 	}
 	sampler, err := opener.OpenSampler(ctx, trinity.SamplerSpec{
 		ModelPath: s.modelPath, Servers: m.BaseUrls, Key: m.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Scores: true,
-		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.text.Decode, Tokens: s.encode, Say: s.say,
+		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.text.Decode, Tokens: encoder(s.text), Say: s.say,
 	})
 	if err != nil {
 		return nil, err

@@ -100,7 +100,8 @@ func TestTeachersBehindServers(t *testing.T) {
 			t.Errorf("%s: %v, want one line with %s and %q", c.override, err, c.key, c.want)
 		}
 	}
-	c, err := config.Parse("run.yaml", []byte(distilling), config.Options{Overrides: []string{teacher + ".model_path=m", teacher + ".dtype=float32"}})
+	o := config.Options{Overrides: []string{teacher + ".model_path=m", teacher + ".dtype=float32"}}
+	c, err := config.Parse("run.yaml", []byte(distilling), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,8 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil,
-		record: spec.Record, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections, loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+		record: spec.Record, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections,
+		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	if s.rank, err = rankOf(spec.LoRA, cfg); err != nil {
 		return nil, err
