@@ -28,7 +28,7 @@ var elsewhere = map[string]string{
 	"serve/openai none": "a value of tool_choice", "serve/gateway none": "a value of tool_choice",
 	"model/renderer/toolcall none": "a model that calls no tools",
 
-	"config http": aScheme, "internal/retry http": aScheme, "wire/openai http": aScheme, "serve/fleet http": aScheme,
+	"config http": aScheme, "internal/retry http": aScheme, "wire/openai http": aScheme, "serve/fleet http": aScheme, "launcher http": aScheme,
 	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
 	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
 	"sandbox memory": "a controller of control groups", "sandbox none": "an isolation",

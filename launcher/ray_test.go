@@ -1,0 +1,358 @@
+package launcher
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// fakeRay is the Jobs API of Ray 2.60. A job runs until it is stopped or finish ends it.
+type fakeRay struct {
+	*httptest.Server
+	mu       sync.Mutex
+	packages map[string][]byte
+	jobs     map[string]*rayStatus
+	bodies   map[string]string // of the submissions
+	logs     map[string]string
+	lose     bool     // the answer to the next submission
+	stops    []string // in their order
+}
+
+const fakeToken = "token-of-the-cluster"
+
+// newFakeRay serves the API to those who know the token.
+func newFakeRay(t *testing.T) *fakeRay {
+	f := &fakeRay{packages: map[string][]byte{}, jobs: map[string]*rayStatus{}, bodies: map[string]string{}, logs: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /api/packages/gcs/{name}", func(_ http.ResponseWriter, r *http.Request) {
+		f.packages[r.PathValue("name")], _ = io.ReadAll(r.Body)
+	})
+	mux.HandleFunc("POST /api/jobs/{$}", f.submit)
+	mux.HandleFunc("GET /api/jobs/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		all := []*rayStatus{}
+		for _, s := range f.jobs {
+			all = append(all, s)
+		}
+		_ = json.NewEncoder(w).Encode(all)
+	})
+	mux.HandleFunc("GET /api/jobs/{id}", f.job(func(s *rayStatus) any { return s }))
+	mux.HandleFunc("GET /api/jobs/{id}/logs", f.job(func(s *rayStatus) any { return map[string]string{"logs": f.logs[s.ID]} }))
+	mux.HandleFunc("POST /api/jobs/{id}/stop", f.job(func(s *rayStatus) any {
+		f.stops = append(f.stops, s.ID)
+		s.Status = "STOPPED"
+		return map[string]bool{"stopped": true}
+	}))
+	mux.HandleFunc("GET /api/v0/nodes", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"data": {"result": {"result": [{"state": "ALIVE", "resources_total": {"CPU": 4.0}},
+			{"state": "ALIVE", "resources_total": {"GPU": 8.0}}, {"state": "ALIVE", "resources_total": {"GPU": 4.0}},
+			{"state": "DEAD", "resources_total": {"GPU": 2.0}}]}}}`)
+	})
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if r.Header.Get("Authorization") != "Bearer "+fakeToken {
+			http.Error(w, "no token", http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// submit starts a job. It refuses a name that exists as Ray does.
+func (f *fakeRay) submit(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var job rayJob
+	if err := json.Unmarshal(body, &job); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if f.jobs[job.ID] != nil {
+		http.Error(w, "Traceback: Request failed with status code 400: the job "+job.ID+" already exists", http.StatusInternalServerError)
+		return
+	}
+	f.jobs[job.ID] = &rayStatus{ID: job.ID, Status: "RUNNING", Metadata: job.Metadata}
+	f.bodies[job.ID], f.logs[job.ID] = string(body), "begun\n"
+	if f.lose {
+		f.lose = false
+		panic(http.ErrAbortHandler)
+	}
+	fmt.Fprintf(w, `{"job_id": %q, "submission_id": %[1]q}`, job.ID)
+}
+
+// job answers about a job.
+func (f *fakeRay) job(answer func(*rayStatus) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := f.jobs[r.PathValue("id")]
+		if s == nil {
+			http.Error(w, "no such job", http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer(s))
+	}
+}
+
+// finish ends a job by itself.
+func (f *fakeRay) finish(id, status, message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs[id].Status, f.jobs[id].Message = status, message
+	f.logs[id] += "the last line\n"
+}
+
+// launcher returns a launcher of this cluster that waits for nothing.
+func (f *fakeRay) launcher(t *testing.T, args map[string]any) *rayCluster {
+	t.Helper()
+	t.Setenv(rayToken, fakeToken)
+	built, err := registry.Launchers.Build("ray", args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := built.(*rayCluster)
+	if err := r.ReadCluster(&config.Cluster{RayAddress: f.URL + "/"}); err != nil {
+		t.Fatal(err)
+	}
+	r.jobs.every, r.jobs.client.Pause = time.Millisecond, time.Millisecond
+	return r
+}
+
+var aGroup = trinity.ProcessGroup{
+	Name: "trainer", Nodes: 2, GPUs: 4, Command: []string{"/env/bin/python", "-m", "trinity_worker.join"},
+	Env: map[string]string{"PLAIN": "1"}, Secret: map[string]string{"KEY": "a-secret"},
+	Files: map[string][]byte{"config.yaml": []byte("mode: both")},
+}
+
+func TestRayGroupIsAJob(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, map[string]any{"python": "python3.11", "cpus": 2, "resources": map[string]any{"disk": 1}})
+	launched, err := r.Launch(t.Context(), aGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.run + "-trainer"
+	body := f.bodies[id]
+	for _, want := range []string{
+		`"entrypoint":"python3.11 -m trinity_worker.ray_group"`, `"trinity_run":"` + r.run, `"RAY_JOB_STOP_WAIT_TIME_S":"30"`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the job %s lacks %s", body, want)
+		}
+	}
+	if strings.Contains(body, "a-secret") || strings.Contains(body, "KEY") {
+		t.Errorf("the job shows a secret: %s", body)
+	}
+	group := f.group(t, body)
+	if group.secret["KEY"] != "a-secret" || group.Resources["GPU"] != 4 || group.Resources["CPU"] != 2 || group.Resources["disk"] != 1 ||
+		group.Nodes != 2 || group.Driver || group.Run != r.run || !slices.Equal(group.Command, aGroup.Command) {
+		t.Errorf("the group is %+v", group)
+	}
+	server := trinity.ProcessGroup{Nodes: 1, GPUs: 2, Beside: "trainer"}
+	for slot, name := range []string{"server0", "server1"} {
+		server.Name = name
+		if _, err := r.Launch(t.Context(), server); err != nil {
+			t.Fatal(err)
+		}
+		if x := f.group(t, f.bodies[r.run+"-"+name]); x.Beside != "trainer" || x.OfNodes != 2 || x.Slot != slot {
+			t.Errorf("%s is %+v", name, x)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- launched.Wait(t.Context()) }()
+	f.finish(id, "FAILED", "Job entrypoint command failed with exit code 1,\nlast available logs: out of memory")
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), id+": FAILED: Job entrypoint command failed with exit code 1, last") {
+		t.Errorf("the job failed: %v", err)
+	}
+	var logs bytes.Buffer
+	if err := launched.Logs(t.Context(), &logs); err != nil || logs.String() != "begun\nthe last line\n" {
+		t.Errorf("%q, %v", &logs, err)
+	}
+}
+
+// group reads what trinity_worker.ray_group does.
+func (f *fakeRay) group(t *testing.T, body string) (x rayGroup) {
+	t.Helper()
+	var job rayJob
+	if err := json.Unmarshal([]byte(body), &job); err != nil {
+		t.Fatal(err)
+	}
+	data := f.packages[strings.TrimPrefix(job.Runtime.Dir, "gcs://")]
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"trinity_worker/ray_group.py", "trinity_worker/join.py"} {
+		if _, err := z.Open(name); err != nil {
+			t.Error(err)
+		}
+	}
+	in, err := z.Open(rayFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil || strings.Contains(string(text), "a-secret") {
+		t.Errorf("%s, %v", text, err)
+	}
+	secrets := f.packages[strings.TrimPrefix(job.Runtime.Env[raySecrets], "gcs://")]
+	if err := errors.Join(json.Unmarshal(text, &x), json.Unmarshal(secrets, &x.secret)); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestRayGroupIsStopped(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, nil)
+	f.lose = true // the client asks again, and Ray says that the job exists
+	launched, err := r.Launch(t.Context(), aGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := launched.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := launched.Wait(t.Context()); err != nil {
+		t.Errorf("waiting for a job that was stopped: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f.finish(r.run+"-trainer", "RUNNING", "")
+	cancel(errors.New("the test is over"))
+	if err := launched.Wait(ctx); err == nil || !strings.Contains(err.Error(), "the test is over") {
+		t.Errorf("waiting ended with %v", err)
+	}
+}
+
+func TestRayRunsADriver(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, nil)
+	id, err := r.Submit(t.Context(), trinity.ProcessGroup{Name: "run", Command: []string{"trinity", "run"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := f.group(t, f.bodies[id])
+	if !group.Driver || group.Env[rayRun] != id || group.secret[rayToken] != fakeToken || strings.Contains(f.bodies[id], fakeToken) {
+		t.Errorf("the driver is %+v", group)
+	}
+	t.Setenv(rayRun, id)
+	inside := f.launcher(t, nil) // that of the driver
+	if _, err := inside.Launch(t.Context(), aGroup); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Launch(t.Context(), aGroup); err != nil { // of another run
+		t.Fatal(err)
+	}
+	if state, ended, err := r.Status(t.Context(), id); state != "RUNNING" || ended || err != nil {
+		t.Errorf("%s, %t, %v", state, ended, err)
+	}
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(r.Logs(t.Context(), id, true, in)) }()
+	if _, err := io.ReadFull(out, make([]byte, len("begun\n"))); err != nil {
+		t.Fatal(err)
+	}
+	f.finish(id, "RUNNING", "")
+	if err := r.Down(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(out); err != nil || string(rest) != "the last line\n" {
+		t.Errorf("the logs end with %q, %v", rest, err)
+	}
+	if want := []string{id, id + "-trainer"}; !slices.Equal(f.stops, want) {
+		t.Errorf("stopped %v, want %v", f.stops, want)
+	}
+}
+
+func TestRayThatRefuses(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, nil)
+	if n := r.GPUs(); n != 4 {
+		t.Errorf("GPUs: %d, want those of the node that has fewest", n)
+	}
+	if _, _, err := r.Status(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "cluster.ray_address") {
+		t.Errorf("a run that is not there: %v", err)
+	}
+	r.jobs.token = ""
+	if _, err := r.Launch(t.Context(), aGroup); err == nil || !strings.Contains(err.Error(), "set RAY_AUTH_TOKEN") {
+		t.Errorf("without the token: %v", err)
+	}
+	f.Close()
+	if n := r.GPUs(); n != 0 {
+		t.Errorf("GPUs of no cluster: %d", n)
+	}
+	if _, err := r.Launch(t.Context(), aGroup); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), f.URL) {
+		t.Errorf("without a cluster: %v", err)
+	}
+}
+
+func TestRayAddress(t *testing.T) {
+	for _, c := range []struct{ key, env, want string }{
+		{"auto", "", "http://127.0.0.1:8265"},
+		{"auto", "http://head:9000", "http://head:9000"},
+		{"auto", "10.0.0.1:6379", "http://10.0.0.1:8265"},
+		{"auto", "auto", "http://127.0.0.1:8265"},
+		{"https://ray.example.org/", "http://head:9000", "https://ray.example.org"},
+		{"ray://head:10001", "", "http://head:8265"},
+		{"head", "", "error"},
+		{"ftp://head", "", "error"},
+	} {
+		t.Setenv("RAY_ADDRESS", c.env)
+		t.Setenv("RAY_API_SERVER_ADDRESS", "")
+		r := newRay().(*rayCluster)
+		got := "error"
+		if err := r.ReadCluster(&config.Cluster{RayAddress: c.key}); err == nil {
+			got = r.jobs.address
+		}
+		if got != c.want {
+			t.Errorf("ray_address %q, RAY_ADDRESS %q: %s, want %s", c.key, c.env, got, c.want)
+		}
+	}
+}
+
+func TestRayReach(t *testing.T) {
+	f := newFakeRay(t)
+	if host := f.launcher(t, map[string]any{"host": "driver.example.org"}).Reach(); host != "driver.example.org" {
+		t.Error(host)
+	}
+	if host := f.launcher(t, nil).Reach(); host == "" {
+		t.Error("no address of this machine")
+	}
+}
+
+func TestRayArguments(t *testing.T) {
+	for _, args := range []map[string]any{{"python": ""}, {"cpus": -1}, {"resources": map[string]any{"GPU": 1}}} {
+		if _, err := registry.Launchers.Build("ray", args); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
+
+func TestRayRenders(t *testing.T) {
+	r := newFakeRay(t).launcher(t, nil)
+	text, err := r.Render(aGroup)
+	if err != nil || !strings.Contains(text, "2 × {CPU 1, GPU 4}, STRICT_SPREAD") || strings.Contains(text, "a-secret") {
+		t.Errorf("%s, %v", text, err)
+	}
+	beside := aGroup
+	beside.Name, beside.Beside = "server0", "trainer"
+	if text, err = r.Render(beside); err != nil || !strings.Contains(text, "the nodes and GPUs of trainer") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if text, err = r.Script(aGroup); err != nil || !strings.Contains(text, "head node") || strings.Contains(text, "a-secret") {
+		t.Errorf("%s, %v", text, err)
+	}
+}

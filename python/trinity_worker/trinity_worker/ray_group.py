@@ -1,0 +1,147 @@
+"""python -m trinity_worker.ray_group: the entrypoint of a Ray job. It runs a command on each node of a placement group.
+
+What to run comes in a file of the job's working directory, which Ray copies to all nodes and keeps. Secrets stand
+neither there nor in the job's runtime_env and entrypoint, which Ray's dashboard, API and logs show: the launcher has put
+them into Ray's store of packages under a random name, and this process takes them out.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import ray
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get
+from ray.util.placement_group import placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+
+FILE = "trinity_group.json"
+SECRETS = "TRINITY_RAY_SECRETS"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+ENDING = 25.0  # seconds that commands have to end; the launcher makes Ray wait longer
+
+
+def take_secrets() -> dict[str, str]:
+    """Returns the secrets, which exist in this process alone from now on."""
+    name = os.environ[SECRETS]
+    data = _internal_kv_get(name)
+    if data is None:
+        sys.exit("the group's secrets are not in Ray's store: another process has taken them")
+    _internal_kv_del(name)
+    secrets: dict[str, str] = json.loads(data)
+    return secrets
+
+
+class Node:
+    """An actor that runs the command on its node. Should it be killed, the driver's lease ends the command."""
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self.gpus = env.get(VISIBLE, os.environ.get(VISIBLE, ""))
+        self.process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+
+    def place(self) -> tuple[str, str]:
+        """Returns the id of the node and the GPUs that the command sees."""
+        return ray.get_runtime_context().get_node_id(), self.gpus
+
+    def ended(self) -> int | None:
+        return self.process.poll()
+
+    def stop(self) -> None:
+        self.process.terminate()
+
+
+class Group:
+    """The nodes of a group. told is set when the job is asked to end."""
+
+    def __init__(self, spec: dict[str, Any], told: threading.Event) -> None:
+        self.spec, self.told = spec, told
+        self.nodes: list[Any] = []
+
+    def ask(self, method: str) -> list[Any] | None:
+        """Returns what all nodes answer, or None if the job must end before that."""
+        calls = [getattr(node, method).remote() for node in self.nodes]
+        while ray.wait(calls, num_returns=len(calls), timeout=1)[1]:
+            if self.told.is_set():
+                return None
+        return list(ray.get(calls))
+
+    def start(self) -> bool:
+        """Starts the nodes. Returns False if the job must end before that."""
+        spec = self.spec
+        for i, (options, env) in enumerate(self.beside() if spec["beside"] else self.own()):
+            actor = ray.remote(max_restarts=0, name=f"{spec['name']}-{i}", **options)(Node)
+            self.nodes.append(actor.remote(spec["command"], {**spec["env"], **spec["secret"], **env}))
+        return bool(self.nodes)
+
+    def own(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
+        """Returns the options of actors that have resources of their own, each on another node."""
+        bundle = {name: amount for name, amount in self.spec["resources"].items() if amount}
+        count, said = self.spec["nodes"], False
+        group = placement_group([bundle] * count, strategy="STRICT_SPREAD")
+        while not group.wait(2):
+            if self.told.is_set():
+                return []
+            if not said:
+                said = True
+                have = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+                print(f"waiting for {count} nodes with {bundle} free on each; the cluster's nodes have {have}", flush=True)
+        options = {"num_cpus": bundle.pop("CPU", 0), "num_gpus": bundle.pop("GPU", 0), "resources": bundle}
+        return [({**options, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, i)}, {}) for i in range(count)]
+
+    def beside(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
+        """Returns the options of actors that share nodes and GPUs of another group: its GPUs go round."""
+        size, parts = self.spec["gpus"], []
+        for i in range(self.spec["beside_nodes"]):
+            node, gpus = ray.get(ray.get_actor(f"{self.spec['beside']}-{i}").place.remote())
+            names = gpus.split(",")
+            parts += [(node, ",".join(names[at : at + size])) for at in range(0, len(names) - size + 1, size)]
+        if not parts:
+            sys.exit(f"no node of {self.spec['beside']} has {size} GPUs")
+        first = self.spec["slot"] * self.spec["nodes"]
+        mine = [parts[(first + i) % len(parts)] for i in range(self.spec["nodes"])]
+        return [({"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, False)}, {VISIBLE: gpus}) for node, gpus in mine]
+
+    def run(self) -> int:
+        """Returns when all commands have ended: the exit status of this process."""
+        if not self.start():
+            return 0
+        while (codes := self.ask("ended")) is not None:
+            if None not in codes:
+                return max(abs(code) for code in codes) and 1
+            if self.told.wait(1):
+                break
+        self.told.clear()
+        self.ask("stop")
+        for _ in range(int(ENDING)):
+            if None not in (self.ask("ended") or []):
+                break
+            self.told.wait(1)
+        return 0
+
+
+def drive(spec: dict[str, Any], dashboard: str, here: str) -> int:
+    """Runs a run's driver, which starts the jobs of its groups itself. Returns its exit status.
+
+    Ray sends the signal that ends the job to the driver too.
+    """
+    env = {**os.environ, **spec["env"], **spec["secret"], "RAY_ADDRESS": "http://" + dashboard}
+    return subprocess.Popen(spec["command"], env=env, stdin=subprocess.DEVNULL, cwd=here).wait()
+
+
+def main() -> None:
+    with open(FILE) as f:
+        spec: dict[str, Any] = json.load(f)
+    here = os.getcwd()  # a second raylet on this machine replaces the directory
+    told = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda *_: told.set())
+    dashboard = ray.init(namespace=spec["run"], logging_level="warning").dashboard_url
+    spec["secret"] = take_secrets()
+    sys.exit(drive(spec, dashboard, here) if spec["driver"] else Group(spec, told).run())
+
+
+if __name__ == "__main__":
+    main()
