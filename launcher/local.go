@@ -3,8 +3,6 @@ package launcher
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,8 +22,8 @@ func init() {
 
 // local starts child processes.
 type local struct {
-	mu    sync.Mutex
-	taken map[string][]string // GPUs of each group
+	once sync.Once
+	here machines
 }
 
 // Reach implements trinity.Launcher.
@@ -63,17 +61,32 @@ func (*local) Render(g trinity.ProcessGroup) (string, error) {
 
 // Launch implements trinity.Launcher.
 func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
-	dir, err := os.MkdirTemp("", "trinity-"+g.Name+"-")
+	l.once.Do(func() { l.here.all = []machine{{name: "this machine", gpus: gpusHere()}} })
+	shares, err := l.here.take(g)
 	if err != nil {
 		return nil, err
 	}
-	x := &localGroup{owner: l, name: g.Name, dir: dir, ended: make(chan struct{})}
-	running, end := context.WithCancel(context.Background())
-	x.end = end
-	if err := errors.Join(writeFiles(dir, g.Files), x.start(running, g)); err != nil {
-		return nil, errors.Join(err, x.Stop(context.Background()))
+	dir, err := os.MkdirTemp("", "trinity-"+g.Name+"-")
+	clean := func() error {
+		l.here.release(g.Name)
+		return os.RemoveAll(dir)
 	}
-	return x, nil
+	if err = errors.Join(err, writeFiles(dir, g.Files)); err != nil {
+		return nil, errors.Join(err, clean())
+	}
+	var list []child
+	for _, s := range shares {
+		env := maps.Clone(g.Env)
+		if env == nil {
+			env = map[string]string{}
+		}
+		maps.Copy(env, g.Secret)
+		if g.GPUs > 0 {
+			env[visibleGPUs] = strings.Join(s.gpus, ",")
+		}
+		list = append(list, child{on: "this machine", program: process.Program{Command: g.Command, Env: env, Dir: dir}})
+	}
+	return startChildren(list, clean)
 }
 
 // writeFiles writes the files of a group.
@@ -88,117 +101,4 @@ func writeFiles(dir string, files map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// take gives a group GPUs that no other group has.
-func (l *local) take(g trinity.ProcessGroup) ([]string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.taken == nil {
-		l.taken = map[string][]string{}
-	}
-	want := g.GPUs * g.Nodes
-	if g.Beside != "" {
-		return l.taken[g.Beside], nil
-	}
-	var free []string
-	all := gpusHere()
-	for _, gpu := range all {
-		isTaken := false
-		for _, of := range l.taken {
-			isTaken = isTaken || slices.Contains(of, gpu)
-		}
-		if !isTaken {
-			free = append(free, gpu)
-		}
-	}
-	if len(free) < want {
-		return nil, fmt.Errorf("%s needs %d GPUs, and %d of this machine's %d are free: lower cluster.gpu_per_node",
-			g.Name, want, len(free), len(all))
-	}
-	l.taken[g.Name] = free[:want]
-	return free[:want], nil
-}
-
-// localGroup is a group of child processes.
-type localGroup struct {
-	owner *local
-	name  string
-	dir   string // of its files
-	end   context.CancelFunc
-	all   sync.WaitGroup
-	said  process.Ends
-	ended chan struct{} // closed when no process is left
-
-	mu  sync.Mutex
-	err error // of the first process that ended
-}
-
-// start starts the processes.
-func (x *localGroup) start(running context.Context, g trinity.ProcessGroup) error {
-	defer func() {
-		go func() {
-			x.all.Wait()
-			close(x.ended)
-		}()
-	}()
-	env := map[string]string{}
-	maps.Copy(env, g.Env)
-	maps.Copy(env, g.Secret)
-	var gpus []string
-	if g.GPUs > 0 {
-		var err error
-		if gpus, err = x.owner.take(g); err != nil {
-			return err
-		}
-	}
-	for n := range g.Nodes {
-		env := maps.Clone(env)
-		if g.GPUs > 0 {
-			env[visibleGPUs] = strings.Join(gpus[n*g.GPUs:(n+1)*g.GPUs], ",")
-		}
-		program := process.Program{Command: g.Command, Env: env, Dir: x.dir, Stderr: &x.said}
-		p, err := program.Start(running)
-		if err != nil {
-			return err
-		}
-		x.all.Go(func() {
-			_, _ = io.Copy(&x.said, p.Out)
-			err := p.Wait()
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			if x.err == nil {
-				x.err = err
-			}
-		})
-	}
-	return nil
-}
-
-// Wait implements trinity.Launched.
-func (x *localGroup) Wait(ctx context.Context) error {
-	select {
-	case <-x.ended:
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		return x.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Stop implements trinity.Launched.
-func (x *localGroup) Stop(context.Context) error {
-	x.end()
-	<-x.ended
-	x.owner.mu.Lock()
-	delete(x.owner.taken, x.name)
-	x.owner.mu.Unlock()
-	return os.RemoveAll(x.dir)
-}
-
-// Logs implements trinity.Launched.
-func (x *localGroup) Logs(_ context.Context, w io.Writer) error {
-	_, err := io.WriteString(w, x.said.String())
-	return err
 }

@@ -1,0 +1,198 @@
+package launcher
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
+)
+
+// remote starts groups through a connection to each machine. A shell there reads a script from it,
+// which has all that the group needs, so that no secret is an argument. The end of the connection
+// ends the group.
+type remote struct {
+	machines
+	connect func(machine string) []string // the command that connects to a shell
+}
+
+// newRemote returns a remote for machines that have so many GPUs.
+func newRemote(names []string, gpus int, connect func(machine string) []string) *remote {
+	r := &remote{connect: connect}
+	r.spread = true
+	var numbers []string
+	for i := range gpus {
+		numbers = append(numbers, strconv.Itoa(i))
+	}
+	for _, name := range names {
+		r.all = append(r.all, machine{name: name, gpus: numbers})
+	}
+	return r
+}
+
+// launch starts a group.
+func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
+	shares, err := r.take(g)
+	if err != nil {
+		return nil, err
+	}
+	clean := func() error {
+		r.release(g.Name)
+		return nil
+	}
+	var list []child
+	for _, s := range shares {
+		name := r.all[s.machine].name
+		input, err := shellScript(g, s.gpus, untilDisconnected)
+		if err != nil {
+			return nil, errors.Join(err, clean())
+		}
+		list = append(list, child{on: name, program: process.Program{Command: r.connect(name)}, input: input})
+	}
+	return startChildren(list, clean)
+}
+
+// render returns the commands of a group.
+func (r *remote) render(g trinity.ProcessGroup) (string, error) {
+	if g.Nodes > len(r.all) {
+		return "", fmt.Errorf("%s needs %d machines, and there are %d", g.Name, g.Nodes, len(r.all))
+	}
+	var lines []string
+	for n := range g.Nodes {
+		lines = append(lines, quoteAll(r.connect(r.all[n].name))+" <<'END'\n"+quoteAll(g.Command)+"\nEND")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// What ends the program of a script besides a signal.
+const (
+	untilDisconnected = `(cat <&3 >/dev/null; kill -TERM "$program") 2>/dev/null &
+watch=$!
+`
+	untilSignalled = `watch=
+`
+)
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// shellScript returns what a shell runs on a machine of a group: it makes a directory with the
+// group's files, starts its command there, and removes the directory when the command has ended.
+func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, error) {
+	files, err := archive(g.Files)
+	if err != nil {
+		return nil, err
+	}
+	env := maps.Clone(g.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, g.Secret)
+	var s strings.Builder
+	fmt.Fprintf(&s, "umask 077\ndir=$(mktemp -d \"${TMPDIR:-/tmp}/trinity-%s-XXXXXX\") && cd \"$dir\" || exit 1\n", g.Name)
+	fmt.Fprintf(&s, "base64 -d <<'END' | tar -xf - || exit 1\n%sEND\n", files)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if !variableName.MatchString(name) {
+			return nil, fmt.Errorf("the shell of a machine cannot set the variable %q: rename it", name)
+		}
+		fmt.Fprintf(&s, "export %s=%s\n", name, quote(env[name]))
+	}
+	if g.GPUs > 0 && len(gpus) > 0 { // of those that the machine or a scheduler lets this process see
+		s.WriteString(selectGPUs(gpus))
+	}
+	// A message of the shell to a closed connection would end it before it has removed the directory.
+	fmt.Fprintf(&s, `trap : PIPE
+exec 3<&0
+%s </dev/null 3<&- &
+program=$!
+trap 'kill -TERM "$program"' TERM INT HUP
+%swhile kill -0 "$program" 2>/dev/null; do
+	wait "$program"
+	status=$?
+done
+[ -z "$watch" ] || kill "$watch" 2>/dev/null
+cd / && rm -rf "$dir"
+exit "$status"
+`, quoteAll(g.Command), until)
+	return []byte(s.String()), nil
+}
+
+// selectGPUs returns the line that leaves a program only those GPUs, by their place in a list.
+func selectGPUs(gpus []string) string {
+	var places, numbers []string
+	for _, gpu := range gpus {
+		n, _ := strconv.Atoi(gpu)
+		places = append(places, strconv.Itoa(n+1))
+		for len(numbers) <= n {
+			numbers = append(numbers, strconv.Itoa(len(numbers)))
+		}
+	}
+	return fmt.Sprintf("export %[1]s=$(echo \"${%[1]s:-%[2]s}\" | cut -d, -f%[3]s)\n", visibleGPUs, strings.Join(numbers, ","),
+		strings.Join(places, ","))
+}
+
+// archive returns files as base64 of a tar file, in lines.
+func archive(files map[string][]byte) (string, error) {
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			return "", err
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			return "", err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(packed.Bytes())), 76) {
+		lines.Write(line)
+		lines.WriteByte('\n')
+	}
+	return lines.String(), nil
+}
+
+// plainWord is a word that a shell leaves as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quote returns a word as a shell reads it.
+func quote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func quoteAll(words []string) string {
+	var quoted []string
+	for _, word := range words {
+		quoted = append(quoted, quote(word))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// addressTowards returns the address from which this machine reaches a host, or its own name if it
+// does not know the host.
+func addressTowards(ctx context.Context, host string) string {
+	own, _ := os.Hostname()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(host, "9")) // sends nothing
+	if err != nil {
+		return own
+	}
+	defer conn.Close()
+	address, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return cmp.Or(address, own)
+}
