@@ -76,14 +76,14 @@ func TestARunSurvivesKilledRanks(t *testing.T) {
 		t.Helper()
 		p := newProject(t, tiny, rl)
 		lossy.steps, lossy.at = 0, at
-		if _, err := runConfig(t, p.load(t, noEvaluation, "buffer.total_steps=4", "trainer.save_interval=1", "trainer.max_restarts=2",
+		if _, err := runConfig(t, p.load(t, noEvaluation, "buffer.total_steps=2", "trainer.save_interval=1", "trainer.max_restarts=2",
 			"trainer.trainer_type=test_killed", "cluster.trainer_ranks=2", "synchronizer.sync_method=directory")); err != nil {
 			t.Fatal(err)
 		}
 		return append(curve(t, p.job(), "trainer", "actor/grad_norm"), curve(t, p.job(), "explorer", "rollout/reward/mean")...)
 	}
 	want := train()
-	if got := train(2, 4); len(want) < 4 || !slices.Equal(got, want) {
+	if got := train(2, 5); len(want) < 4 || !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

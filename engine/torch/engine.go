@@ -30,6 +30,7 @@ var torchTypes = map[string]string{f32: "float32", bf16: "bfloat16"}
 // trainer.Distiller. Concurrent calls run one after another.
 type Engine struct {
 	worker  *worker
+	args    *args
 	release func() error // ends the worker if this is its last engine
 	spec    trinity.EngineSpec
 	cfg     *model.Config
@@ -49,7 +50,8 @@ var _ trinity.Publisher = (*Engine)(nil)
 var errClosed = errors.New("torch: the engine is closed")
 
 // load makes the worker load the model, and the frozen reference beside it.
-func (e *Engine) load(ctx context.Context, a *args) error {
+func (e *Engine) load(ctx context.Context) error {
+	a := e.args
 	dir := filepath.Join(e.worker.dir, e.name)
 	f, err := prepare(dir, e.spec)
 	if err != nil {
@@ -128,6 +130,9 @@ func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, 
 	r, err := e.worker.do(ctx, name, verb, m)
 	if err != nil {
 		err = fmt.Errorf("torch: %s of %s: %w", verb, e.spec.ModelPath, err)
+	}
+	if lacksMemory(err) {
+		err = (&footprint{cfg: e.cfg, spec: e.spec, args: e.args, gpu: gpuFree()}).smaller(err)
 	}
 	return r, err
 }

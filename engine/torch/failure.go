@@ -3,7 +3,40 @@ package torch
 import (
 	"fmt"
 	"regexp"
+	"sort"
+	"strings"
 )
+
+// lacksMemory reports whether a device had no room for a request.
+func lacksMemory(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "OutOfMemoryError") || strings.Contains(err.Error(), "DefaultCPUAllocator"))
+}
+
+// smaller adds to the error of a device without room which micro-batch would fit, by the plan. A plan
+// that has room for the present one is too low, so half of that is proposed.
+func (f *footprint) smaller(err error) error {
+	now := f.spec.MicroTokens
+	fits := sort.Search(now, func(n int) bool {
+		trial := *f
+		trial.parts, trial.spec.MicroTokens = nil, n+1
+		parts, failed := trial.plan()
+		var bytes int64
+		for _, p := range parts {
+			if p.Device != "" && !p.Passing {
+				bytes += p.Bytes
+			}
+		}
+		return failed != nil || bytes > f.gpu
+	})
+	switch {
+	case f.gpu == 0 || fits == now:
+		fits = now / 2
+	case fits < f.spec.MaxModelLen:
+		return fmt.Errorf("%w: the plan has room for %d tokens at once: use more ranks, recompute: true in trainer.trainer_args, or a "+
+			"smaller model.max_model_len", err, fits)
+	}
+	return fmt.Errorf("%w: trainer.max_token_len_per_gpu=%d would fit", err, fits)
+}
 
 // rootCause finds, in what torchrun writes at the end, the rank that failed first. A rank that a
 // signal has ended has written nothing itself.

@@ -1,13 +1,16 @@
 package torch
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/model"
 )
 
 // peak returns the most bytes that rank 0 has used so far: of its GPU, or else of this machine.
@@ -109,5 +112,51 @@ func TestPlanOfTheMemory(t *testing.T) {
 				t.Errorf("the plan has %.2f of the memory that was used: %v", share, parts)
 			}
 		})
+	}
+}
+
+// A device without room names the micro-batch that the plan has room for.
+func TestSmallerMicroBatch(t *testing.T) {
+	spec := trained("llama")
+	spec.MicroTokens, spec.MaxModelLen = 1000, 100
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(tokens int) int64 {
+		f := footprint{cfg: cfg, spec: spec, args: &args{Ranks: 2, Compute: "auto", HeadRows: 16}, gpu: 1}
+		f.spec.MicroTokens = tokens
+		parts, err := f.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := int64(0)
+		for _, p := range parts {
+			if p.Device == "each GPU" && p.Free == 1 {
+				bytes += p.Bytes
+			}
+		}
+		return bytes
+	}
+	for _, c := range []struct {
+		gpu  int64
+		want string
+	}{
+		{of(400), "max_token_len_per_gpu=400 would fit"}, {of(401) - 1, "=400 would fit"}, {of(2000), "=500 would fit"}, {0, "=500 would fit"},
+		{of(70), "the plan has room for 70 tokens at once: use more ranks"}, {1, "room for 0 tokens"},
+	} {
+		f := footprint{cfg: cfg, spec: spec, args: &args{Ranks: 2, Compute: "auto", HeadRows: 16}, gpu: c.gpu}
+		err := f.smaller(errors.New("OutOfMemoryError: CUDA"))
+		if !lacksMemory(err) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes: %v; want %q", c.gpu, err, c.want)
+		}
+	}
+}
+
+func TestLeastFreeGPU(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "80000\n": 80000 << 20, "80000\n70000\n75000\n": 70000 << 20, "[N/A]\n": 0} {
+		if got := leastFree(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
 	}
 }

@@ -82,8 +82,8 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 	}
 	p.open++
 	p.named++
-	e := &Engine{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, release: p.release}
-	if err := e.load(ctx, &p.args); err != nil {
+	e := &Engine{worker: p.worker, name: fmt.Sprintf("model%d", p.named), spec: spec, args: &p.args, release: p.release}
+	if err := e.load(ctx); err != nil {
 		return nil, errors.Join(err, e.drop(), p.giveBack())
 	}
 	return e, nil

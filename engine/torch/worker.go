@@ -207,7 +207,7 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 		return reply{}, errors.New(status.Message)
 	}
 	cancelled := caller.Err() != nil
-	if w.broken = w.why(ctx, err); !cancelled {
+	if w.broken = w.why(ctx, err); !cancelled && !lacksMemory(err) {
 		w.broken = &trinity.LostError{Err: w.broken}
 	}
 	return reply{}, w.broken
