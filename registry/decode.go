@@ -45,6 +45,9 @@ func decode(v any, args map[string]any) []ArgError {
 			errs = append(errs, unknownKey(k, keys))
 		}
 	}
+	if len(known) == 0 { // a plug-in without arguments need not be a pointer
+		return errs
+	}
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result: v, TagName: "yaml", SquashTagOption: "inline", ErrorUnused: true, DecodeHook: checkType,
 	})

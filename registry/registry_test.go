@@ -84,3 +84,12 @@ func TestExplain(t *testing.T) {
 		t.Errorf("got %+v", info.Fields)
 	}
 }
+
+// A plug-in without arguments, which need not be a pointer, refuses all.
+func TestPluginWithoutArguments(t *testing.T) {
+	plain := New[struct{}]("test_plain", "for tests")
+	plain.Register("plain", "It takes nothing.", func() struct{} { return struct{}{} })
+	if errs := plain.Check("plain", map[string]any{"n": 1}); len(errs) != 1 || errs[0].Error() != "n: unknown argument (it takes none)" {
+		t.Errorf("%v; want the unknown argument", errs)
+	}
+}

@@ -16,26 +16,31 @@ import (
 
 func init() {
 	registry.Trainers.Register("test_killed", "PyTorch, whose worker is killed at the steps of lossy.", func() trinity.TrainerOpener {
-		return &killedTrainer{}
+		return &killedTrainer{registry.Trainers.Default("torch").(trinity.TrainerOpener)}
 	})
 }
 
+// killedTrainer is the torch trainer. A variable of its worker's processes names the run.
 type killedTrainer struct{ trinity.TrainerOpener }
 
 func (o *killedTrainer) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
 
-func (o *killedTrainer) Programs(trinity.EngineSpec) []trinity.Program {
-	return make([]trinity.Program, 1)
+func (o *killedTrainer) Programs(spec trinity.EngineSpec) []trinity.Program {
+	return o.TrainerOpener.(interface {
+		Programs(spec trinity.EngineSpec) []trinity.Program
+	}).Programs(spec)
 }
+
+const runVariable = "TRINITY_TEST_RUN"
 
 func (o *killedTrainer) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
 	opener, err := registry.Trainers.Build("torch", map[string]any{
-		"python": os.Getenv("TRINITY_TORCH_PYTHON"), "env": map[string]any{"KILLED_TEST": spec.Dir},
+		"python": os.Getenv("TRINITY_TORCH_PYTHON"), "env": map[string]any{runVariable: spec.Dir},
 	})
 	if err != nil {
 		return nil, err
 	}
-	e, err := opener.(trinity.TrainerOpener).OpenTrainer(ctx, spec)
+	e, err := opener.OpenTrainer(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +59,13 @@ func (e killedEngine) OptimStep(ctx context.Context, p trinity.OptimParams) (tri
 	return e.Publisher.OptimStep(ctx, p)
 }
 
-// killRank kills a rank of the worker whose files are in a directory.
+// killRank kills a rank of the worker of the run in a directory.
 func killRank(dir string, rank int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		environ, _ := os.ReadFile(file) // other users' are not read
-		isWorker := bytes.Contains(environ, []byte("KILLED_TEST="+dir+"\x00"))
-		if isWorker && bytes.Contains(environ, []byte("\x00LOCAL_RANK="+strconv.Itoa(rank)+"\x00")) {
+		local := []byte("\x00LOCAL_RANK=" + strconv.Itoa(rank) + "\x00")
+		if bytes.Contains(environ, []byte(runVariable+"="+dir+"\x00")) && bytes.Contains(environ, local) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -13,8 +13,16 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Every configuration that Trinity-RFT's users have passes, or each refusal names a line and a part that this version does not have.
+// Every configuration that Trinity-RFT's users have passes, with the engines that it names, with the
+// embedded one and with PyTorch, or each refusal names a line and a part that this version does not have.
 func TestConfigsOfTrinityRFTUsers(t *testing.T) {
+	t.Run("own engines", func(t *testing.T) { passesOrNames(t, config.Options{}) })
+	t.Run("embedded", func(t *testing.T) { passesOrNames(t, config.Options{Engine: "cpu"}) })
+	torch := []string{"trainer.trainer_type=torch", "trainer.trainer_args={python: sh}"}
+	t.Run("torch", func(t *testing.T) { passesOrNames(t, config.Options{Overrides: torch}) })
+}
+
+func passesOrNames(t *testing.T, opts config.Options) {
 	root := filepath.Join("..", "..", "shared", "data", "trinity_rft_configs")
 	if _, err := os.Stat(root); err != nil {
 		t.Skip("no configurations of Trinity-RFT users: they are in shared/data beside the repository")
@@ -34,7 +42,8 @@ func TestConfigsOfTrinityRFTUsers(t *testing.T) {
 			set[string(m[1])] = true
 		}
 		env := func(name string) (string, bool) { return "some_" + strings.ToLower(name), set[name] }
-		_, err = config.Parse(path, data, config.Options{Engine: "cpu", Env: env})
+		opts.Env = env
+		_, err = config.Parse(path, data, opts)
 		var errs config.Errors
 		switch {
 		case err == nil:
@@ -61,7 +70,7 @@ func TestConfigsOfTrinityRFTUsers(t *testing.T) {
 	if passed == 0 {
 		t.Error("no configuration passed")
 	}
-	t.Logf("%d configurations pass with the embedded engine", passed)
+	t.Logf("%d configurations pass", passed)
 }
 
 // Every plug-in says what it is, and what each of its arguments means.

@@ -132,7 +132,7 @@ func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, 
 		err = fmt.Errorf("torch: %s of %s: %w", verb, e.spec.ModelPath, err)
 	}
 	if lacksMemory(err) {
-		err = (&footprint{cfg: e.cfg, spec: e.spec, args: e.args, gpu: gpuFree()}).smaller(err)
+		err = newFootprint(e.cfg, e.spec, e.args).smaller(err)
 	}
 	return r, err
 }

@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"sort"
@@ -26,14 +27,14 @@ func (f *footprint) smaller(err error) error {
 				bytes += p.Bytes
 			}
 		}
-		return failed != nil || bytes > f.gpu
+		return failed != nil || bytes > f.free
 	})
 	switch {
-	case f.gpu == 0 || fits == now:
+	case f.free == 0 || fits == now:
 		fits = now / 2
 	case fits < f.spec.MaxModelLen:
-		return fmt.Errorf("%w: the plan has room for %d tokens at once: use more ranks, recompute: true in trainer.trainer_args, or a "+
-			"smaller model.max_model_len", err, fits)
+		return fmt.Errorf("%w: the plan has room for %d tokens at once: raise cluster.trainer_ranks, set recompute: true in "+
+			"trainer.trainer_args, or lower model.max_model_len", err, fits)
 	}
 	return fmt.Errorf("%w: trainer.max_token_len_per_gpu=%d would fit", err, fits)
 }
@@ -47,8 +48,12 @@ type killedError struct{ rank, signal string }
 
 func (e *killedError) Error() string { return fmt.Sprintf("rank %s was killed (%s)", e.rank, e.signal) }
 
-// ending returns why the processes of a worker have ended, from the error of their group.
+// ending returns why the processes of a worker have ended, from the error of their command; nil if
+// that gave none.
 func ending(err error) error {
+	if err == nil {
+		return errors.New("the worker has ended: it gave no reason")
+	}
 	switch found := rootCause.FindStringSubmatch(err.Error()); {
 	case found == nil:
 		return fmt.Errorf("the worker has ended: %w", err)

@@ -22,8 +22,8 @@ func rankProcess(t *testing.T, w *worker, rank int) int {
 	}
 	for _, file := range files {
 		environ, _ := os.ReadFile(file) // other users' are not read
-		isWorker := bytes.Contains(environ, []byte("TRINITY_WORKER_TOKEN="+w.token))
-		if isWorker && bytes.Contains(environ, []byte("\x00LOCAL_RANK="+strconv.Itoa(rank)+"\x00")) {
+		local := []byte("\x00LOCAL_RANK=" + strconv.Itoa(rank) + "\x00")
+		if bytes.Contains(environ, []byte("TRINITY_WORKER_TOKEN="+w.token)) && bytes.Contains(environ, local) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			if err != nil {
 				t.Fatal(err)

@@ -21,19 +21,32 @@ func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, erro
 	if err != nil {
 		return nil, err
 	}
-	return (&footprint{cfg: cfg, spec: spec, args: &p.args, gpu: gpuFree()}).plan()
+	return newFootprint(cfg, spec, &p.args).plan()
 }
 
 // footprint is the memory of one model in a worker.
 type footprint struct {
-	cfg   *model.Config
-	spec  trinity.EngineSpec
-	args  *args
-	gpu   int64 // free bytes of the GPU that has least; 0 without GPUs
-	parts []trinity.MemoryPart
+	cfg    *model.Config
+	spec   trinity.EngineSpec
+	args   *args
+	here   int64 // ranks on this machine
+	shards int64 // parts into which weights are cut
+	free   int64 // bytes of the GPU that has least; 0 if it is not known
+	parts  []trinity.MemoryPart
 }
 
-func (f *footprint) ranks() int { return max(1, f.spec.Place.Nodes*f.spec.Place.Ranks) }
+func newFootprint(cfg *model.Config, spec trinity.EngineSpec, a *args) *footprint {
+	f := &footprint{cfg: cfg, spec: spec, args: a, here: int64(max(1, spec.Place.Ranks)), shards: 1}
+	if strategyOf(spec) != "ddp" {
+		f.shards = f.here * int64(max(1, spec.Place.Nodes))
+	}
+	if f.onGPU() {
+		f.free = gpuFree()
+	}
+	return f
+}
+
+func (f *footprint) onGPU() bool { return f.spec.Place.GPUs > 0 }
 
 // What a rank takes besides models, in bytes. That of the CPU is measured with torch 2.15.
 const (
@@ -45,10 +58,10 @@ const (
 // add adds the bytes of one rank.
 func (f *footprint) add(kind string, bytes int64, format string, a ...any) {
 	part := trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)}
-	if f.gpu > 0 {
-		part.Device, part.Free = "each GPU", f.gpu
+	if f.onGPU() {
+		part.Device, part.Free = "each GPU", f.free
 	} else {
-		part.Bytes *= int64(f.ranks())
+		part.Bytes *= f.here
 	}
 	f.parts = append(f.parts, part)
 }
@@ -61,11 +74,11 @@ func (f *footprint) addHost(kind string, bytes int64, format string, a ...any) {
 // plan lists what lasts while the model is open, and what a step needs besides. Models of a worker
 // compute one after another, so only the policy's plan has what a step needs.
 func (f *footprint) plan() ([]trinity.MemoryPart, error) {
-	ranks, all := int64(f.ranks()), f.cfg.Parameters()
+	all := f.cfg.Parameters()
 	policy := f.spec.Train && f.spec.Head != trinity.ValueHead
 	if policy {
-		f.addHost("worker", pythonBytes+(ranks-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", ranks)
-		if f.gpu > 0 {
+		f.addHost("worker", pythonBytes+(f.here-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", f.here)
+		if f.onGPU() {
 			f.add("context", contextBytes, "CUDA")
 		}
 	}
@@ -74,18 +87,18 @@ func (f *footprint) plan() ([]trinity.MemoryPart, error) {
 	if !f.spec.Train {
 		trained, weights = 0, f.frozenBytes()
 	}
-	f.add("weights", weights*all/ranks, "%d bytes a parameter%s", weights, f.sharded())
+	f.add("weights", weights*all/f.shards, "%d bytes a parameter%s", weights, f.sharded())
 	if f.spec.LoRA != nil {
 		var err error
 		if trained, err = adapterParameters(f.cfg, f.spec.LoRA); err != nil {
 			return nil, err
 		}
-		f.add("adapter", 4*trained/ranks, "float32%s", f.sharded())
+		f.add("adapter", 4*trained/f.shards, "float32%s", f.sharded())
 	} else if f.spec.Reference {
-		f.add("reference weights", f.frozenBytes()*all/ranks, "%d bytes a parameter%s", f.frozenBytes(), f.sharded())
+		f.add("reference weights", f.frozenBytes()*all/f.shards, "%d bytes a parameter%s", f.frozenBytes(), f.sharded())
 	}
 	if f.spec.Train {
-		f.optimizer(trained / ranks)
+		f.optimizer(trained / f.shards)
 	}
 	if policy {
 		f.step()
@@ -96,20 +109,19 @@ func (f *footprint) plan() ([]trinity.MemoryPart, error) {
 // loading adds what reading a model takes: each rank reads all of it. A rank that does not shard on
 // the CPU keeps what it has read.
 func (f *footprint) loading(all int64) {
-	ranks := int64(f.ranks())
-	if f.gpu == 0 && ranks == 1 {
+	if !f.onGPU() && f.here == 1 {
 		return
 	}
 	f.parts = append(f.parts, trinity.MemoryPart{
-		Kind: "loading", Bytes: 4 * all * ranks, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", ranks), Passing: true,
+		Kind: "loading", Bytes: 4 * all * f.here, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", f.here), Passing: true,
 	})
 }
 
 func (f *footprint) sharded() string {
-	if f.ranks() == 1 {
+	if f.shards == 1 {
 		return ""
 	}
-	return fmt.Sprintf(", over %d ranks", f.ranks())
+	return fmt.Sprintf(", over %d ranks", f.shards)
 }
 
 // frozenBytes are the bytes of a parameter that is not trained.
@@ -136,7 +148,7 @@ func (f *footprint) optimizer(trained int64) {
 
 // computeBytes are the bytes of a number in matrix products.
 func (f *footprint) computeBytes() int64 {
-	if f.args.Compute == bf16 || f.args.Compute == "auto" && f.gpu > 0 {
+	if f.args.Compute == bf16 || f.args.Compute == "auto" && f.onGPU() {
 		return 2
 	}
 	return 4
@@ -146,7 +158,7 @@ func (f *footprint) computeBytes() int64 {
 func (f *footprint) step() {
 	c, again := f.computeBytes(), f.recomputed()
 	layer, root := f.layerParameters()
-	if f.ranks() > 1 || c != 4 { // FSDP gathers weights: all of the root's, and of two layers at a time
+	if f.shards > 1 || c != 4 { // FSDP gathers weights: all of the root's, and of two layers at a time
 		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
 	} else if f.spec.LoRA == nil {
 		f.add("new gradients", 4*max(layer, 3*f.headParameters()), "of the head and the embedding, before they are added")

@@ -62,24 +62,25 @@ func TestPlanOfTheMemory(t *testing.T) {
 	again, kept, adapter := full(1024), full(256), full(512)
 	again.Recompute = 28
 	kept.Ahead, kept.Reference = true, true
+	shared := full(512)
+	shared.Place = here(t, 2)
 	adapter.LoRA = &trinity.LoRASpec{LoraRank: 16, LoraAlpha: 16, TargetModules: trinity.Names{"all-linear"}}
 	for _, c := range []struct {
 		name string
 		args map[string]any
-		on   int // ranks
 		spec trinity.EngineSpec
 	}{
-		{"long", nil, 1, full(1024)},
-		{"recomputed", nil, 1, again},
-		{"reference and published", nil, 1, kept},
-		{"adapter", nil, 1, adapter},
-		{"two ranks, many logits", map[string]any{"head_rows": 512}, 2, full(512)},
+		{"long", nil, full(1024)},
+		{"recomputed", nil, again},
+		{"reference and published", nil, kept},
+		{"adapter", nil, adapter},
+		{"two ranks, many logits", map[string]any{"head_rows": 512}, shared},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := realPlugin(t, c.args)
-			c.spec.Place = here(t, c.on)
 			e := opened(t, p, c.spec)
-			b := rowsOf(49152, c.on*c.spec.MicroTokens/256, 256)
+			ranks := max(1, c.spec.Place.Ranks)
+			b := rowsOf(49152, ranks*c.spec.MicroTokens/256, 256)
 			for range 3 { // the second step keeps the published weights
 				if _, err := e.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
 					t.Fatal(err)
@@ -102,8 +103,8 @@ func TestPlanOfTheMemory(t *testing.T) {
 			}
 			planned := int64(0)
 			for _, part := range parts {
-				if !part.Passing && (part.Device != "") == (gpuFree() > 0) {
-					planned += part.Bytes / int64(c.on)
+				if !part.Passing && (part.Device != "") == (c.spec.Place.GPUs > 0) {
+					planned += part.Bytes / int64(ranks)
 				}
 			}
 			used := peak(t, p.worker)
@@ -123,9 +124,10 @@ func TestSmallerMicroBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spec.Place = trinity.Place{Nodes: 1, Ranks: 2, GPUs: 2}
 	of := func(tokens int) int64 {
-		f := footprint{cfg: cfg, spec: spec, args: &args{Ranks: 2, Compute: "auto", HeadRows: 16}, gpu: 1}
-		f.spec.MicroTokens = tokens
+		f := newFootprint(cfg, spec, &args{Compute: "auto", HeadRows: 16})
+		f.free, f.spec.MicroTokens = 1, tokens
 		parts, err := f.plan()
 		if err != nil {
 			t.Fatal(err)
@@ -143,9 +145,10 @@ func TestSmallerMicroBatch(t *testing.T) {
 		want string
 	}{
 		{of(400), "max_token_len_per_gpu=400 would fit"}, {of(401) - 1, "=400 would fit"}, {of(2000), "=500 would fit"}, {0, "=500 would fit"},
-		{of(70), "the plan has room for 70 tokens at once: use more ranks"}, {1, "room for 0 tokens"},
+		{of(70), "the plan has room for 70 tokens at once: raise cluster.trainer_ranks"}, {1, "room for 0 tokens"},
 	} {
-		f := footprint{cfg: cfg, spec: spec, args: &args{Ranks: 2, Compute: "auto", HeadRows: 16}, gpu: c.gpu}
+		f := newFootprint(cfg, spec, &args{Compute: "auto", HeadRows: 16})
+		f.free = c.gpu
 		err := f.smaller(errors.New("OutOfMemoryError: CUDA"))
 		if !lacksMemory(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d bytes: %v; want %q", c.gpu, err, c.want)

@@ -50,7 +50,8 @@ func startWorker(ctx context.Context, a *args, place trinity.Place, parent strin
 		return nil, fmt.Errorf("torch: %w", err)
 	}
 	w := &worker{
-		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, grace: 30 * time.Second, dir: dir,
+		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, grace: 30 * time.Second,
+		dir:    dir,
 		client: retry.Client{Name: "the torch worker", Retries: 2, Pause: 200 * time.Millisecond, MayPass: func(int) bool { return false }},
 	}
 	running, err := place.Programs.Start(ctx, a.program(place, w.token))

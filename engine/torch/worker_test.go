@@ -103,11 +103,11 @@ func TestFailureOfAnotherRank(t *testing.T) {
 	gone := make(chan struct{})
 	close(gone)
 	w.ranks, w.grace, w.gone = 2, time.Minute, gone
-	for want, last := range map[string]string{
-		"connection closed by peer; the worker has ended: no reason": "no reason",
-		"rank 1 was killed (SIGKILL)":                                "Root Cause : rank : 1 exitcode : -9 (pid: 23235) (SIGKILL) error_file",
+	for want, last := range map[string]error{
+		"connection closed by peer; the worker has ended: out of luck": errors.New("out of luck"),
+		"rank 2 was killed (SIGKILL)":                                  errors.New("Root Cause (): rank : 2 () exitcode : -9 (pid: 3) (SIGKILL)"),
 	} {
-		w.lastWords = func() error { return errors.New(last) }
+		w.lastWords = func() error { return last }
 		err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
 		if err.Error() != want {
 			t.Errorf("%v; want %q", err, want)
@@ -287,9 +287,8 @@ func TestReferenceThatDoesNotOpen(t *testing.T) {
 	if _, err := p.OpenTrainer(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("%v; want the worker's error", err)
 	}
-	want := []string{
-		"PUT /v1/models/model1", "PUT /v1/models/model1-reference", "DELETE /v1/models/model1", "DELETE /v1/models/model1-reference",
-	}
+	const model, reference = " /v1/models/model1", " /v1/models/model1-reference"
+	want := []string{"PUT" + model, "PUT" + reference, "DELETE" + model, "DELETE" + reference}
 	if !slices.Equal(asked, want) || p.open != 1 {
 		t.Errorf("the worker was asked for %q with %d engines open; want %q and 1", asked, p.open, want)
 	}
