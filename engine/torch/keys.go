@@ -20,7 +20,7 @@ const (
 func (*plugin) Reads() map[string]string {
 	return map[string]string{
 		"trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing": "",
-		"cluster":                                                                          "trainer.trainer_args says how many ranks train",
+		"cluster":                                                                          "",
 		"ignore_validator_suggestions":                                                     "there is no check of GPU memory",
 		"algorithm.optimizer.fused":                                                        chosen,
 		"algorithm.optimizer.foreach":                                                      chosen,
