@@ -29,6 +29,11 @@ type EngineSpec struct {
 	// Place is where the engine starts its programs, if it has any.
 	Place Place
 
+	// ParamOffload and OptimizerOffload keep weights and moments in host memory while they are not in
+	// use, and
+	// ReferenceOffload the weights of the reference.
+	ParamOffload, OptimizerOffload, ReferenceOffload bool
+
 	// Dir is where the engine may write files that it needs while it is open. "" is a temporary
 	// directory.
 	Dir string

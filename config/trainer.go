@@ -46,9 +46,10 @@ type Trainer struct {
 	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`
 	// Weight micro-batches by their number of tokens.
 	FixActorMicrobatchLossScale bool `yaml:"fix_actor_microbatch_loss_scale"`
-	// Keep weights in host memory.
+	// Keep weights in host memory while they are not in use. For the policy and the critic, or for the
+	// reference, fsdp_config of actor_rollout_ref.actor or .ref in trainer_config says it too.
 	ParamOffload bool `yaml:"param_offload"`
-	// Keep optimizer state in host memory.
+	// Keep optimizer state in host memory but for a step. trainer_config has it too: see param_offload.
 	OptimizerOffload bool `yaml:"optimizer_offload"`
 	// Keep gradients in host memory.
 	GradOffload bool `yaml:"grad_offload"`

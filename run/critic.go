@@ -21,8 +21,8 @@ import (
 func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.OptimizerSpec) trinity.EngineSpec {
 	return trinity.EngineSpec{
 		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
-		Train: true, Strategy: policy.Strategy, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
-		Place: policy.Place,
+		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
+		Place: policy.Place, Strategy: policy.Strategy, ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
 	}
 }
 

@@ -61,6 +61,8 @@ func (s *Settled) specs(train, sample bool) specs {
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Place: s.engines.programs.train,
 		}
+		all.train.ParamOffload, all.train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
+		all.train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead
 		}

@@ -20,8 +20,8 @@ type teacher struct {
 // teacherSpec returns how the engine opens a teacher.
 func (s *Settled) teacherSpec(t config.Teacher, path string) trinity.EngineSpec {
 	return trinity.EngineSpec{
-		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Strategy: s.Trainer.TrainerStrategy,
-		Place: s.engines.programs.train,
+		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.programs.train,
+		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload,
 	}
 }
 

@@ -62,15 +62,17 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora, "strategy": strategyOf(e.spec)}
+	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora, "strategy": strategyOf(e.spec), "param_offload": e.spec.ParamOffload}
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
-	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype, "strategy": strategyOf(e.spec)}
+	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype, "strategy": strategyOf(e.spec),
+		"param_offload": e.spec.ReferenceOffload}
 	if !e.spec.Train {
 		spec["dtype"], spec["compute"] = dtype, dtype
 	} else {
 		o := e.spec.Optimizer
 		spec["train"], spec["keep"], spec["compute"] = true, e.spec.Ahead, e.worker.compute(a)
 		spec["optimizer"] = map[string]any{"type": optimizerOf(o), "momentum": o.Momentum, "nesterov": o.Nesterov}
+		spec["optimizer_offload"] = e.spec.OptimizerOffload
 		frozen["compute"] = spec["compute"]
 		spec["recompute"] = e.spec.Recompute
 		if a.Recompute {

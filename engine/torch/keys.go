@@ -11,7 +11,6 @@ import (
 const (
 	chosen   = "PyTorch chooses the fastest form"
 	noCode   = "no Python code of a model is run"
-	stays    = "weights, gradients and moments stay on the devices that compute"
 	byTokens = "micro-batches are always cut by tokens; the gradient does not depend on it"
 	tree     = "veRL's engine reads it; this engine has trainer.trainer_args"
 )
@@ -33,10 +32,10 @@ func (*plugin) Reads() map[string]string {
 		"trainer.balance_batch":                                                            "this engine always balances tokens over ranks",
 		"trainer.ulysses_sequence_parallel_size":                                           "",
 		"trainer.fix_actor_microbatch_loss_scale":                                          byTokens,
-		"trainer.param_offload":                                                            stays,
-		"trainer.optimizer_offload":                                                        stays,
-		"trainer.grad_offload":                                                             stays,
-		"trainer.offload_policy":                                                           stays,
+		"trainer.param_offload":                                                            "",
+		"trainer.optimizer_offload":                                                        "",
+		"trainer.grad_offload":                                                             "gradients follow the weights: see trainer.param_offload",
+		"trainer.offload_policy":                                                           "use trainer.param_offload and optimizer_offload",
 		"trainer.save_strategy":                                                            "the ranks save together",
 		"trainer.trust_remote_code":                                                        noCode,
 		"trainer.megatron":                                                                 tree,
@@ -73,6 +72,9 @@ func (*plugin) Reads() map[string]string {
 		"trainer.trainer_config.actor_rollout_ref.actor.checkpoint":                        tree,
 		"trainer.trainer_config.actor_rollout_ref.actor.megatron":                          tree,
 		"trainer.trainer_config.trainer.balance_batch":                                     tree,
+		"trainer.trainer_config.actor_rollout_ref.actor.fsdp_config.param_offload":         "",
+		"trainer.trainer_config.actor_rollout_ref.actor.fsdp_config.optimizer_offload":     "",
+		"trainer.trainer_config.actor_rollout_ref.ref.fsdp_config.param_offload":           "",
 	}
 }
 

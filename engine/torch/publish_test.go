@@ -59,6 +59,46 @@ func TestOfferedVersionStays(t *testing.T) {
 	}
 }
 
+// Weights, moments and offered weights have the same bits if they lie in host memory between uses.
+func TestOffload(t *testing.T) {
+	for _, ranks := range []int{1, 2} {
+		t.Run(fmt.Sprintf("ranks: %d", ranks), func(t *testing.T) {
+			run := func(offload bool) map[string][]float32 {
+				spec, other := trained("qwen2"), tiny("llama")
+				spec.ParamOffload, spec.OptimizerOffload, spec.ReferenceOffload, other.ParamOffload = offload, offload, offload, offload
+				e, teacher := opened(t, onRanks(t, ranks), spec).(*Engine), opened(t, onRanks(t, ranks), other)
+				dir, b := t.TempDir(), randomBatch(64)
+				after := func(what string, err error) {
+					if err != nil {
+						t.Fatalf("%s: %v", what, err)
+					}
+				}
+				for range 2 {
+					_, err := e.Reference(t.Context(), b)
+					after("reference", err)
+					_, err = teacher.Forward(t.Context(), b, trinity.Streams{})
+					after("teacher", err)
+					step(t, e)
+				}
+				after("offer", e.Offer(t.Context(), 1))
+				step(t, e)
+				all := weightsOf(t, e.SavePublished, false)
+				after("save", e.SaveState(t.Context(), dir))
+				step(t, e)
+				after("load", e.LoadState(t.Context(), dir))
+				step(t, e)
+				for name, w := range weightsOf(t, e.SaveModel, false) {
+					all["newest "+name] = w
+				}
+				return all
+			}
+			if !equal(run(false), run(true)) {
+				t.Error("the weights have other bits if they lie in host memory between uses")
+			}
+		})
+	}
+}
+
 // step does an AdamW step.
 func step(t *testing.T, e trinity.Engine) {
 	t.Helper()

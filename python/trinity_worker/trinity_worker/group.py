@@ -118,7 +118,20 @@ class Group:
             "open": self._open, "drop": self._drop, "forward": self._forward, "backward": self._backward,
             "step": self._step, "save": self._save, "load": self._load, "offer": self._offer,
         }  # fmt: skip
-        return verbs[verb](name, arrays, meta)
+        teachers = meta["teachers"] if "divergence" in meta.get("streams", ()) else ()
+        self._make_room({name, *teachers})
+        reply = verbs[verb](name, arrays, meta)
+        if verb in ("offer", "save"):  # the driver samples now
+            self.models[name].rest()
+        return reply
+
+    def _make_room(self, used: set[str]) -> None:
+        """Wakes the models that a request uses, after the others rest."""
+        for name, model in self.models.items():
+            if name not in used:
+                model.rest()
+        for name in used & self.models.keys():
+            self.models[name].wake()
 
     def _open(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         model = Model(Spec(**meta["spec"]), arrays, self.layout)

@@ -1,6 +1,8 @@
 """A model of the group on this rank: its verbs, its optimizer, and the graph that it holds between two requests."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
 from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
-from torch.distributed.tensor import DTensor
 
 from .head import Teacher, Want
+from .host import HostMemory, local
 from .layout import Layout
 from .network import VALUE, Network, Pack, Spec
 from .wire import Arrays
@@ -73,6 +75,7 @@ class Model:
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
         self.held: tuple[np.ndarray, tuple[torch.Tensor, ...]] | None = None
+        self.weights_at_host, self.moments_at_host = HostMemory(), HostMemory()
         self.offered = False
         self.copies: dict[str, torch.Tensor] | None = None  # of the offered weights, once newer ones are trained
 
@@ -85,6 +88,29 @@ class Model:
         if o["type"] == "sgd":
             return torch.optim.SGD(parameters, lr=0.0, momentum=o["momentum"], nesterov=o["nesterov"])
         return torch.optim.AdamW(parameters, lr=0.0)
+
+    # ---- memory
+
+    def rest(self) -> None:
+        """Moves weights and gradients to the host, if the spec wants it and no graph needs them."""
+        if self.spec.param_offload and self.held is None and not self.weights_at_host.kept:
+            self.network.release()
+            weights = list(self.network.parameters())
+            self.weights_at_host.take([*weights, *(p.grad for p in weights if p.grad is not None)])
+
+    def wake(self) -> None:
+        """Moves weights and gradients back."""
+        self.weights_at_host.give_back()
+
+    @contextmanager
+    def _moments_here(self) -> Iterator[None]:
+        """Has the moments on the device for a while."""
+        assert self.optimizer is not None
+        self.moments_at_host.give_back()
+        yield
+        if self.spec.optimizer_offload:
+            states = self.optimizer.state.values()
+            self.moments_at_host.take(own[m] for own in states for m in self._moments() if own.get(m) is not None)
 
     def describe(self) -> dict[str, Any]:
         count = sum(p.numel() for p in self.network.parameters())
@@ -200,7 +226,8 @@ class Model:
                 group.update(lr=p["lr"], weight_decay=p["weight_decay"])
                 if self.spec.optimizer["type"] == "adamw":
                     group.update(betas=(p["beta1"], p["beta2"]), eps=p["eps"])
-            self.optimizer.step()
+            with self._moments_here():
+                self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return {"grad_norm": norm if math.isfinite(norm) else str(norm), "applied": math.isfinite(norm)}
 
@@ -210,8 +237,8 @@ class Model:
         for parameter in self.trained.values():
             if not self.layout.owns(parameter):
                 continue
-            gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
-            square += torch.linalg.vector_norm(gradient, dtype=torch.float64) ** 2
+            assert parameter.grad is not None
+            square += torch.linalg.vector_norm(local(parameter.grad), dtype=torch.float64) ** 2
         square = square.cpu()
         if self.world > 1:
             dist.all_reduce(square, group=self.control)
@@ -229,7 +256,8 @@ class Model:
 
     def save(self, kind: str, directory: str) -> None:
         if kind == "state":
-            save_checkpoint(self._state(self.copies is not None), checkpoint_id=directory)
+            with self._moments_here():
+                save_checkpoint(self._state(self.copies is not None), checkpoint_id=directory)
             return
         if kind == "published" and self.copies is not None:
             self._swap(self.copies)
@@ -276,6 +304,7 @@ class Model:
         assert self.optimizer is not None
         self._release()
         self.copies = {name: p.detach().clone() for name, p in self.trained.items()} if published else None
-        load_checkpoint(self._state(published), checkpoint_id=directory)
+        with self._moments_here():
+            load_checkpoint(self._state(published), checkpoint_id=directory)
         self.offered = True
         self.optimizer.zero_grad(set_to_none=True)

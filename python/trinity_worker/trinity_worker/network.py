@@ -42,6 +42,8 @@ class Spec:
     chunk: int = 1024  # rows of the vocabulary head at a time
     optimizer: dict[str, Any] = field(default_factory=dict)  # type, momentum, nesterov
     keep: bool = False  # keep a copy of the offered weights while newer ones are trained
+    param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
+    optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
 
 
