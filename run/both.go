@@ -9,7 +9,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -87,15 +86,14 @@ func (s *stage) both(ctx, stop context.Context) error {
 	}
 
 	// trainer -> weights -> explorer
-	model, err := model.ReadConfig(s.modelPath)
+	probe, err := probeOf(s.Settled)
 	if err != nil {
 		return err
 	}
 	sync, err := s.engines.way.Open(ctx, weights.Link{
 		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
 		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
-		Verify: cfg.Synchronizer.Verify == "probe", Vocab: model.VocabSize, Length: value(model.MaxPositions, cfg.Model.MaxModelLen),
-		Report: s.log.delivered, Say: s.say,
+		Probe: probe, Report: s.log.delivered, Say: s.say,
 	})
 	if err != nil {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)

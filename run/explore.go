@@ -84,6 +84,10 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
 		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout + s.TaskWait()), Keep: isResident(loader),
 	}
+	if isResident(loader) {
+		follower.Report = s.log.delivered
+	}
+	prove(s, follower, samplesAlone(s.Settled))
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
 		if _, err := follower.Wait(ctx, 0, false); err != nil {
 			return err

@@ -45,7 +45,11 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 		return err
 	}
 	inStep := handovers[s.Synchronizer.SyncStyle] == weights.AtRendezvous
-	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep}
+	probe, err := probeOf(s.Settled)
+	if err != nil {
+		return err
+	}
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep, Probe: probe}
 	server, note, err := s.server(queue, shelf, opts.Stage, token)
 	if err != nil {
 		return err

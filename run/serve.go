@@ -136,7 +136,9 @@ func (s *stage) follower(client *fleet.Client) (*weights.Follower, error) {
 		return nil
 	}
 	timeout := wait.Seconds(s.Synchronizer.SyncTimeout)
-	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Keep: isResident(loader), Timeout: timeout}, nil
+	follower := &weights.Follower{Trainer: client, Dir: dir, Load: load, Keep: isResident(loader), Timeout: timeout}
+	prove(s, follower, false)
+	return follower, nil
 }
 
 // isResident reports whether a sampler may read a version's directory again, because its weights lie in

@@ -123,21 +123,31 @@ func TestTrainsOnWhatServersSample(t *testing.T) {
 	}
 }
 
-// An explorer beside its servers follows a trainer in another process.
+// An explorer beside its servers follows a trainer in another process, whose scores prove each version.
 func TestServersFollowATrainerElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
-	both := []string{"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", noEvaluation}
-	trainer := p.start(t, nil, append(fields(training), both...)...)
-	explorer := p.start(t, nil, append(append(fields(exploring), both...), "explorer.rollout_model.engine_type=vllm",
-		"explorer.rollout_model.base_urls=["+fake.URL+"]")...)
+	fake.Open = p.scoring(0, func() {})
+	trainer, explorer := p.apart(t, fake)
 	explorer.finish(t)
 	trainer.finish(t)
 	got := curve(t, p.job(), "trainer", "rollout_corr/kl")
 	if len(got) != 8 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v) > 1e-5 }) {
 		t.Errorf("kl %v, want 0 in 8 steps", got)
 	}
+	if got := curve(t, p.job(), "synchronizer", "sync/probe_mean"); len(got) < 8 || slices.Max(got) > 1e-5 {
+		t.Errorf("the probe found differences of %v nats in the versions", got)
+	}
+}
+
+// apart starts a trainer and an explorer that samples on a server.
+func (p project) apart(t *testing.T, fake *server.Fake) (trainer, explorer *process) {
+	t.Helper()
+	both := []string{"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", noEvaluation}
+	trainer = p.start(t, nil, append(fields(training), both...)...)
+	return trainer, p.start(t, nil, append(append(fields(exploring), both...), "explorer.rollout_model.engine_type=vllm",
+		"explorer.rollout_model.base_urls=["+fake.URL+"]")...)
 }
 
 // An adapter says nothing on another base: a server with one is refused before the first step.
@@ -170,6 +180,21 @@ func TestServerThatKeepsItsWeights(t *testing.T) {
 			t.Errorf("verify %s: %v, want %q", verify, err, want)
 		}
 	}
+}
+
+// It ends an explorer whose trainer is in another process, too.
+func TestServerThatKeepsItsWeightsElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
+	loads := 0
+	fake.Open = p.scoring(0, func() {
+		if loads++; loads == 2 {
+			fake.Tell(server.OldWeights)
+		}
+	})
+	_, explorer := p.apart(t, fake)
+	explorer.fails(t, "loading version 2: vLLM 0.33.0 at", "probe: it still has version 1")
 }
 
 // A server that cannot take weights ends a run that trains before its first step, in one line.

@@ -25,9 +25,11 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("the sampler (%T) cannot load weights from a directory: choose another sampler, or mode bench", l.Sampler)
 	}
-	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, loaded: -1, report: l.Report}
-	if p, ok := loader.(Provable); ok && l.Verify {
-		f.proof = newProof(l.Engine, l.Vocab, l.Length, l.Say)
+	f := &byDirectory{
+		engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, loaded: -1, report: l.Report,
+	}
+	if p, ok := loader.(Provable); ok && l.Probe != nil {
+		f.probe, f.proof = l.Probe, newProof(l.Say)
 		p.Prove(l.Handover == AtRendezvous, f.proof.check)
 	}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
@@ -41,32 +43,45 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	return NewMemory(f, l.Version, l.Handover, l.Timeout), nil
 }
 
-// files is an Offerer whose versions are model directories. Memory calls one method at a time.
-type files struct {
+// byDirectory is an Offerer whose versions are model directories. Memory calls one method at a time.
+type byDirectory struct {
 	engine  trinity.Engine
 	sampler Loader
 	dir     string        // holds a directory of each version that the sampler may read
 	version int64         // that Offer wrote last
 	loaded  int64         // that the sampler has loaded last
 	wrote   time.Duration // that it took to write it
-	proof   *proof        // nil if deliveries are not proven
+	probe   *Probe        // nil, as is proof, if deliveries are not proven
+	proof   *proof
 	report  func(ctx context.Context, version int64, m trinity.Metrics) error
 }
 
 // Offer writes the engine's weights.
-func (f *files) Offer(ctx context.Context, version int64) error {
+func (f *byDirectory) Offer(ctx context.Context, version int64) error {
 	if err := offer(ctx, f.engine, version); err != nil {
 		return err
 	}
 	f.version = version
-	if err := f.write(ctx, f.engine.SaveModel); err != nil || f.proof == nil {
+	if err := f.write(ctx, f.engine.SaveModel); err != nil {
 		return err
 	}
-	return f.proof.train(ctx, version)
+	return f.learn(ctx)
+}
+
+// learn lets the engine score the probe with the version that is its weights.
+func (f *byDirectory) learn(ctx context.Context) error {
+	if f.proof == nil {
+		return nil
+	}
+	scores, err := f.probe.ask(ctx, f.engine, f.version)
+	if err == nil {
+		f.proof.learn(f.version, scores)
+	}
+	return err
 }
 
 // Adopt loads the version that Offer wrote last, and removes the directories that nobody reads.
-func (f *files) Adopt(ctx context.Context) (int64, error) {
+func (f *byDirectory) Adopt(ctx context.Context) (int64, error) {
 	begin := time.Now()
 	if err := f.sampler.LoadWeights(ctx, versionDir(f.dir, f.version), f.version); err != nil {
 		return 0, err
@@ -84,7 +99,7 @@ func (f *files) Adopt(ctx context.Context) (int64, error) {
 	return f.version, f.report(ctx, f.version, m)
 }
 
-func (f *files) write(ctx context.Context, save func(ctx context.Context, dir string) error) error {
+func (f *byDirectory) write(ctx context.Context, save func(ctx context.Context, dir string) error) error {
 	begin := time.Now()
 	defer func() { f.wrote = time.Since(begin) }()
 	if err := durable.WriteDir(versionDir(f.dir, f.version), func(dir string) error { return save(ctx, dir) }); err != nil {
@@ -121,7 +136,7 @@ func leave(dir string, versions ...int64) error {
 }
 
 // resume brings the version of a checkpoint into use.
-func (f *files) resume(ctx context.Context, current bool) error {
+func (f *byDirectory) resume(ctx context.Context, current bool) error {
 	save, err := saver(f.engine, current)
 	if err != nil {
 		return err
@@ -129,8 +144,8 @@ func (f *files) resume(ctx context.Context, current bool) error {
 	if err := f.write(ctx, save); err != nil {
 		return err
 	}
-	if current && f.proof != nil {
-		if err := f.proof.train(ctx, f.version); err != nil {
+	if current {
+		if err := f.learn(ctx); err != nil {
 			return err
 		}
 	}

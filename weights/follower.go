@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/wire/files"
 )
 
 var failFetched = failpoint.New("remote.fetched") // when a file of weights has arrived, before the follower checks it
@@ -53,11 +54,24 @@ type Follower struct {
 	// Observer says that no explorer uses the sampler. An observer loads the newest version in
 	// every sync_style and does not report it to the trainer.
 	Observer bool
+	// Report receives the metrics of a version that has come into use; nil receives nothing.
+	Report func(ctx context.Context, version int64, m trinity.Metrics) error
 
-	loading sync.Mutex              // one version at a time; guards holds and release
+	proof *proof       // nil if versions are not proven
+	say   func(string) // about the proof
+
+	loading sync.Mutex              // one version at a time; guards holds, release and mute
+	mute    bool                    // say has told that nothing proves the versions
 	inUse   atomic.Pointer[Version] // nil before the first
 	holds   int                     // calls of Held that have not returned
 	release wait.Point              // when there are none
+}
+
+// Prove makes the follower prove each version that a sampler loads with the scores that the trainer has
+// published beside it. alone says that nobody samples while the sampler loads.
+func (f *Follower) Prove(of Provable, alone bool, say func(string)) {
+	f.proof, f.say = newProof(say), say
+	of.Prove(alone, f.proof.check)
 }
 
 // Wait implements the explorer's side of a Synchronizer. In sync_style fixed the version depends on
@@ -170,28 +184,64 @@ func (f *Follower) next(ctx context.Context) error {
 func (f *Follower) take(ctx context.Context, min int64) (int64, error) {
 	now := f.inUse.Load()
 	var found manifest
+	var begin time.Time
 	isInUse := func() bool { return now != nil && *now == found.Version }
 	err := f.Trainer.Try(ctx, fmt.Sprintf("publish version %d", min), func(ctx context.Context, from Getter) (err error) {
 		if found, err = f.ask(ctx, from, min, ""); err != nil || isInUse() {
 			return err
 		}
+		begin = time.Now()
 		return f.fetchAll(ctx, from, found)
 	})
 	if err != nil || isInUse() {
 		return found.Number, err
 	}
-	stays := []int64{found.Number}
-	if err = f.Load(ctx, versionDir(f.Dir, found.Number), found.Number); err != nil || !f.Keep {
+	fetched, stays := time.Now(), []int64{found.Number}
+	if err = f.load(ctx, found.Number); err != nil || !f.Keep {
 		stays = nil
 	}
 	if err := errors.Join(err, leave(f.Dir, stays...)); err != nil {
 		return 0, fmt.Errorf("loading version %d: %w", found.Number, err)
 	}
 	f.inUse.Store(&found.Version)
+	if err := f.report(ctx, found.Number, fetched.Sub(begin), time.Since(fetched)); err != nil {
+		return 0, err
+	}
 	if f.Observer {
 		return found.Number, nil
 	}
 	return found.Number, f.Trainer.Loaded(ctx, found.Version)
+}
+
+// load loads the version that has been downloaded. The trainer's scores, if there are any, prove it.
+func (f *Follower) load(ctx context.Context, version int64) error {
+	if f.proof != nil {
+		scores, ok, err := readScores(versionDir(f.Dir, version))
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			f.proof.learn(version, scores)
+		case !f.mute:
+			f.mute = true
+			f.say(fmt.Sprintf("version %d has no %s with the trainer's scores: nothing proves that the servers have loaded it "+
+				"(synchronizer.verify of the trainer)", version, probeFile))
+		}
+	}
+	return f.Load(ctx, versionDir(f.Dir, version), version)
+}
+
+// report sends the metrics of a version, which took so long to download and to load.
+func (f *Follower) report(ctx context.Context, version int64, transfer, load time.Duration) error {
+	if f.Report == nil {
+		return nil
+	}
+	m := trinity.Metrics{"sync/transfer": transfer.Seconds(), "sync/load": load.Seconds()}
+	if f.proof != nil {
+		m.Merge("", f.proof.metrics())
+		m["sync/load"] -= m[proveTime]
+	}
+	return f.Report(ctx, version, m)
 }
 
 // ask asks which version to load: at least min, and not the one whose digest is unlike.
@@ -224,7 +274,7 @@ func (f *Follower) fetchAll(ctx context.Context, from Getter, found manifest) er
 }
 
 // fetch downloads one file.
-func (f *Follower) fetch(ctx context.Context, from Getter, version int64, file file) (err error) {
+func (f *Follower) fetch(ctx context.Context, from Getter, version int64, file files.File) (err error) {
 	path := filepath.Join(versionDir(f.Dir, version), filepath.FromSlash(file.Name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

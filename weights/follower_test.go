@@ -108,21 +108,28 @@ func overHTTP(t *testing.T, timeout time.Duration, oldest bool) (trinitytest.Syn
 	if err := shelf.Open(t.Context(), 0, true); err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
-	serving, stop := context.WithCancel(context.Background())
-	server := httptest.NewServer(shelf.Handler(serving, refuse))
-	t.Cleanup(func() { stop(); server.Close() })
 	var loaded atomic.Int64
 	load := func(ctx context.Context, dir string, version int64) error {
 		loaded.Store(version)
 		return sampled.LoadWeights(ctx, dir, version)
 	}
-	follower := &weights.Follower{
-		Trainer: connection(server.URL), Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: timeout,
-	}
+	follower := follow(t, shelf, load)
+	follower.Timeout = timeout
 	return trinitytest.Synchronized{
 		Trainer: trainerSide{shelf: shelf}, Explorer: explorerSide{follower: follower}, InUse: loaded.Load,
 	}, follower, trained
+}
+
+// follow serves a shelf and returns a follower of it.
+func follow(t *testing.T, shelf *weights.Shelf, load func(ctx context.Context, dir string, version int64) error) *weights.Follower {
+	t.Helper()
+	refuse := func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
+	serving, stop := context.WithCancel(context.Background())
+	server := httptest.NewServer(shelf.Handler(serving, refuse))
+	t.Cleanup(func() { stop(); server.Close() })
+	return &weights.Follower{
+		Trainer: connection(server.URL), Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: time.Minute,
+	}
 }
 
 // A follower that loads each version at once waits while one is held.

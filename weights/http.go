@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/wire/files"
 )
 
 var failFound = failpoint.New("remote.version") // before the trainer replies which version a sampler is to load
@@ -19,8 +20,7 @@ var failFound = failpoint.New("remote.version") // before the trainer replies wh
 // then sends the request again.
 const pollWindow = 20 * time.Second
 
-// Version names the weights of a version. Digest is the SHA-256 of the lines "<sha256>  <name>\n"
-// of its files, sorted by name, as sha256sum prints them.
+// Version names the weights of a version. Digest is that of its files (files.List).
 type Version struct {
 	Number int64  `json:"version"`
 	Digest string `json:"digest"`
@@ -29,14 +29,8 @@ type Version struct {
 // manifest is the reply to the question which version to load.
 type manifest struct {
 	Version
-	Files []file `json:"files"`
-	Ended bool   `json:"ended,omitempty"` // the trainer never publishes such a version
-}
-
-type file struct {
-	Name   string `json:"name"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
+	Files []files.File `json:"files"`
+	Ended bool         `json:"ended,omitempty"` // the trainer never publishes such a version
 }
 
 // Handler serves the versions. At the end of ctx it answers all requests that wait for a version.
@@ -123,7 +117,7 @@ func (s *Shelf) file(version int64, name string) (path string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.versions {
-		if m.Number == version && slices.ContainsFunc(m.Files, func(f file) bool { return f.Name == name }) {
+		if m.Number == version && slices.ContainsFunc(m.Files, func(f files.File) bool { return f.Name == name }) {
 			return filepath.Join(s.path(version), filepath.FromSlash(name)), true
 		}
 	}

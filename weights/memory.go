@@ -151,7 +151,7 @@ func (m *Memory) end(side *bool) {
 	defer m.mu.Unlock()
 	*side = true
 	m.point.Signal()
-	if f, ok := m.engine.(*files); ok && m.explorerDone && m.trainerDone {
+	if f, ok := m.engine.(*byDirectory); ok && m.explorerDone && m.trainerDone {
 		_ = os.RemoveAll(f.dir) // it only takes up space
 	}
 }

@@ -2,13 +2,19 @@ package weights
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // Provable is a Loader whose copies of the weights are checked one by one, before they are used.
@@ -32,6 +38,83 @@ const (
 // proveTime is the metric of the seconds that the proof of a version took, of the slowest copy.
 const proveTime = "sync/prove"
 
+// Probe is how an engine is asked for what proves its weights: it scores a few fixed sequences of a
+// model's tokens.
+type Probe struct {
+	Vocab  int // tokens of the vocabulary
+	Length int // of the longest sequence
+}
+
+// scores is how an engine scores the probe with a version.
+type scores struct {
+	Tokens   [][]int32   `json:"tokens"`
+	Logprobs [][]float64 `json:"logprobs"` // of each token after the first, in nats
+}
+
+// ask lets an engine score the probe with its weights, which are a version.
+func (p Probe) ask(ctx context.Context, engine trinity.Engine, version int64) (s scores, err error) {
+	for i := range probes { // one by one, because the engine's memory is planned for one row at least
+		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
+		for t := range min(probeTokens, max(2, p.Length-1)) { // a server needs room for a reply
+			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%p.Vocab)), append(e.Mask, t > 0)
+		}
+		one := []*trinity.Experience{e}
+		stats, err := engine.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
+		if err != nil {
+			return s, fmt.Errorf("scoring the probe with version %d: %w", version, err)
+		}
+		var logprobs []float64
+		for _, l := range stats[0].Logprob[1:] {
+			if logprobs = append(logprobs, float64(l)); !(l > -math.MaxFloat32 && l <= math.MaxFloat32) {
+				return s, fmt.Errorf("scoring the probe with version %d: the engine's log-probability of a token is %v: "+
+					"its weights are no numbers any more", version, l)
+			}
+		}
+		s.Tokens, s.Logprobs = append(s.Tokens, e.Tokens), append(s.Logprobs, logprobs)
+	}
+	return s, nil
+}
+
+// probeFile is the file beside those of a version that has the engine's scores, as JSON.
+const probeFile = "probe.json"
+
+// write writes the scores beside the files of their version.
+func (s scores) write(dir string) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, probeFile), data)
+}
+
+// readScores reads the scores beside the files of a version. ok is false if there are none.
+func readScores(dir string) (s scores, ok bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, probeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err == nil && !s.isWhole() {
+		err = errors.New("it lacks log-probabilities of its tokens")
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("%s, the trainer's scores of the probe: %w", probeFile, err)
+	}
+	return s, true, nil
+}
+
+// isWhole reports whether each token after the first of a sequence has a log-probability.
+func (s scores) isWhole() bool {
+	for i, tokens := range s.Tokens {
+		if i >= len(s.Logprobs) || len(tokens) < 2 || len(s.Logprobs[i]) != len(tokens)-1 {
+			return false
+		}
+	}
+	return len(s.Tokens) > 0
+}
+
 // proof compares how the engine and the copies of its weights score a few fixed sequences.
 //
 // The noise of a copy is the least mean difference of its log-probabilities from the engine's so far.
@@ -39,58 +122,39 @@ const proveTime = "sync/prove"
 // version that training has moved by more than twice the noise, the copy is nearer to the new one. So
 // it cannot see a copy that is behind by less than that.
 type proof struct {
-	engine trinity.Engine
-	say    func(string)
-	probe  []*trinity.Experience
+	say func(string) // may be nil
 
 	mu     sync.Mutex
+	tokens [][]int32
 	scored []scored           // ascending
 	noise  map[string]float64 // of each copy, in nats
 	last   trinity.Metrics    // of the newest version
 }
 
-// scored is how the engine scores the probe with a version.
+// scored is how the engine scores the tokens with a version.
 type scored struct {
 	version  int64
 	logprobs []float64
 }
 
-// newProof returns a proof for an engine whose vocabulary has vocab tokens, and whose sequences have
-// at most length.
-func newProof(engine trinity.Engine, vocab, length int, say func(string)) *proof {
-	p := &proof{engine: engine, say: say, noise: map[string]float64{}, last: trinity.Metrics{}}
-	for i := range probes {
-		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
-		for t := range min(probeTokens, max(2, length-1)) { // a server needs room for a reply
-			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%vocab)), append(e.Mask, t > 0)
-		}
-		p.probe = append(p.probe, e)
-	}
-	return p
+func newProof(say func(string)) *proof {
+	return &proof{say: say, noise: map[string]float64{}, last: trinity.Metrics{}}
 }
 
-// train scores the probe with the engine's weights, which are a version.
-func (p *proof) train(ctx context.Context, version int64) error {
-	now := scored{version: version}
-	for _, e := range p.probe { // one by one, because the engine's memory is planned for one row at least
-		one := []*trinity.Experience{e}
-		stats, err := p.engine.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
-		if err != nil {
-			return fmt.Errorf("scoring the probe with version %d: %w", version, err)
-		}
-		for _, l := range stats[0].Logprob[1:] {
-			now.logprobs = append(now.logprobs, float64(l))
-		}
-	}
+// learn takes the engine's scores with a version. Scores of other tokens replace all earlier ones.
+func (p *proof) learn(version int64, s scores) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }), now)
+	if !slices.EqualFunc(p.tokens, s.Tokens, slices.Equal) {
+		p.tokens, p.scored, p.noise = s.Tokens, nil, map[string]float64{}
+	}
+	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }),
+		scored{version, slices.Concat(s.Logprobs...)})
 	p.scored = p.scored[max(0, len(p.scored)-mostScored):]
-	return nil
 }
 
 // check returns an error unless a copy has the version. A version that the engine has not scored
-// passes: it is behind the trained weights.
+// passes.
 func (p *proof) check(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error {
 	begin := time.Now()
 	defer func() {
@@ -98,11 +162,18 @@ func (p *proof) check(ctx context.Context, version int64, copy string, score tri
 		defer p.mu.Unlock()
 		p.last[proveTime] = max(p.last[proveTime], time.Since(begin).Seconds())
 	}()
+	p.mu.Lock()
+	known := slices.ContainsFunc(p.scored, func(s scored) bool { return s.version == version })
+	tokens := p.tokens
+	p.mu.Unlock()
+	if !known {
+		return nil
+	}
 	var got []float64
-	for _, e := range p.probe { // one by one, because some servers cannot score several at once
-		logprobs, err := score(ctx, e.Tokens)
-		if err == nil && len(logprobs) != len(e.Tokens)-1 {
-			err = fmt.Errorf("%d log-probabilities for %d tokens", len(logprobs), len(e.Tokens)-1)
+	for _, sequence := range tokens { // one by one, because some servers cannot score several at once
+		logprobs, err := score(ctx, sequence)
+		if err == nil && len(logprobs) != len(sequence)-1 {
+			err = fmt.Errorf("%d log-probabilities for %d tokens", len(logprobs), len(sequence)-1)
 		}
 		if err != nil {
 			return fmt.Errorf("probe: %w", err)
@@ -114,9 +185,6 @@ func (p *proof) check(ctx context.Context, version int64, copy string, score tri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := slices.IndexFunc(p.scored, func(s scored) bool { return s.version == version })
-	if at < 0 {
-		return nil
-	}
 	return p.judge(p.scored[:at+1], copy, got)
 }
 

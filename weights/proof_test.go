@@ -2,8 +2,10 @@ package weights_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,8 +67,59 @@ func (c *copies) logprob(token int32) float32 {
 	panic(fmt.Sprint("no token ", token))
 }
 
-// The proof finds every copy that is not the version that was trained, as far as the noise lets it.
+// The proof finds every copy that is not the version that was trained, as far as the noise lets it,
+// whether the trainer is in the same process or in another one.
 func TestProof(t *testing.T) {
+	t.Run("in one process", func(t *testing.T) { testProof(t, throughDirectory, "sync/write") })
+	t.Run("over HTTP", func(t *testing.T) { testProof(t, throughFollower, "sync/transfer") })
+}
+
+// delivery delivers a version of the trained weights to a copy.
+type delivery func(version int64) error
+
+func throughDirectory(t *testing.T, trained *trinitytest.Bandit, to *copies) (delivery, map[int64]trinity.Metrics) {
+	way, err := weights.Ways.Build("directory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported := map[int64]trinity.Metrics{}
+	var sync weights.Synchronizer
+	return func(version int64) (err error) {
+		if version > 0 {
+			return sync.Publish(t.Context(), version)
+		}
+		sync, err = way.Open(t.Context(), weights.Link{
+			Engine: trained, Sampler: to, Current: true, Handover: weights.AtOnce, Timeout: time.Minute,
+			Dir: filepath.Join(t.TempDir(), "cache"), Probe: &weights.Probe{Vocab: 4, Length: 16}, Report: reporting(reported),
+		})
+		return err
+	}, reported
+}
+
+func throughFollower(t *testing.T, trained *trinitytest.Bandit, to *copies) (delivery, map[int64]trinity.Metrics) {
+	reported := map[int64]trinity.Metrics{}
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained, Probe: &weights.Probe{Vocab: 4, Length: 16}}
+	follower := follow(t, shelf, to.LoadWeights)
+	follower.Report = reporting(reported)
+	follower.Prove(to, true, func(line string) { t.Error(line) })
+	return func(version int64) error {
+		publish := shelf.Publish
+		if version == 0 {
+			publish = func(ctx context.Context, _ int64) error { return shelf.Open(ctx, 0, true) }
+		}
+		if err := publish(t.Context(), version); err != nil {
+			return err
+		}
+		_, err := follower.Wait(t.Context(), version, false)
+		return err
+	}, reported
+}
+
+func reporting(to map[int64]trinity.Metrics) func(context.Context, int64, trinity.Metrics) error {
+	return func(_ context.Context, version int64, m trinity.Metrics) error { to[version] = m; return nil }
+}
+
+func testProof(t *testing.T, connect func(*testing.T, *trinitytest.Bandit, *copies) (delivery, map[int64]trinity.Metrics), metric string) {
 	exact := func(l float32) float32 { return l }
 	noisy := func(by float32) func(float32) float32 {
 		return func(l float32) float32 {
@@ -106,21 +159,11 @@ func TestProof(t *testing.T) {
 				return l
 			}
 		}
-		way, err := weights.Ways.Build("directory")
-		if err != nil {
-			t.Fatal(err)
-		}
-		reported := map[int64]trinity.Metrics{}
-		failed, err := int64(0), error(nil)
-		var sync weights.Synchronizer
-		sync, err = way.Open(t.Context(), weights.Link{
-			Engine: trained, Sampler: &c.copy, Current: true, Handover: weights.AtOnce, Timeout: time.Minute,
-			Dir: filepath.Join(t.TempDir(), "cache"), Verify: true, Vocab: 4, Length: 16,
-			Report: func(_ context.Context, version int64, m trinity.Metrics) error { reported[version] = m; return nil },
-		})
+		deliver, reported := connect(t, trained, &c.copy)
+		failed, err := int64(0), deliver(0)
 		for v := int64(1); v <= 3 && err == nil; v++ {
 			trained.Weights[1] += c.moves
-			failed, err = v, sync.Publish(t.Context(), v)
+			failed, err = v, deliver(v)
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || failed != c.at) {
 			t.Errorf("%s: version %d: %v, want %q at version %d", c.name, failed, err, c.want, c.at)
@@ -129,10 +172,69 @@ func TestProof(t *testing.T) {
 		if c.want != "" {
 			continue
 		}
-		for _, name := range []string{"sync/write", "sync/load", "sync/prove", "sync/probe_mean", "sync/probe_noise", "sync/probe_drift"} {
+		for _, name := range []string{metric, "sync/load", "sync/prove", "sync/probe_mean", "sync/probe_noise", "sync/probe_drift"} {
 			if _, ok := reported[3][name]; !ok {
 				t.Errorf("%s: version 3 reports %v, without %s", c.name, reported[3], name)
 			}
 		}
 	}
+}
+
+// Versions of a trainer that publishes no scores are used without a proof. The follower says so once.
+func TestVersionsWithoutScores(t *testing.T) {
+	trained, copy := trinitytest.NewBandit(4), copies{Bandit: trinitytest.NewBandit(4)}
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained}
+	follower := follow(t, shelf, copy.LoadWeights)
+	var said []string
+	follower.Prove(&copy, true, func(line string) { said = append(said, line) })
+	err := shelf.Open(t.Context(), 0, true)
+	for v := int64(0); v < 3 && err == nil; v++ {
+		_, err = follower.Wait(t.Context(), v, false)
+		err = errors.Join(err, shelf.Publish(t.Context(), v+1))
+	}
+	if err != nil || len(said) != 1 || !strings.Contains(said[0], "version 0 has no probe.json") {
+		t.Errorf("%v, said %q", err, said)
+	}
+}
+
+// Scores that are damaged prove nothing: they are an error, as are those of an engine that has no
+// numbers.
+func TestScoresThatAreNone(t *testing.T) {
+	for _, text := range []string{"{", "{}", `{"tokens": [[1, 2, 3]], "logprobs": [[-1]]}`, `{"tokens": [[1, 2, 3]]}`} {
+		trained, copy := trinitytest.NewBandit(4), copies{Bandit: trinitytest.NewBandit(4)}
+		shelf := &weights.Shelf{Dir: t.TempDir(), Engine: damaging{trained, text}}
+		follower := follow(t, shelf, copy.LoadWeights)
+		follower.Prove(&copy, true, func(line string) { t.Error(line) })
+		if err := shelf.Open(t.Context(), 0, true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := follower.Wait(t.Context(), 0, false); err == nil || !strings.Contains(err.Error(), "probe.json, the trainer's scores") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: diverged{trinitytest.NewBandit(4)}, Probe: &weights.Probe{Vocab: 4, Length: 16}}
+	if err := shelf.Open(t.Context(), 0, true); err == nil || !strings.Contains(err.Error(), "its weights are no numbers any more") {
+		t.Errorf("an engine without numbers: %v", err)
+	}
+}
+
+// damaging writes other scores beside its weights.
+type damaging struct {
+	*trinitytest.Bandit
+	text string
+}
+
+func (d damaging) SaveModel(ctx context.Context, dir string) error {
+	return errors.Join(d.Bandit.SaveModel(ctx, dir), os.WriteFile(filepath.Join(dir, "probe.json"), []byte(d.text), 0o644))
+}
+
+// diverged is an engine whose log-probabilities are no numbers.
+type diverged struct{ *trinitytest.Bandit }
+
+func (diverged) Forward(_ context.Context, b *trinity.Batch, _ trinity.Streams) ([]trinity.TokenStats, error) {
+	logprobs := make([]float32, len(b.Experiences[0].Tokens))
+	for i := range logprobs {
+		logprobs[i] = float32(math.NaN())
+	}
+	return []trinity.TokenStats{{Logprob: logprobs}}, nil
 }

@@ -3,12 +3,8 @@ package weights
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +16,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/wire/files"
 )
 
 // Shelf is the trainer's side of weights that travel over HTTP: the published versions in the run's
@@ -28,6 +25,7 @@ type Shelf struct {
 	Dir    string         // the run's directory
 	Engine trinity.Engine // writes the weights
 	Oldest bool           // an explorer gets the oldest version that its step may use, not the newest
+	Probe  *Probe         // the engine's scores lie beside each version; nil: there are none
 
 	mu       sync.Mutex
 	changed  wait.Point
@@ -66,7 +64,7 @@ func (s *Shelf) Open(ctx context.Context, version int64, current bool) error {
 	}
 	save, err := saver(s.Engine, current)
 	if err == nil {
-		err = s.write(ctx, version, save)
+		err = s.write(ctx, version, save, current)
 	}
 	if err != nil {
 		return fmt.Errorf("version %d of the weights, with which the run resumes, is neither in %s nor in the checkpoint: %w",
@@ -135,11 +133,10 @@ func (s *Shelf) add(version int64) error {
 		return fmt.Errorf("version %d of the weights: %w; remove %s and start the trainer again: "+
 			"the trainer reports whether the run can resume without that version", version, err, s.path(version))
 	}
-	m, err := describe(s.path(version))
+	m, err := describe(version, s.path(version))
 	if err != nil {
 		return err
 	}
-	m.Number = version
 	s.versions = append(s.versions, m)
 	slices.SortFunc(s.versions, func(a, b manifest) int { return cmp.Compare(a.Number, b.Number) })
 	return nil
@@ -148,28 +145,37 @@ func (s *Shelf) add(version int64) error {
 // Publish writes the engine's weights as a version and offers them to the engine. It waits for
 // nobody.
 func (s *Shelf) Publish(ctx context.Context, version int64) error {
-	if err := s.write(ctx, version, s.Engine.SaveModel); err != nil {
+	if err := s.write(ctx, version, s.Engine.SaveModel, true); err != nil {
 		return err
 	}
 	return offer(ctx, s.Engine, version)
 }
 
-// write adds the version that save writes, or replaces it.
-func (s *Shelf) write(ctx context.Context, version int64, save func(ctx context.Context, dir string) error) error {
+// write adds the version that save writes, or replaces it. current reports whether the engine's weights
+// are that version.
+func (s *Shelf) write(ctx context.Context, version int64, save func(ctx context.Context, dir string) error, current bool) error {
 	err := durable.WriteDir(s.path(version), func(dir string) error {
 		if err := save(ctx, dir); err != nil {
 			return err
+		}
+		if s.Probe != nil && current {
+			scores, err := s.Probe.ask(ctx, s.Engine, version)
+			if err == nil {
+				err = scores.write(dir)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return durable.Seal(dir)
 	})
 	if err != nil {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
-	m, err := describe(s.path(version))
+	m, err := describe(version, s.path(version))
 	if err != nil {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
-	m.Number = version
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.versions = append(slices.DeleteFunc(s.versions, func(old manifest) bool { return old.Number == version }), m)
@@ -177,40 +183,10 @@ func (s *Shelf) write(ctx context.Context, version int64, save func(ctx context.
 	return nil
 }
 
-// describe reads the files of a directory.
-func describe(dir string) (manifest, error) {
-	var m manifest
-	digest := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		size, sum, err := sumFile(path)
-		if err != nil {
-			return err
-		}
-		m.Files = append(m.Files, file{filepath.ToSlash(name), size, sum})
-		return nil
-	})
-	for _, f := range m.Files {
-		fmt.Fprintf(digest, "%s  %s\n", f.SHA256, f.Name)
-	}
-	m.Digest = hex.EncodeToString(digest.Sum(nil))
-	return m, err
-}
-
-func sumFile(path string) (size int64, sum string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, "", err
-	}
-	h := sha256.New()
-	size, err = io.Copy(h, f)
-	return size, hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
+// describe reads the files of a version.
+func describe(version int64, dir string) (manifest, error) {
+	list, digest, err := files.List(dir)
+	return manifest{Version: Version{Number: version, Digest: digest}, Files: list}, err
 }
 
 // Digest returns the digest of a version, or "" if the shelf does not have the version.

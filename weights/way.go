@@ -47,10 +47,8 @@ type Link struct {
 	Timeout  time.Duration // of each wait: synchronizer.sync_timeout
 	Dir      string        // for files: the run's buffer.cache_dir
 
-	// Verify says that each delivery to a Provable sampler is proven, with a probe of sequences of the
-	// model's Vocab tokens, at most Length long.
-	Verify        bool
-	Vocab, Length int
+	// Probe proves each delivery to a Provable sampler. nil: nothing is proven.
+	Probe *Probe
 	// Report receives the metrics of a version that has come into use, and Say a line for people. nil
 	// receives nothing.
 	Report func(ctx context.Context, version int64, m trinity.Metrics) error

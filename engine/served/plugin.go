@@ -78,9 +78,9 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 		if err := a.trust(ctx, s, at); err != nil {
 			return nil, err
 		}
-		if !a.SharedDisk && !isHere(root) {
+		if f, ok := at.endpoint.(fetcher); !a.SharedDisk && !isHere(root) && !(ok && f.fetches(ctx)) {
 			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
-				"set explorer.rollout_model.engine_args.shared_disk to true", root)
+				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
 		s.pool.servers = append(s.pool.servers, at)
 	}

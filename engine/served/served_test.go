@@ -263,18 +263,23 @@ func TestWeightsThatAreNotLoaded(t *testing.T) {
 	}
 }
 
-// Of a server on another machine nobody knows whether it sees the run's directory.
+// Of a server on another machine nobody knows whether it sees the run's directory. One with the plug-in
+// need not.
 func TestServersElsewhereNeedASharedDisk(t *testing.T) {
-	fake := kinds[0].start(t)
-	elsewhere := strings.Replace(fake.URL, "127.0.0.1", "0.0.0.0", 1) // reaches the fake, and is no address of this machine
-	for shared, want := range map[bool]string{false: "set explorer.rollout_model.engine_args.shared_disk", true: ""} {
-		s, err := open(t, "vllm", spec(elsewhere), map[string]any{"shared_disk": shared})
+	const refused = "set explorer.rollout_model.engine_args.shared_disk"
+	for _, c := range []struct {
+		shared, fetches bool
+		want            string
+	}{{false, false, refused}, {true, false, ""}, {false, true, ""}} {
+		fake := server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, Fetches: c.fetches})
+		elsewhere := strings.Replace(fake.URL, "127.0.0.1", "0.0.0.0", 1) // reaches the fake, and is no address of this machine
+		s, err := open(t, "vllm", spec(elsewhere), map[string]any{"shared_disk": c.shared})
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = s.(weights.Loader).LoadWeights(t.Context(), tiny, 1)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("shared %t: %v, want %q", shared, err, want)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -338,15 +343,16 @@ func TestSeedsHave63Bits(t *testing.T) {
 	}
 }
 
-// On a CPU vLLM keeps the old head of a model whose head is its embedding.
+// On a CPU vLLM keeps the old head of a model whose head is its embedding, unless the plug-in renews it.
 func TestWeightsOfATiedHead(t *testing.T) {
 	const tied = "../cpu/testdata/llama3_bias_tied"
 	for _, c := range []struct {
-		model string
-		cpu   bool
-		want  string
-	}{{tied, true, "train an adapter"}, {tied, false, ""}, {tiny, true, ""}} {
-		with := spec(server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu}).URL)
+		model        string
+		cpu, fetches bool
+		want         string
+	}{{tied, true, false, "train an adapter"}, {tied, true, true, ""}, {tied, false, false, ""}, {tiny, true, false, ""}} {
+		options := server.Options{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu, Fetches: c.fetches}
+		with := spec(server.VLLM(t, own(t), options).URL)
 		with.ModelPath = c.model
 		err := must(t, "vllm", with).(weights.Loader).LoadWeights(t.Context(), tiny, 1)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

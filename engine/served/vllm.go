@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/wire/openai"
@@ -32,7 +33,10 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 	if err != nil {
 		return nil, err
 	}
-	return v.open(ctx, spec, vllmKind{model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings})
+	return v.open(ctx, spec, vllmKind{
+		model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
+		files: newFileServer(wait.Seconds(v.LoadTimeout)),
+	})
 }
 
 // PlanMemory implements trinity.SamplerOpener.
@@ -57,6 +61,7 @@ type vllmKind struct {
 	keep  bool   // the KV cache outlives its weights
 	lora  bool
 	tied  bool // the model's head is its embedding
+	files *fileServer
 }
 
 // vllmServer is a server of vLLM, or one with its API.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/wire/files"
 	"github.com/trinity-go/trinity/wire/openai"
 )
 
@@ -20,9 +21,18 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
 		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
-	if s.keepsHead(ctx) {
+	replace := func() error { return s.reload(ctx, dir, name) }
+	config, _ := s.config(ctx) // a server that is not in development mode refuses what follows
+	switch {
+	case config.Transfer.Backend == filesBackend:
+		offer, err := s.files.offer(ctx, dir, name, s.client.BaseURL)
+		if err != nil {
+			return err
+		}
+		replace = func() error { return s.transfer(ctx, &offer) }
+	case s.keepsHead(&config):
 		return errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding (tie_word_embeddings): " +
-			"train an adapter, model.lora_configs")
+			withPlugIn + ", or train an adapter, model.lora_configs")
 	}
 	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
 	if statusOf(err) == http.StatusNotFound {
@@ -36,17 +46,26 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.reload(ctx, dir, name)
+	if err := replace(); err != nil {
+		return err
+	}
+	return s.forget(ctx)
 }
 
-// keepsHead reports whether the server would sample with the head of old weights. On a CPU vLLM 0.32
-// packs a copy of each matrix; a reload packs a head anew only if the head is not the embedding.
-func (s *vllmServer) keepsHead(ctx context.Context) bool {
-	if !s.tied {
-		return false
-	}
-	info, err := s.config(ctx)
-	return err == nil && info.Device.Device == "cpu"
+// withPlugIn says how a server is started that fetches files.
+const withPlugIn = "install trinity_worker beside vLLM and start it with --weight-transfer-config '{\"backend\": \"" + filesBackend + "\"}'"
+
+// filesBackend is the backend of vLLM's weight transfer that the package trinity_worker brings.
+const filesBackend = "trinity_files"
+
+// keepsHead reports whether a server that reloads a model would sample with its old head. On a CPU vLLM
+// 0.32 packs a copy of each matrix; a reload packs a head anew only if the head is not the embedding.
+func (s *vllmServer) keepsHead(c *vllmConfig) bool { return s.tied && c.Device.Device == "cpu" }
+
+// fetches implements fetcher.
+func (s *vllmServer) fetches(ctx context.Context) bool {
+	config, err := s.config(ctx)
+	return err == nil && !s.lora && config.Transfer.Backend == filesBackend
 }
 
 // vllmConfig is how a server was started.
@@ -54,6 +73,9 @@ type vllmConfig struct {
 	Device struct {
 		Device string
 	} `json:"device_config"`
+	Transfer struct {
+		Backend string
+	} `json:"weight_transfer_config"`
 	LoRA *struct {
 		MaxRank int `json:"max_lora_rank"`
 	} `json:"lora_config"`
@@ -102,7 +124,7 @@ func resume(ctx context.Context, client *openai.Client, endpoint string) error {
 	return client.Call(ctx, endpoint, struct{}{}, nil)
 }
 
-// reload replaces the weights of a paused server.
+// reload replaces the weights of a paused server by those of a directory that it sees.
 func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 	call := struct {
 		Method string            `json:"method"`
@@ -111,10 +133,48 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 	if err := s.client.Call(ctx, "/collective_rpc", call, nil); err != nil {
 		return err
 	}
-	if err := s.client.Call(ctx, "/update_weight_version", map[string]string{"new_version": name}, nil); err != nil {
+	return s.client.Call(ctx, "/update_weight_version", map[string]string{"new_version": name}, nil)
+}
+
+// transfer lets a paused server fetch its weights, in the phases of vLLM's weight transfer. It checks
+// the files before it changes anything.
+func (s *vllmServer) transfer(ctx context.Context, o *offer) error {
+	init := map[string]any{"url": o.url, "token": s.files.token, "seconds": s.files.seconds}
+	if err := s.phase(ctx, "init_weight_transfer_engine", map[string]any{"init_info": init}); err != nil {
 		return err
 	}
-	// What old weights computed is computed again, also for requests in flight.
+	if s.phase(ctx, "start_weight_update", struct{}{}) != nil { // a run that was killed may have left an update
+		_ = s.phase(ctx, "update_weights", map[string]any{"update_info": struct{}{}}) // names no files, which ends it
+		if err := s.phase(ctx, "start_weight_update", struct{}{}); err != nil {
+			return err
+		}
+	}
+	update := struct {
+		Digest string       `json:"digest"`
+		Files  []files.File `json:"files"`
+	}{o.digest, o.list}
+	if err := s.phase(ctx, "update_weights", map[string]any{"update_info": update}); err != nil {
+		return err
+	}
+	return s.phase(ctx, "finish_weight_update", map[string]string{"weight_version": o.name})
+}
+
+// phase calls a phase of a transfer.
+func (s *vllmServer) phase(ctx context.Context, name string, body any) error {
+	if err := s.client.Call(ctx, "/"+name, body, nil); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// release implements endpoint.
+func (s *vllmServer) release(ctx context.Context) {
+	s.adapters.release(ctx)
+	s.files.close()
+}
+
+// forget drops what old weights have computed, also for requests in flight.
+func (s *vllmServer) forget(ctx context.Context) error {
 	query := url.Values{"reset_running_requests": {fmt.Sprint(!s.keep)}}
 	var reset struct{ Success bool }
 	if err := s.client.Call(ctx, "/reset_prefix_cache?"+query.Encode(), struct{}{}, &reset); err != nil {

@@ -54,6 +54,7 @@ type Options struct {
 	Tokens   bool // --enable-scale-out
 	Develops bool // VLLM_SERVER_DEV_MODE=1
 	CPU      bool // no GPU
+	Fetches  bool // --weight-transfer-config '{"backend": "trinity_files"}'
 }
 
 // Fake is an inference server that answers with a sampler of this process, and may lie.
@@ -72,6 +73,7 @@ type Fake struct {
 	asked   int
 	loads   []string
 	engine  trinity.Engine // with the weights that were loaded last
+	model   []byte         // file of the model that was loaded last
 	gate    sync.RWMutex   // held while the server is paused
 	paused  atomic.Bool
 }
@@ -283,6 +285,10 @@ func (f *Fake) load(ctx context.Context, dir string) error {
 	f.mu.Lock()
 	version := int64(len(f.loads)) + 1
 	f.mu.Unlock()
+	dir, err := f.shorten(dir)
+	if err != nil {
+		return err
+	}
 	if err := loader.LoadWeights(ctx, dir, version); err != nil {
 		return err
 	}
@@ -360,9 +366,11 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	_, _ = w.Write(data)                                                                                 // the client reports a broken answer
 }
 
+func decode(r *http.Request, into any) error { return json.NewDecoder(r.Body).Decode(into) }
+
 // read decodes a request. It answers a request that is none.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(r.Body).Decode(into)
+	err := decode(r, into)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
 	}

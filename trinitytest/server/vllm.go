@@ -40,15 +40,21 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		f.vllmControl(mux)
 		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig()) })
 	}
+	if o.Fetches {
+		f.vllmTransfer(t, mux)
+	}
 	f.tokenizes(mux, o, "prompt")
 	return f.start(t, mux)
 }
 
 // vllmConfig is what a server in development mode tells of its start.
 func (o *Options) vllmConfig() map[string]any {
-	config := map[string]any{"device_config": map[string]any{"device": "cuda"}, "lora_config": nil}
+	config := map[string]any{"device_config": map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
 	if o.CPU {
 		config["device_config"] = map[string]any{"device": "cpu"}
+	}
+	if o.Fetches {
+		config["weight_transfer_config"] = map[string]any{"backend": "trinity_files"}
 	}
 	if o.LoRA {
 		config["lora_config"] = map[string]any{"max_lora_rank": o.MaxRank}

@@ -1,0 +1,70 @@
+package run_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+// Each lie about a delivery is found by one layer, before anything is sampled with the version: the
+// transfer by its digests, its phases by their time, and what is left by the probe.
+func TestLiesAboutADelivery(t *testing.T) {
+	directory := server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true}
+	fetching := directory
+	fetching.Fetches = true
+	for _, c := range []struct {
+		name    string
+		options server.Options
+		lie     server.Lie
+		want    string
+	}{
+		{"a directory", directory, server.RefusesWeights, "loading version 2 from"},
+		{"a directory", directory, server.OldWeights, "version 2, delivered 3 times: probe: it still has version 1"},
+		{"a directory", directory, server.OneShort, "version 2, delivered 3 times: probe: its log-probabilities are"},
+		{"a directory", directory, server.KeepsCache, "it did not drop what the old weights have computed"},
+		{"a transfer", fetching, server.DamagesFiles, "update_weights: 500"},
+		{"a transfer", fetching, server.StallsStart, "start_weight_update: "},
+		{"a transfer", fetching, server.StallsUpdate, "update_weights: "},
+		{"a transfer", fetching, server.StallsFinish, "finish_weight_update: "},
+		{"a transfer", fetching, server.DoesNothing, "version 2, delivered 3 times: probe: it still has version 1"},
+		{"a transfer", fetching, server.OldWeights, "version 2, delivered 3 times: probe: it still has version 1"},
+		{"a transfer", fetching, server.OneShort, "version 2, delivered 3 times: probe: its log-probabilities are"},
+	} {
+		t.Run(c.name+" that "+string(c.lie), func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			fake := server.VLLM(t, p.inServer(t, 99), c.options)
+			loads := 0
+			fake.Open = p.scoring(0, func() {
+				if loads++; loads == 2 {
+					fake.Tell(c.lie)
+				}
+			})
+			_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
+				"buffer.total_steps=3", "explorer.rollout_model.engine_args={load_timeout: 10}", "explorer.max_timeout=5")
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if strings.HasPrefix(string(c.lie), "never ends") && !strings.Contains(err.Error(), "load_timeout of 10s passed") {
+				t.Errorf("got %v, want load_timeout", err)
+			}
+		})
+	}
+}
+
+// A server without the disk of the run fetches each version, and samples with it.
+func TestServerThatFetchesVersions(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	options := server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true, Fetches: true, CPU: true}
+	fake := server.VLLM(t, p.inServer(t, 99), options)
+	fake.Open = p.scoring(0, func() {})
+	_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]", "buffer.total_steps=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := curve(t, p.job(), "synchronizer", "sync/probe_mean"); len(got) != 4 || slices.Max(got) > 1e-5 || len(fake.Loads()) != 4 {
+		t.Errorf("the probe found differences of %v nats in the versions %v", got, fake.Loads())
+	}
+}

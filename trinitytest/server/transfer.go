@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+// The lies about a transfer.
+const (
+	DamagesFiles Lie = "reads other bytes than those that it gets"
+	StallsStart  Lie = "never ends start_weight_update"
+	StallsUpdate Lie = "never ends update_weights"
+	StallsFinish Lie = "never ends finish_weight_update"
+	DoesNothing  Lie = "answers 200 to all phases of a transfer and does nothing"
+	OneShort     Lie = "loads all tensors of new weights but one"
+)
+
+// shortTensor is the tensor that OneShort leaves as it is.
+const shortTensor = "model.layers.0.mlp.down_proj.weight"
+
+// transfer is the state of vLLM's weight transfer with the plug-in trinity_files.
+type transfer struct {
+	dir        string // of the files that it fetches
+	url, token string
+	started    bool
+	received   bool
+}
+
+// vllmTransfer adds the phases of a transfer.
+func (f *Fake) vllmTransfer(t *testing.T, mux *http.ServeMux) {
+	x := &transfer{dir: filepath.Join(t.TempDir(), "version")}
+	phase := func(name string, stalls Lie, do func(r *http.Request) error) {
+		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case f.tells(stalls) && stalls != "":
+				_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
+				<-r.Context().Done()
+			case f.tells(DoesNothing):
+				f.send(w, map[string]string{"message": name})
+			default:
+				if err := do(r); err != nil {
+					refuse(w, http.StatusInternalServerError, err.Error())
+					return
+				}
+				f.send(w, map[string]string{"message": name})
+			}
+		})
+	}
+	phase("init_weight_transfer_engine", "", func(r *http.Request) error {
+		var q struct {
+			Info struct {
+				URL     string  `json:"url"`
+				Token   string  `json:"token"`
+				Seconds float64 `json:"seconds"`
+			} `json:"init_info"`
+		}
+		err := decode(r, &q)
+		x.url, x.token = q.Info.URL, q.Info.Token
+		return err
+	})
+	phase("start_weight_update", StallsStart, func(*http.Request) error {
+		if x.started {
+			return errors.New("start_weight_update called while a weight update is already active")
+		}
+		x.started, x.received = true, false
+		return nil
+	})
+	phase("update_weights", StallsUpdate, func(r *http.Request) error { return f.update(r, x) })
+	phase("finish_weight_update", StallsFinish, func(r *http.Request) error {
+		var q struct {
+			Version string `json:"weight_version"`
+		}
+		if err := decode(r, &q); err != nil || !x.received {
+			return fmt.Errorf("nothing has been received: %w", err)
+		}
+		x.started, x.received = false, false
+		if err := f.load(r.Context(), x.dir); err != nil {
+			return err
+		}
+		f.call(q.Version)
+		return nil
+	})
+}
+
+// update fetches the files of a version. An error ends the update.
+func (f *Fake) update(r *http.Request, x *transfer) (err error) {
+	defer func() { x.started = x.started && err == nil }()
+	var q struct {
+		Info struct {
+			Digest string
+			Files  []struct {
+				Name, SHA256 string
+				Size         int64
+			}
+		} `json:"update_info"`
+	}
+	switch err := decode(r, &q); {
+	case err != nil:
+		return err
+	case !x.started || !f.paused.Load():
+		return errors.New("start_weight_update must be called before update_weights, and /pause before that")
+	case q.Info.Digest == "":
+		return errors.New("Invalid update_info: digest is missing")
+	}
+	if err := os.RemoveAll(x.dir); err != nil {
+		return err
+	}
+	for _, file := range q.Info.Files {
+		data, err := x.get(r.Context(), file.Name)
+		if err != nil {
+			return err
+		}
+		if f.tells(DamagesFiles) {
+			data[0]++
+		}
+		if sum := sha256.Sum256(data); int64(len(data)) != file.Size || hex.EncodeToString(sum[:]) != file.SHA256 {
+			return fmt.Errorf("%s of the version arrived damaged", file.Name)
+		}
+		path := filepath.Join(x.dir, filepath.FromSlash(file.Name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
+			return err
+		}
+	}
+	x.received = true
+	return nil
+}
+
+// get fetches a file with the token of the run.
+func (x *transfer) get(ctx context.Context, name string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url+"/"+name, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+x.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s of the version: status %s", name, resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
+
+// shorten returns a directory with the model of dir but for one tensor, which is that of the model
+// loaded before. It is dir itself before the first one and if its model has another form.
+func (f *Fake) shorten(dir string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "model.safetensors"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	before := f.model
+	f.model = data
+	if !f.tells(OneShort) || before == nil {
+		return dir, nil
+	}
+	mixed, err := mix(data, before)
+	if err != nil {
+		return "", err
+	}
+	f.model = mixed
+	to := dir + "-short"
+	return to, errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(dir)), os.WriteFile(filepath.Join(to, "model.safetensors"), mixed, 0o644))
+}
+
+// mix returns a model with one tensor of another one.
+func mix(model, other []byte) ([]byte, error) {
+	model = append([]byte{}, model...)
+	to, err := safetensors.Parse("model", model)
+	if err != nil {
+		return nil, err
+	}
+	from, err := safetensors.Parse("other", other)
+	if err != nil {
+		return nil, err
+	}
+	new, ok := to.Tensor(shortTensor)
+	old, had := from.Tensor(shortTensor)
+	if !ok || !had {
+		return nil, fmt.Errorf("the model has no %s", shortTensor)
+	}
+	copy(new.Data, old.Data)
+	return model, nil
+}
