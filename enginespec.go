@@ -53,6 +53,15 @@ type Rescorer interface {
 	Logprobs(ctx context.Context, tokens []int32) ([]float32, error)
 }
 
+// Proving says how a sampler proves that the copies of its weights are a version.
+type Proving struct {
+	Alone   bool      // no request samples while weights are loaded
+	Check   CheckCopy // of each copy
+	Digests int       // versions between two comparisons of the copies' digests; 0 compares none
+	// Covered receives the least share of the tensors, from 0 to 1, whose digests the copies have told.
+	Covered func(share float64)
+}
+
 // CheckCopy returns an error unless a copy of a version of the weights is that version. copy names it.
 type CheckCopy func(ctx context.Context, version int64, copy string, score ScoreTokens) error
 

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -66,5 +67,46 @@ func TestServerThatFetchesVersions(t *testing.T) {
 	}
 	if got := curve(t, p.job(), "synchronizer", "sync/probe_mean"); len(got) != 4 || slices.Max(got) > 1e-5 || len(fake.Loads()) != 4 {
 		t.Errorf("the probe found differences of %v nats in the versions %v", got, fake.Loads())
+	}
+}
+
+// With verify full, servers with the same tensors must have the same digests. What the probe cannot see
+// is an error that names the tensor. A server that tells digests of nothing, or none, covers less.
+func TestDigestsOfServers(t *testing.T) {
+	options := server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true}
+	packed := options
+	packed.CPU, packed.Fetches = true, true
+	vllm := func(o server.Options) func(*testing.T, project) *server.Fake {
+		return func(t *testing.T, p project) *server.Fake { return server.VLLM(t, p.inServer(t, 99), o) }
+	}
+	sglang := func(t *testing.T, p project) *server.Fake { return server.SGLang(t, p.inServer(t, 99), options) }
+	for _, c := range []struct {
+		name, engine, verify string
+		start                func(*testing.T, project) *server.Fake
+		lie                  server.Lie
+		covered              []float64
+		want                 string
+	}{
+		{"two that agree", "vllm", "full", vllm(options), "", []float64{1, 1}, ""},
+		{"two of SGLang", "sglang", "full", sglang, "", []float64{1, 1}, ""},
+		{"packed matrices", "vllm", "full", vllm(packed), "", []float64{0.2, 0.2}, ""},
+		{"one with another bit", "vllm", "full", vllm(options), server.OtherBit, nil, "mlp.down_proj.weight of version 0 differs from that of"},
+		{"one with another bit that nobody looks for", "vllm", "probe", vllm(options), server.OtherBit, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			one, other := c.start(t, p), c.start(t, p)
+			one.Open, other.Open = p.scoring(0, func() {}), p.scoring(0, func() { one.Tell(c.lie) })
+			_, err := p.run(t, "explorer.rollout_model.engine_type="+c.engine, "explorer.rollout_model.base_urls=["+one.URL+","+other.URL+"]",
+				"buffer.total_steps=3", "synchronizer.verify="+c.verify, "synchronizer.verify_interval=2")
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+			got := curve(t, p.job(), "synchronizer", "sync/digests_covered")
+			if c.want == "" && !slices.EqualFunc(got, c.covered, func(a, b float64) bool { return math.Abs(a-b) < 0.1 }) {
+				t.Errorf("covered %v, want %v", got, c.covered)
+			}
+		})
 	}
 }

@@ -14,14 +14,22 @@ func probeOf(cfg *Settled) (*weights.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &weights.Probe{Vocab: m.VocabSize, Length: value(m.MaxPositions, cfg.Model.MaxModelLen)}, nil
+	return &weights.Probe{Vocab: m.VocabSize, Length: value(m.MaxPositions, cfg.Model.MaxModelLen), Digests: digests(cfg)}, nil
 }
 
 // prove makes a follower prove each version that a sampler loads, if it can be proven.
 func prove(s *stage, follower *weights.Follower, alone bool) {
 	if p, ok := s.sampler.(weights.Provable); ok && s.Synchronizer.Verify != "off" {
-		follower.Prove(p, alone, s.say)
+		follower.Prove(p, alone, digests(s.Settled), s.say)
 	}
+}
+
+// digests returns the versions between two comparisons of the digests of servers, 0 for none.
+func digests(cfg *Settled) int {
+	if cfg.Synchronizer.Verify != "full" {
+		return 0
+	}
+	return cfg.Synchronizer.VerifyInterval
 }
 
 // samplesAlone reports whether nobody samples while an explorer's sampler loads a version: the step has

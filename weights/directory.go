@@ -30,7 +30,7 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	}
 	if p, ok := loader.(Provable); ok && l.Probe != nil {
 		f.probe, f.proof = l.Probe, newProof(l.Say)
-		p.Prove(l.Handover == AtRendezvous, f.proof.check)
+		p.Prove(f.proof.proving(l.Handover == AtRendezvous, l.Probe.Digests))
 	}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err

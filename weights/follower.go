@@ -68,10 +68,11 @@ type Follower struct {
 }
 
 // Prove makes the follower prove each version that a sampler loads with the scores that the trainer has
-// published beside it. alone says that nobody samples while the sampler loads.
-func (f *Follower) Prove(of Provable, alone bool, say func(string)) {
+// published beside it. alone says that nobody samples while the sampler loads; digests are the versions
+// between two comparisons of its copies' digests.
+func (f *Follower) Prove(of Provable, alone bool, digests int, say func(string)) {
 	f.proof, f.say = newProof(say), say
-	of.Prove(alone, f.proof.check)
+	of.Prove(f.proof.proving(alone, digests))
 }
 
 // Wait implements the explorer's side of a Synchronizer. In sync_style fixed the version depends on

@@ -20,10 +20,9 @@ import (
 // Provable is a Loader whose copies of the weights are checked one by one, before they are used.
 type Provable interface {
 	Loader
-	// Prove makes every later LoadWeights check each copy of the weights, which it names. score scores
-	// tokens with the copy. A copy that fails is delivered again, and is not used meanwhile. alone says
-	// that no request samples while weights are loaded.
-	Prove(alone bool, check trinity.CheckCopy)
+	// Prove makes every later LoadWeights check each copy of the weights, which it names. A copy that
+	// fails is delivered again, and is not used meanwhile.
+	Prove(p trinity.Proving)
 }
 
 const (
@@ -43,6 +42,8 @@ const proveTime = "sync/prove"
 type Probe struct {
 	Vocab  int // tokens of the vocabulary
 	Length int // of the longest sequence
+	// Digests are the versions between two comparisons of the copies' digests; 0 compares none.
+	Digests int
 }
 
 // scores is how an engine scores the probe with a version.
@@ -151,6 +152,18 @@ func (p *proof) learn(version int64, s scores) {
 	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }),
 		scored{version, slices.Concat(s.Logprobs...)})
 	p.scored = p.scored[max(0, len(p.scored)-mostScored):]
+}
+
+// proving returns how a sampler proves a version. alone says that nobody samples while it loads.
+func (p *proof) proving(alone bool, digests int) trinity.Proving {
+	return trinity.Proving{Alone: alone, Check: p.check, Digests: digests, Covered: p.covered}
+}
+
+// covered takes the share of the tensors whose digests agree.
+func (p *proof) covered(share float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last["sync/digests_covered"] = share
 }
 
 // check returns an error unless a copy has the version. A version that the engine has not scored

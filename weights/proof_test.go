@@ -28,8 +28,8 @@ type copies struct {
 
 func (*copies) Resident() {}
 
-func (c *copies) Prove(_ bool, check trinity.CheckCopy) {
-	c.check = check
+func (c *copies) Prove(p trinity.Proving) {
+	c.check = p.Check
 }
 
 func (c *copies) LoadWeights(ctx context.Context, dir string, version int64) error {
@@ -101,7 +101,7 @@ func throughFollower(t *testing.T, trained *trinitytest.Bandit, to *copies) (del
 	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained, Probe: &weights.Probe{Vocab: 4, Length: 16}}
 	follower := follow(t, shelf, to.LoadWeights)
 	follower.Report = reporting(reported)
-	follower.Prove(to, true, func(line string) { t.Error(line) })
+	follower.Prove(to, true, 0, func(line string) { t.Error(line) })
 	return func(version int64) error {
 		publish := shelf.Publish
 		if version == 0 {
@@ -186,7 +186,7 @@ func TestVersionsWithoutScores(t *testing.T) {
 	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained}
 	follower := follow(t, shelf, copy.LoadWeights)
 	var said []string
-	follower.Prove(&copy, true, func(line string) { said = append(said, line) })
+	follower.Prove(&copy, true, 0, func(line string) { said = append(said, line) })
 	err := shelf.Open(t.Context(), 0, true)
 	for v := int64(0); v < 3 && err == nil; v++ {
 		_, err = follower.Wait(t.Context(), v, false)
@@ -204,7 +204,7 @@ func TestScoresThatAreNone(t *testing.T) {
 		trained, copy := trinitytest.NewBandit(4), copies{Bandit: trinitytest.NewBandit(4)}
 		shelf := &weights.Shelf{Dir: t.TempDir(), Engine: damaging{trained, text}}
 		follower := follow(t, shelf, copy.LoadWeights)
-		follower.Prove(&copy, true, func(line string) { t.Error(line) })
+		follower.Prove(&copy, true, 0, func(line string) { t.Error(line) })
 		if err := shelf.Open(t.Context(), 0, true); err != nil {
 			t.Fatal(err)
 		}

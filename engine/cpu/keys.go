@@ -76,6 +76,7 @@ func (samplerPlugin) Reads() map[string]string {
 		"explorer.rollout_model.quantization":                 "",
 		"explorer.rollout_model.kv_across_versions":           "",
 		"synchronizer.verify":                                 "new weights do not leave this process",
+		"synchronizer.verify_interval":                        "new weights do not leave this process",
 		"cluster":                                             placement,
 		"ignore_validator_suggestions":                        "there is no GPU memory check",
 		"model.trust_remote_code":                             noPython,

@@ -78,7 +78,20 @@ func (s *Sampler) loadIntoAll(ctx context.Context, v version) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("loading version %d into the servers: %w", v.number, context.Cause(ctx))
 	}
-	return s.pool.end(v, servers, errs)
+	if err := s.pool.end(v, servers, errs); err != nil {
+		return err
+	}
+	return s.compareDigests(limited, v, loaded(servers, errs))
+}
+
+// loaded returns the servers that have no error.
+func loaded(servers []*server, errs []error) (all []*server) {
+	for i, s := range servers {
+		if errs[i] == nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // limitLoad returns a context that ends when load_timeout has passed.

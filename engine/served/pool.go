@@ -59,6 +59,7 @@ type server struct {
 
 	proving   chan struct{} // closed when version next is proven, or has failed; nil otherwise
 	disproved bool          // it has not the weights that it was given last
+	mute      bool          // people know that it tells no digests
 
 	failedLoads int // deliveries that have failed
 }

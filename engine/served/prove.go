@@ -49,8 +49,8 @@ func scored(ctx context.Context, at *server, tokens []int32) ([]float32, error) 
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (s *Sampler) Prove(alone bool, check trinity.CheckCopy) {
-	s.checkCopy, s.alone = check, alone
+func (s *Sampler) Prove(p trinity.Proving) {
+	s.proving = p
 	for _, at := range s.pool.servers {
 		if s.scorerOf(at) == nil {
 			s.pool.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")
@@ -60,7 +60,7 @@ func (s *Sampler) Prove(alone bool, check trinity.CheckCopy) {
 
 // scorerOf returns nil if a server cannot score tokens while weights are loaded.
 func (s *Sampler) scorerOf(at *server) scorer {
-	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(s.alone) {
+	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(s.proving.Alone) {
 		return scorer
 	}
 	return nil
@@ -89,10 +89,10 @@ func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 // prove checks the weights of a server, if it can score tokens.
 func (s *Sampler) prove(ctx context.Context, at *server, version int64) error {
 	scorer := s.scorerOf(at)
-	if s.checkCopy == nil || scorer == nil {
+	if s.proving.Check == nil || scorer == nil {
 		return nil
 	}
-	return s.checkCopy(ctx, version, at.url, scorer.score)
+	return s.proving.Check(ctx, version, at.url, scorer.score)
 }
 
 // unproven notes that a server may sample with a version from now on, which is not proven until

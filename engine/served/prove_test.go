@@ -19,13 +19,13 @@ func (s *scripted) score(context.Context, []int32) ([]float32, error) { return n
 
 var errStale = errors.New("it still has version 0")
 
-// proving lets the servers prove versions as fails says, by address and version; it counts the proofs.
-func (s *Sampler) proving(fails map[string]func(proof int) bool) map[string]*int {
+// provingWhen lets the servers prove versions as fails says, by address and version; it counts the proofs.
+func (s *Sampler) provingWhen(fails map[string]func(proof int) bool) map[string]*int {
 	counts := map[string]*int{}
 	for _, at := range s.pool.servers {
 		counts[at.url] = new(int)
 	}
-	s.Prove(true, func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
+	s.checkBy(func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
 		n := counts[copy]
 		*n++
 		if f := fails[copy]; f != nil && f(*n) {
@@ -36,11 +36,15 @@ func (s *Sampler) proving(fails map[string]func(proof int) bool) map[string]*int
 	return counts
 }
 
+func (s *Sampler) checkBy(check trinity.CheckCopy) {
+	s.Prove(trinity.Proving{Alone: true, Check: check})
+}
+
 // A version that is not proven is delivered again.
 func TestVersionIsDeliveredAgain(t *testing.T) {
 	s, at, said := serving(1)
 	defer s.Close()
-	proofs := s.proving(map[string]func(int) bool{"url0": func(n int) bool { return n < 3 }})
+	proofs := s.provingWhen(map[string]func(int) bool{"url0": func(n int) bool { return n < 3 }})
 	if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil || *proofs["url0"] != 3 {
 		t.Errorf("after %d proofs: %v", *proofs["url0"], err)
 	}
@@ -58,7 +62,7 @@ func TestServerThatProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, at, _ := serving(2)
 		defer s.Close()
-		s.proving(map[string]func(int) bool{"url0": func(n int) bool { return n <= mostDeliveries }})
+		s.provingWhen(map[string]func(int) bool{"url0": func(n int) bool { return n <= mostDeliveries }})
 		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +89,7 @@ func TestServerThatProvesNothing(t *testing.T) {
 	})
 	s, _, _ := serving(1)
 	defer s.Close()
-	s.proving(map[string]func(int) bool{"url0": func(int) bool { return true }})
+	s.provingWhen(map[string]func(int) bool{"url0": func(int) bool { return true }})
 	err := s.LoadWeights(t.Context(), "/dir", 7)
 	if err == nil || err.Error() != "product 0 at url0: version 7, delivered 3 times: it still has version 0" {
 		t.Errorf("got %v", err)
@@ -101,7 +105,7 @@ func TestAnswersWaitForTheProof(t *testing.T) {
 			defer s.Close()
 			s.pool.patience = time.Second
 			checking, checked := make(chan struct{}), make(chan error)
-			s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error {
+			s.checkBy(func(context.Context, int64, string, trinity.ScoreTokens) error {
 				checking <- struct{}{}
 				return <-checked
 			})
@@ -143,7 +147,7 @@ func TestAnswersBeforeADeliveryThatIsRepeated(t *testing.T) {
 		s, at, said := serving(1)
 		defer s.Close()
 		checking, checked := make(chan struct{}), make(chan error)
-		s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error {
+		s.checkBy(func(context.Context, int64, string, trinity.ScoreTokens) error {
 			checking <- struct{}{}
 			return <-checked
 		})
@@ -252,7 +256,7 @@ func TestRequestsInALongLoad(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		checked := make(chan error)
-		s.Prove(true, func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked })
+		s.Prove(trinity.Proving{Alone: true, Check: func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked }})
 		at[0].tells = "run-2"
 		answered := make(chan [2]int64, 2)
 		ask := func() {
@@ -282,7 +286,7 @@ func TestWhenVLLMScores(t *testing.T) {
 	for _, c := range []struct{ lora, alone, want bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
 		s, _, said := serving(1)
 		s.pool.servers[0].endpoint = &vllmServer{vllmKind: vllmKind{lora: c.lora}}
-		s.Prove(c.alone, func(context.Context, int64, string, trinity.ScoreTokens) error { return errStale })
+		s.Prove(trinity.Proving{Alone: c.alone, Check: func(context.Context, int64, string, trinity.ScoreTokens) error { return errStale }})
 		if proves := s.prove(t.Context(), s.pool.servers[0], 1) != nil; proves != c.want || proves == strings.Contains(said(), "nothing proves") {
 			t.Errorf("%+v: proves %t, said %q", c, proves, said())
 		}

@@ -33,10 +33,10 @@ type Sampler struct {
 	loading     sync.Mutex
 	newest      version // that the servers have loaded last; loading guards it
 	loadTimeout time.Duration
-	mayLoad     error             // why the servers cannot be given weights; nil if they may
-	mark        string            // begins the names of weights of this sampler
-	checkCopy   trinity.CheckCopy // nil: deliveries are not proven
-	alone       bool              // nobody samples while weights are loaded
+	mayLoad     error           // why the servers cannot be given weights; nil if they may
+	mark        string          // begins the names of weights of this sampler
+	proving     trinity.Proving // without Check, deliveries are not proven
+	loads       int             // versions that were loaded
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens

@@ -41,7 +41,7 @@ func (*sglang) Describe() string { return overHTTP }
 // Reads implements config.SharedKeys.
 func (*sglang) Reads() map[string]string {
 	keys := sharedKeys()
-	keys["synchronizer.verify"] = ""
+	keys["synchronizer.verify"], keys["synchronizer.verify_interval"] = "", ""
 	return keys
 }
 

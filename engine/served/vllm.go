@@ -49,6 +49,7 @@ func (*vllm) Describe() string { return overHTTP }
 func (*vllm) Reads() map[string]string {
 	keys := sharedKeys()
 	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
+	keys["synchronizer.verify_interval"] = ""
 	return keys
 }
 

@@ -40,6 +40,7 @@ const (
 	KeepsCache     Lie = "cannot drop its prefix cache"
 	SilentPause    Lie = "never answers that it is paused"
 	OldWeights     Lie = "keeps its old weights under the name of new ones"
+	OtherBit       Lie = "has another bit in a tensor than other servers"
 )
 
 // Options say how a fake server was started.

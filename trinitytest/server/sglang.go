@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -60,6 +61,10 @@ func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		}
 		f.call(q.WeightVersion)
 		f.send(w, map[string]any{"success": true, "message": "Succeeded to update model weights."})
+	})
+	mux.HandleFunc("POST /weights_checker", func(w http.ResponseWriter, _ *http.Request) {
+		sums, err := f.digests(false)
+		f.send(w, map[string]any{"success": err == nil, "message": fmt.Sprint(err), "ranks": []any{map[string]any{"checksums": sums}}})
 	})
 	return f.start(t, mux)
 }

@@ -39,6 +39,14 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	if o.Develops {
 		f.vllmControl(mux)
 		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig()) })
+		mux.HandleFunc("POST /weight_checker", func(w http.ResponseWriter, _ *http.Request) {
+			sums, err := f.digests(o.CPU)
+			if err != nil {
+				refuse(w, http.StatusInternalServerError, err.Error())
+				return
+			}
+			f.send(w, map[string]any{"checksums": sums})
+		})
 	}
 	if o.Fetches {
 		f.vllmTransfer(t, mux)
