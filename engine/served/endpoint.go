@@ -51,6 +51,14 @@ type query struct {
 	prompt                 []int32
 	eos                    []int32 // of the model
 	adapter                bool    // the policy is an adapter that load gave the server
+	told                   int     // tokens that OnToken has got
+}
+
+// tell passes tokens on that OnToken has not got yet.
+func (q *query) tell(tokens []int32) {
+	for ; q.OnToken != nil && q.told < len(tokens); q.told++ {
+		q.OnToken(0, tokens[q.told])
+	}
 }
 
 // stops returns the tokens that end a reply beside the model's own.

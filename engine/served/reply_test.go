@@ -57,9 +57,19 @@ func FuzzReplies(f *testing.F) {
 	for _, reply := range replies {
 		f.Add([]byte(reply))
 	}
+	f.Add([]byte("data: " + strings.ReplaceAll(replies["vllm"], "\n", "") + "\n\ndata: {\"choices\":[],\"usage\":{}}\n\ndata: [DONE]\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := &Sampler{vocab: 10, length: 10, record: true}
-		for _, at := range replying(t, body) {
+		for kind, at := range replying(t, body) {
+			if kind == "vllm" { // with and without a stream
+				q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}
+				told := 0
+				q.OnToken = func(int, int32) { told++ }
+				a, err := at.sample(t.Context(), q)
+				if err == nil && s.checkAnswer(q, a) == nil && (len(a.logprobs) != len(a.tokens) || told != len(a.tokens)) {
+					t.Errorf("%d log-probabilities and %d calls for %d tokens", len(a.logprobs), told, len(a.tokens))
+				}
+			}
 			q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1, StopTokens: []int32{3}}}
 			if a, err := at.sample(t.Context(), q); err == nil && s.checkAnswer(q, a) == nil && len(a.logprobs) != len(a.tokens) {
 				t.Errorf("%d log-probabilities for %d tokens", len(a.logprobs), len(a.tokens))

@@ -40,17 +40,28 @@ type Sampler struct {
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
-// of a completion when it has ended.
+// of a completion as they come if the server streams them with all that a reply needs, as vLLM does, and
+// else when it has ended.
 func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	if err := s.check(prompt.Tokens, &p); err != nil {
 		return nil, err
 	}
 	out := make([]trinity.Completion, max(1, p.N))
 	eg, each := errgroup.WithContext(ctx)
+	var telling sync.Mutex
 	for i := range out {
 		eg.Go(func() (err error) {
 			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.adapter && p.Adapter == ""}
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
+			if p.OnToken != nil {
+				q.OnToken = func(_ int, token int32) {
+					telling.Lock()
+					defer telling.Unlock()
+					if token >= 0 && int(token) < s.vocab { // else checkAnswer refuses the reply
+						p.OnToken(i, token)
+					}
+				}
+			}
 			out[i], err = s.one(each, q)
 			return err
 		})
@@ -60,13 +71,6 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 			return nil, context.Cause(ctx)
 		}
 		return nil, err
-	}
-	for i := range out {
-		for _, token := range out[i].Tokens {
-			if p.OnToken != nil {
-				p.OnToken(i, token)
-			}
-		}
 	}
 	return out, nil
 }
@@ -103,7 +107,12 @@ func seedOf(seed uint64, i int) uint64 {
 
 // one asks for one completion.
 func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
-	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) error {
+	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) (err error) {
+		defer func() {
+			if err != nil && q.told > 0 {
+				err = begun{err}
+			}
+		}()
 		oldest, failed := s.pool.versions(at)[0], s.pool.failedLoads(at)
 		a, err := at.sample(ctx, q)
 		if err == nil {
@@ -128,10 +137,17 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
 		}
 		s.pool.computed(q.prompt, a.tokens, at)
+		q.tell(a.tokens)
 		return nil
 	})
 	return c, err
 }
+
+// begun is the failure of a reply whose first tokens OnToken has got. Another server would give others.
+type begun struct{ error }
+
+// Unwrap returns the failure.
+func (b begun) Unwrap() error { return b.error }
 
 // spans returns the oldest and the newest version among the weights that the server names. A name
 // that load has not given is of the weights with which the server started.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -358,5 +359,53 @@ func TestWeightsOfATiedHead(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// Tokens of vLLM are passed on as they come, before the reply has ended.
+func TestTokensAreStreamed(t *testing.T) {
+	for _, k := range []int{0, 1} {
+		fake := kinds[k].start(t)
+		s := must(t, kinds[k].plugin, spec(fake.URL))
+		got := make(chan int32, 8)
+		fake.OnEvent = func(i int) { // the server goes on when the client has the token
+			select {
+			case <-got:
+			case <-time.After(10 * time.Second):
+				t.Errorf("token %d was not passed on", i)
+			}
+		}
+		var told []int32
+		p := trinity.SamplingParams{Temperature: 1, MaxTokens: 5, TopLogprobs: 2, OnToken: func(_ int, token int32) {
+			told = append(told, token)
+			got <- token
+		}}
+		out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4}}, p)
+		if err != nil || len(told) != 5 || !slices.Equal(told, out[0].Tokens) || len(out[0].Logprobs) != 5 || len(out[0].TopLogprobs) != 5 {
+			t.Fatalf("%s: told %v of %+v, %v", kinds[k].name, told, out, err)
+		}
+		p.OnToken = nil
+		fake.OnEvent = nil
+		if again, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3, 4}}, p); err != nil || !slices.Equal(again[0].Tokens, told) ||
+			!slices.Equal(again[0].Logprobs, out[0].Logprobs) {
+			t.Errorf("%s: %+v without a stream, %+v with one, %v", kinds[k].name, again, out, err)
+		}
+	}
+}
+
+// A reply of which tokens were passed on is not asked for again: another server would give others.
+func TestBrokenStream(t *testing.T) {
+	fakes := []*server.Fake{kinds[0].start(t), kinds[0].start(t)}
+	s := served.Hasten(must(t, "vllm", spec(fakes[0].URL, fakes[1].URL)))
+	before := fakes[0].Asked() + fakes[1].Asked()
+	for _, f := range fakes {
+		f.Tell(server.Dies)
+	}
+	told := 0
+	p := trinity.SamplingParams{MaxTokens: 5, OnToken: func(int, int32) { told++ }}
+	_, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, p)
+	if asked := fakes[0].Asked() + fakes[1].Asked() - before; err == nil || asked != 1 || told != 1 ||
+		!strings.Contains(err.Error(), "the stream ended early") {
+		t.Errorf("%v after %d requests and %d tokens", err, asked, told)
 	}
 }

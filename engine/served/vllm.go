@@ -153,7 +153,7 @@ func (s *vllmServer) name(q *query) string {
 }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
-	if s.byTokens {
+	if s.byTokens && q.OnToken == nil {
 		return s.generate(ctx, q)
 	}
 	return s.complete(ctx, q)
@@ -179,6 +179,11 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
+// count takes the usage of a reply.
+func (a *answer) count(u usage) {
+	a.promptLen, a.reused = u.PromptTokens, u.PromptTokensDetails.CachedTokens
+}
+
 // complete asks /v1/completions.
 func (s *vllmServer) complete(ctx context.Context, q *query) (*answer, error) {
 	r := struct {
@@ -186,18 +191,31 @@ func (s *vllmServer) complete(ctx context.Context, q *query) (*answer, error) {
 		ReturnWeightVersions bool `json:"return_weight_versions,omitzero"`
 	}{Request: q.completion(), ReturnWeightVersions: s.isVLLM}
 	r.Model = s.name(q)
-	var reply struct {
-		Choices []struct {
-			openai.Choice
-			PromptTokenIDs []int32 `json:"prompt_token_ids"`
-			WeightVersions []span  `json:"weight_versions"`
-		}
-		PromptTokenIDs []int32 `json:"prompt_token_ids"`
-		Usage          usage
+	if s.isVLLM && q.OnToken != nil {
+		r.Stream, r.StreamOptions.IncludeUsage = true, true
+		return s.stream(ctx, &r, q)
 	}
+	var reply vllmReply
 	if err := s.client.Call(ctx, "/v1/completions", &r, &reply); err != nil {
 		return nil, err
 	}
+	return reply.answer(q)
+}
+
+// vllmReply is the reply of /v1/completions, or one event of its stream.
+type vllmReply struct {
+	Choices []struct {
+		openai.Choice
+		PromptTokenIDs []int32 `json:"prompt_token_ids"`
+		WeightVersions []span  `json:"weight_versions"`
+	}
+	PromptTokenIDs []int32 `json:"prompt_token_ids"`
+	Usage          usage
+	Error          *openai.Error // in a stream
+}
+
+// answer reads a reply.
+func (reply *vllmReply) answer(q *query) (*answer, error) {
 	if len(reply.Choices) != 1 {
 		return nil, wrongf("it returned %d replies", len(reply.Choices))
 	}
@@ -209,7 +227,8 @@ func (s *vllmServer) complete(ctx context.Context, q *query) (*answer, error) {
 	if a.prompt = c.PromptTokenIDs; a.prompt == nil {
 		a.prompt = reply.PromptTokenIDs
 	}
-	a.promptLen, a.reused, a.weights = reply.Usage.PromptTokens, reply.Usage.PromptTokensDetails.CachedTokens, names(c.WeightVersions)
+	a.weights = names(c.WeightVersions)
+	a.count(reply.Usage)
 	return a, nil
 }
 

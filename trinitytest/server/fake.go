@@ -64,6 +64,8 @@ type Fake struct {
 	// Open opens an engine with the weights, or the adapter, of a directory. The server scores prompts
 	// with it. nil: it scores none.
 	Open func(ctx context.Context, dir string) (trinity.Engine, error)
+	// OnEvent is called when a stream has sent a token; it may be nil.
+	OnEvent func(i int)
 
 	sampler trinity.Sampler
 	vocab   int

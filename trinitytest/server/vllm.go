@@ -88,6 +88,7 @@ type vllmAsked struct {
 	TopK              int      `json:"top_k"`
 	TopP              float32  `json:"top_p"`
 	ReturnTokenIDs    bool     `json:"return_token_ids"`
+	Stream            bool     `json:"stream"`
 }
 
 func (a *vllmAsked) params() trinity.SamplingParams {
@@ -139,6 +140,23 @@ func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	usage := map[string]any{"prompt_tokens": len(s.prompt)}
+	if q.Stream {
+		f.stream(w, &q, s, usage)
+		return
+	}
+	choice := f.vllmChoice(&q, s)
+	if q.PromptLogprobs != nil {
+		if choice["prompt_logprobs"], err = f.vllmPromptLogprobs(r.Context(), q.Prompt); err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
+	f.send(w, map[string]any{"choices": []any{choice}, "usage": usage})
+}
+
+// vllmChoice writes a completion, or a part of one.
+func (f *Fake) vllmChoice(q *vllmAsked, s *sampled) map[string]any {
 	choice := map[string]any{"text": "text", "finish_reason": s.FinishReason, "prompt_token_ids": s.prompt}
 	if q.ReturnTokenIDs && s.ids != nil {
 		choice["token_ids"] = s.ids
@@ -146,13 +164,7 @@ func (f *Fake) vllmCompletions(w http.ResponseWriter, r *http.Request) {
 	if q.Logprobs != nil && s.Logprobs != nil {
 		choice["logprobs"] = f.vllmLogprobs(s)
 	}
-	if q.PromptLogprobs != nil {
-		if choice["prompt_logprobs"], err = f.vllmPromptLogprobs(r.Context(), q.Prompt); err != nil {
-			refuse(w, http.StatusInternalServerError, err.Error())
-			return
-		}
-	}
-	f.send(w, map[string]any{"choices": []any{choice}, "usage": map[string]any{"prompt_tokens": len(s.prompt)}})
+	return choice
 }
 
 // vllmPromptLogprobs scores a prompt. Its first token has no entry.

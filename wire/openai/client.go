@@ -1,9 +1,13 @@
 package openai
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -81,6 +85,44 @@ func (c *Client) Call(ctx context.Context, endpoint string, in, out any) error {
 		r.Method = http.MethodPost
 	}
 	return c.retry().JSON(ctx, r, in, out)
+}
+
+// Stream posts in as JSON to an endpoint and calls each with the data of every event of the reply. The
+// error is temporary if the reply ends before its last event, [DONE].
+func (c *Client) Stream(ctx context.Context, endpoint string, in any, each func(data []byte) error) error {
+	address, err := c.Address(endpoint)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	header := c.header()
+	header.Set("Content-Type", "application/json")
+	reply, err := c.retry().Open(ctx, retry.Request{Method: http.MethodPost, URL: address, Header: header, Body: body})
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	lines := bufio.NewScanner(io.LimitReader(reply.Body, maxReply))
+	lines.Buffer(nil, maxReply)
+	for lines.Scan() {
+		data, is := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if data = bytes.TrimSpace(data); !is {
+			continue
+		}
+		if string(data) == "[DONE]" {
+			return nil
+		}
+		if err := each(data); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return retry.Temporary(fmt.Errorf("%s: the stream ended early: %w", endpoint, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)))
 }
 
 func (c *Client) header() http.Header {

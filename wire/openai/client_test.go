@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -95,5 +96,33 @@ func TestCallSendsAndDecodes(t *testing.T) {
 	asked = 0
 	if err := c.Call(t.Context(), "models", Request{}, nil); err == nil || asked != 1 {
 		t.Errorf("got %v after %d requests, want an error after one", err, asked)
+	}
+}
+
+// A stream gives its events, and must have a last one.
+func TestStreamGivesEvents(t *testing.T) {
+	for body, want := range map[string]string{
+		"data: 1\n\n: comment\ndata:2\n\ndata: [DONE]\n\ndata: 3\n\n": "12",
+		"data: 1\n\n":     "1 the stream ended early: unexpected EOF",
+		"data: wrong\n\n": " wrong",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, body) // the client reports a broken answer
+		}))
+		defer server.Close()
+		got := ""
+		err := (&Client{BaseURL: server.URL}).Stream(t.Context(), "completions", Request{}, func(data []byte) error {
+			if string(data) == "wrong" {
+				return errors.New(" wrong")
+			}
+			got += string(data)
+			return nil
+		})
+		if err != nil {
+			got += strings.TrimPrefix(err.Error(), "completions:")
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", body, got, want)
+		}
 	}
 }
