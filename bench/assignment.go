@@ -42,6 +42,7 @@ type assignment struct {
 	Held          bool        `json:"held"`            // a rollout holds the slot of its calls while its environment works
 	Unbranched    bool        `json:"unbranched"`      // the same tokens, with no branches
 	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
+	Server        string      `json:"server"`          // address of the vLLM server that both sides ask
 }
 
 // systemPrompt goes before each question of a GRPO step.
@@ -77,6 +78,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, StepsInFlight: 2,
+		Server: s.set.server,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:

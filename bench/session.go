@@ -128,6 +128,10 @@ func (s *session) heading() string {
 
 // measure makes the rows of a workload: one with each peer that is there, or one without.
 func (s *session) measure(ctx context.Context, w *workload, each func(Row) error) error {
+	if w.server && s.set.server == "" {
+		fmt.Fprintf(os.Stderr, "%s is left out: --server names no server\n", w.name)
+		return nil
+	}
 	reasons := ""
 	measured := false
 	for i := range w.rivals {
@@ -242,6 +246,9 @@ func (s *session) command(w *workload, r *rival) string {
 	}
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype
+	}
+	if w.server {
+		c += " --server " + s.set.server
 	}
 	if c += fmt.Sprint(" --runs ", s.set.runs); w.model {
 		c += " --model " + filepath.Base(s.set.model)

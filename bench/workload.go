@@ -12,6 +12,7 @@ type workload struct {
 	prompt int  // tokens
 	new    int  // tokens to sample
 	copies int  // completions of each prompt; 0 means 1
+	server bool // both sides ask a server that runs already
 	whole  bool // the time of the prompts counts with that of the completions
 
 	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
@@ -72,6 +73,8 @@ var workloads = []workload{
 		rivals: []rival{vllm.wanting(1.1), transformers}},
 	{name: "group_rollout", model: true, unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
 		rivals: []rival{vllm.wanting(1.5), transformers}},
+	{name: "served_rollouts", model: true, server: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newServed,
+		rivals: []rival{{name: "asyncio client", program: "vllm", script: "served_vllm.py", target: .97}}},
 	{name: "start", model: true, unit: "ms", command: (*session).firstToken, rivals: []rival{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
