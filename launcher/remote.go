@@ -25,11 +25,12 @@ import (
 // ends the group.
 type remote struct {
 	machines
-	connect func(machine string) []string // the command that connects to a shell
+	connect func(group, machine string) []string // the command that connects to a shell
+	sweep   func(group string) error             // ends what connections that were killed have left; may be nil
 }
 
 // newRemote returns a remote for machines that have so many GPUs.
-func newRemote(names []string, gpus int, connect func(machine string) []string) *remote {
+func newRemote(names []string, gpus int, connect func(group, machine string) []string) *remote {
 	r := &remote{connect: connect}
 	r.spread = true
 	var numbers []string
@@ -49,8 +50,11 @@ func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
 		return nil, err
 	}
 	clean := func() error {
-		r.release(g.Name)
-		return nil
+		defer r.release(g.Name)
+		if r.sweep == nil {
+			return nil
+		}
+		return r.sweep(g.Name)
 	}
 	var list []child
 	for _, s := range shares {
@@ -59,7 +63,7 @@ func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
 		if err != nil {
 			return nil, errors.Join(err, clean())
 		}
-		list = append(list, child{on: name, program: process.Program{Command: r.connect(name)}, input: input})
+		list = append(list, child{on: name, program: process.Program{Command: r.connect(g.Name, name)}, input: input})
 	}
 	return startChildren(list, clean)
 }
@@ -71,14 +75,14 @@ func (r *remote) render(g trinity.ProcessGroup) (string, error) {
 	}
 	var lines []string
 	for n := range g.Nodes {
-		lines = append(lines, quoteAll(r.connect(r.all[n].name))+" <<'END'\n"+quoteAll(g.Command)+"\nEND")
+		lines = append(lines, quoteAll(r.connect(g.Name, r.all[n].name))+" <<'END'\n"+quoteAll(g.Command)+"\nEND")
 	}
 	return strings.Join(lines, "\n"), nil
 }
 
 // What ends the program of a script besides a signal.
 const (
-	untilDisconnected = `(cat <&3 >/dev/null; kill -TERM "$program") 2>/dev/null &
+	untilDisconnected = `(while read -r line; do :; done <&3; kill -TERM "$program") 2>/dev/null &
 watch=$!
 `
 	untilSignalled = `watch=
@@ -117,7 +121,9 @@ exec 3<&0
 %s </dev/null 3<&- &
 program=$!
 trap 'kill -TERM "$program"' TERM INT HUP
-%swhile kill -0 "$program" 2>/dev/null; do
+%swait "$program"
+status=$?
+while kill -0 "$program" 2>/dev/null; do # a signal has ended the wait
 	wait "$program"
 	status=$?
 done

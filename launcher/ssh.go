@@ -55,7 +55,7 @@ func (s *ssh) ReadCluster(c *config.Cluster) error {
 
 // shell returns the command that connects to a host. It asks for nothing, and notices within a
 // minute that the host is gone.
-func (s *ssh) shell(host string) []string {
+func (s *ssh) shell(_, host string) []string {
 	command := append([]string{"ssh", "-T", "-o", "BatchMode=yes"}, s.Options...)
 	return append(command, "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", host, "exec sh -s")
 }
