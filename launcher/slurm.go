@@ -36,6 +36,7 @@ type slurm struct {
 	Memory    string   `yaml:"mem" doc:"memory of each machine, such as 100G; left out leaves it to Slurm"`
 	Options   []string `yaml:"options" doc:"more options of sbatch, such as [--constraint=a100]"`
 	Folder    string   `yaml:"folder" doc:"folder that all machines share, for logs and start scripts; left out is ~/.trinity/slurm"`
+	Program   string   `yaml:"program" doc:"trinity on the machines, for trinity cluster submit; left out is the program that submits"`
 	Host      string   `yaml:"host" doc:"name or address of the driver's machine for the others; left out, it is found out"`
 
 	hosts []string // of the allocation; nil outside of one

@@ -208,14 +208,15 @@ func TestSlurmRunsDrivers(t *testing.T) {
 func TestSlurmScripts(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "")
 	t.Setenv("PATH", t.TempDir())
-	l := launcherFor(t, "slurm", map[string]any{"folder": "/shared", "partition": "gpu", "account": "rl", "qos": "high", "time": "1:00:00",
+	l := launcherFor(t, "slurm", map[string]any{"folder": "/shared", "program": "/shared/trinity",
+		"partition": "gpu", "account": "rl", "qos": "high", "time": "1:00:00",
 		"cpus_per_task": 8, "mem": "9G", "options": []any{"--constraint=a100"}}, config.Cluster{NodeNum: 2, GPUPerNode: 4})
 	g := trinity.ProcessGroup{Name: "run", Nodes: 2, GPUs: 4, Command: []string{"trinity", "run", "a b.yaml"},
 		Env: map[string]string{"A": "b c"}, Secret: map[string]string{"KEY": "hidden"}}
 	script, err := l.(trinity.Scheduler).Script(g)
 	if want := []string{"#!/bin/sh", "--job-name=trinity-run", "--nodes=2", "--ntasks-per-node=1", "--output=/shared/run-%j.log",
 		"--gpus-per-node=4", "--cpus-per-task=8", "--mem=9G", "--partition=gpu", "--account=rl", "--qos=high", "--time=1:00:00",
-		"--constraint=a100", "--signal=B:TERM@120", "export A='b c'", "exec trinity run 'a b.yaml'", ""}; err != nil ||
+		"--constraint=a100", "--signal=B:TERM@120", "export A='b c'", "exec /shared/trinity run 'a b.yaml'", ""}; err != nil ||
 		!slices.Equal(strings.Split(strings.ReplaceAll(script, "#SBATCH ", ""), "\n"), want) {
 		t.Errorf("got %s, %v", script, err)
 	}

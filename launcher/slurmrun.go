@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,15 @@ func (s *slurm) Script(g trinity.ProcessGroup) (string, error) {
 		}
 		fmt.Fprintf(&text, "export %s=%s\n", name, quote(g.Env[name]))
 	}
-	return text.String() + "exec " + quoteAll(g.Command) + "\n", nil
+	command := g.Command
+	if command[0] == "trinity" {
+		own, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		command = append([]string{cmp.Or(s.Program, own)}, command[1:]...)
+	}
+	return text.String() + "exec " + quoteAll(command) + "\n", nil
 }
 
 // runLog returns the file with the output of a run.

@@ -33,12 +33,23 @@ type programs struct {
 
 // programsOf builds the launcher and gives each engine its part of the machines, if one has programs.
 func programsOf(cfg *config.Settled, e *engines) (*programs, error) {
-	const key = "cluster.launcher"
 	_, trains := e.trainer.(trainerPrograms)
 	servers := serversOf(cfg, e)
 	if !trains && servers == nil {
 		return &programs{}, nil
 	}
+	launcher, err := launcherOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &programs{launcher: launcher}
+	p.started = &cluster.Cluster{Launcher: launcher, Patience: wait.Seconds(cfg.Cluster.StartTimeout), LogDir: cfg.Log.SaveDir}
+	return p, p.split(cfg, trains, len(servers))
+}
+
+// launcherOf builds the launcher.
+func launcherOf(cfg *config.Settled) (trinity.Launcher, error) {
+	const key = "cluster.launcher"
 	launcher, err := registry.Launchers.Build(cfg.Engines.Launch, cfg.Cluster.LauncherArgs)
 	if err != nil {
 		return nil, cfg.At(key, err.Error(), "")
@@ -48,9 +59,7 @@ func programsOf(cfg *config.Settled, e *engines) (*programs, error) {
 			return nil, cfg.At(key, err.Error(), "")
 		}
 	}
-	p := &programs{launcher: launcher}
-	p.started = &cluster.Cluster{Launcher: launcher, Patience: wait.Seconds(cfg.Cluster.StartTimeout), LogDir: cfg.Log.SaveDir}
-	return p, p.split(cfg, trains, len(servers))
+	return launcher, nil
 }
 
 // serversOf returns the servers that the sampler starts.

@@ -75,7 +75,7 @@ func New() *cobra.Command {
 	root.AddCommand(
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),
-		verifyCommand(), pullCommand(), convertCommand(),
+		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
 		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
 		versionCommand(),

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/run"
+)
+
+func clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Give a run to a scheduler such as Slurm, and follow it",
+		Long: "Give a run to the scheduler that cluster.launcher names, and follow it. The driver of the run\n" +
+			"is then a job of the scheduler, and starts the programs of engines as its steps or jobs.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		clusterOf("render", "Print what a run would start, without starting it", (*clusterFlags).render),
+		clusterOf("submit", "Send a run to the scheduler", (*clusterFlags).submit),
+		clusterOf("status", "Print the state of a run that was sent", (*clusterFlags).status),
+		clusterOf("logs", "Print what a run that was sent has printed", (*clusterFlags).logs),
+		clusterOf("down", "End a run that was sent, with all that it has started", (*clusterFlags).down),
+	)
+	return cmd
+}
+
+// clusterFlags are the flags of the commands below cluster.
+type clusterFlags struct {
+	configFlags
+	follow bool
+}
+
+func clusterOf(name, short string, do func(*clusterFlags, *cobra.Command, []string) error) *cobra.Command {
+	var flags clusterFlags
+	cmd := &cobra.Command{
+		Use:   name + " (FILE | --config FILE) [key=value …]",
+		Short: short,
+		RunE:  func(cmd *cobra.Command, args []string) error { return do(&flags, cmd, args) },
+	}
+	if name != "render" && name != "submit" {
+		cmd.Use = name + " [FILE | --config FILE] [key=value …]"
+		cmd.Long = short + ". Without a file it is the run below ./checkpoints, or below\n" +
+			"TRINITY_CHECKPOINT_ROOT_DIR, that was sent last."
+	}
+	flags.add(cmd)
+	flags.command = "cluster " + name
+	if name == "logs" {
+		cmd.Flags().BoolVarP(&flags.follow, "follow", "f", false, "go on until the run ends")
+	}
+	return cmd
+}
+
+// render prints the script of a scheduler, and the groups of the run.
+func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
+	cfg, err := f.load(args)
+	if err != nil {
+		return err
+	}
+	launcher, err := run.LauncherOf(cfg)
+	if err != nil {
+		return err
+	}
+	groups, err := run.RenderPrograms(cfg)
+	if err != nil {
+		return err
+	}
+	if scheduler, ok := launcher.(trinity.Scheduler); ok {
+		g, err := f.driver(cfg, args)
+		if err != nil {
+			return err
+		}
+		script, err := scheduler.Script(g)
+		if err != nil {
+			return err
+		}
+		groups = fmt.Sprintf("# trinity cluster submit sends\n%s\n%s", script, groups)
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), groups)
+	return err
+}
+
+// submit sends the run, unless it has been sent and has not ended.
+func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
+	cfg, err := f.load(args)
+	if err != nil {
+		return err
+	}
+	scheduler, err := schedulerOf(cfg)
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(cfg.CheckpointJobDir, sentFile)
+	if was, err := readSent(at); err == nil {
+		if state, ended, err := scheduler.Status(cmd.Context(), was.ID); err != nil || !ended {
+			return errors.Join(err, fmt.Errorf("this run is %s of %s already (%s): end it with trinity cluster down", was.ID, was.Launcher, state))
+		}
+	}
+	g, err := f.driver(cfg, args)
+	if err != nil {
+		return err
+	}
+	if err := durable.MkdirAll(cfg.CheckpointJobDir, 0o755); err != nil {
+		return err
+	}
+	id, err := scheduler.Submit(cmd.Context(), g)
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(f.file(args))
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(sent{id, cfg.Settled()[0].Engines.Launch, path, settingsOf(args), time.Now()})
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(at, append(data, '\n')); err != nil {
+		return fmt.Errorf("the run is %s of the scheduler, and that could not be noted: %w", id, err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its output: trinity cluster logs --follow\n", id)
+	return err
+}
+
+func (f *clusterFlags) status(cmd *cobra.Command, args []string) error {
+	scheduler, was, err := f.sent(args)
+	if err != nil {
+		return err
+	}
+	state, _, err := scheduler.Status(cmd.Context(), was.ID)
+	if err == nil {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), was.ID, state)
+	}
+	return err
+}
+
+func (f *clusterFlags) logs(cmd *cobra.Command, args []string) error {
+	scheduler, was, err := f.sent(args)
+	if err != nil {
+		return err
+	}
+	return scheduler.Logs(cmd.Context(), was.ID, f.follow, cmd.OutOrStdout())
+}
+
+func (f *clusterFlags) down(cmd *cobra.Command, args []string) error {
+	scheduler, was, err := f.sent(args)
+	if err != nil {
+		return err
+	}
+	return scheduler.Down(cmd.Context(), was.ID)
+}
+
+// sentFile, in the directory of a run, says what the scheduler calls it.
+const sentFile = "cluster.json"
+
+// sent is a run that a scheduler has got.
+type sent struct {
+	ID       string    `json:"id"`
+	Launcher string    `json:"launcher"`
+	Config   string    `json:"config"` // absolute path
+	Settings []string  `json:"settings"`
+	Time     time.Time `json:"time"`
+}
+
+func readSent(path string) (s sent, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	return s, err
+}
+
+// sent returns the run that a configuration names, or else the one that was sent last.
+func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
+	at := ""
+	if f.path == "" && len(args) == 0 {
+		root := os.Getenv("TRINITY_CHECKPOINT_ROOT_DIR")
+		if root == "" {
+			root = "checkpoints"
+		}
+		if at = newestSent(root); at == "" {
+			return nil, sent{}, fmt.Errorf("no run below %s was sent: name its configuration, or send it with trinity cluster submit", root)
+		}
+	} else {
+		cfg, err := f.load(args)
+		if err != nil {
+			return nil, sent{}, err
+		}
+		at = filepath.Join(cfg.CheckpointJobDir, sentFile)
+	}
+	was, err := readSent(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, sent{}, fmt.Errorf("%s is not there: send the run with trinity cluster submit", at)
+	}
+	if err != nil {
+		return nil, sent{}, fmt.Errorf("%s: %w", at, err)
+	}
+	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: f.engine})
+	if err != nil {
+		return nil, sent{}, err
+	}
+	scheduler, err := schedulerOf(cfg)
+	return scheduler, was, err
+}
+
+// newestSent returns the file of the run below a root that was sent last, "" if there is none.
+func newestSent(root string) (newest string) {
+	files, _ := filepath.Glob(filepath.Join(root, "*", "*", sentFile))
+	in, _ := filepath.Glob(filepath.Join(root, "*", "*", "*", sentFile)) // of a group of runs
+	var last time.Time
+	for _, file := range append(files, in...) {
+		if s, err := readSent(file); err == nil && s.Time.After(last) {
+			newest, last = file, s.Time
+		}
+	}
+	return newest
+}
+
+// schedulerOf returns the launcher of a configuration, which must be a scheduler.
+func schedulerOf(cfg *config.Config) (trinity.Scheduler, error) {
+	launcher, err := run.LauncherOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	scheduler, ok := launcher.(trinity.Scheduler)
+	if !ok {
+		return nil, cfg.At("cluster.launcher", fmt.Sprintf("%s schedules no runs", cfg.Settled()[0].Engines.Launch), "use trinity run")
+	}
+	return scheduler, nil
+}
+
+// file returns the path of the configuration.
+func (f *clusterFlags) file(args []string) string {
+	if f.path != "" {
+		return f.path
+	}
+	return args[0]
+}
+
+// settingsOf returns the key=value arguments.
+func settingsOf(args []string) (settings []string) {
+	for _, arg := range args {
+		if strings.Contains(arg, "=") {
+			settings = append(settings, arg)
+		}
+	}
+	return settings
+}
+
+// fromEnvironment finds the variables that a configuration names.
+var fromEnvironment = regexp.MustCompile(`\$\{oc\.env:([A-Za-z_][A-Za-z0-9_]*)`)
+
+// driver returns the group of a run's driver. It has the configuration, and the variables that the
+// configuration names, for a scheduler that does not bring them along.
+func (f *clusterFlags) driver(cfg *config.Config, args []string) (trinity.ProcessGroup, error) {
+	path := f.file(args)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return trinity.ProcessGroup{}, err
+	}
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(cfg.Name), "-"), "-")
+	g := trinity.ProcessGroup{
+		Name: name, Nodes: max(1, cfg.Cluster.NodeNum), GPUs: cfg.Cluster.GPUPerNode,
+		Command: append([]string{"trinity", "run", "--config", path}, settingsOf(args)...), Secret: map[string]string{},
+	}
+	if filepath.IsLocal(path) {
+		g.Files = map[string][]byte{filepath.ToSlash(path): data}
+	}
+	for _, match := range fromEnvironment.FindAllSubmatch(data, -1) {
+		if value, ok := os.LookupEnv(string(match[1])); ok {
+			g.Secret[string(match[1])] = value
+		}
+	}
+	if f.engine != "" {
+		g.Command = append(g.Command, "--engine", f.engine)
+	}
+	return g, nil
+}

@@ -1,0 +1,54 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/cluster"
+)
+
+// LauncherOf returns the launcher of a configuration.
+func LauncherOf(cfg *config.Config) (trinity.Launcher, error) { return launcherOf(cfg.Settled()[0]) }
+
+// RenderPrograms returns what the launcher would run for the programs of a configuration, stage by
+// stage. It is "" if the run has none.
+func RenderPrograms(cfg *config.Config) (string, error) {
+	var text strings.Builder
+	for _, settled := range cfg.Settled() {
+		s, err := Resolve(settled)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range programsIn(s) {
+			launcher := s.engines.programs.launcher
+			g, err := cluster.Request(p, "http://DRIVER", "")
+			if err != nil {
+				return "", err
+			}
+			rendered, err := launcher.Render(g)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&text, "# %s: %s; machines: %d, GPUs of each: %d; it runs %s\n%s\n", s.Name, p.Name, g.Nodes, g.GPUs,
+				strings.Join(p.Command, " "), strings.TrimRight(rendered, "\n"))
+		}
+	}
+	return text.String(), nil
+}
+
+// programsIn returns the programs that the engines of a stage start.
+func programsIn(s *Settled) (all []trinity.Program) {
+	if s.engines.programs.launcher == nil {
+		return nil
+	}
+	spec := s.specs(s.Trains, s.Samples)
+	if starter, ok := s.engines.trainer.(trainerPrograms); ok {
+		all = starter.Programs(spec.train)
+	}
+	if starter, ok := s.engines.sampler.(samplerPrograms); ok {
+		all = append(all, starter.Programs(spec.sample)...)
+	}
+	return all
+}
