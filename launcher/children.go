@@ -31,8 +31,8 @@ type children struct {
 	err error // of the first process that ended
 }
 
-// Times for the processes of a group to end: the others after the first one, because the driver tells
-// them to, and all of them after the end of their input.
+// Times for the processes of a group to end: the others after the first one, because the driver
+// tells them to, and all of them after the end of their input.
 const (
 	together = 5 * time.Second
 	politely = 30 * time.Second

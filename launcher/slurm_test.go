@@ -19,7 +19,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// inSlurm builds the launcher, in an allocation of both machines with three GPUs each or on a login node.
+// inSlurm builds the launcher, in an allocation of both machines with three GPUs each or on a login
+// node.
 func inSlurm(t *testing.T, allocated bool) (l trinity.Launcher, folder string) {
 	t.Helper()
 	c := config.Cluster{NodeNum: 2, GPUPerNode: 3}

@@ -25,7 +25,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// serveSSH starts sshd on 127.0.0.1 and 127.0.0.2, and returns the options with which ssh reaches it.
+// serveSSH starts sshd on 127.0.0.1 and 127.0.0.2, and returns the options with which ssh reaches
+// it.
 func serveSSH(t *testing.T) []any {
 	t.Helper()
 	sshd := trinitytest.Command(t, "sshd", "no sshd: install openssh-server")
@@ -114,8 +115,7 @@ func onHosts(t *testing.T, options []any) trinity.Launcher {
 	return launcherFor(t, "ssh", map[string]any{"options": options}, config.Cluster{Hosts: []string{"127.0.0.1", "127.0.0.2"}, GPUPerNode: 4})
 }
 
-// reports is a command that reports what it has into files, and then waits. Its directory is empty but for
-// the group's files.
+// reports is a command that reports what it has into files, and then waits.
 func reports(dir string) []string {
 	return []string{"sh", "-c", `for f in a/*; do text="$text $f=$(cat "$f")"; done
 echo "$text|$OPEN|$HIDDEN|$CUDA_VISIBLE_DEVICES|$(pwd)|$$" >"$0/new.$$" && mv "$0/new.$$" "$0/node.$$"
@@ -123,8 +123,8 @@ echo started >&2
 exec sleep 3600`, dir}
 }
 
-// nodes waits for the reports of the nodes of a group, and returns their fields without the last two, which
-// are the directory and the process.
+// nodes waits for the reports of the nodes of a group, and returns their fields. The last two are
+// the directory and the process.
 func nodes(t *testing.T, dir string, n int) (reported []string, places []string, pids []int) {
 	t.Helper()
 	var files []string
@@ -157,7 +157,7 @@ func nothingIsLeft(t *testing.T, places []string, pids []int) {
 	}, func() string { return fmt.Sprintf("processes %v, or their directories %v, are left", pids, places) })
 }
 
-// theGroup is a group with a file, variables and a secret that a shell would take for something else.
+// theGroup is a group with files, variables and a secret that a shell would take for something else.
 func theGroup(t *testing.T, nodes, gpus int) (trinity.ProcessGroup, string) {
 	dir := t.TempDir()
 	return trinity.ProcessGroup{
@@ -170,7 +170,7 @@ func theNode(gpus string) string {
 	return "a/b.txt=END a/c=\xff|two words|it's $HOME `id`\"|" + gpus
 }
 
-// The nodes of a group get its files, variables, secrets and GPUs, and nobody sees the secrets in an argument.
+// The nodes of a group get its files, variables, secrets and GPUs. No argument shows a secret.
 func TestSSHStartsGroups(t *testing.T) {
 	l := onHosts(t, serveSSH(t))
 	for _, gpus := range []string{"0,1,2", ""} {

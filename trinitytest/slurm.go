@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/process"
 )
 
-// Slurm starts Slurm with two machines, n1 and n2, of four CPUs and four GPUs each, which are all this
+// Slurm starts Slurm with two machines, n1 and n2, of four CPUs and four GPUs each. Both are this
 // one. The programs of Slurm find it by SLURM_CONF, which is set for the test.
 func Slurm(t testing.TB) {
 	t.Helper()

@@ -152,7 +152,10 @@ func (g *group) watch(launched trinity.Launched) {
 			if err == nil {
 				err = errors.New("its processes have ended")
 			}
-			g.fail(fmt.Errorf("%w%s", err, g.logs()))
+			if said := g.logs(); !strings.Contains(err.Error(), said) { // a launcher's error may quote it already
+				err = fmt.Errorf("%w%s", err, said)
+			}
+			g.fail(err)
 		case <-tick.C:
 			g.mu.Lock()
 			for _, m := range g.members {
