@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -74,7 +73,7 @@ func (k *kubernetes) Reach() string {
 	if k.Host != "" {
 		return k.Host
 	}
-	return ownAddress(net.JoinHostPort(cmp.Or(os.Getenv("KUBERNETES_SERVICE_HOST"), "203.0.113.1"), "443"))
+	return ownAddress(cmp.Or(os.Getenv("KUBERNETES_SERVICE_HOST"), "203.0.113.1"))
 }
 
 // Describe implements trinity.Launcher.

@@ -115,22 +115,18 @@ func (r *rayCluster) Reach() string {
 	if err != nil {
 		return ""
 	}
-	return ownAddress(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	return ownAddress(u.Hostname())
 }
 
-// ownAddress returns the address of this machine's interface towards another one. If the other one
-// is this machine, it returns that of the interface towards the internet. No packet is sent.
-func ownAddress(other string) string {
-	own := "127.0.0.1"
-	for _, address := range []string{other, "203.0.113.1:9"} {
-		c, err := net.Dial("udp", address)
-		if err != nil {
-			continue
-		}
-		ip := c.LocalAddr().(*net.UDPAddr).IP
-		c.Close()
-		if own = ip.String(); !ip.IsLoopback() {
-			break
+// ownAddress returns the address from which this machine reaches a host. If that host is this
+// machine, others need another one: that of the interface towards the internet.
+func ownAddress(host string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), rayQuick)
+	defer cancel()
+	own := addressTowards(ctx, host)
+	if ip := net.ParseIP(own); ip != nil && ip.IsLoopback() {
+		if outside := addressTowards(ctx, "203.0.113.1"); net.ParseIP(outside) != nil {
+			return outside
 		}
 	}
 	return own
@@ -199,7 +195,7 @@ func (r *rayCluster) job(id string, x *rayGroup) rayJob {
 	}
 	return rayJob{
 		Entrypoint: r.Python + " -m " + rayModule, ID: id, Metadata: map[string]string{"trinity_run": x.Run},
-		Runtime: rayRuntime{Env: map[string]string{"RAY_JOB_STOP_WAIT_TIME_S": patience}},
+		Runtime: rayRuntime{Env: map[string]string{"RAY_JOB_STOP_WAIT_TIME_S": patience, "RAY_COLOR_PREFIX": "0"}},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,6 +22,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // rayVariable names a Python with ray and torch. Without it the test of real Ray is skipped.
@@ -33,10 +33,7 @@ const rayVariable = "TRINITY_RAY_PYTHON"
 func realRay(t *testing.T) (python, address string) {
 	t.Helper()
 	if python = os.Getenv(rayVariable); python == "" {
-		if os.Getenv("TRINITY_REAL") == "required" {
-			t.Fatalf("%s does not name a Python with ray and torch", rayVariable)
-		}
-		t.Skipf("%s does not name a Python with ray and torch", rayVariable)
+		trinitytest.Missing(t, rayVariable+" does not name a Python with ray[default] and torch")
 	}
 	t.Setenv("RAY_AUTH_MODE", "token")
 	t.Setenv("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
@@ -47,7 +44,7 @@ func realRay(t *testing.T) (python, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	port, web := freePort(t), freePort(t)
+	port, web := strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
 	address = "http://127.0.0.1:" + web
 	startRay(t, python, "--head", "--port", port, "--dashboard-port", web, "--temp-dir", dir)
 	await(t, "the dashboard", func() error {
@@ -87,17 +84,6 @@ func startRay(t *testing.T, python string, args ...string) {
 			t.Logf("ray %s: %s", args, &said)
 		}
 	})
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // await tries until there is no error.
