@@ -60,7 +60,7 @@ func realRay(t *testing.T) (python, address string) {
 		}
 		return nil
 	})
-	startRay(t, python, "--address", "127.0.0.1:"+port)
+	startRay(t, python, "--address", "127.0.0.1:"+port, "--temp-dir", filepath.Join(dir, "2")) // files of its own, as on another machine
 	return python, address
 }
 

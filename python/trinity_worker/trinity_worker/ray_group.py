@@ -122,25 +122,24 @@ class Group:
         return 0
 
 
-def drive(spec: dict[str, Any], dashboard: str, here: str) -> int:
+def drive(spec: dict[str, Any], dashboard: str) -> int:
     """Runs a run's driver, which starts the jobs of its groups itself. Returns its exit status.
 
     Ray sends the signal that ends the job to the driver too.
     """
     env = {**os.environ, **spec["env"], **spec["secret"], "RAY_ADDRESS": "http://" + dashboard}
-    return subprocess.Popen(spec["command"], env=env, stdin=subprocess.DEVNULL, cwd=here).wait()
+    return subprocess.Popen(spec["command"], env=env, stdin=subprocess.DEVNULL).wait()
 
 
 def main() -> None:
     with open(FILE) as f:
         spec: dict[str, Any] = json.load(f)
-    here = os.getcwd()  # a second raylet on this machine replaces the directory
-    told = threading.Event()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, lambda *_: told.set())
     dashboard = ray.init(namespace=spec["run"], logging_level="warning").dashboard_url
+    told = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):  # after ray.init, which has a handler too
+        signal.signal(sign, lambda *_: told.set())
     spec["secret"] = take_secrets()
-    sys.exit(drive(spec, dashboard, here) if spec["driver"] else Group(spec, told).run())
+    sys.exit(drive(spec, dashboard) if spec["driver"] else Group(spec, told).run())
 
 
 if __name__ == "__main__":
