@@ -35,8 +35,8 @@ const lossArgsKey = "algorithm.policy_loss_fn_args"
 // all keys below it. Load accepts them, because a run without them would be the same, and the plan
 // lists them.
 var unused = []struct{ key, reason string }{
-	{"ray_namespace", "there is no Ray cluster"},
-	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
+	{"ray_namespace", "each run has a namespace of its own where it uses Ray"},
+	{"monitor.enable_ray_timeline", "Ray only starts programs, and its timeline would have no steps"},
 	{"monitor.shared_run", "explorer and trainer always share one run"},
 	{"log.level", "the run always logs failed rollouts and metrics, and nothing else"},
 	{"log.group_by_node", "one process has one machine"},
