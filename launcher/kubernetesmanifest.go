@@ -89,6 +89,9 @@ func (k *kubernetes) jobManifest(p pods, items []any) manifest {
 			"env": variables(p.Env), "envFrom": []any{manifest{"secretRef": manifest{"name": p.job}}}, "resources": k.resources(p.GPUs),
 		}},
 	}
+	if p.driver {
+		spec["terminationGracePeriodSeconds"] = 120 // it may be writing a checkpoint
+	}
 	if k.Account != "" {
 		spec["serviceAccountName"] = k.Account
 	}
