@@ -110,3 +110,24 @@ func TestDigestsOfServers(t *testing.T) {
 		})
 	}
 }
+
+// The run is killed at each point of a delivery, and resumes: the trainer trains once on every experience
+// that the buffer acknowledged. A kill while the server fetches files leaves it paused, in an update.
+func TestKilledInADelivery(t *testing.T) {
+	s := newKilling(t, scenario{"behind a server", []string{"synchronizer.sync_offset=1"}, (*killing).eachOnce}, 400)
+	fake := server.VLLM(t, s.p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true, Fetches: true})
+	fake.Open = s.p.scoring(0, func() {})
+	s.overrides = append(s.overrides, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
+		"explorer.rollout_model.engine_args={start_timeout: 5}")
+	points := []string{"served.file", "synchronizer.offer", "served.load", "served.loaded", "synchronizer.adopt"}
+	if testing.Short() {
+		points = points[:1]
+	}
+	for _, point := range points {
+		s.once(t, point+"=kill@3")
+	}
+	s.finish(t)
+	if s.kills < len(points) {
+		t.Errorf("%d kills at %v", s.kills, points)
+	}
+}

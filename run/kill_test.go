@@ -29,7 +29,8 @@ const rolling = "durable.log.roll=force"
 // elsewhere reports whether the processes of these scenarios never reach a failpoint: tests of
 // package durable, TestKilledApart or TestTrafficIsTrainedOnceWhateverIsKilled do.
 func elsewhere(name string) bool {
-	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "traffic.") || name == "served.file"
+	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "traffic.") ||
+		strings.HasPrefix(name, "served.")
 }
 
 // rare lists failpoints that few scenarios reach.

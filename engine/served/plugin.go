@@ -121,12 +121,24 @@ func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (
 	}
 }
 
+// pausable is an endpoint whose server tells whether it is paused.
+type pausable interface {
+	// goOn resumes the server if it is paused, and reports whether it was.
+	goOn(ctx context.Context) bool
+}
+
 // trust asks a server that has greeted what it can do. One that is paused says who it is, and then
-// holds back its answers.
+// holds back its answers. A run that was killed in a load may have left it so.
 func (a *arguments) trust(ctx context.Context, s *Sampler, at *server) error {
-	ctx, cancel := a.starting(ctx)
+	limited, cancel := a.starting(ctx)
 	defer cancel()
-	return s.trust(ctx, at)
+	err := s.trust(limited, at)
+	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.goOn(ctx) {
+		return err
+	}
+	again, cancel := a.starting(ctx)
+	defer cancel()
+	return s.trust(again, at)
 }
 
 // starting returns a context that ends when start_timeout has passed.

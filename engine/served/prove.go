@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -45,6 +46,11 @@ func scored(ctx context.Context, at *server, tokens []int32) ([]float32, error) 
 	return logprobs, err
 }
 
+var (
+	failLoad   = failpoint.New("served.load")   // before a server loads a version
+	failLoaded = failpoint.New("served.loaded") // when it has loaded the version, before the proof
+)
+
 // mostDeliveries are the deliveries of a version to one server until it is left out.
 const mostDeliveries = 3
 
@@ -70,7 +76,7 @@ func (s *Sampler) scorerOf(at *server) scorer {
 // load the version at all is not asked again, since it may have died of it.
 func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
-		if err := at.load(ctx, v.dir, v.name); err != nil {
+		if err := errors.Join(failLoad.Hit(""), at.load(ctx, v.dir, v.name), failLoaded.Hit("")); err != nil {
 			s.pool.judge(at, false) // it may have a part of them
 			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, v.dir, err)
 		}

@@ -300,17 +300,26 @@ func TestLostReplyToAPause(t *testing.T) {
 	}
 }
 
-// A server that an interrupted load has left paused says who it is, and answers nothing else.
-func TestPausedServerIsRefused(t *testing.T) {
-	fake := kinds[0].start(t)
-	reply, err := http.Post(fake.URL+"/pause?mode=keep", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply.Body.Close()
-	_, err = open(t, "vllm", spec(fake.URL), map[string]any{"start_timeout": 0.05})
-	if text := fmt.Sprint(err); !strings.Contains(text, "no answer within start_timeout of 50ms") || !strings.Contains(text, fake.URL) {
-		t.Error(err)
+// A server that an interrupted load has left paused says who it is, and answers nothing else. vLLM tells
+// that it is paused, and goes on.
+func TestPausedServers(t *testing.T) {
+	for k, path := range map[int]string{0: "/pause?mode=keep", 2: "/pause_generation"} {
+		fake := kinds[k].start(t)
+		reply, err := http.Post(fake.URL+path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply.Body.Close()
+		_, err = open(t, kinds[k].plugin, spec(fake.URL), map[string]any{"start_timeout": 0.5})
+		if kinds[k].plugin == "vllm" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if text := fmt.Sprint(err); !strings.Contains(text, "no answer within start_timeout of 500ms") || !strings.Contains(text, fake.URL) {
+			t.Errorf("%s: %v", kinds[k].name, err)
+		}
 	}
 }
 
@@ -407,5 +416,19 @@ func TestBrokenStream(t *testing.T) {
 	if asked := fakes[0].Asked() + fakes[1].Asked() - before; err == nil || asked != 1 || told != 1 ||
 		!strings.Contains(err.Error(), "the stream ended early") {
 		t.Errorf("%v after %d requests and %d tokens", err, asked, told)
+	}
+}
+
+// A run that was killed in a transfer has left the server in an update. The next run ends that and
+// begins its own.
+func TestUpdateThatAKilledRunHasLeft(t *testing.T) {
+	fake := server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, Fetches: true})
+	reply, err := http.Post(fake.URL+"/start_weight_update", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	if err := must(t, "vllm", spec(fake.URL)).(weights.Loader).LoadWeights(t.Context(), tiny, 1); err != nil || len(fake.Loads()) != 1 {
+		t.Errorf("loaded %v: %v", fake.Loads(), err)
 	}
 }

@@ -117,6 +117,17 @@ func (s *vllmServer) findAdapters(ctx context.Context) error {
 // loadAdapter is the endpoint that gives the server an adapter.
 const loadAdapter = "/v1/load_lora_adapter"
 
+// goOn implements pausable.
+func (s *vllmServer) goOn(ctx context.Context) bool {
+	var state struct {
+		Paused bool `json:"is_paused"`
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := s.client.Call(ctx, "/is_paused", nil, &state)
+	return err == nil && state.Paused && resume(ctx, s.client, "/resume") == nil
+}
+
 // resume lets a paused server go on, also if ctx has ended.
 func resume(ctx context.Context, client *openai.Client, endpoint string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

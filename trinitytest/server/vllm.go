@@ -257,6 +257,9 @@ func (f *Fake) vllmControl(mux *http.ServeMux) {
 		f.pause(w, r)
 	})
 	mux.HandleFunc("POST /resume", f.resume)
+	mux.HandleFunc("GET /is_paused", func(w http.ResponseWriter, _ *http.Request) {
+		f.send(w, map[string]bool{"is_paused": f.paused.Load()})
+	})
 	mux.HandleFunc("POST /collective_rpc", func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			Method string
