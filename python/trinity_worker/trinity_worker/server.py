@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.distributed.checkpoint.api import CheckpointException
 
-from . import PROTOCOL, wire
+from . import wire
 from .group import Group
 from .wire import BadRequest
 
