@@ -43,7 +43,7 @@ func serveSSH(t *testing.T) []any {
 			t.Fatal(err)
 		}
 	}
-	port := strconv.Itoa(unusedPort(t))
+	port := strconv.Itoa(freePort(t))
 	settings := fmt.Sprintf("Port %s\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\n"+
 		"UsePAM no\nStrictModes no\nPasswordAuthentication no\n", port, filepath.Join(dir, "host"), filepath.Join(dir, "user.pub"))
 	file := filepath.Join(dir, "sshd_config")
@@ -62,7 +62,7 @@ func serveSSH(t *testing.T) []any {
 		"-o", "LogLevel=ERROR", "-F", "none"}
 }
 
-func unusedPort(t *testing.T) int {
+func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -98,9 +98,11 @@ func (g *group) hear(m *message) (map[string]any, error) {
 	return nil, fmt.Errorf("the group %s has no such member", g.name)
 }
 
+const saying = "; it said: " // before a quotation
+
 func quoted(said *process.Ends) string {
 	if text := said.String(); text != "" {
-		return "; it said: " + text
+		return saying + text
 	}
 	return ""
 }
@@ -152,8 +154,8 @@ func (g *group) watch(launched trinity.Launched) {
 			if err == nil {
 				err = errors.New("its processes have ended")
 			}
-			if said := g.logs(); !strings.Contains(err.Error(), said) { // a launcher's error may quote it already
-				err = fmt.Errorf("%w%s", err, said)
+			if !strings.Contains(err.Error(), saying) { // the launcher has not quoted its processes
+				err = fmt.Errorf("%w%s", err, g.logs())
 			}
 			g.fail(err)
 		case <-tick.C:
