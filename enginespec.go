@@ -89,9 +89,9 @@ type SamplerSpec struct {
 	Key      string `secret:"true"`
 	Patience time.Duration
 	Say      func(string)
-	// Place is where the engine starts the servers that Servers does not name, Engines of them.
-	Place   Place
-	Engines int
+	// Start says which servers the engine starts if Servers names none, and Place where.
+	Start ServerSpec
+	Place Place
 	// Record says that completions are trained on: a sampler that cannot return ids and
 	// log-probabilities as sampled is refused when it is opened.
 	Record bool
@@ -106,6 +106,22 @@ type SamplerSpec struct {
 	// PlanMemory.
 	Shared bool
 	Beside Engine
+}
+
+// ServerSpec says which servers a sampler starts. Its fields are keys of explorer.rollout_model.
+type ServerSpec struct {
+	Engines          int // servers
+	TensorParallel   int
+	PipelineParallel int
+	DataParallel     int
+	ExpertParallel   bool
+	DType            string  // of the weights
+	MemoryShare      float64 // of a GPU
+	Eager            bool    // no CUDA graphs
+	PrefixCaching    bool
+	ChunkedPrefill   bool
+	Seed             int
+	Extra            map[string]any // arguments that the server gets unchanged
 }
 
 // The heads of an engine.

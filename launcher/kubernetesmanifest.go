@@ -43,7 +43,7 @@ func (k *kubernetes) manifests(p pods, uid string) (job manifest, rest []manifes
 	case len(p.job) > mostName || !jobName.MatchString(p.job):
 		return nil, nil, fmt.Errorf("%q is no name of a Job: want at most %d lower-case letters, digits and '-'", p.job, mostName)
 	case p.Beside != "" && p.GPUs > 0:
-		return nil, nil, errors.New("Kubernetes gives a GPU to one pod: mode colocate needs another launcher")
+		return nil, nil, errors.New("a GPU belongs to one pod of Kubernetes: mode colocate needs another launcher")
 	}
 	files, items, err := configMapData(p.Files)
 	if err != nil {

@@ -176,7 +176,8 @@ func TestRayGroupIsAJob(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- launched.Wait(t.Context()) }()
 	f.finish(id, "FAILED", "Job entrypoint command failed with exit code 1,\nlast available logs: out of memory")
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), id+": FAILED: Job entrypoint command failed with exit code 1, last") {
+	want := id + " of Ray: FAILED: Job entrypoint command failed with exit code 1, last"
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the job failed: %v", err)
 	}
 	var logs bytes.Buffer

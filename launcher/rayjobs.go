@@ -140,7 +140,7 @@ func (j *rayJobs) wait(ctx context.Context, id string) (*rayStatus, error) {
 		s, err := j.status(ctx, id)
 		switch {
 		case err == nil && s.Status == "FAILED":
-			return s, fmt.Errorf("Ray's job %s: %s", id, s)
+			return s, fmt.Errorf("the job %s of Ray: %s", id, s)
 		case err == nil && s.ended():
 			return s, nil
 		case err == nil:

@@ -31,6 +31,30 @@ type project struct {
 // Wheel returns the package as a wheel for pip, and the wheel's file name. The wheel's version is
 // the protocol's and, as its local part, that of the program. Equal programs give equal bytes.
 func Wheel(program string) (name string, data []byte, err error) {
+	base, w, err := build(program)
+	if err != nil {
+		return "", nil, err
+	}
+	data, err = w.zip()
+	return base + "-py3-none-any.whl", data, err
+}
+
+// Files returns what the wheel would install, by the path from the directory to import it from. With
+// it a Python finds the package's plug-ins too.
+func Files() (map[string][]byte, error) {
+	_, w, err := build("")
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for i, name := range w.names {
+		files[name] = []byte(w.texts[i])
+	}
+	return files, nil
+}
+
+// build makes the wheel. base is its name with its version.
+func build(program string) (base string, w *wheel, err error) {
 	text, err := Worker.ReadFile("trinity_worker/pyproject.toml")
 	if err != nil {
 		return "", nil, err
@@ -43,9 +67,7 @@ func Wheel(program string) (name string, data []byte, err error) {
 	if local := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(program), "."), "."); local != "" {
 		version += "+" + local
 	}
-	base := strings.ReplaceAll(about.Project.Name, "-", "_") + "-" + version
-	name = base + "-py3-none-any.whl"
-	w := wheel{}
+	base, w = strings.ReplaceAll(about.Project.Name, "-", "_")+"-"+version, &wheel{}
 	for _, pkg := range about.Tool.Setuptools.Packages {
 		if err := w.addPackage(pkg); err != nil {
 			return "", nil, err
@@ -58,8 +80,7 @@ func Wheel(program string) (name string, data []byte, err error) {
 		w.add(info+"entry_points.txt", points)
 	}
 	w.add(info+"RECORD", w.record.String()+info+"RECORD,,\n")
-	data, err = w.zip()
-	return name, data, err
+	return base, w, nil
 }
 
 func (p *project) metadata(version string) string {

@@ -77,7 +77,7 @@ func (s *Settled) specs(train, sample bool) specs {
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && follows(s), Place: s.engines.programs.sample,
-			Engines: s.Explorer.RolloutModel.EngineNum,
+			Start: serverSpec(&s.Explorer.RolloutModel),
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)

@@ -69,7 +69,16 @@ func serversOf(cfg *config.Settled, e *engines) []trinity.Program {
 		return nil
 	}
 	m := &cfg.Explorer.RolloutModel
-	return starter.Programs(trinity.SamplerSpec{Servers: m.BaseUrls, Engines: m.EngineNum})
+	return starter.Programs(trinity.SamplerSpec{Servers: m.BaseUrls, Start: serverSpec(m)})
+}
+
+func serverSpec(m *config.InferenceModel) trinity.ServerSpec {
+	return trinity.ServerSpec{
+		Engines: m.EngineNum, TensorParallel: m.TensorParallelSize, PipelineParallel: m.PipelineParallelSize,
+		DataParallel: m.DataParallelSize, ExpertParallel: m.EnableExpertParallel, DType: m.Dtype, MemoryShare: m.GPUMemoryUtilization,
+		Eager: m.EnforceEager, PrefixCaching: m.EnablePrefixCaching, ChunkedPrefill: m.EnableChunkedPrefill, Seed: m.Seed,
+		Extra: m.ExtraEngineArgs,
+	}
 }
 
 // machines are what the programs share.

@@ -37,11 +37,12 @@ func sharedKeys() map[string]string {
 	return keys
 }
 
-// refusals returns the values that a sampler behind servers cannot honour.
-func refusals(c *config.Settled) (all []config.Refusal) {
+// refusals returns the values that a sampler behind servers cannot honour. starts says that it starts
+// servers if none are named.
+func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	const model = "explorer.rollout_model"
 	refuse := func(key, what, hint string) { all = append(all, config.Refusal{Key: key, What: what, Hint: hint}) }
-	if len(c.Explorer.RolloutModel.BaseUrls) == 0 {
+	if len(c.Explorer.RolloutModel.BaseUrls) == 0 && !starts {
 		refuse(model+".engine_type", "starting servers",
 			"start them and set "+model+".base_urls to their addresses, or choose another engine, also with --engine cpu")
 	}

@@ -40,7 +40,6 @@ func TestRefusedValues(t *testing.T) {
 		{"model.repetition_penalty=1.1", "model.repetition_penalty", "1.1 for tokens"},
 		{"model.min_response_tokens=2", "model.min_response_tokens", "2 for tokens"},
 		{model + ".quantization=int8", model + ".quantization", "the server's"},
-		{model + ".base_urls=[]", model + ".engine_type", "set explorer.rollout_model.base_urls"},
 		{model + ".base_urls=[a:8000]", model + ".base_urls.0", `"a:8000" is not the address of a server`},
 		{model + `.base_urls=["http://u:secret@a:8000"]`, model + ".base_urls.0", "is not the address of a server"},
 		{model + `.base_urls=["http://a:8000", "http://a:8000/v1/"]`, model + ".base_urls.1", "is the server of base_urls.0"},

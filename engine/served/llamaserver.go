@@ -29,7 +29,7 @@ func (l *llamaServer) OpenSampler(ctx context.Context, spec trinity.SamplerSpec)
 	if spec.LoRA != nil {
 		return nil, errors.New("llama-server gets no adapter from a run: start it with --lora, and leave out model.lora_configs")
 	}
-	return l.open(ctx, spec, llamaKind{})
+	return l.open(ctx, spec, nil, llamaKind{})
 }
 
 // PlanMemory implements trinity.SamplerOpener.
@@ -43,7 +43,7 @@ func (*llamaServer) Reads() map[string]string { return sharedKeys() }
 
 // Refuses implements config.SharedKeys.
 func (*llamaServer) Refuses(c *config.Settled) []config.Refusal {
-	all := refusals(c)
+	all := refusals(c, false)
 	if c.Explores && c.Explorer.RolloutModel.IgnoreEos {
 		all = append(all, config.Refusal{Key: "explorer.rollout_model.ignore_eos",
 			What: "ignore_eos for tokens that are trained on: this server takes the probability of the token away", Hint: "leave it out"})

@@ -37,8 +37,14 @@ func (a *arguments) Validate() error {
 	return nil
 }
 
-// open greets the servers and finds out what they can do.
-func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind) (trinity.Sampler, error) {
+// open greets the servers and finds out what they can do. own are those that the run has started, and
+// end with the sampler; nil if they run already.
+func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *owned, of kind) (_ trinity.Sampler, err error) {
+	defer func() {
+		if err != nil {
+			own.close()
+		}
+	}()
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	switch {
 	case err != nil:
@@ -53,7 +59,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil,
-		record: spec.Record, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections,
+		record: spec.Record, own: own, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections,
 		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 	}
 	if s.rank, err = rankOf(spec.LoRA, cfg); err != nil {
@@ -63,6 +69,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 	if say == nil {
 		say = func(string) {}
 	}
+	own.lead(transport)
 	s.pool = newPool(cmp.Or(spec.Patience, 30*time.Minute), say)
 	s.pool.look, s.pool.restore = s.look, s.restore
 	for _, address := range spec.Servers {
@@ -78,7 +85,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, of kind)
 		if err := a.trust(ctx, s, at); err != nil {
 			return nil, err
 		}
-		if f, ok := at.endpoint.(fetcher); !a.SharedDisk && !isHere(root) && !(ok && f.fetches(ctx)) {
+		if f, ok := at.endpoint.(fetcher); !a.SharedDisk && !s.isHere(root) && !(ok && f.fetches(ctx)) {
 			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
@@ -145,6 +152,14 @@ func (a *arguments) trust(ctx context.Context, s *Sampler, at *server) error {
 func (a *arguments) starting(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := wait.Seconds(a.StartTimeout)
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within start_timeout of %v", limit))
+}
+
+// isHere reports whether a server of the sampler is on this machine.
+func (s *Sampler) isHere(root string) bool {
+	if s.own != nil {
+		return s.own.here()
+	}
+	return isHere(root)
 }
 
 // isHere reports whether a server is on this machine.

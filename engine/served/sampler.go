@@ -28,6 +28,7 @@ type Sampler struct {
 	scores  bool                      // it is asked to score given tokens
 	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 
+	own  *owned // nil if the servers run already
 	idle func() // closes connections that no request uses
 
 	loading     sync.Mutex
@@ -229,5 +230,6 @@ func (s *Sampler) Close() error {
 		at.release(ctx)
 	}
 	s.idle()
+	s.own.close()
 	return nil
 }

@@ -29,7 +29,7 @@ type sglang struct {
 
 // OpenSampler implements trinity.SamplerOpener.
 func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
-	return s.open(ctx, spec, sglangKind{lora: spec.LoRA != nil})
+	return s.open(ctx, spec, nil, sglangKind{lora: spec.LoRA != nil})
 }
 
 // PlanMemory implements trinity.SamplerOpener.
@@ -46,7 +46,7 @@ func (*sglang) Reads() map[string]string {
 }
 
 // Refuses implements config.SharedKeys.
-func (*sglang) Refuses(c *config.Settled) []config.Refusal { return refusals(c) }
+func (*sglang) Refuses(c *config.Settled) []config.Refusal { return refusals(c, false) }
 
 // sglangKind is what the run knows of its SGLang servers.
 type sglangKind struct{ lora bool }

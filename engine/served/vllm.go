@@ -17,14 +17,16 @@ import (
 
 func init() {
 	registry.Samplers.Register("vllm",
-		"vLLM servers that run already (explorer.rollout_model.base_urls), or servers with the same API, such as mode serve. Training needs "+
-			"--logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1 in the server's environment.",
-		func() trinity.SamplerOpener { return &vllm{arguments: defaults()} })
+		"vLLM servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls), as may servers with the same "+
+			"API, such as mode serve. Of those, training needs --logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1.",
+		func() trinity.SamplerOpener { return &vllm{arguments: defaults(), Python: "python3"} })
 }
 
 // vllm is the plug-in.
 type vllm struct {
 	arguments `yaml:",inline"`
+	Python    string            `yaml:"python" doc:"interpreter that has vllm, of the servers that the run starts"`
+	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of these servers"`
 }
 
 // OpenSampler implements trinity.SamplerOpener.
@@ -33,7 +35,14 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 	if err != nil {
 		return nil, err
 	}
-	return v.open(ctx, spec, vllmKind{
+	var own *owned
+	if programs := v.Programs(spec); len(programs) > 0 {
+		if own, err = start(ctx, spec, programs); err != nil {
+			return nil, err
+		}
+		spec.Servers, spec.Key = own.urls(), programs[0].Secret[vllmKey]
+	}
+	return v.open(ctx, spec, own, vllmKind{
 		model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
 		files: newFileServer(wait.Seconds(v.LoadTimeout)),
 	})
@@ -43,18 +52,21 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 func (*vllm) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
 
 // Describe implements trinity.SamplerOpener.
-func (*vllm) Describe() string { return overHTTP }
+func (*vllm) Describe() string { return "servers over HTTP, which the run starts or which run already" }
 
 // Reads implements config.SharedKeys.
 func (*vllm) Reads() map[string]string {
 	keys := sharedKeys()
 	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
 	keys["synchronizer.verify_interval"] = ""
+	for _, key := range started {
+		keys[key] = ""
+	}
 	return keys
 }
 
 // Refuses implements config.SharedKeys.
-func (*vllm) Refuses(c *config.Settled) []config.Refusal { return refusals(c) }
+func (*vllm) Refuses(c *config.Settled) []config.Refusal { return refusals(c, true) }
 
 // vllmKind is what the run knows of its vLLM servers.
 type vllmKind struct {

@@ -62,10 +62,11 @@ func (e *Engine) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec := map[string]any{"path": path, "head": e.spec.Head, "chunk": a.HeadRows, "lora": f.lora, "strategy": strategyOf(e.spec), "param_offload": e.spec.ParamOffload}
+	both := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(e.spec)}
+	spec, frozen := maps.Clone(both), maps.Clone(both)
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
-	frozen := map[string]any{"path": path, "chunk": a.HeadRows, "dtype": dtype, "compute": dtype, "strategy": strategyOf(e.spec),
-		"param_offload": e.spec.ReferenceOffload}
+	spec["head"], spec["lora"], spec["param_offload"] = e.spec.Head, f.lora, e.spec.ParamOffload
+	frozen["dtype"], frozen["compute"], frozen["param_offload"] = dtype, dtype, e.spec.ReferenceOffload
 	if !e.spec.Train {
 		spec["dtype"], spec["compute"] = dtype, dtype
 	} else {

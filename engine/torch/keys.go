@@ -34,7 +34,7 @@ func (*plugin) Reads() map[string]string {
 		"trainer.fix_actor_microbatch_loss_scale":                                          byTokens,
 		"trainer.param_offload":                                                            "",
 		"trainer.optimizer_offload":                                                        "",
-		"trainer.grad_offload":                                                             "gradients follow the weights: see trainer.param_offload",
+		"trainer.grad_offload":                                                             "gradients follow the weights",
 		"trainer.offload_policy":                                                           "use trainer.param_offload and optimizer_offload",
 		"trainer.save_strategy":                                                            "the ranks save together",
 		"trainer.trust_remote_code":                                                        noCode,

@@ -138,8 +138,8 @@ func TestProgramsThatDoNotStart(t *testing.T) {
 		"has no no_such_module, nor_this: install them": func(_ *Cluster, p *trinity.Program) {
 			p.Modules, p.Hint = []string{"sys", "no_such_module", "nor_this"}, "install them"
 		},
-		"does not answer; it said: I am slow: cluster.start_timeout of 2s has passed": func(c *Cluster, p *trinity.Program) {
-			c.Patience = 2 * time.Second
+		"does not answer; it said: I am slow: cluster.start_timeout of 8s has passed": func(c *Cluster, p *trinity.Program) {
+			c.Patience = 8 * time.Second
 			p.Command = []string{p.Python, "-c", "import time; print('I am slow', flush=True); time.sleep(60)"}
 		},
 		"none of its 1 members has announced itself: cluster.start_timeout of 1s has passed": func(c *Cluster, p *trinity.Program) {

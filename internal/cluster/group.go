@@ -91,7 +91,7 @@ func (g *group) hear(m *message) (map[string]any, error) {
 			g.failed(fmt.Errorf("%s on %s has no %s: %s", g.program.Python, x, strings.Join(m.Missing, ", "), g.program.Hint))
 		}
 		if m.Ended != nil { // not even a status of 0 says that all went well
-			g.failed(fmt.Errorf("the program on %s has ended with status %d%s", x, *m.Ended, quoted(&x.said)))
+			g.failed(fmt.Errorf("the program on %s has ended with status %d%s%s", x, *m.Ended, quoted(&x.said), x.whole()))
 		}
 		return map[string]any{"stop": g.isGone()}, nil
 	}
@@ -99,6 +99,14 @@ func (g *group) hear(m *message) (map[string]any, error) {
 }
 
 const saying = "; it said: " // before a quotation
+
+// whole names the file that has all that a member's program has written.
+func (m *member) whole() string {
+	if m.log == nil {
+		return ""
+	}
+	return " (all of it: " + m.log.Name() + ")"
+}
 
 func quoted(said *process.Ends) string {
 	if text := said.String(); text != "" {

@@ -49,7 +49,9 @@ class Driver:
                     return answer
             except urllib.error.HTTPError as e:
                 if e.code < 500:
-                    raise Refused(f"the driver answered {e.code}: {e.read().decode(errors='replace').strip()}") from None
+                    raise Refused(
+                        f"the driver answered {e.code}: {e.read().decode(errors='replace').strip()}"
+                    ) from None
                 error: Exception = e
             except (OSError, ValueError) as e:
                 error = e
@@ -87,8 +89,15 @@ class Program:
     def __init__(self, command: list[str], env: dict[str, str], wake: threading.Event) -> None:
         self.unsent, self.lock, self.wake = "", threading.Lock(), wake
         self.process = subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            start_new_session=True, preexec_fn=die_with_parent if sys.platform == "linux" else None,
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=die_with_parent if sys.platform == "linux" else None,
         )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -156,10 +165,18 @@ def fill(command: list[str], fields: dict[str, str]) -> list[str]:
     return filled
 
 
-def run(driver: Driver, spec: dict[str, Any], env: dict[str, str], wake: threading.Event, told: Callable[[], bool]) -> int:
+def run(
+    driver: Driver, spec: dict[str, Any], env: dict[str, str], wake: threading.Event, told: Callable[[], bool]
+) -> int:
     """Starts the program when all members are there, and watches it. Returns the exit status of this process."""
     group, host = f"/v1/groups/{spec['group']}", own_host(driver.url)
-    me = {"id": secrets.token_hex(8), "host": host, "machine": socket.gethostname(), "port": free_port(host), "protocol": PROTOCOL}
+    me = {
+        "id": secrets.token_hex(8),
+        "host": host,
+        "machine": socket.gethostname(),
+        "port": free_port(host),
+        "protocol": PROTOCOL,
+    }
     while "master" not in (place := driver.call(group + "/members", me)):
         if told():
             return 0
@@ -171,8 +188,14 @@ def run(driver: Driver, spec: dict[str, Any], env: dict[str, str], wake: threadi
         return 1
     port = free_port(host)
     shown = f"[{host}]" if ":" in host else host
-    fields = {"host": host, "port": str(port), "rank": str(place["rank"]), "nodes": str(place["nodes"]),
-              "master": place["master"], "master_port": str(place["master_port"])}
+    fields = {
+        "host": host,
+        "port": str(port),
+        "rank": str(place["rank"]),
+        "nodes": str(place["nodes"]),
+        "master": place["master"],
+        "master_port": str(place["master_port"]),
+    }
     program = Program(fill(spec["command"], fields), env, wake)
     waits = place["rank"] == 0
     try:
