@@ -29,7 +29,10 @@ type assignment struct {
 	PeerMicro     int         `json:"peer_micro"` // sequences that the peer trains at once
 	Compile       bool        `json:"compile"`
 	Train         []int32     `json:"train"`
-	Calls         [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
+	Lengths       []int       `json:"lengths"` // of the sequences in train that are as long as the rows of GSM8K
+	Python        string      `json:"python"`  // of the PyTorch worker
+	Twice         bool        `json:"twice"`   // a forward pass without a graph comes first
+	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
 	Questions     string      `json:"questions"`
 	System        string      `json:"system"`
 	Dir           string      `json:"dir"`  // for what a run writes
@@ -51,25 +54,25 @@ const systemPrompt = "You are a helpful assistant. Think step by step and put th
 //go:embed texts/gsm8k.jsonl
 var gsm8k []byte
 
-// tokens are those of the texts, one after the other.
-func tokens(model string) ([]int32, error) {
+// tokens are those of the texts, one after the other, and how many each has.
+func tokens(model string) (out []int32, lengths []int, err error) {
 	text, err := renderer.Open(model, renderer.Options{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if text == nil {
-		return nil, fmt.Errorf("model %s has no tokenizer", model)
+		return nil, nil, fmt.Errorf("model %s has no tokenizer", model)
 	}
-	var out []int32
 	lines := bufio.NewScanner(bytes.NewReader(gsm8k))
 	for lines.Scan() {
 		var row struct{ Question, Answer string }
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out = append(out, text.Encode(row.Question+"\n"+row.Answer+"\n\n")...)
+		ids := text.Encode(row.Question + "\n" + row.Answer + "\n\n")
+		out, lengths = append(out, ids...), append(lengths, len(ids))
 	}
-	return out, lines.Err()
+	return out, lengths, lines.Err()
 }
 
 // assignment is what our side of a workload is told.
@@ -83,6 +86,8 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	switch {
 	case w.new > 0 && w.prompt > 0:
 		a.Calls = windows(s.tokens, a.Runs+1, a.Batch, a.Group, w.prompt)
+	case w.packed:
+		a.Train, a.Lengths, a.Python = s.tokens, s.lengths[:w.rows], s.peers.pythonOfWorker()
 	case w.prompt > 0:
 		a.Train = s.tokens[:w.rows*w.prompt+1]
 	}

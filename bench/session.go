@@ -25,6 +25,7 @@ type session struct {
 	config  *model.Config
 	stored  string  // how most of the model's weights are stored: "F32", "Q4_1" …
 	tokens  []int32 // of the texts
+	lengths []int   // of the texts in tokens
 	dir     string  // scratch
 	program string  // this one, which carries out assignments in processes of their own
 	trinity string  // the command, built
@@ -76,7 +77,7 @@ func (s *session) openModel(context.Context) error {
 	if err := m.Close(); err != nil {
 		return err
 	}
-	if s.tokens, err = tokens(s.set.model); err != nil {
+	if s.tokens, s.lengths, err = tokens(s.set.model); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(s.dir, "questions.jsonl"), gsm8k, 0o644)

@@ -13,6 +13,7 @@ type workload struct {
 	new    int  // tokens to sample
 	copies int  // completions of each prompt; 0 means 1
 	server bool // both sides ask a server that runs already
+	packed bool // sequences as long as the rows of GSM8K, for the PyTorch worker
 	whole  bool // the time of the prompts counts with that of the completions
 
 	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
@@ -64,6 +65,9 @@ var workloads = []workload{
 		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true, target: 1.5}}},
 	{name: "train_branches", model: true, unit: "tok/s", rows: 8, prompt: branchTokens, ours: newBranches, rivals: []rival{
 		{name: "one sequence a rollout", program: "ourselves", target: 1 / 1.1, differs: func(a *assignment) { a.Unbranched = true }}}},
+	{name: "torch_step", model: true, unit: "tok/s", rows: 32, packed: true, ours: newPacked, rivals: []rival{
+		{name: "PyTorch, a plain loop", program: "packed pytorch", script: "train_packed.py", target: 0.95},
+		{name: "two passes, no graph held", program: "ourselves", target: 1.2, differs: func(a *assignment) { a.Twice = true }}}},
 	{name: "grpo_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
