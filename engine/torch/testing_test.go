@@ -44,7 +44,7 @@ func realPlugin(t testing.TB, values map[string]any) *plugin {
 	if python == "" {
 		t.Skipf("%s does not name a Python with torch, transformers and peft", pythonVariable)
 	}
-	all := map[string]any{"python": python}
+	all := map[string]any{"python": python, "compute_dtype": f32} // also on GPUs, to compare with the embedded engine
 	for k, v := range values {
 		all[k] = v
 	}
@@ -84,6 +84,9 @@ func here(t testing.TB, ranks int) trinity.Place {
 	local, err := registry.Launchers.Build("local")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if gpus := local.GPUs(); gpus > 0 && ranks > gpus {
+		t.Skipf("%d ranks need as many GPUs; this machine has %d", ranks, gpus)
 	}
 	programs := &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}
 	return trinity.Place{Programs: programs, Nodes: 1, Ranks: ranks}
