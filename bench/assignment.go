@@ -32,7 +32,7 @@ type assignment struct {
 	Lengths       []int       `json:"lengths"` // of the sequences in train that are as long as the rows of GSM8K
 	Python        string      `json:"python"`  // of the PyTorch worker
 	Twice         bool        `json:"twice"`   // a forward pass without a graph comes first
-	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
+	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
 	Questions     string      `json:"questions"`
 	System        string      `json:"system"`
 	Dir           string      `json:"dir"`  // for what a run writes

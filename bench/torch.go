@@ -47,7 +47,9 @@ func newPacked(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := trinity.Place{Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, local.GPUs())}
+	place := trinity.Place{
+		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, local.GPUs()),
+	}
 	t.engine, err = opener.OpenTrainer(context.Background(), trinity.EngineSpec{
 		ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place,
 	})

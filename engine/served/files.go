@@ -26,6 +26,7 @@ type fetcher interface {
 type fileServer struct {
 	seconds float64 // that a server may take to fetch them
 	token   string
+	own     *owned // nil if the servers run already
 
 	mu      sync.Mutex
 	now     offer
@@ -43,8 +44,8 @@ type offer struct {
 	url          string
 }
 
-func newFileServer(timeout time.Duration) *fileServer {
-	return &fileServer{seconds: timeout.Seconds(), token: rand.Text() + rand.Text(), at: map[string]string{}}
+func newFileServer(timeout time.Duration, own *owned) *fileServer {
+	return &fileServer{seconds: timeout.Seconds(), own: own, token: rand.Text() + rand.Text(), at: map[string]string{}}
 }
 
 var failServed = failpoint.New("served.file") // before a server gets a file of a version
@@ -77,7 +78,7 @@ func (f *fileServer) offer(ctx context.Context, dir, name, to string) (offer, er
 
 // listen returns the address at which the server at an address reaches this machine. The lock is held.
 func (f *fileServer) listen(ctx context.Context, to string) (string, error) {
-	ip, err := localIP(ctx, to)
+	ip, err := localIP(ctx, f.own.addressOf(to))
 	if err != nil || f.at[ip] != "" {
 		return f.at[ip], err
 	}

@@ -113,6 +113,19 @@ func (o *owned) urls() (all []string) {
 	return all
 }
 
+// addressOf returns the URL at which a server answers now.
+func (o *owned) addressOf(url string) string {
+	if o == nil {
+		return url
+	}
+	for _, s := range o.servers {
+		if url == "http://"+s.name() {
+			return "http://" + s.address.Load().(string)
+		}
+	}
+	return url
+}
+
 // lead makes a transport find the servers by their names.
 func (o *owned) lead(t *http.Transport) {
 	if o == nil {
@@ -134,8 +147,8 @@ func (o *owned) lead(t *http.Transport) {
 
 // here reports whether all servers are on this machine.
 func (o *owned) here() bool {
-	for _, s := range o.servers {
-		if !isHere("http://" + s.address.Load().(string)) {
+	for _, url := range o.urls() {
+		if !isHere(o.addressOf(url)) {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 	}
 	return v.open(ctx, spec, own, vllmKind{
 		model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
-		files: newFileServer(wait.Seconds(v.LoadTimeout)),
+		files: newFileServer(wait.Seconds(v.LoadTimeout), own),
 	})
 }
 

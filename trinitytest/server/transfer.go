@@ -111,7 +111,7 @@ func (f *Fake) update(r *http.Request, x *transfer) (err error) {
 	case !x.started || !f.paused.Load():
 		return errors.New("start_weight_update must be called before update_weights, and /pause before that")
 	case q.Info.Digest == "":
-		return errors.New("Invalid update_info: digest is missing")
+		return errors.New("update_info has no digest")
 	}
 	if err := os.RemoveAll(x.dir); err != nil {
 		return err
