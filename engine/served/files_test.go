@@ -14,7 +14,7 @@ import (
 
 // A server gets the files of the newest version, and nothing else of this machine, with the token alone.
 func TestFileServer(t *testing.T) {
-	f := newFileServer(time.Minute)
+	f := newFileServer(time.Minute, nil)
 	defer f.close()
 	dir := filepath.Join(t.TempDir(), "weights")
 	publish := func(text string) offer {
