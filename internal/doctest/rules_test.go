@@ -35,6 +35,7 @@ var exempt = []struct {
 		"it learns from people's decisions; TestAnnotationsAreTrainedOn runs it", isConfig},
 	{regexp.MustCompile(`\btrinity run .*examples/agent_sdks/`), "it needs the SDKs; TestAgentSDKsTrainAsTheGoWorkflow runs it", isConfig},
 	{regexp.MustCompile(`\btrinity run .*examples/torch_arithmetic/`), "it needs PyTorch; TestTorchArithmetic runs it", isConfig},
+	{regexp.MustCompile(`\btrinity cluster (submit|status|logs|down)`), "it needs a scheduler; the script cluster.txtar has a fake one", nil},
 	{regexp.MustCompile(`^curl http://127\.0\.0\.1:8010/`), "it needs a server", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^go run github\.com/goreleaser/`), "it compiles for minutes, and needs the network", nil},
