@@ -22,6 +22,8 @@ type Facts struct {
 	TaskPipeline []string
 	// Chat has a line for each thing about the chat template that rollouts of several turns depend on.
 	Chat []string
+	// Programs has a line for each program that the launcher starts.
+	Programs []string
 	// Changed has a line for each difference from the checkpoint that the run resumes from.
 	Changed []string
 	Rows    map[string]int    // by the dotted key of the taskset or buffer; absent if not known
@@ -91,6 +93,7 @@ type StagePlan struct {
 	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
 	Limits       string   `json:"limits,omitempty"`        // of rollouts, as far as keys set them, in words
 	Chat         []string `json:"chat,omitempty"`          // about the chat template, in words
+	Programs     []string `json:"programs,omitempty"`      // that the launcher starts
 	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
 
 	GroupSize          int    `json:"group_size,omitempty"`            // rollouts per task
@@ -230,7 +233,7 @@ func (c *planner) plan() StagePlan {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
 	c.steps(&s)
-	s.TaskPipeline, s.Chat, s.Changed = f.TaskPipeline, f.Chat, f.Changed
+	s.TaskPipeline, s.Chat, s.Programs, s.Changed = f.TaskPipeline, f.Chat, f.Programs, f.Changed
 	for _, b := range c.Data.Auxiliary {
 		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
 	}

@@ -50,6 +50,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.Critic != "" {
 		row("critic", "%s", s.Critic)
 	}
+	for _, p := range s.Programs {
+		row("program", "%s", p)
+	}
 	for _, c := range s.Chat {
 		row("chat", "%s", c)
 	}

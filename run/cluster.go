@@ -38,6 +38,15 @@ func RenderPrograms(cfg *config.Config) (string, error) {
 	return text.String(), nil
 }
 
+// programFacts describes the programs that the launcher starts.
+func programFacts(s *Settled) (lines []string) {
+	for _, p := range programsIn(s) {
+		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", p.Name, s.engines.programs.launcher.Describe(),
+			max(1, p.Nodes), p.GPUs, strings.Join(p.Command, " ")))
+	}
+	return lines
+}
+
 // programsIn returns the programs that the engines of a stage start.
 func programsIn(s *Settled) (all []trinity.Program) {
 	if s.engines.programs.launcher == nil {

@@ -25,7 +25,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := s.locate(lookUp(&f)); err != nil {
 		return f, err
 	}
-	f.Chat = chat{s}.facts()
+	f.Chat, f.Programs = chat{s}.facts(), programFacts(s)
 	if err := s.addModelFacts(&f); err != nil {
 		return f, err
 	}
