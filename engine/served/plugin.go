@@ -71,7 +71,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 	}
 	own.lead(transport)
 	s.pool = newPool(cmp.Or(spec.Patience, 30*time.Minute), say)
-	s.pool.look, s.pool.restore = s.look, s.restore
+	s.pool.look, s.pool.restore, s.pool.ended = s.look, s.restore, own.endedSince
 	for _, address := range spec.Servers {
 		root, err := openai.Root(address)
 		if err != nil {

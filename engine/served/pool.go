@@ -28,6 +28,7 @@ type pool struct {
 	pause    time.Duration // firstPause, but in tests
 	say      func(string)
 	look     func(ctx context.Context, s *server) error // samples a token
+	ended    func(url string) bool                      // a server of this run has ended since this was asked last
 	restore  func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
 
 	mu      sync.Mutex
@@ -68,7 +69,9 @@ type server struct {
 func (s *server) name() string { return s.about().product + " at " + s.url }
 
 func newPool(patience time.Duration, say func(string)) *pool {
-	p := &pool{patience: patience, pause: firstPause, say: say, back: make(chan struct{})}
+	p := &pool{
+		patience: patience, pause: firstPause, say: say, back: make(chan struct{}), ended: func(string) bool { return false },
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.watch = func(s *server) { p.looking.Go(func() { p.lookUntilBack(ctx, s) }) }

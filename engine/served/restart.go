@@ -13,7 +13,9 @@ var errRestarted = retry.Temporary(errors.New("it has not the weights that it wa
 
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
+	ended := p.ended(s.url)
 	p.mu.Lock()
+	s.suspect = s.suspect || ended
 	suspect, weights, coming := s.suspect || time.Since(s.seen) > idleTime, p.weights, s.coming
 	disproved := s.disproved
 	p.mu.Unlock()

@@ -54,13 +54,18 @@ func spec(urls ...string) trinity.SamplerSpec {
 	return trinity.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: true, Patience: time.Minute}
 }
 
-func open(t *testing.T, kind string, s trinity.SamplerSpec, args map[string]any) (trinity.Sampler, error) {
+func build(t *testing.T, kind string, args map[string]any) trinity.SamplerOpener {
 	t.Helper()
 	opener, err := registry.Samplers.Build(kind, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := opener.OpenSampler(t.Context(), s)
+	return opener
+}
+
+func open(t *testing.T, kind string, s trinity.SamplerSpec, args map[string]any) (trinity.Sampler, error) {
+	t.Helper()
+	out, err := build(t, kind, args).OpenSampler(t.Context(), s)
 	if err == nil {
 		t.Cleanup(func() { closeSampler(t, out) })
 	}

@@ -2,13 +2,14 @@ package served
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
 )
@@ -19,6 +20,7 @@ type own struct {
 	program trinity.Program
 	address atomic.Value // string, HOST:PORT
 	pause   time.Duration
+	ended   atomic.Bool // since the pool has asked last
 }
 
 // name is the host of the server's URL.
@@ -40,19 +42,21 @@ func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Pro
 	if o.say == nil {
 		o.say = func(string) {}
 	}
-	started, errs := make([]trinity.Running, len(programs)), make([]error, len(programs))
-	var all sync.WaitGroup
+	started := make([]trinity.Running, len(programs))
+	all, starting := errgroup.WithContext(ctx) // the first failure gives up those that still start
 	for i, p := range programs {
 		o.servers = append(o.servers, &own{program: p, pause: firstPause})
-		all.Go(func() { started[i], errs[i] = o.programs.Start(ctx, p) })
+		all.Go(func() (err error) {
+			started[i], err = o.programs.Start(starting, p)
+			return err
+		})
 	}
-	all.Wait()
-	err := errors.Join(errs...)
+	err := all.Wait()
 	for i, r := range started {
 		switch {
 		case r == nil:
 		case err != nil:
-			err = errors.Join(err, r.Stop(context.Background()))
+			o.stop(r)
 		default:
 			o.servers[i].address.Store(r.Address())
 			o.keeping.Go(func() { o.keep(running, o.servers[i], r) })
@@ -65,34 +69,53 @@ func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Pro
 	return o, nil
 }
 
+// stopTime is the time that the end of a server may take.
+const stopTime = time.Minute
+
+// stop ends a server, also if the run has ended.
+func (o *owned) stop(r trinity.Running) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil {
+		o.say(err.Error())
+	}
+}
+
 // keep starts a server again whenever it has ended. Its weights are the pool's business, which finds
 // that the server has lost them.
 func (o *owned) keep(ctx context.Context, s *own, r trinity.Running) {
-	for pause := s.pause; ; {
+	for r != nil {
 		select {
 		case <-ctx.Done():
-			if err := r.Stop(context.Background()); err != nil {
-				o.say(err.Error())
-			}
-			return
 		case <-r.Gone():
 		}
+		if ctx.Err() != nil {
+			o.stop(r)
+			return
+		}
 		o.say(fmt.Sprintf("%v; it is started again", r.Err()))
-		if err := r.Stop(ctx); err != nil {
+		o.stop(r)
+		r = o.startAgain(ctx, s)
+	}
+}
+
+// startAgain starts a server until it answers. It returns nil if ctx ends before.
+func (o *owned) startAgain(ctx context.Context, s *own) trinity.Running {
+	for pause := s.pause; ; pause = min(2*pause, mostPause) {
+		r, err := o.programs.Start(ctx, s.program)
+		switch {
+		case err == nil:
+			s.ended.Store(true)
+			s.address.Store(r.Address())
+			return r
+		case ctx.Err() == nil:
 			o.say(err.Error())
 		}
-		next, err := o.programs.Start(ctx, s.program)
-		for ; err != nil; pause = min(2*pause, mostPause) {
-			o.say(err.Error())
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			next, err = o.programs.Start(ctx, s.program)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
 		}
-		s.address.Store(next.Address())
-		r, pause = next, s.pause
 	}
 }
 
@@ -111,6 +134,19 @@ func (o *owned) urls() (all []string) {
 		all = append(all, "http://"+s.name())
 	}
 	return all
+}
+
+// endedSince reports whether a server has ended since it was asked last. o may be nil.
+func (o *owned) endedSince(url string) bool {
+	if o == nil {
+		return false
+	}
+	for _, s := range o.servers {
+		if url == "http://"+s.name() {
+			return s.ended.Swap(false)
+		}
+	}
+	return false
 }
 
 // addressOf returns the URL at which a server answers now.

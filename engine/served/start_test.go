@@ -1,0 +1,315 @@
+package served_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/served"
+	"github.com/trinity-go/trinity/trinitytest/server"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// starter is trinity.Programs whose programs are doors before fake servers.
+type starter struct {
+	t     *testing.T
+	fails func(ctx context.Context, name string) error // before a server starts; nil starts all
+	mu    sync.Mutex
+	all   []*program
+}
+
+// program is a fake server that has been started.
+type program struct {
+	name    string
+	fake    *server.Fake
+	web     *httptest.Server
+	gone    chan struct{}
+	end     sync.Once
+	stopped chan struct{}
+	stop    sync.Once
+}
+
+func (s *starter) Start(ctx context.Context, p trinity.Program) (trinity.Running, error) {
+	if s.fails != nil {
+		if err := s.fails(ctx, p.Name); err != nil {
+			return nil, err
+		}
+	}
+	fake := server.VLLM(s.t, own(s.t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true})
+	to, err := url.Parse(fake.URL)
+	if err != nil {
+		return nil, err
+	}
+	started := &program{
+		name: p.Name, fake: fake, web: httptest.NewServer(httputil.NewSingleHostReverseProxy(to)),
+		gone: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	s.t.Cleanup(started.close)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, started)
+	return started, nil
+}
+
+// started returns the n-th start of a program, for which it waits.
+func (s *starter) started(name string, n int) *program {
+	s.t.Helper()
+	for range 10000 {
+		s.mu.Lock()
+		count := 0
+		for _, p := range s.all {
+			if p.name != name {
+				continue
+			}
+			if count++; count == n {
+				s.mu.Unlock()
+				return p
+			}
+		}
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	s.t.Fatalf("%s was not started %d times", name, n)
+	return nil
+}
+
+// areStopped checks that no program is left.
+func (s *starter) areStopped() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range s.all {
+		select {
+		case <-p.stopped:
+		default:
+			s.t.Errorf("start %d, of %s, was not stopped", i, p.name)
+		}
+	}
+}
+
+func (p *program) Address() string       { return strings.TrimPrefix(p.web.URL, "http://") }
+func (p *program) Gone() <-chan struct{} { return p.gone }
+func (p *program) Err() error            { return errors.New(p.name + ": killed") }
+
+func (p *program) Stop(context.Context) error {
+	p.stop.Do(func() { close(p.stopped) })
+	p.close()
+	return nil
+}
+
+// close ends the program, as kill would.
+func (p *program) close() {
+	p.end.Do(func() {
+		p.web.CloseClientConnections()
+		p.web.Close()
+		close(p.gone)
+	})
+}
+
+// startsOf is the specification of a run that starts servers.
+func startsOf(s *starter, engines int) trinity.SamplerSpec {
+	with := spec()
+	with.Start, with.Place = trinity.ServerSpec{Engines: engines, DType: "float32"}, trinity.Place{Programs: s, Nodes: 1}
+	return with
+}
+
+// The run reaches the servers that it starts by their names, and ends them.
+func TestStartedServers(t *testing.T) {
+	s := &starter{t: t}
+	sampler, err := open(t, "vllm", startsOf(s, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sampler.(weights.Loader).LoadWeights(t.Context(), tiny, 3); err != nil {
+		t.Fatal(err)
+	}
+	out, err := sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 8, MaxTokens: 3})
+	if err != nil || out[7].Versions != [2]int64{3, 3} {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for i := range 2 {
+		if p := s.started(fmt.Sprint("rollout-", i), 1); p.fake.Asked() == 0 || len(p.fake.Loads()) != 1 {
+			t.Errorf("%s: asked %d times, loaded %q", p.name, p.fake.Asked(), p.fake.Loads())
+		}
+	}
+	closeSampler(t, sampler)
+	s.areStopped()
+	if len(s.all) != 2 {
+		t.Errorf("%d programs were started, want 2", len(s.all))
+	}
+}
+
+// A server that has ended is started again at another address, gets the newest weights and samples.
+func TestServerIsStartedAgain(t *testing.T) {
+	s := &starter{t: t}
+	with := startsOf(s, 1)
+	var mu sync.Mutex
+	said := ""
+	with.Say = func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said += line + "\n"
+	}
+	sampler := served.Hasten(must(t, "vllm", with))
+	if err := sampler.(weights.Loader).LoadWeights(t.Context(), tiny, 7); err != nil {
+		t.Fatal(err)
+	}
+	first := s.started("rollout-0", 1)
+	first.close()
+	second := s.started("rollout-0", 2)
+	out, err := sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
+	if err != nil || out[0].Versions != [2]int64{7, 7} {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if loads := second.fake.Loads(); len(loads) != 1 || loads[0] != first.fake.Loads()[0] {
+		t.Errorf("the second start has loaded %q, the first one %q", loads, first.fake.Loads())
+	}
+	closeSampler(t, sampler)
+	s.areStopped()
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "rollout-0: killed; it is started again"; strings.Count(said, want) != 1 {
+		t.Errorf("said %q, want %q once", said, want)
+	}
+}
+
+// If a server cannot start, those that still start are given up, the others are stopped, and one line
+// says why.
+func TestServerThatCannotStart(t *testing.T) {
+	s := &starter{t: t}
+	s.fails = func(ctx context.Context, name string) error {
+		switch name {
+		case "rollout-1":
+			s.started("rollout-0", 1)
+			return errors.New("starting rollout-1: no vllm")
+		case "rollout-2":
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	_, err := open(t, "vllm", startsOf(s, 3), nil)
+	if err == nil || err.Error() != "starting rollout-1: no vllm" {
+		t.Errorf("got %v", err)
+	}
+	s.areStopped()
+}
+
+// A run that is ended while servers start leaves none.
+func TestStartIsCancelled(t *testing.T) {
+	s := &starter{t: t}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s.fails = func(ctx context.Context, name string) error {
+		if name == "rollout-0" {
+			return nil
+		}
+		s.started("rollout-0", 1)
+		cancel(errors.New("the run ends"))
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	opener := build(t, "vllm", nil)
+	if _, err := opener.OpenSampler(ctx, startsOf(s, 2)); err == nil || err.Error() != "the run ends" {
+		t.Errorf("got %v", err)
+	}
+	s.areStopped()
+}
+
+// Servers that the run has started and cannot use are stopped.
+func TestStartedServerIsRefused(t *testing.T) {
+	s := &starter{t: t}
+	with := startsOf(s, 2)
+	with.MaxModelLen = 64 // the fakes take 32
+	if _, err := open(t, "vllm", with, nil); err == nil || !strings.Contains(err.Error(), "takes 32 tokens") {
+		t.Errorf("got %v", err)
+	}
+	s.areStopped()
+	if len(s.all) != 2 {
+		t.Errorf("%d programs were started, want 2", len(s.all))
+	}
+}
+
+// programs is an opener that says what it starts.
+type programs interface {
+	Programs(trinity.SamplerSpec) []trinity.Program
+}
+
+func TestVLLMProgram(t *testing.T) {
+	const always = "--logprobs-mode processed_logprobs --generation-config vllm --seed 5 --dtype bfloat16 --tensor-parallel-size"
+	for _, c := range []struct {
+		name      string
+		change    func(*trinity.SamplerSpec)
+		has, lack []string
+		env       map[string]string
+	}{
+		{"CPU", func(*trinity.SamplerSpec) {}, []string{
+			"-m vllm.entrypoints.openai.api_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
+			"--data-parallel-size 1", "--max-model-len 32", "--no-enable-chunked-prefill --max-num-batched-tokens 8192",
+			"--no-enable-prefix-caching",
+		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel"},
+			map[string]string{"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": ""}},
+		{"GPUs", func(s *trinity.SamplerSpec) {
+			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
+			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
+			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
+		}, []string{
+			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
+				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
+		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
+		{"weights", func(s *trinity.SamplerSpec) { s.Follows = true },
+			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
+		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },
+			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config"},
+			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
+		{"extra_engine_args", func(s *trinity.SamplerSpec) {
+			s.Start.Extra = map[string]any{
+				"yes": true, "no_way": false, "a_text": "x y", "int": 3, "float": 0.5, "list": []any{1, "b"}, "map": map[string]any{"k": 1},
+			}
+		}, []string{`--a-text x y --float 0.5 --int 3 --list [1,"b"] --map {"k":1} --no-no-way --yes`}, nil, nil},
+	} {
+		s := spec()
+		s.Start = trinity.ServerSpec{Engines: 2, DType: "bfloat16", Seed: 5}
+		c.change(&s)
+		all := build(t, "vllm", map[string]any{"python": "/python", "env": map[string]any{"MINE": "secret"}}).(programs).Programs(s)
+		if len(all) != 2 {
+			t.Fatalf("%s: %d programs", c.name, len(all))
+		}
+		for i, p := range all {
+			line := strings.Join(p.Command, " ")
+			for _, part := range c.has {
+				if !strings.Contains(line, part) {
+					t.Errorf("%s: %q lacks %q", c.name, line, part)
+				}
+			}
+			for _, part := range c.lack {
+				if strings.Contains(line, part) {
+					t.Errorf("%s: %q has %q", c.name, line, part)
+				}
+			}
+			for name, want := range c.env {
+				if p.Env[name] != want {
+					t.Errorf("%s: %s is %q, want %q", c.name, name, p.Env[name], want)
+				}
+			}
+			key := p.Secret["VLLM_API_KEY"]
+			if key == "" || key != all[0].Secret["VLLM_API_KEY"] || strings.Contains(line+fmt.Sprint(p.Env), key) {
+				t.Errorf("%s: the key %q is none, not that of all, or stands where others read it: %s %v", c.name, key, line, p.Env)
+			}
+			if p.Name != fmt.Sprint("rollout-", i) || p.Command[0] != "/python" || p.GPUs != s.Place.GPUs ||
+				p.Secret["MINE"] != "secret" || p.Env["MINE"] != "" || p.Answers != "/health" {
+				t.Errorf("%s: %+v", c.name, p)
+			}
+		}
+	}
+	if all := build(t, "vllm", nil).(programs).Programs(spec("http://a:8000")); all != nil {
+		t.Errorf("base_urls starts %v", all)
+	}
+}
