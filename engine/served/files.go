@@ -33,6 +33,7 @@ type fileServer struct {
 	dir     string
 	made    os.FileInfo       // of dir when its files were listed
 	at      map[string]string // address that listens, by the local IP
+	running context.Context   // until close
 	end     context.CancelFunc
 	serving sync.WaitGroup
 }
@@ -45,7 +46,10 @@ type offer struct {
 }
 
 func newFileServer(timeout time.Duration, own *owned) *fileServer {
-	return &fileServer{seconds: timeout.Seconds(), own: own, token: rand.Text() + rand.Text(), at: map[string]string{}}
+	running, end := context.WithCancel(context.Background())
+	return &fileServer{
+		seconds: timeout.Seconds(), own: own, token: rand.Text() + rand.Text(), at: map[string]string{}, running: running, end: end,
+	}
 }
 
 var failServed = failpoint.New("served.file") // before a server gets a file of a version
@@ -86,11 +90,8 @@ func (f *fileServer) listen(ctx context.Context, to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if f.end == nil {
-		ctx, f.end = context.WithCancel(context.WithoutCancel(ctx))
-	}
 	server := &web.Server{Handler: http.HandlerFunc(f.answer), Read: time.Minute}
-	f.serving.Go(func() { _ = server.Serve(ctx, l) }) // the server that reads a file reports the end
+	f.serving.Go(func() { _ = server.Serve(f.running, l) }) // the server that reads a file reports the end
 	f.at[ip] = l.Addr().String()
 	return f.at[ip], nil
 }
@@ -133,11 +134,6 @@ func (f *fileServer) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fileServer) close() {
-	f.mu.Lock()
-	end := f.end
-	f.mu.Unlock()
-	if end != nil {
-		end()
-	}
+	f.end()
 	f.serving.Wait()
 }

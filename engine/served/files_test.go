@@ -1,6 +1,7 @@
 package served
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -73,5 +74,37 @@ func TestFileServer(t *testing.T) {
 	sum := sha256.Sum256([]byte("first"))
 	if got := first.list[0]; got.SHA256 != hex.EncodeToString(sum[:]) || got.Size != 5 || got.Name != "model.safetensors" {
 		t.Errorf("listed %+v", got)
+	}
+}
+
+// The files are served on each address after the load that needed it first has ended.
+func TestFileServerOutlivesALoad(t *testing.T) {
+	f := newFileServer(time.Minute, nil)
+	defer f.close()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"http://127.0.0.1:8000", "http://[::1]:8000"} {
+		load, end := context.WithCancel(t.Context())
+		o, err := f.offer(load, dir, "run-1", to)
+		if err != nil {
+			t.Skip("this machine has no IPv6: ", err)
+		}
+		end()
+		time.Sleep(50 * time.Millisecond) // a listener that ends with the load has ended then
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.url+"/model.safetensors", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+f.token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatalf("%s: %v", to, err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d", to, resp.StatusCode)
+		}
 	}
 }
