@@ -31,10 +31,9 @@ type fileServer struct {
 	mu      sync.Mutex
 	now     offer
 	dir     string
-	made    os.FileInfo       // of dir when its files were listed
-	at      map[string]string // address that listens, by the local IP
-	running context.Context   // until close
-	end     context.CancelFunc
+	made    os.FileInfo          // of dir when its files were listed
+	at      map[string]string    // address that listens, by the local IP
+	ends    []context.CancelFunc // one for each address
 	serving sync.WaitGroup
 }
 
@@ -46,10 +45,7 @@ type offer struct {
 }
 
 func newFileServer(timeout time.Duration, own *owned) *fileServer {
-	running, end := context.WithCancel(context.Background())
-	return &fileServer{
-		seconds: timeout.Seconds(), own: own, token: rand.Text() + rand.Text(), at: map[string]string{}, running: running, end: end,
-	}
+	return &fileServer{seconds: timeout.Seconds(), own: own, token: rand.Text() + rand.Text(), at: map[string]string{}}
 }
 
 var failServed = failpoint.New("served.file") // before a server gets a file of a version
@@ -91,7 +87,9 @@ func (f *fileServer) listen(ctx context.Context, to string) (string, error) {
 		return "", err
 	}
 	server := &web.Server{Handler: http.HandlerFunc(f.answer), Read: time.Minute}
-	f.serving.Go(func() { _ = server.Serve(f.running, l) }) // the server that reads a file reports the end
+	running, end := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the load
+	f.ends = append(f.ends, end)
+	f.serving.Go(func() { _ = server.Serve(running, l) }) // the server that reads a file reports the end
 	f.at[ip] = l.Addr().String()
 	return f.at[ip], nil
 }
@@ -134,6 +132,10 @@ func (f *fileServer) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fileServer) close() {
-	f.end()
+	f.mu.Lock()
+	for _, end := range f.ends {
+		end()
+	}
+	f.mu.Unlock()
 	f.serving.Wait()
 }
