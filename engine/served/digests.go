@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // digester is an endpoint whose server tells the digests of its tensors.
@@ -33,7 +35,10 @@ func (s *Sampler) compareDigests(ctx context.Context, v version, servers []*serv
 	least := 1.0
 	for _, at := range servers {
 		all, err := s.digestsOf(ctx, at)
-		if err != nil {
+		if retry.IsTemporary(err) && ctx.Err() == nil { // it may have ended since, which the next request finds
+			s.pool.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), v.number, err))
+			all = nil
+		} else if err != nil {
 			return fmt.Errorf("%s: digests of version %d: %w", at.name(), v.number, err)
 		}
 		if all == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 func (s *scripted) scores(bool) bool { return true }
@@ -289,6 +291,39 @@ func TestWhenVLLMScores(t *testing.T) {
 		s.Prove(trinity.Proving{Alone: c.alone, Check: func(context.Context, int64, string, trinity.ScoreTokens) error { return errStale }})
 		if proves := s.prove(t.Context(), s.pool.servers[0], 1) != nil; proves != c.want || proves == strings.Contains(said(), "nothing proves") {
 			t.Errorf("%+v: proves %t, said %q", c, proves, said())
+		}
+	}
+}
+
+// digesting is a server that tells digests, or why it does not.
+type digesting struct {
+	*scripted
+	fails error
+}
+
+func (d digesting) digests(context.Context) (map[string]string, error) {
+	return map[string]string{"w": "1"}, d.fails
+}
+
+// A server that has ended when it is asked for its digests does not fail the load. One that refuses does.
+func TestServerEndsBeforeItsDigests(t *testing.T) {
+	refused := &retry.StatusError{Code: http.StatusBadRequest}
+	for _, c := range []struct {
+		fails   error
+		said    string
+		covered float64
+	}{{nil, "", 1}, {retry.Temporary(errors.New("connection reset")), "digests of version 1 are not compared: connection reset", 0}, {refused, "", 2}} {
+		s, at, said := serving(2)
+		covered := 2.0
+		s.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
+		s.pool.servers[0].endpoint = digesting{at[0], c.fails}
+		s.pool.servers[1].endpoint = digesting{at[1], nil}
+		err := s.LoadWeights(t.Context(), "/dir", 1)
+		if (err != nil) != (c.fails == error(refused)) || !strings.Contains(said(), c.said) || covered != c.covered {
+			t.Errorf("%v: %v, covered %v, said %q", c.fails, err, covered, said())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
