@@ -312,7 +312,11 @@ func TestServerEndsBeforeItsDigests(t *testing.T) {
 		fails   error
 		said    string
 		covered float64
-	}{{nil, "", 1}, {retry.Temporary(errors.New("connection reset")), "digests of version 1 are not compared: connection reset", 0}, {refused, "", 2}} {
+	}{
+		{nil, "", 1},
+		{retry.Temporary(errors.New("connection reset")), "digests of version 1 are not compared: connection reset", 0},
+		{refused, "", 2},
+	} {
 		s, at, said := serving(2)
 		covered := 2.0
 		s.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
