@@ -278,7 +278,9 @@ func TestVLLMProgram(t *testing.T) {
 		s := spec()
 		s.Start = trinity.ServerSpec{Engines: 2, DType: "bfloat16", Seed: 5}
 		c.change(&s)
-		all := build(t, "vllm", map[string]any{"python": "/python", "env": map[string]any{"MINE": "secret"}}).(programs).Programs(s)
+		all := build(t, "vllm", map[string]any{
+			"python": "/python", "env": map[string]any{"MINE": "secret", "DO_NOT_TRACK": "0"},
+		}).(programs).Programs(s)
 		if len(all) != 2 {
 			t.Fatalf("%s: %d programs", c.name, len(all))
 		}
@@ -304,7 +306,8 @@ func TestVLLMProgram(t *testing.T) {
 				t.Errorf("%s: the key %q is none, not that of all, or stands where others read it: %s %v", c.name, key, line, p.Env)
 			}
 			if p.Name != fmt.Sprint("rollout-", i) || p.Command[0] != "/python" || p.GPUs != s.Place.GPUs ||
-				p.Secret["MINE"] != "secret" || p.Env["MINE"] != "" || p.Answers != "/health" {
+				p.Secret["MINE"] != "secret" ||
+				p.Secret["DO_NOT_TRACK"] != "0" || p.Env["DO_NOT_TRACK"] != "" || p.Env["MINE"] != "" || p.Answers != "/health" {
 				t.Errorf("%s: %+v", c.name, p)
 			}
 		}

@@ -76,6 +76,9 @@ func (v *vllm) program(spec trinity.SamplerSpec, i int, key string) trinity.Prog
 	}
 	secret := map[string]string{vllmKey: key}
 	maps.Copy(secret, v.Env)
+	for name := range secret { // of a name in both, a launcher may take either value
+		delete(env, name)
+	}
 	return trinity.Program{
 		Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Place.GPUs, Beside: spec.Place.Beside, Python: v.Python,
 		Command: append(command, extra(s.Extra)...), Answers: "/health", Modules: []string{"vllm"},
