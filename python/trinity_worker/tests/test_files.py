@@ -63,6 +63,22 @@ def test_files_arrive_once(served: tuple[Path, files.Source], tmp_path: Path) ->
     assert (got / "a").read_bytes() == b"bb"
 
 
+class Garbage(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.wfile.write(b"no status\r\n\r\n")
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_an_answer_that_is_no_http(tmp_path: Path) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), Garbage) as server:
+        threading.Thread(target=server.handle_request).start()
+        source = files.Source(f"http://127.0.0.1:{server.server_port}", TOKEN, 60)
+        with pytest.raises(files.Refused, match=r"a of the version cannot be fetched from .*: no status$"):
+            files.fetch(source, listing(), tmp_path / "root", "digest")
+
+
 BAD = {
     "another digest": ({"sha256": "0" * 64}, "arrived damaged"),
     "another size": ({"size": 3}, "has 2 bytes, and was published with 3"),

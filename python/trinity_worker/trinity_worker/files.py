@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import http.client
 import json
 import os
 import shutil
@@ -78,8 +79,8 @@ def _download(source: Source, file: dict[str, Any], target: Path, deadline: floa
                     raise Refused(
                         f"{name} of the version has {size} of {file['size']} bytes after {source.seconds:g} s"
                     )
-    except (urllib.error.URLError, ConnectionError, TimeoutError) as e:
-        raise Refused(f"{name} of the version cannot be fetched from {source.url}: {e}") from e
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as e:
+        raise Refused(f"{name} of the version cannot be fetched from {source.url}: {str(e).strip()}") from e
     if size != file["size"]:
         raise Refused(f"{name} of the version has {size} bytes, and was published with {file['size']}")
     if digest.hexdigest() != file["sha256"]:
