@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -66,7 +65,10 @@ func (c *Cluster) Start(ctx context.Context, p trinity.Program) (trinity.Running
 	case <-ctx.Done():
 		err = fmt.Errorf("%s: %w%s", g.missing(), context.Cause(ctx), g.logs())
 	}
-	return nil, errors.Join(fmt.Errorf("starting %s: %w", p.Name, err), g.end())
+	if left := g.end(); left != nil {
+		err = fmt.Errorf("%w; %w", err, left)
+	}
+	return nil, fmt.Errorf("starting %s: %w", p.Name, err)
 }
 
 // Request returns the group that starts a program of a driver at a URL.
