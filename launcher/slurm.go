@@ -113,17 +113,39 @@ func (s *slurm) step(group, host string) []string {
 
 const slurmName = "trinity-" // with the name of the group
 
-// endSteps ends the steps of a group whose srun has been killed: Slurm lets them go on.
+// endSteps ends the steps of a group whose srun has been killed: Slurm lets them go on. A step may end
+// by itself meanwhile, and scancel then fails.
 func endSteps(group string) error {
 	ctx := context.Background() // tool has a limit of time
+	steps, err := stepsOf(ctx, group)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, step := range steps {
+		if _, err := tool(ctx, nil, "scancel", step); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	left, err := stepsOf(ctx, group)
+	if err == nil && len(left) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// stepsOf returns the steps of a group that Slurm knows.
+func stepsOf(ctx context.Context, group string) (steps []string, err error) {
 	out, err := tool(ctx, nil, "squeue", "--noheader", "--steps", "--jobs="+os.Getenv("SLURM_JOB_ID"), "--format=%i %j")
 	for line := range strings.Lines(out) {
 		if step, name, _ := strings.Cut(strings.TrimSpace(line), " "); strings.TrimSpace(name) == slurmName+group {
-			_, failed := tool(ctx, nil, "scancel", step)
-			err = errors.Join(err, failed)
+			steps = append(steps, step)
 		}
 	}
-	return err
+	return steps, err
 }
 
 // Reach implements trinity.Launcher.
