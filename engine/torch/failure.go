@@ -39,9 +39,13 @@ func (f *footprint) smaller(err error) error {
 	return fmt.Errorf("%w: trainer.max_token_len_per_gpu=%d would fit", err, fits)
 }
 
-// rootCause finds, in what torchrun writes at the end, the rank that failed first. A rank that a
-// signal has ended has written nothing itself.
-var rootCause = regexp.MustCompile(`(?s)Root Cause .*?rank\s*: (\d+) .*?exitcode\s*: (-?\d+) \(pid: \d+\)(?: \((SIG\w+)\))?`)
+// What torchrun writes at the end. rootCause finds the rank that failed first. killed finds one that a
+// signal has ended: it has written nothing itself, and torchrun may take a rank that only lost the
+// connection to it for the first. It ends the others with SIGTERM.
+var (
+	rootCause = regexp.MustCompile(`(?s)Root Cause .*?rank\s*: (\d+) `)
+	killed    = regexp.MustCompile(`rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: -\d+ \(pid: \d+\) \((SIG[A-SU-Z]\w+)\)`)
+)
 
 // killedError is the end of a rank by a signal.
 type killedError struct{ rank, signal string }
@@ -54,12 +58,11 @@ func ending(err error) error {
 	if err == nil {
 		return errors.New("the worker has ended: it gave no reason")
 	}
-	switch found := rootCause.FindStringSubmatch(err.Error()); {
-	case found == nil:
-		return fmt.Errorf("the worker has ended: %w", err)
-	case found[3] != "":
-		return &killedError{rank: found[1], signal: found[3]}
-	default:
+	if found := killed.FindStringSubmatch(err.Error()); found != nil {
+		return &killedError{rank: found[1], signal: found[2]}
+	}
+	if found := rootCause.FindStringSubmatch(err.Error()); found != nil {
 		return fmt.Errorf("the worker has ended, rank %s first: %w", found[1], err)
 	}
+	return fmt.Errorf("the worker has ended: %w", err)
 }

@@ -105,7 +105,7 @@ func TestFailureOfAnotherRank(t *testing.T) {
 	w.ranks, w.grace, w.gone = 2, time.Minute, gone
 	for want, last := range map[string]error{
 		"connection closed by peer; the worker has ended: out of luck": errors.New("out of luck"),
-		"rank 2 was killed (SIGKILL)":                                  errors.New("Root Cause (): rank : 2 () exitcode : -9 (pid: 3) (SIGKILL)"),
+		"rank 2 was killed (SIGKILL)":                                  errors.New("rank : 2 (local_rank: 2) exitcode : -9 (pid: 3) (SIGKILL)"),
 	} {
 		w.lastWords = func() error { return last }
 		err := w.why(t.Context(), &retry.StatusError{Code: http.StatusInternalServerError, Message: "connection closed by peer"})
@@ -119,10 +119,14 @@ func TestFailureOfAnotherRank(t *testing.T) {
 func TestEndingNamesTheRank(t *testing.T) {
 	const said = `exit status 1; it said: ValueError: oh Failures: [1]: rank : 0 (local_rank: 0) exitcode : 1 (pid: 23234) ` +
 		`---- Root Cause (first observed failure): [0]: time : 2026 host : localhost rank : 1 (local_rank: 1) exitcode : `
+	const other = " Root Cause [0]: rank : 0 (local_rank: 0) exitcode : 1 (pid: 6)"
 	for text, want := range map[string]string{
 		said + "-9 (pid: 23235) (SIGKILL) error_file: <N/A>": "rank 1 was killed (SIGKILL)",
 		said + "3 (pid: 23235) error_file: <N/A>":            "the worker has ended, rank 1 first: exit status 1; it said: ValueError: oh",
 		"signal: killed": "the worker has ended: signal: killed",
+		// torchrun calls the rank the first that has only lost its connection
+		"[1]: rank : 1 (local_rank: 1) exitcode : -9 (pid: 7) (SIGKILL)" + other:  "rank 1 was killed",
+		"[1]: rank : 1 (local_rank: 1) exitcode : -15 (pid: 7) (SIGTERM)" + other: "the worker has ended, rank 0 first",
 	} {
 		if got := ending(errors.New(text)).Error(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
