@@ -72,10 +72,13 @@ PartitionName=all Nodes=n1,n2 Default=YES State=UP
 	var all sync.WaitGroup
 	t.Cleanup(func() {
 		_ = exec.CommandContext(daemons, "scancel", "--partition=all").Run()
-		waitFor(t, func() bool {
+		ended := func() bool {
 			out, err := exec.CommandContext(daemons, "squeue", "--noheader").Output()
 			return err != nil || len(out) == 0
-		}, "Slurm's jobs do not end", &said)
+		}
+		if !within(ended) {
+			t.Errorf("Slurm's jobs do not end; it said: %s", &said)
+		}
 		end()
 		all.Wait()
 	})
@@ -91,13 +94,18 @@ PartitionName=all Nodes=n1,n2 Default=YES State=UP
 		}
 		all.Go(func() { _ = cmd.Wait() })
 		if command[0] == munged {
-			waitFor(t, func() bool { _, err := os.Stat(at("munge")); return err == nil }, "munged does not begin", &said)
+			if !within(func() bool { _, err := os.Stat(at("munge")); return err == nil }) {
+				Missing(t, "munged does not begin on this machine; it said: "+said.String())
+			}
 		}
 	}
-	waitFor(t, func() bool {
+	begun := func() bool {
 		out, _ := exec.CommandContext(t.Context(), "sinfo", "--noheader", "--Node", "--format=%t").Output()
 		return strings.Count(string(out), "idle") == 2
-	}, "Slurm's machines are not idle", &said)
+	}
+	if !within(begun) {
+		Missing(t, "Slurm does not begin on this machine; it said: "+said.String())
+	}
 }
 
 func openPort(t testing.TB) int {
@@ -110,11 +118,12 @@ func openPort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func waitFor(t testing.TB, is func() bool, what string, said fmt.Stringer) {
-	t.Helper()
+// within waits until something is so, for a minute at most, and reports whether it is.
+func within(is func() bool) bool {
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s; its programs said: %s", what, said)
+			return false
 		}
 	}
+	return true
 }

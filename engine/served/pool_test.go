@@ -41,6 +41,12 @@ func (s *scripted) call(weights string) {
 	s.weights = weights
 }
 
+func (s *scripted) named() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.weights
+}
+
 func (s *scripted) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,8 +269,8 @@ func TestRestartedServerGetsItsWeightsAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if at[0].weights != "run-1" || at[0].count() == 0 || !strings.HasSuffix(said(), "url0 is back") {
-			t.Errorf("weights %q, asked %d times, said %q", at[0].weights, at[0].count(), said())
+		if at[0].named() != "run-1" || at[0].count() == 0 || !strings.HasSuffix(said(), "url0 is back") {
+			t.Errorf("weights %q, asked %d times, said %q", at[0].named(), at[0].count(), said())
 		}
 	})
 }
@@ -286,8 +292,8 @@ func TestRefusedBecauseOfARestart(t *testing.T) {
 			at[0].set(nil)
 			return nil
 		}
-		if err := s.try(t.Context()); err != nil || at[0].weights != "run-1" || loads != 1 || !strings.HasSuffix(said(), "is back") {
-			t.Errorf("%v with weights %q after %d loads, said %q", err, at[0].weights, loads, said())
+		if err := s.try(t.Context()); err != nil || at[0].named() != "run-1" || loads != 1 || !strings.HasSuffix(said(), "is back") {
+			t.Errorf("%v with weights %q after %d loads, said %q", err, at[0].named(), loads, said())
 		}
 		before := said()
 		at[0].set(&retry.StatusError{Code: 400, Status: "400 Bad Request"})
@@ -319,8 +325,9 @@ func TestServerThatDiedOfALoad(t *testing.T) {
 				at[0].call("first")
 			}
 			time.Sleep(10 * mostPause)
-			if at[0].weights != want {
-				t.Errorf("restarts %t: it has %q, want %q", restarts, at[0].weights, want)
+			synctest.Wait()
+			if got := at[0].named(); got != want {
+				t.Errorf("restarts %t: it has %q, want %q", restarts, got, want)
 			}
 		})
 	}
@@ -349,8 +356,8 @@ func TestWeightsWaitForAServer(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		go func() { answered <- s.try(t.Context()) }()
 		at[1].set(nil)
-		if err := <-loaded; err != nil || at[1].weights != "run-1" {
-			t.Errorf("%v with weights %q", err, at[1].weights)
+		if err := <-loaded; err != nil || at[1].named() != "run-1" {
+			t.Errorf("%v with weights %q", err, at[1].named())
 		}
 		if err := <-answered; err == nil || !strings.Contains(err.Error(), "no server has answered") {
 			t.Error("the patience of requests begins with the loss of the last server:", err)
