@@ -40,7 +40,11 @@ func (*local) GPUs() int { return len(gpusHere()) }
 // gpusHere returns the names of this machine's GPUs, as CUDA_VISIBLE_DEVICES has them.
 func gpusHere() (names []string) {
 	if visible, ok := os.LookupEnv(visibleGPUs); ok {
-		return strings.FieldsFunc(visible, func(r rune) bool { return r == ',' || r == ' ' })
+		names = strings.FieldsFunc(visible, func(r rune) bool { return r == ',' || r == ' ' })
+		if hidden := slices.Index(names, "-1"); hidden >= 0 { // CUDA reads no further
+			names = names[:hidden]
+		}
+		return names
 	}
 	files, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	for _, f := range files {

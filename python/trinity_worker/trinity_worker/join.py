@@ -5,6 +5,7 @@ standard library is used, so that the environment of any server will do.
 """
 
 import ctypes
+import http.client
 import importlib.util
 import json
 import os
@@ -53,7 +54,7 @@ class Driver:
                         f"the driver answered {e.code}: {e.read().decode(errors='replace').strip()}"
                     ) from None
                 error: Exception = e
-            except (OSError, ValueError) as e:
+            except (OSError, ValueError, http.client.HTTPException) as e:
                 error = e
             if time.monotonic() - self.heard > self.lease:
                 raise Refused(f"the driver at {self.url} has been silent for {self.lease:g} s ({error})") from None
@@ -152,7 +153,7 @@ def answers(url: str) -> bool:
             return bool(reply.status < 500)
     except urllib.error.HTTPError as e:
         return e.code < 500
-    except OSError:
+    except (OSError, http.client.HTTPException):  # the latter of something else at this port
         return False
 
 
