@@ -80,17 +80,21 @@ func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launc
 	}
 	var list []child
 	for _, s := range shares {
-		env := maps.Clone(g.Env)
-		if env == nil {
-			env = map[string]string{}
-		}
-		maps.Copy(env, g.Secret)
+		env := environment(g)
 		if g.GPUs > 0 {
 			env[visibleGPUs] = strings.Join(s.gpus, ",")
 		}
 		list = append(list, child{on: "this machine", program: process.Program{Command: g.Command, Env: env, Dir: dir}})
 	}
 	return startChildren(list, clean)
+}
+
+// environment returns the variables of a group, also the secret ones.
+func environment(g trinity.ProcessGroup) map[string]string {
+	env := map[string]string{}
+	maps.Copy(env, g.Env)
+	maps.Copy(env, g.Secret)
+	return env
 }
 
 // writeFiles writes the files of a group.

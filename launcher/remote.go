@@ -98,11 +98,7 @@ func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	env := maps.Clone(g.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	maps.Copy(env, g.Secret)
+	env := environment(g)
 	var s strings.Builder
 	fmt.Fprintf(&s, "umask 077\ndir=$(mktemp -d \"${TMPDIR:-/tmp}/trinity-%s-XXXXXX\") && cd \"$dir\" || exit 1\n", g.Name)
 	fmt.Fprintf(&s, "base64 -d <<'END' | tar -xf - || exit 1\n%sEND\n", files)

@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"fmt"
-	"io"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
@@ -27,7 +26,7 @@ type samplerPrograms interface {
 // programs starts the programs of a stage's engines, and says where they run.
 type programs struct {
 	launcher      trinity.Launcher
-	started       trinity.Programs
+	started       *cluster.Cluster // nil if no engine has programs
 	train, sample trinity.Place
 }
 
@@ -159,8 +158,8 @@ func (p *programs) placeTrainer(cfg *config.Settled, all machines, left int) err
 
 // close ends the programs that still run.
 func (p *programs) close() error {
-	if c, ok := p.started.(io.Closer); ok {
-		return c.Close()
+	if p.started == nil {
+		return nil
 	}
-	return nil
+	return p.started.Close()
 }

@@ -19,8 +19,7 @@ import (
 type own struct {
 	program trinity.Program
 	address atomic.Value // string, HOST:PORT
-	pause   time.Duration
-	ended   atomic.Bool // since the pool has asked last
+	ended   atomic.Bool  // since the pool has asked last
 }
 
 // name is the host of the server's URL.
@@ -45,7 +44,7 @@ func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Pro
 	started := make([]trinity.Running, len(programs))
 	all, starting := errgroup.WithContext(ctx) // the first failure gives up those that still start
 	for i, p := range programs {
-		o.servers = append(o.servers, &own{program: p, pause: firstPause})
+		o.servers = append(o.servers, &own{program: p})
 		all.Go(func() (err error) {
 			started[i], err = o.programs.Start(starting, p)
 			return err
@@ -101,7 +100,7 @@ func (o *owned) keep(ctx context.Context, s *own, r trinity.Running) {
 
 // startAgain starts a server until it answers. It returns nil if ctx ends before.
 func (o *owned) startAgain(ctx context.Context, s *own) trinity.Running {
-	for pause := s.pause; ; pause = min(2*pause, mostPause) {
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		r, err := o.programs.Start(ctx, s.program)
 		switch {
 		case err == nil:
@@ -138,28 +137,29 @@ func (o *owned) urls() (all []string) {
 
 // endedSince reports whether a server has ended since it was asked last. o may be nil.
 func (o *owned) endedSince(url string) bool {
-	if o == nil {
-		return false
-	}
-	for _, s := range o.servers {
-		if url == "http://"+s.name() {
-			return s.ended.Swap(false)
-		}
-	}
-	return false
+	s := o.find(url)
+	return s != nil && s.ended.Swap(false)
 }
 
-// addressOf returns the URL at which a server answers now.
+// addressOf returns the URL at which a server answers now. o may be nil.
 func (o *owned) addressOf(url string) string {
+	if s := o.find(url); s != nil {
+		return "http://" + s.address.Load().(string)
+	}
+	return url
+}
+
+// find returns the server with a URL of urls; nil if o has none.
+func (o *owned) find(url string) *own {
 	if o == nil {
-		return url
+		return nil
 	}
 	for _, s := range o.servers {
 		if url == "http://"+s.name() {
-			return "http://" + s.address.Load().(string)
+			return s
 		}
 	}
-	return url
+	return nil
 }
 
 // lead makes a transport find the servers by their names.

@@ -27,7 +27,6 @@ type Cluster struct {
 	Launcher trinity.Launcher
 	Patience time.Duration // until a program must answer
 	LogDir   string        // for the output of the programs, a file for each process; "" keeps none
-	Say      func(string)
 
 	mu   sync.Mutex
 	door *door // nil before the first program
@@ -41,16 +40,16 @@ func (c *Cluster) Start(ctx context.Context, p trinity.Program) (trinity.Running
 	if err != nil {
 		return nil, err
 	}
+	request, err := Request(p, d.url(c.Launcher.Reach()), d.token)
+	if err != nil {
+		return nil, err
+	}
 	g, err := d.expect(p, c.LogDir)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, fmt.Errorf("cluster.start_timeout of %v has passed", c.Patience))
 	defer cancel()
-	request, err := Request(p, d.url(c.Launcher.Reach()), d.token)
-	if err != nil {
-		return nil, err
-	}
 	launched, err := c.Launcher.Launch(ctx, request)
 	if err != nil {
 		d.forget(g)

@@ -47,8 +47,8 @@ func openDoor(host string) (*door, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/groups/{group}/members", d.handle(d.arrive))
-	mux.HandleFunc("POST /v1/groups/{group}/alive", d.handle(d.alive))
+	mux.HandleFunc("POST /v1/groups/{group}/members", d.handle((*group).arrive))
+	mux.HandleFunc("POST /v1/groups/{group}/alive", d.handle((*group).hear))
 	server := &web.Server{Handler: web.Guard(mux, d.token, refuse), Read: messageTime, Write: messageTime}
 	go func() { d.ended <- server.Serve(ctx, d.listener) }()
 	return d, nil
@@ -103,7 +103,7 @@ func (d *door) handle(answer func(g *group, m *message) (map[string]any, error))
 }
 
 // arrive gives a member its rank and, once all are there, the first member's address.
-func (*door) arrive(g *group, m *message) (map[string]any, error) {
+func (g *group) arrive(m *message) (map[string]any, error) {
 	if m.Protocol != python.Protocol {
 		err := fmt.Errorf("trinity_worker of %s speaks protocol %d, this program %d: install the wheel that `trinity worker` writes",
 			m.Machine, m.Protocol, python.Protocol)
@@ -113,9 +113,6 @@ func (*door) arrive(g *group, m *message) (map[string]any, error) {
 	return g.join(m)
 }
 
-// alive takes a sign of life.
-func (*door) alive(g *group, m *message) (map[string]any, error) { return g.hear(m) }
-
 // expect makes room for a group.
 func (d *door) expect(p trinity.Program, logs string) (*group, error) {
 	d.mu.Lock()
@@ -123,7 +120,8 @@ func (d *door) expect(p trinity.Program, logs string) (*group, error) {
 	if d.groups[p.Name] != nil {
 		return nil, fmt.Errorf("cluster: the group %s runs already", p.Name)
 	}
-	g := &group{name: p.Name, nodes: max(1, p.Nodes), program: p, logDir: logs, door: d, ready: make(chan struct{}), gone: make(chan struct{})}
+	p.Nodes = max(1, p.Nodes)
+	g := &group{program: p, logDir: logs, door: d, ready: make(chan struct{}), gone: make(chan struct{})}
 	d.groups[p.Name] = g
 	return g, nil
 }
@@ -132,7 +130,7 @@ func (d *door) expect(p trinity.Program, logs string) (*group, error) {
 func (d *door) forget(g *group) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.groups, g.name)
+	delete(d.groups, g.program.Name)
 }
 
 // close ends all groups and the server.

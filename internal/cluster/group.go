@@ -15,9 +15,7 @@ import (
 
 // group is a program that has been asked for.
 type group struct {
-	name     string
-	nodes    int
-	program  trinity.Program
+	program  trinity.Program // its Nodes is at least 1
 	logDir   string
 	door     *door
 	launched trinity.Launched
@@ -51,18 +49,18 @@ func (g *group) join(m *message) (map[string]any, error) {
 		}
 	}
 	if rank < 0 {
-		if len(g.members) == g.nodes {
-			return nil, fmt.Errorf("the group %s has its %d members already", g.name, g.nodes)
+		if len(g.members) == g.program.Nodes {
+			return nil, fmt.Errorf("the group %s has its %d members already", g.program.Name, g.program.Nodes)
 		}
 		rank = len(g.members)
-		log, err := logFile(g.logDir, g.name, rank)
+		log, err := logFile(g.logDir, g.program.Name, rank)
 		if err != nil {
 			return nil, err
 		}
 		g.members = append(g.members, &member{message: *m, heard: time.Now(), log: log})
 	}
-	answer := map[string]any{"rank": rank, "nodes": g.nodes}
-	if len(g.members) == g.nodes {
+	answer := map[string]any{"rank": rank, "nodes": g.program.Nodes}
+	if len(g.members) == g.program.Nodes {
 		answer["master"], answer["master_port"] = g.members[0].Host, g.members[0].Port
 	}
 	return answer, nil
@@ -95,7 +93,7 @@ func (g *group) hear(m *message) (map[string]any, error) {
 		}
 		return map[string]any{"stop": g.isGone()}, nil
 	}
-	return nil, fmt.Errorf("the group %s has no such member", g.name)
+	return nil, fmt.Errorf("the group %s has no such member", g.program.Name)
 }
 
 const saying = "; it said: " // before a quotation
@@ -133,7 +131,7 @@ func (g *group) fail(err error) {
 
 func (g *group) failed(err error) {
 	if !g.isGone() {
-		g.err = fmt.Errorf("%s: %w", g.name, err)
+		g.err = fmt.Errorf("%s: %w", g.program.Name, err)
 		close(g.gone)
 	}
 }
@@ -189,9 +187,9 @@ func (g *group) missing() string {
 	}
 	switch {
 	case len(there) == 0:
-		return fmt.Sprintf("none of its %d members has announced itself", g.nodes)
-	case len(there) < g.nodes:
-		return fmt.Sprintf("%d of %d members have announced themselves: %s", len(there), g.nodes, strings.Join(there, ", "))
+		return fmt.Sprintf("none of its %d members has announced itself", g.program.Nodes)
+	case len(there) < g.program.Nodes:
+		return fmt.Sprintf("%d of %d members have announced themselves: %s", len(there), g.program.Nodes, strings.Join(there, ", "))
 	}
 	return fmt.Sprintf("the program on %s does not answer%s", there[0], quoted(&g.members[0].said))
 }
@@ -246,7 +244,7 @@ func (g *group) Stop(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("ending %s: %w", g.name, err)
+		err = fmt.Errorf("ending %s: %w", g.program.Name, err)
 	}
 	return err
 }
