@@ -56,7 +56,7 @@ type Scheduler interface {
 	Script(g ProcessGroup) (string, error)
 	// Status returns the state of a run in the scheduler's words, and whether it has ended.
 	Status(ctx context.Context, id string) (state string, ended bool, err error)
-	// Logs writes what the run has printed. With follow it goes on until the run or ctx ends.
+	// Logs writes the output of a run. With follow, it waits for more until the run or ctx ends.
 	Logs(ctx context.Context, id string, follow bool, w io.Writer) error
 	// Down ends a run with all its groups.
 	Down(ctx context.Context, id string) error

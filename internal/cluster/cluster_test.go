@@ -168,8 +168,8 @@ func sleeping(t *testing.T) string {
 	return path
 }
 
-// A program that ends, and one whose member is killed, are told with their last words; nothing of
-// the group is left.
+// If a program ends, or the process that watches it is killed, the error quotes its last output, and
+// no process of the group is left.
 func TestProgramsThatEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		kill func(pid int) error

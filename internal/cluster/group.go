@@ -194,7 +194,7 @@ func (g *group) missing() string {
 	return fmt.Sprintf("the program on %s does not answer%s", there[0], quoted(&g.members[0].said))
 }
 
-// logs quotes what the launcher has of a group of which no member has come.
+// logs quotes the launcher's output of a group if no member has announced itself.
 func (g *group) logs() string {
 	g.mu.Lock()
 	come, launched := len(g.members), g.launched
