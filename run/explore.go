@@ -84,6 +84,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
 		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout + s.TaskWait()), Keep: isResident(loader),
 	}
+	defer follower.Close()
 	if isResident(loader) {
 		follower.Report = s.log.delivered
 	}

@@ -67,7 +67,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		}
 		follower.Observer = true
 		eg.Go(func() error {
-			defer follower.ExplorerDone()
+			defer follower.Close()
 			return follower.Follow(ctx)
 		})
 	}

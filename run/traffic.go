@@ -35,6 +35,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	if err != nil {
 		return err
 	}
+	defer follower.Close()
 	recorded, err := gateway.OpenTraffic(ctx, s.options(api, client))
 	if err != nil {
 		return err

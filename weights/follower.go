@@ -47,7 +47,7 @@ type Getter interface {
 // another process publishes.
 type Follower struct {
 	Trainer Trainer
-	Dir     string                                                     // for the versions' files; ExplorerDone removes it
+	Dir     string                                                     // for the versions' files; Close removes it
 	Load    func(ctx context.Context, dir string, version int64) error // loads a directory into the sampler
 	Keep    bool                                                       // a version's files stay until the next is loaded, as for a Resident
 	Timeout time.Duration                                              // of Wait: synchronizer.sync_timeout
@@ -125,7 +125,10 @@ func (f *Follower) Held(_ context.Context, do func(version int64) error) error {
 }
 
 // ExplorerDone implements the explorer's side of a Synchronizer. The trainer waits for nobody.
-func (f *Follower) ExplorerDone() {
+func (f *Follower) ExplorerDone() {}
+
+// Close removes the files of versions. Neither Wait nor Follow runs any more.
+func (f *Follower) Close() {
 	_ = os.RemoveAll(f.Dir) // it only takes up space
 }
 

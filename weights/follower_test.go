@@ -185,7 +185,7 @@ func TestFollowerKeepsFiles(t *testing.T) {
 				t.Errorf("keep %t, version %d: %v, %v", keep, version, found, err)
 			}
 		}
-		follower.ExplorerDone()
+		follower.Close()
 		if _, err := os.Stat(follower.Dir); !os.IsNotExist(err) {
 			t.Errorf("keep %t: %v after the end", keep, err)
 		}
@@ -200,5 +200,22 @@ func TestShelfRefusesAnEngineWithoutTheVersion(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want one with %q", err, want)
 		}
+	}
+}
+
+// The explorer may end while Follow loads a version, whose files stay until Close.
+func TestExplorerEndsWhileAVersionIsLoaded(t *testing.T) {
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trinitytest.NewBandit(4)}
+	if err := shelf.Open(t.Context(), 0, true); err != nil {
+		t.Fatal(err)
+	}
+	var follower *weights.Follower
+	follower = follow(t, shelf, func(_ context.Context, dir string, _ int64) error {
+		follower.ExplorerDone()
+		_, err := os.Stat(dir)
+		return err
+	})
+	if _, err := follower.Wait(t.Context(), 0, false); err != nil {
+		t.Error(err)
 	}
 }
