@@ -38,13 +38,15 @@ type footprint struct {
 func newFootprint(cfg *model.Config, spec trinity.EngineSpec, a *args) *footprint {
 	f := &footprint{cfg: cfg, spec: spec, args: a, here: int64(max(1, spec.Place.Ranks)), shards: 1}
 	if strategyOf(spec) != "ddp" {
-		f.shards = f.here * int64(max(1, spec.Place.Nodes))
+		f.shards = f.ranks()
 	}
 	if f.onGPU() {
 		f.free = gpuFree()
 	}
 	return f
 }
+
+func (f *footprint) ranks() int64 { return f.here * int64(max(1, f.spec.Place.Nodes)) }
 
 func (f *footprint) onGPU() bool { return f.spec.Place.GPUs > 0 }
 
@@ -158,9 +160,12 @@ func (f *footprint) computeBytes() int64 {
 func (f *footprint) step() {
 	c, again := f.computeBytes(), f.recomputed()
 	layer, root := f.layerParameters()
-	if f.shards > 1 || c != 4 { // FSDP gathers weights: all of the root's, and of two layers at a time
+	switch {
+	case c != 4 && f.ranks() == 1 && again == 0:
+		f.add("copied weights", c*f.cfg.Parameters()+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
+	case f.shards > 1 || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
 		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
-	} else if f.spec.LoRA == nil {
+	case f.spec.LoRA == nil:
 		f.add("new gradients", 4*max(layer, 3*f.headParameters()), "of the head and the embedding, before they are added")
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)

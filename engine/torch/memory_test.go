@@ -74,6 +74,7 @@ func TestPlanOfTheMemory(t *testing.T) {
 		{"recomputed", nil, again},
 		{"reference and published", nil, kept},
 		{"adapter", nil, adapter},
+		{"products in bfloat16", map[string]any{"compute_dtype": bf16}, full(512)},
 		{"two ranks, many logits", map[string]any{"head_rows": 512}, shared},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,7 +13,15 @@ func TestBF16(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, teacher := realPlugin(t, map[string]any{"compute_dtype": bf16, "recompute": true}), tiny("qwen2")
+	t.Run("FSDP", func(t *testing.T) { computesRoughly(t, b, want, true) })
+	t.Run("a copy of the weights", func(t *testing.T) { computesRoughly(t, b, want, false) })
+}
+
+// computesRoughly compares an engine that computes in bf16 with what float32 gives. recompute makes it use
+// FSDP on one rank, too.
+func computesRoughly(t *testing.T, b *trinity.Batch, want []trinity.TokenStats, recompute bool) {
+	t.Helper()
+	p, teacher := realPlugin(t, map[string]any{"compute_dtype": bf16, "recompute": recompute}), tiny("qwen2")
 	teacher.DType = bf16
 	student := opened(t, p, trained("qwen2"))
 	for name, e := range map[string]trinity.Engine{"products": student, "frozen weights": opened(t, p, teacher)} {

@@ -5,45 +5,17 @@ import gc
 import weakref
 
 import numpy as np
-import pytest
-import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from trinity_worker.group import Group
 from trinity_worker.host import local
-from trinity_worker.layout import Layout
+
+FSDP = {"compute": "bfloat16", "recompute": 1}  # on one rank; its copies of the weights can be emptied on a CPU too
+TRAINED = {"train": True, "optimizer": {"type": "adamw"}, **FSDP}
 
 
-@pytest.fixture
-def group():
-    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
-    yield Group(Layout(torch.device("cpu"), dist.group.WORLD))
-    dist.destroy_process_group()
-
-
-def open_tiny(group, path, **spec) -> None:
-    shape = {
-        "vocab_size": 16,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-    }
-    LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(path)
-    (path / "witness").write_text("nonce")
-    witness = {"file": str(path / "witness"), "nonce": "nonce"}
-    group.handle("open", spec.pop("name", "m"), {}, {"spec": {"path": str(path), **spec}, "witness": witness})
-
-
-TRAINED = {"train": True, "optimizer": {"type": "adamw"}, "compute": "bfloat16"}
-
-
-def test_dropped_model_is_freed(group, tmp_path) -> None:
+def test_dropped_model_is_freed(group, open_tiny) -> None:
     gc.disable()
     try:
-        open_tiny(group, tmp_path, **TRAINED)
+        open_tiny(**TRAINED)
         weights = [weakref.ref(p) for p in group.models["m"].network.parameters()]
         group.handle("drop", "m", {}, {})
         assert not [w for w in weights if w() is not None]
@@ -51,9 +23,9 @@ def test_dropped_model_is_freed(group, tmp_path) -> None:
         gc.enable()
 
 
-def test_models_that_are_not_in_use_lie_in_host_memory(group, tmp_path) -> None:
-    open_tiny(group, tmp_path, **TRAINED, param_offload=True, optimizer_offload=True)
-    open_tiny(group, tmp_path, name="other", compute="bfloat16", param_offload=True)
+def test_models_that_are_not_in_use_lie_in_host_memory(group, open_tiny) -> None:
+    open_tiny(**TRAINED, param_offload=True, optimizer_offload=True)
+    open_tiny(name="other", **FSDP, param_offload=True)
     batch = {"tokens": np.arange(4, dtype=np.int32), "lengths": np.array([4], np.int32), "rank": np.zeros(1, np.int32)}
     batch |= {"mask": np.array([0, 1, 1, 1], np.uint8), "temperature": np.ones(1, np.float32)}
     m, streams = group.models["m"], {"streams": ["logprob"]}

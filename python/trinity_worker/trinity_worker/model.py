@@ -50,7 +50,7 @@ class Batch:
         sequences = self.sequences(rank)
         if not len(self.places(rank)):
             one = torch.zeros(1, dtype=torch.long, device=device)
-            return Pack(one[None], one[None], (1,), one, one)
+            return Pack(one[None], one[None], (1,), torch.tensor([0, 1], dtype=torch.int32, device=device), one, one)
         tokens = self.arrays["tokens"]
         flat = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.lengths[i]) for i in sequences])
         positions = np.concatenate([np.arange(self.lengths[i]) for i in sequences])
@@ -60,9 +60,9 @@ class Batch:
             return torch.from_numpy(a.astype(np.int64)).to(device)
 
         lengths = tuple(int(self.lengths[i]) for i in sequences)
-        return Pack(
-            tensor(tokens[flat])[None], tensor(positions)[None], lengths, tensor(rows - 1), tensor(tokens[flat[rows]])
-        )
+        ends = tensor(np.cumsum((0, *lengths))).int()
+        ids, places = tensor(tokens[flat])[None], tensor(positions)[None]
+        return Pack(ids, places, lengths, ends, tensor(rows - 1), tensor(tokens[flat[rows]]))
 
 
 class Model:
@@ -128,7 +128,7 @@ class Model:
         pack, places = batch.pack(self.rank, self.device), batch.places(self.rank)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
-            outputs = self.network(pack, want, balance=self.network.aux_loss > 0)
+            outputs = self.network.run(pack, want, balance=self.network.aux_loss > 0)
             self.held = places, outputs
         else:
             outputs = self.network.score(pack, want, adapter=not meta.get("reference"))

@@ -12,6 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
+from torch.func import functional_call
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification, PreTrainedModel
 
 from . import attention
@@ -54,6 +55,7 @@ class Pack:
     ids: torch.Tensor  # [1, T]
     positions: torch.Tensor  # [1, T], from 0 in each sequence
     lengths: tuple[int, ...]  # of the sequences; their sum is T
+    ends: torch.Tensor  # [sequences + 1] of int32: where they end in the row, after a 0
     rows: torch.Tensor  # [M] places of the states that predict
     targets: torch.Tensor  # [M] tokens after these places
 
@@ -123,7 +125,10 @@ class Network(nn.Module):
         self.lm.eval()  # no dropout
         self._recompute()
         divided = layout.world > 1 and (spec.train or spec.strategy != DDP)  # a copy that is not trained stands alone
-        if divided or DTYPES[spec.compute] != dtype:
+        # One rank computes with a copy of its weights. FSDP's hooks cost time at each layer, but where layers are
+        # computed again they give the copy a second time.
+        self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
+        if divided or spec.recompute and DTYPES[spec.compute] != dtype:
             self._shard(layout.data(spec.strategy))  # moves the model layer by layer, so that no device holds all of it
         else:
             self.to(layout.device)
@@ -186,6 +191,13 @@ class Network(nn.Module):
                 module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
                 module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
 
+    def run(self, pack: Pack, want: Want | None, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        """Is forward, whose products have the type that the driver wants."""
+        if not self.casts:
+            return self(pack, want, **kwargs)
+        weights = {name: p.to(DTYPES[self.spec.compute]) for name, p in self.named_parameters()}
+        return functional_call(self, weights, (pack, want), kwargs)
+
     def forward(
         self, pack: Pack, want: Want | None, adapter: bool = True, balance: bool = False
     ) -> tuple[torch.Tensor, ...]:
@@ -198,6 +210,7 @@ class Network(nn.Module):
                 position_ids=pack.positions,
                 use_cache=False,
                 trinity_lengths=pack.lengths,
+                trinity_ends=pack.ends,
                 output_router_logits=balance,
             )
         h = out.last_hidden_state[0].index_select(0, pack.rows)
@@ -212,7 +225,7 @@ class Network(nn.Module):
     @torch.no_grad()
     def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:
         """Is forward without a graph."""
-        out = self(pack, want, adapter)
+        out = self.run(pack, want, adapter=adapter)
         self.release()
         return out
 
