@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // RewardModel scores whole sequences with a frozen model that has a classification head
@@ -36,7 +37,7 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 		if len(tokens) == 0 || len(tokens) > e.cfg.MaxPositions {
 			return nil, fmt.Errorf("cpu: sequence %d has %d tokens; the reward model reads 1 to %d", i, len(tokens), e.cfg.MaxPositions)
 		}
-		states[i] = e.scoredState(trinity.ExperienceID{Run: i}, tokens)
+		states[i] = experience.ScoredState(trinity.ExperienceID{Run: i}, tokens, e.cfg.PAD)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

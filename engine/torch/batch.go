@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
@@ -70,7 +71,7 @@ func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.
 	for i := 0; i < len(exps); i += unit {
 		mine := len(lengths)
 		for _, x := range exps[i:min(i+unit, len(exps))] {
-			lengths = append(lengths, int32(length(x)))
+			lengths = append(lengths, int32(e.length(x)))
 		}
 		if _, most := spread(lengths, e.worker.ranks); i > start && most > e.spec.MicroTokens {
 			pieces = append(pieces, exps[start:i])
@@ -81,6 +82,14 @@ func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.
 		pieces = append(pieces, exps[start:])
 	}
 	return pieces
+}
+
+// length returns the number of tokens that the engine computes of an experience that has some.
+func (e *Engine) length(x *trinity.Experience) int {
+	if e.spec.Head == trinity.ScoreHead && len(x.Tokens) > 0 {
+		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
+	}
+	return length(x)
 }
 
 // compare names the teachers of the sequences, by the models that hold them.

@@ -142,10 +142,8 @@ func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, 
 
 // streams returns the names of the wanted streams. It refuses those that the head does not compute.
 func (e *Engine) streams(want trinity.Streams) ([]string, error) {
-	critic := e.spec.Head == trinity.ValueHead
+	critic := e.spec.Head != trinity.LogprobHead
 	switch {
-	case want.Score:
-		return nil, errors.New("torch: this engine scores no whole sequences")
 	case critic && (!want.Value || want.Entropy || want.Discriminator || want.Divergence.Kind != ""):
 		return nil, errors.New("torch: an engine with a value head computes values only, " +
 			"not log-probabilities, entropies or divergences: ask it for values")
@@ -212,6 +210,9 @@ func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinit
 
 // Forward implements trinity.Engine.
 func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	if want.Score || e.spec.Head == trinity.ScoreHead {
+		return e.scores(ctx, b, want)
+	}
 	return e.score(ctx, e.name, b, want, false)
 }
 
@@ -253,8 +254,8 @@ func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
 	if e.closed {
 		return errClosed
 	}
-	if e.spec.Head == trinity.ValueHead {
-		return errors.New("torch: an engine with a value head has no distribution to compare with a teacher's")
+	if e.spec.Head != trinity.LogprobHead {
+		return errors.New("torch: an engine with a value head or a score head has no distribution to compare with a teacher's")
 	}
 	all := map[string]*Engine{}
 	for _, name := range slices.Sorted(maps.Keys(teachers)) {
@@ -264,7 +265,7 @@ func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
 			return fmt.Errorf("torch: teacher %q is a %T: this engine compares only with teachers of its own worker", name, teachers[name])
 		case t == e:
 			return fmt.Errorf("torch: teacher %q is the engine that is trained: open its model a second time, for forward passes", name)
-		case t.spec.Head == trinity.ValueHead:
+		case t.spec.Head != trinity.LogprobHead:
 			return fmt.Errorf("torch: teacher %q has no vocabulary projection", name)
 		case t.cfg.VocabSize < e.cfg.VocabSize:
 			return fmt.Errorf("torch: teacher %q has a vocabulary of %d, its student one of %d: a teacher must know every token of the student",

@@ -16,8 +16,13 @@ import (
 type files struct {
 	model string              // Hugging Face directory with weights
 	lora  string              // PEFT directory; "" without an adapter
-	head  []safetensors.Entry // of a critic
+	head  []safetensors.Entry // of a critic or a reward model
 	cfg   *model.Config
+}
+
+// heads are the forms in which transformers has a critic and a reward model.
+var heads = map[string]model.Head{
+	trinity.ValueHead: model.TokenClassification, trinity.ScoreHead: model.SequenceClassification,
 }
 
 // prepare returns the model's files. It writes those that do not exist in the form that transformers
@@ -42,15 +47,16 @@ func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
 		f.lora = filepath.Join(dir, "adapter")
 		return f, writeAdapter(f.lora, m.Config, spec)
 	}
-	if spec.Head != trinity.ValueHead {
+	head, headed := heads[spec.Head]
+	if !headed {
 		return f, nil
 	}
-	critic, err := m.WithHead(model.TokenClassification, spec.Seed)
+	m, err = m.WithHead(head, spec.Seed)
 	if err != nil {
 		return f, err
 	}
-	f.cfg = critic.Config
-	f.head, err = headOf(critic)
+	f.cfg = m.Config
+	f.head, err = headOf(m)
 	return f, err
 }
 
@@ -106,7 +112,7 @@ func writeAdapter(dir string, cfg *model.Config, spec trinity.EngineSpec) error 
 	return model.WriteAdapter(dir, cfg, &lora, file)
 }
 
-// headOf returns the tensors of a critic's head.
+// headOf returns the tensors of a head that gives one number.
 func headOf(m *model.Model) (head []safetensors.Entry, err error) {
 	for _, name := range []string{"score.weight", "score.bias"} {
 		t, err := m.Tensor(name)

@@ -113,14 +113,12 @@ func (p *plugin) giveBack() error {
 // checkSpec refuses what this engine does not train, before anything is started.
 func checkSpec(spec trinity.EngineSpec) error {
 	switch o := spec.Optimizer; {
-	case spec.Head == trinity.ScoreHead:
-		return errors.New("torch: this engine trains no reward models: set trainer.trainer_type to cpu")
-	case spec.Head != trinity.LogprobHead && spec.Head != trinity.ValueHead:
-		return fmt.Errorf("torch: head %q; expected %q or none", spec.Head, trinity.ValueHead)
-	case spec.Head == trinity.ValueHead && spec.LoRA != nil:
-		return errors.New("torch: a critic has no adapter here: all its weights are trained")
-	case spec.Head == trinity.ValueHead && spec.Reference:
-		return errors.New("torch: a critic has no log-probabilities, and so no reference")
+	case spec.Head != trinity.LogprobHead && spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
+		return fmt.Errorf("torch: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
+	case spec.Head != trinity.LogprobHead && spec.LoRA != nil:
+		return errors.New("torch: a critic or a reward model has no adapter here: all its weights are trained")
+	case spec.Head != trinity.LogprobHead && spec.Reference:
+		return errors.New("torch: a critic or a reward model has no log-probabilities, and so no reference")
 	case spec.Train && !trains(optimizerOf(o)):
 		return fmt.Errorf("torch: optimizer %s; expected %s or %s", o.Type, trinity.AdamW, trinity.SGD)
 	case spec.DType != "" && spec.DType != f32 && spec.DType != bf16:

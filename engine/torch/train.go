@@ -18,11 +18,18 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	if want.Discriminator {
 		return nil, errors.New("torch: the loss asks for entropy discriminators, which have no gradient: only Forward returns them")
 	}
-	if err := e.check(b.Experiences); err != nil {
-		return nil, err
-	}
 	if !e.spec.Train {
 		return nil, errNotTrained
+	}
+	if want.Score || e.spec.Head == trinity.ScoreHead {
+		var err error
+		if b, loss, err = e.scored(b, loss); err != nil {
+			return nil, err
+		}
+		want = loss.Streams()
+	}
+	if err := e.check(b.Experiences); err != nil {
+		return nil, err
 	}
 	packed := newBatch(b.Experiences, e.worker.ranks)
 	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})

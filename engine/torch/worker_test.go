@@ -163,13 +163,13 @@ func TestCancelledRequest(t *testing.T) {
 }
 
 func TestModelsThatAreRefused(t *testing.T) {
-	score, muon, lora, half, headed := trained("llama"), trained("llama"), trained("qwen2"), trained("llama"), trained("critic")
-	score.Head = trinity.ScoreHead
+	scored, muon, lora, half, headed := rewarding("llama"), trained("llama"), trained("qwen2"), trained("llama"), trained("critic")
+	scored.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 4}
 	muon.Optimizer.Type = trinity.Muon
 	lora.LoRA, lora.Head, lora.Reference = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 4}, trinity.ValueHead, false
 	half.DType = "f16"
 	for want, spec := range map[string]trinity.EngineSpec{
-		"trains no reward models": score, "optimizer muon": muon, "a critic has no adapter": lora, `dtype "f16"`: half,
+		"a reward model has no adapter": scored, "optimizer muon": muon, "a critic or a": lora, `dtype "f16"`: half,
 	} {
 		_, err := (&plugin{}).OpenTrainer(t.Context(), spec)
 		if err == nil || !strings.Contains(err.Error(), want) {

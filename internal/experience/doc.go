@@ -32,6 +32,8 @@
 //
 // A reader refuses unknown tags: a newer program wrote them, and skipping them could change what is
 // learnt.
+//
+// The package also has what engines share that train reward models ([Scored]).
 package experience
 
 // Magic is the beginning of the binary form.

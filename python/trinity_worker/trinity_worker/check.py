@@ -9,7 +9,7 @@ import numpy as np
 from .head import DIVERGENCES, JSD
 from .layout import STRATEGIES
 from .model import MOMENTS, Model
-from .network import DTYPES, VALUE, Spec, check_config
+from .network import DTYPES, HEADS, Spec, check_config
 from .wire import Arrays, BadRequest
 
 MAX_CHUNK = 1 << 20
@@ -23,7 +23,7 @@ def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
         raise BadRequest(f"spec must be an object with a path and keys among {', '.join(sorted(known))}")
     spec = Spec(**given)
     for value, choices in (
-        (spec.head, ("", VALUE)),
+        (spec.head, ("", *HEADS)),
         (spec.dtype, DTYPES),
         (spec.compute, DTYPES),
         (spec.strategy, STRATEGIES),
@@ -34,10 +34,10 @@ def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
         raise BadRequest(f"optimizer {spec.optimizer.get('type')!r}; expected one of {', '.join(MOMENTS)}")
     if not 1 <= spec.chunk <= MAX_CHUNK:
         raise BadRequest(f"chunk is {spec.chunk}; expected 1 to {MAX_CHUNK}")
-    if spec.head == VALUE and spec.lora:
-        raise BadRequest("a critic has no adapter: all its weights are trained")
-    if spec.head == VALUE and "score.weight" not in arrays:
-        raise BadRequest("a critic needs the array score.weight")
+    if spec.head and spec.lora:
+        raise BadRequest("a critic or a reward model has no adapter: all its weights are trained")
+    if spec.head and "score.weight" not in arrays:
+        raise BadRequest("a critic or a reward model needs the array score.weight")
     for path in filter(None, (spec.path, spec.lora)):
         if not os.path.isdir(path):
             raise BadRequest(f"this worker sees no directory {path}")
@@ -112,7 +112,7 @@ def check_divergence(model: Model, arrays: Arrays, meta: dict[str, Any], models:
     vocabulary = model.network.inner.config.vocab_size
     for name in names:
         teacher = models.get(name)
-        if teacher is None or teacher is model or teacher.spec.head == VALUE:
+        if teacher is None or teacher is model or teacher.spec.head:
             raise BadRequest(f"teacher {name!r} is no other language model of this worker")
         if teacher.network.inner.config.vocab_size < vocabulary:
             raise BadRequest(f"teacher {name!r} has a smaller vocabulary than its student, {vocabulary}")

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoin
 from .head import Teacher, Want
 from .host import HostMemory, local
 from .layout import Layout
-from .network import VALUE, Network, Pack, Spec
+from .network import Network, Pack, Spec
 from .wire import Arrays
 
 STREAMS = ("logprob", "entropy", "discriminator", "divergence")
@@ -81,7 +81,7 @@ class Model:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return ("value",) if self.spec.head == VALUE else STREAMS
+        return ("value",) if self.spec.head else STREAMS
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         o, parameters = self.spec.optimizer, list(self.trained.values())

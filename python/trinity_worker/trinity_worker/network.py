@@ -1,4 +1,4 @@
-"""A language model or a critic, as the root of what is sharded over the ranks."""
+"""A language model, a critic or a reward model, as the root of what is sharded over the ranks."""
 
 import os
 import tempfile
@@ -13,7 +13,13 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.func import functional_call
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
 
 from . import attention
 from .experts import imbalance
@@ -22,7 +28,9 @@ from .layout import DDP, FSDP2, Layout
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-VALUE = "value"
+VALUE, SCORE = "value", "score"
+# What reads one number from a state: at each token, or as a reward model of whole sequences.
+HEADS = {VALUE: AutoModelForTokenClassification, SCORE: AutoModelForSequenceClassification}
 # What some models do to their logits after the vocabulary projection, which this head would leave out.
 LOGIT_EXTRAS = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
 # Rotary embeddings that depend on the length of the sequence, which a packed row does not have.
@@ -34,7 +42,7 @@ class Spec:
     """How the driver wants a model opened. The fields are those of PUT /v1/models/{name}."""
 
     path: str  # a Hugging Face directory with weights
-    head: str = ""  # VALUE for a critic
+    head: str = ""  # VALUE for a critic, SCORE for a reward model
     lora: str = ""  # a PEFT directory whose adapter is trained instead of the weights
     train: bool = False
     dtype: str = "float32"  # of the weights of a model that is not trained
@@ -108,12 +116,12 @@ class Network(nn.Module):
         dtype = torch.float32 if spec.train else DTYPES[spec.dtype]
         kwargs: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention.NAME}
         with without_adapter(spec.path) as path:
-            if spec.head == VALUE:
-                self.lm: Any = AutoModelForTokenClassification.from_pretrained(path, num_labels=1, **kwargs)
+            if spec.head:
+                self.lm: Any = HEADS[spec.head].from_pretrained(path, num_labels=1, **kwargs)
                 self._set_score(arrays)
             else:
                 self.lm = AutoModelForCausalLM.from_pretrained(path, **kwargs)
-        if self.projection.bias is not None and spec.head != VALUE:
+        if self.projection.bias is not None and not spec.head:
             raise ValueError(f"model {spec.path} has a bias in its vocabulary head, which is not supported")
         self.lm.requires_grad_(spec.train and not spec.lora)
         if spec.lora:
@@ -144,9 +152,9 @@ class Network(nn.Module):
 
     @property
     def projection(self) -> Any:
-        """The vocabulary projection, or the value head."""
+        """The vocabulary projection, or the head of one number."""
         inner: Any = self.inner
-        return inner.score if self.spec.head == VALUE else inner.get_output_embeddings()
+        return inner.score if self.spec.head else inner.get_output_embeddings()
 
     @property
     def chosen(self) -> int:
@@ -217,7 +225,7 @@ class Network(nn.Module):
         if want is None:
             return (h,)
         routers = (imbalance(out.router_logits, pack.lengths, self.chosen),) if balance else ()
-        if self.spec.head == VALUE:
+        if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         w = self.projection.weight
         return (*Head.apply(h.to(w.dtype), w, pack.targets, want), *routers)
