@@ -18,6 +18,9 @@ import (
 // TestPlanOfTheMemory compares it with workers.
 func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
+	if head, headed := heads[spec.Head]; err == nil && headed && spec.Train {
+		cfg, err = cfg.WithHead(head)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +168,10 @@ func (f *footprint) step() {
 		f.add("copied weights", c*f.cfg.Parameters()+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
 	case f.shards > 1 || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
 		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
-	case f.spec.LoRA == nil:
+	case f.spec.Head == trinity.LogprobHead && f.spec.LoRA == nil:
 		f.add("new gradients", 4*max(layer, 3*f.headParameters()), "of the head and the embedding, before they are added")
+	case f.spec.LoRA == nil:
+		f.add("new gradients", 4*max(layer, f.headParameters()), "of the embedding, before they are added")
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
 	why := fmt.Sprintf("a row of %d tokens", tokens)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -128,8 +129,23 @@ func checkSpec(spec trinity.EngineSpec) error {
 }
 
 // OpenScorer implements trinity.TrainerOpener.
-func (*plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
-	return nil, fmt.Errorf("torch: this engine has no reward models (%s): set trainer.trainer_type to cpu", spec.ModelPath)
+func (p *plugin) OpenScorer(ctx context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.Head != model.SequenceClassification:
+		return nil, fmt.Errorf("torch: %s is no reward model: it is a model %s", spec.ModelPath, cfg.Head)
+	case cfg.NumLabels != 1:
+		return nil, fmt.Errorf("torch: reward model %s has %d labels; this engine computes one: set trainer.trainer_type to cpu", spec.ModelPath,
+			cfg.NumLabels)
+	}
+	spec.Head = trinity.ScoreHead
+	e, err := p.OpenTrainer(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &scorer{e}, nil
 }
 
 // Describe implements trinity.TrainerOpener.

@@ -46,3 +46,26 @@ func (e *Engine) checkScores(want trinity.Streams) error {
 	}
 	return nil
 }
+
+// scorer is a reward model that scores.
+type scorer struct{ engine trinity.Engine }
+
+// Labels implements trinity.Scorer.
+func (*scorer) Labels() int { return 1 }
+
+// Score implements trinity.Scorer.
+func (s *scorer) Score(ctx context.Context, sequences [][]int32) ([][]float32, error) {
+	b := &trinity.Batch{}
+	for i, tokens := range sequences {
+		b.Experiences = append(b.Experiences, &trinity.Experience{ID: trinity.ExperienceID{Run: i}, Tokens: tokens})
+	}
+	stats, err := s.engine.Forward(ctx, b, trinity.Streams{Score: true})
+	scores := make([][]float32, len(stats))
+	for i := range stats {
+		scores[i] = []float32{stats[i].Score}
+	}
+	return scores, err
+}
+
+// Close implements trinity.Scorer.
+func (s *scorer) Close() error { return s.engine.Close() }

@@ -145,18 +145,22 @@ func TestFilesOfARewardModel(t *testing.T) {
 	if got, want := scoresBy(t, resumed), scoresBy(t, e); !near(got, want, 1e-4) {
 		t.Errorf("a step in other micro-batches gives the scores %v, want %v", got, want)
 	}
-	opener, err := registry.Trainers.Build("cpu")
+	cpu, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := opener.OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: dir, Head: trinity.ScoreHead})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer scorer.Close()
-	for i, x := range preferred().Experiences {
-		if score, err := scorer.Score(t.Context(), [][]int32{x.Tokens}); err != nil || math.Abs(float64(score[0][0])-want[i]) > 1e-5 {
-			t.Errorf("sequence %d: the reward model gives %v (%v), want %v", i, score, err, want[i])
+	want = scoresBy(t, opened(t, onRanks(t, 1), again))
+	for _, opener := range []trinity.TrainerOpener{cpu, onRanks(t, 1), onRanks(t, 2)} {
+		scorer, err := opener.OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: dir, Head: trinity.ScoreHead, MicroTokens: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer scorer.Close()
+		for i, x := range preferred().Experiences {
+			score, err := scorer.Score(t.Context(), [][]int32{x.Tokens, x.Tokens[:2]})
+			if err != nil || scorer.Labels() != 1 || math.Abs(float64(score[0][0])-want[i]) > 1e-5 {
+				t.Errorf("sequence %d: the reward model gives %v (%v), want %v", i, score, err, want[i])
+			}
 		}
 	}
 }
@@ -175,10 +179,13 @@ func TestScoresThatAreRefused(t *testing.T) {
 	_, noScores := reward.Forward(t.Context(), preferred(), trinity.Streams{})
 	_, tokens := reward.ForwardBackward(t.Context(), preferred(), wrongStream{})
 	_, empty := reward.Forward(t.Context(), &trinity.Batch{Experiences: []*trinity.Experience{{}}}, trinity.Streams{Score: true})
+	_, noReward := onRanks(t, 1).OpenScorer(t.Context(), tiny("llama"))
+	_, labels := onRanks(t, 1).OpenScorer(t.Context(), tiny("reward"))
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
+		{noReward, "is no reward model"}, {labels, "has 3 labels"},
 		{ofPolicy, "no score head"}, {trainedPolicy, "no score head"}, {noScores, "ask it for scores"}, {tokens, "by streams of tokens"},
 		{empty, "has no tokens"},
 	} {
