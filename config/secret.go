@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,28 @@ func Mask(key string, value any) any {
 	}
 	return value
 }
+
+// SecretIn returns the key of a secret that stands in a `key=value` setting itself, and "" if none
+// does: what `${oc.env:NAME}` gives stands in the environment.
+func SecretIn(setting string) string {
+	key, text, _ := strings.Cut(setting, "=")
+	node, err := overrideValue(text)
+	if err != nil {
+		return "" // Load reports it
+	}
+	for at, value := range Flatten(map[string]any{strings.TrimSpace(key): plain(node)}) {
+		if text, ok := value.(string); ok {
+			value = fromVariable.ReplaceAllString(text, "")
+		}
+		if Mask(at, value) != value {
+			return at
+		}
+	}
+	return ""
+}
+
+// fromVariable is a variable, also as the password of a URL.
+var fromVariable = regexp.MustCompile(`:?\$\{oc\.env:[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // schemaSecrets has the defaults of the schema's secrets, by the last names of their keys.
 var schemaSecrets = sync.OnceValue(func() map[string]string {

@@ -52,3 +52,25 @@ func printed(o Options) string {
 	text, err := cfg.YAML()
 	return fmt.Sprint(string(data), plan, text, err)
 }
+
+// A setting has a secret unless a variable gives it.
+func TestSecretsInSettings(t *testing.T) {
+	for setting, want := range map[string]string{
+		"explorer.rollout_model.api_key=s3cret":                   "explorer.rollout_model.api_key",
+		"explorer.rollout_model.api_key=1234":                     "explorer.rollout_model.api_key",
+		"explorer.rollout_model.api_key=EMPTY":                    "",
+		"explorer.rollout_model.api_key=${oc.env:KEY}":            "",
+		"explorer.rollout_model.api_key=${oc.env:KEY,s3cret}":     "explorer.rollout_model.api_key",
+		"explorer.rollout_model={api_key: s3cret}":                "explorer.rollout_model.api_key",
+		"explorer.env_vars={TOKEN: '${oc.env:A}', B: s3cret}":     "explorer.env_vars.B",
+		"buffer.x.path=postgresql://ann:s3cret@host/rft":          "buffer.x.path",
+		"buffer.x.path=postgresql://ann:${oc.env:P}@host/rft":     "",
+		"buffer.batch_size=8":                                     "",
+		"explorer.rollout_model.base_urls=[http://a, 'http://b']": "",
+		"name={": "",
+	} {
+		if got := SecretIn(setting); got != want {
+			t.Errorf("%s: %q, want %q", setting, got, want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -10,13 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -108,24 +105,31 @@ func (k *kubernetes) Launch(ctx context.Context, g trinity.ProcessGroup) (trinit
 	return &launchedJob{k, p}, nil
 }
 
-// create creates a Job and then all that its pods wait for, which Kubernetes removes with it.
+// create creates a Job and then all that its pods wait for, which Kubernetes removes with it. The end
+// of ctx does not interrupt it: a Job whose creation nobody has seen has nobody who ends it.
 func (k *kubernetes) create(ctx context.Context, p pods) error {
 	job, _, err := k.manifests(p, "")
 	if err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // kubectl has a limit of time
 	uid, err := k.apply(ctx, []manifest{job}, "-o", "jsonpath={.metadata.uid}")
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoAnswer) {
 		return err
 	}
-	_, rest, err := k.manifests(p, strings.TrimSpace(uid))
 	if err == nil {
-		_, err = k.apply(ctx, rest)
+		var rest []manifest
+		if _, rest, err = k.manifests(p, strings.TrimSpace(uid)); err == nil {
+			_, err = k.apply(ctx, rest)
+		}
 	}
-	if err != nil {
-		return errors.Join(err, k.remove(ctx, labelGroup+"="+p.job))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if left := k.remove(ctx, labelGroup+"="+p.job); left != nil {
+		err = fmt.Errorf("%w; removing what was created: %w", err, left)
+	}
+	return err
 }
 
 func (k *kubernetes) apply(ctx context.Context, all []manifest, args ...string) (string, error) {
@@ -133,49 +137,29 @@ func (k *kubernetes) apply(ctx context.Context, all []manifest, args ...string) 
 	if err != nil {
 		return "", err
 	}
-	out, err := k.kubectl(ctx, text, append([]string{"create", "-f", "-"}, args...)...)
-	return string(out), err
+	return tool(ctx, []byte(text), k.kubectl(append([]string{"create", "-f", "-"}, args...)...)...)
 }
 
 // remove deletes the Jobs with a label, and waits until their pods are gone.
 func (k *kubernetes) remove(ctx context.Context, selector string) error {
-	_, err := k.kubectl(ctx, "", "delete", "job", "--selector", selector, "--cascade=foreground", "--wait", "--ignore-not-found")
+	command := k.kubectl("delete", "job", "--selector", selector, "--cascade=foreground", "--wait", "--ignore-not-found")
+	_, err := patientTool(ctx, podsEnd, nil, command...)
 	return err
 }
 
-// command returns a call of kubectl.
-func (k *kubernetes) command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		return nil, errors.New("kubectl is not on PATH: install it, and log in to the cluster")
+// podsEnd is the time for pods to end, which a driver's checkpoint may need.
+const podsEnd = 5 * time.Minute
+
+// kubectl returns a command of kubectl.
+func (k *kubernetes) kubectl(args ...string) []string {
+	command := []string{"kubectl"}
+	if k.Context != "" && os.Getenv(podRun) == "" {
+		command = append(command, "--context", k.Context)
 	}
 	if k.Namespace != "" {
-		args = append([]string{"--namespace", k.Namespace}, args...)
+		command = append(command, "--namespace", k.Namespace)
 	}
-	if k.Context != "" && os.Getenv(podRun) == "" {
-		args = append([]string{"--context", k.Context}, args...)
-	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.WaitDelay = time.Second
-	return cmd, nil
-}
-
-// kubectl returns what kubectl prints. Its error is what kubectl says.
-func (k *kubernetes) kubectl(ctx context.Context, input string, args ...string) ([]byte, error) {
-	cmd, err := k.command(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
-	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &said
-	switch err := cmd.Run(); {
-	case err == nil:
-		return out.Bytes(), nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("kubectl %s: %w", args[0], context.Cause(ctx))
-	default:
-		return nil, fmt.Errorf("kubectl %s: %s", args[0], cmp.Or(retry.OneLine(said.Bytes()), err.Error()))
-	}
+	return append(command, args...)
 }
 
 // launchedJob is a group that runs as a Job.
@@ -185,7 +169,7 @@ type launchedJob struct {
 }
 
 // Wait implements trinity.Launched.
-func (x *launchedJob) Wait(ctx context.Context) error { return x.k.wait(ctx, x.p.job) }
+func (x *launchedJob) Wait(ctx context.Context) error { return x.k.watch(x.p.job).success(ctx) }
 
 // Stop implements trinity.Launched.
 func (x *launchedJob) Stop(ctx context.Context) error { return x.k.remove(ctx, labelGroup+"="+x.p.job) }
@@ -201,52 +185,24 @@ func (x *launchedJob) Logs(ctx context.Context, w io.Writer) error {
 			fmt.Fprintln(w, s)
 		}
 	}
-	out, err := x.k.kubectl(ctx, "", "logs", "--selector", labelGroup+"="+x.p.job, "--prefix", "--tail=-1", "--ignore-errors",
-		"--max-log-requests=1000")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(out)
-	return err
+	return stream(ctx, w, x.k.kubectl("logs", "--selector", labelGroup+"="+x.p.job, "--prefix", "--tail=-1", "--ignore-errors",
+		"--max-log-requests=1000")...)
 }
 
-// wait waits for the end of a Job. The error says why it failed, or why nothing is known of it.
-func (k *kubernetes) wait(ctx context.Context, job string) error {
-	const silence = time.Minute
-	heard := time.Now()
-	for {
-		state, err := k.state(ctx, job)
-		switch {
-		case err == nil && state.failed:
-			return fmt.Errorf("the Job %s failed: %s", job, state.why)
-		case err == nil && state.ended:
-			return nil
-		case err == nil:
-			heard = time.Now()
-		case isNotFound(err) || time.Since(heard) > silence:
-			return fmt.Errorf("asking for the Job %s: %w", job, err)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the end of the Job %s: %w", job, context.Cause(ctx))
-		case <-time.After(k.every):
-		}
-	}
+// watch asks for the state of a Job.
+func (k *kubernetes) watch(job string) *watch {
+	ask := func(ctx context.Context) (jobState, error) { return k.state(ctx, job) }
+	return &watch{"the Job " + job, k.every, time.Minute, ask}
 }
 
 var notFound = regexp.MustCompile(`\bNotFound\b`)
 
-func isNotFound(err error) bool { return notFound.MatchString(err.Error()) }
-
-// jobState is the state of a Job.
-type jobState struct {
-	ended, failed bool
-	why           string
-}
-
-// state asks for the state of a Job.
+// state asks for the state of a Job. Its words are "" while the Job has not ended.
 func (k *kubernetes) state(ctx context.Context, job string) (jobState, error) {
-	out, err := k.kubectl(ctx, "", "get", "job", job, "-o", "json")
+	out, err := tool(ctx, nil, k.kubectl("get", "job", job, "-o", "json")...)
+	if err != nil && notFound.MatchString(err.Error()) {
+		return jobState{"deleted, or no longer kept by Kubernetes", true, true}, nil
+	}
 	if err != nil {
 		return jobState{}, err
 	}
@@ -255,12 +211,13 @@ func (k *kubernetes) state(ctx context.Context, job string) (jobState, error) {
 			Conditions []struct{ Type, Status, Reason, Message string }
 		}
 	}
-	if err := json.Unmarshal(out, &j); err != nil {
+	if err := json.Unmarshal([]byte(out), &j); err != nil {
 		return jobState{}, fmt.Errorf("kubectl get job: %w", err)
 	}
 	for _, c := range j.Status.Conditions {
 		if c.Status == "True" && (c.Type == "Complete" || c.Type == "Failed") {
-			return jobState{true, c.Type == "Failed", strings.Trim(c.Reason+": "+c.Message, ": ")}, nil
+			why := strings.Trim(c.Reason+": "+c.Message, ": ")
+			return jobState{strings.Trim(c.Type+": "+why, ": "), true, c.Type == "Failed"}, nil
 		}
 	}
 	return jobState{}, nil

@@ -27,8 +27,11 @@ cd "$(dirname "$0")" || exit 1
 echo "$*" >> calls
 if [ -e refuse ]; then cat refuse >&2; exit 1; fi
 case "$*" in
-*"create -f -"*) cat >> created; echo uid-1 ;;
-*"get job"*) cat job ;;
+*"create -f -"*) cat >> created
+	if [ -e second ]; then cat second >&2; exit 1; fi
+	if [ -e failing ]; then mv failing second; fi
+	touch done; if [ -e slow ]; then sleep 1; fi; echo uid-1 ;;
+*"get job"*) if [ -e missing ]; then cat missing >&2; exit 1; fi; cat job ;;
 *"get pods"*) cat pods ;;
 *logs*) cat logs ;;
 esac
@@ -149,7 +152,8 @@ func TestKubernetesGroupIsAJob(t *testing.T) {
 	go func() { ended <- launched.Wait(t.Context()) }()
 	f.write(t, "job", `{"status": {"conditions": [{"type": "Suspended", "status": "False"},
 		{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "a pod failed"}]}}`)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "trinity-abcdefgh-trainer failed: BackoffLimitExceeded: a pod failed") {
+	want = "the Job trinity-abcdefgh-trainer: Failed: BackoffLimitExceeded: a pod failed"
+	if err := <-ended; err == nil || err.Error() != want {
 		t.Errorf("the Job failed: %v", err)
 	}
 	f.write(t, "job", `{"status": {"conditions": [{"type": "Complete", "status": "True"}]}}`)
@@ -174,8 +178,74 @@ func TestKubernetesWaitEnds(t *testing.T) {
 		t.Errorf("waiting ended with %v", err)
 	}
 	f.write(t, "refuse", "Error from server (NotFound): jobs.batch \"x\" not found\n")
-	if err := launched.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "not found") {
+	if err := launched.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "trainer: deleted, or no longer kept") {
 		t.Errorf("waiting for a Job that was deleted: %v", err)
+	}
+}
+
+// A start that is interrupted has created all, and one that fails leaves no Job.
+func TestKubernetesStartIsInterrupted(t *testing.T) {
+	f := newFakeKubectl(t)
+	k := cluster(t, nil)
+	f.write(t, "slow", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(string(f), "done")); err == nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	launched, err := k.Launch(ctx, podGroup)
+	if err != nil || ctx.Err() == nil {
+		t.Fatalf("%v, %v; the Job is there, and nobody can end it", err, ctx.Err())
+	}
+	if created := f.read(t, "created"); strings.Count(created, "kind: ") < 4 {
+		t.Errorf("created\n%s", created)
+	}
+	if err := launched.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(string(f), "slow")); err != nil {
+		t.Fatal(err)
+	}
+	f.write(t, "failing", "Error from server (Forbidden): secrets is forbidden")
+	calls := f.read(t, "calls")
+	if _, err := k.Launch(t.Context(), podGroup); err == nil || !strings.Contains(err.Error(), "secrets is forbidden") {
+		t.Error(err)
+	}
+	now := strings.TrimPrefix(f.read(t, "calls"), calls)
+	if !strings.Contains(now, "delete job --selector trinity/group=trinity-abcdefgh-trainer") {
+		t.Errorf("kubectl was called as %s", now)
+	}
+}
+
+// Kubernetes expands $(NAME) in commands and variables, and takes $$ for $.
+func TestKubernetesLeavesWordsAlone(t *testing.T) {
+	g := podGroup
+	g.Command = []string{"sh", "-c", "echo $$ $(KEY) $HOME"}
+	g.Env = map[string]string{"A": "$$(KEY) $"}
+	text, err := cluster(t, nil).Render(g)
+	if err != nil || !strings.Contains(text, "- echo $$$$ $$(KEY) $$HOME\n") || !strings.Contains(text, "value: $$$$(KEY) $$\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// A run whose Job Kubernetes has deleted has ended, and what it has started can still be ended.
+func TestKubernetesForgetsARun(t *testing.T) {
+	f := newFakeKubectl(t)
+	k := cluster(t, nil)
+	f.write(t, "missing", "Error from server (NotFound): jobs.batch \"run-1\" not found\n")
+	if state, ended, err := k.Status(t.Context(), "run-1"); state != "deleted, or no longer kept by Kubernetes" || !ended || err != nil {
+		t.Errorf("%s, %t, %v", state, ended, err)
+	}
+	if err := k.Down(t.Context(), "run-1"); err != nil {
+		t.Error(err)
+	}
+	if calls := f.read(t, "calls"); !strings.Contains(calls, "delete job --selector trinity/run=run-1") {
+		t.Errorf("kubectl was called as %s", calls)
 	}
 }
 
@@ -236,12 +306,12 @@ func TestKubernetesThatRefuses(t *testing.T) {
 		}
 	}
 	f.write(t, "refuse", "Error from server (NotFound): namespaces \"team\" not found\n")
-	want := `kubectl create: Error from server (NotFound): namespaces "team" not found`
+	want := `kubectl: exit status 1; it said: Error from server (NotFound): namespaces "team" not found`
 	if _, err := k.Launch(t.Context(), podGroup); err == nil || err.Error() != want {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := k.Launch(t.Context(), podGroup); err == nil || !strings.Contains(err.Error(), "kubectl is not on PATH") {
+	if _, err := k.Launch(t.Context(), podGroup); err == nil || !strings.Contains(err.Error(), "kubectl is not on this machine") {
 		t.Errorf("without kubectl: %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func (k *kubernetes) jobManifest(p pods, items []any) manifest {
 	spec := manifest{
 		"restartPolicy": "Never", "subdomain": p.job, "automountServiceAccountToken": p.driver, "volumes": volumes,
 		"containers": []any{manifest{
-			"name": "member", "image": k.Image, "command": p.Command, "workingDir": filesDir, "volumeMounts": mounts,
+			"name": "member", "image": k.Image, "command": literal(p.Command...), "workingDir": filesDir, "volumeMounts": mounts,
 			"env": variables(p.Env), "envFrom": []any{manifest{"secretRef": manifest{"name": p.job}}}, "resources": k.resources(p.GPUs),
 		}},
 	}
@@ -124,7 +124,15 @@ func (k *kubernetes) resources(gpus int) manifest {
 func variables(env map[string]string) []any {
 	all := []any{}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		all = append(all, manifest{"name": name, "value": strings.ReplaceAll(env[name], "$(", "$$(")})
+		all = append(all, manifest{"name": name, "value": literal(env[name])[0]})
+	}
+	return all
+}
+
+// literal returns words as Kubernetes leaves them: it takes $(NAME) for a variable, and $$ for $.
+func literal(words ...string) (all []string) {
+	for _, word := range words {
+		all = append(all, strings.ReplaceAll(word, "$", "$$"))
 	}
 	return all
 }

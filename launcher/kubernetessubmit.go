@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // driver describes the pod of a run's driver, which creates the Jobs of its groups.
@@ -43,47 +42,34 @@ func (k *kubernetes) Script(g trinity.ProcessGroup) (string, error) {
 // Status implements trinity.Scheduler.
 func (k *kubernetes) Status(ctx context.Context, id string) (string, bool, error) {
 	state, err := k.state(ctx, id)
-	switch {
-	case err != nil:
-		return "", false, err
-	case state.failed:
-		return "Failed: " + state.why, true, nil
-	case state.ended:
-		return "Complete", true, nil
+	if err != nil || state.ended {
+		return state.words, state.ended, err
 	}
-	states, err := k.states(ctx, id)
+	pods, err := k.states(ctx, id)
 	if err != nil {
 		return "", false, err
 	}
-	if len(states) == 0 {
+	if len(pods) == 0 {
 		return "no pod yet", false, nil
 	}
-	return states[0].String(), false, nil
+	return pods[0].String(), false, nil
 }
 
 // Logs implements trinity.Scheduler.
 func (k *kubernetes) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
-	args := []string{"logs", "job/" + id}
+	command := k.kubectl("logs", "job/"+id)
 	if follow {
-		args = append(args, "--follow", "--pod-running-timeout=24h")
+		command = append(command, "--follow", "--pod-running-timeout=24h")
 	}
-	cmd, err := k.command(ctx, args...)
-	if err != nil {
-		return err
+	err := stream(ctx, w, command...)
+	if ctx.Err() != nil {
+		return nil
 	}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = w, &said
-	if err := cmd.Run(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("kubectl logs: %w: %s", err, retry.OneLine([]byte(said.String())))
-	}
-	return nil
+	return err
 }
 
 // Down implements trinity.Scheduler. The driver goes first, so that it starts nothing more.
 func (k *kubernetes) Down(ctx context.Context, id string) error {
-	if _, err := k.state(ctx, id); err != nil {
-		return err
-	}
 	for _, selector := range []string{labelGroup, labelRun} {
 		if err := k.remove(ctx, selector+"="+id); err != nil {
 			return err
@@ -107,7 +93,7 @@ func (s podState) String() string {
 
 // states returns the states of a Job's pods.
 func (k *kubernetes) states(ctx context.Context, job string) ([]podState, error) {
-	out, err := k.kubectl(ctx, "", "get", "pods", "--selector", labelGroup+"="+job, "-o", "json")
+	out, err := tool(ctx, nil, k.kubectl("get", "pods", "--selector", labelGroup+"="+job, "-o", "json")...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +108,7 @@ func (k *kubernetes) states(ctx context.Context, job string) ([]podState, error)
 			}
 		}
 	}
-	if err := json.Unmarshal(out, &list); err != nil {
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		return nil, fmt.Errorf("kubectl get pods: %w", err)
 	}
 	var all []podState

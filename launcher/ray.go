@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
@@ -57,8 +58,14 @@ type rayCluster struct {
 	jobs rayJobs
 
 	mu     sync.Mutex
-	nodes  map[string]int // of each group
-	beside []string       // groups that have no GPUs of their own
+	jobsOf map[string]rayPlace // of each group that was started last
+	beside []string            // groups that have no GPUs of their own
+}
+
+// rayPlace is a job with its nodes.
+type rayPlace struct {
+	job   string
+	nodes int
 }
 
 var _ trinity.Scheduler = (*rayCluster)(nil)
@@ -118,20 +125,6 @@ func (r *rayCluster) Reach() string {
 	return ownAddress(u.Hostname())
 }
 
-// ownAddress returns the address from which this machine reaches a host. If that host is this
-// machine, others need another one: that of the interface towards the internet.
-func ownAddress(host string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), rayQuick)
-	defer cancel()
-	own := addressTowards(ctx, host)
-	if ip := net.ParseIP(own); ip != nil && ip.IsLoopback() {
-		if outside := addressTowards(ctx, "203.0.113.1"); net.ParseIP(outside) != nil {
-			return outside
-		}
-	}
-	return own
-}
-
 // Describe implements trinity.Launcher.
 func (r *rayCluster) Describe() string { return "jobs of the Ray cluster at " + r.jobs.address }
 
@@ -146,22 +139,26 @@ func (r *rayCluster) GPUs() int {
 // rayGroup is what trinity_worker.ray_group reads.
 type rayGroup struct {
 	Run       string             `json:"run"`
-	Name      string             `json:"name"`
+	Name      string             `json:"name"`   // of the job; its actors are named after it
 	Driver    bool               `json:"driver"` // the command is that of a run, and has no nodes
 	Nodes     int                `json:"nodes"`
 	GPUs      int                `json:"gpus"`
 	Resources map[string]float64 `json:"resources"` // of each node
-	Beside    string             `json:"beside"`
-	Slot      int                `json:"slot"` // which part of the GPUs of the group beside it has
+	Beside    string             `json:"beside"`    // the job of the group beside it
+	Slot      int                `json:"slot"`      // which part of the GPUs of the group beside it has
 	OfNodes   int                `json:"beside_nodes"`
 	Command   []string           `json:"command"`
 	Env       map[string]string  `json:"env"`
+	Patience  float64            `json:"patience"` // seconds until the nodes must be there
 
 	secret map[string]string // goes another way; trinity_worker.ray_group says which
 }
 
+// rayWait is the patience of a group whose starter has no deadline.
+const rayWait = time.Hour
+
 // group returns what the job of a group runs.
-func (r *rayCluster) group(g trinity.ProcessGroup) rayGroup {
+func (r *rayCluster) group(id string, g trinity.ProcessGroup) rayGroup {
 	resources := map[string]float64{"CPU": r.CPUs}
 	maps.Copy(resources, r.Resources)
 	if g.GPUs > 0 {
@@ -170,19 +167,20 @@ func (r *rayCluster) group(g trinity.ProcessGroup) rayGroup {
 	env, secret := map[string]string{}, map[string]string{}
 	maps.Copy(env, g.Env)
 	maps.Copy(secret, g.Secret)
-	x := rayGroup{Run: r.run, Name: g.Name, Nodes: max(1, g.Nodes), GPUs: g.GPUs, Resources: resources, Beside: g.Beside,
-		Command: g.Command, Env: env, secret: secret}
+	x := rayGroup{Run: r.run, Name: id, Nodes: max(1, g.Nodes), GPUs: g.GPUs, Resources: resources,
+		Command: g.Command, Env: env, Patience: rayWait.Seconds(), secret: secret}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.nodes == nil {
-		r.nodes = map[string]int{}
+	if r.jobsOf == nil {
+		r.jobsOf = map[string]rayPlace{}
 	}
-	r.nodes[g.Name] = x.Nodes
+	r.jobsOf[g.Name] = rayPlace{id, x.Nodes}
 	if g.Beside != "" {
 		if !slices.Contains(r.beside, g.Name) {
 			r.beside = append(r.beside, g.Name)
 		}
-		x.Slot, x.OfNodes = slices.Index(r.beside, g.Name), r.nodes[g.Beside]
+		other := r.jobsOf[g.Beside]
+		x.Slot, x.Beside, x.OfNodes = slices.Index(r.beside, g.Name), other.job, other.nodes
 	}
 	return x
 }
@@ -201,12 +199,13 @@ func (r *rayCluster) job(id string, x *rayGroup) rayJob {
 
 // Render implements trinity.Launcher.
 func (r *rayCluster) Render(g trinity.ProcessGroup) (string, error) {
-	x := r.group(g)
+	id := r.run + "-" + g.Name + "-…"
+	x := r.group(id, g)
 	place := fmt.Sprintf("%d × %s, STRICT_SPREAD", x.Nodes, amounts(x.Resources))
-	if x.Beside != "" {
-		place = "the nodes and GPUs of " + x.Beside
+	if g.Beside != "" {
+		place = "the nodes and GPUs of " + g.Beside
 	}
-	return r.rendered(r.run+"-"+g.Name, &x, place)
+	return r.rendered(id, &x, place)
 }
 
 // rendered writes a job without its secrets.
@@ -265,10 +264,14 @@ func pack(files map[string][]byte, spec []byte) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Launch implements trinity.Launcher.
+// Launch implements trinity.Launcher. A job keeps its id for ever, so each start has another one.
 func (r *rayCluster) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
-	id := r.run + "-" + g.Name
-	if err := r.send(ctx, id, r.group(g), g.Files); err != nil {
+	id := r.run + "-" + g.Name + "-" + strings.ToLower(rand.Text()[:8])
+	x := r.group(id, g)
+	if end, ok := ctx.Deadline(); ok {
+		x.Patience = time.Until(end).Seconds()
+	}
+	if err := r.send(ctx, id, x, g.Files); err != nil {
 		return nil, err
 	}
 	return &rayLaunched{&r.jobs, id}, nil
@@ -281,10 +284,7 @@ type rayLaunched struct {
 }
 
 // Wait implements trinity.Launched.
-func (x *rayLaunched) Wait(ctx context.Context) error {
-	_, err := x.jobs.wait(ctx, x.id)
-	return err
-}
+func (x *rayLaunched) Wait(ctx context.Context) error { return x.jobs.watch(x.id).success(ctx) }
 
 // Stop implements trinity.Launched.
 func (x *rayLaunched) Stop(ctx context.Context) error { return x.jobs.stop(ctx, x.id) }

@@ -149,6 +149,14 @@ func TestRealRay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if p.Name == "server0" { // it starts again
+			if err := running.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if running, err = c.Start(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
 		want := map[string]string{"trainer": "3 0 the-secret-of-trainer", "server0": "1 0 the-secret-of-server0"}[p.Name]
 		if got := get(t, "http://"+running.Address()); got != want {
 			t.Errorf("%s answers %q, want %q", p.Name, got, want)
@@ -167,7 +175,27 @@ func TestRealRay(t *testing.T) {
 	if all := get(t, address+"/api/jobs/"); !strings.Contains(all, "trainer") || strings.Contains(all, "the-secret") {
 		t.Errorf("Ray shows %s", all)
 	}
+	waitsInVain(t, built)
 	submitted(t, built.(trinity.Scheduler))
+}
+
+// waitsInVain starts a group for which the cluster has too few nodes, and nobody ends it.
+func waitsInVain(t *testing.T, l trinity.Launcher) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	launched, err := l.Launch(ctx, trinity.ProcessGroup{Name: "large", Nodes: 5, Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs bytes.Buffer
+	if err := launched.Wait(t.Context()); err == nil {
+		t.Error("five nodes were found")
+	}
+	err = launched.Logs(t.Context(), &logs)
+	if err != nil || !strings.Contains(logs.String(), "5 nodes with {'CPU': 1} on each are not free") {
+		t.Errorf("%s, %v", &logs, err)
+	}
 }
 
 // submitted starts a run that does nothing, and ends it.

@@ -30,8 +30,11 @@ type fakeRay struct {
 	jobs     map[string]*rayStatus
 	bodies   map[string]string // of the submissions
 	logs     map[string]string
-	lose     bool     // the answer to the next submission
-	stops    []string // in their order
+	order    []string // of the jobs
+	lose     int      // answers to submissions
+
+	interrupt context.CancelFunc // called before the answer to a submission, if there is one
+	stops     []string           // in their order
 }
 
 const fakeToken = "token-of-the-cluster"
@@ -90,8 +93,13 @@ func (f *fakeRay) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	f.jobs[job.ID] = &rayStatus{ID: job.ID, Status: "RUNNING", Metadata: job.Metadata}
 	f.bodies[job.ID], f.logs[job.ID] = string(body), "begun\n"
-	if f.lose {
-		f.lose = false
+	f.order = append(f.order, job.ID)
+	if f.interrupt != nil {
+		f.interrupt()
+		<-time.After(50 * time.Millisecond) // the client may go
+	}
+	if f.lose > 0 {
+		f.lose--
 		panic(http.ErrAbortHandler)
 	}
 	fmt.Fprintf(w, `{"job_id": %q, "submission_id": %[1]q}`, job.ID)
@@ -115,6 +123,20 @@ func (f *fakeRay) finish(id, status, message string) {
 	defer f.mu.Unlock()
 	f.jobs[id].Status, f.jobs[id].Message = status, message
 	f.logs[id] += "the last line\n"
+}
+
+// jobOf returns the job of a run's group that was started last.
+func (f *fakeRay) jobOf(t *testing.T, run, group string) string {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range slices.Backward(f.order) {
+		if strings.HasPrefix(id, run+"-"+group+"-") {
+			return id
+		}
+	}
+	t.Fatalf("%s has no job of %s", run, group)
+	return ""
 }
 
 // launcher returns a launcher of this cluster that waits for nothing.
@@ -146,7 +168,7 @@ func TestRayGroupIsAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := r.run + "-trainer"
+	id := f.jobOf(t, r.run, "trainer")
 	body := f.bodies[id]
 	for _, want := range []string{
 		`"entrypoint":"python3.11 -m trinity_worker.ray_group"`, `"trinity_run":"` + r.run, `"RAY_JOB_STOP_WAIT_TIME_S":"30"`,
@@ -160,7 +182,8 @@ func TestRayGroupIsAJob(t *testing.T) {
 	}
 	group := f.group(t, body)
 	if group.secret["KEY"] != "a-secret" || group.Resources["GPU"] != 4 || group.Resources["CPU"] != 2 || group.Resources["disk"] != 1 ||
-		group.Nodes != 2 || group.Driver || group.Run != r.run || !slices.Equal(group.Command, aGroup.Command) {
+		group.Nodes != 2 || group.Driver || group.Run != r.run ||
+		group.Name != id || group.Patience != rayWait.Seconds() || !slices.Equal(group.Command, aGroup.Command) {
 		t.Errorf("the group is %+v", group)
 	}
 	server := trinity.ProcessGroup{Nodes: 1, GPUs: 2, Beside: "trainer"}
@@ -169,14 +192,14 @@ func TestRayGroupIsAJob(t *testing.T) {
 		if _, err := r.Launch(t.Context(), server); err != nil {
 			t.Fatal(err)
 		}
-		if x := f.group(t, f.bodies[r.run+"-"+name]); x.Beside != "trainer" || x.OfNodes != 2 || x.Slot != slot {
+		if x := f.group(t, f.bodies[f.jobOf(t, r.run, name)]); x.Beside != id || x.OfNodes != 2 || x.Slot != slot {
 			t.Errorf("%s is %+v", name, x)
 		}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- launched.Wait(t.Context()) }()
 	f.finish(id, "FAILED", "Job entrypoint command failed with exit code 1,\nlast available logs: out of memory")
-	want := id + " of Ray: FAILED: Job entrypoint command failed with exit code 1, last"
+	want := "the job " + id + " of Ray: FAILED: Job entrypoint command failed with exit code 1, last"
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the job failed: %v", err)
 	}
@@ -221,7 +244,7 @@ func (f *fakeRay) group(t *testing.T, body string) (x rayGroup) {
 func TestRayGroupIsStopped(t *testing.T) {
 	f := newFakeRay(t)
 	r := f.launcher(t, nil)
-	f.lose = true // the client asks again, and Ray says that the job exists
+	f.lose = 1 // the client asks again, and Ray says that the job exists
 	launched, err := r.Launch(t.Context(), aGroup)
 	if err != nil {
 		t.Fatal(err)
@@ -233,10 +256,66 @@ func TestRayGroupIsStopped(t *testing.T) {
 		t.Errorf("waiting for a job that was stopped: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	f.finish(r.run+"-trainer", "RUNNING", "")
+	f.finish(f.jobOf(t, r.run, "trainer"), "RUNNING", "")
 	cancel(errors.New("the test is over"))
 	if err := launched.Wait(ctx); err == nil || !strings.Contains(err.Error(), "the test is over") {
 		t.Errorf("waiting ended with %v", err)
+	}
+}
+
+// A group that starts again is another job.
+func TestRayGroupStartsAgain(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		launched, err := r.Launch(ctx, aGroup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := f.jobOf(t, r.run, "trainer")
+		if state, err := r.jobs.state(t.Context(), id); state.ended || err != nil {
+			t.Errorf("%+v, %v", state, err)
+		}
+		if x := f.group(t, f.bodies[id]); x.Patience <= 0 || x.Patience > 60 {
+			t.Errorf("it waits %g seconds for its nodes", x.Patience)
+		}
+		f.finish(id, "FAILED", "killed")
+		if err := launched.Wait(t.Context()); err == nil {
+			t.Error("the job has not failed")
+		}
+		if err := launched.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(f.jobs) != 2 {
+		t.Errorf("jobs: %d, want 2", len(f.jobs))
+	}
+}
+
+// A start that is interrupted, or whose answers are lost, leaves no job that nobody knows.
+func TestRayStartIsInterrupted(t *testing.T) {
+	f := newFakeRay(t)
+	r := f.launcher(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.interrupt = cancel
+	launched, err := r.Launch(ctx, aGroup)
+	if err != nil {
+		t.Fatalf("the job has begun, and nobody can end it: %v", err)
+	}
+	if err := launched.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r.jobs.client.Retries = 0
+	f.lose = 1
+	if _, err := r.Launch(t.Context(), aGroup); err == nil {
+		t.Error("the answer was lost")
+	}
+	for id, s := range f.jobs {
+		if !s.ended() {
+			t.Errorf("%s is left", id)
+		}
 	}
 }
 
@@ -274,7 +353,7 @@ func TestRayRunsADriver(t *testing.T) {
 	if rest, err := io.ReadAll(out); err != nil || string(rest) != "the last line\n" {
 		t.Errorf("the logs end with %q, %v", rest, err)
 	}
-	if want := []string{id, id + "-trainer"}; !slices.Equal(f.stops, want) {
+	if want := []string{id, f.jobOf(t, id, "trainer")}; !slices.Equal(f.stops, want) {
 		t.Errorf("stopped %v, want %v", f.stops, want)
 	}
 }
@@ -285,8 +364,11 @@ func TestRayThatRefuses(t *testing.T) {
 	if n := r.GPUs(); n != 4 {
 		t.Errorf("GPUs: %d, want those of the node that has fewest", n)
 	}
-	if _, _, err := r.Status(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "cluster.ray_address") {
-		t.Errorf("a run that is not there: %v", err)
+	if state, ended, err := r.Status(t.Context(), "other"); state != "no longer known to Ray" || !ended || err != nil {
+		t.Errorf("a run that is not there: %s, %t, %v", state, ended, err)
+	}
+	if err := r.Down(t.Context(), "other"); err != nil {
+		t.Errorf("ending a run that is not there: %v", err)
 	}
 	r.jobs.token = ""
 	if _, err := r.Launch(t.Context(), aGroup); err == nil || !strings.Contains(err.Error(), "set RAY_AUTH_TOKEN") {

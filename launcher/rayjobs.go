@@ -70,13 +70,6 @@ func (s *rayStatus) ended() bool {
 	return slices.Contains([]string{"STOPPED", "SUCCEEDED", "FAILED"}, s.Status)
 }
 
-func (s *rayStatus) String() string {
-	if s.Message == "" {
-		return s.Status
-	}
-	return s.Status + ": " + retry.OneLine([]byte(s.Message))
-}
-
 // call sends a request with a JSON body and decodes the answer.
 func (j *rayJobs) call(ctx context.Context, method, path string, in, out any) error {
 	err := j.client.JSON(ctx, retry.Request{Method: method, URL: j.address + path, Header: j.header()}, in, out)
@@ -100,7 +93,8 @@ func withTokenHint(err error) error {
 }
 
 // submit uploads a job's files and secrets, and starts it. An answer that was lost is asked for
-// again, and a job that exists then is this one: its name is random.
+// again, and a job that exists then is this one: its name is random. The end of ctx does not
+// interrupt the request that starts the job, which would then run without anyone who ends it.
 func (j *rayJobs) submit(ctx context.Context, job rayJob, files, secrets []byte) error {
 	dir, err := j.upload(ctx, files)
 	if err != nil {
@@ -111,9 +105,15 @@ func (j *rayJobs) submit(ctx context.Context, job rayJob, files, secrets []byte)
 		return err
 	}
 	job.Runtime.Dir, job.Runtime.Env[raySecrets] = dir, ticket
+	ctx = context.WithoutCancel(ctx)
 	err = j.call(ctx, http.MethodPost, "/api/jobs/", job, nil)
-	if err != nil && strings.Contains(err.Error(), "already exists") {
-		_, err = j.status(ctx, job.ID)
+	switch {
+	case err == nil || strings.Contains(err.Error(), "already exists"):
+		return nil
+	case retry.IsTemporary(err): // Ray may have started it
+		if left := j.askToStop(ctx, job.ID); left != nil {
+			err = fmt.Errorf("%w; ending it, should it have begun: %w", err, left)
+		}
 	}
 	return err
 }
@@ -126,45 +126,48 @@ func (j *rayJobs) upload(ctx context.Context, data []byte) (string, error) {
 	return "gcs://" + name, withTokenHint(err)
 }
 
-// status returns the state of a job.
-func (j *rayJobs) status(ctx context.Context, id string) (*rayStatus, error) {
-	s := &rayStatus{}
-	return s, j.call(ctx, http.MethodGet, "/api/jobs/"+url.PathEscape(id), nil, s)
+// state returns the state of a job.
+func (j *rayJobs) state(ctx context.Context, id string) (jobState, error) {
+	var s rayStatus
+	err := j.call(ctx, http.MethodGet, "/api/jobs/"+url.PathEscape(id), nil, &s)
+	if isUnknown(err) {
+		return jobState{"no longer known to Ray", true, true}, nil
+	}
+	words := s.Status
+	if s.Message != "" {
+		words += ": " + retry.OneLine([]byte(s.Message))
+	}
+	return jobState{words, s.ended(), s.Status == "FAILED"}, err
 }
 
-// wait waits for the end of a job, and returns its last state. The error says why the job ended
-// without being asked to, or that its state cannot be known.
-func (j *rayJobs) wait(ctx context.Context, id string) (*rayStatus, error) {
-	heard := time.Now()
-	for {
-		s, err := j.status(ctx, id)
-		switch {
-		case err == nil && s.Status == "FAILED":
-			return s, fmt.Errorf("the job %s of Ray: %s", id, s)
-		case err == nil && s.ended():
-			return s, nil
-		case err == nil:
-			heard = time.Now()
-		case !retry.IsTemporary(err) || time.Since(heard) > raySilence:
-			return nil, fmt.Errorf("asking for the job %s: %w", id, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for the end of Ray's job %s: %w", id, context.Cause(ctx))
-		case <-time.After(j.every):
-		}
+// isUnknown reports whether an error says that Ray has no such job.
+func isUnknown(err error) bool {
+	var refusal *retry.StatusError
+	return errors.As(err, &refusal) && refusal.Code == http.StatusNotFound
+}
+
+// watch asks for the state of a job.
+func (j *rayJobs) watch(id string) *watch {
+	ask := func(ctx context.Context) (jobState, error) { return j.state(ctx, id) }
+	return &watch{"the job " + id + " of Ray", j.every, raySilence, ask}
+}
+
+// askToStop makes Ray end a job, if it has it.
+func (j *rayJobs) askToStop(ctx context.Context, id string) error {
+	err := j.call(ctx, http.MethodPost, "/api/jobs/"+url.PathEscape(id)+"/stop", nil, nil)
+	if isUnknown(err) {
+		return nil
 	}
+	return err
 }
 
 // stop ends a job and waits until it has ended.
 func (j *rayJobs) stop(ctx context.Context, id string) error {
-	if err := j.call(ctx, http.MethodPost, "/api/jobs/"+url.PathEscape(id)+"/stop", nil, nil); err != nil {
+	if err := j.askToStop(ctx, id); err != nil {
 		return err
 	}
-	if s, err := j.wait(ctx, id); s == nil {
-		return err
-	}
-	return nil
+	_, err := j.watch(id).end(ctx, nil)
+	return err
 }
 
 // logs returns what a job has printed.

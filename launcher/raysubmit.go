@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -14,7 +13,7 @@ import (
 // driver returns the job of a run's driver, which starts the jobs of its groups. A cluster that
 // wants a token gets it from the driver too.
 func (r *rayCluster) driver(id string, g trinity.ProcessGroup) rayGroup {
-	x := r.group(g)
+	x := r.group(id, g)
 	x.Run, x.Driver = id, true
 	x.Env[rayRun] = id
 	if r.jobs.token != "" {
@@ -38,44 +37,29 @@ func (r *rayCluster) Script(g trinity.ProcessGroup) (string, error) {
 
 // Status implements trinity.Scheduler.
 func (r *rayCluster) Status(ctx context.Context, id string) (string, bool, error) {
-	s, err := r.jobs.status(ctx, id)
-	if err != nil {
-		return "", false, err
-	}
-	return s.String(), s.ended(), nil
+	s, err := r.jobs.state(ctx, id)
+	return s.words, s.ended, err
 }
 
 // Logs implements trinity.Scheduler.
 func (r *rayCluster) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
-	for written := 0; ; {
-		s, err := r.jobs.status(ctx, id) // before the text, of which nothing must be missed
-		if err != nil {
-			return err
-		}
+	written := 0
+	more := func() error {
 		text, err := r.jobs.logs(ctx, id)
-		if err != nil {
-			return err
-		}
-		if _, err := io.WriteString(w, text[min(written, len(text)):]); err != nil {
-			return err
+		if err == nil {
+			_, err = io.WriteString(w, text[min(written, len(text)):])
 		}
 		written = len(text)
-		if !follow || s.ended() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(r.jobs.every):
-		}
+		return err
 	}
+	if !follow {
+		return more()
+	}
+	return r.jobs.watch(id).follow(ctx, more)
 }
 
 // Down implements trinity.Scheduler. The driver goes first, so that it starts nothing more.
 func (r *rayCluster) Down(ctx context.Context, id string) error {
-	if _, err := r.jobs.status(ctx, id); err != nil {
-		return err
-	}
 	if err := r.jobs.stop(ctx, id); err != nil {
 		return err
 	}

@@ -3,14 +3,10 @@ package launcher
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -98,15 +94,11 @@ func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	env := environment(g)
 	var s strings.Builder
 	fmt.Fprintf(&s, "umask 077\ndir=$(mktemp -d \"${TMPDIR:-/tmp}/trinity-%s-XXXXXX\") && cd \"$dir\" || exit 1\n", g.Name)
 	fmt.Fprintf(&s, "base64 -d <<'END' | tar -xf - || exit 1\n%sEND\n", files)
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !variableName.MatchString(name) {
-			return nil, fmt.Errorf("the shell of a machine cannot set the variable %q: rename it", name)
-		}
-		fmt.Fprintf(&s, "export %s=%s\n", name, quote(env[name]))
+	if err := export(&s, environment(g)); err != nil {
+		return nil, err
 	}
 	if g.GPUs > 0 && len(gpus) > 0 { // of those that the machine or a scheduler lets this process see
 		s.WriteString(selectGPUs(gpus))
@@ -128,6 +120,17 @@ cd / && rm -rf "$dir"
 exit "$status"
 `, quoteAll(g.Command), until)
 	return []byte(s.String()), nil
+}
+
+// export writes the lines of a script that set variables.
+func export(script *strings.Builder, env map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if !variableName.MatchString(name) {
+			return fmt.Errorf("a script cannot set the variable %q: rename it", name)
+		}
+		fmt.Fprintf(script, "export %s=%s\n", name, quote(env[name]))
+	}
+	return nil
 }
 
 // selectGPUs returns the line that leaves a program only those GPUs, by their place in a list.
@@ -184,17 +187,4 @@ func quoteAll(words []string) string {
 		quoted = append(quoted, quote(word))
 	}
 	return strings.Join(quoted, " ")
-}
-
-// addressTowards returns the address from which this machine reaches a host, or its own name if it
-// does not know the host.
-func addressTowards(ctx context.Context, host string) string {
-	own, _ := os.Hostname()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(host, "9")) // sends nothing
-	if err != nil {
-		return own
-	}
-	defer conn.Close()
-	address, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	return cmp.Or(address, own)
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -222,153 +218,3 @@ const (
 	startFile = "start.sh" // has secrets
 	logFile   = "log"
 )
-
-// batch returns the script of a group's job. A folder of its own has what its machines run.
-func (s *slurm) batch(g trinity.ProcessGroup, dir string) string {
-	start := filepath.Join(dir, startFile)
-	return s.head(g, filepath.Join(dir, logFile)) + fmt.Sprintf(
-		"srun --nodes=%d --ntasks=%[1]d --kill-on-bad-exit=1 sh %s # %s\nstatus=$?\nrm -f %[2]s\nexit \"$status\"\n",
-		g.Nodes, quote(start), quoteAll(g.Command))
-}
-
-// head returns the beginning of a script of sbatch.
-func (s *slurm) head(g trinity.ProcessGroup, log string) string {
-	options := []string{"--job-name=" + slurmName + g.Name, fmt.Sprintf("--nodes=%d", g.Nodes), "--ntasks-per-node=1", "--output=" + log}
-	for _, o := range []struct{ name, value string }{
-		{"gpus-per-node", positive(g.GPUs)}, {"cpus-per-task", positive(s.CPUs)}, {"mem", s.Memory}, {"partition", s.Partition},
-		{"account", s.Account}, {"qos", s.QOS}, {"time", s.Time},
-	} {
-		if o.value != "" {
-			options = append(options, "--"+o.name+"="+o.value)
-		}
-	}
-	var text strings.Builder
-	text.WriteString("#!/bin/sh\n")
-	for _, option := range append(options, s.Options...) {
-		text.WriteString("#SBATCH " + option + "\n")
-	}
-	return text.String()
-}
-
-func positive(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// job is a group that is a job of Slurm.
-type job struct{ id, dir string }
-
-// Wait implements trinity.Launched.
-func (x *job) Wait(ctx context.Context) error {
-	state, err := awaitEnd(ctx, x.id)
-	if err == nil && state != "COMPLETED" {
-		err = fmt.Errorf("job %s of Slurm: %s", x.id, state)
-	}
-	return err
-}
-
-// Stop implements trinity.Launched.
-func (x *job) Stop(ctx context.Context) error {
-	_, err := tool(ctx, nil, "scancel", x.id)
-	if err == nil {
-		_, err = awaitEnd(ctx, x.id)
-	}
-	return errors.Join(err, os.RemoveAll(x.dir))
-}
-
-// Logs implements trinity.Launched.
-func (x *job) Logs(_ context.Context, w io.Writer) error {
-	data, err := os.ReadFile(filepath.Join(x.dir, logFile))
-	if errors.Is(err, os.ErrNotExist) { // the job has not begun
-		return nil
-	}
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return err
-}
-
-// submit sends a script to Slurm, and returns the number of the job.
-func submit(ctx context.Context, script string) (string, error) {
-	out, err := tool(ctx, []byte(script), "sbatch", "--parsable")
-	if err != nil {
-		return "", err
-	}
-	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // the name of the cluster may follow
-	return id, nil
-}
-
-// Pauses between questions to Slurm, and how long it may give no answer.
-const (
-	askEvery = 3 * time.Second
-	askFor   = 5 * time.Minute
-)
-
-// awaitEnd waits until a job has ended, and returns its last state.
-func awaitEnd(ctx context.Context, id string) (string, error) {
-	answered := time.Now()
-	for {
-		state, ended, err := stateOf(ctx, id)
-		switch {
-		case ctx.Err() != nil:
-			return "", context.Cause(ctx)
-		case err != nil && time.Since(answered) > askFor:
-			return "", err
-		case err == nil && ended:
-			return state, nil
-		case err == nil:
-			answered = time.Now()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(askEvery):
-		}
-	}
-}
-
-// alive are the states of jobs that have not ended.
-var alive = []string{"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD",
-	"SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
-
-// stateOf returns the state of a job, why it waits or how it failed, and whether it has ended. Slurm
-// forgets jobs some minutes after their end.
-func stateOf(ctx context.Context, id string) (state string, ended bool, err error) {
-	out, err := tool(ctx, nil, "scontrol", "show", "job", "-o", id)
-	if err != nil {
-		if strings.Contains(err.Error(), "Invalid job id") {
-			return "ended, and no longer known to Slurm", true, nil
-		}
-		return "", false, err
-	}
-	fields := map[string]string{}
-	for field := range strings.FieldsSeq(out) {
-		if name, value, ok := strings.Cut(field, "="); ok && fields[name] == "" {
-			fields[name] = value
-		}
-	}
-	state = fields["JobState"]
-	ended = !slices.Contains(alive, state)
-	switch reason := fields["Reason"]; {
-	case ended && fields["ExitCode"] != "0:0":
-		state += ", exit code " + fields["ExitCode"]
-	case reason != "" && reason != "None":
-		state += " (" + reason + ")"
-	}
-	return state, ended, nil
-}
-
-// tool runs a program of Slurm.
-func tool(ctx context.Context, input []byte, command ...string) (string, error) {
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return "", fmt.Errorf("%s is not on this machine: use Slurm's login node, or another cluster.launcher", command[0])
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s has not answered for a minute", command[0]))
-	defer cancel()
-	out, err := (&process.Program{Command: command}).Run(ctx, input, 4<<20)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", command[0], err)
-	}
-	return string(out), nil
-}

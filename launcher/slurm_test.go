@@ -205,6 +205,29 @@ func TestSlurmRunsDrivers(t *testing.T) {
 	}
 }
 
+// An answer that Slurm does not give is no end of a run.
+func TestSlurmFollowsThroughFailures(t *testing.T) {
+	dir, folder := t.TempDir(), t.TempDir()
+	script := `#!/bin/sh
+cd "$(dirname "$0")" || exit 1
+if [ ! -e asked ]; then touch asked; echo "JobId=7 JobState=RUNNING Reason=None ExitCode=0:0"; exit; fi
+if [ ! -e failed ]; then touch failed; echo "Unable to contact slurm controller" >&2; exit 1; fi
+echo "the end" >>"$FOLDER/run-7.log"
+echo "JobId=7 JobState=COMPLETED Reason=None ExitCode=0:0"
+`
+	if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("FOLDER", folder)
+	t.Setenv("SLURM_JOB_ID", "")
+	l := launcherFor(t, "slurm", map[string]any{"folder": folder}, config.Cluster{})
+	var log strings.Builder
+	if err := l.(trinity.Scheduler).Logs(t.Context(), "7", true, &log); err != nil || log.String() != "the end\n" {
+		t.Errorf("%q, %v", log.String(), err)
+	}
+}
+
 // Scripts have the wanted options, and no secrets.
 func TestSlurmScripts(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "")
@@ -228,5 +251,14 @@ func TestSlurmScripts(t *testing.T) {
 	}
 	if _, err := l.Launch(t.Context(), g); err == nil || !strings.Contains(err.Error(), "sbatch is not on this machine") {
 		t.Errorf("without Slurm: %v", err)
+	}
+	g.Command = []string{"python3", "-c", "import os\nreboot"}
+	text, err = l.Render(g)
+	if err != nil || strings.Contains(text, "\nreboot") || !strings.Contains(text, "# python3 -c 'import os reboot'\n") {
+		t.Errorf("a command of two lines: %s, %v", text, err)
+	}
+	g.Env["a-b"] = ""
+	if _, err := l.(trinity.Scheduler).Script(g); err == nil || !strings.Contains(err.Error(), `cannot set the variable "a-b"`) {
+		t.Error(err)
 	}
 }

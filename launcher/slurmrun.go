@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,11 +20,8 @@ var _ trinity.Scheduler = (*slurm)(nil)
 func (s *slurm) Script(g trinity.ProcessGroup) (string, error) {
 	var text strings.Builder
 	text.WriteString(s.head(g, s.runLog("%j")) + "#SBATCH --signal=B:TERM@120\n")
-	for _, name := range slices.Sorted(maps.Keys(g.Env)) {
-		if !variableName.MatchString(name) {
-			return "", fmt.Errorf("a script cannot set the variable %q: rename it", name)
-		}
-		fmt.Fprintf(&text, "export %s=%s\n", name, quote(g.Env[name]))
+	if err := export(&text, g.Env); err != nil {
+		return "", err
 	}
 	command := g.Command
 	if command[0] == "trinity" {
@@ -56,28 +50,22 @@ func (s *slurm) Submit(ctx context.Context, g trinity.ProcessGroup) (string, err
 }
 
 // Status implements trinity.Scheduler.
-func (*slurm) Status(ctx context.Context, id string) (string, bool, error) { return stateOf(ctx, id) }
+func (*slurm) Status(ctx context.Context, id string) (string, bool, error) {
+	state, err := stateOf(ctx, id)
+	return state.words, state.ended, err
+}
 
 // Logs implements trinity.Scheduler.
 func (s *slurm) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
 	var at int64
-	for {
-		_, ended, err := stateOf(ctx, id) // before the copy, which so has all of a run that has ended
-		if follow && err != nil {
-			return err
-		}
-		if at, err = copyFrom(w, s.runLog(id), at); err != nil {
-			return err
-		}
-		if ended || !follow {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Second):
-		}
+	more := func() (err error) {
+		at, err = copyFrom(w, s.runLog(id), at)
+		return err
 	}
+	if !follow {
+		return more()
+	}
+	return watchJob(id).follow(ctx, more)
 }
 
 // copyFrom copies what a file has from a place on, and returns the place where it ends. There may be
@@ -100,19 +88,19 @@ func copyFrom(w io.Writer, path string, at int64) (int64, error) {
 
 // Down implements trinity.Scheduler. The driver gets a minute to end by itself.
 func (*slurm) Down(ctx context.Context, id string) error {
-	if _, ended, err := stateOf(ctx, id); ended || err != nil {
+	if state, err := stateOf(ctx, id); state.ended || err != nil {
 		return err
 	}
 	politely, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if _, err := tool(politely, nil, "scancel", "--batch", "--signal=TERM", id); err == nil {
-		if _, err := awaitEnd(politely, id); err == nil {
+		if _, err := watchJob(id).end(politely, nil); err == nil {
 			return nil
 		}
 	}
 	if _, err := tool(ctx, nil, "scancel", id); err != nil {
 		return err
 	}
-	_, err := awaitEnd(ctx, id)
+	_, err := watchJob(id).end(ctx, nil)
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,10 +105,8 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	at := filepath.Join(cfg.CheckpointJobDir, sentFile)
-	if was, err := readSent(at); err == nil {
-		if state, ended, err := scheduler.Status(cmd.Context(), was.ID); err != nil || !ended {
-			return errors.Join(err, fmt.Errorf("this run is %s of %s already (%s): end it with trinity cluster down", was.ID, was.Launcher, state))
-		}
+	if err := f.checkEnded(cmd.Context(), at); err != nil {
+		return err
 	}
 	g, err := f.driver(cfg, args)
 	if err != nil {
@@ -133,6 +132,30 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its output: trinity cluster logs --follow\n", id)
 	return err
+}
+
+// checkEnded returns an error unless the run that a file names has ended. There may be no file.
+func (f *clusterFlags) checkEnded(ctx context.Context, file string) error {
+	was, err := readSent(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var scheduler trinity.Scheduler
+	if err == nil {
+		scheduler, err = f.schedulerOf(was)
+	}
+	var state string
+	var ended bool
+	if err == nil {
+		state, ended, err = scheduler.Status(ctx, was.ID)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("this run was sent before, and may not have ended: %w; if it has, delete %s", err, file)
+	case !ended:
+		return fmt.Errorf("this run is %s of %s already (%s): end it with trinity cluster down", was.ID, was.Launcher, state)
+	}
+	return nil
 }
 
 func (f *clusterFlags) status(cmd *cobra.Command, args []string) error {
@@ -208,12 +231,21 @@ func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
 	if err != nil {
 		return nil, sent{}, fmt.Errorf("%s: %w", at, err)
 	}
+	scheduler, err := f.schedulerOf(was)
+	return scheduler, was, err
+}
+
+// schedulerOf returns the scheduler that has a run.
+func (f *clusterFlags) schedulerOf(was sent) (trinity.Scheduler, error) {
 	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: f.engine})
 	if err != nil {
-		return nil, sent{}, err
+		return nil, err
 	}
-	scheduler, err := schedulerOf(cfg)
-	return scheduler, was, err
+	if now := cfg.Settled()[0].Engines.Launch; now != was.Launcher {
+		problem := fmt.Sprintf("the run was sent to %s as %s, and this is %s", was.Launcher, was.ID, now)
+		return nil, cfg.At("cluster.launcher", problem, "set it back")
+	}
+	return schedulerOf(cfg)
 }
 
 // newestSent returns the file of the run below a root that was sent last, "" if there is none.
@@ -263,25 +295,43 @@ func settingsOf(args []string) (settings []string) {
 // fromEnvironment finds the variables that a configuration names.
 var fromEnvironment = regexp.MustCompile(`\$\{oc\.env:([A-Za-z_][A-Za-z0-9_]*)`)
 
+// nameOf returns the name of a run as schedulers accept it: at most 32 lower-case letters, digits and
+// '-', and a letter first.
+func nameOf(run string) string {
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(run), "-"), "-")
+	if name == "" || name[0] <= '9' {
+		name = "run-" + name
+	}
+	return strings.Trim(name[:min(len(name), 32)], "-")
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
 // driver returns the group of a run's driver. It has the configuration, and the variables that the
-// configuration names, for a scheduler that does not bring them along.
+// configuration and the settings name, for a scheduler that does not bring them along.
 func (f *clusterFlags) driver(cfg *config.Config, args []string) (trinity.ProcessGroup, error) {
 	path := f.file(args)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return trinity.ProcessGroup{}, err
 	}
-	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(cfg.Name), "-"), "-")
+	settings := settingsOf(args)
+	for _, setting := range settings {
+		if key := config.SecretIn(setting); key != "" {
+			return trinity.ProcessGroup{}, fmt.Errorf("command line: %s is a secret, which the scheduler would show: "+
+				"set a variable and write '${oc.env:VARIABLE}' in its place", key)
+		}
+	}
 	g := trinity.ProcessGroup{
-		Name: name, Nodes: max(1, cfg.Cluster.NodeNum), GPUs: cfg.Cluster.GPUPerNode,
-		Command: append([]string{"trinity", "run", "--config", path}, settingsOf(args)...), Secret: map[string]string{},
+		Name: nameOf(cfg.Name), Nodes: max(1, cfg.Cluster.NodeNum), GPUs: cfg.Cluster.GPUPerNode,
+		Command: append([]string{"trinity", "run", "--config", path}, settings...), Secret: map[string]string{},
 	}
 	if filepath.IsLocal(path) {
 		g.Files = map[string][]byte{filepath.ToSlash(path): data}
 	}
-	for _, match := range fromEnvironment.FindAllSubmatch(data, -1) {
-		if value, ok := os.LookupEnv(string(match[1])); ok {
-			g.Secret[string(match[1])] = value
+	for _, match := range fromEnvironment.FindAllStringSubmatch(string(data)+strings.Join(settings, "\n"), -1) {
+		if value, ok := os.LookupEnv(match[1]); ok {
+			g.Secret[match[1]] = value
 		}
 	}
 	if f.engine != "" {

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import ray
@@ -59,13 +60,21 @@ class Group:
     def __init__(self, spec: dict[str, Any], told: threading.Event) -> None:
         self.spec, self.told = spec, told
         self.nodes: list[Any] = []
+        self.end = time.monotonic() + spec["patience"]
 
-    def ask(self, method: str) -> list[Any] | None:
+    def late(self, what: str) -> None:
+        """Ends this process when the patience is over: the driver, which has the same, may have been killed."""
+        if time.monotonic() > self.end:
+            sys.exit(f"{self.spec['name']}: after {self.spec['patience']:.0f} s, {what}")
+
+    def ask(self, method: str, starting: bool = False) -> list[Any] | None:
         """Returns what all nodes answer, or None if the job must end before that."""
         calls = [getattr(node, method).remote() for node in self.nodes]
-        while ray.wait(calls, num_returns=len(calls), timeout=1)[1]:
+        while missing := ray.wait(calls, num_returns=len(calls), timeout=1)[1]:
             if self.told.is_set():
                 return None
+            if starting:
+                self.late(f"{len(missing)} of {len(calls)} nodes have not started their actors")
         return list(ray.get(calls))
 
     def start(self) -> bool:
@@ -84,9 +93,10 @@ class Group:
         while not group.wait(2):
             if self.told.is_set():
                 return []
+            have = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            self.late(f"{count} nodes with {bundle} on each are not free; the cluster's nodes have {have}")
             if not said:
                 said = True
-                have = [node["Resources"] for node in ray.nodes() if node["Alive"]]
                 print(f"waiting for {count} nodes with {bundle} free on each; the cluster's nodes have {have}", flush=True)
         options = {"num_cpus": bundle.pop("CPU", 0), "num_gpus": bundle.pop("GPU", 0), "resources": bundle}
         return [({**options, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, i)}, {}) for i in range(count)]
@@ -95,7 +105,9 @@ class Group:
         """Returns the options of actors that share nodes and GPUs of another group: its GPUs go round."""
         size, parts = self.spec["gpus"], []
         for i in range(self.spec["beside_nodes"]):
-            node, gpus = ray.get(ray.get_actor(f"{self.spec['beside']}-{i}").place.remote())
+            node, gpus = ray.get(
+                ray.get_actor(f"{self.spec['beside']}-{i}").place.remote(), timeout=self.spec["patience"]
+            )
             names = gpus.split(",")
             parts += [(node, ",".join(names[at : at + size])) for at in range(0, len(names) - size + 1, size)]
         if not parts:
@@ -106,7 +118,7 @@ class Group:
 
     def run(self) -> int:
         """Returns when all commands have ended: the exit status of this process."""
-        if not self.start():
+        if not self.start() or self.ask("place", starting=True) is None:
             return 0
         while (codes := self.ask("ended")) is not None:
             if None not in codes:
