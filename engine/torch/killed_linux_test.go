@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -58,5 +59,53 @@ func TestKilledRank(t *testing.T) {
 		if strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
 			t.Errorf("the error is no short line: %v", err)
 		}
+	}
+}
+
+// stopping is a loss during which a rank is stopped, while the graph is held.
+type stopping struct {
+	mixed
+	stop func()
+}
+
+func (s stopping) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	s.stop()
+	return s.mixed.Loss(b, now)
+}
+
+// A rank that stands still is named when the time for a request is over, with the request and its
+// micro-batch.
+func TestStoppedRank(t *testing.T) {
+	for rank, want := range map[int][]string{
+		0: {"backward of ", "timeout = 8 s: rank 0 gives no sign of life"},
+		1: {"backward of ", "timeout = 8 s (micro-batch 2 of the step): rank 1 on ", " has given no sign of life for "},
+	} {
+		t.Run(strconv.Itoa(rank), func(t *testing.T) {
+			t.Parallel()
+			p, spec := realPlugin(t, nil), trained("llama")
+			spec.Place = here(t, 2)
+			e := opened(t, p, spec)
+			stop := func() {}
+			for range 2 {
+				p.worker.timeout = 8 * time.Second
+				_, err := e.ForwardBackward(t.Context(), randomBatch(64), stopping{stop: stop})
+				if stop = func() { _ = syscall.Kill(rankProcess(t, p.worker, rank), syscall.SIGSTOP) }; err == nil {
+					continue
+				}
+				var lost *trinity.LostError
+				if !errors.As(err, &lost) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("rank %d: %v; want the loss of the worker in one line", rank, err)
+				}
+				for _, part := range want {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("rank %d: %v; want %q", rank, err, part)
+					}
+				}
+				stop = nil
+			}
+			if stop != nil {
+				t.Errorf("rank %d was stopped, and the request succeeded", rank)
+			}
+		})
 	}
 }

@@ -177,7 +177,7 @@ func (w *worker) do(ctx context.Context, model, verb string, m message) (reply, 
 		return reply{}, err
 	}
 	caller := ctx
-	late := fmt.Errorf("the worker has not answered %s of %s within timeout = %g s", verb, model, w.timeout.Seconds())
+	late := &lateError{verb: verb, model: model, limit: fmt.Sprint(w.timeout.Seconds())}
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, late)
 	defer cancel()
 	ctx, died := context.WithCancelCause(ctx)
@@ -246,6 +246,9 @@ func (w *worker) why(ctx context.Context, err error) error {
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
+	}
+	if late := (*lateError)(nil); errors.As(err, &late) {
+		err = w.locate(late)
 	}
 	_ = w.kill() // the error that is returned is worse
 	return err

@@ -317,3 +317,21 @@ func FuzzReply(f *testing.F) {
 		}
 	})
 }
+
+// The ranks for which others wait are named.
+func TestHangingRanks(t *testing.T) {
+	waits := rankProgress{Rank: 0, Host: "a", Verb: "step", Place: "group.py:9", Waits: true}
+	idle := rankProgress{Rank: 1, Host: "b", Waits: true}
+	computes := rankProgress{Rank: 2, Host: "b", Verb: "step", Place: "model.py:7"}
+	silent := rankProgress{Rank: 3, Host: "b", Verb: "step", Place: "model.py:7", Silent: 9.2}
+	for want, ranks := range map[string][]rankProgress{
+		"rank 3 on b has given no sign of life for 9 s":                                 {waits, idle, computes, silent},
+		"rank 2 on b is still in step, at model.py:7":                                   {waits, idle, computes},
+		"rank 0 on a waits for others at group.py:9; rank 1 on b waits for others at t": {waits, idle},
+		"7; rank 2 on b is still in step, at model.py:7, and 2 more":                    slices.Repeat([]rankProgress{computes}, 6),
+	} {
+		if got := hanging(ranks); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

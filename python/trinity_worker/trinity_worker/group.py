@@ -4,7 +4,6 @@ import gc
 import json
 import resource
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -17,6 +16,7 @@ from . import PROTOCOL, check, wire
 from .layout import Layout
 from .model import Model
 from .network import Spec
+from .progress import Progress
 from .wire import Arrays, BadRequest
 
 Reply = tuple[Arrays, dict[str, Any]]
@@ -30,7 +30,8 @@ class Group:
         self.rank, self.world = layout.rank, layout.world
         self.models: dict[str, Model] = {}
         self.tokens: dict[str, int] = {}  # by model: of the batch whose graph is held
-        self.busy: dict[str, Any] = {}  # the request in progress
+        self.held: dict[str, int] = {}  # by model: micro-batches since the last step
+        self.progress = Progress(self.rank, self.world)
 
     def status(self) -> dict[str, Any]:
         return {
@@ -41,7 +42,8 @@ class Group:
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "memory": self._peak(),
             "models": {name: m.describe() for name, m in list(self.models.items())},
-            "busy": self.busy,
+            "busy": self.progress.busy,
+            "progress": self.progress.ranks(),
         }
 
     def _peak(self) -> dict[str, int]:
@@ -61,12 +63,20 @@ class Group:
             raise
         except Exception as e:  # such as a value of another type
             raise BadRequest(f"{type(e).__name__}: {e}") from e
-        self.busy = {"verb": verb, "model": name, "since": time.time()}
+        self._begin(verb, name, meta)
         try:
             self._send(verb, name, wire.encode(arrays, meta))
             return self.run(verb, name, arrays, meta)
         finally:
-            self.busy = {}
+            self.progress.end()
+
+    def _begin(self, verb: str, name: str, meta: dict[str, Any]) -> None:
+        if verb == "step":
+            self.held[name] = 0
+        if meta.get("hold"):
+            self.held[name] = self.held.get(name, 0) + 1
+        of_step = verb in ("forward", "backward") and (meta.get("hold") or verb == "backward")
+        self.progress.begin(verb, name, self.held[name] if of_step else 0)
 
     def _check(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> dict[str, Any]:
         """Returns the metadata that the ranks need."""
@@ -109,7 +119,10 @@ class Group:
             dist.broadcast(data, 0, group=self.layout.control)
             raw = data.numpy().tobytes()
             verb, name = json.loads(raw[:head])
-            self.run(verb, name, *wire.decode(raw[head:]))
+            arrays, meta = wire.decode(raw[head:])
+            self._begin(verb, name, meta)
+            self.run(verb, name, arrays, meta)
+            self.progress.end()
 
     # ---- on all ranks
 

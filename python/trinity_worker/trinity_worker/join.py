@@ -98,7 +98,7 @@ class Program:
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it only calls prctl)
         )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
