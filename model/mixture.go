@@ -3,10 +3,12 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
@@ -20,6 +22,41 @@ type Mixture struct {
 
 	Layers  []bool  // [NumLayers] which layers have experts; the others have one MLP
 	AuxLoss float64 // coefficient of the load-balancing loss (Fedus et al. 2022) in training; 0 for none
+}
+
+// LoadMetrics describes how routers have distributed tokens over experts, from the tokens that each
+// expert of each layer with experts got: router/load_max and router/load_min are the loads of the
+// busiest and the idlest expert in any layer, as multiples of an even load; router/load_entropy is
+// the entropy of the shares averaged over layers, 1 for an even load. Without tokens it is empty.
+func (m *Mixture) LoadMetrics(counts [][]int64) trinity.Metrics {
+	largest, least, entropy, layers, n := 0.0, math.Inf(1), 0.0, 0, float64(m.Experts)
+	for _, layer := range counts {
+		if layer == nil {
+			continue
+		}
+		layers++
+		sum := int64(0)
+		for _, c := range layer {
+			sum += c
+		}
+		for _, c := range layer {
+			share := float64(c) / float64(max(1, sum))
+			if sum > 0 {
+				largest, least = max(largest, share*n), min(least, share*n)
+			}
+			if c > 0 {
+				entropy -= share * math.Log(share)
+			}
+		}
+	}
+	if largest == 0 {
+		return nil
+	}
+	metrics := trinity.Metrics{"router/load_max": largest, "router/load_min": least}
+	if n > 1 {
+		metrics["router/load_entropy"] = entropy / (math.Log(n) * float64(layers))
+	}
+	return metrics
 }
 
 // Sparse reports whether a layer has experts in place of one MLP.

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -155,36 +154,13 @@ func (b *balance) byRow() func(row int) []float32 {
 	return func(row int) []float32 { return b.gradient[int(b.segmentOf[row])*n:][:n] }
 }
 
-// report adds the load of the experts since the last report to the metrics: load_max and load_min
-// are the loads of the busiest and the idlest expert in any layer, as multiples of an even load;
-// load_entropy is the entropy of the shares averaged over layers, 1 for an even load.
+// report adds the load of the experts since the last report to the metrics.
 func (b *balance) report(metrics trinity.Metrics) {
 	if b == nil {
 		return
 	}
-	largest, least, entropy, n := 0.0, math.Inf(1), 0.0, float64(b.mixture.Experts)
+	metrics.Add(b.mixture.LoadMetrics(b.counts))
 	for _, counts := range b.counts {
-		sum := int64(0)
-		for _, c := range counts {
-			sum += c
-		}
-		if sum == 0 {
-			continue
-		}
-		for i, c := range counts {
-			share := float64(c) / float64(sum)
-			largest, least = max(largest, share*n), min(least, share*n)
-			if c > 0 {
-				entropy -= share * math.Log(share)
-			}
-			counts[i] = 0
-		}
-	}
-	if largest == 0 {
-		return
-	}
-	metrics["router/load_max"], metrics["router/load_min"] = largest, least
-	if n > 1 {
-		metrics["router/load_entropy"] = entropy / (math.Log(n) * float64(b.layers))
+		clear(counts)
 	}
 }

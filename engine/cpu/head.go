@@ -37,6 +37,7 @@ type headSpace struct {
 	scores        kernel.Matrix // [rows, labels] of a value head or reward model; everything below is then empty
 	dScores       kernel.Matrix // [rows, labels]
 	logits        kernel.Matrix // [kept, V]
+	part          kernel.Matrix // [kept, H] of backStates
 	lse           []float32     // [rows]
 	logprob       []float32     // [rows] nats
 	entropy       []float32     // [rows] nats
@@ -94,7 +95,7 @@ func (h *head) grow(rows, kept int) error {
 	if h.hasScore() {
 		s.scores, s.dScores = t.Matrix(rows, h.cfg.NumLabels), t.Matrix(rows, h.cfg.NumLabels)
 	} else {
-		s.logits = t.Matrix(kept, h.cfg.VocabSize)
+		s.logits, s.part = t.Matrix(kept, h.cfg.VocabSize), t.Matrix(kept, H)
 		for _, v := range []*[]float32{&s.lse, &s.logprob, &s.entropy, &s.discriminator, &s.dLogprob, &s.dEntropy} {
 			*v = t.Float32(rows)
 		}

@@ -40,11 +40,30 @@ func (h *head) backLogits(m, grad *network, p *packing) {
 		} else {
 			h.backStats(logits, from, to)
 		}
-		kernel.MatMul(h.pool, s.dNormed.RowRange(from, to), logits, m.head, false)
+		h.backStates(s.dNormed.RowRange(from, to), logits, m.head)
 		if grad.head.Rows > 0 {
 			kernel.MatMul(h.pool, grad.head, logits.T(), s.normed.RowRange(from, to), true)
 		}
 	})
+}
+
+// vocabularyChain is how many tokens of the vocabulary one FMA chain of backStates adds up. Logits of
+// the wrong tokens have tiny derivatives, which a chain over the whole vocabulary would round away.
+const vocabularyChain = 2048
+
+// backStates writes dLogits·w to dNormed: chains of vocabularyChain tokens, added up.
+func (h *head) backStates(dNormed, dLogits, w kernel.Matrix) {
+	vocabulary, part := w.Rows, first(h.space.part, dNormed.Rows, dNormed.Cols)
+	for from := 0; from < vocabulary; from += vocabularyChain {
+		to, into := min(vocabulary, from+vocabularyChain), part
+		if from == 0 {
+			into = dNormed
+		}
+		kernel.MatMul(h.pool, into, dLogits.ColRange(from, to), w.RowRange(from, to), false)
+		if from > 0 {
+			kernel.AddRows(h.pool, dNormed, part)
+		}
+	}
 }
 
 // backStats replaces the logits of head rows [from, to) by the gradient of their log-probabilities

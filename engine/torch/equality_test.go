@@ -316,6 +316,49 @@ func TestLoadBalancingLoss(t *testing.T) {
 	}
 }
 
+// The load of the experts is that of the embedded engine, however a step is cut and whichever layers
+// are computed again, and a step begins to count anew.
+func TestLoadOfTheExperts(t *testing.T) {
+	withLoss, without := balanced(t), trained("qwen3_moe")
+	without.Optimizer.Type = trinity.SGD
+	again := without
+	again.Recompute = 2
+	measure := func(e trinity.Engine, pieces int) trinity.Metrics {
+		all := randomBatch(64).Experiences
+		if _, err := e.Forward(t.Context(), &trinity.Batch{Experiences: all}, trinity.Streams{}); err != nil { // does not count
+			t.Fatal(err)
+		}
+		for part := range slices.Chunk(all, len(all)/pieces) {
+			if _, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: part, Whole: all}, mixed{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: 1e-3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if empty, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: 1e-3}); err != nil || len(empty) != 2 {
+			t.Errorf("%v, %v after a step without tokens", empty, err)
+		}
+		return m
+	}
+	for name, spec := range map[string]trinity.EngineSpec{"with the loss": withLoss, "without": without, "recomputed": again} {
+		theirs := spec
+		theirs.Recompute = 0
+		want := measure(embedded(t, theirs), 1)
+		for _, ranks := range []int{1, 2} {
+			for _, pieces := range []int{1, 3} {
+				got := measure(opened(t, onRanks(t, ranks), spec), pieces)
+				for _, metric := range []string{"router/load_max", "router/load_min", "router/load_entropy"} {
+					if want[metric] == 0 && metric != "router/load_min" || math.Abs(got[metric]-want[metric]) > 1e-9 {
+						t.Errorf("%s, ranks: %d, pieces: %d: %s is %v, want %v", name, ranks, pieces, metric, got[metric], want[metric])
+					}
+				}
+			}
+		}
+	}
+}
+
 // agree checks that two engines give the same streams within 1e-4.
 func agree(t *testing.T, ours, theirs trinity.Engine, b *trinity.Batch, want trinity.Streams) {
 	t.Helper()

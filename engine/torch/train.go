@@ -76,6 +76,17 @@ func balance(metrics trinity.Metrics, answer reply, whole []*trinity.Experience,
 	return all, err
 }
 
+// addLoads adds the load of the experts since the last step to the metrics.
+func (e *Engine) addLoads(metrics trinity.Metrics, answer reply) error {
+	if _, routed := answer.file.Metadata["loads"]; !routed || e.cfg.Mixture == nil {
+		return nil
+	}
+	var counts [][]int64 // by layer and expert
+	err := answer.value("loads", &counts)
+	metrics.Add(e.cfg.Mixture.LoadMetrics(counts))
+	return err
+}
+
 var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
 
 // OptimStep implements trinity.Engine.
@@ -108,5 +119,6 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	}
 	e.steps++
 	e.accumulating, e.behind = false, true
-	return trinity.Metrics{"grad_norm": norm, "lr": p.LR}, nil
+	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
+	return metrics, e.addLoads(metrics, answer)
 }

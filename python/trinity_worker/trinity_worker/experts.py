@@ -1,4 +1,4 @@
-"""The load-balancing loss of models with experts, in packed rows."""
+"""The load of experts and the load-balancing loss, in packed rows."""
 
 import torch
 
@@ -27,3 +27,14 @@ def imbalance(routers: tuple[torch.Tensor, ...], lengths: tuple[int, ...], chose
         probability = probability + sums @ p
     share = load / ((rows - 1).clamp(min=1)[:, None] * len(routers))
     return experts / len(routers) * (share * probability).sum()
+
+
+@torch.no_grad()
+def loads(routers: tuple[torch.Tensor, ...], lengths: tuple[int, ...], chosen: int) -> torch.Tensor:
+    """Returns the tokens [layers, experts] that each expert of a row gets. The last token of a sequence does not count."""
+    ends = torch.tensor(lengths, device=routers[0].device).cumsum(0) - 1
+    counts = torch.zeros(len(routers), routers[0].shape[1], dtype=torch.int64, device=ends.device)
+    for layer, logits in enumerate(routers):
+        best = torch.zeros_like(logits, dtype=torch.int64).scatter_(1, logits.topk(chosen, -1).indices, 1)
+        counts[layer] = best.index_fill_(0, ends, 0).sum(0)
+    return counts

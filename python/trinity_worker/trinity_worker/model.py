@@ -128,7 +128,7 @@ class Model:
         pack, places = batch.pack(self.rank, self.device), batch.places(self.rank)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
-            outputs = self.network.run(pack, want, balance=self.network.aux_loss > 0)
+            outputs = self.network.run(pack, want, hold=True)
             self.held = places, outputs
         else:
             outputs = self.network.score(pack, want, adapter=not meta.get("reference"))
@@ -209,7 +209,8 @@ class Model:
     # ---- the step
 
     def step(self, p: dict[str, Any]) -> dict[str, Any]:
-        """Applies the gradient and clears it. A gradient that is not finite changes nothing."""
+        """Applies the gradient and clears it. A gradient that is not finite changes nothing. For a model with experts, the
+        tokens that they got since the last step come along."""
         assert self.optimizer is not None
         self._release()
         for parameter in self.trained.values():
@@ -229,7 +230,17 @@ class Model:
             with self._moments_here():
                 self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return {"grad_norm": norm if math.isfinite(norm) else str(norm), "applied": math.isfinite(norm)}
+        applied = math.isfinite(norm)
+        return {"grad_norm": norm if applied else str(norm), "applied": applied, **self._loads()}
+
+    def _loads(self) -> dict[str, Any]:
+        if self.network.loads is None:
+            return {}
+        total = self.network.loads.cpu()
+        self.network.loads = None
+        if self.world > 1:
+            dist.all_reduce(total, group=self.control)
+        return {"loads": total.tolist()}
 
     def _norm(self) -> float:
         """Returns the L2 norm of the gradient over all ranks."""

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from . import attention
-from .experts import imbalance
+from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
 from .wire import Arrays, BadRequest
@@ -131,6 +131,7 @@ class Network(nn.Module):
                 self.lm, spec.lora, is_trainable=spec.train, autocast_adapter_dtype=False
             )
         self.lm.eval()  # no dropout
+        self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
         self._recompute()
         divided = layout.world > 1 and (spec.train or spec.strategy != DDP)  # a copy that is not trained stands alone
         # One rank computes with a copy of its weights. FSDP's hooks cost time at each layer, but where layers are
@@ -160,6 +161,11 @@ class Network(nn.Module):
     def chosen(self) -> int:
         """The experts that a router chooses for a token."""
         return self.inner.config.num_experts_per_tok
+
+    @property
+    def routed(self) -> bool:
+        """Whether the model has experts."""
+        return hasattr(self.inner.config, "output_router_logits")
 
     @property
     def aux_loss(self) -> float:
@@ -207,10 +213,10 @@ class Network(nn.Module):
         return functional_call(self, weights, (pack, want), kwargs)
 
     def forward(
-        self, pack: Pack, want: Want | None, adapter: bool = True, balance: bool = False
+        self, pack: Pack, want: Want | None, adapter: bool = True, hold: bool = False
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None. With
-        balance, the load-balancing loss of the row follows, times the tokens of the step."""
+        """Returns the streams [M] of the head, in its order, or only the hidden states [M, D] if want is None. To hold the
+        graph of a model with a load-balancing loss, that of the row follows, times the tokens of the step."""
         off = nullcontext() if adapter or not self.spec.lora else self.lm.disable_adapter()
         with off:
             out = self.decoder(
@@ -219,12 +225,17 @@ class Network(nn.Module):
                 use_cache=False,
                 trinity_lengths=pack.lengths,
                 trinity_ends=pack.ends,
-                output_router_logits=balance,
+                output_router_logits=hold and self.routed,
             )
         h = out.last_hidden_state[0].index_select(0, pack.rows)
         if want is None:
             return (h,)
-        routers = (imbalance(out.router_logits, pack.lengths, self.chosen),) if balance else ()
+        routers: tuple[torch.Tensor, ...] = ()
+        if hold and self.routed:
+            counts = loads(out.router_logits, pack.lengths, self.chosen)
+            self.loads = counts if self.loads is None else self.loads + counts
+            if self.aux_loss:
+                routers = (imbalance(out.router_logits, pack.lengths, self.chosen),)
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
         w = self.projection.weight
