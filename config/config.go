@@ -8,7 +8,8 @@ import (
 type Config struct {
 	// What the program does. `both` explores and trains, `explore` only makes rollouts, `train` only
 	// trains, `bench` evaluates checkpoints, and `serve` answers the OpenAI API with the rollout
-	// model. `colocate` equals `both`: on a CPU the two sides share cores and memory anyway.
+	// model. `colocate` equals `both`, but servers that the run starts share the trainer's GPUs, and
+	// sleep while it computes.
 	Mode string `yaml:"mode" default:"both" enum:"both|explore|train|bench|serve|colocate"`
 	// First path segment below checkpoint_root_dir.
 	Project string `yaml:"project" default:"Trinity-RFT"`

@@ -97,8 +97,8 @@ type Data struct {
 // Settled returns the stages of the run in their order, or the run itself if it has none.
 func (c *Config) Settled() []*Settled { return c.settled }
 
-// mode fills in what the mode does. With colocate, explorer and trainer take turns on one GPU. On a
-// CPU it equals mode both: the two share cores and memory.
+// mode fills in what the mode does. With colocate, explorer and trainer take turns on the same GPUs. On
+// a CPU it equals mode both: the two share cores and memory.
 func (r *resolution) mode() {
 	r.Together = r.Mode == "both" || r.Mode == "colocate"
 	r.Explores = r.Together || r.Mode == "explore"

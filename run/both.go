@@ -69,6 +69,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 		return err
 	}
 	tr.Checkpointer = &trimming{Checkpointer: tr.Checkpointer, queue: queue}
+	takeTurns(&tr, s.sampler)
 
 	// Both continue where the checkpoint and the queue's log end.
 	if err := beginning(tr.From, queue); err != nil {

@@ -63,6 +63,9 @@ func (s *Settled) specs(train, sample bool) specs {
 		}
 		all.train.ParamOffload, all.train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
+		if s.engines.programs.sample.Beside != "" { // the servers have the GPUs while they sample
+			all.train.ParamOffload, all.train.OptimizerOffload, all.train.ReferenceOffload = true, true, true
+		}
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead
 		}

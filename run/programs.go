@@ -103,6 +103,9 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 		}
 		if cfg.Mode == "colocate" && trains {
 			p.sample.Beside = trainerGroup
+			if err := strictTurns(cfg); err != nil {
+				return err
+			}
 		} else {
 			left -= servers * p.sample.GPUs
 		}
@@ -112,6 +115,23 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 	}
 	if left < 0 {
 		return p.tooFew(cfg, all, -left)
+	}
+	return nil
+}
+
+// strictTurns refuses a run whose trainer and servers share GPUs and would compute at the same time.
+func strictTurns(cfg *config.Settled) error {
+	s := &cfg.Synchronizer
+	const why, hint = "trainer and servers share GPUs in mode colocate, and take turns at every step", "leave it out, or use mode both"
+	switch {
+	case s.SyncStyle != "fixed":
+		return cfg.At("synchronizer.sync_style", why+": want fixed", hint)
+	case *s.TrainerSyncInterval != 1:
+		return cfg.At("synchronizer.trainer_sync_interval", why+": want 1", hint)
+	case *s.ExplorerSyncInterval != 1:
+		return cfg.At("synchronizer.explorer_sync_interval", why+": want 1", hint)
+	case s.SyncOffset != 0:
+		return cfg.At("synchronizer.sync_offset", why+": want 0", hint)
 	}
 	return nil
 }

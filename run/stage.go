@@ -72,6 +72,9 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}
+	if err := putToSleep(ctx, s.sampler); err != nil {
+		return err
+	}
 	if err := s.openCritic(ctx, spec.train); err != nil {
 		return err
 	}

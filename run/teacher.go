@@ -21,7 +21,7 @@ type teacher struct {
 func (s *Settled) teacherSpec(t config.Teacher, path string) trinity.EngineSpec {
 	return trinity.EngineSpec{
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.programs.train,
-		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload,
+		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.engines.programs.sample.Beside != "",
 	}
 }
 

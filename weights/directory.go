@@ -40,7 +40,9 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 			return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 		}
 	}
-	return NewMemory(f, l.Version, l.Handover, l.Timeout), nil
+	m := NewMemory(f, l.Version, l.Handover, l.Timeout)
+	m.sleeper, _ = loader.(Sleeper)
+	return m, nil
 }
 
 // byDirectory is an Offerer whose versions are model directories. Memory calls one method at a time.
@@ -62,10 +64,10 @@ func (f *byDirectory) Offer(ctx context.Context, version int64) error {
 		return err
 	}
 	f.version = version
-	if err := f.write(ctx, f.engine.SaveModel); err != nil {
+	if err := f.learn(ctx); err != nil {
 		return err
 	}
-	return f.learn(ctx)
+	return f.write(ctx, f.engine.SaveModel) // last: the engine then frees the GPUs that it shares with a sampler
 }
 
 // learn lets the engine score the probe with the version that is its weights.
@@ -141,13 +143,13 @@ func (f *byDirectory) resume(ctx context.Context, current bool) error {
 	if err != nil {
 		return err
 	}
-	if err := f.write(ctx, save); err != nil {
-		return err
-	}
 	if current {
 		if err := f.learn(ctx); err != nil {
 			return err
 		}
+	}
+	if err := f.write(ctx, save); err != nil {
+		return err
 	}
 	_, err = f.Adopt(ctx)
 	return err

@@ -44,6 +44,7 @@ type Memory struct {
 	engine   Offerer
 	handover Handover
 	timeout  time.Duration
+	sleeper  Sleeper // the sampler, if it may share GPUs with the trainer; else nil
 
 	mu                        sync.Mutex
 	version                   int64 // that the sampler uses
@@ -62,10 +63,7 @@ func NewMemory(engine Offerer, version int64, h Handover, timeout time.Duration)
 
 // Publish implements Synchronizer.
 func (m *Memory) Publish(ctx context.Context, version int64) error {
-	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool {
-		return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version
-	})
-	if err != nil {
+	if err := m.rendezvous(ctx, version); err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
@@ -79,6 +77,31 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 		}
 	}
 	m.point.Signal()
+	return nil
+}
+
+// rendezvous waits until a version may be offered, and returns with the lock held. A sampler that shares
+// its GPUs with the trainer has them while the trainer waits.
+func (m *Memory) rendezvous(ctx context.Context, version int64) error {
+	ready := func() bool { return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version }
+	m.mu.Lock()
+	if ready() {
+		return nil
+	}
+	m.mu.Unlock()
+	if m.sleeper != nil {
+		if err := m.sleeper.Wake(ctx); err != nil {
+			return err
+		}
+	}
+	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), ready)
+	if err != nil || m.sleeper == nil {
+		return err
+	}
+	if err := m.sleeper.Sleep(ctx); err != nil {
+		m.mu.Unlock()
+		return err
+	}
 	return nil
 }
 

@@ -36,3 +36,15 @@ type Resident interface {
 	Loader
 	Resident()
 }
+
+// Sleeper is a Loader that may share GPUs with the engine that trains. It has them while it is awake, as
+// it is when it has been opened, and the engine has them while it sleeps. One with GPUs of its own, or with
+// none, does nothing.
+type Sleeper interface {
+	Loader
+	// Sleep waits for the calls of Sample that have begun and gives the memory of the GPUs back. Later calls
+	// wait.
+	Sleep(ctx context.Context) error
+	// Wake takes the memory again. LoadWeights does so as well.
+	Wake(ctx context.Context) error
+}

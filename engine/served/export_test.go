@@ -4,10 +4,21 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // Hasten makes a sampler look at failed servers without pauses worth mentioning.
 func Hasten(s trinity.Sampler) trinity.Sampler {
-	s.(*Sampler).pool.pause = time.Millisecond
+	own := s.(*Sampler)
+	own.pool.pause = time.Millisecond
+	if own.own != nil {
+		own.own.pause = time.Millisecond
+	}
 	return s
+}
+
+// Share makes the servers of a sampler share GPUs with the trainer.
+func Share(s trinity.Sampler) weights.Sleeper {
+	s.(*Sampler).shares = true
+	return s.(*Sampler)
 }

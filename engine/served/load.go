@@ -37,15 +37,22 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) err
 	}
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	if s.shares {
+		s.pool.turn.set(false, true) // the servers have the GPUs again, and requests wait for the proof
+	}
 	v := version{number, s.nameOf(number), dir}
 	begun := time.Now()
 	for pause := s.pool.pause; ; pause = min(2*pause, mostPause) {
 		err := s.loadIntoAll(ctx, v)
 		if err == nil {
 			s.newest = v
+			s.pool.turn.set(false, false)
 			return nil
 		}
 		if !errors.Is(err, errGone) {
+			return err
+		}
+		if err := s.pool.hopeless(); err != nil {
 			return err
 		}
 		if time.Since(begun) > s.pool.patience {

@@ -24,7 +24,7 @@ type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
 	StartTimeout float64 `yaml:"start_timeout" doc:"seconds until a server answers when the run starts, and again until it has sampled"`
-	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that the servers may take to load a version of the weights"`
+	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that servers may take to load a version of the weights, to fall asleep or to wake up"`
 }
 
 func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600} }
@@ -70,8 +70,14 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 		say = func(string) {}
 	}
 	own.lead(transport)
+	s.shares = own != nil && spec.Place.Beside != ""
 	s.pool = newPool(cmp.Or(spec.Patience, 30*time.Minute), say)
-	s.pool.look, s.pool.restore, s.pool.ended = s.look, s.restore, own.endedSince
+	s.pool.look, s.pool.restore, s.pool.own = s.look, s.restore, own
+	s.pool.rouse = func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) }
+	if own != nil {
+		s.pool.turn = own.turn
+		own.pool.Store(s.pool)
+	}
 	for _, address := range spec.Servers {
 		root, err := openai.Root(address)
 		if err != nil {

@@ -28,8 +28,10 @@ type pool struct {
 	pause    time.Duration // firstPause, but in tests
 	say      func(string)
 	look     func(ctx context.Context, s *server) error // samples a token
-	ended    func(url string) bool                      // a server of this run has ended since this was asked last
+	own      *owned                                     // servers that this run has started; nil if they run already
 	restore  func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
+	rouse    func(ctx context.Context, s *server) error // wakes a server that sleeps
+	turn     *turn                                      // of the GPUs that the servers share
 
 	mu      sync.Mutex
 	places  places
@@ -63,6 +65,8 @@ type server struct {
 	mute      bool          // people know that it tells no digests
 
 	failedLoads int // deliveries that have failed
+	asleep      bool
+	sleptAt     int64 // its starts when it fell asleep
 }
 
 // name is how errors call a server.
@@ -70,7 +74,8 @@ func (s *server) name() string { return s.about().product + " at " + s.url }
 
 func newPool(patience time.Duration, say func(string)) *pool {
 	p := &pool{
-		patience: patience, pause: firstPause, say: say, back: make(chan struct{}), ended: func(string) bool { return false },
+		patience: patience, pause: firstPause, say: say, back: make(chan struct{}), turn: &turn{},
+		rouse: func(context.Context, *server) error { return nil },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
@@ -147,6 +152,10 @@ func (p *pool) choose(prompt []int32, tried map[*server]bool) (chosen *server, o
 // attempt sends the request to a server. If another one could answer too, it gets half of the time
 // that is left.
 func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(context.Context, *server) error) error {
+	if err := p.turn.begin(ctx); err != nil {
+		return err
+	}
+	defer p.turn.end()
 	if others {
 		part := p.patience
 		if end, ok := ctx.Deadline(); ok {
@@ -176,6 +185,7 @@ func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
 	switch {
 	case err == nil:
 		s.failures, s.seen = 0, time.Now()
+		p.own.isOfUse(s.url)
 		return false
 	case ctx.Err() != nil && !isLate(context.Cause(ctx)), ctx.Err() == nil && !retry.IsTemporary(err) && !isLate(err):
 		return false // the caller gave up, or the request is at fault
@@ -230,13 +240,13 @@ func (p *pool) left() (n int) {
 // takeBack gives a server requests again. The lock is held.
 func (p *pool) takeBack(s *server) {
 	s.failures, s.suspect, s.seen = 0, false, time.Now()
+	p.own.isOfUse(s.url)
 	if !s.out {
 		return
 	}
 	s.out, p.lost = false, time.Time{}
 	p.say(s.name() + " is back")
-	close(p.back)
-	p.back = make(chan struct{})
+	p.changed()
 }
 
 // await waits until a server is back.
@@ -248,6 +258,9 @@ func (p *pool) await(ctx context.Context) error {
 		return nil
 	}
 	p.mu.Unlock()
+	if err := p.hopeless(); err != nil {
+		return err
+	}
 	timer := time.NewTimer(max(0, left))
 	defer timer.Stop()
 	select {
@@ -258,6 +271,36 @@ func (p *pool) await(ctx context.Context) error {
 	case <-timer.C:
 		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.patience, p.told())}
 	}
+}
+
+// hopeless returns an error if no server is left that would be started again.
+func (p *pool) hopeless() error {
+	var all []error
+	for _, s := range p.servers {
+		if err := p.own.lost(s.url); err != nil {
+			all = append(all, err)
+		}
+	}
+	if len(all) < len(p.servers) {
+		return nil
+	}
+	return &trinity.EngineError{Err: errors.New(oneLine(all))}
+}
+
+// wakeAll makes those look again who wait for a server. p may be nil.
+func (p *pool) wakeAll() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changed()
+}
+
+// changed is wakeAll. The lock is held.
+func (p *pool) changed() {
+	close(p.back)
+	p.back = make(chan struct{})
 }
 
 // told names each server that is left out with its last failure.

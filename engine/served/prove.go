@@ -76,7 +76,7 @@ func (s *Sampler) scorerOf(at *server) scorer {
 // load the version at all is not asked again, since it may have died of it.
 func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
-		if err := errors.Join(failLoad.Hit(""), at.load(ctx, v.dir, v.name), failLoaded.Hit("")); err != nil {
+		if err := errors.Join(failLoad.Hit(""), s.load(ctx, at, v), failLoaded.Hit("")); err != nil {
 			s.pool.judge(at, false) // it may have a part of them
 			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, v.dir, err)
 		}
@@ -90,6 +90,25 @@ func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 		}
 		s.pool.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
 	}
+}
+
+// load loads a version into a server. One that sleeps first takes memory for the weights, and for the KV
+// cache once it has them.
+func (s *Sampler) load(ctx context.Context, at *server, v version) error {
+	first := []part{partWeights}
+	if s.adapter { // which leaves the weights as they are
+		first = append(first, partCache)
+	}
+	if err := s.wake(ctx, at, first...); err != nil {
+		return err
+	}
+	if !s.pool.isAsleep(at) {
+		return at.load(ctx, v.dir, v.name)
+	}
+	if err := at.endpoint.(sleeper).refill(ctx, v.dir, v.name); err != nil {
+		return err
+	}
+	return s.wake(ctx, at, partCache)
 }
 
 // prove checks the weights of a server, if it can score tokens.

@@ -13,7 +13,7 @@ var errRestarted = retry.Temporary(errors.New("it has not the weights that it wa
 
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
-	ended := p.ended(s.url)
+	ended := p.own.endedSince(s.url)
 	p.mu.Lock()
 	s.suspect = s.suspect || ended
 	suspect, weights, coming := s.suspect || time.Since(s.seen) > idleTime, p.weights, s.coming
@@ -84,8 +84,15 @@ func (p *pool) isBack(ctx context.Context, s *server) bool {
 // revive returns an error unless a server samples, with the weights that it must have. It gives them to
 // a server that has restarted.
 func (p *pool) revive(ctx context.Context, s *server) error {
+	if err := p.turn.begin(ctx); err != nil {
+		return err
+	}
+	defer p.turn.end()
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	if err := p.rouse(limited, s); err != nil {
+		return err
+	}
 	err := p.recognise(limited, s)
 	if newest, holds := p.names(s); errors.Is(err, errUnproven) && newest != "" {
 		if lost := s.hasOne(limited, newest, holds); lost != nil { // the server has ended since

@@ -15,8 +15,8 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, weights.Resident and
-// weights.Provable.
+// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, weights.Resident,
+// weights.Provable and weights.Sleeper.
 type Sampler struct {
 	pool    *pool
 	vocab   int
@@ -28,8 +28,9 @@ type Sampler struct {
 	scores  bool                      // it is asked to score given tokens
 	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 
-	own  *owned // nil if the servers run already
-	idle func() // closes connections that no request uses
+	own    *owned // nil if the servers run already
+	shares bool   // the servers share GPUs with the engine that trains
+	idle   func() // closes connections that no request uses
 
 	loading     sync.Mutex
 	newest      version // that the servers have loaded last; loading guards it

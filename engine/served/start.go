@@ -20,6 +20,9 @@ type own struct {
 	program trinity.Program
 	address atomic.Value // string, HOST:PORT
 	ended   atomic.Bool  // since the pool has asked last
+	starts  atomic.Int64 // after the first one
+	vain    atomic.Int64 // ends since it was last of use
+	lost    atomic.Value // error, why it is not started again
 }
 
 // name is the host of the server's URL.
@@ -32,12 +35,15 @@ type owned struct {
 	say      func(string)
 	end      context.CancelFunc
 	keeping  sync.WaitGroup
+	turn     *turn // of the servers' GPUs
+	pause    time.Duration
+	pool     atomic.Pointer[pool] // learns of servers that are not started again; nil until they have been opened
 }
 
 // start starts servers at the same time and waits until all answer.
 func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Program) (*owned, error) {
 	running, end := context.WithCancel(context.Background())
-	o := &owned{programs: spec.Place.Programs, say: spec.Say, end: end}
+	o := &owned{programs: spec.Place.Programs, say: spec.Say, end: end, turn: &turn{}, pause: firstPause}
 	if o.say == nil {
 		o.say = func(string) {}
 	}
@@ -92,30 +98,69 @@ func (o *owned) keep(ctx context.Context, s *own, r trinity.Running) {
 			o.stop(r)
 			return
 		}
-		o.say(fmt.Sprintf("%v; it is started again", r.Err()))
+		why := r.Err()
 		o.stop(r)
-		r = o.startAgain(ctx, s)
+		r = o.startAgain(ctx, s, why)
 	}
 }
 
-// startAgain starts a server until it answers. It returns nil if ctx ends before.
-func (o *owned) startAgain(ctx context.Context, s *own) trinity.Running {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+// mostStarts are the starts of a server that ends each time before it has been of use.
+const mostStarts = 6
+
+// startAgain starts a server until it answers, at once and then after growing pauses. It returns nil if
+// ctx ends before, or if the server has been started in vain too often.
+func (o *owned) startAgain(ctx context.Context, s *own, why error) trinity.Running {
+	for {
+		vain := int(s.vain.Add(1))
+		if vain == mostStarts {
+			s.lost.Store(fmt.Errorf("%w; it was started %d times and has never been of use since: it is not started again", why, mostStarts))
+			o.say(fmt.Sprint(s.lost.Load()))
+			o.pool.Load().wakeAll()
+			return nil
+		}
+		o.say(fmt.Sprintf("%v; it is started again", why))
+		if vain > 1 && !o.rest(ctx, o.pause<<(vain-2)) || o.turn.beginStart(ctx) != nil {
+			return nil
+		}
 		r, err := o.programs.Start(ctx, s.program)
+		o.turn.end()
 		switch {
 		case err == nil:
 			s.ended.Store(true)
+			s.starts.Add(1)
 			s.address.Store(r.Address())
 			return r
-		case ctx.Err() == nil:
-			o.say(err.Error())
-		}
-		select {
-		case <-ctx.Done():
+		case ctx.Err() != nil:
 			return nil
-		case <-time.After(pause):
 		}
+		why = err
 	}
+}
+
+// rest reports whether a pause has passed before ctx ends.
+func (o *owned) rest(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// isOfUse notes that a server has taken weights or answered a request. o may be nil.
+func (o *owned) isOfUse(url string) {
+	if s := o.find(url); s != nil {
+		s.vain.Store(0)
+	}
+}
+
+// lost returns why a server is not started again, nil if it is. o may be nil.
+func (o *owned) lost(url string) error {
+	if s := o.find(url); s != nil {
+		err, _ := s.lost.Load().(error)
+		return err
+	}
+	return nil
 }
 
 // close ends the servers.
@@ -139,6 +184,14 @@ func (o *owned) urls() (all []string) {
 func (o *owned) endedSince(url string) bool {
 	s := o.find(url)
 	return s != nil && s.ended.Swap(false)
+}
+
+// starts returns how often a server has been started again.
+func (o *owned) starts(url string) int64 {
+	if s := o.find(url); s != nil {
+		return s.starts.Load()
+	}
+	return 0
 }
 
 // addressOf returns the URL at which a server answers now. o may be nil.

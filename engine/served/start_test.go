@@ -20,10 +20,11 @@ import (
 
 // starter is trinity.Programs whose programs are doors before fake servers.
 type starter struct {
-	t     *testing.T
-	fails func(ctx context.Context, name string) error // before a server starts; nil starts all
-	mu    sync.Mutex
-	all   []*program
+	t       *testing.T
+	fails   func(ctx context.Context, name string) error // before a server starts; nil starts all
+	options server.Options                               // beside those that all have
+	mu      sync.Mutex
+	all     []*program
 }
 
 // program is a fake server that has been started.
@@ -43,7 +44,9 @@ func (s *starter) Start(ctx context.Context, p trinity.Program) (trinity.Running
 			return nil, err
 		}
 	}
-	fake := server.VLLM(s.t, own(s.t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true})
+	o := s.options
+	o.Vocab, o.MaxLen, o.Develops = vocab, 32, true
+	fake := server.VLLM(s.t, own(s.t), o)
 	to, err := url.Parse(fake.URL)
 	if err != nil {
 		return nil, err
@@ -181,6 +184,52 @@ func TestServerIsStartedAgain(t *testing.T) {
 	}
 }
 
+// A server that ends again and again before it has been of use is given up after growing pauses, and one
+// line says so. One that has been of use meanwhile is started on and on.
+func TestServerThatEndsAtOnce(t *testing.T) {
+	for _, ofUse := range []bool{false, true} {
+		s := &starter{t: t}
+		var mu sync.Mutex
+		starts := 0
+		s.fails = func(context.Context, string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if starts++; starts > 1 && !ofUse {
+				return fmt.Errorf("starting rollout-0: no memory at start %d", starts)
+			}
+			return nil
+		}
+		with := startsOf(s, 1)
+		sampler := served.Hasten(must(t, "vllm", with))
+		loader := sampler.(weights.Loader)
+		if err := loader.LoadWeights(t.Context(), tiny, 1); err != nil {
+			t.Fatal(err)
+		}
+		if ofUse {
+			for n := range 8 {
+				s.started("rollout-0", n+1).close()
+				s.started("rollout-0", n+2)
+				if _, err := sampled(t, sampler); err != nil {
+					t.Fatal(err)
+				}
+			}
+			closeSampler(t, sampler)
+			continue
+		}
+		s.started("rollout-0", 1).close()
+		_, err := sampled(t, sampler)
+		const want = "starting rollout-0: no memory at start 6; it was started 6 times and has never been of use since: it is not started again"
+		if fatal := new(trinity.EngineError); !errors.As(err, &fatal) || !strings.Contains(err.Error(), want) {
+			t.Errorf("sampling: %v, want %q", err, want)
+		}
+		if err := loader.LoadWeights(t.Context(), tiny, 2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("loading: %v, want %q", err, want)
+		}
+		closeSampler(t, sampler)
+		s.areStopped()
+	}
+}
+
 // If a server cannot start, those that still start are given up, the others are stopped, and one line
 // says why.
 func TestServerThatCannotStart(t *testing.T) {
@@ -254,7 +303,8 @@ func TestVLLMProgram(t *testing.T) {
 			"-m vllm.entrypoints.openai.api_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
 			"--data-parallel-size 1", "--max-model-len 32", "--no-enable-chunked-prefill --max-num-batched-tokens 8192",
 			"--no-enable-prefix-caching",
-		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel"},
+		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel",
+			"--enable-sleep-mode"},
 			map[string]string{"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": ""}},
 		{"GPUs", func(s *trinity.SamplerSpec) {
 			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
@@ -264,6 +314,7 @@ func TestVLLMProgram(t *testing.T) {
 			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
 				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
 		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
+		{"colocate", func(s *trinity.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
 		{"weights", func(s *trinity.SamplerSpec) { s.Follows = true },
 			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
 		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },

@@ -21,18 +21,9 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if s.lora {
 		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
-	replace := func() error { return s.reload(ctx, dir, name) }
-	config, _ := s.config(ctx) // a server that is not in development mode refuses what follows
-	switch {
-	case config.Transfer.Backend == filesBackend:
-		offer, err := s.files.offer(ctx, dir, name, s.client.BaseURL)
-		if err != nil {
-			return err
-		}
-		replace = func() error { return s.transfer(ctx, &offer) }
-	case s.keepsHead(&config):
-		return errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding (tie_word_embeddings): " +
-			withPlugIn + ", or train an adapter, model.lora_configs")
+	replace, err := s.replacing(ctx, dir, name)
+	if err != nil {
+		return err
 	}
 	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
 	if statusOf(err) == http.StatusNotFound {
@@ -50,6 +41,20 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 		return err
 	}
 	return s.forget(ctx)
+}
+
+// replacing returns how the weights of a server that samples nothing are replaced.
+func (s *vllmServer) replacing(ctx context.Context, dir, name string) (func() error, error) {
+	config, _ := s.config(ctx) // a server that is not in development mode refuses what follows
+	switch {
+	case config.Transfer.Backend == filesBackend:
+		offer, err := s.files.offer(ctx, dir, name, s.client.BaseURL)
+		return func() error { return s.transfer(ctx, &offer) }, err
+	case s.keepsHead(&config):
+		return nil, errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding " +
+			"(tie_word_embeddings): " + withPlugIn + ", or train an adapter, model.lora_configs")
+	}
+	return func() error { return s.reload(ctx, dir, name) }, nil
 }
 
 // withPlugIn says how a server is started that fetches files.

@@ -62,6 +62,9 @@ func (v *vllm) program(spec trinity.SamplerSpec, i int, key string) trinity.Prog
 		command = append(command, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
 	}
 	command = append(command, flag("enable-prefix-caching", s.PrefixCaching))
+	if spec.Place.Beside != "" {
+		command = append(command, "--enable-sleep-mode")
+	}
 	if s.Eager {
 		command = append(command, "--enforce-eager")
 	}

@@ -50,6 +50,7 @@ type Options struct {
 	LoRA    bool                      // takes adapters: --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 of vLLM
 	MaxRank int                       // of adapters; 0 is not told
 	Encode  func(text string) []int32 // its tokenizer; nil: it encodes no texts
+	Sleeps  bool                      // --enable-sleep-mode of vLLM, --enable-memory-saver of SGLang
 
 	// of vLLM alone
 	Tokens   bool // --enable-scale-out
@@ -79,6 +80,7 @@ type Fake struct {
 	model   []byte         // file of the model that was loaded last
 	gate    sync.RWMutex   // held while the server is paused
 	paused  atomic.Bool
+	sleep   sleep
 }
 
 // Tell makes the server lie from now on; "" makes it honest.
@@ -156,6 +158,10 @@ type sampled struct {
 func (f *Fake) complete(ctx context.Context, prompt []int32, p trinity.SamplingParams) (*sampled, error) {
 	f.gate.RLock()
 	defer f.gate.RUnlock()
+	if err := f.sleep.enter(); err != nil {
+		return nil, err
+	}
+	defer f.sleep.leave()
 	f.mu.Lock()
 	f.asked++
 	name := f.weights
@@ -272,6 +278,9 @@ func (f *Fake) goOn() {
 
 // load loads weights into the sampler.
 func (f *Fake) load(ctx context.Context, dir string) error {
+	if err := f.sleep.hasWeights(); err != nil {
+		return err
+	}
 	if f.tells(RefusesWeights) {
 		return fmt.Errorf("no safetensors in %s", dir)
 	}

@@ -66,6 +66,9 @@ func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		sums, err := f.digests(false)
 		f.send(w, map[string]any{"success": err == nil, "message": fmt.Sprint(err), "ranks": []any{map[string]any{"checksums": sums}}})
 	})
+	if o.Sleeps {
+		f.sglangSleep(mux)
+	}
 	return f.start(t, mux)
 }
 

@@ -108,7 +108,7 @@ func (f *Fake) update(r *http.Request, x *transfer) (err error) {
 	switch err := decode(r, &q); {
 	case err != nil:
 		return err
-	case !x.started || !f.paused.Load():
+	case !x.started || !f.isPaused():
 		return errors.New("start_weight_update must be called before update_weights, and /pause before that")
 	case q.Info.Digest == "":
 		return errors.New("update_info has no digest")

@@ -51,6 +51,9 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	if o.Fetches {
 		f.vllmTransfer(t, mux)
 	}
+	if o.Sleeps {
+		f.vllmSleep(mux)
+	}
 	f.tokenizes(mux, o, "prompt")
 	return f.start(t, mux)
 }
@@ -270,8 +273,8 @@ func (f *Fake) vllmControl(mux *http.ServeMux) {
 		if !read(w, r, &q) {
 			return
 		}
-		if err := f.load(r.Context(), q.Kwargs.WeightsPath); q.Method != "reload_weights" || !f.paused.Load() || err != nil {
-			refuse(w, http.StatusInternalServerError, fmt.Sprintf("%s, paused %t: %v", q.Method, f.paused.Load(), err))
+		if err := f.load(r.Context(), q.Kwargs.WeightsPath); q.Method != "reload_weights" || !f.isPaused() || err != nil {
+			refuse(w, http.StatusInternalServerError, fmt.Sprintf("%s, paused %t: %v", q.Method, f.isPaused(), err))
 			return
 		}
 		f.send(w, map[string]any{"results": []any{nil}})

@@ -1,0 +1,243 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
+)
+
+// sleeper is an endpoint whose server gives the memory of its GPUs back for a while.
+type sleeper interface {
+	// sleep moves the weights to host memory and drops the KV cache. No request may be in flight.
+	sleep(ctx context.Context) error
+	// wake takes memory for a part again.
+	wake(ctx context.Context, p part) error
+	// refill loads all weights, when these are awake and the cache still sleeps.
+	refill(ctx context.Context, dir, name string) error
+}
+
+// part is what a server has in the memory of its GPUs.
+type part string
+
+// The parts, by the names that vLLM and SGLang give them, in the order in which they wake.
+const (
+	partWeights part = "weights"
+	partCache   part = "kv_cache"
+)
+
+// turn says who has the GPUs that servers share with the engine that trains. The zero turn is that of
+// the servers.
+type turn struct {
+	mu      sync.Mutex
+	changed wait.Point
+	users   int  // requests in flight, and servers that start
+	trains  bool // the engine has the GPUs
+	closed  bool // no request may begin; true while trains, and until weights are loaded
+}
+
+// begin waits until requests may use the servers. The caller calls end.
+func (t *turn) begin(ctx context.Context) error {
+	return t.enter(ctx, func() bool { return !t.closed })
+}
+
+// beginStart waits until a server may start. The caller calls end.
+func (t *turn) beginStart(ctx context.Context) error {
+	return t.enter(ctx, func() bool { return !t.trains })
+}
+
+func (t *turn) enter(ctx context.Context, may func() bool) error {
+	if err := t.changed.Await(ctx, &t.mu, may); err != nil {
+		return err
+	}
+	t.users++
+	t.mu.Unlock()
+	return nil
+}
+
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users--
+	t.changed.Signal()
+}
+
+// take gives the GPUs to the engine, as soon as no request is in flight and no server starts.
+func (t *turn) take(ctx context.Context) error {
+	t.set(true, true)
+	if err := t.changed.Await(ctx, &t.mu, func() bool { return t.users == 0 }); err != nil {
+		t.set(false, false)
+		return err
+	}
+	t.mu.Unlock()
+	return nil
+}
+
+func (t *turn) set(trains, closed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trains, t.closed = trains, closed
+	t.changed.Signal()
+}
+
+// Sleep implements weights.Sleeper. It does nothing for servers with GPUs of their own.
+func (s *Sampler) Sleep(ctx context.Context) error {
+	if !s.shares {
+		return nil
+	}
+	late := fmt.Errorf("the servers' requests in flight have not ended within %v", s.pool.patience)
+	draining, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
+	defer cancel()
+	if err := s.pool.turn.take(draining); err != nil {
+		return fmt.Errorf("putting the servers to sleep: %w", err)
+	}
+	return s.each(ctx, "sleep", func(ctx context.Context, at *server) error {
+		if s.pool.isAsleep(at) {
+			return nil
+		}
+		sleeper, ok := at.endpoint.(sleeper)
+		if !ok {
+			return errors.New("it cannot sleep")
+		}
+		if err := sleeper.sleep(ctx); err != nil {
+			return err
+		}
+		s.pool.sleeps(at, true)
+		return nil
+	})
+}
+
+// Wake implements weights.Sleeper.
+func (s *Sampler) Wake(ctx context.Context) error {
+	if !s.shares {
+		return nil
+	}
+	s.pool.turn.set(false, true)
+	err := s.each(ctx, "wake up", func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) })
+	s.pool.turn.set(false, err != nil)
+	return err
+}
+
+// each calls do for all servers at once. A server that does not answer has ended, which frees its GPUs
+// as well: it is left out. Another failure is an error that names server and phase.
+func (s *Sampler) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
+	late := fmt.Errorf("%s: load_timeout of %v passed", phase, s.loadTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
+	defer cancel()
+	errs := make([]error, len(s.pool.servers))
+	var all sync.WaitGroup
+	for i, at := range s.pool.servers {
+		all.Go(func() { errs[i] = do(limited, at) })
+	}
+	all.Wait()
+	for i, at := range s.pool.servers {
+		switch {
+		case errs[i] == nil:
+		case limited.Err() == nil && isGone(errs[i]):
+			s.pool.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			errs[i] = nil
+		default:
+			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
+		}
+	}
+	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
+		return nil
+	}
+	return &trinity.EngineError{Err: errors.New(oneLine(errs))}
+}
+
+// wake wakes parts of a server, if it sleeps. A server whose cache is awake no longer sleeps.
+func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
+	if !s.pool.isAsleep(at) {
+		return nil
+	}
+	for _, p := range parts {
+		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
+			return fmt.Errorf("waking %s: %w", p, err)
+		}
+		if p == partCache {
+			s.pool.sleeps(at, false)
+		}
+	}
+	return nil
+}
+
+// isAsleep reports whether a server sleeps. One that has been started again does not.
+func (p *pool) isAsleep(s *server) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.asleep && s.sleptAt == p.own.starts(s.url)
+}
+
+func (p *pool) sleeps(s *server, asleep bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.asleep, s.sleptAt = asleep, p.own.starts(s.url)
+}
+
+// ends leaves out a server that has ended, and so sleeps no longer.
+func (p *pool) ends(s *server, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.asleep, s.suspect, s.why = false, true, why
+	p.leaveOut(s)
+}
+
+// sleep implements sleeper. Level 1 keeps the weights in host memory, for a server that wakes without new
+// ones. A request that its client has given up may still run, and is aborted.
+func (s *vllmServer) sleep(ctx context.Context) error {
+	return s.client.Call(ctx, "/sleep?level=1&mode=abort", struct{}{}, nil)
+}
+
+// wake implements sleeper.
+func (s *vllmServer) wake(ctx context.Context, p part) error {
+	var reply struct{ Status string }
+	if err := s.client.Call(ctx, "/wake_up?"+url.Values{"tags": {string(p)}}.Encode(), struct{}{}, &reply); err != nil {
+		return err
+	}
+	if p == partCache && reply.Status != "awake" {
+		return fmt.Errorf("it says that it is %q", reply.Status)
+	}
+	return nil
+}
+
+// refill implements sleeper. A server that sleeps is paused until its cache is awake.
+func (s *vllmServer) refill(ctx context.Context, dir, name string) error {
+	replace, err := s.replacing(ctx, dir, name)
+	if err == nil {
+		err = replace()
+	}
+	if err == nil {
+		err = s.forget(ctx)
+	}
+	return err
+}
+
+// sleep implements sleeper.
+func (s *sglangServer) sleep(ctx context.Context) error {
+	return s.occupy(ctx, "/release_memory_occupation", partCache, partWeights)
+}
+
+// wake implements sleeper.
+func (s *sglangServer) wake(ctx context.Context, p part) error {
+	return s.occupy(ctx, "/resume_memory_occupation", p)
+}
+
+// refill implements sleeper.
+func (s *sglangServer) refill(ctx context.Context, dir, name string) error {
+	return s.load(ctx, dir, name)
+}
+
+// occupy gives memory back, or takes it again.
+func (s *sglangServer) occupy(ctx context.Context, endpoint string, parts ...part) error {
+	err := s.client.Call(ctx, endpoint, map[string][]part{"tags": parts}, nil)
+	if err != nil && !isGone(err) {
+		err = fmt.Errorf("%w (it must be started with --enable-memory-saver and --enable-weights-cpu-backup)", err)
+	}
+	return err
+}
