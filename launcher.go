@@ -16,8 +16,9 @@ type Launcher interface {
 	Render(g ProcessGroup) (string, error)
 	// Reach returns the host under which the processes reach this one; "" is the loopback interface.
 	Reach() string
-	// GPUs returns how many GPUs each machine has, as far as can be known here; 0 if none or unknown.
-	GPUs() int
+	// GPUs returns how many GPUs each machine has; 0 if none, or if nothing here can know. The error says
+	// that what knows does not answer.
+	GPUs() (int, error)
 	// Describe returns in words where the processes run.
 	Describe() string
 }

@@ -43,12 +43,16 @@ func newPacked(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
+	gpus, err := local.GPUs()
+	if err != nil {
+		return nil, err
+	}
 	opener, err := registry.Trainers.Build("torch", map[string]any{"python": a.Python})
 	if err != nil {
 		return nil, err
 	}
 	place := trinity.Place{
-		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, local.GPUs()),
+		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, gpus),
 	}
 	t.engine, err = opener.OpenTrainer(context.Background(), trinity.EngineSpec{
 		ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place,

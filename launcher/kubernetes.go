@@ -79,7 +79,7 @@ func (k *kubernetes) Describe() string {
 }
 
 // GPUs implements trinity.Launcher: few users may read the cluster's nodes.
-func (*kubernetes) GPUs() int { return 0 }
+func (*kubernetes) GPUs() (int, error) { return 0, nil }
 
 // Render implements trinity.Launcher.
 func (k *kubernetes) Render(g trinity.ProcessGroup) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/machines"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -23,7 +24,7 @@ func init() {
 // local starts child processes.
 type local struct {
 	once sync.Once
-	here machines
+	here machines.Pool
 }
 
 // Reach implements trinity.Launcher.
@@ -35,7 +36,7 @@ func (*local) Describe() string { return "processes on this machine" }
 const visibleGPUs = "CUDA_VISIBLE_DEVICES"
 
 // GPUs implements trinity.Launcher.
-func (*local) GPUs() int { return len(gpusHere()) }
+func (*local) GPUs() (int, error) { return len(gpusHere()), nil }
 
 // gpusHere returns the names of this machine's GPUs, as CUDA_VISIBLE_DEVICES has them.
 func gpusHere() (names []string) {
@@ -65,14 +66,14 @@ func (*local) Render(g trinity.ProcessGroup) (string, error) {
 
 // Launch implements trinity.Launcher.
 func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
-	l.once.Do(func() { l.here.all = []machine{{name: "this machine", gpus: gpusHere()}} })
-	shares, err := l.here.take(g)
+	l.once.Do(func() { l.here.All = []machines.Machine{{Name: "this machine", GPUs: gpusHere()}} })
+	shares, err := l.here.Take(g)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "trinity-"+g.Name+"-")
 	clean := func() error {
-		l.here.release(g.Name)
+		l.here.Release(g.Name)
 		return os.RemoveAll(dir)
 	}
 	if err = errors.Join(err, writeFiles(dir, g.Files)); err != nil {
@@ -82,7 +83,7 @@ func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launc
 	for _, s := range shares {
 		env := environment(g)
 		if g.GPUs > 0 {
-			env[visibleGPUs] = strings.Join(s.gpus, ",")
+			env[visibleGPUs] = strings.Join(s.GPUs, ",")
 		}
 		list = append(list, child{on: "this machine", program: process.Program{Command: g.Command, Env: env, Dir: dir}})
 	}

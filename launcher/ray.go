@@ -129,11 +129,10 @@ func (r *rayCluster) Reach() string {
 func (r *rayCluster) Describe() string { return "jobs of the Ray cluster at " + r.jobs.address }
 
 // GPUs implements trinity.Launcher: of the node that has fewest, of those that have any.
-func (r *rayCluster) GPUs() int {
+func (r *rayCluster) GPUs() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rayQuick)
 	defer cancel()
-	least, _ := r.jobs.gpus(ctx)
-	return least
+	return r.jobs.gpus(ctx)
 }
 
 // rayGroup is what trinity_worker.ray_group reads.

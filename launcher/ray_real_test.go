@@ -128,8 +128,8 @@ func TestRealRay(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "two nodes with a GPU", func() error {
-		if n := built.GPUs(); n != 1 {
-			return fmt.Errorf("GPUs: %d", n)
+		if n, err := built.GPUs(); n != 1 {
+			return fmt.Errorf("GPUs: %d, %w", n, err)
 		}
 		return nil
 	})

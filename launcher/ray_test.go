@@ -361,8 +361,8 @@ func TestRayRunsADriver(t *testing.T) {
 func TestRayThatRefuses(t *testing.T) {
 	f := newFakeRay(t)
 	r := f.launcher(t, nil)
-	if n := r.GPUs(); n != 4 {
-		t.Errorf("GPUs: %d, want those of the node that has fewest", n)
+	if n, err := r.GPUs(); n != 4 || err != nil {
+		t.Errorf("GPUs: %d, %v, want those of the node that has fewest", n, err)
 	}
 	if state, ended, err := r.Status(t.Context(), "other"); state != "no longer known to Ray" || !ended || err != nil {
 		t.Errorf("a run that is not there: %s, %t, %v", state, ended, err)
@@ -375,8 +375,8 @@ func TestRayThatRefuses(t *testing.T) {
 		t.Errorf("without the token: %v", err)
 	}
 	f.Close()
-	if n := r.GPUs(); n != 0 {
-		t.Errorf("GPUs of no cluster: %d", n)
+	if n, err := r.GPUs(); err == nil || !strings.Contains(err.Error(), f.URL) {
+		t.Errorf("GPUs of no cluster: %d, %v", n, err)
 	}
 	if _, err := r.Launch(t.Context(), aGroup); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), f.URL) {
 		t.Errorf("without a cluster: %v", err)

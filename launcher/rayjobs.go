@@ -18,7 +18,7 @@ import (
 
 const (
 	rayPatience = 30 * time.Second // for an answer
-	rayQuick    = 3 * time.Second  // for an answer that the run can do without
+	rayQuick    = 10 * time.Second // for an answer that trinity check waits for
 	raySilence  = time.Minute      // after which a group whose state nobody tells counts as lost
 )
 

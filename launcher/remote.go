@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/machines"
 	"github.com/trinity-go/trinity/internal/process"
 )
 
@@ -20,7 +21,7 @@ import (
 // which has all that the group needs, so that no secret is an argument. The end of the connection
 // ends the group.
 type remote struct {
-	machines
+	machines.Pool
 	connect func(group, machine string) []string // the command that connects to a shell
 	sweep   func(group string) error             // ends what connections that were killed have left; may be nil
 }
@@ -28,25 +29,18 @@ type remote struct {
 // newRemote returns a remote for machines that have so many GPUs.
 func newRemote(names []string, gpus int, connect func(group, machine string) []string) *remote {
 	r := &remote{connect: connect}
-	r.spread = true
-	var numbers []string
-	for i := range gpus {
-		numbers = append(numbers, strconv.Itoa(i))
-	}
-	for _, name := range names {
-		r.all = append(r.all, machine{name: name, gpus: numbers})
-	}
+	r.All, r.Spread = machines.Equal(names, gpus), true
 	return r
 }
 
 // launch starts a group.
 func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
-	shares, err := r.take(g)
+	shares, err := r.Take(g)
 	if err != nil {
 		return nil, err
 	}
 	clean := func() error {
-		defer r.release(g.Name)
+		defer r.Release(g.Name)
 		if r.sweep == nil {
 			return nil
 		}
@@ -54,8 +48,8 @@ func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
 	}
 	var list []child
 	for _, s := range shares {
-		name := r.all[s.machine].name
-		input, err := shellScript(g, s.gpus, untilDisconnected)
+		name := r.All[s.Machine].Name
+		input, err := shellScript(g, s.GPUs, untilDisconnected)
 		if err != nil {
 			return nil, errors.Join(err, clean())
 		}
@@ -66,12 +60,12 @@ func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
 
 // render returns the commands of a group.
 func (r *remote) render(g trinity.ProcessGroup) (string, error) {
-	if g.Nodes > len(r.all) {
-		return "", fmt.Errorf("%s needs %d machines, and there are %d", g.Name, g.Nodes, len(r.all))
+	if g.Nodes > len(r.All) {
+		return "", fmt.Errorf("%s needs %d machines, and there are %d", g.Name, g.Nodes, len(r.All))
 	}
 	var lines []string
 	for n := range g.Nodes {
-		lines = append(lines, quoteAll(r.connect(g.Name, r.all[n].name))+" <<'END'\n"+quoteAll(g.Command)+"\nEND")
+		lines = append(lines, quoteAll(r.connect(g.Name, r.All[n].Name))+" <<'END'\n"+quoteAll(g.Command)+"\nEND")
 	}
 	return strings.Join(lines, "\n"), nil
 }

@@ -165,7 +165,7 @@ func (s *slurm) Reach() string {
 }
 
 // GPUs implements trinity.Launcher.
-func (s *slurm) GPUs() int { return s.gpus }
+func (s *slurm) GPUs() (int, error) { return s.gpus, nil }
 
 // Describe implements trinity.Launcher.
 func (s *slurm) Describe() string {

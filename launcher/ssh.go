@@ -86,7 +86,7 @@ func (s *ssh) address(ctx context.Context, host string) string {
 }
 
 // GPUs implements trinity.Launcher.
-func (s *ssh) GPUs() int { return s.gpus }
+func (s *ssh) GPUs() (int, error) { return s.gpus, nil }
 
 // Describe implements trinity.Launcher.
 func (s *ssh) Describe() string { return "over ssh on " + strings.Join(s.hosts, ", ") }

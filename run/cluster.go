@@ -44,6 +44,9 @@ func programFacts(s *Settled) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", p.Name, s.engines.programs.launcher.Describe(),
 			max(1, p.Nodes), p.GPUs, strings.Join(p.Command, " ")))
 	}
+	if err := s.engines.programs.unknown; err != nil {
+		lines = append(lines, err.Error())
+	}
 	return lines
 }
 

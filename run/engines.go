@@ -152,6 +152,9 @@ func planned(parts []trinity.MemoryPart, kind, why string) (plans []config.Memor
 
 // open loads the weights. The engine comes first, because the sampler may share its weights.
 func (e *engines) open(ctx context.Context, s specs) (engine trinity.Engine, sampler trinity.Sampler, err error) {
+	if e.programs.unknown != nil {
+		return nil, nil, e.programs.unknown
+	}
 	if s.train.Train {
 		if engine, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {
 			return nil, nil, fmt.Errorf("opening model %s: %w", s.train.ModelPath, err)

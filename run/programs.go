@@ -3,10 +3,12 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/cluster"
+	"github.com/trinity-go/trinity/internal/machines"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -28,6 +30,7 @@ type programs struct {
 	launcher      trinity.Launcher
 	started       *cluster.Cluster // nil if no engine has programs
 	train, sample trinity.Place
+	unknown       error // why nobody knows how many GPUs the machines have
 }
 
 // programsOf builds the launcher and gives each engine its part of the machines, if one has programs.
@@ -80,42 +83,79 @@ func serverSpec(m *config.InferenceModel) trinity.ServerSpec {
 	}
 }
 
-// machines are what the programs share.
-type machines struct {
-	nodes, gpus int // gpus of each node
-}
-
-func (m machines) total() int { return m.nodes * m.gpus }
+// trainerGroup is the name of the group of processes that trains.
+const trainerGroup = "trainer"
 
 // split divides the GPUs as Trinity-RFT does: each server of the rollout model gets the product of
 // its parallel sizes, and the trainer gets the rest. In mode colocate both have the same.
 func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 	c, m := &cfg.Cluster, &cfg.Explorer.RolloutModel
-	all := machines{cmp.Or(c.NodeNum, len(c.Hosts), 1), cmp.Or(c.GPUPerNode, p.launcher.GPUs())}
+	h := hardware{cmp.Or(c.NodeNum, len(c.Hosts), 1), c.GPUPerNode}
+	if h.gpus == 0 {
+		if h.gpus, p.unknown = p.launcher.GPUs(); p.unknown != nil {
+			p.unknown = fmt.Errorf("cluster.gpu_per_node is left out, and the GPUs of the machines are not known: %w", p.unknown)
+		}
+	}
 	p.train, p.sample = trinity.Place{Programs: p.started}, trinity.Place{Programs: p.started, Nodes: 1}
 	p.sample.Ranks = m.TensorParallelSize * m.PipelineParallelSize * m.DataParallelSize
-	left := all.total()
-	if servers > 0 && all.gpus > 0 {
+	if servers > 0 && h.gpus > 0 {
 		p.sample.GPUs = p.sample.Ranks
-		if p.sample.GPUs > all.gpus {
+		if p.sample.GPUs > h.gpus {
 			return cfg.At("explorer.rollout_model.tensor_parallel_size", fmt.Sprintf(
-				"a server needs %d GPUs (tensor × pipeline × data parallel), and a machine has %d", p.sample.GPUs, all.gpus), "lower it")
+				"a server needs %d GPUs (tensor × pipeline × data parallel), and a machine has %d", p.sample.GPUs, h.gpus), "lower it")
 		}
 		if cfg.Mode == "colocate" && trains {
 			p.sample.Beside = trainerGroup
 			if err := strictTurns(cfg); err != nil {
 				return err
 			}
-		} else {
-			left -= servers * p.sample.GPUs
 		}
 	}
-	if trains {
-		return p.placeTrainer(cfg, all, left)
+	switch {
+	case !trains && !p.fits(h, servers):
+		return cfg.At("explorer.rollout_model.engine_num", fmt.Sprintf("there is no room for the servers on the %s", h),
+			fmt.Sprintf("lower it to %d", h.nodes*(h.gpus/p.sample.GPUs)))
+	case !trains:
+		return nil
+	case h.gpus == 0:
+		return p.placeOnCPUs(cfg, h.nodes)
 	}
-	if left < 0 {
-		return p.tooFew(cfg, all, -left)
+	return p.placeTrainer(cfg, h, servers)
+}
+
+// hardware is what the programs share: machines, and GPUs of each.
+type hardware struct{ nodes, gpus int }
+
+func (h hardware) String() string {
+	return fmt.Sprintf("%d GPUs of each machine, machines: %d", h.gpus, h.nodes)
+}
+
+// fits reports whether a launcher that starts the trainer, if it has a place, and then the servers
+// finds GPUs for all of them.
+func (p *programs) fits(h hardware, servers int) bool {
+	pool := machines.Pool{All: machines.Equal(make([]string, h.nodes), h.gpus), Spread: true}
+	groups := []trinity.ProcessGroup{{Name: trainerGroup, Nodes: p.train.Nodes, GPUs: p.train.GPUs}}
+	for i := range servers {
+		groups = append(groups, trinity.ProcessGroup{Name: strconv.Itoa(i), Nodes: 1, GPUs: p.sample.GPUs, Beside: p.sample.Beside})
 	}
+	for _, g := range groups {
+		if _, err := pool.Take(g); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// placeOnCPUs makes the trainer's ranks share the cores.
+func (p *programs) placeOnCPUs(cfg *config.Settled, most int) error {
+	nodes, ranks := 1, max(1, cfg.Cluster.TrainerRanks)
+	if most > 1 && ranks >= most {
+		nodes = most
+	}
+	if ranks%nodes != 0 {
+		return cfg.At(ranksKey, fmt.Sprintf("%d ranks do not divide among %d machines", ranks, nodes), "make it a multiple")
+	}
+	p.train.Nodes, p.train.Ranks = nodes, ranks/nodes
 	return nil
 }
 
@@ -136,44 +176,42 @@ func strictTurns(cfg *config.Settled) error {
 	return nil
 }
 
-// trainerGroup is the name of the group of processes that trains.
-const trainerGroup = "trainer"
+const ranksKey = "cluster.trainer_ranks"
 
-func (p *programs) tooFew(cfg *config.Settled, all machines, short int) error {
-	return cfg.At("cluster.gpu_per_node", fmt.Sprintf(
-		"machines: %d, GPUs of each: %d: that is %d too few for the trainer and servers: %d, GPUs of each: %d",
-		all.nodes, all.gpus, short, cfg.Explorer.RolloutModel.EngineNum, p.sample.GPUs),
-		"lower explorer.rollout_model.engine_num, or use mode colocate")
-}
-
-// placeTrainer gives the trainer the GPUs that are left. Without GPUs, its ranks share the cores.
-func (p *programs) placeTrainer(cfg *config.Settled, all machines, left int) error {
-	const key = "cluster.trainer_ranks"
-	ranks := cfg.Cluster.TrainerRanks
-	if all.gpus == 0 {
-		nodes := 1
-		if ranks = max(1, ranks); all.nodes > 1 && ranks >= all.nodes {
-			nodes = all.nodes
-		}
-		if ranks%nodes != 0 {
-			return cfg.At(key, fmt.Sprintf("%d ranks do not divide among %d machines", ranks, nodes), "make it a multiple")
-		}
-		p.train.Nodes, p.train.Ranks = nodes, ranks/nodes
+// placeTrainer gives the trainer a GPU for each rank, the same number on each of its machines: as many
+// ranks as the configuration says, or as there are GPUs that no server has.
+func (p *programs) placeTrainer(cfg *config.Settled, h hardware, servers int) error {
+	rest := h.nodes * h.gpus
+	if p.sample.Beside == "" {
+		rest -= servers * p.sample.GPUs
+	}
+	ranks := cmp.Or(cfg.Cluster.TrainerRanks, rest)
+	if p.placeRanks(h, ranks, servers) {
 		return nil
 	}
-	if left < max(1, ranks) {
-		return p.tooFew(cfg, all, max(1, ranks)-left)
+	problem := fmt.Sprintf("%d ranks of the trainer, as many on each of its machines, and servers: %d, GPUs of each: %d, do not fit on the %s",
+		ranks, servers, p.sample.GPUs, h)
+	for most := rest; most > 0; most-- {
+		if p.placeRanks(h, most, servers) {
+			return cfg.At(ranksKey, problem, fmt.Sprintf("set it to %d, or change the servers", most))
+		}
 	}
-	if ranks == 0 {
-		ranks = left
+	return cfg.At("explorer.rollout_model.engine_num", problem, "lower it")
+}
+
+// placeRanks spreads the trainer's ranks over as few machines as possible, and reports whether all
+// programs find GPUs then.
+func (p *programs) placeRanks(h hardware, ranks, servers int) bool {
+	for nodes := 1; nodes <= h.nodes; nodes++ {
+		if ranks < nodes || ranks%nodes != 0 || ranks/nodes > h.gpus {
+			continue
+		}
+		p.train.Nodes, p.train.Ranks, p.train.GPUs = nodes, ranks/nodes, ranks/nodes
+		if p.fits(h, servers) {
+			return true
+		}
 	}
-	nodes := (ranks + all.gpus - 1) / all.gpus
-	if ranks%nodes != 0 {
-		return cfg.At(key, fmt.Sprintf("the trainer has %d GPUs, which do not divide among machines with %d GPUs", ranks, all.gpus),
-			"set it to a multiple of the GPUs of a machine, or to fewer than one has")
-	}
-	p.train.Nodes, p.train.Ranks, p.train.GPUs = nodes, ranks/nodes, ranks/nodes
-	return nil
+	return false
 }
 
 // close ends the programs that still run.

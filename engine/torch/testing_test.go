@@ -85,7 +85,7 @@ func here(t testing.TB, ranks int) trinity.Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gpus := local.GPUs(); gpus > 0 && ranks > gpus {
+	if gpus, _ := local.GPUs(); gpus > 0 && ranks > gpus {
 		t.Skipf("%d ranks need as many GPUs; this machine has %d", ranks, gpus)
 	}
 	programs := &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}
