@@ -219,15 +219,11 @@ func TestMemberEndsWithItsDriver(t *testing.T) {
 	for name, stop := range map[string]bool{"silence": false, "told": true} {
 		t.Run(name, func(t *testing.T) {
 			_, p := here(t)
-			p.Env["PIDS"] = filepath.Join(t.TempDir(), "pid")
 			silent, answered := false, make(chan struct{}, 100)
-			driver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
+			driver := fakeDriver(t, func(w http.ResponseWriter, body []byte) {
 				switch {
 				case silent:
 					panic(http.ErrAbortHandler)
-				case strings.HasSuffix(r.URL.Path, "/members"):
-					fmt.Fprint(w, `{"rank": 0, "nodes": 1, "master": "127.0.0.1", "master_port": 1}`)
 				case bytes.Contains(body, []byte(`"address"`)):
 					silent = !stop
 					answered <- struct{}{}
@@ -235,19 +231,10 @@ func TestMemberEndsWithItsDriver(t *testing.T) {
 				default:
 					fmt.Fprint(w, `{}`)
 				}
-			}))
-			defer driver.Close()
-			request, err := Request(p, driver.URL, "token")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			member := exec.CommandContext(ctx, request.Command[0], request.Command[1:]...)
-			member.Dir = filepath.Join("..", "..", "python", "trinity_worker")
-			join := strings.Replace(request.Env["TRINITY_JOIN"], `"lease":60`, `"lease":1`, 1)
-			member.Env = append(os.Environ(), "TRINITY_JOIN="+join, "TRINITY_JOIN_TOKEN=token", "PIDS="+p.Env["PIDS"])
-			out, err := member.CombinedOutput()
+			})
+			cmd, said := joins(t, p, driver.URL, "1")
+			err := cmd.Wait()
+			out := said.Bytes()
 			if len(answered) == 0 {
 				t.Fatalf("the program has not answered: %v: %s", err, out)
 			}
@@ -256,6 +243,109 @@ func TestMemberEndsWithItsDriver(t *testing.T) {
 			}
 			gone(t, p, 0)
 		})
+	}
+}
+
+// joins starts a process that joins a group of a program, with a lease.
+func joins(t *testing.T, p trinity.Program, driver, lease string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	request, err := Request(p, driver, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, request.Command[0], request.Command[1:]...)
+	cmd.Dir = filepath.Join("..", "..", "python", "trinity_worker")
+	join := strings.Replace(request.Env["TRINITY_JOIN"], `"lease":60`, `"lease":`+lease, 1)
+	cmd.Env = append(os.Environ(), "TRINITY_JOIN="+join, "TRINITY_JOIN_TOKEN=token", "PIDS="+p.Env["PIDS"])
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, &said
+}
+
+// fakeDriver answers members of a group of one, and calls come with the bodies of their messages.
+func fakeDriver(t *testing.T, come func(w http.ResponseWriter, body []byte)) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.HasSuffix(r.URL.Path, "/members") {
+			fmt.Fprint(w, `{"rank": 0, "nodes": 1, "master": "127.0.0.1", "master_port": 1}`)
+			return
+		}
+		come(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A signal ends a member at once, also while its driver is silent, and a killed member takes its program
+// along, even one that ignores SIGTERM.
+func TestMemberIsEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		sign syscall.Signal
+		deaf bool // the program ignores SIGTERM
+	}{
+		"asked": {syscall.SIGTERM, false}, "asked, deaf program": {syscall.SIGTERM, true}, "killed": {syscall.SIGKILL, false},
+		"killed, deaf program": {syscall.SIGKILL, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, p := here(t)
+			if c.deaf {
+				p.Command[2] = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + p.Command[2]
+			}
+			silent, over := make(chan struct{}, 100), make(chan struct{})
+			driver := fakeDriver(t, func(w http.ResponseWriter, body []byte) {
+				if !bytes.Contains(body, []byte(`"address"`)) {
+					fmt.Fprint(w, `{}`)
+					return
+				}
+				silent <- struct{}{}
+				<-over
+			})
+			defer close(over)
+			cmd, said := joins(t, p, driver.URL, "3600")
+			select {
+			case <-silent:
+			case <-time.After(time.Minute):
+				_ = cmd.Process.Kill()
+				t.Fatalf("the program does not answer: %v: %s", cmd.Wait(), said)
+			}
+			if err := cmd.Process.Signal(c.sign); err != nil {
+				t.Fatal(err)
+			}
+			gone(t, p, 0)
+			err := cmd.Wait()
+			if c.sign == syscall.SIGTERM && (err != nil || strings.Contains(said.String(), "Traceback")) {
+				t.Errorf("%v: %s", err, said)
+			}
+		})
+	}
+}
+
+// What keeps a member from starting its program is told in one line: to the driver if it can be
+// reached.
+func TestMemberThatCannotStart(t *testing.T) {
+	_, p := here(t)
+	told := make(chan string, 100)
+	driver := fakeDriver(t, func(w http.ResponseWriter, body []byte) {
+		told <- string(body)
+		fmt.Fprint(w, `{}`)
+	})
+	p.Command = []string{"/no/program"}
+	cmd, said := joins(t, p, driver.URL, "60")
+	if err := cmd.Wait(); err == nil || said.Len() > 0 || len(told) != 1 {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if text := <-told; !strings.Contains(text, `"ended": 127`) || !strings.Contains(text, "No such file or directory: '/no/program'") {
+		t.Errorf("the driver was told %s", text)
+	}
+	cmd, said = joins(t, p, "http://no-such-host.invalid:1", "60")
+	if err := cmd.Wait(); err == nil || !strings.HasPrefix(said.String(), "trinity_worker.join: ") || strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 

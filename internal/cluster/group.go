@@ -122,7 +122,8 @@ func (g *group) isGone() bool {
 	}
 }
 
-// fail ends the group: its members end as soon as they ask, and its launcher ends them at once.
+// fail says that the group is gone, and why: its members end as soon as they ask. Stop makes the
+// launcher end them.
 func (g *group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -4,7 +4,6 @@ What to start comes by environment: TRINITY_JOIN is a JSON object, TRINITY_JOIN_
 standard library is used, so that the environment of any server will do.
 """
 
-import ctypes
 import http.client
 import importlib.util
 import json
@@ -18,7 +17,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 from . import PROTOCOL
@@ -28,6 +26,32 @@ MOST = 1 << 18  # characters of output that wait for the driver; of more, the ol
 
 class Refused(Exception):
     """The driver does not want this member."""
+
+
+class Ended(BaseException):
+    """A signal ends this process."""
+
+
+class Signals:
+    """The signals that end this process. They interrupt whatever it waits for, unless they are held back."""
+
+    def __init__(self) -> None:
+        self.held = self.told = False
+        for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(sign, self._come)
+
+    def _come(self, *_: Any) -> None:
+        first, self.told = not self.told, True
+        if first and not self.held:
+            raise Ended
+
+    def hold(self) -> None:
+        self.held = True
+
+    def let(self) -> None:
+        self.held = False
+        if self.told:
+            raise Ended
 
 
 class Driver:
@@ -61,11 +85,18 @@ class Driver:
             time.sleep(min(1.0, self.lease / 20))
 
 
-def free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
-        s.bind((host, 0))
-        port: int = s.getsockname()[1]
-        return port
+class Ports:
+    """Free ports, which no other process gets until they are released."""
+
+    def __init__(self, host: str, count: int) -> None:
+        self.held = [socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) for _ in range(count)]
+        for s in self.held:
+            s.bind((host, 0))
+        self.numbers: list[int] = [s.getsockname()[1] for s in self.held]
+
+    def release(self) -> None:
+        for s in self.held:
+            s.close()
 
 
 def own_host(driver: str) -> str:
@@ -78,10 +109,13 @@ def own_host(driver: str) -> str:
         return own
 
 
-def die_with_parent() -> None:
-    """The program gets SIGTERM if this process is killed. Linux alone has that."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+# What ends a program whose watcher has been killed: the watcher's end closes the input of this script.
+GUARD = """read -r program || exit
+read -r ended && exit
+kill -TERM -"$program"
+sleep 10
+kill -KILL -"$program"
+"""
 
 
 class Program:
@@ -89,6 +123,14 @@ class Program:
 
     def __init__(self, command: list[str], env: dict[str, str], wake: threading.Event) -> None:
         self.unsent, self.lock, self.wake = "", threading.Lock(), wake
+        self.guard = subprocess.Popen(
+            ["sh", "-c", GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
         self.process = subprocess.Popen(
             command,
             env=env,
@@ -98,8 +140,10 @@ class Program:
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it only calls prctl)
         )
+        assert self.guard.stdin is not None
+        self.guard.stdin.write(f"{self.process.pid}\n")
+        self.guard.stdin.flush()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         threading.Thread(target=self._wait, daemon=True).start()
@@ -137,6 +181,7 @@ class Program:
             except subprocess.TimeoutExpired:
                 continue
         self._signal(signal.SIGKILL)
+        self.guard.communicate("ended\n")
 
     def _signal(self, sign: signal.Signals) -> None:
         try:
@@ -166,53 +211,59 @@ def fill(command: list[str], fields: dict[str, str]) -> list[str]:
     return filled
 
 
-def run(
-    driver: Driver, spec: dict[str, Any], env: dict[str, str], wake: threading.Event, told: Callable[[], bool]
-) -> int:
+def run(driver: Driver, spec: dict[str, Any], env: dict[str, str], signals: Signals) -> int:
     """Starts the program when all members are there, and watches it. Returns the exit status of this process."""
     group, host = f"/v1/groups/{spec['group']}", own_host(driver.url)
+    ports = Ports(host, 2)
+    own, master = ports.numbers
     me = {
         "id": secrets.token_hex(8),
         "host": host,
         "machine": socket.gethostname(),
-        "port": free_port(host),
+        "port": master,
         "protocol": PROTOCOL,
     }
     while "master" not in (place := driver.call(group + "/members", me)):
-        if told():
-            return 0
-        wake.wait(0.2)
+        time.sleep(0.2)
     said: dict[str, Any] = {"id": me["id"]}
     missing = [m for m in spec.get("modules") or [] if importlib.util.find_spec(m) is None]
     if missing:
         driver.call(group + "/alive", {**said, "missing": missing})
         return 1
-    port = free_port(host)
     shown = f"[{host}]" if ":" in host else host
     fields = {
         "host": host,
-        "port": str(port),
+        "port": str(own),
         "rank": str(place["rank"]),
         "nodes": str(place["nodes"]),
         "master": place["master"],
         "master_port": str(place["master_port"]),
     }
-    program = Program(fill(spec["command"], fields), env, wake)
+    ports.release()
+    wake, program = threading.Event(), None
     waits = place["rank"] == 0
     try:
-        while not told():
-            if waits and answers(f"http://{shown}:{port}{spec['answers']}"):
-                waits, said["address"] = False, f"{shown}:{port}"
+        signals.hold()
+        try:
+            program = Program(fill(spec["command"], fields), env, wake)
+        except OSError as e:
+            driver.call(group + "/alive", {**said, "ended": 127, "output": f"{e}\n"})
+            return 1
+        signals.let()
+        while True:
+            if waits and answers(f"http://{shown}:{own}{spec['answers']}"):
+                waits, said["address"] = False, f"{shown}:{own}"
             code = program.ended()
             if code is not None:
                 said["ended"] = code
             stop = driver.call(group + "/alive", {**said, "output": program.output()}).get("stop")
             if stop or code is not None:
-                break
+                return 0 if program.ended() is None else 1
             wake.wait(0.3 if waits else driver.lease / 6)
-        return 0 if program.ended() is None else 1
     finally:
-        program.stop()
+        signals.hold()
+        if program is not None:
+            program.stop()
 
 
 def main() -> None:
@@ -221,17 +272,12 @@ def main() -> None:
     # The program finds this package, wherever it starts its own processes.
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     env["PYTHONPATH"] = os.pathsep.join(p for p in (here, env.get("PYTHONPATH")) if p)
-    wake, told = threading.Event(), []
-
-    def end(sign: int, _: Any) -> None:
-        told.append(sign)
-        wake.set()
-
-    for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(sign, end)
+    signals = Signals()
     try:
-        sys.exit(run(Driver(spec["driver"], token, float(spec["lease"])), spec, env, wake, lambda: bool(told)))
-    except Refused as e:
+        sys.exit(run(Driver(spec["driver"], token, float(spec["lease"])), spec, env, signals))
+    except Ended:
+        pass
+    except (Refused, OSError) as e:
         sys.exit(f"trinity_worker.join: {e}")
 
 

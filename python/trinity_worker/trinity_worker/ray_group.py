@@ -97,9 +97,13 @@ class Group:
             self.late(f"{count} nodes with {bundle} on each are not free; the cluster's nodes have {have}")
             if not said:
                 said = True
-                print(f"waiting for {count} nodes with {bundle} free on each; the cluster's nodes have {have}", flush=True)
+                print(
+                    f"waiting for {count} nodes with {bundle} free on each; the cluster's nodes have {have}", flush=True
+                )
         options = {"num_cpus": bundle.pop("CPU", 0), "num_gpus": bundle.pop("GPU", 0), "resources": bundle}
-        return [({**options, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, i)}, {}) for i in range(count)]
+        return [
+            ({**options, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, i)}, {}) for i in range(count)
+        ]
 
     def beside(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
         """Returns the options of actors that share nodes and GPUs of another group: its GPUs go round."""
@@ -114,7 +118,10 @@ class Group:
             sys.exit(f"no node of {self.spec['beside']} has {size} GPUs")
         first = self.spec["slot"] * self.spec["nodes"]
         mine = [parts[(first + i) % len(parts)] for i in range(self.spec["nodes"])]
-        return [({"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, False)}, {VISIBLE: gpus}) for node, gpus in mine]
+        return [
+            ({"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, False)}, {VISIBLE: gpus})
+            for node, gpus in mine
+        ]
 
     def run(self) -> int:
         """Returns when all commands have ended: the exit status of this process."""
