@@ -268,7 +268,7 @@ func question(t *testing.T, kind, fault string, change func(*Options)) (*Report,
 	if err != nil {
 		return nil, nil, err
 	}
-	// The draws depend on the order of the requests, so a test that runs often must hardly ever call them wrong.
+	// The draws depend on the order of the requests, and each run of the tests judges some thirty servers.
 	r, err := Judge(context.Background(), engine, answers.Records, o.Stops, Limits{Mean: 1e-5, Ratio: 0.02, Greedy: 0.95, Significance: 1e-6})
 	if err != nil {
 		t.Fatal(err)
