@@ -22,7 +22,8 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 	return trinity.EngineSpec{
 		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
-		Place: policy.Place, Strategy: policy.Strategy, ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
+		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor,
+		ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
 	}
 }
 

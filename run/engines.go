@@ -59,7 +59,8 @@ func (s *Settled) specs(train, sample bool) specs {
 		all.train = trinity.EngineSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
-			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Place: s.engines.programs.train,
+			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
+			Place: s.engines.programs.train,
 		}
 		all.train.ParamOffload, all.train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)

@@ -35,17 +35,20 @@ func length(x *trinity.Experience) int {
 	return 0
 }
 
-// newBatch packs experiences for so many ranks.
-func newBatch(xs []*trinity.Experience, ranks int) *batch {
+// newBatch packs experiences in so many rows.
+func newBatch(xs []*trinity.Experience, rows int) *batch {
 	b := &batch{all: xs}
 	for i, x := range xs {
 		if n := length(x); n > 0 {
 			b.sent, b.lengths, b.tokens = append(b.sent, i), append(b.lengths, int32(n)), b.tokens+n
 		}
 	}
-	b.ranks, _ = spread(b.lengths, ranks)
+	b.ranks, _ = spread(b.lengths, rows)
 	return b
 }
+
+// rows is how many rows the ranks compute at once.
+func (e *Engine) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
 // spread gives each sequence to a rank, the longest first and to the rank with the least tokens. It
 // returns the ranks and the most tokens of one.
@@ -73,7 +76,7 @@ func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.
 		for _, x := range exps[i:min(i+unit, len(exps))] {
 			lengths = append(lengths, int32(e.length(x)))
 		}
-		if _, most := spread(lengths, e.worker.ranks); i > start && most > e.spec.MicroTokens {
+		if _, most := spread(lengths, e.rows()); i > start && most > e.spec.MicroTokens {
 			pieces = append(pieces, exps[start:i])
 			start, lengths = i, slices.Clone(lengths[mine:])
 		}

@@ -63,6 +63,9 @@ func (e *Engine) load(ctx context.Context) error {
 		return err
 	}
 	both := map[string]any{"path": path, "chunk": a.HeadRows, "strategy": strategyOf(e.spec)}
+	if n := tensorOf(e.spec); n > 1 {
+		both["tensor"] = n
+	}
 	spec, frozen := maps.Clone(both), maps.Clone(both)
 	dtype := torchTypes[cmp.Or(e.spec.DType, f32)]
 	spec["head"], spec["lora"], spec["param_offload"] = e.spec.Head, f.lora, e.spec.ParamOffload
@@ -238,7 +241,7 @@ func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want 
 	}
 	var all []trinity.TokenStats
 	for _, piece := range e.Cut(b.Experiences, 1) {
-		stats, _, _, err := e.forward(ctx, name, newBatch(piece, e.worker.ranks), want, map[string]any{"reference": reference})
+		stats, _, _, err := e.forward(ctx, name, newBatch(piece, e.rows()), want, map[string]any{"reference": reference})
 		if err != nil {
 			return nil, err
 		}

@@ -36,6 +36,9 @@ func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
 	if m.Config.Head != model.CausalLM && spec.Head == trinity.LogprobHead {
 		return f, fmt.Errorf("torch: %s has a classification head and no log-probabilities", spec.ModelPath)
 	}
+	if err := checkTensor(m.Config, spec); err != nil {
+		return f, err
+	}
 	f = files{model: spec.ModelPath, cfg: m.Config}
 	if written {
 		f.model = filepath.Join(dir, "model")

@@ -38,6 +38,7 @@ func (*plugin) Reads() map[string]string {
 		"trainer.offload_policy":                                                           "use trainer.param_offload and optimizer_offload",
 		"trainer.save_strategy":                                                            "the ranks save together",
 		"trainer.trust_remote_code":                                                        noCode,
+		"trainer.megatron.tensor_model_parallel_size":                                      "",
 		"trainer.megatron":                                                                 tree,
 		"trainer.trainer_config.critic.strategy":                                           tree,
 		"trainer.trainer_config.critic.model":                                              tree,

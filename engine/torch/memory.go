@@ -21,6 +21,9 @@ func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, erro
 	if head, headed := heads[spec.Head]; err == nil && headed && spec.Train {
 		cfg, err = cfg.WithHead(head)
 	}
+	if err == nil {
+		err = checkTensor(cfg, spec)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,17 +164,18 @@ func (f *footprint) computeBytes() int64 {
 
 // step adds what a micro-batch takes.
 func (f *footprint) step() {
-	c, again := f.computeBytes(), f.recomputed()
+	c, again, parts := f.computeBytes(), f.recomputed(), int64(tensorOf(f.spec))
 	layer, root := f.layerParameters()
+	layer, root = layer/parts, root/parts
 	switch {
-	case c != 4 && f.ranks() == 1 && again == 0:
-		f.add("copied weights", c*f.cfg.Parameters()+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
-	case f.shards > 1 || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
+	case c != 4 && f.ranks() == parts && again == 0:
+		f.add("copied weights", c*f.cfg.Parameters()/parts+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
+	case f.shards > parts || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
 		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
 	case f.spec.Head == trinity.LogprobHead && f.spec.LoRA == nil:
-		f.add("new gradients", 4*max(layer, 3*f.headParameters()), "of the head and the embedding, before they are added")
+		f.add("new gradients", 4*max(layer, 3*f.headParameters()/parts), "of the head and the embedding, before they are added")
 	case f.spec.LoRA == nil:
-		f.add("new gradients", 4*max(layer, f.headParameters()), "of the embedding, before they are added")
+		f.add("new gradients", 4*max(layer, f.headParameters()/parts), "of the embedding, before they are added")
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
 	why := fmt.Sprintf("a row of %d tokens", tokens)
@@ -183,7 +187,7 @@ func (f *footprint) step() {
 	f.add("activations", tokens*(whole*f.layerBytes(c)+again*c*int64(f.cfg.HiddenSize)+f.besideLayers(c)), "%s", why)
 	if f.spec.Head == trinity.LogprobHead {
 		rows := min(int64(f.args.HeadRows), tokens)
-		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize), "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
+		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
 	}
 }
 
@@ -212,17 +216,18 @@ func (f *footprint) headParameters() int64 { return int64(f.cfg.VocabSize) * int
 // layerBytes are the bytes that a layer keeps for its backward pass, for each token: what
 // transformers' layers and the attention kernel save, with c bytes a number.
 func (f *footprint) layerBytes(c int64) int64 {
-	hidden, heads := int64(f.cfg.HiddenSize), int64(f.cfg.NumHeads*f.cfg.HeadDim)
-	keys := int64(f.cfg.NumKVHeads * f.cfg.HeadDim)
-	norms := 2 * hidden * (4 + 2*c)                  // input in float32, normalised, and weighted
-	attention := c*5*heads + 4*int64(f.cfg.NumHeads) // keys and values are repeated for all heads
+	parts := tensorOf(f.spec)
+	hidden, heads := int64(f.cfg.HiddenSize), int64(f.cfg.NumHeads*f.cfg.HeadDim/parts)
+	keys := int64(f.cfg.NumKVHeads * f.cfg.HeadDim / parts)
+	norms := 2 * hidden * (4 + 2*c)                        // input in float32, normalised, and weighted
+	attention := c*5*heads + 4*int64(f.cfg.NumHeads/parts) // keys and values are repeated for all heads
 	if f.cfg.QKNorm {
 		attention += (heads + keys) * (4 + 2*c)
 	}
 	if f.spec.LoRA != nil { // outputs of the adapters
 		attention += c * (heads + 2*keys + 2*hidden + 2*int64(f.cfg.WidestMLP()))
 	}
-	inner := int64(f.cfg.IntermediateSize)
+	inner := int64(f.cfg.IntermediateSize / parts)
 	if m := f.cfg.Mixture; m != nil {
 		inner = max(int64(f.cfg.DenseSize()), int64(m.PerToken)*int64(m.Size)+int64(m.PerToken)*hidden)
 	}

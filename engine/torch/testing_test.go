@@ -107,7 +107,9 @@ func trained(name string) trinity.EngineSpec {
 // opened opens an engine and closes it after the test.
 func opened(t testing.TB, p trinity.TrainerOpener, spec trinity.EngineSpec) trinity.Engine {
 	t.Helper()
-	if spec.Place.Programs == nil {
+	if ours, ok := p.(*plugin); ok && spec.Place.Programs == nil && ours.worker != nil {
+		spec.Place.Nodes, spec.Place.Ranks = 1, ours.worker.ranks
+	} else if spec.Place.Programs == nil {
 		spec.Place = here(t, 1)
 	}
 	e, err := p.OpenTrainer(context.Background(), spec)

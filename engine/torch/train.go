@@ -31,7 +31,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	if err := e.check(b.Experiences); err != nil {
 		return nil, err
 	}
-	packed := newBatch(b.Experiences, e.worker.ranks)
+	packed := newBatch(b.Experiences, e.rows())
 	stats, streams, answer, err := e.forward(ctx, e.name, packed, want, map[string]any{"hold": true})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from trinity_worker.head import DIVERGENCES, FORWARD_KL, JSD, REVERSE_KL, Head, Teacher, Want
+from trinity_worker.tensor import Vocabulary
 
 ROWS, WIDTH, VOCABULARY = 11, 8, 29
 
@@ -46,7 +47,7 @@ def test_head_agrees_with_autograd(kind: str, chunk: int) -> None:
     want = Want(1 / temperature, chunk, True, kind, 0.3, teachers if kind else [])
 
     h1, w1 = h.clone().requires_grad_(), w.clone().requires_grad_()
-    got = Head.apply(h1, w1, ids, want)
+    got = Head.apply(h1, w1, ids, want, Vocabulary(w1))
     torch.autograd.backward([got[0], got[1], got[3]], grads)
     h2, w2 = h.double().requires_grad_(), w.double().requires_grad_()
     ref = oracle(h2, w2, ids, temperature.double(), kind, 0.3, logits)

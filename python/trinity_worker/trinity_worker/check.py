@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .head import DIVERGENCES, JSD
-from .layout import STRATEGIES
+from .layout import FSDP2, STRATEGIES
 from .model import MOMENTS, Model
 from .network import DTYPES, HEADS, Spec, check_config
 from .wire import Arrays, BadRequest
@@ -15,7 +15,7 @@ from .wire import Arrays, BadRequest
 MAX_CHUNK = 1 << 20
 
 
-def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
+def spec_of(meta: dict[str, Any], arrays: Arrays, world: int) -> Spec:
     """Returns the spec of a model to open."""
     given = meta.get("spec")
     known = {f.name for f in fields(Spec)}
@@ -32,6 +32,10 @@ def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
             raise BadRequest(f"spec has the value {value!r}; expected one of {', '.join(choices)}")
     if spec.train and spec.optimizer.get("type") not in MOMENTS:
         raise BadRequest(f"optimizer {spec.optimizer.get('type')!r}; expected one of {', '.join(MOMENTS)}")
+    if spec.tensor < 1 or world % spec.tensor:
+        raise BadRequest(f"tensor is {spec.tensor}; expected a divisor of the {world} ranks")
+    if spec.tensor > 1 and (spec.lora or spec.strategy != FSDP2):
+        raise BadRequest("neighbours divide the matrices of a whole model under fsdp2 only")
     if not 1 <= spec.chunk <= MAX_CHUNK:
         raise BadRequest(f"chunk is {spec.chunk}; expected 1 to {MAX_CHUNK}")
     if spec.head and spec.lora:
@@ -42,7 +46,9 @@ def spec_of(meta: dict[str, Any], arrays: Arrays) -> Spec:
         if not os.path.isdir(path):
             raise BadRequest(f"this worker sees no directory {path}")
     check_witness(meta)
-    check_config(spec.path)
+    vocabulary = check_config(spec.path)
+    if vocabulary % spec.tensor:
+        raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     return spec
 
 
@@ -73,7 +79,7 @@ def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None) ->
     return array
 
 
-def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model], world: int) -> None:
+def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: dict[str, Model]) -> None:
     tokens = _array(arrays, "tokens", np.int32)
     lengths = _array(arrays, "lengths", np.int32)
     mask, n = _array(arrays, "mask", np.uint8, len(tokens)), len(lengths)
@@ -85,8 +91,8 @@ def check_forward(model: Model, arrays: Arrays, meta: dict[str, Any], models: di
     if tokens.min() < 0 or tokens.max() >= vocabulary:
         raise BadRequest(f"tokens are outside the vocabulary of {vocabulary}")
     ranks = _array(arrays, "rank", np.int32, n)
-    if ranks.min() < 0 or ranks.max() >= world:
-        raise BadRequest(f"rank must be 0 to {world - 1}")
+    if ranks.min() < 0 or ranks.max() >= model.rows:
+        raise BadRequest(f"rank must be 0 to {model.rows - 1}")
     temperature = _array(arrays, "temperature", np.float32, n)
     if not (np.isfinite(temperature) & (temperature > 0)).all():
         raise BadRequest("temperature must be positive")

@@ -83,12 +83,12 @@ class Group:
         if verb == "open":
             if name in self.models:
                 raise BadRequest(f"model {name!r} is open already")
-            return {"spec": asdict(check.spec_of(meta, arrays))}
+            return {"spec": asdict(check.spec_of(meta, arrays, self.world))}
         model = self.models.get(name)
         if model is None:
             raise BadRequest(f"no model is called {name!r}; open are: {', '.join(self.models) or 'none'}")
         if verb == "forward":
-            check.check_forward(model, arrays, meta, self.models, self.world)
+            check.check_forward(model, arrays, meta, self.models)
             self.tokens[name] = len(arrays["tokens"])
         elif verb == "backward":
             check.check_backward(model, arrays, meta, self.tokens.get(name, 0))

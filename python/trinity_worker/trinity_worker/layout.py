@@ -1,6 +1,6 @@
 """How the ranks divide the work between them."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -27,13 +27,24 @@ class Layout:
     def _copies(self) -> DeviceMesh:
         return init_device_mesh(self.device.type, (self.world, 1), mesh_dim_names=("copies", "shards"))
 
-    def data(self, strategy: str) -> DeviceMesh:
+    def data(self, strategy: str, tensor: int) -> DeviceMesh:
         """Returns the mesh of a strategy: each rank has a shard of the weights, or a copy. All ranks must call it."""
+        if tensor > 1:
+            return self.grid(tensor)["shards"]
         return self._copies if strategy == DDP else self._shards
 
-    def owns(self, tensor: torch.Tensor) -> bool:
-        """Reports whether this rank's part of a tensor counts in a sum over all ranks: of equal copies one does."""
+    @cache  # noqa: B019 (a process has one layout)
+    def grid(self, tensor: int) -> DeviceMesh:
+        """Returns the mesh on which so many neighbours divide each matrix, and all others its parts. All ranks must call
+        it."""
+        return init_device_mesh(self.device.type, (self.world // tensor, tensor), mesh_dim_names=("shards", "tensor"))
+
+    def owns(self, tensor: torch.Tensor, neighbours: int) -> bool:
+        """Reports whether this rank's part of a tensor counts in a sum over all ranks: of equal copies one does. neighbours
+        are the ranks that divide each matrix."""
         if not isinstance(tensor, DTensor):
             return self.rank == 0
         mesh, placements = tensor.device_mesh, tensor.placements
+        if neighbours > 1 and "tensor" not in (mesh.mesh_dim_names or ()) and self.rank % neighbours:
+            return False
         return not any(p == Replicate() and mesh.get_local_rank(dim) > 0 for dim, p in enumerate(placements))

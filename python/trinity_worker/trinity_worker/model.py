@@ -15,6 +15,7 @@ from .head import Teacher, Want
 from .host import HostMemory, local
 from .layout import Layout
 from .network import Network, Pack, Spec
+from .tensor import complete
 from .wire import Arrays
 
 STREAMS = ("logprob", "entropy", "discriminator", "divergence")
@@ -70,7 +71,9 @@ class Model:
 
     def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
         self.spec, self.layout, self.device, self.control = spec, layout, layout.device, layout.control
-        self.rank, self.world = layout.rank, layout.world
+        self.world = layout.world
+        self.rows = layout.world // spec.tensor  # of sequences; neighbours compute the same one
+        self.row, self.first = layout.rank // spec.tensor, layout.rank % spec.tensor == 0
         self.network = Network(spec, arrays, layout)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
@@ -86,8 +89,14 @@ class Model:
     def _new_optimizer(self) -> torch.optim.Optimizer:
         o, parameters = self.spec.optimizer, list(self.trained.values())
         if o["type"] == "sgd":
-            return torch.optim.SGD(parameters, lr=0.0, momentum=o["momentum"], nesterov=o["nesterov"])
-        return torch.optim.AdamW(parameters, lr=0.0)
+            return torch.optim.SGD(
+                parameters, lr=0.0, momentum=o["momentum"], nesterov=o["nesterov"], foreach=self._foreach()
+            )
+        return torch.optim.AdamW(parameters, lr=0.0, foreach=self._foreach())
+
+    def _foreach(self) -> bool | None:
+        """Whether the optimizer takes all weights at once; None leaves it to PyTorch. They must be of one mesh."""
+        return False if self.spec.tensor > 1 else None
 
     # ---- memory
 
@@ -125,7 +134,7 @@ class Model:
         with its sum over the ranks, times the tokens of the step."""
         batch, hold = Batch(arrays), bool(meta.get("hold"))
         self.held = None
-        pack, places = batch.pack(self.rank, self.device), batch.places(self.rank)
+        pack, places = batch.pack(self.row, self.device), batch.places(self.row)
         want = self._want(batch, places, pack, meta, teachers)
         if hold:
             outputs = self.network.run(pack, want, hold=True)
@@ -166,17 +175,17 @@ class Model:
         return want
 
     def _collect(self, batch: Batch, names: list[str], mine: torch.Tensor) -> Arrays:
-        """Brings the rows of all ranks to rank 0 and scatters them over the flat arrays."""
-        if self.rank:
-            if mine.numel():
+        """Brings all rows to rank 0 and scatters them over the flat arrays."""
+        if self.layout.rank:
+            if mine.numel() and self.first:
                 dist.send(mine, 0, group=self.control)
             return {}
         out = {name: np.zeros(len(batch.scored), np.float32) for name in names}
-        for rank in range(self.world):
-            places = batch.places(rank)
-            rows = mine if rank == 0 else torch.empty(len(names), len(places))
-            if rank and rows.numel():
-                dist.recv(rows, rank, group=self.control)
+        for row in range(self.rows):
+            places = batch.places(row)
+            rows = mine if row == 0 else torch.empty(len(names), len(places))
+            if row and rows.numel():
+                dist.recv(rows, row * self.spec.tensor, group=self.control)
             for i, name in enumerate(names):
                 out[name][places] = rows[i].numpy()
         return out
@@ -216,6 +225,8 @@ class Model:
         for parameter in self.trained.values():
             if parameter.grad is None:  # a step decays moments also where a batch gave no gradient
                 parameter.grad = torch.zeros_like(parameter)
+        if self.spec.tensor > 1:
+            complete(self.trained, self.layout.grid(self.spec.tensor)["tensor"])
         norm = self._norm()
         if math.isfinite(norm):
             self._keep_offered()
@@ -246,7 +257,7 @@ class Model:
         """Returns the L2 norm of the gradient over all ranks."""
         square = torch.zeros((), dtype=torch.float64, device=self.device)
         for parameter in self.trained.values():
-            if not self.layout.owns(parameter):
+            if not self.layout.owns(parameter, self.spec.tensor):
                 continue
             assert parameter.grad is not None
             square += torch.linalg.vector_norm(local(parameter.grad), dtype=torch.float64) ** 2
@@ -273,11 +284,11 @@ class Model:
         if kind == "published" and self.copies is not None:
             self._swap(self.copies)
             try:
-                self.network.save(directory, self.rank == 0)
+                self.network.save(directory, self.layout.rank == 0)
             finally:
                 self._swap(self.copies)
         else:
-            self.network.save(directory, self.rank == 0)
+            self.network.save(directory, self.layout.rank == 0)
         dist.barrier(group=self.control)
 
     @torch.no_grad()

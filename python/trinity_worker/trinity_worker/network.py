@@ -25,6 +25,7 @@ from . import attention
 from .experts import imbalance, loads
 from .head import Head, Want
 from .layout import DDP, FSDP2, Layout
+from .tensor import Vocabulary, divide
 from .wire import Arrays, BadRequest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -54,6 +55,7 @@ class Spec:
     param_offload: bool = False  # weights and gradients lie in host memory while other models are in use
     optimizer_offload: bool = False  # moments lie in host memory but for a step
     strategy: str = FSDP2  # how the ranks divide the model: FSDP2 or DDP
+    tensor: int = 1  # neighbouring ranks that divide each matrix; FSDP2 divides the parts
 
 
 @dataclass
@@ -133,12 +135,18 @@ class Network(nn.Module):
         self.lm.eval()  # no dropout
         self.loads: torch.Tensor | None = None  # [layers, experts] tokens that experts got since the last step
         self._recompute()
-        divided = layout.world > 1 and (spec.train or spec.strategy != DDP)  # a copy that is not trained stands alone
+        if spec.tensor > 1:
+            divide(self.decoder, None if spec.head else self.projection, layout.grid(spec.tensor)["tensor"])
+            self.lm.requires_grad_(spec.train)  # of the new parameters
+        # A copy that is not trained stands alone.
+        divided = layout.world > spec.tensor and (spec.train or spec.strategy != DDP)
         # One rank computes with a copy of its weights. FSDP's hooks cost time at each layer, but where layers are
         # computed again they give the copy a second time.
         self.casts = not divided and DTYPES[spec.compute] != dtype and not spec.recompute
         if divided or spec.recompute and DTYPES[spec.compute] != dtype:
-            self._shard(layout.data(spec.strategy))  # moves the model layer by layer, so that no device holds all of it
+            self._shard(
+                layout.data(spec.strategy, spec.tensor)
+            )  # moves the model layer by layer, so that no device holds all of it
         else:
             self.to(layout.device)
 
@@ -238,8 +246,8 @@ class Network(nn.Module):
                 routers = (imbalance(out.router_logits, pack.lengths, self.chosen),)
         if self.spec.head:
             return (self.projection(h).float().squeeze(-1), *routers)
-        w = self.projection.weight
-        return (*Head.apply(h.to(w.dtype), w, pack.targets, want), *routers)
+        v = Vocabulary(self.projection.weight)
+        return (*Head.apply(h.to(v.weight.dtype), v.weight, pack.targets, want, v), *routers)
 
     @torch.no_grad()
     def score(self, pack: Pack, want: Want | None, adapter: bool = True) -> tuple[torch.Tensor, ...]:

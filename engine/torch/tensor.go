@@ -1,0 +1,44 @@
+package torch
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
+)
+
+// tensorOf returns how many ranks divide each matrix.
+func tensorOf(spec trinity.EngineSpec) int { return max(1, spec.Tensor) }
+
+// checkTensor refuses models whose matrices so many ranks cannot divide.
+func checkTensor(cfg *model.Config, spec trinity.EngineSpec) error {
+	n, ranks := tensorOf(spec), max(1, spec.Place.Nodes)*max(1, spec.Place.Ranks)
+	if n == 1 {
+		return nil
+	}
+	refuse := func(format string, a ...any) error {
+		return fmt.Errorf("torch: tensor_model_parallel_size %d: "+format, append([]any{n}, a...)...)
+	}
+	switch {
+	case ranks%n != 0:
+		return refuse("it does not divide the trainer's ranks, %d", ranks)
+	case strategyOf(spec) != "fsdp2":
+		return refuse("it works with trainer.trainer_strategy fsdp2 only")
+	case spec.LoRA != nil:
+		return refuse("an adapter is trained on whole matrices: use fsdp2 alone")
+	case cfg.Mixture != nil:
+		return refuse("%s has experts, which are not divided: use fsdp2 alone", spec.ModelPath)
+	}
+	for _, size := range []struct {
+		what string
+		n    int
+	}{
+		{"attention heads", cfg.NumHeads}, {"key-value heads", cfg.NumKVHeads}, {"numbers in its MLP", cfg.IntermediateSize},
+		{"tokens in its vocabulary", cfg.VocabSize},
+	} {
+		if size.n%n != 0 {
+			return refuse("%s has %d %s, which it does not divide", spec.ModelPath, size.n, size.what)
+		}
+	}
+	return nil
+}
