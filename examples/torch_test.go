@@ -2,7 +2,6 @@ package examples
 
 import (
 	"math"
-	"os"
 	"testing"
 
 	"github.com/trinity-go/trinity/trinitytest"
@@ -10,9 +9,7 @@ import (
 
 // The example with PyTorch trains on one rank and on two.
 func TestTorchArithmetic(t *testing.T) {
-	if os.Getenv("TRINITY_TORCH_PYTHON") == "" {
-		t.Skip("TRINITY_TORCH_PYTHON does not name a Python with torch, transformers and peft")
-	}
+	trinitytest.TorchPython(t)
 	trinitytest.Long(t, "trains with PyTorch", "engine/torch", "python", "examples")
 	t.Chdir("..")
 	var losses [][]float64

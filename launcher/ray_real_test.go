@@ -25,16 +25,11 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// rayVariable names a Python with ray and torch. Without it the test of real Ray is skipped.
-const rayVariable = "TRINITY_RAY_PYTHON"
-
 // realRay starts a head and a second node on this machine, each with 2 CPUs and a GPU by name only,
 // and returns the dashboard's address. The cluster asks for a token.
 func realRay(t *testing.T) (python, address string) {
 	t.Helper()
-	if python = os.Getenv(rayVariable); python == "" {
-		trinitytest.Missing(t, rayVariable+" does not name a Python with ray[default] and torch")
-	}
+	python = trinitytest.Python(t, "TRINITY_RAY_PYTHON", "ray", "torch")
 	t.Setenv("RAY_AUTH_MODE", "token")
 	t.Setenv("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
 	t.Setenv("RAY_raylet_start_wait_time_s", "240")

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // A wheel lists every file with its digest, and a program makes the same bytes each time.
@@ -77,7 +79,7 @@ func TestEntryPoints(t *testing.T) {
 func TestWheelIsInstalled(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil || exec.Command(python, "-m", "pip", "--version").Run() != nil {
-		t.Skip("there is no python3 with pip")
+		trinitytest.Missing(t, "there is no python3 with pip")
 	}
 	name, data, err := Wheel("")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func init() {
@@ -74,9 +75,7 @@ func killRank(dir string, rank int) {
 
 // A run whose ranks are killed learns the same bits as an undisturbed one.
 func TestARunSurvivesKilledRanks(t *testing.T) {
-	if os.Getenv("TRINITY_TORCH_PYTHON") == "" {
-		t.Skip("TRINITY_TORCH_PYTHON does not name a Python with torch, transformers and peft")
-	}
+	trinitytest.TorchPython(t)
 	train := func(at ...int) []float64 {
 		t.Helper()
 		p := newProject(t, tiny, rl)

@@ -7,21 +7,27 @@ import (
 	"testing"
 )
 
-// Python returns the Python that TRINITY_PYTHON names. It skips the test if there is none, or if it
-// lacks one of the modules.
-func Python(t testing.TB, modules ...string) string {
+// Python returns the Python that a variable such as TRINITY_PYTHON names. If there is none, or if it
+// lacks one of the modules, it calls [Missing].
+func Python(t testing.TB, variable string, modules ...string) string {
 	t.Helper()
-	python := os.Getenv("TRINITY_PYTHON")
+	python := os.Getenv(variable)
 	if python == "" {
-		t.Skipf("TRINITY_PYTHON does not name a Python with %s", strings.Join(modules, " and "))
+		Missing(t, variable+" does not name a Python with "+strings.Join(modules, " and "))
 	}
 	const find = "import sys, importlib.util as u; print(*[m for m in sys.argv[1:] if u.find_spec(m) is None])"
 	out, err := exec.CommandContext(t.Context(), python, append([]string{"-c", find}, modules...)...).Output()
 	if err != nil {
-		t.Fatalf("TRINITY_PYTHON=%s: %v", python, err)
+		t.Fatalf("%s=%s: %v", variable, python, err)
 	}
 	if missing := strings.TrimSpace(string(out)); missing != "" {
-		t.Skipf("TRINITY_PYTHON=%s lacks the modules: %s", python, missing)
+		Missing(t, variable+"="+python+" lacks the modules: "+missing)
 	}
 	return python
+}
+
+// TorchPython returns the Python of tests with real PyTorch workers, or calls [Missing].
+func TorchPython(t testing.TB) string {
+	t.Helper()
+	return Python(t, "TRINITY_TORCH_PYTHON", "torch", "transformers", "peft", "safetensors")
 }

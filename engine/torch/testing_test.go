@@ -13,10 +13,8 @@ import (
 	"github.com/trinity-go/trinity/internal/cluster"
 	_ "github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
-
-// pythonVariable names a Python with torch. Without it the tests of the real worker are skipped.
-const pythonVariable = "TRINITY_TORCH_PYTHON"
 
 // workers are the plug-ins that the tests share, by ranks: a worker needs seconds to start. Each
 // keeps an engine open, so that its worker lives until the end.
@@ -37,13 +35,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// realPlugin returns the plug-in with the Python of the environment, or skips the test.
+// realPlugin returns the plug-in with the Python of the environment, or skips the test without one.
 func realPlugin(t testing.TB, values map[string]any) *plugin {
 	t.Helper()
-	python := os.Getenv(pythonVariable)
-	if python == "" {
-		t.Skipf("%s does not name a Python with torch, transformers and peft", pythonVariable)
-	}
+	python := trinitytest.TorchPython(t)
 	all := map[string]any{"python": python, "compute_dtype": f32} // also on GPUs, to compare with the embedded engine
 	for k, v := range values {
 		all[k] = v

@@ -107,7 +107,7 @@ func TestLlamaCppGivesTheSameAnswers(t *testing.T) {
 	if source == "" {
 		t.Skip("TRINITY_SMOLLM2_GGUF does not name the SmolLM2-135M-Instruct GGUF file")
 	}
-	python := trinitytest.Python(t, "llama_cpp")
+	python := trinitytest.Python(t, "TRINITY_PYTHON", "llama_cpp")
 	texts := []string{"The quick brown fox", "def add(a, b):\n", "Größe: 12345 naïve…", "<|im_start|>user\nIt's 7\u00a0o'clock  <|im_end|>"}
 	prompts := []string{
 		`{"messages":[{"role":"user","content":"What is the capital of France?"}]}`,
@@ -146,7 +146,7 @@ func TestLlamaCppGivesTheSameAnswers(t *testing.T) {
 // PEFT opens adapters by the base that they name, from any directory, also if the run's base was a
 // GGUF file that convert has written as a directory.
 func TestPEFTOpensAdapters(t *testing.T) {
-	python := trinitytest.Python(t, "peft")
+	python := trinitytest.Python(t, "TRINITY_PYTHON", "peft")
 	dir := tiny(t)
 	file, base := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "base")
 	trinity(t, "", "convert", filepath.Join(dir, "model"), "--output", file)
@@ -196,7 +196,7 @@ func (n noise) Tensor(name string) (model.Tensor, error) {
 
 // llama.cpp computes every architecture that convert writes as this engine does.
 func TestLlamaCppComputesEveryArchitecture(t *testing.T) {
-	python := trinitytest.Python(t, "llama_cpp")
+	python := trinitytest.Python(t, "TRINITY_PYTHON", "llama_cpp")
 	text, err := tokenizer.Load("../../examples/quickstart/model")
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestLlamaCppComputesEveryArchitecture(t *testing.T) {
 
 // llama.cpp finds the tokens of every kind of tokenizer that convert writes.
 func TestLlamaCppFindsTheSameTokens(t *testing.T) {
-	python := trinitytest.Python(t, "llama_cpp")
+	python := trinitytest.Python(t, "TRINITY_PYTHON", "llama_cpp")
 	texts := []string{
 		"The quick brown fox's 12345 jumps… I'LL go", "Größe naïve 東京 🦊", "a  b\n\n  c\t d ", "x = [1, 2];\r\nif (y) { return; }",
 		"<|eot_id|>hi<|im_end|> <s>",

@@ -22,6 +22,7 @@ import (
 	"github.com/trinity-go/trinity"
 	_ "github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // answering is a program that serves HTTP and then does what its second argument says.
@@ -41,11 +42,7 @@ time.sleep(3600)
 // interpreter returns a Python.
 func interpreter(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
-	return path
+	return trinitytest.Command(t, "python3", "there is no python3")
 }
 
 // here is a cluster of this machine, and a program for it that writes its process ids into files.

@@ -77,7 +77,7 @@ func TestSentencePieceVocabularyEncodes(t *testing.T) {
 
 // transformers reads the files of WriteFiles and gets the same ids.
 func TestTransformersReadsWrittenFiles(t *testing.T) {
-	python := trinitytest.Python(t, "transformers")
+	python := trinitytest.Python(t, "TRINITY_PYTHON", "transformers")
 	v, _ := familyVocabulary(t, "llama3")
 	v.Model, v.Pre, v.BOS, v.EOS = "gpt2", "llama-bpe", int32(len(v.Tokens)-4), int32(len(v.Tokens)-3)
 	tok, err := FromVocabulary(v)
