@@ -9,7 +9,8 @@ import (
 // (cluster.launcher).
 type Launcher interface {
 	// Launch starts a group, or asks a scheduler for it, and returns. The processes announce themselves
-	// to the driver, so nothing waits for them here. The end of ctx only ends the asking.
+	// to the driver, so nothing waits for them here. The end of ctx ends the asking, unless that would
+	// leave a group that nobody knows.
 	Launch(ctx context.Context, g ProcessGroup) (Launched, error)
 	// Render returns what Launch would run, as a user would write it: commands, a script or a manifest.
 	// It has no secrets.
