@@ -17,6 +17,7 @@ from .layout import Layout
 from .model import Model
 from .network import Spec
 from .progress import Progress
+from .send import check_send, send
 from .wire import Arrays, BadRequest
 
 Reply = tuple[Arrays, dict[str, Any]]
@@ -96,6 +97,8 @@ class Group:
             return check.check_step(model, meta)
         elif verb in ("save", "load"):
             check.check_files(model, verb, meta)
+        elif verb == "send":
+            check_send(model, meta)
         elif verb not in ("offer", "drop"):
             raise BadRequest(f"unknown verb {verb!r}")
         return meta
@@ -129,12 +132,12 @@ class Group:
     def run(self, verb: str, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         verbs: dict[str, Callable[[str, Arrays, dict[str, Any]], Reply]] = {
             "open": self._open, "drop": self._drop, "forward": self._forward, "backward": self._backward,
-            "step": self._step, "save": self._save, "load": self._load, "offer": self._offer,
+            "step": self._step, "save": self._save, "load": self._load, "offer": self._offer, "send": self._send_weights,
         }  # fmt: skip
         teachers = meta["teachers"] if "divergence" in meta.get("streams", ()) else ()
         self._make_room({name, *teachers})
         reply = verbs[verb](name, arrays, meta)
-        if verb in ("offer", "save"):  # the driver samples now
+        if verb in ("offer", "save") or verb == "send" and meta["stage"] == "close":  # the driver samples now
             self.models[name].rest()
         return reply
 
@@ -179,3 +182,6 @@ class Group:
     def _offer(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         self.models[name].offer()
         return {}, {}
+
+    def _send_weights(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
+        return {}, send(self.models[name], meta)

@@ -15,6 +15,7 @@ from .head import Teacher, Want
 from .host import HostMemory, local
 from .layout import Layout
 from .network import Network, Pack, Spec
+from .send import Sender
 from .tensor import complete
 from .wire import Arrays
 
@@ -81,6 +82,7 @@ class Model:
         self.weights_at_host, self.moments_at_host = HostMemory(), HostMemory()
         self.offered = False
         self.copies: dict[str, torch.Tensor] | None = None  # of the offered weights, once newer ones are trained
+        self.sender: Sender | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:

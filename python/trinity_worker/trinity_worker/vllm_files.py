@@ -1,16 +1,21 @@
-"""The backend trinity_files of vLLM's weight transfer: a server gets versions of the weights as files over HTTP.
+"""The backend trinity_files of vLLM's weight transfer: a server gets versions of the weights as files over HTTP, or as
+tensors from the processes that train.
 
     vllm serve MODEL --weight-transfer-config '{"backend": "trinity_files"}'
 
 vLLM finds register by the entry point vllm.general_plugins. The phases of an update: init says where the driver serves
 files, start does nothing, update fetches the files, checks them and loads them, and finish brings them into use. An
 update that is refused leaves the model as it was; vLLM answers 500, and samples on.
+
+Without files, init compares the list of all tensors with the model and joins the worker's process group; each update
+receives a bucket. A worker that goes in the middle leaves a model that vLLM cannot use: the server ends with its next
+request.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +32,11 @@ from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmb
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
 from trinity_worker import files
+from trinity_worker.channel import Channel, Entry, Receiver
 
 BACKEND = "trinity_files"
+TYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}
+"""How safetensors files call types."""
 
 
 def register() -> None:
@@ -39,15 +47,18 @@ def register() -> None:
 
 @dataclass
 class InitInfo(WeightTransferInitInfo):
-    url: str
-    token: str
-    seconds: float
+    url: str = ""
+    token: str = ""
+    seconds: float = 0
+    channel: dict[str, Any] | None = None
 
 
 @dataclass
 class UpdateInfo(WeightTransferUpdateInfo):
-    digest: str
+    digest: str = ""
     files: list[dict[str, Any]] = field(default_factory=list)
+    tensors: list[Entry] = field(default_factory=list)
+    handles: dict[str, Any] = field(default_factory=dict)
 
 
 class FilesEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
@@ -56,31 +67,68 @@ class FilesEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
     supports_draft_weight_update = False
 
     source: files.Source | None = None
-    received = False
+    receiver: Receiver | None = None
+    loading = False
+    missing = 0  # tensors that have not come yet
     expected: files.Tensors | None = None
 
     def init_transfer_engine(self, init_info: InitInfo) -> None:
-        self.source = files.Source(init_info.url, init_info.token, init_info.seconds)
+        self.leave()
+        self.source = None
+        if init_info.channel is None:
+            self.source = files.Source(init_info.url, init_info.token, init_info.seconds)
+            return
+        channel = Channel(**init_info.channel)
+        self.compare({name: (TYPES.get(dtype, dtype), tuple(shape)) for name, dtype, shape in channel.tensors})
+        self.missing = len(channel.tensors)
+        p = self.parallel_config
+        self.receiver = Receiver(channel, p.data_parallel_index * p.world_size + p.rank, self.device)
 
     def start_weight_update(self) -> None:
-        self.received = False  # the model is touched only when the files have been checked
+        self.loading = False  # the model is touched only when what comes has been checked
 
     def receive_weights(self, update_info: UpdateInfo) -> None:
+        if self.receiver is not None:
+            try:
+                tensors = self.receiver.receive(update_info.tensors, update_info.handles)
+                self.load(tensors)
+                self.missing -= len(tensors)
+            except BaseException:
+                self.leave()
+                raise
+            return
         if self.source is None:
-            raise RuntimeError("the phase init, which names the source of the files, is missing")
+            raise RuntimeError("the phase init, which says where weights come from, is missing")
         directory = files.fetch(self.source, update_info.files, self.root(), update_info.digest)
         found = sorted(directory.rglob("*.safetensors"))
-        files.compare(files.read_tensors(found), self.tensors(), self.model_config.hf_text_config.tie_word_embeddings)
-        initialize_layerwise_reload(self.model)
-        self.model.load_weights(_read(found))
-        self.received = True
+        self.compare(files.read_tensors(found))
+        self.load(_read(found))
+
+    def compare(self, tensors: files.Tensors) -> None:
+        files.compare(tensors, self.tensors(), self.model_config.hf_text_config.tie_word_embeddings)
+
+    def load(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Load tensors of a version. The first ones make room for all."""
+        if not self.loading:
+            initialize_layerwise_reload(self.model)
+            self.loading = True
+        self.model.load_weights(tensors)
+
+    def leave(self) -> None:
+        """End the channel to the worker."""
+        if self.receiver is not None:
+            self.receiver.close()
+        self.receiver = None
 
     def finish_weight_update(self) -> None:
-        if not self.received:
-            raise RuntimeError("the phase update, which brings the files, is missing")
+        if not self.loading:
+            raise RuntimeError("the phase update, which brings the weights, is missing")
+        if self.receiver is not None and self.missing:
+            raise RuntimeError(f"{self.missing} tensors of the version have not come")
+        self.leave()
         finalize_layerwise_reload(self.model, self.model_config)
         self.renew_heads()
-        self.received = False
+        self.loading = False
         shutil.rmtree(self.root() / "version", ignore_errors=True)
 
     def renew_heads(self) -> None:
@@ -106,6 +154,7 @@ class FilesEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
         return files.root_of(self.vllm_config.instance_id)
 
     def shutdown(self) -> None:
+        self.leave()
         shutil.rmtree(self.root(), ignore_errors=True)
 
 

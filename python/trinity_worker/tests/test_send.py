@@ -1,0 +1,172 @@
+# ruff: noqa: F811, the fixtures of another file are parameters
+"""The verb send, between a worker and the ranks of a server that is a process of this test."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import receive
+import torch
+from safetensors.torch import load_file
+from test_worker import ADAM, Worker, batch, models, open_model, worker  # noqa: F401, fixtures
+
+MODEL = "/v1/models/m"
+
+
+class Rank:
+    """A rank of the server."""
+
+    def __init__(self, given: dict, rank: int, *words: str) -> None:
+        command = [sys.executable, receive.__file__, json.dumps(given), str(rank), *words]
+        pipe, env = subprocess.PIPE, os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
+
+    def ask(self, bucket: list) -> None:
+        self.process.stdin.write(json.dumps(bucket) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict:
+        return json.loads(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def send(worker: Worker, stage: str, **meta) -> dict:
+    return worker.call(MODEL + "/send", meta={"stage": stage, **meta})[1]
+
+
+def plan(worker: Worker, limit: int = 10000, dtype: str = "float32") -> list:
+    return send(worker, "plan", dtype=dtype, limit=limit)["buckets"]
+
+
+def opened(worker: Worker, group: str, ranks: int, seconds: float = 30) -> dict:
+    at = send(worker, "open", transport="gloo", group=group, peer="127.0.0.1", seconds=seconds)
+    return {"transport": "gloo", "group": group, "world": ranks + 1, "seconds": seconds, **at}
+
+
+def deliver(worker: Worker, buckets: list, group: str, ranks: int, *words: str) -> list[dict]:
+    """Sends all buckets, and returns what each rank of the server has received."""
+    given = opened(worker, group, ranks)
+    server = [Rank(given, r, *words) for r in range(ranks)]
+    try:
+        assert send(worker, "join", world=ranks + 1, announced=not words) == {}
+        got: list[dict] = [r.answer() for r in server]
+        for i, bucket in enumerate(buckets):
+            for r in server:
+                r.ask(bucket)
+            assert send(worker, "bucket", index=i) == {}
+            for all_of, r in zip(got, server, strict=True):
+                all_of |= r.answer()
+        assert send(worker, "close") == {}
+        return got
+    finally:
+        for r in server:
+            r.end()
+
+
+def told(files: Path, dtype: str = "float32") -> dict:
+    """What a rank of the server says of the tensors of a model directory."""
+    weights = load_file(files / "model.safetensors")
+    return receive.told((n, t.to(getattr(torch, dtype))) for n, t in weights.items())
+
+
+@pytest.fixture
+def model(worker, models, tmp_path):
+    open_model(worker, "m", models["student"], tmp_path, train=True, keep=True, optimizer={"type": "adamw"})
+    yield models["student"]
+    worker.call(MODEL, method="DELETE")
+
+
+def train(worker: Worker) -> None:
+    b = batch(worker.ranks)
+    worker.call(MODEL + "/forward", b, {"streams": ["logprob"], "hold": True})
+    d = np.where(b["mask"] > 0, np.float32(-0.1), np.float32(0)).astype(np.float32)
+    worker.call(MODEL + "/backward", {"d_logprob": d})
+    worker.call(MODEL + "/step", meta=ADAM)
+
+
+def saved(worker: Worker, kind: str, path: Path) -> Path:
+    path.mkdir()
+    worker.call(MODEL + "/save", meta={"kind": kind, "dir": str(path)})
+    return path
+
+
+def test_a_server_gets_what_files_would_hold(worker, model, tmp_path) -> None:
+    buckets = plan(worker)
+    assert len(buckets) > 2 and not any("lm_head" in e[0] for b in buckets for e in b)  # the head is the embedding
+    first = told(model)
+    assert deliver(worker, buckets, "g1", 2) == [first, first]
+    worker.call(MODEL + "/offer")
+    train(worker)  # a version stays until the next one is offered
+    assert deliver(worker, buckets, "g2", 1, "quiet") == [first]
+    worker.call(MODEL + "/offer")
+    new = told(saved(worker, "model", tmp_path / "new"))
+    assert new != first
+    assert deliver(worker, buckets, "g3", 1) == [new]
+    half = plan(worker, dtype="bfloat16", limit=1)
+    assert len(half) == len(new)  # a tensor larger than the limit is a bucket
+    assert deliver(worker, half, "g4", 1) == [told(tmp_path / "new", "bfloat16")]
+
+
+def test_what_a_server_does_ends_no_worker(worker, model) -> None:
+    buckets = plan(worker)
+    given = opened(worker, "late", 2, seconds=15)
+    only = Rank(given, 1)
+    failed = send(worker, "join", world=3, announced=True)["failed"]
+    assert failed == "rank 0 of the server has not come within 15 s"
+    only.end()
+    opened(worker, "silent", 1, seconds=2)
+    assert "failed" in send(worker, "join", world=2)
+    given = opened(worker, "dies", 1, seconds=20)
+    dying = Rank(given, 0)
+    assert send(worker, "join", world=2, announced=True) == {}
+    dying.answer()
+    dying.end()
+    assert "failed" in send(worker, "bucket", index=0)
+    given = opened(worker, "stalls", 1, seconds=2)
+    stalling = Rank(given, 0)
+    assert send(worker, "join", world=2, announced=True) == {}
+    stalling.answer()
+    assert "failed" in send(worker, "bucket", index=0)
+    stalling.end()
+    assert send(worker, "open", transport="gloo", group="x", peer="no such host.", seconds=1)["failed"]
+    assert deliver(worker, buckets, "again", 1) == [told(model)]
+
+
+def test_refusals(worker, model) -> None:
+    url = MODEL + "/send"
+    for meta, want in (
+        ({}, "stage is None; expected one of plan, open, join, bucket, close"),
+        ({"stage": "open", "transport": "gloo"}, "the stage plan, which lists the tensors, is missing"),
+        ({"stage": "plan", "dtype": "int8", "limit": 1}, "dtype must be one of float32, bfloat16, float16"),
+        ({"stage": "plan", "dtype": "float32", "limit": 0}, "and limit a number of bytes"),
+    ):
+        assert want in worker.refused(url, meta=meta)
+    plan(worker)
+    for meta, want in (
+        ({"stage": "join", "world": 2}, "the stage open is missing"),
+        ({"stage": "open", "transport": "mpi"}, "transport is 'mpi'; expected one of gloo, nccl, ipc"),
+        ({"stage": "open", "transport": "nccl"}, "nccl needs GPUs, and this worker has none"),
+        ({"stage": "open", "transport": "ipc"}, "ipc needs GPUs, and this worker has none"),
+    ):
+        assert want in worker.refused(url, meta=meta)
+    opened(worker, "r", 1)
+    assert "index is 10000; there are" in worker.refused(url, meta={"stage": "bucket", "index": 10000})
+    assert send(worker, "bucket", index=0) == {"failed": "the server has not joined"}
+
+
+def test_experts_have_the_names_of_checkpoints(worker, tmp_path) -> None:
+    files = Path(__file__).parents[3] / "engine" / "cpu" / "testdata" / "qwen3_moe"
+    if not files.is_dir():
+        pytest.skip("the tiny model of the repository is not here")
+    open_model(worker, "m", files, tmp_path)
+    buckets = plan(worker, limit=1 << 30)
+    got = deliver(worker, buckets, "experts", 1)[0]
+    assert got == told(files) and any(".experts.1." in name for name in got)
+    worker.call(MODEL, method="DELETE")
