@@ -101,6 +101,8 @@ type SamplerSpec struct {
 	Scores bool
 	// Follows says that weights will be loaded into the sampler, version 0 as well.
 	Follows bool
+	// Bucket is how many bytes a WeightSender sends at once; 0 means the sampler chooses.
+	Bucket int64
 
 	// Shared says that the sampler gets its weights from an engine of this process, through Offer and
 	// Adopt. The plug-in of the same name opened that engine. Beside is the engine, or nil for

@@ -22,7 +22,8 @@ const (
 
 // weights returns the plug-in that brings weights to a sampler in the same process: the one that
 // synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
-// one that shares memory if one engine trains and samples.
+// one that shares memory if one engine trains and samples, one that sends tensors for nccl, and else one
+// that writes files.
 func (r *resolution) weights() string {
 	if name := r.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
 		return name
@@ -34,7 +35,13 @@ func (r *resolution) weights() string {
 	case r.Engines.Train == r.Engines.Sample:
 		return catalog.Auto[0]
 	}
-	return catalog.Auto[len(catalog.Auto)-1]
+	last := len(catalog.Auto) - 1
+	for _, name := range catalog.Auto[1:max(1, last)] {
+		if way, ok := catalog.Default(name).(Refuser); r.Synchronizer.SyncMethod == "nccl" && (!ok || len(way.Refuses(r.Settled)) == 0) {
+			return name
+		}
+	}
+	return catalog.Auto[last]
 }
 
 // automatic returns the plug-in of a kind that a value stands for, "" if this program has none.
@@ -110,6 +117,13 @@ func (r *rules) engines() {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
 	}
+	if catalog, ok := registry.Find("weights"); ok && r.Together && catalog.Has(r.Engines.Weights) {
+		if way, ok := catalog.Default(r.Engines.Weights).(Refuser); ok {
+			for _, refusal := range way.Refuses(r.Settled) {
+				r.fail(refusal.Key, refusal.What+" is not supported", refusal.Hint)
+			}
+		}
+	}
 	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
 }
 
@@ -139,12 +153,17 @@ type SharedKeys interface {
 	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
 	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
 	Reads() map[string]string
-	// Refuses returns the values of the configuration that the engine does not support and that it
+	Refuser
+}
+
+// Refuser is a plug-in that does not support all values of other keys.
+type Refuser interface {
+	// Refuses returns the values of the configuration that the plug-in does not support and that it
 	// must not ignore, because they would change the run.
 	Refuses(s *Settled) []Refusal
 }
 
-// Refusal is a valid value that an engine does not support.
+// Refusal is a valid value that a plug-in does not support.
 type Refusal struct {
 	Key  string
 	What string // what the value asks for

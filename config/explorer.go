@@ -245,7 +245,7 @@ type InferenceModel struct {
 	Nnodes int `yaml:"nnodes" default:"1" range:"[1,)"`
 	// Return the experts to which the router sent each token.
 	EnableReturnRoutedExperts bool `yaml:"enable_return_routed_experts"`
-	// Megabytes per message of a weight update over NCCL.
+	// Megabytes per message of weights that are sent without files.
 	WeightSyncBufferSize int `yaml:"weight_sync_buffer_size" default:"1024" range:"[1,)"`
 	// Change LoRA adapters while the engine runs.
 	EnableRuntimeLoraUpdating bool `yaml:"enable_runtime_lora_updating"`

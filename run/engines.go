@@ -81,7 +81,7 @@ func (s *Settled) specs(train, sample bool) specs {
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
 			Follows: train || s.Mode == "explore" && follows(s), Place: s.engines.programs.sample,
-			Start: serverSpec(&s.Explorer.RolloutModel),
+			Start: serverSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
 			all.sample.Adapters = append(all.sample.Adapters, l.Path)
@@ -91,8 +91,12 @@ func (s *Settled) specs(train, sample bool) specs {
 }
 
 // trainsAhead reports whether the engine may train on before its sampler has the newest version: there
-// are steps between versions, the explorer asks for versions, or an evaluation holds the one in use.
+// are steps between versions, the explorer asks for versions, or an evaluation holds the one in use. A
+// version that is nowhere else may be asked for again until the next one.
 func trainsAhead(s *Settled) bool {
+	if _, sends := s.engines.way.(weights.Sending); sends {
+		return true
+	}
 	evaluates := s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0
 	switch handovers[s.Synchronizer.SyncStyle] {
 	case weights.WhenAsked:

@@ -26,11 +26,7 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 		return nil, fmt.Errorf("the sampler (%T) cannot load weights from a directory: choose another sampler, or mode bench", l.Sampler)
 	}
 	f := &byDirectory{
-		engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, loaded: -1, report: l.Report,
-	}
-	if p, ok := loader.(Provable); ok && l.Probe != nil {
-		f.probe, f.proof = l.Probe, newProof(l.Say)
-		p.Prove(f.proof.proving(l.Handover == AtRendezvous, l.Probe.Digests))
+		engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version, loaded: -1, evidence: evidenceOf(l),
 	}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err
@@ -53,9 +49,7 @@ type byDirectory struct {
 	version int64         // that Offer wrote last
 	loaded  int64         // that the sampler has loaded last
 	wrote   time.Duration // that it took to write it
-	probe   *Probe        // nil, as is proof, if deliveries are not proven
-	proof   *proof
-	report  func(ctx context.Context, version int64, m trinity.Metrics) error
+	evidence
 }
 
 // Offer writes the engine's weights.
@@ -64,22 +58,10 @@ func (f *byDirectory) Offer(ctx context.Context, version int64) error {
 		return err
 	}
 	f.version = version
-	if err := f.learn(ctx); err != nil {
+	if err := f.learn(ctx, f.engine, version); err != nil {
 		return err
 	}
 	return f.write(ctx, f.engine.SaveModel) // last: the engine then frees the GPUs that it shares with a sampler
-}
-
-// learn lets the engine score the probe with the version that is its weights.
-func (f *byDirectory) learn(ctx context.Context) error {
-	if f.proof == nil {
-		return nil
-	}
-	scores, err := f.probe.ask(ctx, f.engine, f.version)
-	if err == nil {
-		f.proof.learn(f.version, scores)
-	}
-	return err
 }
 
 // Adopt loads the version that Offer wrote last, and removes the directories that nobody reads.
@@ -90,15 +72,10 @@ func (f *byDirectory) Adopt(ctx context.Context) (int64, error) {
 	}
 	took := time.Since(begin).Seconds()
 	f.loaded = f.version
-	if err := leave(f.dir, kept(f.sampler, f.loaded)...); err != nil || f.report == nil {
+	if err := leave(f.dir, kept(f.sampler, f.loaded)...); err != nil {
 		return f.version, err
 	}
-	m := trinity.Metrics{"sync/write": f.wrote.Seconds(), "sync/load": took}
-	if f.proof != nil {
-		m.Merge("", f.proof.metrics())
-		m["sync/load"] -= m[proveTime]
-	}
-	return f.version, f.report(ctx, f.version, m)
+	return f.version, f.tell(ctx, f.version, trinity.Metrics{"sync/write": f.wrote.Seconds(), "sync/load": took})
 }
 
 func (f *byDirectory) write(ctx context.Context, save func(ctx context.Context, dir string) error) error {
@@ -144,7 +121,7 @@ func (f *byDirectory) resume(ctx context.Context, current bool) error {
 		return err
 	}
 	if current {
-		if err := f.learn(ctx); err != nil {
+		if err := f.learn(ctx, f.engine, f.version); err != nil {
 			return err
 		}
 	}

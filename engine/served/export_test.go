@@ -22,3 +22,8 @@ func Share(s trinity.Sampler) weights.Sleeper {
 	s.(*Sampler).shares = true
 	return s.(*Sampler)
 }
+
+// Limit sets the time of a phase, and the bytes that are sent at once.
+func Limit(s trinity.Sampler, phase time.Duration, bucket int64) {
+	s.(*Sampler).phase, s.(*Sampler).bucket = phase, bucket
+}

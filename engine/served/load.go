@@ -23,6 +23,7 @@ type version struct {
 	number int64
 	name   string // as the servers call it
 	dir    string
+	from   trinity.WeightSender // nil if the version is in dir
 }
 
 // LoadWeights implements weights.Loader. A server that fails is left out. If all fail, that is an error,
@@ -35,12 +36,16 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) err
 	if err != nil {
 		return err
 	}
+	return s.bring(ctx, version{number: number, name: s.nameOf(number), dir: dir})
+}
+
+// bring brings a version into use.
+func (s *Sampler) bring(ctx context.Context, v version) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.shares {
 		s.pool.turn.set(false, true) // the servers have the GPUs again, and requests wait for the proof
 	}
-	v := version{number, s.nameOf(number), dir}
 	begun := time.Now()
 	for pause := s.pool.pause; ; pause = min(2*pause, mostPause) {
 		err := s.loadIntoAll(ctx, v)
@@ -56,10 +61,10 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) err
 			return err
 		}
 		if time.Since(begun) > s.pool.patience {
-			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", number, s.pool.patience, s.pool.told())}
+			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, s.pool.patience, s.pool.told())}
 		}
 		if err := s.pool.rest(ctx, pause); err != nil {
-			return fmt.Errorf("loading version %d into the servers: %w (%s)", number, err, s.pool.told())
+			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, s.pool.told())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package served
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
 		if err := errors.Join(failLoad.Hit(""), s.load(ctx, at, v), failLoaded.Hit("")); err != nil {
 			s.pool.judge(at, false) // it may have a part of them
-			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, v.dir, err)
+			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, cmp.Or(v.dir, "the trainer"), err)
 		}
 		err := s.prove(ctx, at, v.number)
 		s.pool.judge(at, err == nil)
@@ -103,12 +104,23 @@ func (s *Sampler) load(ctx context.Context, at *server, v version) error {
 		return err
 	}
 	if !s.pool.isAsleep(at) {
-		return at.load(ctx, v.dir, v.name)
+		return s.give(ctx, at, v, false)
 	}
-	if err := at.endpoint.(sleeper).refill(ctx, v.dir, v.name); err != nil {
+	if err := s.give(ctx, at, v, true); err != nil {
 		return err
 	}
 	return s.wake(ctx, at, partCache)
+}
+
+// give gives a version to a server. One that is asleep has memory for the weights alone.
+func (s *Sampler) give(ctx context.Context, at *server, v version, asleep bool) error {
+	switch {
+	case v.from != nil:
+		return s.receive(ctx, at, v, asleep)
+	case asleep:
+		return at.endpoint.(sleeper).refill(ctx, v.dir, v.name)
+	}
+	return at.load(ctx, v.dir, v.name)
 }
 
 // prove checks the weights of a server, if it can score tokens.

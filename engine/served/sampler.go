@@ -15,8 +15,8 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, weights.Resident,
-// weights.Provable and weights.Sleeper.
+// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, trinity.WeightReceiver,
+// weights.Resident, weights.Provable and weights.Sleeper.
 type Sampler struct {
 	pool    *pool
 	vocab   int
@@ -39,6 +39,10 @@ type Sampler struct {
 	mark        string          // begins the names of weights of this sampler
 	proving     trinity.Proving // without Check, deliveries are not proven
 	loads       int             // versions that were loaded
+
+	sending sync.Mutex    // a sender gives weights to one server at a time
+	bucket  int64         // bytes that a sender sends at once
+	phase   time.Duration // that a phase of a handover may take
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens

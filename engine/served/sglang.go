@@ -41,7 +41,7 @@ func (*sglang) Describe() string { return overHTTP }
 // Reads implements config.SharedKeys.
 func (*sglang) Reads() map[string]string {
 	keys := sharedKeys()
-	keys["synchronizer.verify"], keys["synchronizer.verify_interval"] = "", ""
+	keys["synchronizer.verify"], keys["synchronizer.verify_interval"], keys[bucketKey] = "", "", ""
 	return keys
 }
 
@@ -56,7 +56,17 @@ type sglangServer struct {
 	sglangKind
 	client *openai.Client
 	told   about
+	layout sglangLayout
 	adapters
+}
+
+// sglangLayout is how a server divides the model.
+type sglangLayout struct {
+	Device   string
+	DType    string
+	Tensor   int `json:"tp_size"`
+	Pipeline int `json:"pp_size"`
+	Data     int `json:"dp_size"`
 }
 
 // greet implements kind.
@@ -67,6 +77,7 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 		ContextLength int  `json:"context_length"`
 		EnableLoRA    bool `json:"enable_lora"`
 		MaxLoRARank   int  `json:"max_lora_rank"`
+		sglangLayout
 	}
 	err := client.Call(ctx, "/server_info", nil, &info)
 	if statusOf(err) == http.StatusNotFound { // older versions
@@ -81,7 +92,7 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 	if !info.EnableLoRA {
 		s.told.noLoRA = sglangLoRA
 	}
-	s.told.rank = info.MaxLoRARank
+	s.told.rank, s.layout = info.MaxLoRARank, info.sglangLayout
 	var list openai.Models
 	if err := client.Call(ctx, "/v1/models", nil, &list); retry.IsTemporary(err) {
 		return nil, err
@@ -246,11 +257,18 @@ func (d *sglangDone) err() error {
 	return errors.New(cmp.Or(d.Message, d.ErrorMessage, "it does not say why it failed"))
 }
 
-// load implements endpoint. Requests in flight are computed again with the new weights.
-func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
+// load implements endpoint.
+func (s *sglangServer) load(ctx context.Context, dir, name string) error {
 	if s.lora {
 		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
+	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
+	return s.paused(ctx, func() error { return s.does("/update_weights_from_disk", body)(ctx) })
+}
+
+// paused replaces the weights while the server is paused. Requests in flight are computed again with the
+// new weights.
+func (s *sglangServer) paused(ctx context.Context, replace func() error) (err error) {
 	defer func() { // it may be paused although no reply has come
 		if failed := resume(ctx, s.client, "/continue_generation"); err == nil {
 			err = failed
@@ -259,12 +277,7 @@ func (s *sglangServer) load(ctx context.Context, dir, name string) (err error) {
 	if err := s.client.Call(ctx, "/pause_generation", map[string]string{"mode": "retract"}, nil); err != nil {
 		return err
 	}
-	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
-	var done sglangDone
-	if err := s.client.Call(ctx, "/update_weights_from_disk", body, &done); err != nil {
-		return err
-	}
-	return done.err()
+	return replace()
 }
 
 // loadAdapter gives the server an adapter.

@@ -58,7 +58,7 @@ func (*vllm) Describe() string { return "servers over HTTP, which the run starts
 func (*vllm) Reads() map[string]string {
 	keys := sharedKeys()
 	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
-	keys["synchronizer.verify_interval"] = ""
+	keys["synchronizer.verify_interval"], keys[bucketKey] = "", ""
 	for _, key := range started {
 		keys[key] = ""
 	}

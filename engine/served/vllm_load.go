@@ -17,7 +17,7 @@ import (
 )
 
 // load implements endpoint.
-func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
+func (s *vllmServer) load(ctx context.Context, dir, name string) error {
 	if s.lora {
 		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
 	}
@@ -25,6 +25,11 @@ func (s *vllmServer) load(ctx context.Context, dir, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	return s.paused(ctx, replace)
+}
+
+// paused replaces the weights while the server is paused.
+func (s *vllmServer) paused(ctx context.Context, replace func() error) (err error) {
 	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
 	if statusOf(err) == http.StatusNotFound {
 		return errors.New("it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment")
@@ -81,6 +86,14 @@ type vllmConfig struct {
 	Transfer struct {
 		Backend string
 	} `json:"weight_transfer_config"`
+	Model struct {
+		DType string
+	} `json:"model_config"`
+	Parallel struct {
+		Tensor   int `json:"tensor_parallel_size"`
+		Pipeline int `json:"pipeline_parallel_size"`
+		Data     int `json:"data_parallel_size"`
+	} `json:"parallel_config"`
 	LoRA *struct {
 		MaxRank int `json:"max_lora_rank"`
 	} `json:"lora_config"`
@@ -159,11 +172,8 @@ func (s *vllmServer) transfer(ctx context.Context, o *offer) error {
 	if err := s.phase(ctx, "init_weight_transfer_engine", map[string]any{"init_info": init}); err != nil {
 		return err
 	}
-	if s.phase(ctx, "start_weight_update", struct{}{}) != nil { // a run that was killed may have left an update
-		_ = s.phase(ctx, "update_weights", map[string]any{"update_info": struct{}{}}) // names no files, which ends it
-		if err := s.phase(ctx, "start_weight_update", struct{}{}); err != nil {
-			return err
-		}
+	if err := s.begin(ctx); err != nil {
+		return err
 	}
 	update := struct {
 		Digest string       `json:"digest"`
@@ -173,6 +183,15 @@ func (s *vllmServer) transfer(ctx context.Context, o *offer) error {
 		return err
 	}
 	return s.phase(ctx, "finish_weight_update", map[string]string{"weight_version": o.name})
+}
+
+// begin begins an update. A run that was killed may have left one.
+func (s *vllmServer) begin(ctx context.Context) error {
+	if s.phase(ctx, "start_weight_update", struct{}{}) == nil {
+		return nil
+	}
+	_ = s.phase(ctx, "update_weights", map[string]any{"update_info": struct{}{}}) // brings nothing, which ends the old one
+	return s.phase(ctx, "start_weight_update", struct{}{})
 }
 
 // phase calls a phase of a transfer.

@@ -42,6 +42,7 @@ type Engine struct {
 	closed       bool
 	steps        int64 // optimizer steps done
 	accumulating bool  // ForwardBackward added a gradient since the last OptimStep
+	plan         plan  // of the weights that are sent
 	version
 }
 

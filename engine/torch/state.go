@@ -65,13 +65,21 @@ func (e *Engine) Adopt(context.Context) (int64, error) {
 func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.keepsPublished(); err != nil {
+		return err
+	}
+	return e.save(ctx, "published", dir)
+}
+
+// keepsPublished returns an error if the weights of the last version are gone.
+func (e *Engine) keepsPublished() error {
 	switch {
 	case !e.HasPublished:
 		return errors.New("torch: no version was published")
 	case e.behind && !e.spec.Ahead:
 		return fmt.Errorf("torch: the weights of version %d have been trained on: open the engine with EngineSpec.Ahead", e.Published)
 	}
-	return e.save(ctx, "published", dir)
+	return nil
 }
 
 // SaveModel implements trinity.Engine.

@@ -67,7 +67,11 @@ type Fake struct {
 	Open func(ctx context.Context, dir string) (trinity.Engine, error)
 	// OnEvent is called when a stream has sent a token; it may be nil.
 	OnEvent func(i int)
+	// Base is the directory of its model, for weights that come without files. Ranks are its processes.
+	Base  string
+	Ranks int
 
+	joined  joined
 	sampler trinity.Sampler
 	vocab   int
 
@@ -137,6 +141,7 @@ func (f *Fake) start(t *testing.T, mux *http.ServeMux) *Fake {
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections) // of requests that hang
 	t.Cleanup(f.goOn)
+	t.Cleanup(f.joined.leave)
 	t.Cleanup(func() {
 		if f.engine != nil {
 			_ = f.engine.Close() // of a test that has ended

@@ -15,7 +15,8 @@ func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
-		info := map[string]any{"version": "0.5.23", "context_length": nil, "enable_lora": o.LoRA, "max_lora_rank": nil}
+		info := map[string]any{"version": "0.5.23", "context_length": nil, "enable_lora": o.LoRA, "max_lora_rank": nil,
+			"tp_size": max(1, f.Ranks), "pp_size": 1, "dp_size": 1, "dtype": "auto", "device": "cpu"}
 		if o.MaxRank > 0 {
 			info["max_lora_rank"] = o.MaxRank
 		}
@@ -62,6 +63,7 @@ func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		f.call(q.WeightVersion)
 		f.send(w, map[string]any{"success": true, "message": "Succeeded to update model weights."})
 	})
+	f.sglangDirect(t, mux)
 	mux.HandleFunc("POST /weights_checker", func(w http.ResponseWriter, _ *http.Request) {
 		sums, err := f.digests(false)
 		f.send(w, map[string]any{"success": err == nil, "message": fmt.Sprint(err), "ranks": []any{map[string]any{"checksums": sums}}})

@@ -19,11 +19,14 @@ import (
 // The lies about a transfer.
 const (
 	DamagesFiles Lie = "reads other bytes than those that it gets"
+	StallsInit   Lie = "never ends init_weight_transfer_engine"
 	StallsStart  Lie = "never ends start_weight_update"
 	StallsUpdate Lie = "never ends update_weights"
 	StallsFinish Lie = "never ends finish_weight_update"
 	DoesNothing  Lie = "answers 200 to all phases of a transfer and does nothing"
 	OneShort     Lie = "loads all tensors of new weights but one"
+	RankMissing  Lie = "has a rank that never joins a group"
+	DiesLoading  Lie = "ends a connection in the middle of an update"
 )
 
 // shortTensor is the tensor that OneShort leaves as it is.
@@ -35,6 +38,7 @@ type transfer struct {
 	url, token string
 	started    bool
 	received   bool
+	group      *vllmGroup // nil: it fetches files
 }
 
 // vllmTransfer adds the phases of a transfer.
@@ -60,14 +64,17 @@ func (f *Fake) vllmTransfer(t *testing.T, mux *http.ServeMux) {
 	phase("init_weight_transfer_engine", "", func(r *http.Request) error {
 		var q struct {
 			Info struct {
-				URL     string  `json:"url"`
-				Token   string  `json:"token"`
-				Seconds float64 `json:"seconds"`
+				URL     string     `json:"url"`
+				Token   string     `json:"token"`
+				Seconds float64    `json:"seconds"`
+				Channel *vllmGroup `json:"channel"`
 			} `json:"init_info"`
 		}
-		err := decode(r, &q)
-		x.url, x.token = q.Info.URL, q.Info.Token
-		return err
+		if err := decode(r, &q); err != nil {
+			return err
+		}
+		x.url, x.token, x.group = q.Info.URL, q.Info.Token, q.Info.Channel
+		return f.vllmJoin(r, x)
 	})
 	phase("start_weight_update", StallsStart, func(*http.Request) error {
 		if x.started {
@@ -76,7 +83,12 @@ func (f *Fake) vllmTransfer(t *testing.T, mux *http.ServeMux) {
 		x.started, x.received = true, false
 		return nil
 	})
-	phase("update_weights", StallsUpdate, func(r *http.Request) error { return f.update(r, x) })
+	phase("update_weights", StallsUpdate, func(r *http.Request) error {
+		if x.joins() {
+			return f.vllmReceive(r, x)
+		}
+		return f.update(r, x)
+	})
 	phase("finish_weight_update", StallsFinish, func(r *http.Request) error {
 		var q struct {
 			Version string `json:"weight_version"`
@@ -85,6 +97,12 @@ func (f *Fake) vllmTransfer(t *testing.T, mux *http.ServeMux) {
 			return fmt.Errorf("nothing has been received: %w", err)
 		}
 		x.started, x.received = false, false
+		if x.joins() {
+			if err := f.joined.write(f.Base, x.dir); err != nil {
+				return err
+			}
+			f.joined.leave()
+		}
 		if err := f.load(r.Context(), x.dir); err != nil {
 			return err
 		}

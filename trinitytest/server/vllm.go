@@ -38,7 +38,7 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	}
 	if o.Develops {
 		f.vllmControl(mux)
-		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig()) })
+		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig(max(1, f.Ranks))) })
 		mux.HandleFunc("POST /weight_checker", func(w http.ResponseWriter, _ *http.Request) {
 			sums, err := f.digests(o.CPU)
 			if err != nil {
@@ -59,8 +59,10 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 }
 
 // vllmConfig is what a server in development mode tells of its start.
-func (o *Options) vllmConfig() map[string]any {
-	config := map[string]any{"device_config": map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
+func (o *Options) vllmConfig(ranks int) map[string]any {
+	config := map[string]any{
+		"model_config": map[string]any{"dtype": "torch.float32"}, "parallel_config": map[string]any{"tensor_parallel_size": ranks},
+		"device_config": map[string]any{"device": "cuda"}, "lora_config": nil, "weight_transfer_config": nil}
 	if o.CPU {
 		config["device_config"] = map[string]any{"device": "cpu"}
 	}

@@ -1,7 +1,4 @@
-"""A rank of a server, for the tests: receives buckets until its input ends, and writes the digest of each tensor.
-
-With "quiet" it joins as a server does that tells nobody before, such as SGLang.
-"""
+"""Ranks of a server, for the tests. A rank does what the lines of its input say, and answers each with a line."""
 
 import hashlib
 import json
@@ -26,18 +23,31 @@ def told(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict:
     }
 
 
+def join(given: dict, rank: int, announces: bool) -> channel.Receiver:
+    """Join a worker. A server that tells nobody before it joins is one such as SGLang."""
+    announce = channel.arrive
+    channel.arrive = announce if announces else lambda *_: None  # type: ignore[assignment]
+    try:
+        return channel.Receiver(channel.Channel(**given), rank, torch.device("cpu"))
+    finally:
+        channel.arrive = announce
+
+
 def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    c, rank = channel.Channel(**json.loads(sys.argv[1])), int(sys.argv[2])
-    if "quiet" in sys.argv:
-        channel.arrive = lambda *_: None  # type: ignore[assignment]
-    receiver = channel.Receiver(c, rank, torch.device("cpu"))
+    receiver = None
     print("{}", flush=True)
     for line in sys.stdin:
-        got = receiver.receive(json.loads(line), {})
-        print(json.dumps(told(got)), flush=True)
-    receiver.close()
+        verb, *arguments = json.loads(line)
+        answer = {}
+        if verb == "join":
+            receiver = join(*arguments)
+        elif verb == "bucket":
+            answer = told(receiver.receive(*arguments, {}))
+        else:
+            receiver.close()
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,15 +18,16 @@ MODEL = "/v1/models/m"
 
 
 class Rank:
-    """A rank of the server."""
+    """A rank of the server, whose process is ready."""
 
-    def __init__(self, given: dict, rank: int, *words: str) -> None:
-        command = [sys.executable, receive.__file__, json.dumps(given), str(rank), *words]
+    def __init__(self) -> None:
         pipe, env = subprocess.PIPE, os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+        command = [sys.executable, receive.__file__]
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
+        self.answer()
 
-    def ask(self, bucket: list) -> None:
-        self.process.stdin.write(json.dumps(bucket) + "\n")
+    def ask(self, *words) -> None:
+        self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> dict:
@@ -35,6 +36,14 @@ class Rank:
     def end(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server():
+    ranks = [Rank(), Rank()]
+    yield ranks
+    for r in ranks:
+        r.end()
 
 
 def send(worker: Worker, stage: str, **meta) -> dict:
@@ -50,29 +59,31 @@ def opened(worker: Worker, group: str, ranks: int, seconds: float = 30) -> dict:
     return {"transport": "gloo", "group": group, "world": ranks + 1, "seconds": seconds, **at}
 
 
-def deliver(worker: Worker, buckets: list, group: str, ranks: int, *words: str) -> list[dict]:
+def deliver(worker: Worker, server: list[Rank], buckets: list, group: str, announces: bool = True) -> list[dict]:
     """Sends all buckets, and returns what each rank of the server has received."""
-    given = opened(worker, group, ranks)
-    server = [Rank(given, r, *words) for r in range(ranks)]
-    try:
-        assert send(worker, "join", world=ranks + 1, announced=not words) == {}
-        got: list[dict] = [r.answer() for r in server]
-        for i, bucket in enumerate(buckets):
-            for r in server:
-                r.ask(bucket)
-            assert send(worker, "bucket", index=i) == {}
-            for all_of, r in zip(got, server, strict=True):
-                all_of |= r.answer()
-        assert send(worker, "close") == {}
-        return got
-    finally:
+    given = opened(worker, group, len(server))
+    for i, r in enumerate(server):
+        r.ask("join", given, i, announces)
+    assert send(worker, "join", world=len(server) + 1, announced=announces) == {}
+    got: list[dict] = [r.answer() for r in server]
+    for i, bucket in enumerate(buckets):
         for r in server:
-            r.end()
+            r.ask("bucket", bucket)
+        assert send(worker, "bucket", index=i) == {}
+        for all_of, r in zip(got, server, strict=True):
+            all_of |= r.answer()
+    assert send(worker, "close") == {}
+    for r in server:
+        r.ask("leave")
+        r.answer()
+    return got
 
 
 def told(files: Path, dtype: str = "float32") -> dict:
-    """What a rank of the server says of the tensors of a model directory."""
+    """What a rank of the server says of the tensors of a model directory. Several ranks write a tied head twice."""
     weights = load_file(files / "model.safetensors")
+    if json.loads((files / "config.json").read_text())["tie_word_embeddings"]:
+        weights.pop("lm_head.weight", None)
     return receive.told((n, t.to(getattr(torch, dtype))) for n, t in weights.items())
 
 
@@ -97,46 +108,42 @@ def saved(worker: Worker, kind: str, path: Path) -> Path:
     return path
 
 
-def test_a_server_gets_what_files_would_hold(worker, model, tmp_path) -> None:
+def test_a_server_gets_what_files_would_hold(worker, server, model, tmp_path) -> None:
     buckets = plan(worker)
     assert len(buckets) > 2 and not any("lm_head" in e[0] for b in buckets for e in b)  # the head is the embedding
     first = told(model)
-    assert deliver(worker, buckets, "g1", 2) == [first, first]
+    assert deliver(worker, server, buckets, "g1") == [first, first]
     worker.call(MODEL + "/offer")
     train(worker)  # a version stays until the next one is offered
-    assert deliver(worker, buckets, "g2", 1, "quiet") == [first]
+    assert deliver(worker, server[:1], buckets, "g2", announces=False) == [first]
     worker.call(MODEL + "/offer")
     new = told(saved(worker, "model", tmp_path / "new"))
     assert new != first
-    assert deliver(worker, buckets, "g3", 1) == [new]
+    assert deliver(worker, server[:1], buckets, "g3") == [new]
     half = plan(worker, dtype="bfloat16", limit=1)
     assert len(half) == len(new)  # a tensor larger than the limit is a bucket
-    assert deliver(worker, half, "g4", 1) == [told(tmp_path / "new", "bfloat16")]
+    assert deliver(worker, server[:1], half, "g4") == [told(tmp_path / "new", "bfloat16")]
 
 
-def test_what_a_server_does_ends_no_worker(worker, model) -> None:
+def test_what_a_server_does_ends_no_worker(worker, server, model) -> None:
     buckets = plan(worker)
-    given = opened(worker, "late", 2, seconds=15)
-    only = Rank(given, 1)
-    failed = send(worker, "join", world=3, announced=True)["failed"]
-    assert failed == "rank 0 of the server has not come within 15 s"
-    only.end()
+    lone = Rank()
+    lone.ask("join", opened(worker, "late", 2, seconds=5), 1, True)
+    assert send(worker, "join", world=3, announced=True)["failed"] == "rank 0 of the server has not come within 5 s"
+    lone.end()
     opened(worker, "silent", 1, seconds=2)
     assert "failed" in send(worker, "join", world=2)
-    given = opened(worker, "dies", 1, seconds=20)
-    dying = Rank(given, 0)
-    assert send(worker, "join", world=2, announced=True) == {}
-    dying.answer()
-    dying.end()
-    assert "failed" in send(worker, "bucket", index=0)
-    given = opened(worker, "stalls", 1, seconds=2)
-    stalling = Rank(given, 0)
-    assert send(worker, "join", world=2, announced=True) == {}
-    stalling.answer()
-    assert "failed" in send(worker, "bucket", index=0)
-    stalling.end()
+    for group, dies in (("dies", True), ("stalls", False)):
+        only = Rank()
+        only.ask("join", opened(worker, group, 1, seconds=5), 0, True)
+        assert send(worker, "join", world=2, announced=True) == {}
+        only.answer()
+        if dies:
+            only.end()
+        assert "failed" in send(worker, "bucket", index=0)
+        only.end()
     assert send(worker, "open", transport="gloo", group="x", peer="no such host.", seconds=1)["failed"]
-    assert deliver(worker, buckets, "again", 1) == [told(model)]
+    assert deliver(worker, server[:1], buckets, "again") == [told(model)]
 
 
 def test_refusals(worker, model) -> None:
@@ -161,12 +168,12 @@ def test_refusals(worker, model) -> None:
     assert send(worker, "bucket", index=0) == {"failed": "the server has not joined"}
 
 
-def test_experts_have_the_names_of_checkpoints(worker, tmp_path) -> None:
+def test_experts_have_the_names_of_checkpoints(worker, server, tmp_path) -> None:
     files = Path(__file__).parents[3] / "engine" / "cpu" / "testdata" / "qwen3_moe"
     if not files.is_dir():
         pytest.skip("the tiny model of the repository is not here")
     open_model(worker, "m", files, tmp_path)
     buckets = plan(worker, limit=1 << 30)
-    got = deliver(worker, buckets, "experts", 1)[0]
+    got = deliver(worker, server[:1], buckets, "experts")[0]
     assert got == told(files) and any(".experts.1." in name for name in got)
     worker.call(MODEL, method="DELETE")

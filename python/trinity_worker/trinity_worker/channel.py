@@ -35,9 +35,10 @@ class Unreachable(RuntimeError):
 
 @dataclass
 class Channel:
-    """How the ranks of a server are reached. A server gets it with the phase init."""
+    """How the ranks of a server are reached. A server gets it with the phase init; without a transport it only compares
+    the tensors with its model."""
 
-    transport: str
+    transport: str = ""
     group: str = ""
     address: str = ""
     port: int = 0

@@ -7,8 +7,8 @@ vLLM finds register by the entry point vllm.general_plugins. The phases of an up
 files, start does nothing, update fetches the files, checks them and loads them, and finish brings them into use. An
 update that is refused leaves the model as it was; vLLM answers 500, and samples on.
 
-Without files, init compares the list of all tensors with the model and joins the worker's process group; each update
-receives a bucket. A worker that goes in the middle leaves a model that vLLM cannot use: the server ends with its next
+Without files, init compares the list of all tensors with the model. A second one joins the worker's process group, and
+each update receives a bucket. A worker that goes in the middle leaves a model that vLLM cannot use: the server ends with its next
 request.
 """
 
@@ -81,6 +81,8 @@ class FilesEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
         channel = Channel(**init_info.channel)
         self.compare({name: (TYPES.get(dtype, dtype), tuple(shape)) for name, dtype, shape in channel.tensors})
         self.missing = len(channel.tensors)
+        if not channel.transport:
+            return
         p = self.parallel_config
         self.receiver = Receiver(channel, p.data_parallel_index * p.world_size + p.rank, self.device)
 

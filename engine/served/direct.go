@@ -1,0 +1,220 @@
+package served
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/failpoint"
+)
+
+// Transports of weights without files.
+const (
+	gloo = "gloo"
+	nccl = "nccl"
+	ipc  = "ipc"
+)
+
+// receiver is an endpoint whose server takes weights from the processes of an engine, without files.
+type receiver interface {
+	// inlet says how, or why the server cannot.
+	inlet(ctx context.Context) (inlet, error)
+	// receive replaces the server's weights by those that a channel sends. Requests wait meanwhile. A
+	// server that is asleep has memory for the weights alone.
+	receive(ctx context.Context, h *handover, asleep bool) error
+}
+
+// inlet is how a server takes tensors.
+type inlet struct {
+	device    string // cuda or cpu
+	dtype     string // of its weights
+	ranks     int    // processes that hold weights
+	announces bool   // each of them tells when it joins
+	opens     bool   // it reads memory of its GPUs that another process shows
+}
+
+// phaseTime is the time that a phase of a handover may take at most, on the side of a server. The sender
+// waits half of it for the server.
+const phaseTime = 2 * time.Minute
+
+// bucketKey is the key of SamplerSpec.Bucket.
+const bucketKey = "explorer.rollout_model.weight_sync_buffer_size"
+
+// bucketBytes are the bytes that a server is sent at once if nothing else is wanted.
+const bucketBytes = 1 << 30
+
+var failSent = failpoint.New("served.bucket") // before a server gets a bucket of a version
+
+// ReceivesWeights says that the way direct fits.
+func (*vllm) ReceivesWeights() {}
+
+// ReceivesWeights says that the way direct fits.
+func (*sglang) ReceivesWeights() {}
+
+// Receives implements trinity.WeightReceiver.
+func (s *Sampler) Receives(ctx context.Context, from trinity.WeightSender) error {
+	if s.adapter {
+		return errors.New("a server reads an adapter from files")
+	}
+	for _, at := range s.pool.servers {
+		to, ok := at.endpoint.(receiver)
+		if !ok {
+			return fmt.Errorf("%s takes weights from files alone", at.name())
+		}
+		in, err := to.inlet(ctx)
+		if err == nil {
+			_, err = s.transport(from.Device(), in)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", at.name(), err)
+		}
+	}
+	return nil
+}
+
+// ReceiveWeights implements trinity.WeightReceiver.
+func (s *Sampler) ReceiveWeights(ctx context.Context, from trinity.WeightSender, number int64) error {
+	return s.bring(ctx, version{number: number, name: s.nameOf(number), from: from})
+}
+
+// transport chooses how weights travel from a device to a server.
+func (s *Sampler) transport(device string, in inlet) (string, error) {
+	both := device == "cuda" && in.device == "cuda"
+	switch {
+	case both && s.shares && in.opens:
+		return ipc, nil
+	case both && s.shares:
+		return "", errors.New("it shares its GPUs with the trainer, and NCCL takes no GPU twice")
+	case both:
+		return nccl, nil
+	case in.device == "cuda":
+		return "", errors.New("it is on GPUs, and the trainer is not")
+	}
+	return gloo, nil
+}
+
+// handover is the delivery of a version to one server without files.
+type handover struct {
+	trinity.WeightChannel
+	in        inlet
+	transport string
+	group     string
+	name      string        // of the weights
+	phase     time.Duration // of one phase
+}
+
+// receive gives a version to a server without files. Servers take turns, because the sender has one channel.
+func (s *Sampler) receive(ctx context.Context, at *server, v version, asleep bool) (err error) {
+	to := at.endpoint.(receiver) // Receives has found out
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	h := &handover{name: v.name, group: v.name + "-" + rand.Text()[:8], phase: s.phase}
+	if h.in, err = to.inlet(ctx); err != nil {
+		return err
+	}
+	if h.transport, err = s.transport(v.from.Device(), h.in); err != nil {
+		return err
+	}
+	u, err := url.Parse(s.own.addressOf(at.url))
+	if err != nil {
+		return err
+	}
+	h.WeightChannel, err = v.from.OpenChannel(ctx, trinity.ChannelSpec{
+		Transport: h.transport, Group: h.group, Peer: u.Hostname(), Ranks: h.in.ranks, Announced: h.in.announces,
+		DType: h.in.dtype, Limit: s.bucket, Timeout: h.phase / 2,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close(ctx)) }()
+	return to.receive(ctx, h, asleep)
+}
+
+// join lets the sender and the server meet.
+func (h *handover) join(ctx context.Context, server func(ctx context.Context) error) error {
+	return h.together(ctx, "joining the trainer", func() error { return h.Join(ctx) }, server)
+}
+
+// send sends a bucket, which the server takes with its handles.
+func (h *handover) send(ctx context.Context, bucket int, server func(ctx context.Context, handles json.RawMessage) error) error {
+	if err := failSent.Hit(""); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("bucket %d of %d", bucket+1, len(h.Buckets()))
+	if h.transport != ipc {
+		return h.together(ctx, what, func() error {
+			_, err := h.Send(ctx, bucket)
+			return err
+		}, func(ctx context.Context) error { return server(ctx, nil) })
+	}
+	handles, err := h.Send(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	return h.limited(ctx, what, func(ctx context.Context) error { return server(ctx, handles) })
+}
+
+// together runs the two sides of a phase at the same time. What the server says comes first in an error, because the
+// sender may only have waited in vain.
+func (h *handover) together(ctx context.Context, what string, sender func() error, server func(ctx context.Context) error) error {
+	var sides errgroup.Group
+	var sent error
+	sides.Go(func() error {
+		sent = sender()
+		return nil
+	})
+	took := h.limited(ctx, what, server)
+	_ = sides.Wait() // sent is its error
+	switch {
+	case took == nil:
+		return sent
+	case sent == nil:
+		return took
+	}
+	return fmt.Errorf("%w; %w", took, sent)
+}
+
+// limited runs the server's side of a phase with a deadline.
+func (h *handover) limited(ctx context.Context, what string, server func(ctx context.Context) error) error {
+	late := fmt.Errorf("%s has not ended within %v", what, h.phase)
+	ctx, cancel := context.WithTimeoutCause(ctx, h.phase, late)
+	defer cancel()
+	err := server(ctx)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return nil
+	case cause == late:
+		return late
+	case cause != nil:
+		return fmt.Errorf("%s: %w", what, cause)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// tensors lists all tensors of the version.
+func (h *handover) tensors() (all []trinity.TensorInfo) {
+	for _, b := range h.Buckets() {
+		all = append(all, b...)
+	}
+	return all
+}
+
+// torchType returns the type in which a server wants weights. One that does not say gets them as the files
+// have them.
+func torchType(name string) string {
+	switch name = strings.TrimPrefix(name, "torch."); name {
+	case "bfloat16", "float16":
+		return name
+	case "half":
+		return "float16"
+	}
+	return "float32"
+}
