@@ -13,17 +13,20 @@ func TestBF16(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("FSDP", func(t *testing.T) { computesRoughly(t, b, want, true) })
-	t.Run("a copy of the weights", func(t *testing.T) { computesRoughly(t, b, want, false) })
+	t.Run("FSDP", func(t *testing.T) { computesRoughly(t, b, want, true, 1) })
+	t.Run("a copy of the weights", func(t *testing.T) { computesRoughly(t, b, want, false, 1) })
+	t.Run("divided matrices", func(t *testing.T) { computesRoughly(t, b, want, false, 2) })
 }
 
 // computesRoughly compares an engine that computes in bf16 with what float32 gives. recompute makes it use
-// FSDP on one rank, too.
-func computesRoughly(t *testing.T, b *trinity.Batch, want []trinity.TokenStats, recompute bool) {
+// FSDP on one rank, too; so many ranks divide its matrices.
+func computesRoughly(t *testing.T, b *trinity.Batch, want []trinity.TokenStats, recompute bool, ranks int) {
 	t.Helper()
 	p, teacher := realPlugin(t, map[string]any{"compute_dtype": bf16, "recompute": recompute}), tiny("qwen2")
-	teacher.DType = bf16
-	student := opened(t, p, trained("qwen2"))
+	policy := trained("qwen2")
+	policy.Place = here(t, ranks)
+	teacher.DType, teacher.Place, teacher.Tensor, policy.Tensor = bf16, policy.Place, ranks, ranks
+	student := opened(t, p, policy)
 	for name, e := range map[string]trinity.Engine{"products": student, "frozen weights": opened(t, p, teacher)} {
 		got, err := e.Forward(t.Context(), b, trinity.Streams{Entropy: true})
 		if err != nil {

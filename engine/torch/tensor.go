@@ -17,7 +17,7 @@ func checkTensor(cfg *model.Config, spec trinity.EngineSpec) error {
 		return nil
 	}
 	refuse := func(format string, a ...any) error {
-		return fmt.Errorf("torch: tensor_model_parallel_size %d: "+format, append([]any{n}, a...)...)
+		return fmt.Errorf("torch: trainer.megatron.tensor_model_parallel_size %d: "+format, append([]any{n}, a...)...)
 	}
 	switch {
 	case ranks%n != 0:
