@@ -72,9 +72,9 @@ class Model:
 
     def __init__(self, spec: Spec, arrays: Arrays, layout: Layout) -> None:
         self.spec, self.layout, self.device, self.control = spec, layout, layout.device, layout.control
-        self.world = layout.world
+        self.rank, self.world = layout.rank, layout.world
         self.rows = layout.world // spec.tensor  # of sequences; neighbours compute the same one
-        self.row, self.first = layout.rank // spec.tensor, layout.rank % spec.tensor == 0
+        self.row, self.first = self.rank // spec.tensor, self.rank % spec.tensor == 0
         self.network = Network(spec, arrays, layout)
         self.trained = self.network.trained() if spec.train else {}
         self.optimizer = self._new_optimizer() if spec.train else None
@@ -178,7 +178,7 @@ class Model:
 
     def _collect(self, batch: Batch, names: list[str], mine: torch.Tensor) -> Arrays:
         """Brings all rows to rank 0 and scatters them over the flat arrays."""
-        if self.layout.rank:
+        if self.rank:
             if mine.numel() and self.first:
                 dist.send(mine, 0, group=self.control)
             return {}
@@ -286,11 +286,11 @@ class Model:
         if kind == "published" and self.copies is not None:
             self._swap(self.copies)
             try:
-                self.network.save(directory, self.layout.rank == 0)
+                self.network.save(directory, self.rank == 0)
             finally:
                 self._swap(self.copies)
         else:
-            self.network.save(directory, self.layout.rank == 0)
+            self.network.save(directory, self.rank == 0)
         dist.barrier(group=self.control)
 
     @torch.no_grad()
