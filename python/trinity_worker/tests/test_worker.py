@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from trinity_worker import wire
-from trinity_worker.join import answers, free_port
+from trinity_worker.join import answers
 
 VOCABULARY, TOKEN = 96, "secret"
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "clip_norm": 1.0}
@@ -29,7 +29,9 @@ class Worker:
         command = [sys.executable, "-m"]
         if ranks > 1:
             command += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-        port = free_port("127.0.0.1")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
         self.process = subprocess.Popen([*command, "trinity_worker", "--port", str(port)], env=env)
         self.url, self.sequence = f"http://127.0.0.1:{port}", 0
         while not answers(self.url + "/v1"):
