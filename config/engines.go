@@ -22,8 +22,7 @@ const (
 
 // weights returns the plug-in that brings weights to a sampler in the same process: the one that
 // synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
-// one that shares memory if one engine trains and samples, one that sends tensors for nccl, and else one
-// that writes files.
+// one that shares memory if one engine trains and samples.
 func (r *resolution) weights() string {
 	if name := r.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
 		return name
@@ -35,13 +34,7 @@ func (r *resolution) weights() string {
 	case r.Engines.Train == r.Engines.Sample:
 		return catalog.Auto[0]
 	}
-	last := len(catalog.Auto) - 1
-	for _, name := range catalog.Auto[1:max(1, last)] {
-		if way, ok := catalog.Default(name).(Refuser); r.Synchronizer.SyncMethod == "nccl" && (!ok || len(way.Refuses(r.Settled)) == 0) {
-			return name
-		}
-	}
-	return catalog.Auto[last]
+	return catalog.Auto[len(catalog.Auto)-1]
 }
 
 // automatic returns the plug-in of a kind that a value stands for, "" if this program has none.

@@ -5,8 +5,8 @@ import "fmt"
 // Synchronizer is how new weights reach the sampler.
 type Synchronizer struct {
 	// Name of the plug-in that brings weights from trainer to sampler in one process. Trinity-RFT's
-	// values stand for the first plug-in that fits the engines, nccl also for one that sends tensors
-	// without files; `trinity check` says which. Explorers in other processes get weights over HTTP.
+	// values stand for the first plug-in that fits the engines; `trinity check` says which. Explorers
+	// in other processes get weights over HTTP.
 	SyncMethod string `yaml:"sync_method" default:"nccl" enum:"nccl|checkpoint|memory|hccl|online|offline" plugin:"weights"`
 	// When the explorer takes new weights. `fixed`: at fixed steps, and both sides wait for each
 	// other. In the other styles nobody waits and the explorer takes the newest version: every

@@ -94,7 +94,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	sync, err := s.engines.way.Open(ctx, weights.Link{
 		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
 		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
-		Probe: probe, Report: s.log.delivered, Say: s.say, Strict: cfg.Synchronizer.SyncMethod == cfg.Engines.Weights,
+		Probe: probe, Report: s.log.delivered, Say: s.say,
 	})
 	if err != nil {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)

@@ -48,7 +48,7 @@ func direct(t *testing.T, kind string) (project, *server.Fake, []string) {
 	fake.Open, fake.Base = p.scoring(0, func() {}), filepath.Join(p.dir, "model")
 	return p, fake, []string{
 		"trainer.trainer_type=test_sender", "explorer.rollout_model.engine_type=" + kind, "explorer.rollout_model.base_urls=[" + fake.URL + "]",
-		"buffer.total_steps=3",
+		"synchronizer.sync_method=direct", "buffer.total_steps=3",
 	}
 }
 
@@ -95,15 +95,15 @@ func TestLiesAboutWeightsWithoutFiles(t *testing.T) {
 			}
 		})
 		_, err := p.run(t, append(overrides, "explorer.rollout_model.engine_args={load_timeout: 4}")...)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "sync_method: checkpoint sends files instead") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "sync_method: directory sends files instead") {
 			t.Errorf("%s: got %v, want %q", c.lie, err, c.want)
 		}
 	}
 }
 
-// A server that takes no tensors gets files if the file does not name the way.
-func TestFilesInPlaceOfTensors(t *testing.T) {
-	for method, want := range map[string]string{"nccl": "", "checkpoint": "", "direct": "it takes weights from a directory alone"} {
+// A server that takes no tensors is refused, and gets files by the default way.
+func TestServerTakesNoTensors(t *testing.T) {
+	for method, want := range map[string]string{"nccl": "", "direct": "it takes weights from a directory alone"} {
 		p, _, overrides := direct(t, "vllm")
 		fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
 		fake.Open = p.scoring(0, func() {})
@@ -117,30 +117,19 @@ func TestFilesInPlaceOfTensors(t *testing.T) {
 	}
 }
 
-// Where tensors cannot be sent, files are, and a file that names the way is refused by its line.
-func TestWhenWeightsGoWithoutFiles(t *testing.T) {
+// Where tensors cannot be sent, a file that names the way is refused by its line.
+func TestWhereTensorsCannotBeSent(t *testing.T) {
 	p, _, overrides := direct(t, "vllm")
-	for _, c := range []struct{ override, refused string }{
-		{"", ""},
+	for _, c := range []struct{ override, want string }{
+		{"buffer.total_steps=3", ""},
 		{"synchronizer.sync_style=fully_async", "a direct way with the sync_style fully_async"},
 		{"model.lora_configs=[{lora_rank: 4}]", "a direct way for an adapter"},
 		{"trainer.trainer_type=cpu", `a direct way from the trainer "cpu", which sends no weights`},
 		{"explorer.rollout_model.engine_type=llama_server", `a direct way to the sampler "llama_server", which takes no tensors`},
 	} {
-		all := slices.Clone(overrides)
-		want := "direct"
-		if c.override != "" {
-			all, want = append(all, c.override), "directory"
+		_, err := config.Load(p.config, config.Options{Overrides: append(slices.Clone(overrides), c.override)})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want %q", c.override, err, c.want)
 		}
-		if got := p.load(t, all...).Settled()[0].Engines.Weights; got != want {
-			t.Errorf("%q: way %s, want %s", c.override, got, want)
-		}
-		_, err := config.Load(p.config, config.Options{Overrides: append(all, "synchronizer.sync_method=direct")})
-		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-			t.Errorf("%q: error %v, want %q", c.override, err, c.refused)
-		}
-	}
-	if got := p.load(t, append(overrides, "synchronizer.sync_method=checkpoint")...).Settled()[0].Engines.Weights; got != "directory" {
-		t.Errorf("checkpoint goes by %s", got)
 	}
 }

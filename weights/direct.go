@@ -39,7 +39,7 @@ func (direct) Sends() {}
 func (direct) Refuses(c *config.Settled) (all []config.Refusal) {
 	refuse := func(wrong bool, what string) {
 		if wrong {
-			all = append(all, config.Refusal{Key: "synchronizer.sync_method", What: what, Hint: "set it to checkpoint, which sends files"})
+			all = append(all, config.Refusal{Key: "synchronizer.sync_method", What: what, Hint: "set it to directory, which sends files"})
 		}
 	}
 	_, sends := plugin("trainer", c.Engines.Train).(interface{ SendsWeights() })
@@ -61,17 +61,11 @@ func plugin(kind, name string) any {
 	return catalog.Default(name)
 }
 
-// Open implements Way. If a server cannot take tensors, versions go through files, unless l.Strict.
+// Open implements Way.
 func (direct) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	engine, sampler, err := ends(ctx, l)
 	if err != nil {
-		if l.Strict {
-			return nil, err
-		}
-		if l.Say != nil {
-			l.Say(fmt.Sprintf("weights go through files: %v", err))
-		}
-		return directory{}.Open(ctx, l)
+		return nil, err
 	}
 	d := &bySending{engine: &timed{WeightSender: engine}, sampler: sampler, version: l.Version, evidence: evidenceOf(l)}
 	if err := d.begin(ctx, l.Current); err != nil {
@@ -131,7 +125,7 @@ func (d *bySending) Adopt(ctx context.Context) (int64, error) {
 	begin := time.Now()
 	d.engine.spent.Store(0)
 	if err := d.sampler.ReceiveWeights(ctx, d.engine, d.version); err != nil {
-		return 0, fmt.Errorf("%w (synchronizer.sync_method: checkpoint sends files instead)", err)
+		return 0, fmt.Errorf("%w (synchronizer.sync_method: directory sends files instead)", err)
 	}
 	transfer := time.Duration(d.engine.spent.Load()).Seconds()
 	m := trinity.Metrics{"sync/transfer": transfer, "sync/load": time.Since(begin).Seconds() - transfer}

@@ -106,8 +106,8 @@ func TestDirectOrder(t *testing.T) {
 	}
 }
 
-// What stands against a direct way is an error if the file names it, and else a line, and files.
-func TestDirectOrFiles(t *testing.T) {
+// What stands against a direct way is an error.
+func TestDirectIsRefused(t *testing.T) {
 	cannot := errors.New("server 1 is too old")
 	for _, c := range []struct {
 		engine   trinity.Engine
@@ -119,27 +119,11 @@ func TestDirectOrFiles(t *testing.T) {
 		{&sending{Bandit: trinitytest.NewBandit(4)}, nil, weights.AtOnce, "set synchronizer.sync_style to fixed"},
 		{trinitytest.NewBandit(4), nil, weights.AtRendezvous, "sends no weights"},
 	} {
-		var said string
-		link := weights.Link{Engine: c.engine, Sampler: both{&receiving{cannot: c.cannot}, trinitytest.NewBandit(4)}, Current: true,
-			Handover: c.handover, Say: func(line string) { said = line }}
-		if _, err := directly(t, link); err != nil || !strings.Contains(said, c.want) || !strings.HasPrefix(said, "weights go through files: ") {
-			t.Errorf("said %q, %v; want %q", said, err, c.want)
-		}
-		link.Strict = true
+		link := weights.Link{Engine: c.engine, Sampler: &receiving{cannot: c.cannot}, Current: true, Handover: c.handover}
 		if _, err := directly(t, link); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-}
-
-// both takes weights in two ways.
-type both struct {
-	*receiving
-	*trinitytest.Bandit
-}
-
-func (b both) Sample(ctx context.Context, p trinity.Prompt, params trinity.SamplingParams) ([]trinity.Completion, error) {
-	return b.Bandit.Sample(ctx, p, params)
 }
 
 // A version that no server takes ends the run with what to do.
@@ -148,7 +132,7 @@ func TestDirectFails(t *testing.T) {
 	_, err := directly(t, weights.Link{Engine: s, Sampler: &receiving{Sampler: s.Bandit, from: s, fails: errors.New("server 1: joining: no")},
 		Current: true})
 	const want = "version 0 of the weights, with which the run begins: server 1: joining: no " +
-		"(synchronizer.sync_method: checkpoint sends files instead)"
+		"(synchronizer.sync_method: directory sends files instead)"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v", err)
 	}

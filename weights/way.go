@@ -20,7 +20,7 @@ import (
 var Ways = registry.New[Way]("weights", "how versions of the weights get from trainer to sampler (synchronizer.sync_method)")
 
 func init() {
-	Ways.Auto = []string{"memory", "direct", "directory"}
+	Ways.Auto = []string{"memory", "directory"}
 	Ways.Register("memory", "The engine hands its weights to a sampler that shares its memory. Trainer and sampler must be one engine.",
 		func() Way { return memory{} })
 	Ways.Register("directory",
@@ -46,7 +46,6 @@ type Link struct {
 	Handover Handover
 	Timeout  time.Duration // of each wait: synchronizer.sync_timeout
 	Dir      string        // for files: the run's buffer.cache_dir
-	Strict   bool          // the file names this Way, which must not choose another one
 
 	// Probe proves each delivery to a Provable sampler. nil: nothing is proven.
 	Probe *Probe
