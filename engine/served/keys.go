@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	overHTTP = "servers over HTTP, which run already"
-	ofServer = "the server that runs already decides it"
-	noPython = "no Python code is run"
+	overHTTP        = "servers over HTTP, which run already"
+	startedOverHTTP = "servers over HTTP, which the run starts or which run already"
+	ofServer        = "the server that runs already decides it"
+	noPython        = "no Python code is run"
 )
 
 // sharedKeys says of the keys that all engines share what a sampler behind servers reads.
@@ -33,6 +34,19 @@ func sharedKeys() map[string]string {
 	}
 	for _, key := range []string{"fully_sharded_loras", "max_cpu_loras"} {
 		keys["model."+key] = ofServer
+	}
+	return keys
+}
+
+// startedKeys are those of a sampler that also starts servers.
+func startedKeys() map[string]string {
+	keys := sharedKeys()
+	keys["cluster"] = ""
+	for _, key := range []string{
+		"tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization",
+		"extra_engine_args", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "dtype",
+	} {
+		keys["explorer.rollout_model."+key] = ""
 	}
 	return keys
 }

@@ -17,36 +17,45 @@ import (
 
 func init() {
 	registry.Samplers.Register("sglang",
-		"SGLang servers that run already (explorer.rollout_model.base_urls). They take new weights from a directory that they see. A server "+
-			"honours seeds with --enable-deterministic-inference.",
-		func() trinity.SamplerOpener { return &sglang{arguments: defaults()} })
+		"SGLang servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls). They take new weights "+
+			"from a directory that they see. A server honours seeds with --enable-deterministic-inference.",
+		func() trinity.SamplerOpener {
+			return &sglang{arguments: defaults(), startable: startable{Python: "python3"}}
+		})
 }
 
 // sglang is the plug-in.
 type sglang struct {
 	arguments `yaml:",inline"`
+	startable `yaml:",inline"`
 }
 
 // OpenSampler implements trinity.SamplerOpener.
 func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
-	return s.open(ctx, spec, nil, sglangKind{lora: spec.LoRA != nil})
+	own, err := startAll(ctx, &spec, s.Programs(spec), sglangKey)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, spec, own, sglangKind{lora: spec.LoRA != nil})
 }
 
 // PlanMemory implements trinity.SamplerOpener.
 func (*sglang) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
 
 // Describe implements trinity.SamplerOpener.
-func (*sglang) Describe() string { return overHTTP }
+func (*sglang) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.
 func (*sglang) Reads() map[string]string {
-	keys := sharedKeys()
+	keys := startedKeys()
 	keys["synchronizer.verify"], keys["synchronizer.verify_interval"], keys[bucketKey] = "", "", ""
 	return keys
 }
 
 // Refuses implements config.SharedKeys.
-func (*sglang) Refuses(c *config.Settled) []config.Refusal { return refusals(c, false) }
+func (*sglang) Refuses(c *config.Settled) []config.Refusal {
+	return append(refusals(c, true), unstartable(c)...)
+}
 
 // sglangKind is what the run knows of its SGLang servers.
 type sglangKind struct{ lora bool }

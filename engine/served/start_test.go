@@ -21,8 +21,9 @@ import (
 // starter is trinity.Programs whose programs are doors before fake servers.
 type starter struct {
 	t       *testing.T
-	fails   func(ctx context.Context, name string) error // before a server starts; nil starts all
-	options server.Options                               // beside those that all have
+	fails   func(ctx context.Context, name string) error                   // before a server starts; nil starts all
+	options server.Options                                                 // beside those that all have
+	kind    func(*testing.T, trinity.Sampler, server.Options) *server.Fake // nil is server.VLLM
 	mu      sync.Mutex
 	all     []*program
 }
@@ -46,7 +47,11 @@ func (s *starter) Start(ctx context.Context, p trinity.Program) (trinity.Running
 	}
 	o := s.options
 	o.Vocab, o.MaxLen, o.Develops = vocab, 32, true
-	fake := server.VLLM(s.t, own(s.t), o)
+	kind := s.kind
+	if kind == nil {
+		kind = server.VLLM
+	}
+	fake := kind(s.t, own(s.t), o)
 	to, err := url.Parse(fake.URL)
 	if err != nil {
 		return nil, err
@@ -126,27 +131,33 @@ func startsOf(s *starter, engines int) trinity.SamplerSpec {
 
 // The run reaches the servers that it starts by their names, and ends them.
 func TestStartedServers(t *testing.T) {
-	s := &starter{t: t}
-	sampler, err := open(t, "vllm", startsOf(s, 2), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sampler.(weights.Loader).LoadWeights(t.Context(), tiny, 3); err != nil {
-		t.Fatal(err)
-	}
-	out, err := sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 8, MaxTokens: 3})
-	if err != nil || out[7].Versions != [2]int64{3, 3} {
-		t.Errorf("%+v, %v", out, err)
-	}
-	for i := range 2 {
-		if p := s.started(fmt.Sprint("rollout-", i), 1); p.fake.Asked() == 0 || len(p.fake.Loads()) != 1 {
-			t.Errorf("%s: asked %d times, loaded %q", p.name, p.fake.Asked(), p.fake.Loads())
-		}
-	}
-	closeSampler(t, sampler)
-	s.areStopped()
-	if len(s.all) != 2 {
-		t.Errorf("%d programs were started, want 2", len(s.all))
+	for plugin, kind := range map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+		"vllm": server.VLLM, "sglang": server.SGLang,
+	} {
+		t.Run(plugin, func(t *testing.T) {
+			s := &starter{t: t, kind: kind}
+			sampler, err := open(t, plugin, startsOf(s, 2), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sampler.(weights.Loader).LoadWeights(t.Context(), tiny, 3); err != nil {
+				t.Fatal(err)
+			}
+			out, err := sampler.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 8, MaxTokens: 3})
+			if err != nil || out[7].Versions != [2]int64{3, 3} {
+				t.Errorf("%+v, %v", out, err)
+			}
+			for i := range 2 {
+				if p := s.started(fmt.Sprint("rollout-", i), 1); p.fake.Asked() == 0 || len(p.fake.Loads()) != 1 {
+					t.Errorf("%s: asked %d times, loaded %q", p.name, p.fake.Asked(), p.fake.Loads())
+				}
+			}
+			closeSampler(t, sampler)
+			s.areStopped()
+			if len(s.all) != 2 {
+				t.Errorf("%d programs were started, want 2", len(s.all))
+			}
+		})
 	}
 }
 
@@ -283,87 +294,5 @@ func TestStartedServerIsRefused(t *testing.T) {
 	s.areStopped()
 	if len(s.all) != 2 {
 		t.Errorf("%d programs were started, want 2", len(s.all))
-	}
-}
-
-// programs is an opener that says what it starts.
-type programs interface {
-	Programs(trinity.SamplerSpec) []trinity.Program
-}
-
-func TestVLLMProgram(t *testing.T) {
-	const always = "--logprobs-mode processed_logprobs --generation-config vllm --seed 5 --dtype bfloat16 --tensor-parallel-size"
-	for _, c := range []struct {
-		name      string
-		change    func(*trinity.SamplerSpec)
-		has, lack []string
-		env       map[string]string
-	}{
-		{"CPU", func(*trinity.SamplerSpec) {}, []string{
-			"-m vllm.entrypoints.openai.api_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
-			"--data-parallel-size 1", "--max-model-len 32", "--no-enable-chunked-prefill --max-num-batched-tokens 8192",
-			"--no-enable-prefix-caching",
-		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel",
-			"--enable-sleep-mode"},
-			map[string]string{"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": ""}},
-		{"GPUs", func(s *trinity.SamplerSpec) {
-			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
-			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
-			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
-		}, []string{
-			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
-				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
-		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
-		{"colocate", func(s *trinity.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
-		{"weights", func(s *trinity.SamplerSpec) { s.Follows = true },
-			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
-		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },
-			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config"},
-			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
-		{"extra_engine_args", func(s *trinity.SamplerSpec) {
-			s.Start.Extra = map[string]any{
-				"yes": true, "no_way": false, "a_text": "x y", "int": 3, "float": 0.5, "list": []any{1, "b"}, "map": map[string]any{"k": 1},
-			}
-		}, []string{`--a-text x y --float 0.5 --int 3 --list [1,"b"] --map {"k":1} --no-no-way --yes`}, nil, nil},
-	} {
-		s := spec()
-		s.Start = trinity.ServerSpec{Engines: 2, DType: "bfloat16", Seed: 5}
-		c.change(&s)
-		all := build(t, "vllm", map[string]any{
-			"python": "/python", "env": map[string]any{"MINE": "secret", "DO_NOT_TRACK": "0"},
-		}).(programs).Programs(s)
-		if len(all) != 2 {
-			t.Fatalf("%s: %d programs", c.name, len(all))
-		}
-		for i, p := range all {
-			line := strings.Join(p.Command, " ")
-			for _, part := range c.has {
-				if !strings.Contains(line, part) {
-					t.Errorf("%s: %q lacks %q", c.name, line, part)
-				}
-			}
-			for _, part := range c.lack {
-				if strings.Contains(line, part) {
-					t.Errorf("%s: %q has %q", c.name, line, part)
-				}
-			}
-			for name, want := range c.env {
-				if p.Env[name] != want {
-					t.Errorf("%s: %s is %q, want %q", c.name, name, p.Env[name], want)
-				}
-			}
-			key := p.Secret["VLLM_API_KEY"]
-			if key == "" || key != all[0].Secret["VLLM_API_KEY"] || strings.Contains(line+fmt.Sprint(p.Env), key) {
-				t.Errorf("%s: the key %q is none, not that of all, or stands where others read it: %s %v", c.name, key, line, p.Env)
-			}
-			if p.Name != fmt.Sprint("rollout-", i) || p.Command[0] != "/python" || p.GPUs != s.Place.GPUs ||
-				p.Secret["MINE"] != "secret" ||
-				p.Secret["DO_NOT_TRACK"] != "0" || p.Env["DO_NOT_TRACK"] != "" || p.Env["MINE"] != "" || p.Answers != "/health" {
-				t.Errorf("%s: %+v", c.name, p)
-			}
-		}
-	}
-	if all := build(t, "vllm", nil).(programs).Programs(spec("http://a:8000")); all != nil {
-		t.Errorf("base_urls starts %v", all)
 	}
 }

@@ -19,14 +19,15 @@ func init() {
 	registry.Samplers.Register("vllm",
 		"vLLM servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls), as may servers with the same "+
 			"API, such as mode serve. Of those, training needs --logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1.",
-		func() trinity.SamplerOpener { return &vllm{arguments: defaults(), Python: "python3"} })
+		func() trinity.SamplerOpener {
+			return &vllm{arguments: defaults(), startable: startable{Python: "python3"}}
+		})
 }
 
 // vllm is the plug-in.
 type vllm struct {
 	arguments `yaml:",inline"`
-	Python    string            `yaml:"python" doc:"interpreter that has vllm, of the servers that the run starts"`
-	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of these servers"`
+	startable `yaml:",inline"`
 }
 
 // OpenSampler implements trinity.SamplerOpener.
@@ -35,12 +36,9 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 	if err != nil {
 		return nil, err
 	}
-	var own *owned
-	if programs := v.Programs(spec); len(programs) > 0 {
-		if own, err = start(ctx, spec, programs); err != nil {
-			return nil, err
-		}
-		spec.Servers, spec.Key = own.urls(), programs[0].Secret[vllmKey]
+	own, err := startAll(ctx, &spec, v.Programs(spec), vllmKey)
+	if err != nil {
+		return nil, err
 	}
 	return v.open(ctx, spec, own, vllmKind{
 		model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
@@ -52,16 +50,13 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 func (*vllm) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
 
 // Describe implements trinity.SamplerOpener.
-func (*vllm) Describe() string { return "servers over HTTP, which the run starts or which run already" }
+func (*vllm) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.
 func (*vllm) Reads() map[string]string {
-	keys := sharedKeys()
+	keys := startedKeys()
 	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
 	keys["synchronizer.verify_interval"], keys[bucketKey] = "", ""
-	for _, key := range started {
-		keys[key] = ""
-	}
 	return keys
 }
 

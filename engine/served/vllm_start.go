@@ -1,50 +1,25 @@
 package served
 
 import (
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 )
 
-// vllmKey is the variable with the API key of a server.
+// vllmKey is the variable with the key of a server.
 const vllmKey = "VLLM_API_KEY"
 
-// started are the keys that say how servers are started.
-var started = []string{
-	"cluster", "explorer.rollout_model.tensor_parallel_size", "explorer.rollout_model.data_parallel_size",
-	"explorer.rollout_model.pipeline_parallel_size", "explorer.rollout_model.enable_expert_parallel",
-	"explorer.rollout_model.gpu_memory_utilization", "explorer.rollout_model.extra_engine_args", "explorer.rollout_model.enforce_eager",
-	"explorer.rollout_model.enable_prefix_caching", "explorer.rollout_model.enable_chunked_prefill", "explorer.rollout_model.dtype",
-}
-
 // Programs returns the servers that OpenSampler starts.
-func (v *vllm) Programs(spec trinity.SamplerSpec) (all []trinity.Program) {
-	if len(spec.Servers) > 0 {
-		return nil
-	}
-	key := rand.Text()
-	for i := range spec.Start.Engines {
-		all = append(all, v.program(spec, i, key))
-	}
-	return all
+func (v *vllm) Programs(spec trinity.SamplerSpec) []trinity.Program {
+	return v.programs(spec, vllmKey, v.program)
 }
 
-// program returns the i-th server. The plug-in trinity_files comes along with the program that starts it.
-func (v *vllm) program(spec trinity.SamplerSpec, i int, key string) trinity.Program {
+// program returns a server. The plug-in trinity_files comes along with the program that starts it.
+func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
 	s := &spec.Start
-	path, err := filepath.Abs(spec.ModelPath) // the server has another working directory
-	if err != nil {
-		path = spec.ModelPath
-	}
 	command := []string{
-		v.Python, "-m", "vllm.entrypoints.openai.api_server", "--model", path, "--host", "{host}", "--port", "{port}",
+		v.Python, "-m", "vllm.entrypoints.openai.api_server", "--model", absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}",
 		"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--seed", strconv.Itoa(s.Seed),
 		"--dtype", s.DType, "--tensor-parallel-size", strconv.Itoa(max(1, s.TensorParallel)),
 		"--pipeline-parallel-size", strconv.Itoa(max(1, s.PipelineParallel)), "--data-parallel-size", strconv.Itoa(max(1, s.DataParallel)),
@@ -77,17 +52,8 @@ func (v *vllm) program(spec trinity.SamplerSpec, i int, key string) trinity.Prog
 	} else if spec.Follows {
 		command = append(command, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
 	}
-	secret := map[string]string{vllmKey: key}
-	maps.Copy(secret, v.Env)
-	for name := range secret { // of a name in both, a launcher may take either value
-		delete(env, name)
-	}
-	return trinity.Program{
-		Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Place.GPUs, Beside: spec.Place.Beside, Python: v.Python,
-		Command: append(command, extra(s.Extra)...), Answers: "/health", Modules: []string{"vllm"},
-		Hint: "install vllm there, or name another interpreter in explorer.rollout_model.engine_args.python",
-		Env:  env, Secret: secret,
-	}
+	command = append(command, extra(s.Extra, func(name string) []string { return []string{flag(name, false)} })...)
+	return trinity.Program{Command: command, Modules: []string{"vllm"}, Env: env}
 }
 
 // ranks of adapters for which vLLM has kernels.
@@ -108,24 +74,4 @@ func flag(name string, on bool) string {
 		return "--" + name
 	}
 	return "--no-" + name
-}
-
-// extra returns explorer.rollout_model.extra_engine_args as a command has them.
-func extra(args map[string]any) (words []string) {
-	for _, key := range slices.Sorted(maps.Keys(args)) {
-		name := strings.ReplaceAll(key, "_", "-")
-		switch value := args[key].(type) {
-		case bool:
-			words = append(words, flag(name, value))
-		case string, int, int64, uint64, float64:
-			words = append(words, "--"+name, fmt.Sprint(value))
-		default:
-			text, err := json.Marshal(value)
-			if err != nil {
-				text = fmt.Append(nil, value)
-			}
-			words = append(words, "--"+name, string(text))
-		}
-	}
-	return words
 }

@@ -1,0 +1,88 @@
+package served
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// startable are the arguments of servers that the run starts.
+type startable struct {
+	Python string            `yaml:"python" doc:"interpreter that has the server's package, of the servers that the run starts"`
+	Env    map[string]string `yaml:"env" secret:"true" doc:"environment variables of these servers"`
+}
+
+// programs returns the servers that a plug-in starts, which are equal. p has what differs between kinds
+// of servers, and key is the variable with their key.
+func (s *startable) programs(spec trinity.SamplerSpec, key string, p func(trinity.SamplerSpec) trinity.Program) (all []trinity.Program) {
+	if len(spec.Servers) > 0 {
+		return nil
+	}
+	secret := map[string]string{key: rand.Text()}
+	maps.Copy(secret, s.Env)
+	for i := range spec.Start.Engines {
+		p := p(spec)
+		p.Name, p.Nodes, p.GPUs, p.Beside = "rollout-"+strconv.Itoa(i), 1, spec.Place.GPUs, spec.Place.Beside
+		p.Python, p.Answers, p.Secret = s.Python, "/health", secret
+		p.Hint = "install " + p.Modules[0] + " there, or name another interpreter in explorer.rollout_model.engine_args.python"
+		for name := range secret { // of a name in both, a launcher may take either value
+			delete(p.Env, name)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// startAll starts the servers of programs, and tells spec their names and their key. It returns nil
+// if there are none.
+func startAll(ctx context.Context, spec *trinity.SamplerSpec, programs []trinity.Program, key string) (*owned, error) {
+	if len(programs) == 0 {
+		return nil, nil
+	}
+	own, err := start(ctx, *spec, programs)
+	if err == nil {
+		spec.Servers, spec.Key = own.urls(), programs[0].Secret[key]
+	}
+	return own, err
+}
+
+// absolute returns a path for a server, which has another working directory.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// extra returns explorer.rollout_model.extra_engine_args as a command has them. no writes a key that is
+// false.
+func extra(args map[string]any, no func(name string) []string) (words []string) {
+	for _, key := range slices.Sorted(maps.Keys(args)) {
+		name := strings.ReplaceAll(key, "_", "-")
+		switch value := args[key].(type) {
+		case bool:
+			if value {
+				words = append(words, "--"+name)
+			} else {
+				words = append(words, no(name)...)
+			}
+		case string, int, int64, uint64, float64:
+			words = append(words, "--"+name, fmt.Sprint(value))
+		default:
+			text, err := json.Marshal(value)
+			if err != nil {
+				text = fmt.Append(nil, value)
+			}
+			words = append(words, "--"+name, string(text))
+		}
+	}
+	return words
+}
