@@ -183,6 +183,10 @@ const ofAgents = "use the workflow exec with a program that calls your function:
 
 // substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
+	"sampler": {
+		external: "such an API tells no ids of tokens, which rollouts are made of: set engine_type to vllm, sglang or " +
+			"llama_server, and base_urls to servers of these; a judge may be external (explorer.auxiliary_models)",
+	},
 	"workflow": {
 		"agentscope_workflow_adapter":    ofAgents,
 		"agentscope_workflow_adapter_v1": ofAgents,

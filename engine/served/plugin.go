@@ -100,7 +100,8 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
-			return nil, errors.Join(err, s.Close())
+			_ = s.Close() // err says more
+			return nil, err
 		}
 	}
 	return s, nil
