@@ -24,7 +24,7 @@ type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
 	StartTimeout float64 `yaml:"start_timeout" doc:"seconds until a server answers when the run starts, and again until it has sampled"`
-	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that servers may take to load a version of the weights, to fall asleep or to wake up"`
+	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that servers may take to load a version, to fall asleep or to wake up"`
 }
 
 func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600} }
