@@ -36,6 +36,9 @@ func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) err
 	if err != nil {
 		return err
 	}
+	if err := s.files(dir); err != nil {
+		return fmt.Errorf("version %d is given to no server: %w", number, err)
+	}
 	return s.bring(ctx, version{number: number, name: s.nameOf(number), dir: dir})
 }
 

@@ -108,7 +108,10 @@ func (s *scripted) has(ctx context.Context, name string) (bool, error) {
 func serving(n int) (s *Sampler, at []*scripted, said func() string) {
 	var mu sync.Mutex
 	var lines []string
-	s = &Sampler{vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run", idle: func() {}}
+	s = &Sampler{
+		vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run", idle: func() {},
+		files: func(string) error { return nil },
+	}
 	s.pool = newPool(time.Minute, func(line string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -28,9 +28,10 @@ type Sampler struct {
 	scores  bool                      // it is asked to score given tokens
 	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
 
-	own    *owned // nil if the servers run already
-	shares bool   // the servers share GPUs with the engine that trains
-	idle   func() // closes connections that no request uses
+	own    *owned                 // nil if the servers run already
+	shares bool                   // the servers share GPUs with the engine that trains
+	idle   func()                 // closes connections that no request uses
+	files  func(dir string) error // refuses a directory without weights of the model
 
 	loading     sync.Mutex
 	newest      version // that the servers have loaded last; loading guards it

@@ -31,11 +31,17 @@ const (
 // own returns the sampler that a server has.
 func own(t *testing.T) trinity.Sampler {
 	t.Helper()
+	return ownOf(t, tiny)
+}
+
+// ownOf returns the sampler of a server with a model.
+func ownOf(t *testing.T, model string) trinity.Sampler {
+	t.Helper()
 	opener, err := registry.Samplers.Build("cpu", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := opener.OpenSampler(t.Context(), trinity.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32})
+	s, err := opener.OpenSampler(t.Context(), trinity.SamplerSpec{ModelPath: model, MaxSequences: 8, MaxModelLen: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,9 +373,9 @@ func TestWeightsOfATiedHead(t *testing.T) {
 		want         string
 	}{{tied, true, false, "train an adapter"}, {tied, true, true, ""}, {tied, false, false, ""}, {tiny, true, false, ""}} {
 		options := server.Options{Vocab: vocab, MaxLen: 32, Develops: true, CPU: c.cpu, Fetches: c.fetches}
-		with := spec(server.VLLM(t, own(t), options).URL)
+		with := spec(server.VLLM(t, ownOf(t, c.model), options).URL)
 		with.ModelPath = c.model
-		err := must(t, "vllm", with).(weights.Loader).LoadWeights(t.Context(), tiny, 1)
+		err := must(t, "vllm", with).(weights.Loader).LoadWeights(t.Context(), c.model, 1)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}

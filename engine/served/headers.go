@@ -1,0 +1,40 @@
+package served
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity/model"
+)
+
+// filesOf returns a function that refuses a directory without the weights of a model, or without an
+// adapter of it. It reads the headers of the files: names, types and shapes of the tensors, and that none is
+// cut off. A server that fails to load a directory may end of it.
+func filesOf(cfg *model.Config, adapter bool) func(dir string) error {
+	return func(dir string) error {
+		if adapter {
+			a, err := model.OpenAdapter(dir, cfg)
+			if err != nil {
+				return err
+			}
+			return a.Close()
+		}
+		m, err := model.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		for _, want := range cfg.Tensors() {
+			switch got, err := m.Tensor(want.Name); {
+			case err != nil:
+				return fmt.Errorf("%s: tensor %s is missing, which the model of the servers has", dir, want.Name)
+			case !slices.Equal(got.Shape, want.Shape):
+				return fmt.Errorf("%s: tensor %s has shape %v, and %v in the model of the servers", dir, want.Name, got.Shape, want.Shape)
+			}
+		}
+		if difference := cfg.Differs(m.Config); difference != "" {
+			return fmt.Errorf("%s: %s: it is another model than that of the servers", dir, difference)
+		}
+		return nil
+	}
+}
