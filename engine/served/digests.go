@@ -20,6 +20,18 @@ type digester interface {
 // ofNothing begins the SHA-256 of no bytes. A server whose matrices are packed has it for them.
 const ofNothing = "e3b0c44298fc1c149afbf4c8996fb924"
 
+// agreed are the digests of the version whose digests were compared last.
+type agreed struct {
+	version int64
+	by      map[string]told // by the names of the tensors
+}
+
+// told are the digests of the first server with tensors of some names.
+type told struct {
+	server  *server
+	digests map[string]string
+}
+
 // compareDigests compares the digests of servers that have loaded the same version. Servers with tensors
 // of the same names must have the same digests.
 func (s *Sampler) compareDigests(ctx context.Context, v version, servers []*server) error {
@@ -27,44 +39,55 @@ func (s *Sampler) compareDigests(ctx context.Context, v version, servers []*serv
 	if s.proving.Digests == 0 || (s.loads-1)%s.proving.Digests != 0 || s.adapter { // digests of the base say nothing
 		return nil
 	}
-	type told struct {
-		by      *server
-		digests map[string]string
-	}
-	first := map[string]told{} // by the names of the tensors
+	s.agreed = agreed{v.number, map[string]told{}}
 	least := 1.0
 	for _, at := range servers {
-		all, err := s.digestsOf(ctx, at)
-		if retry.IsTemporary(err) && ctx.Err() == nil { // it may have ended since, which the next request finds
-			s.pool.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), v.number, err))
-			all = nil
-		} else if err != nil {
-			return fmt.Errorf("%s: digests of version %d: %w", at.name(), v.number, err)
+		covered, err := s.agree(ctx, at)
+		if err != nil {
+			return err
 		}
-		if all == nil {
-			least = 0
-			continue
-		}
-		names := slices.Sorted(maps.Keys(all))
-		covered := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(all[name], ofNothing) })
-		least = min(least, float64(len(covered))/float64(max(1, len(names))))
-		layout := strings.Join(names, "\n")
-		one, ok := first[layout]
-		if !ok {
-			first[layout] = told{at, all}
-			continue
-		}
-		for _, name := range names {
-			if all[name] != one.digests[name] {
-				return fmt.Errorf("%s: tensor %s of version %d differs from that of %s: start both anew", at.name(), name, v.number, one.by.name())
-			}
-		}
+		least = min(least, covered)
 	}
 	if s.loads == 1 && least < 1 {
 		s.pool.say(fmt.Sprintf("the servers' digests cover %.0f %% of their tensors: the probe alone proves the others", 100*least))
 	}
 	s.proving.Covered(least)
 	return nil
+}
+
+// agree compares the digests of a server with those of the servers before it, and returns the share of its
+// tensors that they cover.
+func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err error) {
+	all, err := s.digestsOf(ctx, at)
+	if retry.IsTemporary(err) && ctx.Err() == nil { // it may have ended since, which the next request finds
+		s.pool.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), s.agreed.version, err))
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: digests of version %d: %w", at.name(), s.agreed.version, err)
+	}
+	names := slices.Sorted(maps.Keys(all))
+	layout := strings.Join(names, "\n")
+	one, ok := s.agreed.by[layout]
+	if !ok {
+		s.agreed.by[layout] = told{at, all}
+	}
+	for _, name := range names {
+		if ok && all[name] != one.digests[name] {
+			return 0, fmt.Errorf("%s: tensor %s of version %d differs from that of %s: start both anew",
+				at.name(), name, s.agreed.version, one.server.name())
+		}
+	}
+	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
+}
+
+// agreeAgain is agree for a server that has got the version again.
+func (s *Sampler) agreeAgain(ctx context.Context, at *server, v version) error {
+	if s.agreed.by == nil || s.agreed.version != v.number {
+		return nil
+	}
+	_, err := s.agree(ctx, at)
+	return err
 }
 
 // digestsOf returns the digests of a server, nil if it has none. It says that once.

@@ -1,6 +1,7 @@
 package served
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -26,4 +27,12 @@ func Share(s trinity.Sampler) weights.Sleeper {
 // Limit sets the time of a phase, and the bytes that are sent at once.
 func Limit(s trinity.Sampler, phase time.Duration, bucket int64) {
 	s.(*Sampler).phase, s.(*Sampler).bucket = phase, bucket
+}
+
+// Why returns the last failure of one of a sampler's servers.
+func Why(s trinity.Sampler, i int) string {
+	p := s.(*Sampler).pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprint(p.servers[i].why)
 }

@@ -11,32 +11,39 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
+// rewrite changes the tensors of a model directory, whose numbers are given as well.
+func rewrite(t *testing.T, dir string, do func(all []safetensors.Entry, numbers [][]float32) []safetensors.Entry) {
+	t.Helper()
+	path := filepath.Join(dir, safetensors.SingleName)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []safetensors.Entry
+	var numbers [][]float32
+	for i, name := range f.Names() {
+		tensor, _ := f.Tensor(name)
+		numbers = append(numbers, make([]float32, tensor.Len()))
+		if err := tensor.Range(numbers[i], 0); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, safetensors.Float32s(name, tensor.Shape, numbers[i]))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := safetensors.Write(path, do(all, numbers), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Files that are not those of the servers' model are given to no server, which might end of them. One line
 // names the tensor.
 func TestFilesAreCheckedBeforeAServerGetsThem(t *testing.T) {
 	change := func(do func([]safetensors.Entry) []safetensors.Entry) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
-			path := filepath.Join(dir, safetensors.SingleName)
-			f, err := safetensors.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var all []safetensors.Entry
-			for _, name := range f.Names() {
-				tensor, _ := f.Tensor(name)
-				numbers := make([]float32, tensor.Len())
-				if err := tensor.Range(numbers, 0); err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, safetensors.Float32s(name, tensor.Shape, numbers))
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := safetensors.Write(path, do(all), nil); err != nil {
-				t.Fatal(err)
-			}
+			rewrite(t, dir, func(all []safetensors.Entry, _ [][]float32) []safetensors.Entry { return do(all) })
 		}
 	}
 	each := func(name string, do func(e *safetensors.Entry)) func(t *testing.T, dir string) {

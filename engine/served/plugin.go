@@ -60,7 +60,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 	s := &Sampler{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil,
 		record: spec.Record, own: own, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections,
-		files:       filesOf(cfg, spec.LoRA != nil),
+		files: filesOf(cfg, spec.LoRA != nil), model: spec.ModelPath,
 		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 		bucket: cmp.Or(spec.Bucket, bucketBytes), phase: min(phaseTime, wait.Seconds(a.LoadTimeout)/2),
 	}

@@ -65,8 +65,9 @@ type server struct {
 	mute      bool          // people know that it tells no digests
 
 	failedLoads int // deliveries that have failed
-	asleep      bool
+	asleep      []part
 	sleptAt     int64 // its starts when it fell asleep
+	covered     bool  // it has proven that a delivery replaces all tensors with digests
 }
 
 // name is how errors call a server.

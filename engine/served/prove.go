@@ -103,10 +103,14 @@ func (s *Sampler) load(ctx context.Context, at *server, v version) error {
 	if err := s.wake(ctx, at, first...); err != nil {
 		return err
 	}
-	if !s.pool.isAsleep(at) {
-		return s.give(ctx, at, v, false)
+	before, err := s.clear(ctx, at)
+	if err == nil {
+		err = s.give(ctx, at, v, len(s.pool.asleep(at)) > 0)
 	}
-	if err := s.give(ctx, at, v, true); err != nil {
+	if err == nil {
+		err = s.proveCoverage(ctx, at, v, before)
+	}
+	if err != nil {
 		return err
 	}
 	return s.wake(ctx, at, partCache)

@@ -130,6 +130,10 @@ func (s *Sampler) restore(ctx context.Context, at *server) error {
 	if err := s.deliver(limited, at, v); err != nil {
 		return err
 	}
+	if err := s.agreeAgain(limited, at, v); err != nil {
+		s.pool.judge(at, false)
+		return err
+	}
 	s.pool.loads(at, v)
 	return s.look(limited, at)
 }

@@ -32,6 +32,7 @@ type Sampler struct {
 	shares bool                   // the servers share GPUs with the engine that trains
 	idle   func()                 // closes connections that no request uses
 	files  func(dir string) error // refuses a directory without weights of the model
+	model  string                 // its directory
 
 	loading     sync.Mutex
 	newest      version // that the servers have loaded last; loading guards it
@@ -40,6 +41,7 @@ type Sampler struct {
 	mark        string          // begins the names of weights of this sampler
 	proving     trinity.Proving // without Check, deliveries are not proven
 	loads       int             // versions that were loaded
+	agreed      agreed
 
 	sending sync.Mutex    // a sender gives weights to one server at a time
 	bucket  int64         // bytes that a sender sends at once

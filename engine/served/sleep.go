@@ -97,7 +97,7 @@ func (s *Sampler) Sleep(ctx context.Context) error {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
 	return s.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if s.pool.isAsleep(at) {
+		if len(s.pool.asleep(at)) > 0 {
 			return nil
 		}
 		sleeper, ok := at.endpoint.(sleeper)
@@ -107,7 +107,7 @@ func (s *Sampler) Sleep(ctx context.Context) error {
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		s.pool.sleeps(at, true)
+		s.pool.sleeps(at, []part{partWeights, partCache})
 		return nil
 	})
 }
@@ -151,30 +151,32 @@ func (s *Sampler) each(ctx context.Context, phase string, do func(context.Contex
 	return &trinity.EngineError{Err: errors.New(oneLine(errs))}
 }
 
-// wake wakes parts of a server, if it sleeps. A server whose cache is awake no longer sleeps.
+// wake wakes those of some parts of a server that sleep.
 func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
-	if !s.pool.isAsleep(at) {
-		return nil
-	}
 	for _, p := range parts {
+		asleep := s.pool.asleep(at)
+		if !slices.Contains(asleep, p) {
+			continue
+		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		if p == partCache {
-			s.pool.sleeps(at, false)
-		}
+		s.pool.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }
 
-// isAsleep reports whether a server sleeps. One that has been started again does not.
-func (p *pool) isAsleep(s *server) bool {
+// asleep returns the parts of a server that sleep. One that has been started again is awake.
+func (p *pool) asleep(s *server) []part {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return s.asleep && s.sleptAt == p.own.starts(s.url)
+	if s.sleptAt != p.own.starts(s.url) {
+		return nil
+	}
+	return slices.Clone(s.asleep)
 }
 
-func (p *pool) sleeps(s *server, asleep bool) {
+func (p *pool) sleeps(s *server, asleep []part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.asleep, s.sleptAt = asleep, p.own.starts(s.url)
@@ -184,7 +186,7 @@ func (p *pool) sleeps(s *server, asleep bool) {
 func (p *pool) ends(s *server, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.asleep, s.suspect, s.why = false, true, why
+	s.asleep, s.suspect, s.why = nil, true, why
 	p.leaveOut(s)
 }
 

@@ -21,6 +21,7 @@ import (
 // starter is trinity.Programs whose programs are doors before fake servers.
 type starter struct {
 	t       *testing.T
+	tells   func(start int) server.Lie                                     // nil: all are honest
 	fails   func(ctx context.Context, name string) error                   // before a server starts; nil starts all
 	options server.Options                                                 // beside those that all have
 	kind    func(*testing.T, trinity.Sampler, server.Options) *server.Fake // nil is server.VLLM
@@ -64,6 +65,9 @@ func (s *starter) Start(ctx context.Context, p trinity.Program) (trinity.Running
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, started)
+	if s.tells != nil {
+		fake.Tell(s.tells(len(s.all)))
+	}
 	return started, nil
 }
 

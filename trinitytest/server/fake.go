@@ -50,6 +50,7 @@ type Options struct {
 	LoRA    bool                      // takes adapters: --enable-lora, and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 of vLLM
 	MaxRank int                       // of adapters; 0 is not told
 	Encode  func(text string) []int32 // its tokenizer; nil: it encodes no texts
+	Model   string                    // directory of the model that it was started with; "": it tells no digests before a load
 	Sleeps  bool                      // --enable-sleep-mode of vLLM, --enable-memory-saver of SGLang
 
 	// of vLLM alone

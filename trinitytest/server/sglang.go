@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -64,9 +63,8 @@ func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		f.send(w, map[string]any{"success": true, "message": "Succeeded to update model weights."})
 	})
 	f.sglangDirect(t, mux)
-	mux.HandleFunc("POST /weights_checker", func(w http.ResponseWriter, _ *http.Request) {
-		sums, err := f.digests(false)
-		f.send(w, map[string]any{"success": err == nil, "message": fmt.Sprint(err), "ranks": []any{map[string]any{"checksums": sums}}})
+	f.checker(mux, "/weights_checker", "reset_tensors", o, func(w http.ResponseWriter, sums map[string]string) {
+		f.send(w, map[string]any{"success": true, "message": "", "ranks": []any{map[string]any{"checksums": sums}}})
 	})
 	if o.Sleeps {
 		f.sglangSleep(mux)

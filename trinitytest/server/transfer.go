@@ -27,6 +27,7 @@ const (
 	OneShort     Lie = "loads all tensors of new weights but one"
 	RankMissing  Lie = "has a rank that never joins a group"
 	DiesLoading  Lie = "ends a connection in the middle of an update"
+	ResetsNone   Lie = "answers 200 to a reset and does nothing"
 )
 
 // shortTensor is the tensor that OneShort leaves as it is.
@@ -216,9 +217,52 @@ func mix(model, other []byte) ([]byte, error) {
 	return model, nil
 }
 
+// checker adds the endpoint that tells digests, and that resets what has them. answer writes the digests, or
+// nil after a reset.
+func (f *Fake) checker(mux *http.ServeMux, path, reset string, o Options, answer func(w http.ResponseWriter, sums map[string]string)) {
+	if o.Model != "" {
+		f.model, _ = os.ReadFile(filepath.Join(o.Model, safetensors.SingleName)) // else it tells no digests
+	}
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ Action string }
+		if !read(w, r, &q) {
+			return
+		}
+		sums, err := f.digests(o.CPU)
+		if q.Action == reset && err == nil {
+			sums, err = nil, f.reset()
+		}
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		answer(w, sums)
+	})
+}
+
+// reset overwrites the tensors that have digests with zeros.
+func (f *Fake) reset() error {
+	if err := f.sleep.hasWeights(); err != nil || f.tells(ResetsNone) {
+		return err
+	}
+	f.model = append([]byte{}, f.model...)
+	model, err := safetensors.Parse("model", f.model)
+	if err != nil {
+		return err
+	}
+	for _, name := range model.Names() {
+		t, _ := model.Tensor(name)
+		clear(t.Data)
+	}
+	return nil
+}
+
 // digests are the digests of the tensors of the model that was loaded last. packed says that the server
 // keeps the matrices in another form, and has the digest of nothing for them.
 func (f *Fake) digests(packed bool) (map[string]string, error) {
+	if err := f.sleep.hasWeights(); err != nil {
+		return nil, err
+	}
 	model, err := safetensors.Parse("model", f.model)
 	if err != nil {
 		return nil, err

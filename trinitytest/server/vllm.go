@@ -39,13 +39,8 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 	if o.Develops {
 		f.vllmControl(mux)
 		mux.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) { f.send(w, o.vllmConfig(max(1, f.Ranks))) })
-		mux.HandleFunc("POST /weight_checker", func(w http.ResponseWriter, _ *http.Request) {
-			sums, err := f.digests(o.CPU)
-			if err != nil {
-				refuse(w, http.StatusInternalServerError, err.Error())
-				return
-			}
-			f.send(w, map[string]any{"checksums": sums})
+		f.checker(mux, "/weight_checker", "reset", o, func(w http.ResponseWriter, sums map[string]string) {
+			f.send(w, map[string]any{"status": "reset", "checksums": sums})
 		})
 	}
 	if o.Fetches {
