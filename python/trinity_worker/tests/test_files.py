@@ -53,6 +53,24 @@ def listing(**change: object) -> list[dict]:
     return [a | change, b]
 
 
+@pytest.mark.parametrize("what", ["open to others", "a link", "of another user"])
+def test_files_go_to_a_directory_of_this_user(
+    served: tuple[Path, files.Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    if what == "a link":
+        root.symlink_to(elsewhere)
+    else:
+        root.mkdir()
+        root.chmod(0o777 if what == "open to others" else 0o700)
+    if what == "of another user":
+        monkeypatch.setattr(files.os, "getuid", lambda: root.stat().st_uid + 1)
+    with pytest.raises(files.Refused, match="belongs to this user alone"):
+        files.fetch(served[1], listing(), root, "digest 1")
+    assert not list(elsewhere.iterdir()) and not list(root.iterdir())
+
+
 def test_files_arrive_once(served: tuple[Path, files.Source], tmp_path: Path) -> None:
     for _ in range(2):
         got = files.fetch(served[1], listing(), tmp_path / "root", "digest 1")

@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 import urllib.error
@@ -45,7 +46,7 @@ class Source:
 def fetch(source: Source, files: list[dict[str, Any]], root: Path, digest: str) -> Path:
     """Return a directory below root with the files. Of several workers on a host, one downloads them."""
     deadline = time.monotonic() + source.seconds
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _own(root)
     with open(root / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         target = root / "version"
@@ -56,6 +57,16 @@ def fetch(source: Source, files: list[dict[str, Any]], root: Path, digest: str) 
             _download(source, file, target, deadline)
         (target / ".digest").write_text(digest)
     return target
+
+
+def _own(root: Path) -> None:
+    """Make a directory that no other user writes to. Its name can be guessed, so another user may have made it before."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = root.lstat()
+    if not stat.S_ISDIR(made.st_mode) or made.st_uid != os.getuid() or made.st_mode & 0o077:
+        raise Refused(
+            f"{root} is no directory that belongs to this user alone: remove it, or set TMPDIR to another directory"
+        )
 
 
 def _download(source: Source, file: dict[str, Any], target: Path, deadline: float) -> None:
