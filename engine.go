@@ -134,6 +134,13 @@ type Publisher interface {
 	// its number. Another goroutine may train meanwhile. Without such a sampler it only returns the
 	// number.
 	Adopt(ctx context.Context) (version int64, err error)
-	// SavePublished is SaveModel of the offered version.
+	// SavePublished is SaveModel of the offered version, in EngineSpec.PublishDType.
 	SavePublished(ctx context.Context, dir string) error
+}
+
+// VersionWriter is an Engine that writes a version of the weights in EngineSpec.PublishDType.
+type VersionWriter interface {
+	Engine
+	// SaveVersion is SaveModel in that type.
+	SaveVersion(ctx context.Context, dir string) error
 }

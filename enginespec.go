@@ -12,6 +12,9 @@ type EngineSpec struct {
 	LoRA      *LoRASpec
 	Seed      uint64
 	DType     string // of frozen weights: "f32" or "bf16"; "" leaves it to the engine
+	// PublishDType is that of the files of a version (VersionWriter, Publisher.SavePublished): "bf16", or "" for
+	// float32, as checkpoints have it. Adapters are float32.
+	PublishDType string
 
 	// Head is what the engine computes from the last hidden states: LogprobHead, ValueHead for a
 	// critic, or ScoreHead for a reward model.

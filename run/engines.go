@@ -67,6 +67,9 @@ func (s *Settled) specs(train, sample bool) specs {
 		if s.engines.programs.sample.Beside != "" { // the servers have the GPUs while they sample
 			all.train.ParamOffload, all.train.OptimizerOffload, all.train.ReferenceOffload = true, true, true
 		}
+		if sample && s.engines.roundsVersions(s) {
+			all.train.PublishDType = "bf16"
+		}
 		if s.Method.Scores {
 			all.train.Head = trinity.ScoreHead
 		}
@@ -88,6 +91,12 @@ func (s *Settled) specs(train, sample bool) specs {
 		}
 	}
 	return all
+}
+
+// roundsVersions reports whether the files of versions have bf16: all servers that load them are started with
+// it, so that they lose nothing that the servers would keep.
+func (e *engines) roundsVersions(s *Settled) bool {
+	return s.Explorer.RolloutModel.Dtype == "bfloat16" && len(serversOf(s.Settled, e)) > 0
 }
 
 // trainsAhead reports whether the engine may train on before its sampler has the newest version: there

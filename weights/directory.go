@@ -61,7 +61,7 @@ func (f *byDirectory) Offer(ctx context.Context, version int64) error {
 	if err := f.learn(ctx, f.engine, version); err != nil {
 		return err
 	}
-	return f.write(ctx, f.engine.SaveModel) // last: the engine then frees the GPUs that it shares with a sampler
+	return f.write(ctx, versionOf(f.engine)) // last: the engine then frees the GPUs that it shares with a sampler
 }
 
 // Adopt loads the version that Offer wrote last, and removes the directories that nobody reads.

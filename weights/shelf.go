@@ -76,13 +76,21 @@ func (s *Shelf) Open(ctx context.Context, version int64, current bool) error {
 // saver returns the function that writes the version with which a run resumes.
 func saver(engine trinity.Engine, current bool) (func(ctx context.Context, dir string) error, error) {
 	if current {
-		return engine.SaveModel, nil
+		return versionOf(engine), nil
 	}
 	p, ok := engine.(trinity.Publisher)
 	if !ok {
 		return nil, fmt.Errorf("a %T keeps no published weights: resume from the checkpoint of a step that published a version", engine)
 	}
 	return p.SavePublished, nil
+}
+
+// versionOf returns the function that writes an engine's weights as a version.
+func versionOf(engine trinity.Engine) func(ctx context.Context, dir string) error {
+	if w, ok := engine.(trinity.VersionWriter); ok {
+		return w.SaveVersion
+	}
+	return engine.SaveModel
 }
 
 // offer makes the engine keep its weights as a version, if it can. Checkpoints then contain the
@@ -145,7 +153,7 @@ func (s *Shelf) add(version int64) error {
 // Publish writes the engine's weights as a version and offers them to the engine. It waits for
 // nobody.
 func (s *Shelf) Publish(ctx context.Context, version int64) error {
-	if err := s.write(ctx, version, s.Engine.SaveModel, true); err != nil {
+	if err := s.write(ctx, version, versionOf(s.Engine), true); err != nil {
 		return err
 	}
 	return offer(ctx, s.Engine, version)

@@ -26,6 +26,34 @@ func TestSavedModelOpensWithTheSameWeights(t *testing.T) {
 	}
 }
 
+// The files of a version have bf16 if that is asked for, and those of a checkpoint float32.
+func TestVersionsAreRounded(t *testing.T) {
+	opts := tiny("llama")
+	opts.PublishDType = "bf16"
+	e := open(t, opts)
+	train(t, e, sequences(t, true), 1)
+	if err := e.Offer(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	rounded := slices.Clone(e.trained)
+	for i, x := range rounded {
+		bits := math.Float32bits(x)
+		rounded[i] = math.Float32frombits((bits + 0x7fff + bits>>16&1) >> 16 << 16)
+	}
+	for name, c := range map[string]struct {
+		save func(context.Context, string) error
+		want []float32
+	}{"checkpoint": {e.SaveModel, e.trained}, "current": {e.SaveVersion, rounded}, "offered": {e.SavePublished, rounded}} {
+		dir := t.TempDir()
+		if err := c.save(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		if again := open(t, Options{ModelPath: dir}); !slices.Equal(again.trained, c.want) {
+			t.Errorf("%s: other weights", name)
+		}
+	}
+}
+
 func TestSavedAdapterOpensWithTheSameWeights(t *testing.T) {
 	e := open(t, adapterOptions())
 	train(t, e, sequences(t, true), 1)

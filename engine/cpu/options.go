@@ -54,6 +54,9 @@ type Options struct {
 	// round. It needs ForwardOnly, because training keeps f32 master weights.
 	DType string
 
+	// PublishDType is that of the files of a version: "bf16", or "" for f32.
+	PublishDType string
+
 	Pool *kernel.Pool // cores to compute with; nil means all
 }
 
@@ -88,6 +91,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("cpu: Recompute is %d; expected a number of layers", o.Recompute)
 	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
 		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
+	case o.PublishDType != "" && o.PublishDType != "f32" && o.PublishDType != "bf16":
+		return fmt.Errorf("cpu: dtype %q of versions; expected f32 or bf16", o.PublishDType)
 	case o.Value && o.Score:
 		return fmt.Errorf("cpu: Options.Value and Options.Score exclude each other: a model has one head")
 	case o.Score && o.LoRA != nil:

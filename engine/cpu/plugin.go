@@ -112,7 +112,7 @@ func engineOptions(spec trinity.EngineSpec) (Options, error) {
 	return Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: spec.LoRA, Seed: spec.Seed,
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
-		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType,
+		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, PublishDType: spec.PublishDType,
 		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, Score: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
 }

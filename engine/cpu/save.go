@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,7 +13,14 @@ import (
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.saveModel(ctx, dir, e.trained)
+	return e.saveModel(ctx, dir, e.trained, "f32")
+}
+
+// SaveVersion implements trinity.VersionWriter.
+func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.saveModel(ctx, dir, e.trained, cmp.Or(e.opts.PublishDType, "f32"))
 }
 
 // SavePublished implements trinity.Publisher.
@@ -23,11 +31,11 @@ func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return e.saveModel(ctx, dir, weights)
+	return e.saveModel(ctx, dir, weights, cmp.Or(e.opts.PublishDType, "f32"))
 }
 
-// saveModel writes weights, which hold everything that is trained.
-func (e *Engine) saveModel(ctx context.Context, dir string, weights []float32) error {
+// saveModel writes weights, which hold everything that is trained. dtype is that of a model, not of adapters.
+func (e *Engine) saveModel(ctx context.Context, dir string, weights []float32, dtype string) error {
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
@@ -35,7 +43,7 @@ func (e *Engine) saveModel(ctx context.Context, dir string, weights []float32) e
 	if e.adapters != nil {
 		return model.WriteAdapter(dir, e.cfg, &e.adapters.LoRA, source)
 	}
-	return model.WriteDir(dir, e.cfg, source, "f32")
+	return model.WriteDir(dir, e.cfg, source, dtype)
 }
 
 // flatSource gives writers of model files the tensors of a flat vector.

@@ -1,8 +1,10 @@
 package torch
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -113,4 +115,35 @@ func step(t *testing.T, e trinity.Engine) {
 
 func equal(a, b map[string][]float32) bool {
 	return maps.EqualFunc(a, b, func(x, y []float32) bool { return slices.Equal(x, y) })
+}
+
+// The files of a version have bf16 if that is asked for, and those of a checkpoint float32. Adapters are
+// float32.
+func TestVersionsAreRounded(t *testing.T) {
+	for _, isLoRA := range []bool{false, true} {
+		spec := trained("qwen2")
+		spec.PublishDType = bf16
+		if isLoRA {
+			spec.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+		}
+		e := opened(t, onRanks(t, 1), spec).(*Engine)
+		step(t, e)
+		if err := e.Offer(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		want := weightsOf(t, e.SaveModel, isLoRA)
+		if !isLoRA {
+			for _, numbers := range want {
+				for i, x := range numbers {
+					bits := math.Float32bits(x)
+					numbers[i] = math.Float32frombits((bits + 0x7fff + bits>>16&1) >> 16 << 16)
+				}
+			}
+		}
+		for name, save := range map[string]func(context.Context, string) error{"current": e.SaveVersion, "offered": e.SavePublished} {
+			if !equal(want, weightsOf(t, save, isLoRA)) {
+				t.Errorf("adapter: %t: the %s weights are not those of the checkpoint, rounded", isLoRA, name)
+			}
+		}
+	}
 }

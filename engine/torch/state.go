@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,7 +69,7 @@ func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	if err := e.keepsPublished(); err != nil {
 		return err
 	}
-	return e.save(ctx, "published", dir)
+	return e.save(ctx, "published", dir, e.spec.PublishDType)
 }
 
 // keepsPublished returns an error if the weights of the last version are gone.
@@ -86,11 +87,18 @@ func (e *Engine) keepsPublished() error {
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.save(ctx, "model", dir)
+	return e.save(ctx, "model", dir, "")
 }
 
-// save makes the worker write into dir, which it makes if it does not exist.
-func (e *Engine) save(ctx context.Context, kind, dir string) error {
+// SaveVersion implements trinity.VersionWriter.
+func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.save(ctx, "model", dir, e.spec.PublishDType)
+}
+
+// save makes the worker write into dir, which it makes if it does not exist, in a number type; "" is float32.
+func (e *Engine) save(ctx context.Context, kind, dir, dtype string) error {
 	path, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(path, 0o777)
@@ -98,7 +106,7 @@ func (e *Engine) save(ctx context.Context, kind, dir string) error {
 	if err != nil {
 		return fmt.Errorf("torch: %w", err)
 	}
-	if err = e.files(ctx, "save", path, map[string]any{"kind": kind}); err != nil {
+	if err = e.files(ctx, "save", path, map[string]any{"kind": kind, "dtype": torchTypes[cmp.Or(dtype, f32)]}); err != nil {
 		return err
 	}
 	return e.sync(path)
@@ -142,7 +150,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		return fmt.Errorf("torch: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: "+
 			"open the engine with EngineSpec.Ahead", e.Published)
 	}
-	if err := e.save(ctx, "state", dir); err != nil {
+	if err := e.save(ctx, "state", dir, ""); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(state{

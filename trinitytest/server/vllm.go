@@ -25,6 +25,7 @@ func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
 		f.send(w, map[string]any{"data": models})
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { f.send(w, map[string]string{"version": "0.33.0"}) })
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {}) // 200
 	mux.HandleFunc("POST /v1/completions", f.vllmCompletions)
 	mux.HandleFunc("POST /inference/v1/generate", func(w http.ResponseWriter, r *http.Request) {
 		if !o.Tokens {

@@ -172,7 +172,7 @@ class Group:
         return {}, self.models[name].step(meta)
 
     def _save(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        self.models[name].save(meta["kind"], meta["dir"])
+        self.models[name].save(meta["kind"], meta["dir"], meta.get("dtype", "float32"))
         return {}, {}
 
     def _load(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:

@@ -278,7 +278,7 @@ class Model:
 
     # ---- files
 
-    def save(self, kind: str, directory: str) -> None:
+    def save(self, kind: str, directory: str, dtype: str = "float32") -> None:
         if kind == "state":
             with self._moments_here():
                 save_checkpoint(self._state(self.copies is not None), checkpoint_id=directory)
@@ -286,11 +286,11 @@ class Model:
         if kind == "published" and self.copies is not None:
             self._swap(self.copies)
             try:
-                self.network.save(directory, self.rank == 0)
+                self.network.save(directory, self.rank == 0, dtype)
             finally:
                 self._swap(self.copies)
         else:
-            self.network.save(directory, self.rank == 0)
+            self.network.save(directory, self.rank == 0, dtype)
         dist.barrier(group=self.control)
 
     @torch.no_grad()

@@ -270,8 +270,8 @@ class Network(nn.Module):
         """Returns what the optimizer changes, by name."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
 
-    def save(self, path: str, first: bool) -> None:
-        """Writes a Hugging Face or PEFT directory. All ranks must call it; the first writes."""
+    def save(self, path: str, first: bool, dtype: str = "float32") -> None:
+        """Writes a Hugging Face or PEFT directory, of which the first in the type. All ranks must call it; rank 0 writes."""
         state = self.lm.state_dict()
         if self.spec.lora:
             state = {k: v for k, v in state.items() if "lora_" in k}
@@ -279,6 +279,6 @@ class Network(nn.Module):
         for name, tensor in state.items():
             tensor = whole(tensor.detach())
             if first:
-                full[name] = tensor.float().cpu()
+                full[name] = tensor.to(torch.float32 if self.spec.lora else getattr(torch, dtype)).cpu()
         if first:
             self.lm.save_pretrained(path, state_dict=full)

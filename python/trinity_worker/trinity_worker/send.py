@@ -96,7 +96,7 @@ class Sender:
         self.close()
         c = Channel(meta["transport"], meta["group"], seconds=float(meta["seconds"]))
         self.channel = c
-        if c.transport != channel.IPC and self.model.layout.rank == 0:
+        if c.transport != channel.IPC and self.model.rank == 0:
             try:
                 c.address, self.store = channel.open_store(meta["peer"], c.seconds)
                 c.port = self.store.port
@@ -124,7 +124,7 @@ class Sender:
         c = self.channel
         assert c is not None
         shown = c.transport == channel.IPC
-        buffer = self._gather(index, c, keep=shown or self.model.layout.rank == 0)
+        buffer = self._gather(index, c, keep=shown or self.model.rank == 0)
         if shown:
             assert buffer is not None
             everywhere: list[dict[str, Any] | None] = [None] * self.model.world
@@ -132,7 +132,7 @@ class Sender:
             self.buffer = buffer
             return {"handles": {gpu: handle for at in everywhere for gpu, handle in (at or {}).items()}}
         if self.group is None or buffer is None:
-            return {} if self.model.layout.rank else {"failed": "the server has not joined"}
+            return {} if self.model.rank else {"failed": "the server has not joined"}
         try:
             channel.broadcast(buffer, self.group, c.seconds)
         except (RuntimeError, ValueError) as e:
