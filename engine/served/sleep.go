@@ -159,6 +159,9 @@ func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
 			continue
 		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
+			if !s.pool.isAsleep(at) { // it has been started again meanwhile
+				return nil
+			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
 		s.pool.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
