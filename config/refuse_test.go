@@ -233,7 +233,8 @@ func TestUnsupported(t *testing.T) {
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
 		{"explorer.rollout_model.engine_type=external", "explorer.rollout_model.engine_type", "set engine_type to vllm, sglang or llama_server"},
 		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},
-		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
+		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI-compatible API; rollouts are token ids"},
+		{"explorer.rollout_model.external_model_config={enable: true}", "explorer.rollout_model.external_model_config.enable", tokensOnly},
 		{"model.rope_theta=3", "model.rope_theta", "another rope base"}, // as the engine says
 		{"explorer.auxiliary_models=[{name: j, model_path: j, engine_type: vllm}]", "explorer.auxiliary_models.0.engine_type", "or external"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},

@@ -25,11 +25,11 @@ var refusals = []refusal{
 	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},
 	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
-		""},
+		tokensOnly},
 	{"explorer.rollout_model.external_model_config.enable", func(s *Settled) bool {
 		e := s.Explorer.RolloutModel.ExternalModelConfig
 		return e != nil && e.Enable
-	}, "a model behind an OpenAI-compatible API", ""},
+	}, "a model behind an OpenAI-compatible API", tokensOnly},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
 		"image and video input", ""},
 

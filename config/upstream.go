@@ -181,12 +181,13 @@ var foreignArgs = map[string]map[string]string{
 
 const ofAgents = "use the workflow exec with a program that calls your function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
+// tokensOnly says what to use in place of a rollout model behind an API of text.
+const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of mode " +
+	"serve as vllm, by engine_type and base_urls; a model of explorer.auxiliary_models may be " + external
+
 // substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
-	"sampler": {
-		external: "such an API tells no ids of tokens, which rollouts are made of: set engine_type to vllm, sglang or " +
-			"llama_server, and base_urls to servers of these; a judge may be external (explorer.auxiliary_models)",
-	},
+	"sampler": {external: tokensOnly},
 	"workflow": {
 		"agentscope_workflow_adapter":    ofAgents,
 		"agentscope_workflow_adapter_v1": ofAgents,

@@ -35,7 +35,8 @@ func (t teacher) openServed(ctx context.Context, s *stage) (trinity.Engine, erro
 	}
 	scorer, ok := sampler.(trinity.Rescorer)
 	if !ok {
-		return nil, fmt.Errorf("engine %s scores no tokens that it is given, which a teacher must: choose another", m.EngineType)
+		err := fmt.Errorf("engine %s scores no tokens that it is given, which a teacher must: choose another", m.EngineType)
+		return nil, closeAfter(err, sampler)
 	}
 	return &servedTeacher{scorer}, nil
 }
@@ -108,9 +109,20 @@ func (*servedTeacher) LoadState(context.Context, string) error { return errForwa
 func (*servedTeacher) SaveModel(context.Context, string) error { return errForwardAlone }
 
 // Close implements trinity.Engine.
-func (t *servedTeacher) Close() error {
-	if c, ok := t.scorer.(io.Closer); ok {
-		return c.Close()
+func (t *servedTeacher) Close() error { return closeAfter(nil, t.scorer) }
+
+// closeAfter closes a sampler, if it has anything to close, and returns both failures in one line.
+func closeAfter(err error, s trinity.Sampler) error {
+	c, ok := s.(io.Closer)
+	if !ok {
+		return err
 	}
-	return nil
+	switch failed := c.Close(); {
+	case failed == nil:
+		return err
+	case err == nil:
+		return failed
+	default:
+		return fmt.Errorf("%w; closing it: %w", err, failed)
+	}
 }

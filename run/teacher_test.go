@@ -1,7 +1,9 @@
 package run_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
@@ -157,5 +160,39 @@ func with(t *testing.T, key string, value any) func(string) string {
 		}
 		object[key] = value
 		return encode(t, object)
+	}
+}
+
+// muteSampler scores no tokens, and says whether it was closed.
+type muteSampler struct {
+	trinity.Sampler
+	closed *bool
+}
+
+func (m muteSampler) Close() error { *m.closed = true; return errors.New("it hangs") }
+
+type muteOpener struct {
+	banditSampler
+	closed *bool
+}
+
+func (*muteOpener) Reads() map[string]string {
+	return map[string]string{"explorer.rollout_model.base_urls": "", "explorer.rollout_model.api_key": ""}
+}
+
+func (o *muteOpener) OpenSampler(context.Context, trinity.SamplerSpec) (trinity.Sampler, error) {
+	return muteSampler{closed: o.closed}, nil
+}
+
+// A teacher's servers that score nothing are closed, and one line says both failures.
+func TestTeacherThatScoresNothing(t *testing.T) {
+	closed := false
+	registry.Samplers.Register("test_mute", "A sampler that scores no tokens.",
+		func() trinity.SamplerOpener { return &muteOpener{closed: &closed} })
+	p := newProject(t, tiny, distilled)
+	_, err := p.run(t, "explorer.auxiliary_models=[{engine_type: test_mute, base_urls: [http://127.0.0.1:1]}]", noEvaluation)
+	oneLine(t, err, teacherKey, "test_mute scores no tokens", "closing it: it hangs")
+	if !closed {
+		t.Error("the sampler was not closed")
 	}
 }
