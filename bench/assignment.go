@@ -45,7 +45,8 @@ type assignment struct {
 	Held          bool        `json:"held"`            // a rollout holds the slot of its calls while its environment works
 	Unbranched    bool        `json:"unbranched"`      // the same tokens, with no branches
 	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
-	Server        string      `json:"server"`          // address of the vLLM server that both sides ask
+	Server        string      `json:"server"`          // address of a server that runs already
+	Copied        bool        `json:"copied"`          // the bytes of a version are copied, and no server gets them
 }
 
 // systemPrompt goes before each question of a GRPO step.

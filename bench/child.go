@@ -25,6 +25,8 @@ type sample struct {
 	P50     float64 `json:"p50_ms,omitempty"`  // milliseconds of half of the tokens of streams
 	P99     float64 `json:"p99_ms,omitempty"`  // milliseconds of a batch of a store
 	Bytes   int     `json:"bytes,omitempty"`   // of an experience in a store
+
+	Delivered *delivered `json:"delivered,omitempty"` // phases of a delivery
 }
 
 // mark is what lines of results begin with; libraries print others.

@@ -70,7 +70,8 @@ func parse(args []string) (*settings, error) {
 	f.BoolVar(&s.install, "install", false, "first install the chosen peers, each kind in an environment of its own in the user's cache: "+sizes())
 	f.StringVar(&s.profile, "profile", "", "measure nothing, but tell where our side of these workloads, separated by commas, spends its time")
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storageNames(), " or ")+"; if not given the one nearest to each peer's")
-	f.StringVar(&s.server, "server", "", "address of a vLLM server with the model, for served_rollouts, which is left out without one")
+	f.StringVar(&s.server, "server", "", "server on this machine with the model: vLLM for served_rollouts, which is left out without one, "+
+		"or that of a delivery_…, which has a fake without one")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in the file of this processor")
 	if err := f.Parse(args); err != nil {
 		return nil, err

@@ -192,6 +192,9 @@ func runsText(runs []sample) string {
 		if s.Rollout != 0 {
 			text += fmt.Sprintf(" (rollout %s s)", number(s.Rollout))
 		}
+		if s.Delivered != nil {
+			text += fmt.Sprintf(" (%s)", s.Delivered)
+		}
 		if s.P50 != 0 {
 			text += fmt.Sprintf(" (p50 %s ms)", number(s.P50))
 		}

@@ -123,6 +123,9 @@ func (r *Row) target() string {
 	if w.goal > 0 {
 		return number(w.goal)
 	}
+	if w.proof > 0 {
+		return "proof ≤ " + percent(w.proof)
+	}
 	for _, rival := range w.rivals {
 		if rival.name == r.Peer && rival.target > 0 {
 			return fmt.Sprintf("%.2f×", rival.target)

@@ -20,6 +20,7 @@ type workload struct {
 	command func(s *session) []string                                          // a whole process of ours
 	rivals  []rival                                                            // a row each
 	goal    float64                                                            // what ours is to reach, in the unit; 0 for none
+	proof   float64                                                            // share of a delivery for hashing and proof
 	limit   func(c *model.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
 }
 
@@ -79,6 +80,7 @@ var workloads = []workload{
 		rivals: []rival{vllm.wanting(1.5), transformers}},
 	{name: "served_rollouts", model: true, server: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newServed,
 		rivals: []rival{{name: "asyncio client", program: "vllm", script: "served_vllm.py", target: .97}}},
+	deliveryBy("delivery_vllm_reload"), deliveryBy("delivery_vllm_files"), deliveryBy("delivery_vllm_lora"), deliveryBy("delivery_sglang"),
 	{name: "start", model: true, unit: "ms", command: (*session).firstToken, rivals: []rival{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},

@@ -85,7 +85,7 @@ func TestATeacherBehindServers(t *testing.T) {
 		return curve(t, filepath.Join(filepath.Dir(p.job()), name), "trainer", "critic/kl/mean")
 	}
 	want := run("here", p.teachers("master"))
-	for engine, start := range map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+	for engine, start := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
 		"vllm": server.VLLM, "sglang": server.SGLang,
 	} {
 		fake := start(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})

@@ -13,7 +13,7 @@ import (
 )
 
 // starts are the fakes by the name of their plug-in.
-var starts = map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+var starts = map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
 	"vllm": server.VLLM, "sglang": server.SGLang, "llama_server": server.LlamaServer,
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/weights"
@@ -42,6 +41,13 @@ const (
 	OldWeights     Lie = "keeps its old weights under the name of new ones"
 	OtherBit       Lie = "has another bit in a tensor than other servers"
 )
+
+// Host is the test, or the program, that a fake server belongs to.
+type Host interface {
+	Helper()
+	Cleanup(func())
+	TempDir() string
+}
 
 // Options say how a fake server was started.
 type Options struct {
@@ -125,8 +131,8 @@ func (f *Fake) Loads() []string {
 	return slices.Clone(f.loads)
 }
 
-// start serves the handler until the end of the test.
-func (f *Fake) start(t *testing.T, mux *http.ServeMux) *Fake {
+// start serves the handler until the host ends.
+func (f *Fake) start(t Host, mux *http.ServeMux) *Fake {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

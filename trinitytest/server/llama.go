@@ -3,13 +3,12 @@ package server
 import (
 	"math"
 	"net/http"
-	"testing"
 
 	"github.com/trinity-go/trinity"
 )
 
 // LlamaServer starts a fake of llama.cpp's server that answers with a sampler.
-func LlamaServer(t *testing.T, s trinity.Sampler, o Options) *Fake {
+func LlamaServer(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
 	f := &Fake{sampler: s, vocab: o.Vocab}
 	mux := http.NewServeMux()

@@ -3,13 +3,12 @@ package server
 import (
 	"net/http"
 	"slices"
-	"testing"
 
 	"github.com/trinity-go/trinity"
 )
 
 // SGLang starts a fake of SGLang 0.5.23 that answers with a sampler.
-func SGLang(t *testing.T, s trinity.Sampler, o Options) *Fake {
+func SGLang(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
 	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()

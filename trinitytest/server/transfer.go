@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"testing"
 
 	"github.com/trinity-go/trinity/model/safetensors"
 )
@@ -43,7 +42,7 @@ type transfer struct {
 }
 
 // vllmTransfer adds the phases of a transfer.
-func (f *Fake) vllmTransfer(t *testing.T, mux *http.ServeMux) {
+func (f *Fake) vllmTransfer(t Host, mux *http.ServeMux) {
 	x := &transfer{dir: filepath.Join(t.TempDir(), "version")}
 	phase := func(name string, stalls Lie, do func(r *http.Request) error) {
 		mux.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
@@ -136,41 +135,47 @@ func (f *Fake) update(r *http.Request, x *transfer) (err error) {
 		return err
 	}
 	for _, file := range q.Info.Files {
-		data, err := x.get(r.Context(), file.Name)
+		sum := sha256.New()
+		if f.tells(DamagesFiles) {
+			sum.Write([]byte{1})
+		}
+		size, err := x.get(r.Context(), file.Name, sum)
 		if err != nil {
 			return err
 		}
-		if f.tells(DamagesFiles) {
-			data[0]++
-		}
-		if sum := sha256.Sum256(data); int64(len(data)) != file.Size || hex.EncodeToString(sum[:]) != file.SHA256 {
+		if size != file.Size || hex.EncodeToString(sum.Sum(nil)) != file.SHA256 {
 			return fmt.Errorf("%s of the version arrived damaged", file.Name)
-		}
-		path := filepath.Join(x.dir, filepath.FromSlash(file.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
-			return err
 		}
 	}
 	x.received = true
 	return nil
 }
 
-// get fetches a file with the token of the run.
-func (x *transfer) get(ctx context.Context, name string) ([]byte, error) {
+// get fetches a file with the token of the run. sum gets its bytes as well.
+func (x *transfer) get(ctx context.Context, name string, sum io.Writer) (size int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, x.url+"/"+name, nil)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+x.token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s of the version: status %s", name, resp.Status)
+		return 0, fmt.Errorf("%s of the version: status %s", name, resp.Status)
 	}
-	return io.ReadAll(resp.Body)
+	path := filepath.Join(x.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return 0, err
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(io.MultiWriter(out, sum), resp.Body)
+	return size, errors.Join(err, out.Close())
 }
 
 // shorten returns a directory with the model of dir but for one tensor, which is that of the model

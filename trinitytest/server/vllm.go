@@ -7,13 +7,12 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"testing"
 
 	"github.com/trinity-go/trinity"
 )
 
 // VLLM starts a fake of vLLM 0.33 that answers with a sampler.
-func VLLM(t *testing.T, s trinity.Sampler, o Options) *Fake {
+func VLLM(t Host, s trinity.Sampler, o Options) *Fake {
 	t.Helper()
 	f := &Fake{sampler: s, vocab: o.Vocab, weights: "default"}
 	mux := http.NewServeMux()
