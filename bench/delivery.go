@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -97,8 +98,11 @@ func newDelivery(a *assignment) (task, error) {
 		return nil, err
 	}
 	d.loss = sft.Loss
-	if d.engine, err = d.open(a.Model, "", true); err != nil || d.copied {
+	if d.engine, err = d.open(a.Model, "", true); err != nil {
 		return d, err
+	}
+	if d.copied {
+		return d, errors.Join(os.MkdirAll(d.written(), 0o755), d.engine.SaveModel(context.Background(), d.written()), d.engine.Close())
 	}
 	return d, d.connect(a)
 }
@@ -110,6 +114,7 @@ func (d *deliveries) open(path, adapter string, train bool) (trinity.Engine, err
 		return nil, err
 	}
 	spec := trinity.EngineSpec{ModelPath: path, Train: train, MicroTokens: deliveryLen, MaxModelLen: deliveryLen}
+	spec.Optimizer.Type = trinity.SGD // which needs little memory
 	if d.lora {
 		spec.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 16, LoraAlpha: 32, TargetModules: trinity.Names{"all-linear"}}
 	}
@@ -193,16 +198,16 @@ func (d *deliveries) serve(a *assignment) (*server.Fake, error) {
 
 // run trains a step, which is not timed, and delivers its version.
 func (d *deliveries) run(number int) (sample, error) {
+	if d.copied {
+		return d.copyOne()
+	}
 	ctx := context.Background()
 	whole := &trinity.Batch{Step: int64(number + 1), Experiences: d.batch, Whole: d.batch}
 	if _, err := d.engine.ForwardBackward(ctx, whole, d.loss); err != nil {
 		return sample{}, err
 	}
-	if _, err := d.engine.OptimStep(ctx, trinity.OptimParams{LR: 1e-5, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}); err != nil {
+	if _, err := d.engine.OptimStep(ctx, trinity.OptimParams{LR: 0.01}); err != nil {
 		return sample{}, err
-	}
-	if d.copied {
-		return d.copyOne(ctx)
 	}
 	start := time.Now()
 	if err := d.sync.Publish(ctx, int64(number+1)); err != nil {
@@ -223,15 +228,14 @@ func (d *deliveries) run(number int) (sample, error) {
 }
 
 // copyOne copies the files of a version, onto the disk.
-func (d *deliveries) copyOne(ctx context.Context) (sample, error) {
-	from, to := filepath.Join(d.dir, "written"), filepath.Join(d.dir, "copied")
-	if err := durable.WriteDir(from, func(dir string) error { return d.engine.SaveModel(ctx, dir) }); err != nil {
-		return sample{}, err
-	}
+func (d *deliveries) copyOne() (sample, error) {
 	start := time.Now()
-	err := durable.WriteDir(to, func(dir string) error { return os.CopyFS(dir, os.DirFS(from)) })
+	err := durable.WriteDir(filepath.Join(d.dir, "copied"), func(dir string) error { return os.CopyFS(dir, os.DirFS(d.written())) })
 	return sample{Value: time.Since(start).Seconds()}, err
 }
+
+// written is the directory of the version that is copied.
+func (d *deliveries) written() string { return filepath.Join(d.dir, "written") }
 
 // hash returns the seconds that the digests of a directory take, if the way computes any.
 func (d *deliveries) hash(dir string) (float64, error) {
