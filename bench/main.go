@@ -45,6 +45,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "load" {
 		exit(load(os.Stdin, os.Stdout))
 	}
+	if len(os.Args) == 4 && os.Args[1] == "paced" {
+		exit(servePaced(os.Args[2], os.Args[3], os.Stdin, os.Stdout))
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	exit(bench(ctx, os.Args[1:], os.Stdout))

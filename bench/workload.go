@@ -80,6 +80,8 @@ var workloads = []workload{
 		rivals: []rival{vllm.wanting(1.5), transformers}},
 	{name: "served_rollouts", model: true, server: true, unit: "tok/s", rows: 32, prompt: promptSize, new: newTokens, ours: newServed,
 		rivals: []rival{{name: "asyncio client", program: "vllm", script: "served_vllm.py", target: .97}}},
+	{name: "served_added", model: true, unit: "ms", rows: 32, new: newTokens, ours: newQueue, goal: 2},
+	{name: "served_queue", model: true, unit: "ms", rows: queued, new: newTokens, ours: newQueue, goal: 60_000},
 	deliveryBy("delivery_vllm_reload"), deliveryBy("delivery_vllm_files"), deliveryBy("delivery_vllm_lora"), deliveryBy("delivery_sglang"),
 	{name: "start", model: true, unit: "ms", command: (*session).firstToken, rivals: []rival{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
