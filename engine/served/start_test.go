@@ -24,7 +24,7 @@ type starter struct {
 	tells   func(start int) server.Lie                                     // nil: all are honest
 	fails   func(ctx context.Context, name string) error                   // before a server starts; nil starts all
 	options server.Options                                                 // beside those that all have
-	kind    func(*testing.T, trinity.Sampler, server.Options) *server.Fake // nil is server.VLLM
+	kind    func(server.Host, trinity.Sampler, server.Options) *server.Fake // nil is server.VLLM
 	mu      sync.Mutex
 	all     []*program
 }
@@ -135,7 +135,7 @@ func startsOf(s *starter, engines int) trinity.SamplerSpec {
 
 // The run reaches the servers that it starts by their names, and ends them.
 func TestStartedServers(t *testing.T) {
-	for plugin, kind := range map[string]func(*testing.T, trinity.Sampler, server.Options) *server.Fake{
+	for plugin, kind := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
 		"vllm": server.VLLM, "sglang": server.SGLang,
 	} {
 		t.Run(plugin, func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"testing"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/model/safetensors"
@@ -116,7 +115,7 @@ func (f *Fake) take(bucket []trinity.TensorInfo) error {
 }
 
 // sglangDirect adds the endpoints by which SGLang takes tensors.
-func (f *Fake) sglangDirect(t *testing.T, mux *http.ServeMux) {
+func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
 	dir, groups := filepath.Join(t.TempDir(), "version"), map[string]bool{}
 	does := func(endpoint string, stalls Lie, do func(r *http.Request) error) {
 		mux.HandleFunc("POST "+endpoint, func(w http.ResponseWriter, r *http.Request) {
