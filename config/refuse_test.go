@@ -231,7 +231,6 @@ func TestUnsupported(t *testing.T) {
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built into this version; run with --engine cpu`},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
-		{"explorer.rollout_model.engine_type=external", "explorer.rollout_model.engine_type", "set engine_type to vllm, sglang or llama_server"},
 		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},
 		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI-compatible API; rollouts are token ids"},
 		{"explorer.rollout_model.external_model_config={enable: true}", "explorer.rollout_model.external_model_config.enable", tokensOnly},

@@ -159,7 +159,7 @@ func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
 			continue
 		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if !s.pool.isAsleep(at) { // it has been started again meanwhile
+			if len(s.pool.asleep(at)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)

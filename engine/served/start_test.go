@@ -21,9 +21,9 @@ import (
 // starter is trinity.Programs whose programs are doors before fake servers.
 type starter struct {
 	t       *testing.T
-	tells   func(start int) server.Lie                                     // nil: all are honest
-	fails   func(ctx context.Context, name string) error                   // before a server starts; nil starts all
-	options server.Options                                                 // beside those that all have
+	tells   func(start int) server.Lie                                      // nil: all are honest
+	fails   func(ctx context.Context, name string) error                    // before a server starts; nil starts all
+	options server.Options                                                  // beside those that all have
 	kind    func(server.Host, trinity.Sampler, server.Options) *server.Fake // nil is server.VLLM
 	mu      sync.Mutex
 	all     []*program

@@ -35,7 +35,7 @@ func newRank(t *testing.T) *rank {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Getenv(pythonVariable), filepath.Join(work, "tests", "receive.py"))
+	cmd := exec.CommandContext(t.Context(), os.Getenv("TRINITY_TORCH_PYTHON"), filepath.Join(work, "tests", "receive.py"))
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+work)
 	in, failed := cmd.StdinPipe()
 	out, failed2 := cmd.StdoutPipe()
@@ -190,7 +190,8 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, port := c.Address()
-	if b := c.Buckets(); host != "10.0.0.1" || port != 7 || len(b) != 1 || b[0][0].Name != "w" || b[0][0].DType != "bfloat16" || b[0][0].Shape[1] != 3 {
+	b := c.Buckets()
+	if host != "10.0.0.1" || port != 7 || len(b) != 1 || b[0][0].Name != "w" || b[0][0].DType != "bfloat16" || b[0][0].Shape[1] != 3 {
 		t.Errorf("address %s %d, buckets %v", host, port, b)
 	}
 	fails = true

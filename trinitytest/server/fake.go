@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/weights"
 )
 
 // Lie is what a fake server does wrong.
@@ -296,7 +295,9 @@ func (f *Fake) load(ctx context.Context, dir string) error {
 	if f.tells(RefusesWeights) {
 		return fmt.Errorf("no safetensors in %s", dir)
 	}
-	loader, ok := f.sampler.(weights.Loader)
+	loader, ok := f.sampler.(interface {
+		LoadWeights(ctx context.Context, dir string, version int64) error
+	})
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%s is another directory for the server", dir)
 	}
