@@ -74,8 +74,8 @@ func (c *coverage) prove(now map[string]string, first bool) error {
 	return nil
 }
 
-// proveCoverage ends what clear began. A server proves it once.
-func (s *Sampler) proveCoverage(ctx context.Context, at *server, v version, c *coverage) error {
+// end ends what clear began. A server proves it once.
+func (c *coverage) end(ctx context.Context, s *Sampler, at *server, v version) error {
 	if c == nil {
 		return nil
 	}

@@ -81,14 +81,8 @@ func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err e
 	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
 }
 
-// agreeAgain is agree for a server that has got the version again.
-func (s *Sampler) agreeAgain(ctx context.Context, at *server, v version) error {
-	if s.agreed.by == nil || s.agreed.version != v.number {
-		return nil
-	}
-	_, err := s.agree(ctx, at)
-	return err
-}
+// of reports whether they are those of a version.
+func (a *agreed) of(v version) bool { return a.by != nil && a.version == v.number }
 
 // digestsOf returns the digests of a server, nil if it has none. It says that once.
 func (s *Sampler) digestsOf(ctx context.Context, at *server) (map[string]string, error) {

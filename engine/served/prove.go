@@ -108,7 +108,7 @@ func (s *Sampler) load(ctx context.Context, at *server, v version) error {
 		err = s.give(ctx, at, v, len(s.pool.asleep(at)) > 0)
 	}
 	if err == nil {
-		err = s.proveCoverage(ctx, at, v, before)
+		err = before.end(ctx, s, at, v)
 	}
 	if err != nil {
 		return err

@@ -130,9 +130,11 @@ func (s *Sampler) restore(ctx context.Context, at *server) error {
 	if err := s.deliver(limited, at, v); err != nil {
 		return err
 	}
-	if err := s.agreeAgain(limited, at, v); err != nil {
-		s.pool.judge(at, false)
-		return err
+	if s.agreed.of(v) {
+		if _, err := s.agree(limited, at); err != nil {
+			s.pool.judge(at, false)
+			return err
+		}
 	}
 	s.pool.loads(at, v)
 	return s.look(limited, at)
