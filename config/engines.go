@@ -111,13 +111,21 @@ func (r *rules) engines() {
 			r.Mode), "leave it out")
 	}
 	if catalog, ok := registry.Find("weights"); ok && r.Together && catalog.Has(r.Engines.Weights) {
-		if way, ok := catalog.Default(r.Engines.Weights).(Refuser); ok {
-			for _, refusal := range way.Refuses(r.Settled) {
-				r.fail(refusal.Key, refusal.What+" is not supported", refusal.Hint)
+		if way, ok := catalog.Default(r.Engines.Weights).(demanding); ok {
+			lacks, hint := way.Lacks(r.Engines.Train, r.Engines.Sample, r.Synchronizer.SyncStyle, len(r.Model.LoraConfigs) > 0)
+			for _, what := range lacks {
+				r.fail("synchronizer.sync_method", what, hint)
 			}
 		}
 	}
 	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
+}
+
+// demanding is a way of the weights that does not fit all runs.
+type demanding interface {
+	// Lacks returns why a run cannot use the way, which has these plug-ins and this sync_style and trains
+	// an adapter or all weights, and what to do.
+	Lacks(trainer, sampler, style string, adapter bool) (lacks []string, hint string)
 }
 
 // checkAddresses refuses addresses of servers that are none, and servers that are named twice.
@@ -146,17 +154,12 @@ type SharedKeys interface {
 	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
 	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
 	Reads() map[string]string
-	Refuser
-}
-
-// Refuser is a plug-in that does not support all values of other keys.
-type Refuser interface {
-	// Refuses returns the values of the configuration that the plug-in does not support and that it
+	// Refuses returns the values of the configuration that the engine does not support and that it
 	// must not ignore, because they would change the run.
 	Refuses(s *Settled) []Refusal
 }
 
-// Refusal is a valid value that a plug-in does not support.
+// Refusal is a valid value that an engine does not support.
 type Refusal struct {
 	Key  string
 	What string // what the value asks for

@@ -182,8 +182,8 @@ var foreignArgs = map[string]map[string]string{
 const ofAgents = "use the workflow exec with a program that calls your function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
 // tokensOnly says what to use in place of a rollout model behind an API of text.
-const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of mode " +
-	"serve as vllm, by engine_type and base_urls; a model of explorer.auxiliary_models may be " + external
+const tokensOnly = "rollouts are token ids, which such an API neither takes nor gives: name a server of vLLM, SGLang or llama.cpp, or of " +
+	"mode serve as vllm, by engine_type and base_urls; a model of explorer.auxiliary_models may be " + external
 
 // substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
 var substitutes = map[string]map[string]string{

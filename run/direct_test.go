@@ -122,10 +122,10 @@ func TestWhereTensorsCannotBeSent(t *testing.T) {
 	p, _, overrides := direct(t, "vllm")
 	for _, c := range []struct{ override, want string }{
 		{"buffer.total_steps=3", ""},
-		{"synchronizer.sync_style=fully_async", "a direct way with the sync_style fully_async"},
-		{"model.lora_configs=[{lora_rank: 4}]", "a direct way for an adapter"},
-		{"trainer.trainer_type=cpu", `a direct way from the trainer "cpu", which sends no weights`},
-		{"explorer.rollout_model.engine_type=llama_server", `a direct way to the sampler "llama_server", which takes no tensors`},
+		{"synchronizer.sync_style=fully_async", "no direct way with the sync_style fully_async"},
+		{"model.lora_configs=[{lora_rank: 4}]", "no direct way for an adapter"},
+		{"trainer.trainer_type=cpu", `no direct way from the trainer "cpu", which sends no weights`},
+		{"explorer.rollout_model.engine_type=llama_server", `no direct way to the sampler "llama_server", which takes no tensors`},
 	} {
 		_, err := config.Load(p.config, config.Options{Overrides: append(slices.Clone(overrides), c.override)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

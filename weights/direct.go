@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -35,21 +34,20 @@ func (direct) Shares() bool { return false }
 // Sends implements Sending.
 func (direct) Sends() {}
 
-// Refuses implements config.Refuser.
-func (direct) Refuses(c *config.Settled) (all []config.Refusal) {
-	refuse := func(wrong bool, what string) {
+// Lacks returns why a run cannot use the way, and what to do.
+func (direct) Lacks(trainer, sampler, style string, adapter bool) (lacks []string, hint string) {
+	refuse := func(wrong bool, format string, a ...any) {
 		if wrong {
-			all = append(all, config.Refusal{Key: "synchronizer.sync_method", What: what, Hint: "set it to directory, which sends files"})
+			lacks = append(lacks, fmt.Sprintf(format, a...))
 		}
 	}
-	_, sends := plugin("trainer", c.Engines.Train).(interface{ SendsWeights() })
-	_, receives := plugin("sampler", c.Engines.Sample).(interface{ ReceivesWeights() })
-	refuse(!sends, fmt.Sprintf("a direct way from the trainer %q, which sends no weights", c.Engines.Train))
-	refuse(!receives, fmt.Sprintf("a direct way to the sampler %q, which takes no tensors", c.Engines.Sample))
-	refuse(c.Synchronizer.SyncStyle != "fixed", fmt.Sprintf("a direct way with the sync_style %s, in which versions wait for the explorer",
-		c.Synchronizer.SyncStyle))
-	refuse(len(c.Model.LoraConfigs) > 0, "a direct way for an adapter, which servers read from files")
-	return all
+	_, sends := plugin("trainer", trainer).(interface{ SendsWeights() })
+	_, receives := plugin("sampler", sampler).(interface{ ReceivesWeights() })
+	refuse(!sends, "there is no direct way from the trainer %q, which sends no weights", trainer)
+	refuse(!receives, "there is no direct way to the sampler %q, which takes no tensors", sampler)
+	refuse(style != "fixed", "there is no direct way with the sync_style %s, in which versions wait for the explorer", style)
+	refuse(adapter, "there is no direct way for an adapter, which servers read from files")
+	return lacks, "set it to directory, which sends files"
 }
 
 // plugin returns a plug-in with its defaults; nil if this program has none.
