@@ -77,8 +77,8 @@ type Trainer struct {
 
 // Megatron is the parallel layout of Megatron.
 type Megatron struct {
-	// Ranks that divide the matrices of every layer and the vocabulary. Unlike Trinity-RFT: fsdp2 then
-	// shards the parts over the others.
+	// Ranks that divide the matrices of every layer and the vocabulary, also with trainer_strategy fsdp2,
+	// which then shards the parts over the others.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size" default:"1" range:"[1,)"`
 	// GPUs over which Megatron splits the stack of layers.
 	PipelineModelParallelSize int `yaml:"pipeline_model_parallel_size" default:"1" range:"[1,)"`
