@@ -31,6 +31,7 @@ type assignment struct {
 	Train         []int32     `json:"train"`
 	Lengths       []int       `json:"lengths"` // of the sequences in train that are as long as the rows of GSM8K
 	Python        string      `json:"python"`  // of the PyTorch worker
+	VLLM          string      `json:"vllm"`    // Python of a vLLM server that the run starts
 	Twice         bool        `json:"twice"`   // a forward pass without a graph comes first
 	Calls         [][][]int32 `json:"calls"`   // [runs+1][batch][prompt] the first warms up; no two groups have a common beginning
 	Questions     string      `json:"questions"`
@@ -82,13 +83,13 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, StepsInFlight: 2,
-		Server: s.set.server,
+		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:
 		a.Calls = windows(s.tokens, a.Runs+1, a.Batch, a.Group, w.prompt)
 	case w.packed:
-		a.Train, a.Lengths, a.Python = s.tokens, s.lengths[:w.rows], s.peers.pythonOfWorker()
+		a.Train, a.Lengths = s.tokens, s.lengths[:w.rows]
 	case w.prompt > 0:
 		a.Train = s.tokens[:w.rows*w.prompt+1]
 	}

@@ -24,7 +24,17 @@ type grpo struct {
 	ended    chan error
 }
 
-func newGRPO(a *assignment) (task, error) {
+func newGRPO(a *assignment) (task, error) { return newGRPOWith(a, config.Options{Engine: "cpu"}) }
+
+// newGRPOServed is newGRPO whose run starts a vLLM server, which samples, and the PyTorch worker, which trains.
+func newGRPOServed(a *assignment) (task, error) {
+	return newGRPOWith(a, config.Options{Overrides: []string{
+		"trainer.trainer_type=torch", "trainer.trainer_args={python: " + a.Python + "}", "explorer.rollout_model.engine_type=vllm",
+		"explorer.rollout_model.engine_args={python: " + a.VLLM + "}", "explorer.rollout_model.dtype=float32", "cluster.start_timeout=1200",
+	}})
+}
+
+func newGRPOWith(a *assignment, o config.Options) (task, error) {
 	for key, value := range map[string]string{"BENCH_MODEL": a.Model, "BENCH_DIR": a.Dir, "BENCH_QUESTIONS": a.Questions} {
 		if err := os.Setenv(key, value); err != nil {
 			return nil, err
@@ -33,7 +43,7 @@ func newGRPO(a *assignment) (task, error) {
 	g := &grpo{rollouts: make(chan sample, 1), next: make(chan bool, 1), ended: make(chan error, 1)}
 	monitor.Monitors.Register("bench", "Holds the run after each rollout.", func() trinity.Monitor { return &gate{grpo: g} })
 	registry.Rewards.Register("variety", "Distinct characters of the reply, in thousands.", func() trinity.RewardFunc { return variety{} })
-	cfg, err := config.Parse("grpo.yaml", grpoYAML, config.Options{Engine: "cpu"})
+	cfg, err := config.Parse("grpo.yaml", grpoYAML, o)
 	if err != nil {
 		return nil, err
 	}

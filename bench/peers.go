@@ -103,9 +103,9 @@ func (p *peers) of(program string) *environment {
 	return nil
 }
 
-// pythonOfWorker is that of the installation, or else the one in the path.
-func (p *peers) pythonOfWorker() string {
-	if e := p.of("packed pytorch"); e != nil {
+// pythonOf is that of the installation with a program, or else the one in the path.
+func (p *peers) pythonOf(program string) string {
+	if e := p.of(program); e != nil {
 		return e.python
 	}
 	return "python3"

@@ -71,6 +71,8 @@ var workloads = []workload{
 		{name: "two passes, no graph held", program: "ourselves", target: 1.2, differs: func(a *assignment) { a.Twice = true }}}},
 	{name: "grpo_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
+	{name: "grpo_vllm", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPOServed,
+		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 2}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
 	decode("decode_8", 8, vllm.wanting(2), transformers), decode("decode_32", 32, vllm.wanting(1.8), transformers),
 	decode("decode_64", 64, vllm.wanting(1.8), transformers),
