@@ -17,6 +17,7 @@ type WeightSender interface {
 
 // ChannelSpec says how one server is reached.
 type ChannelSpec struct {
+	Version   int64  // that the server is to get; an error if a newer one has been offered since
 	Transport string // gloo, nccl, or ipc for memory of GPUs that both sides see
 	Group     string // name of the process group
 	Peer      string // host of the server

@@ -96,9 +96,11 @@ func (k *kubernetes) group(g trinity.ProcessGroup) pods {
 	return pods{ProcessGroup: g, run: k.run, job: k.run + "-" + g.Name}
 }
 
-// Launch implements trinity.Launcher.
+// Launch implements trinity.Launcher. Each start has another name: what is left of the one before may
+// be there until a node that is gone comes back.
 func (k *kubernetes) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
 	p := k.group(g)
+	p.job += "-" + strings.ToLower(rand.Text()[:4])
 	if err := k.create(ctx, p); err != nil {
 		return nil, err
 	}
@@ -114,9 +116,6 @@ func (k *kubernetes) create(ctx context.Context, p pods) error {
 	}
 	ctx = context.WithoutCancel(ctx) // kubectl has a limit of time
 	uid, err := k.apply(ctx, []manifest{job}, "-o", "jsonpath={.metadata.uid}")
-	if err != nil && !errors.Is(err, errNoAnswer) {
-		return err
-	}
 	if err == nil {
 		var rest []manifest
 		if _, rest, err = k.manifests(p, strings.TrimSpace(uid)); err == nil {
@@ -126,7 +125,8 @@ func (k *kubernetes) create(ctx context.Context, p pods) error {
 	if err == nil {
 		return nil
 	}
-	if left := k.remove(ctx, labelGroup+"="+p.job); left != nil {
+	// An error does not say that no Job is there: its name is this one's alone.
+	if left := k.remove(ctx, labelGroup+"="+p.job); left != nil && left.Error() != err.Error() {
 		err = fmt.Errorf("%w; removing what was created: %w", err, left)
 	}
 	return err
@@ -192,7 +192,7 @@ func (x *launchedJob) Logs(ctx context.Context, w io.Writer) error {
 // watch asks for the state of a Job.
 func (k *kubernetes) watch(job string) *watch {
 	ask := func(ctx context.Context) (jobState, error) { return k.state(ctx, job) }
-	return &watch{"the Job " + job, k.every, time.Minute, ask}
+	return &watch{"the Job " + job, k.every, ask}
 }
 
 var notFound = regexp.MustCompile(`\bNotFound\b`)

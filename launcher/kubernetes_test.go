@@ -152,7 +152,8 @@ func TestKubernetesGroupIsAJob(t *testing.T) {
 	go func() { ended <- launched.Wait(t.Context()) }()
 	f.write(t, "job", `{"status": {"conditions": [{"type": "Suspended", "status": "False"},
 		{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "a pod failed"}]}}`)
-	want = "the Job trinity-abcdefgh-trainer: Failed: BackoffLimitExceeded: a pod failed"
+	name := launched.(*launchedJob).p.job
+	want = "the Job " + name + ": Failed: BackoffLimitExceeded: a pod failed"
 	if err := <-ended; err == nil || err.Error() != want {
 		t.Errorf("the Job failed: %v", err)
 	}
@@ -160,7 +161,7 @@ func TestKubernetesGroupIsAJob(t *testing.T) {
 	if err := errors.Join(launched.Wait(t.Context()), launched.Stop(t.Context())); err != nil {
 		t.Error(err)
 	}
-	want = "delete job --selector trinity/group=trinity-abcdefgh-trainer --cascade=foreground"
+	want = "delete job --selector trinity/group=" + name + " --cascade=foreground"
 	if calls := f.read(t, "calls"); !strings.Contains(calls, want) {
 		t.Errorf("kubectl was called as %s", calls)
 	}
@@ -178,7 +179,7 @@ func TestKubernetesWaitEnds(t *testing.T) {
 		t.Errorf("waiting ended with %v", err)
 	}
 	f.write(t, "refuse", "Error from server (NotFound): jobs.batch \"x\" not found\n")
-	if err := launched.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "trainer: deleted, or no longer kept") {
+	if err := launched.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), ": deleted, or no longer kept") {
 		t.Errorf("waiting for a Job that was deleted: %v", err)
 	}
 }
@@ -217,7 +218,7 @@ func TestKubernetesStartIsInterrupted(t *testing.T) {
 		t.Error(err)
 	}
 	now := strings.TrimPrefix(f.read(t, "calls"), calls)
-	if !strings.Contains(now, "delete job --selector trinity/group=trinity-abcdefgh-trainer") {
+	if !strings.Contains(now, "delete job --selector trinity/group=trinity-abcdefgh-trainer-") {
 		t.Errorf("kubectl was called as %s", now)
 	}
 }

@@ -31,7 +31,7 @@ const (
 	labelGroup = "trinity/group" // the name of the Job
 	filesDir   = "/trinity"      // where a pod has the files of its group
 	mostFiles  = 1<<20 - 1<<14   // bytes, of which Kubernetes takes 1 MiB as an object
-	mostName   = 57              // characters: a pod's host name is a label, and ends with its index
+	mostName   = 59              // characters: a pod's host name is a label, and ends with its index
 )
 
 var jobName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)

@@ -76,7 +76,10 @@ func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launc
 		l.here.Release(g.Name)
 		return os.RemoveAll(dir)
 	}
-	if err = errors.Join(err, writeFiles(dir, g.Files)); err != nil {
+	if err == nil {
+		err = writeFiles(dir, g.Files)
+	}
+	if err != nil {
 		return nil, errors.Join(err, clean())
 	}
 	var list []child

@@ -19,7 +19,6 @@ import (
 const (
 	rayPatience = 30 * time.Second // for an answer
 	rayQuick    = 10 * time.Second // for an answer that trinity check waits for
-	raySilence  = time.Minute      // after which a group whose state nobody tells counts as lost
 )
 
 // rayJobs is a client of Ray's Jobs API.
@@ -149,7 +148,7 @@ func isUnknown(err error) bool {
 // watch asks for the state of a job.
 func (j *rayJobs) watch(id string) *watch {
 	ask := func(ctx context.Context) (jobState, error) { return j.state(ctx, id) }
-	return &watch{"the job " + id + " of Ray", j.every, raySilence, ask}
+	return &watch{"the job " + id + " of Ray", j.every, ask}
 }
 
 // askToStop makes Ray end a job, if it has it.

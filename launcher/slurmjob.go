@@ -93,14 +93,11 @@ func submit(ctx context.Context, script string) (string, error) {
 // watchJob asks Slurm for the state of a job.
 func watchJob(id string) *watch {
 	ask := func(ctx context.Context) (jobState, error) { return stateOf(ctx, id) }
-	return &watch{"job " + id + " of Slurm", askEvery, slurmSilence, ask}
+	return &watch{"job " + id + " of Slurm", askEvery, ask}
 }
 
-// Pauses between questions to Slurm, and how long it may give no answer.
-const (
-	askEvery     = 3 * time.Second
-	slurmSilence = 5 * time.Minute
-)
+// askEvery is the pause between questions to Slurm.
+const askEvery = 3 * time.Second
 
 // alive are the states of jobs that have not ended.
 var alive = []string{"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "REQUEUED", "REQUEUE_HOLD",

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -14,8 +13,6 @@ import (
 // toolTime is the time that a scheduler's program has to answer.
 const toolTime = time.Minute
 
-var errNoAnswer = errors.New("has not answered")
-
 // tool runs a program of a scheduler, and returns what it prints. Its error quotes the program.
 func tool(ctx context.Context, input []byte, command ...string) (string, error) {
 	return patientTool(ctx, toolTime, input, command...)
@@ -25,7 +22,7 @@ func patientTool(ctx context.Context, patience time.Duration, input []byte, comm
 	if err := checkTool(command[0]); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it %w for %v", errNoAnswer, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it has not answered for %v", patience))
 	defer cancel()
 	out, err := (&process.Program{Command: command}).Run(ctx, input, 4<<20)
 	if err != nil {

@@ -14,14 +14,17 @@ type jobState struct {
 
 // watch asks a scheduler for the state of a job, again and again.
 type watch struct {
-	job     string        // in words, for errors
-	every   time.Duration // between two questions
-	silence time.Duration // for which the scheduler may give no answer
-	ask     func(context.Context) (jobState, error)
+	job   string        // in words, for errors
+	every time.Duration // between two questions
+	ask   func(context.Context) (jobState, error)
 }
 
-// end waits until the job has ended, and returns its last state. Before each question but the first
-// it calls each, unless that is nil.
+// silence is how long a scheduler may give no answer: several of its programs or requests, each of
+// which may fail only after a minute or more. The driver hears from the members meanwhile.
+const silence = 5 * time.Minute
+
+// end waits until the job has ended, and returns its last state. After each answer it calls each,
+// unless that is nil.
 func (w *watch) end(ctx context.Context, each func() error) (jobState, error) {
 	heard := time.Now()
 	for {
@@ -36,7 +39,7 @@ func (w *watch) end(ctx context.Context, each func() error) (jobState, error) {
 			return state, nil
 		case err == nil:
 			heard = time.Now()
-		case ctx.Err() == nil && time.Since(heard) > w.silence:
+		case ctx.Err() == nil && time.Since(heard) > silence:
 			return state, fmt.Errorf("asking for %s: %w", w.job, err)
 		}
 		select {

@@ -84,6 +84,10 @@ func rewardText(path string) (*renderer.Renderer, error) {
 // checkRewardModel returns an error if a model on this machine cannot be the required reward model.
 // It reads no weights.
 func (s *Settled) checkRewardModel(r *rewardModel) error {
+	if s.engines.programs.sample.Beside != "" {
+		return s.At(r.key, "a reward model computes on the trainer's GPUs, which the servers have while rollouts are scored (mode colocate)",
+			"use mode both")
+	}
 	m, err := model.Open(r.path)
 	if err != nil {
 		return s.At(r.key, "reward model: "+err.Error(), "")

@@ -72,6 +72,7 @@ func TestRunStartsSGLang(t *testing.T) {
 	fake.Open = p.scoring(0, func() {})
 	args := fmt.Sprintf("{python: %s, env: {PYTHONPATH: %s, FAKE: %q}}", python, packages, fake.URL)
 	_, err = p.run(t, "explorer.rollout_model.engine_type=sglang", "explorer.rollout_model.engine_args="+args,
+		"explorer.rollout_model.dtype=float32", // as the trainer has it
 		"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", "buffer.total_steps=3")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestRunStartsSGLang(t *testing.T) {
 	}
 	pid, flags, _ := strings.Cut(string(started), "\n")
 	for _, want := range []string{
-		"--model-path " + filepath.Join(p.dir, "model"), "--dtype bfloat16", "--tensor-parallel-size 1", "--device cpu",
+		"--model-path " + filepath.Join(p.dir, "model"), "--dtype float32", "--tensor-parallel-size 1", "--device cpu",
 	} {
 		if !strings.Contains(flags, want) {
 			t.Errorf("it was started with %q, without %s", flags, want)

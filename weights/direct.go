@@ -122,7 +122,12 @@ func (d *bySending) Offer(ctx context.Context, version int64) error {
 func (d *bySending) Adopt(ctx context.Context) (int64, error) {
 	begin := time.Now()
 	d.engine.spent.Store(0)
-	if err := d.sampler.ReceiveWeights(ctx, d.engine, d.version); err != nil {
+	err := d.sampler.ReceiveWeights(ctx, d.engine, d.version)
+	var lost *trinity.LostError
+	switch {
+	case ctx.Err() != nil || errors.As(err, &lost):
+		return 0, err
+	case err != nil:
 		return 0, fmt.Errorf("%w (synchronizer.sync_method: directory sends files instead)", err)
 	}
 	transfer := time.Duration(d.engine.spent.Load()).Seconds()

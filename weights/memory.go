@@ -85,11 +85,9 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 func (m *Memory) rendezvous(ctx context.Context, version int64) error {
 	ready := func() bool { return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version }
 	m.mu.Lock()
-	if ready() {
-		return nil
-	}
+	waits := !ready()
 	m.mu.Unlock()
-	if m.sleeper != nil {
+	if waits && m.sleeper != nil {
 		if err := m.sleeper.Wake(ctx); err != nil {
 			return err
 		}

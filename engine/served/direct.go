@@ -128,13 +128,13 @@ func (s *Sampler) receive(ctx context.Context, at *server, v version, asleep boo
 		return err
 	}
 	h.WeightChannel, err = v.from.OpenChannel(ctx, trinity.ChannelSpec{
-		Transport: h.transport, Group: h.group, Peer: u.Hostname(), Ranks: h.in.ranks, Announced: h.in.announces,
+		Version: v.number, Transport: h.transport, Group: h.group, Peer: u.Hostname(), Ranks: h.in.ranks, Announced: h.in.announces,
 		DType: h.in.dtype, Limit: s.bucket, Timeout: h.phase / 2,
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close(ctx)) }()
+	defer func() { err = both(err, h.Close(ctx)) }()
 	return to.receive(ctx, h, asleep)
 }
 

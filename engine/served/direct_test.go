@@ -1,6 +1,7 @@
 package served_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -151,6 +152,12 @@ func TestHandoversThatFail(t *testing.T) {
 			err := r.ReceiveWeights(t.Context(), from, 1)
 			if err == nil || !strings.Contains(err.Error(), "loading version 1 from the trainer: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+			if lost := (*trinity.LostError)(nil); c.lie == server.DiesSending && !errors.As(err, &lost) {
+				t.Errorf("the run cannot tell that the trainer's worker is lost: %v", err)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("an error of several lines: %q", err)
 			}
 			fake.Tell("")
 			from.Tell("")

@@ -2,6 +2,7 @@ package served
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity/config"
 )
@@ -59,6 +60,12 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	if len(c.Explorer.RolloutModel.BaseUrls) == 0 && !starts {
 		refuse(model+".engine_type", "starting servers",
 			"start them and set "+model+".base_urls to their addresses, or choose another engine, also with --engine cpu")
+	}
+	for key := range c.Explorer.RolloutModel.ExtraEngineArgs {
+		if strings.ReplaceAll(key, "-", "_") == "api_key" {
+			refuse(model+".extra_engine_args."+key, "a key among the arguments of a program, which others can read",
+				"leave it out: the run gives the servers that it starts a key")
+		}
 	}
 	if c.Explorer.RolloutModel.Quantization != "" {
 		refuse(model+".quantization", "another quantization than the server's", "start the server with it, and use algorithm.rollout_correction")

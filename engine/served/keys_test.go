@@ -43,6 +43,7 @@ func TestRefusedValues(t *testing.T) {
 		{model + ".base_urls=[a:8000]", model + ".base_urls.0", `"a:8000" is not the address of a server`},
 		{model + `.base_urls=["http://u:secret@a:8000"]`, model + ".base_urls.0", "is not the address of a server"},
 		{model + `.base_urls=["http://a:8000", "http://a:8000/v1/"]`, model + ".base_urls.1", "is the server of base_urls.0"},
+		{model + ".extra_engine_args={api-key: secret}", model + ".extra_engine_args.api-key", "a key among the arguments"},
 		{"model.min_response_tokens=1", "", ""},
 		{"mode=bench", "", ""},
 		{"", "", ""},

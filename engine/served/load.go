@@ -168,7 +168,7 @@ func (p *pool) end(v version, servers []*server, errs []error) error {
 	if anyTrue(loaded) {
 		p.weights = v.name
 	} else if !gone {
-		return errors.New(oneLine(errs))
+		return several(errs)
 	}
 	for i, s := range servers {
 		if loaded[s] {
@@ -194,6 +194,25 @@ func isGone(err error) bool {
 		return retry.IsTemporary(err)
 	}
 	return false
+}
+
+// several are errors in one line, of which the causes are kept: one may be the loss of the trainer's worker.
+type several []error
+
+func (s several) Error() string { return oneLine(s) }
+
+// Unwrap returns the errors.
+func (s several) Unwrap() []error { return s }
+
+// both returns two errors as one, in one line. Either may be nil.
+func both(err, then error) error {
+	switch {
+	case err == nil:
+		return then
+	case then == nil:
+		return err
+	}
+	return several{err, then}
 }
 
 // oneLine joins the errors of several servers.

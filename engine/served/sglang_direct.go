@@ -3,7 +3,6 @@ package served
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -39,7 +38,7 @@ func (s *sglangServer) take(ctx context.Context, h *handover) (err error) {
 	}
 	defer func() {
 		leave := s.does("/destroy_weights_update_group", map[string]string{"group_name": h.group})
-		err = errors.Join(err, h.limited(ctx, "leaving the trainer", leave))
+		err = both(err, h.limited(context.WithoutCancel(ctx), "leaving the trainer", leave))
 	}()
 	buckets := h.Buckets()
 	for i, bucket := range buckets {

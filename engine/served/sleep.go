@@ -90,7 +90,7 @@ func (s *Sampler) Sleep(ctx context.Context) error {
 	if !s.shares {
 		return nil
 	}
-	late := fmt.Errorf("the servers' requests in flight have not ended within %v", s.pool.patience)
+	late := fmt.Errorf("the servers' requests in flight, or a start of one, have not ended within %v", s.pool.patience)
 	draining, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
 	defer cancel()
 	if err := s.pool.turn.take(draining); err != nil {

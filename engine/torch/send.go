@@ -27,7 +27,7 @@ type plan struct {
 func (e *Engine) OpenChannel(ctx context.Context, to trinity.ChannelSpec) (trinity.WeightChannel, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.keepsPublished(); err != nil {
+	if err := e.keepsVersion(to.Version); err != nil {
 		return nil, err
 	}
 	if p := &e.plan; p.buckets == nil || p.dtype != to.DType || p.limit != to.Limit {
@@ -51,6 +51,18 @@ func (e *Engine) OpenChannel(ctx context.Context, to trinity.ChannelSpec) (trini
 		return nil, err
 	}
 	return c, answer.value("port", &c.port)
+}
+
+// keepsVersion returns an error if the weights of a version are gone. A server that restarts may ask for them
+// while the next version is published.
+func (e *Engine) keepsVersion(number int64) error {
+	if err := e.keepsPublished(); err != nil {
+		return err
+	}
+	if e.Published != number {
+		return fmt.Errorf("torch: version %d is gone, since version %d has been offered: the server gets that one", number, e.Published)
+	}
+	return nil
 }
 
 // send asks the worker for a stage of the verb. The worker limits its waits itself, so the end of ctx does not end the
@@ -110,5 +122,8 @@ func (c *weightChannel) Close(ctx context.Context) error {
 func (c *weightChannel) ask(ctx context.Context, stage string, meta map[string]any) (reply, error) {
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
+	if err := c.engine.keepsVersion(c.spec.Version); err != nil && stage != "close" {
+		return reply{}, err
+	}
 	return c.engine.send(ctx, stage, meta)
 }

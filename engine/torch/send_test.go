@@ -104,7 +104,8 @@ func TestSendsTheOfferedVersion(t *testing.T) {
 		step()
 		server := newRank(t)
 		c, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{
-			Transport: "gloo", Group: "g", Peer: "127.0.0.1", Ranks: 1, Announced: true, DType: "float32", Limit: 20000, Timeout: time.Minute,
+			Version: 1, Transport: "gloo", Group: "g", Peer: "127.0.0.1", Ranks: 1, Announced: true, DType: "float32", Limit: 20000,
+			Timeout: time.Minute,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		client: retry.Client{MayPass: func(int) bool { return false }},
 	}}
 	e.version = version{Published: 3, HasPublished: true}
-	c, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{Transport: "nccl", Ranks: 2, DType: "bfloat16", Limit: 1})
+	c, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{Version: 3, Transport: "nccl", Ranks: 2, DType: "bfloat16", Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +203,21 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 	}
 	if e.worker.broken != nil || e.worker.sequence != 3 {
 		t.Errorf("after %d requests the worker is broken: %v", e.worker.sequence, e.worker.broken)
+	}
+	e.Published = 4
+	for what, ask := range map[string]func() error{
+		"a channel": func() error {
+			_, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{Version: 3})
+			return err
+		},
+		"a bucket": func() error {
+			_, err := c.Send(t.Context(), 0)
+			return err
+		},
+	} {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "version 3 is gone") {
+			t.Errorf("%s of the version before the offered one: %v", what, err)
+		}
 	}
 	e.behind = true
 	if _, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "EngineSpec.Ahead") {

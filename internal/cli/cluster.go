@@ -123,7 +123,7 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(sent{id, cfg.Settled()[0].Engines.Launch, path, settingsOf(args), time.Now()})
+	data, err := json.Marshal(sent{id, cfg.Settled()[0].Engines.Launch, path, settingsOf(args), f.engine, time.Now()})
 	if err != nil {
 		return err
 	}
@@ -195,6 +195,7 @@ type sent struct {
 	Launcher string    `json:"launcher"`
 	Config   string    `json:"config"` // absolute path
 	Settings []string  `json:"settings"`
+	Engine   string    `json:"engine,omitempty"` // of --engine
 	Time     time.Time `json:"time"`
 }
 
@@ -237,7 +238,7 @@ func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
 
 // schedulerOf returns the scheduler that has a run.
 func (f *clusterFlags) schedulerOf(was sent) (trinity.Scheduler, error) {
-	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: f.engine})
+	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: was.Engine})
 	if err != nil {
 		return nil, err
 	}
@@ -314,6 +315,13 @@ func (f *clusterFlags) driver(cfg *config.Config, args []string) (trinity.Proces
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return trinity.ProcessGroup{}, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return trinity.ProcessGroup{}, err
+	}
+	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) { // an absolute path
+		path = below
 	}
 	settings := settingsOf(args)
 	for _, setting := range settings {

@@ -130,7 +130,9 @@ func (d *door) expect(p trinity.Program, logs string) (*group, error) {
 func (d *door) forget(g *group) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.groups, g.program.Name)
+	if d.groups[g.program.Name] == g { // not one that was started since under the same name
+		delete(d.groups, g.program.Name)
+	}
 }
 
 // close ends all groups and the server.

@@ -225,6 +225,9 @@ func (g *group) Err() error {
 	return g.err
 }
 
+// stopTime is how long the end of a group may take: a scheduler may never end one whose machine is gone.
+const stopTime = 5 * time.Minute
+
 // Stop implements trinity.Running.
 func (g *group) Stop(ctx context.Context) error {
 	g.fail(errors.New("stopped by the driver"))
@@ -234,6 +237,8 @@ func (g *group) Stop(ctx context.Context) error {
 	g.mu.Unlock()
 	var err error
 	if launched != nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, stopTime, fmt.Errorf("it has not ended for %v", stopTime))
+		defer cancel()
 		err = launched.Stop(ctx)
 	}
 	g.mu.Lock()

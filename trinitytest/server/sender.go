@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -157,7 +156,7 @@ func (c *senderChannel) Join(context.Context) error {
 // Send implements trinity.WeightChannel.
 func (c *senderChannel) Send(ctx context.Context, bucket int) (json.RawMessage, error) {
 	if c.of.lie == DiesSending && bucket > 0 {
-		return nil, errors.Join(c.Close(ctx), &trinity.LostError{Err: errors.New("the worker has ended")})
+		return nil, &trinity.LostError{Err: errors.New("the worker has ended")}
 	}
 	for _, conn := range c.members {
 		if err := conn.SetDeadline(time.Now().Add(c.spec.Timeout)); err != nil {
@@ -179,13 +178,16 @@ func (c *senderChannel) Close(context.Context) error {
 	for _, conn := range c.members {
 		_ = conn.Close()
 	}
+	if c.of.lie == DiesSending {
+		return errors.New("the worker has ended")
+	}
 	return nil
 }
 
 // readLine reads no byte after the line.
 func readLine(conn io.Reader) (string, error) {
 	var line []byte
-	for one := make([]byte, 1); !strings.HasSuffix(string(line), "\n"); line = append(line, one...) {
+	for one := make([]byte, 1); len(line) == 0 || line[len(line)-1] != '\n'; line = append(line, one...) {
 		if _, err := io.ReadFull(conn, one); err != nil {
 			return string(line), err
 		}

@@ -50,7 +50,9 @@ class Channel:
 
 def local_address(peer: str) -> str:
     """Return the address of this machine from which it reaches a host."""
-    family = socket.getaddrinfo(peer, 9, type=socket.SOCK_DGRAM)[0]
+    # localhost may be an address of IPv6 first, at which a server of IPv4 is not asked.
+    found = socket.getaddrinfo(peer, 9, type=socket.SOCK_DGRAM)
+    family = min(found, key=lambda f: f[0] != socket.AF_INET)
     with socket.socket(family[0], socket.SOCK_DGRAM) as s:
         s.connect(family[4])  # sends nothing
         return s.getsockname()[0]
@@ -59,7 +61,8 @@ def local_address(peer: str) -> str:
 def open_store(peer: str, seconds: float) -> tuple[str, TCPStore]:
     """Return a store on a free port, and the address at which a host reaches it."""
     address = local_address(peer)
-    return address, TCPStore(address, 0, None, True, timedelta(seconds=seconds), wait_for_workers=False)
+    store = TCPStore(address, 0, None, True, timedelta(seconds=seconds), wait_for_workers=False)
+    return f"[{address}]" if ":" in address else address, store  # as a URL has it
 
 
 def arrive(store: Store, group: str, rank: int) -> None:

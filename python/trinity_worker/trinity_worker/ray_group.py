@@ -108,12 +108,17 @@ class Group:
     def beside(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
         """Returns the options of actors that share nodes and GPUs of another group: its GPUs go round."""
         size, parts = self.spec["gpus"], []
-        for i in range(self.spec["beside_nodes"]):
-            node, gpus = ray.get(
-                ray.get_actor(f"{self.spec['beside']}-{i}").place.remote(), timeout=self.spec["patience"]
-            )
+        try:
+            self.nodes = [ray.get_actor(f"{self.spec['beside']}-{i}") for i in range(self.spec["beside_nodes"])]
+            places = self.ask("place", starting=True)
+        except (ValueError, ray.exceptions.RayActorError):
+            sys.exit(f"{self.spec['name']}: {self.spec['beside']}, whose GPUs it shares, is gone")
+        self.nodes = []
+        for node, gpus in places or []:
             names = gpus.split(",")
             parts += [(node, ",".join(names[at : at + size])) for at in range(0, len(names) - size + 1, size)]
+        if places is None:
+            return []
         if not parts:
             sys.exit(f"no node of {self.spec['beside']} has {size} GPUs")
         first = self.spec["slot"] * self.spec["nodes"]
