@@ -34,7 +34,7 @@ type ChannelSpec struct {
 type WeightChannel interface {
 	// Buckets lists the tensors as checkpoints name them, in the order in which they are sent.
 	Buckets() [][]TensorInfo
-	// Address is that of the store at which the group meets; "" without a group.
+	// Address returns where the store of the group listens; "" without a group.
 	Address() (host string, port int)
 	// Join waits until all processes of the server have joined.
 	Join(ctx context.Context) error

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
@@ -89,15 +88,10 @@ func newDelivery(a *assignment) (task, error) {
 	d := &deliveries{
 		way: deliveryWays[a.Workload], dir: a.Dir, copied: a.Copied, batch: []*trinity.Experience{allTrained(0, a.Train[:a.Prompt+1])},
 	}
-	parts, err := registry.Parts(trinity.Algorithm{Type: "sft"})
-	if err != nil {
+	var err error
+	if d.loss, err = sftLoss(); err != nil {
 		return nil, err
 	}
-	sft, err := algorithm.New(parts)
-	if err != nil {
-		return nil, err
-	}
-	d.loss = sft.Loss
 	if d.engine, err = d.open(a.Model, "", true); err != nil {
 		return d, err
 	}

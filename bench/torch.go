@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trainer"
@@ -30,15 +29,10 @@ func newPacked(a *assignment) (task, error) {
 		at += n
 	}
 	t.tokens = at
-	parts, err := registry.Parts(trinity.Algorithm{Type: "sft"})
-	if err != nil {
+	var err error
+	if t.loss, err = sftLoss(); err != nil {
 		return nil, err
 	}
-	sft, err := algorithm.New(parts)
-	if err != nil {
-		return nil, err
-	}
-	t.loss = sft.Loss
 	local, err := registry.Launchers.Build("local")
 	if err != nil {
 		return nil, err

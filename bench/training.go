@@ -26,8 +26,8 @@ func newTraining(a *assignment) (task, error) {
 	return openTraining(a, batch)
 }
 
-// openTraining trains a batch with as many distinct tokens as the assignment has.
-func openTraining(a *assignment, batch []*trinity.Experience) (task, error) {
+// sftLoss returns the loss of algorithm_type sft.
+func sftLoss() (trinity.Loss, error) {
 	parts, err := registry.Parts(trinity.Algorithm{Type: "sft"})
 	if err != nil {
 		return nil, err
@@ -36,7 +36,16 @@ func openTraining(a *assignment, batch []*trinity.Experience) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &training{loss: sft.Loss, batch: batch, tokens: a.Batch * a.Prompt}
+	return sft.Loss, nil
+}
+
+// openTraining trains a batch with as many distinct tokens as the assignment has.
+func openTraining(a *assignment, batch []*trinity.Experience) (task, error) {
+	loss, err := sftLoss()
+	if err != nil {
+		return nil, err
+	}
+	t := &training{loss: loss, batch: batch, tokens: a.Batch * a.Prompt}
 	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		return nil, err

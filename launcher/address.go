@@ -8,7 +8,7 @@ import (
 )
 
 // ownAddress returns the address from which this machine reaches a host. If that host is this
-// machine, others need another one: that of the interface towards the internet.
+// machine, others need another one: the address of the interface towards the internet.
 func ownAddress(host string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), rayQuick)
 	defer cancel()

@@ -294,7 +294,7 @@ func TestRayGroupStartsAgain(t *testing.T) {
 	}
 }
 
-// A start that is interrupted, or whose answers are lost, leaves no job that nobody knows.
+// A start that is interrupted, or whose answers are lost, leaves no job behind.
 func TestRayStartIsInterrupted(t *testing.T) {
 	f := newFakeRay(t)
 	r := f.launcher(t, nil)

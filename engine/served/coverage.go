@@ -83,7 +83,7 @@ func (c *coverage) end(ctx context.Context, s *Sampler, at *server, v version) e
 	if err != nil {
 		return err
 	}
-	if err := c.prove(now, v.number == 0 && keepsBits(v.dir, s.model)); err != nil {
+	if err := c.prove(now, v.number == 0 && v.from == nil && keepsBits(v.dir, s.model)); err != nil {
 		return err
 	}
 	at.covered = true

@@ -81,7 +81,7 @@ func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err e
 	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
 }
 
-// of reports whether they are those of a version.
+// of reports whether the digests belong to a version.
 func (a *agreed) of(v version) bool { return a.by != nil && a.version == v.number }
 
 // digestsOf returns the digests of a server, nil if it has none. It says that once.

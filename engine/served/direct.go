@@ -166,20 +166,9 @@ func (h *handover) send(ctx context.Context, bucket int, server func(ctx context
 // sender may only have waited in vain.
 func (h *handover) together(ctx context.Context, what string, sender func() error, server func(ctx context.Context) error) error {
 	var sides errgroup.Group
-	var sent error
-	sides.Go(func() error {
-		sent = sender()
-		return nil
-	})
+	sides.Go(sender)
 	took := h.limited(ctx, what, server)
-	_ = sides.Wait() // sent is its error
-	switch {
-	case took == nil:
-		return sent
-	case sent == nil:
-		return took
-	}
-	return fmt.Errorf("%w; %w", took, sent)
+	return both(took, sides.Wait())
 }
 
 // limited runs the server's side of a phase with a deadline.

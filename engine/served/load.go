@@ -196,7 +196,7 @@ func isGone(err error) bool {
 	return false
 }
 
-// several are errors in one line, of which the causes are kept: one may be the loss of the trainer's worker.
+// several is an error whose text is one line. It keeps its causes, since one may be a trinity.LostError.
 type several []error
 
 func (s several) Error() string { return oneLine(s) }

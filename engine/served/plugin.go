@@ -101,10 +101,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
-			if failed := s.Close(); failed != nil {
-				err = fmt.Errorf("%w; %w", err, failed)
-			}
-			return nil, err
+			return nil, both(err, s.Close())
 		}
 	}
 	return s, nil

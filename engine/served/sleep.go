@@ -151,7 +151,7 @@ func (s *Sampler) each(ctx context.Context, phase string, do func(context.Contex
 	return &trinity.EngineError{Err: errors.New(oneLine(errs))}
 }
 
-// wake wakes those of some parts of a server that sleep.
+// wake wakes some parts of a server. A part that is awake stays so.
 func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
 	for _, p := range parts {
 		asleep := s.pool.asleep(at)

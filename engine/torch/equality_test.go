@@ -229,27 +229,33 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				spec.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
 				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, spec)
-				b, want := randomBatch(64), trinity.Streams{Value: spec.Head == trinity.ValueHead}
-				if !want.Value {
-					want.Entropy, want.Discriminator = true, true
-				}
-				agree(t, ours, theirs, b, want)
-				if spec.Reference {
-					x, err := ours.Reference(t.Context(), b)
-					y, err2 := theirs.Reference(t.Context(), b)
-					if err != nil || err2 != nil || apart(x, y) > 1e-4 {
-						t.Errorf("reference: %v, %v, %.2g nats off", err, err2, apart(x, y))
-					}
-				}
-				want.Discriminator = false
-				got, ourLoss := gradientOf(t, ours, b, mixed{want}, spec.LoRA != nil)
-				ref, theirLoss := gradientOf(t, theirs, b, mixed{want}, spec.LoRA != nil)
-				compareGradients(t, got, ref, 1e-5, 2e-5)
-				if math.Abs(ourLoss-theirLoss) > 1e-3 {
-					t.Errorf("the loss is %v, want %v", ourLoss, theirLoss)
-				}
+				computeAlike(t, ours, theirs, spec)
 			})
 		}
+	}
+}
+
+// computeAlike compares the streams, the gradient and the loss of two engines of one specification.
+func computeAlike(t *testing.T, ours, theirs trinity.Engine, spec trinity.EngineSpec) {
+	t.Helper()
+	b, want := randomBatch(64), trinity.Streams{Value: spec.Head == trinity.ValueHead}
+	if !want.Value {
+		want.Entropy, want.Discriminator = true, true
+	}
+	agree(t, ours, theirs, b, want)
+	if spec.Reference {
+		x, err := ours.Reference(t.Context(), b)
+		y, err2 := theirs.Reference(t.Context(), b)
+		if err != nil || err2 != nil || apart(x, y) > 1e-4 {
+			t.Errorf("reference: %v, %v, %.2g nats off", err, err2, apart(x, y))
+		}
+	}
+	want.Discriminator = false
+	got, ourLoss := gradientOf(t, ours, b, mixed{want}, spec.LoRA != nil)
+	ref, theirLoss := gradientOf(t, theirs, b, mixed{want}, spec.LoRA != nil)
+	compareGradients(t, got, ref, 1e-5, 2e-5)
+	if math.Abs(ourLoss-theirLoss) > 1e-3 {
+		t.Errorf("the loss is %v, want %v", ourLoss, theirLoss)
 	}
 }
 

@@ -2,7 +2,6 @@ package torch
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -38,31 +37,13 @@ func TestTensorParallelAgreesWithTheEmbeddedEngine(t *testing.T) {
 				alone := spec
 				alone.Recompute = 0
 				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, alone)
-				b, want := randomBatch(64), trinity.Streams{Value: spec.Head == trinity.ValueHead}
-				if !want.Value {
-					want.Entropy, want.Discriminator = true, true
-				}
-				agree(t, ours, theirs, b, want)
-				if spec.Reference {
-					x, err := ours.Reference(t.Context(), b)
-					y, err2 := theirs.Reference(t.Context(), b)
-					if err != nil || err2 != nil || apart(x, y) > 1e-4 {
-						t.Errorf("reference: %v, %v, %.2g nats off", err, err2, apart(x, y))
-					}
-				}
-				want.Discriminator = false
-				got, ourLoss := gradientOf(t, ours, b, mixed{want}, false)
-				ref, theirLoss := gradientOf(t, theirs, b, mixed{want}, false)
-				compareGradients(t, got, ref, 1e-5, 2e-5)
-				if math.Abs(ourLoss-theirLoss) > 1e-3 {
-					t.Errorf("the loss is %v, want %v", ourLoss, theirLoss)
-				}
+				computeAlike(t, ours, theirs, spec)
 			})
 		}
 	}
 }
 
-// Divergences over a divided vocabulary are those of the embedded engine. One teacher is divided
+// Divergences over a divided vocabulary equal the embedded engine's. One teacher is divided
 // itself, the other is not.
 func TestDivergencesOfADividedVocabulary(t *testing.T) {
 	for _, d := range []trinity.Divergence{{Kind: trinity.ForwardKL}, {Kind: trinity.ReverseKL}, {Kind: trinity.JSD, Beta: 0.3}} {
