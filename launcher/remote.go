@@ -82,14 +82,15 @@ watch=$!
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // shellScript returns what a shell runs on a machine of a group: it makes a directory with the
-// group's files, starts its command there, and removes the directory when the command has ended.
+// group's files, starts its command there, and removes the directory when the command has ended. The
+// braces make the shell read all of it first: what is behind it on the connection is for the watch.
 func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, error) {
 	files, err := archive(g.Files)
 	if err != nil {
 		return nil, err
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "umask 077\ndir=$(mktemp -d \"${TMPDIR:-/tmp}/trinity-%s-XXXXXX\") && cd \"$dir\" || exit 1\n", g.Name)
+	fmt.Fprintf(&s, "{\numask 077\ndir=$(mktemp -d \"${TMPDIR:-/tmp}/trinity-%s-XXXXXX\") && cd \"$dir\" || exit 1\n", g.Name)
 	fmt.Fprintf(&s, "base64 -d <<'END' | tar -xf - || exit 1\n%sEND\n", files)
 	if err := export(&s, environment(g)); err != nil {
 		return nil, err
@@ -112,6 +113,7 @@ done
 [ -z "$watch" ] || kill "$watch" 2>/dev/null
 cd / && rm -rf "$dir"
 exit "$status"
+}
 `, quoteAll(g.Command), until)
 	return []byte(s.String()), nil
 }

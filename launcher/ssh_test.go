@@ -4,6 +4,7 @@ package launcher_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -211,6 +212,41 @@ func TestSSHStartsGroups(t *testing.T) {
 		}
 		nothingIsLeft(t, places, pids)
 		if err := x.Wait(t.Context()); err != nil && !strings.Contains(err.Error(), "exit status 143") {
+			t.Error(err)
+		}
+	}
+}
+
+// A connection may bring the script line by line, to a shell that reads as much as there is or no more
+// than it needs.
+func TestSSHScriptArrivesSlowly(t *testing.T) {
+	for _, shell := range []string{"dash", "bash"} {
+		dir := t.TempDir()
+		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+		program := trinitytest.Command(t, shell, "no "+shell)
+		slow := `#!/bin/sh
+mkfifo "$0.$$"
+exec 3<&0
+while IFS= read -r line; do printf '%s\n' "$line"; sleep 0.02; done <&3 >"$0.$$" 2>/dev/null &
+exec ` + program + ` -s <"$0.$$" 3<&-
+`
+		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(slow), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l := onHosts(t, nil)
+		x, err := l.Launch(t.Context(), trinity.ProcessGroup{Name: "g", Nodes: 2, Command: []string{"sh", "-c", `pwd >"$0/$$"`, dir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if err := x.Wait(ctx); err != nil {
+			t.Errorf("%s: %v", shell, err)
+		}
+		cancel()
+		if ran, _ := filepath.Glob(filepath.Join(dir, "[0-9]*")); len(ran) != 2 {
+			t.Errorf("%s: the program ran %d times", shell, len(ran))
+		}
+		if err := x.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
