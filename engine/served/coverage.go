@@ -19,7 +19,8 @@ type resetter interface {
 	reset(ctx context.Context) error
 }
 
-// coverage are the digests of a server that the run has started, before its first delivery.
+// coverage are the digests of a server that the run has started, before its first delivery. A delivery
+// that fails may come after the reset, so those at the start are read once.
 type coverage struct {
 	started, reset map[string]string
 }
@@ -31,9 +32,12 @@ func (s *Sampler) clear(ctx context.Context, at *server) (*coverage, error) {
 	if s.own == nil || s.proving.Digests == 0 || s.adapter || at.covered || !ok {
 		return nil, nil
 	}
-	started, err := s.digestsOf(ctx, at)
-	if err != nil || started == nil {
-		return nil, err
+	if at.started == nil {
+		started, err := s.digestsOf(ctx, at)
+		if err != nil || started == nil {
+			return nil, err
+		}
+		at.started = started
 	}
 	switch err := r.reset(ctx); statusOf(err) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
@@ -45,7 +49,7 @@ func (s *Sampler) clear(ctx context.Context, at *server) (*coverage, error) {
 		}
 	}
 	reset, err := s.digestsOf(ctx, at)
-	return &coverage{started, reset}, err
+	return &coverage{at.started, reset}, err
 }
 
 // prove returns an error unless the version that a server has loaded since is all that it has. The first

@@ -83,6 +83,19 @@ func TestFirstDeliveryReplacesAllTensors(t *testing.T) {
 	}
 }
 
+// A first delivery may fail after the reset: the next one is compared with what the server had before it.
+func TestFirstDeliveryIsRepeated(t *testing.T) {
+	s := &starter{t: t, options: server.Options{Model: tiny}}
+	sampler := must(t, "vllm", startsOf(s, 1)).(weights.Provable)
+	sampler.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(float64) {}})
+	for _, lie := range []server.Lie{server.RefusesWeights, ""} {
+		s.started("rollout-0", 1).fake.Tell(lie)
+		if err := sampler.LoadWeights(t.Context(), tiny, 0); (err == nil) != (lie == "") {
+			t.Errorf("%q: %v", lie, err)
+		}
+	}
+}
+
 // otherNumbers writes the tiny model with other numbers.
 func otherNumbers(t *testing.T, of func(float32) float32, dtype safetensors.DType) string {
 	t.Helper()

@@ -67,7 +67,9 @@ type server struct {
 	failedLoads int // deliveries that have failed
 	asleep      []part
 	sleptAt     int64 // its starts when it fell asleep
-	covered     bool  // it has proven that a delivery replaces all tensors with digests
+
+	started map[string]string // its digests before its first delivery; nil before they are read
+	covered bool              // it has proven that a delivery replaces all tensors with digests
 }
 
 // name is how errors call a server.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/trinity-go/trinity"
 )
@@ -25,6 +26,8 @@ type vllmChannel struct {
 func (s *vllmServer) inlet(ctx context.Context) (inlet, error) {
 	c, err := s.config(ctx)
 	switch {
+	case err != nil && statusOf(err) != http.StatusNotFound:
+		return inlet{}, err
 	case err != nil:
 		return inlet{}, fmt.Errorf("it does not say how it was started (VLLM_SERVER_DEV_MODE=1): %w", err)
 	case c.Transfer.Backend != filesBackend:

@@ -211,11 +211,14 @@ func (j *joined) join(address string, port, offset, world int, group string, lea
 		if rank == leaveOut {
 			continue
 		}
-		conn, err := net.Dial("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, strconv.Itoa(port)), time.Minute)
 		if err != nil {
 			return err
 		}
 		j.ranks = append(j.ranks, conn)
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil { // no delivery of a test takes longer
+			return err
+		}
 		if _, err := fmt.Fprintf(conn, "%s %d\n", group, rank); err != nil {
 			return err
 		}

@@ -52,8 +52,10 @@ def test_rank_0_counts_the_silence_of_others(monkeypatch) -> None:
     monkeypatch.setattr(progress, "BEAT", 0.01)
     server = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)
     monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: server)
-    other = Progress(1, 2)
     zero = Progress(0, 2)
+    while zero.ranks()[1]["silent"] < 0.2:  # it has never told anything
+        time.sleep(0.01)
+    other = Progress(1, 2)
     other.begin("step", "m", 0)
     while zero.ranks()[1].get("verb") != "step":
         time.sleep(0.01)

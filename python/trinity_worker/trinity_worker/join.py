@@ -21,7 +21,8 @@ from typing import Any
 
 from . import PROTOCOL
 
-MOST = 1 << 17  # characters of output that wait for the driver, of 12 bytes each in JSON; of more, the oldest are left out
+# Characters of output that wait for the driver, of 12 bytes each in JSON; of more, the oldest are left out.
+MOST = 1 << 17
 
 
 class Refused(Exception):

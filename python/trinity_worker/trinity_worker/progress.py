@@ -28,7 +28,9 @@ class Progress:
         self.busy: dict[str, Any] = {}  # the request in progress
         self.thread = 0  # the one that carries it out
         self.done = threading.Event()
-        self.seen: dict[int, tuple[bytes, float]] = {}  # by rank: its last message, and when rank 0 read it
+        begun = time.monotonic()  # a rank that tells nothing is silent since then
+        # By rank: its last message, and when rank 0 read it.
+        self.seen: dict[int, tuple[bytes, float]] = {other: (b"{}", begun) for other in range(1, world)}
         if world > 1:
             store = PrefixStore("trinity_progress", dist.distributed_c10d._get_default_store().clone())
             self.beats = threading.Thread(target=self._beat, args=(store,), daemon=True)
@@ -47,7 +49,7 @@ class Progress:
         """Returns what each rank does. silent is how long ago a rank told it, by the clock of rank 0."""
         now, all = time.monotonic(), [{"rank": 0, "silent": 0.0, **self._now()}]
         for rank in range(1, self.world):
-            message, at = self.seen.get(rank, (b"{}", now))
+            message, at = self.seen[rank]
             all.append({"rank": rank, "silent": now - at, **json.loads(message)})
         return all
 
@@ -65,7 +67,7 @@ class Progress:
                     store.set(str(self.rank), json.dumps({**self._now(), "count": count}))
                 elif store.check(others):
                     for other, message in zip(others, store.multi_get(others), strict=True):
-                        if message != self.seen.get(int(other), (b"", 0.0))[0]:
+                        if message != self.seen[int(other)][0]:
                             self.seen[int(other)] = message, time.monotonic()
             except RuntimeError:  # the process that holds the store has gone, and this one will follow
                 return
