@@ -171,11 +171,12 @@ func (f *footprint) step() {
 	case c != 4 && f.ranks() == parts && again == 0:
 		f.add("copied weights", c*f.cfg.Parameters()/parts+(c+4)*max(layer, root), "in the type of the products, and the gradients of a layer")
 	case f.shards > parts || c != 4: // FSDP gathers weights: all of the root's, and of two layers at a time
-		f.add("gathered weights", (c+4)*(root+2*layer), "of the head and two layers, and their gradients")
-	case f.spec.Head == trinity.LogprobHead && f.spec.LoRA == nil:
-		f.add("new gradients", 4*max(layer, 3*f.headParameters()/parts), "of the head and the embedding, before they are added")
+		f.add("gathered weights", c*(root+2*layer), "of the head and two layers")
+		if f.spec.LoRA == nil {
+			f.add("new gradients", c*f.newGradients(layer)+4*(root+2*layer), "before they are added, and what the ranks exchange in float32")
+		}
 	case f.spec.LoRA == nil:
-		f.add("new gradients", 4*max(layer, f.headParameters()/parts), "of the embedding, before they are added")
+		f.add("new gradients", 4*f.newGradients(layer), "before they are added")
 	}
 	tokens, layers := int64(f.spec.MicroTokens), int64(f.cfg.NumLayers)
 	why := fmt.Sprintf("a row of %d tokens", tokens)
@@ -189,6 +190,16 @@ func (f *footprint) step() {
 		rows := min(int64(f.args.HeadRows), tokens)
 		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
 	}
+}
+
+// newGradients is the number of gradients that exist besides the sums: of a layer, or of the embedding and
+// two chunks of a head.
+func (f *footprint) newGradients(layer int64) int64 {
+	embedding := f.headParameters() / int64(tensorOf(f.spec))
+	if f.spec.Head == trinity.LogprobHead {
+		embedding *= 3
+	}
+	return max(layer, embedding)
 }
 
 // logitCopies are the float32 numbers for each logit of a chunk in the backward pass of the head.
