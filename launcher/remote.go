@@ -98,13 +98,14 @@ func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, e
 	if g.GPUs > 0 && len(gpus) > 0 { // of those that the machine or a scheduler lets this process see
 		s.WriteString(selectGPUs(gpus))
 	}
-	// A message of the shell to a closed connection would end it before it has removed the directory.
+	// A message of the shell to a closed connection would end it before it has removed the directory. A
+	// process that it has just forked loses the signals that it traps, so it traps them last.
 	fmt.Fprintf(&s, `trap : PIPE
 exec 3<&0
 %s </dev/null 3<&- &
 program=$!
-trap 'kill -TERM "$program"' TERM INT HUP
-%swait "$program"
+%strap 'kill -TERM "$program"' TERM INT HUP
+wait "$program"
 status=$?
 while kill -0 "$program" 2>/dev/null; do # a signal has ended the wait
 	wait "$program"

@@ -252,6 +252,38 @@ exec ` + program + ` -s <"$0.$$" 3<&-
 	}
 }
 
+// A program that ends at once ends its connection, also before the watch on the connection has begun.
+func TestSSHProgramEndsAtOnce(t *testing.T) {
+	const stays = `#!/bin/sh
+mkfifo "$0.$$"
+exec 3<&0 4<>"$0.$$" # its input has no end
+cat <&3 >&4 &
+sh -s <&4 | cat # which ends with the last process that can write
+`
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(stays), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hosts := make([]string, 50)
+	for i := range hosts {
+		hosts[i] = "h" + strconv.Itoa(i)
+	}
+	l := launcherFor(t, "ssh", nil, config.Cluster{Hosts: hosts})
+	x, err := l.Launch(t.Context(), trinity.ProcessGroup{Name: "g", Nodes: len(hosts), Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := x.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := x.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A host that does not answer is named, and the other node of the group ends.
 func TestSSHNamesTheHost(t *testing.T) {
 	options := serveSSH(t)
