@@ -96,8 +96,8 @@ func (k *kubernetes) group(g trinity.ProcessGroup) pods {
 	return pods{ProcessGroup: g, run: k.run, job: k.run + "-" + g.Name}
 }
 
-// Launch implements trinity.Launcher. Each start has another name: what is left of the one before may
-// be there until a node that is gone comes back.
+// Launch implements trinity.Launcher. Each start gives its Job a new name, because the Job of an earlier
+// start may exist until its lost node comes back.
 func (k *kubernetes) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
 	p := k.group(g)
 	p.job += "-" + strings.ToLower(rand.Text()[:4])

@@ -83,7 +83,8 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // shellScript returns what a shell runs on a machine of a group: it makes a directory with the
 // group's files, starts its command there, and removes the directory when the command has ended. The
-// braces make the shell read all of it first: what is behind it on the connection is for the watch.
+// braces make the shell read the whole script before it starts the watch, which would read lines of it
+// from the same connection.
 func shellScript(g trinity.ProcessGroup, gpus []string, until string) ([]byte, error) {
 	files, err := archive(g.Files)
 	if err != nil {

@@ -217,60 +217,22 @@ func TestSSHStartsGroups(t *testing.T) {
 	}
 }
 
-// A connection may bring the script line by line, to a shell that reads as much as there is or no more
-// than it needs.
-func TestSSHScriptArrivesSlowly(t *testing.T) {
-	for _, shell := range []string{"dash", "bash"} {
-		dir := t.TempDir()
-		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-		program := trinitytest.Command(t, shell, "no "+shell)
-		slow := `#!/bin/sh
-mkfifo "$0.$$"
-exec 3<&0
-while IFS= read -r line; do printf '%s\n' "$line"; sleep 0.02; done <&3 >"$0.$$" 2>/dev/null &
-exec ` + program + ` -s <"$0.$$" 3<&-
-`
-		if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(slow), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		l := onHosts(t, nil)
-		x, err := l.Launch(t.Context(), trinity.ProcessGroup{Name: "g", Nodes: 2, Command: []string{"sh", "-c", `pwd >"$0/$$"`, dir}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		if err := x.Wait(ctx); err != nil {
-			t.Errorf("%s: %v", shell, err)
-		}
-		cancel()
-		if ran, _ := filepath.Glob(filepath.Join(dir, "[0-9]*")); len(ran) != 2 {
-			t.Errorf("%s: the program ran %d times", shell, len(ran))
-		}
-		if err := x.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// A program that ends at once ends its connection, also before the watch on the connection has begun.
-func TestSSHProgramEndsAtOnce(t *testing.T) {
-	const stays = `#!/bin/sh
-mkfifo "$0.$$"
-exec 3<&0 4<>"$0.$$" # its input has no end
-cat <&3 >&4 &
-sh -s <&4 | cat # which ends with the last process that can write
-`
+// insteadOfSSH makes a script the program ssh of a test, and returns its folder.
+func insteadOfSSH(t *testing.T, script string) string {
+	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(stays), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	hosts := make([]string, 50)
-	for i := range hosts {
-		hosts[i] = "h" + strconv.Itoa(i)
-	}
+	return dir
+}
+
+// endsByItself starts a group on each of some hosts, and waits for its end.
+func endsByItself(t *testing.T, hosts []string, command ...string) {
+	t.Helper()
 	l := launcherFor(t, "ssh", nil, config.Cluster{Hosts: hosts})
-	x, err := l.Launch(t.Context(), trinity.ProcessGroup{Name: "g", Nodes: len(hosts), Command: []string{"true"}})
+	x, err := l.Launch(t.Context(), trinity.ProcessGroup{Name: "g", Nodes: len(hosts), Command: command})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,6 +244,38 @@ sh -s <&4 | cat # which ends with the last process that can write
 	if err := x.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A connection may bring the script line by line, to a shell that reads as much as there is or no more
+// than it needs.
+func TestSSHScriptArrivesSlowly(t *testing.T) {
+	for _, shell := range []string{"dash", "bash"} {
+		t.Run(shell, func(t *testing.T) {
+			dir := insteadOfSSH(t, `mkfifo "$0.$$"
+exec 3<&0
+while IFS= read -r line; do printf '%s\n' "$line"; sleep 0.02; done <&3 >"$0.$$" 2>/dev/null &
+exec `+trinitytest.Command(t, shell, "no "+shell)+` -s <"$0.$$" 3<&-
+`)
+			endsByItself(t, []string{"a", "b"}, "sh", "-c", `pwd >"$0/$$"`, dir)
+			if ran, _ := filepath.Glob(filepath.Join(dir, "[0-9]*")); len(ran) != 2 {
+				t.Errorf("the program ran %d times", len(ran))
+			}
+		})
+	}
+}
+
+// A program that ends at once ends its connection, also before the watch on the connection has begun.
+func TestSSHProgramEndsAtOnce(t *testing.T) {
+	insteadOfSSH(t, `mkfifo "$0.$$"
+exec 3<&0 4<>"$0.$$" # its input has no end
+cat <&3 >&4 &
+sh -s <&4 | cat # which ends with the last process that can write
+`)
+	hosts := make([]string, 50)
+	for i := range hosts {
+		hosts[i] = "h" + strconv.Itoa(i)
+	}
+	endsByItself(t, hosts, "true")
 }
 
 // A host that does not answer is named, and the other node of the group ends.
