@@ -133,6 +133,11 @@ func (d *Dir) Latest() (State, bool, error) {
 	if err != nil || !ok {
 		return State{}, false, err
 	}
+	for _, model := range []string{ModelDir, CriticModelDir} { // which a finished run adds to its last checkpoint
+		if err := durable.RemoveLeftoverDirs(filepath.Dir(filepath.Join(d.Of(newest), model))); err != nil {
+			return State{}, false, err
+		}
+	}
 	state, err := read(d.Of(newest))
 	if err != nil {
 		return State{}, false, fmt.Errorf("%w; %s", err, d.instead(newest))

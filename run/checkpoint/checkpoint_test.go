@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // A kill right after a checkpoint appeared leaves it unnamed, and older ones in place.
@@ -30,6 +32,34 @@ func TestLatestFinishesWhatAKillLeft(t *testing.T) {
 	if steps, err := c.Steps(); err != nil || len(steps) != 2 || steps[0] != 2 {
 		t.Errorf("checkpoints %v, %v; want 2 and 9", steps, err)
 	}
+}
+
+// A kill while a finished run adds the model to its last checkpoint leaves a part of the model there.
+func TestLatestRemovesPartOfAModel(t *testing.T) {
+	c := Dir{Path: t.TempDir(), Say: func(line string) { t.Error(line) }}
+	if err := c.Save(State{Algorithm: []byte("{}")}, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, model := range []string{ModelDir, AdapterDir, CriticModelDir} {
+		if err := killedIn(filepath.Join(c.Of(0), model)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok, err := c.Latest(); !ok || err != nil {
+		t.Errorf("latest is %v, %v", ok, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(c.Of(0), "*", durable.TempPrefix+"*")); err != nil || left != nil {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// killedIn leaves what a kill leaves of a directory that was being written.
+func killedIn(dir string) error {
+	temp := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir))
+	if err := os.MkdirAll(temp, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(temp, "model.safetensors"), []byte("part"), 0o644)
 }
 
 func TestModelName(t *testing.T) {
