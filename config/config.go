@@ -113,8 +113,26 @@ type Monitor struct {
 	EnableRayTimeline bool `yaml:"enable_ray_timeline"`
 	// One run of the backend for explorer and trainer (newest upstream).
 	SharedRun bool `yaml:"shared_run"`
+	// What is kept of every step to look at: who waited, and what the optimizer did to each token.
+	Trace Trace `yaml:"trace"`
 	// Directory of the monitors' files.
 	CacheDir string `yaml:"cache_dir" auto:"checkpoint_job_dir/monitor"`
+}
+
+// Trace is what a run keeps in the directory trace of its own, for trinity view and other readers. It
+// changes nothing that the run learns.
+type Trace struct {
+	// Whose tokens are kept: those of some groups of a step, of all, or none.
+	Tokens string `yaml:"tokens" default:"sample" enum:"sample|all|off"`
+	// Groups of a step that a sample has: those with the best, the worst, the longest and an invalid
+	// answer come first; the seed draws the others.
+	GroupsPerStep int `yaml:"groups_per_step" default:"4" range:"[1,)"`
+	// Train steps from one whose tokens are kept to the next.
+	Every int `yaml:"every" default:"1" range:"[1,)"`
+	// Size of all traces of the run in GB. Beyond it, the oldest steps are thinned out.
+	MaxGb float64 `yaml:"max_gb" default:"2.0" range:"(0,)"`
+	// Keep who worked and who waited, and when.
+	Spans bool `yaml:"spans" default:"true"`
 }
 
 // Log is the run's log files.

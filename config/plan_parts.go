@@ -252,6 +252,9 @@ func (c *planner) files() []FilePlan {
 			}
 		}
 	}
+	if t := &c.Monitor.Trace; t.Spans || t.Tokens != "off" {
+		files = append(files, FilePlan{filepath.Join(job, "trace"), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
+	}
 	if c.Trains {
 		when := "at the end"
 		if n := c.Trainer.SaveInterval; n > 0 {

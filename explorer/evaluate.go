@@ -108,6 +108,7 @@ func Evaluate(
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
 	}
 	metrics["time/eval"] = time.Since(start).Seconds()
+	tell(r.Tracer, step, trinity.SpanEvaluation, "", "", start)
 	return metrics, nil
 }
 

@@ -33,6 +33,7 @@ type rolloutHost struct {
 	id    trinity.ExperienceID
 	seed  uint64
 	ended <-chan struct{} // closed when the rollout ends
+	trace *traced
 }
 
 // Model implements [trinity.Host]. Each model of a rollout draws from a seed of its own.
@@ -63,7 +64,7 @@ func (h *rolloutHost) Wait(ctx context.Context, until func(context.Context) erro
 
 // own gives a model of this rollout its slots, its id, its end and a seed, which follows from the name.
 func (h *rolloutHost) own(m *trinity.Model, name string) *trinity.Model {
-	m.Sampler = slotted{m.Sampler, h.slots, h.turn}
+	m.Sampler = slotted{m.Sampler, h.slots, h.turn, h.trace}
 	m.ID, m.Ended = h.id, h.ended
 	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
 	return m

@@ -34,6 +34,7 @@ type Runner struct {
 	Greedy bool
 	// Progress receives what the runner does, after each rollout; nil receives nothing.
 	Progress func(doing string, done, total int)
+	Tracer   trinity.Tracer // nil: nobody is told
 }
 
 // outcome is the result of one task.
@@ -94,6 +95,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
 				done, retries, lost, err := r.try(within, step, task, run)
+				done.trace.span(trinity.SpanRollout, "", 0, start)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -109,6 +111,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				if err != nil && isCancelled(within) {
 					out.ended++
 				} else if err != nil {
+					done.trace.failed(err, retries)
 					failed[run] = fmt.Errorf("task %s, run %d: %w", task.ID, run, err)
 				} else {
 					rollouts[run] = done
@@ -178,7 +181,7 @@ func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
-	rollout, err := r.rollout(step, task, run, nil)
+	rollout, _, err := r.rollout(step, task, run, nil)
 	if err == nil {
 		group := out.group
 		rollout.Reward = task.reward // the group is scored already
@@ -242,11 +245,11 @@ func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done r
 func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ran, error) {
 	ended := make(chan struct{})
 	defer close(ended)
-	rollout, err := r.rollout(step, task, run, ended)
+	rollout, trace, err := r.rollout(step, task, run, ended)
 	if err != nil {
-		return ran{}, err
+		return ran{trace: trace}, err
 	}
-	id, failed := rollout.Model.ID, ran{model: rollout.Model}
+	id, failed := rollout.Model.ID, ran{model: rollout.Model, trace: trace}
 	defer func() { r.Slots.count(rollout.Model.SampledTokens()) }()
 	after, name := r.deadline(task)
 	exps, err := bounded(ctx, after, name, func(ctx context.Context) ([]*trinity.Experience, error) {
@@ -262,23 +265,26 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	countUntrained(exps, rollout.Model.SampledTokens())
-	return ran{exps, wantedOf(rollout), rollout.Model}, nil
+	return ran{exps, wantedOf(rollout), rollout.Model, trace}, nil
 }
 
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if
 // its calls of models are one each.
-func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, error) {
+func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, *traced, error) {
+	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}}
 	m, err := r.Host.Model(task.Task, "")
 	if err != nil {
-		return nil, err
+		return nil, trace, err
 	}
-	m.Sampler = slotted{m.Sampler, r.Slots, r.Turn}
-	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
+	m.Sampler = slotted{m.Sampler, r.Slots, r.Turn, trace}
+	m.ID = trace.id
 	m.Params.Seed, m.Ended = trinity.Seed(r.Seed, step, task.ID, run), ended
 	if r.greedy(task.Task) && run == task.GroupSize {
 		m.Params.Temperature = 0
 	}
-	host := &rolloutHost{Host: r.Host, slots: r.Slots, turn: r.Turn, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended}
+	host := &rolloutHost{
+		Host: r.Host, slots: r.Slots, turn: r.Turn, task: task.Task, id: m.ID, seed: m.Params.Seed, ended: ended, trace: trace,
+	}
 	reward := task.reward
 	if _, ok := reward.(trinity.GroupReward); ok {
 		reward = &deferred{}
@@ -288,6 +294,7 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 		begin = 0 // an evaluation begins every time alike
 	}
 	return &trinity.Rollout{
-		Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Grade: r.grade, Host: host,
-	}, nil
+		Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Host: host,
+		Grade: trace.grade(r.grade),
+	}, trace, nil
 }

@@ -15,6 +15,7 @@ type ran struct {
 	exps   []*trinity.Experience
 	wanted []trinity.RewardInput // what a GroupReward is to score
 	model  *trinity.Model        // with its count of calls
+	trace  *traced
 }
 
 // deferred stands for a [trinity.GroupReward] in a rollout. It notes what the rollout wants scored,

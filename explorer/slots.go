@@ -60,25 +60,42 @@ func (s *Slots) call(ctx context.Context) error {
 	}
 }
 
+// worthTelling is the wait for a slot of which a tracer is told.
+const worthTelling = time.Millisecond
+
 // slotted is a sampler whose calls each hold a slot, and have a deadline from then on.
 type slotted struct {
 	trinity.Sampler
 	slots   *Slots
 	timeout time.Duration // of a call; 0 is none
+	trace   *traced
 }
 
-func (s slotted) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+func (s slotted) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) (out []trinity.Completion, err error) {
+	asked := time.Now()
 	if err := s.slots.call(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { <-s.slots.calls }()
+	s.trace.call(prompt, &p)
+	begun := time.Now()
+	if begun.Sub(asked) > worthTelling {
+		s.trace.span(trinity.SpanWait, "a slot of the model", 0, asked)
+	}
+	defer func() {
+		version := int64(0)
+		for _, c := range out {
+			version = max(version, c.Versions[1])
+		}
+		s.trace.span(trinity.SpanCall, "", version, begun)
+	}()
 	if s.timeout == 0 {
 		return s.Sampler.Sample(ctx, prompt, p)
 	}
 	late := timedOut(fmt.Sprintf("explorer.turn_timeout of %v", s.timeout))
 	turn, end := context.WithTimeoutCause(ctx, s.timeout, late)
 	defer end()
-	out, err := s.Sampler.Sample(turn, prompt, p)
+	out, err = s.Sampler.Sample(turn, prompt, p)
 	if err != nil && ctx.Err() == nil && turn.Err() != nil {
 		return nil, late // of the rollout, not of the engine
 	}

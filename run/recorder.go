@@ -12,13 +12,15 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/trace"
 )
 
 // recorder sends records to every monitor and sums them up for the closing table.
 type recorder struct {
 	monitors []trinity.Monitor
-	failures *os.File // one line per failed rollout
-	dir      string   // of log files
+	failures *os.File      // one line per failed rollout
+	dir      string        // of log files
+	trace    *trace.Writer // nil if nothing is kept
 
 	mu      sync.Mutex
 	summary StageSummary
@@ -157,6 +159,9 @@ func (r trainerRecorder) Say(line string) { r.say(line) }
 
 func (r *recorder) close() error {
 	errs := []error{r.failures.Close()}
+	if r.trace != nil {
+		errs = append(errs, r.trace.Close())
+	}
 	for _, w := range r.ledgers {
 		errs = append(errs, w.Close())
 	}
@@ -186,6 +191,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 		return err
 	}
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
+		return err
+	}
+	if s.log.trace, err = openTrace(s, fromStep); err != nil {
 		return err
 	}
 	if s.opts.Brief {

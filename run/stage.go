@@ -116,7 +116,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: tracer{s}, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
@@ -148,7 +148,7 @@ func (s *stage) slots() *explorer.Slots {
 // advantage.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
+	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracer{s}}
 	p.Ledger = func(r ledger.Step) error { return s.log.account(ledger.Explorer, r) }
 	s.process = p
 	if cfg.SaveInput {

@@ -53,7 +53,7 @@ func (s *stage) training(ctx context.Context, source trinity.Source, steps int64
 			Engine: s.engine, Loss: s.algorithm.Loss, Epochs: cfg.Batch.Epochs,
 			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
 		},
-		Checkpointer: checkpointer{s, source}, Recorder: trainerRecorder{s},
+		Checkpointer: checkpointer{s, source}, Recorder: trainerRecorder{s}, Tracing: tracing(s),
 		TotalSteps: steps, BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, ByRollout: cfg.Batch.CountsRollouts,
 		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}

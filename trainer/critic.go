@@ -18,10 +18,12 @@ type Critic struct {
 
 // learn trains on one batch. Experiences without returns, such as demonstrations, teach the critic
 // nothing.
-func (c *Critic) learn(ctx context.Context, step int64, exps []*trinity.Experience, microTokens int, metrics trinity.Metrics) error {
+func (c *Critic) learn(
+	ctx context.Context, step int64, exps []*trinity.Experience, microTokens int, trace *trace, metrics trinity.Metrics,
+) error {
 	start := time.Now()
 	valued := slices.DeleteFunc(slices.Clone(exps), func(e *trinity.Experience) bool { return e.Returns == nil })
-	u := updater{Learner: c.Learner, microTokens: microTokens}
+	u := updater{Learner: c.Learner, microTokens: microTokens, trace: trace}
 	m, err := u.learn(ctx, step, valued)
 	metrics.Merge("critic/", m)
 	metrics["time/update_critic"] = time.Since(start).Seconds()

@@ -33,7 +33,8 @@ func TestEngineCutsItself(t *testing.T) {
 	e.cut = func(exps []*trinity.Experience, unit int) [][]*trinity.Experience {
 		return [][]*trinity.Experience{exps[:3*unit], exps[3*unit : 4*unit], exps[4*unit:]}
 	}
-	u := &updater{Learner: Learner{Engine: e, Loss: reinforce{}, Schedule: Schedule{LR: 1, Type: "constant"}}, microTokens: 1}
+	u := &updater{Learner: Learner{Engine: e, Loss: reinforce{}, Schedule: Schedule{LR: 1, Type: "constant"}}, microTokens: 1,
+		trace: (&Tracing{}).begin(0, nil)}
 	if _, err := u.learn(t.Context(), 1, scored(8)); err != nil {
 		t.Fatal(err)
 	}

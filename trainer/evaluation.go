@@ -55,6 +55,7 @@ func (t *Trainer) evaluate(ctx context.Context, step int64, metrics trinity.Metr
 		metrics.Merge("eval/"+set.Name+"/", m)
 	}
 	metrics["time/eval"] = time.Since(start).Seconds()
+	t.opts.Tracing.span(step, trinity.SpanEvaluation, "", "", start)
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package trainer
 
-import "github.com/trinity-go/trinity"
+import (
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
 
 // fate is what became of the experiences of a step.
 type fate struct {
@@ -38,6 +42,16 @@ func (f *fate) drop(who string, before, left []*trinity.Experience) {
 		}
 		f.dropped[who] = append(f.dropped[who], e.ID)
 	}
+}
+
+// whoDropped returns who dropped an experience; "" if nobody did.
+func (f *fate) whoDropped(id trinity.ExperienceID) string {
+	for who, ids := range f.dropped {
+		if slices.Contains(ids, id) {
+			return who
+		}
+	}
+	return ""
 }
 
 // learnable returns the experiences with tokens to learn from.

@@ -6,8 +6,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Weights
-// and Evaluation are optional.
+// Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Weights,
+// Tracing and Evaluation are optional.
 type Options struct {
 	Source    trinity.Source
 	Policy    Learner
@@ -22,6 +22,7 @@ type Options struct {
 	Checkpointer Checkpointer
 	Weights      Weights // nil: the trainer publishes no versions
 	Recorder     Recorder
+	Tracing      Tracing
 
 	From         Progress // the checkpoint to resume from
 	TotalSteps   int64    // 0: train until the source ends

@@ -76,6 +76,7 @@ func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experi
 	err := t.each(ctx, step, t.opts.Critic.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) { e.Values = s.Value })
 	metrics["time/values"] = time.Since(start).Seconds()
+	t.opts.Tracing.span(step, trinity.SpanForward, "values", "", start)
 	return err
 }
 
@@ -92,6 +93,7 @@ func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Exper
 			}
 		})
 	metrics["time/old_log_probs"] = time.Since(start).Seconds()
+	t.opts.Tracing.span(step, trinity.SpanForward, "old_log_probs", "", start)
 	return err
 }
 

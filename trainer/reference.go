@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -36,6 +37,7 @@ func (u *updater) reference(ctx context.Context, step int64, exps []*trinity.Exp
 // cachedReference fills in the reference log-probabilities of a batch, from the cache if it has
 // them.
 func (t *Trainer) cachedReference(ctx context.Context, step int64, exps []*trinity.Experience) error {
+	defer t.opts.Tracing.span(step, trinity.SpanForward, "ref_log_probs", "", time.Now())
 	if t.opts.Cache == nil {
 		return t.policy().reference(ctx, step, exps)
 	}

@@ -32,5 +32,6 @@ func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experie
 		}
 	}
 	metrics["time/teacher_log_probs"] = time.Since(start).Seconds()
+	t.opts.Tracing.span(step, trinity.SpanForward, "teacher_log_probs", "", start)
 	return nil
 }

@@ -26,8 +26,9 @@ var (
 
 // Trainer trains a policy and, if there is one, its critic.
 type Trainer struct {
-	opts Options
-	at   Progress
+	opts  Options
+	trace *trace // of the step in progress
+	at    Progress
 
 	batch         int  // experiences of the last batch
 	taken         bool // whether the step in progress has its batch
@@ -35,7 +36,11 @@ type Trainer struct {
 }
 
 // New returns a trainer that continues after o.From.
-func New(o Options) *Trainer { return &Trainer{opts: o, at: o.From} }
+func New(o Options) *Trainer {
+	t := &Trainer{opts: o, at: o.From}
+	t.trace = t.opts.Tracing.begin(0, nil)
+	return t
+}
 
 // Run trains until TotalSteps, the end of the source, or the cancellation of stop, and saves the
 // last step. When stop is cancelled, Run first finishes a step that has its batch, and returns the
@@ -97,9 +102,11 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	}
 	start := time.Now()
 	fate := fate{dropped: taken.Dropped}
+	t.trace = t.opts.Tracing.begin(step, taken.Groups)
 	if err := errors.Join(t.update(ctx, step, taken.Groups, &fate, metrics), failUpdated.Hit("")); err != nil {
 		return err
 	}
+	t.trace.end(&fate)
 	elapsed := time.Since(start).Seconds()
 	metrics["time/train_step"] = elapsed
 	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
@@ -115,6 +122,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		}
 		t.at.Published = step
 		metrics["time/sync_weight"] = time.Since(start).Seconds()
+		t.opts.Tracing.span(step, trinity.SpanPublish, "", "", start)
 	}
 	if t.evaluatesAfter(step) {
 		if err := t.evaluate(ctx, step, metrics); err != nil {
@@ -131,8 +139,10 @@ func (t *Trainer) take(stop context.Context) (taken trinity.Taken, metrics trini
 	}
 	t.taken = false
 	t.opts.Recorder.Progress("waits for experiences", 0, 0)
+	start := time.Now()
 	taken, err = t.opts.Source.Take(stop, trinity.Want{N: t.opts.BatchSize, Rollouts: t.opts.ByRollout, Published: t.at.Published})
 	t.taken = err == nil
+	t.opts.Tracing.span(t.at.Step+1, trinity.SpanWait, "", t.awaited(), start)
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return taken, nil, err
 	}
@@ -162,7 +172,8 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 	fate.train(exps)
 	streamMetrics(exps, metrics)
 	if t.opts.Critic != nil {
-		if err := t.opts.Critic.learn(ctx, step, exps, t.opts.MicroTokens, metrics); err != nil {
+		trace := &trace{Tracing: &t.opts.Tracing, step: step, model: "critic"}
+		if err := t.opts.Critic.learn(ctx, step, exps, t.opts.MicroTokens, trace, metrics); err != nil {
 			return fmt.Errorf("critic: %w", err)
 		}
 		if step <= t.opts.Critic.Warmup {
@@ -178,7 +189,9 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 
 // policy returns the updater of the policy.
 func (t *Trainer) policy() *updater {
-	return &updater{Learner: t.opts.Policy, microTokens: t.opts.MicroTokens, compares: t.opts.Reference, adaptive: t.opts.Adaptive}
+	return &updater{
+		Learner: t.opts.Policy, microTokens: t.opts.MicroTokens, compares: t.opts.Reference, adaptive: t.opts.Adaptive, trace: t.trace,
+	}
 }
 
 // catchUp publishes the current weights if a resumed run, now with a shorter sync_interval, skipped
@@ -223,8 +236,18 @@ func (t *Trainer) save(ctx context.Context, last bool) error {
 	if err := failSave.Hit(""); err != nil {
 		return err
 	}
+	start := time.Now()
 	if err := errors.Join(t.opts.Checkpointer.Save(ctx, t.at, last), failSaved.Hit("")); err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
 	}
+	t.opts.Tracing.span(t.at.Step, trinity.SpanCheckpoint, "", "", start)
 	return nil
+}
+
+// awaited names whom the trainer waits for when it takes a batch.
+func (t *Trainer) awaited() string {
+	if t.opts.Weights == nil {
+		return "data"
+	}
+	return "explorer"
 }

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -13,6 +14,7 @@ type updater struct {
 	microTokens int      // tokens per micro-batch
 	compares    bool     // the loss reads the log-probabilities of the engine's frozen reference
 	adaptive    Adaptive // nil: nothing to adapt
+	trace       *trace
 
 	progress     func(done, total int) // receives the micro-batches of a batch; nil: nobody asks
 	begun, steps int                   // optimizer steps of the batch
@@ -66,18 +68,22 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		if u.progress != nil {
 			u.progress((u.begun-1)*len(micros)+i, u.steps*len(micros))
 		}
-		m, err := u.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, u.Loss)
+		loss := u.trace.loss(u.Loss, u.begun-1)
+		m, err := u.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, loss)
 		if err != nil {
 			return nil, err
 		}
+		loss.end()
 		metrics.Add(m)
 	}
+	start := time.Now()
 	p := u.Optimizer
 	p.LR = u.Schedule.At(step)
 	m, err := u.Engine.OptimStep(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	u.trace.span(step, trinity.SpanUpdate, u.trace.model, "", start)
 	metrics.Merge("", m)
 	if u.adaptive != nil {
 		u.adaptive.AfterStep(metrics, len(mini))

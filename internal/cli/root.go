@@ -77,7 +77,7 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), annotateCommand(), doctorCommand(),
 		versionCommand(),
 	)
 	return root

@@ -36,6 +36,8 @@ var byThemselves = map[string]string{
 	"launcher/local.go":                               "writes into a folder that is removed when the program ends",
 	"internal/cluster/cluster.go":                     "appends lines for people",
 	"run/recorder.go":                                 "appends lines for people",
+	"trace/lines.go":                                  "appends frames for people, not state; readers leave out half a frame",
+	"trace/texts.go":                                  "appends lines for people, not state; readers leave out half a line",
 }
 
 // Package durable writes files whole or not at all. A file that calls package os itself has a

@@ -26,6 +26,7 @@ type Pipeline struct {
 	Say func(string)
 	// Ledger records what the pipeline got, dropped and left in a step; nil records nothing.
 	Ledger func(ledger.Step) error
+	Tracer trinity.Tracer // nil: nobody is told
 }
 
 // Operator is a trinity.Operator with its name in the configuration.
@@ -52,6 +53,11 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 			return nil, nil, fmt.Errorf("operator %d, %s: %w", i, part.Name, err)
 		}
 		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
+		if p.Tracer != nil {
+			p.Tracer.Span(trinity.Span{
+				Role: "explorer", Kind: trinity.SpanOperator, Name: part.Name, Step: step, Begin: start, End: time.Now(),
+			})
+		}
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
 		p.clean(step, fmt.Sprintf("operator %d, %s", i, part.Name), groups)
 		losses.note(part.Name, groups)

@@ -1,0 +1,84 @@
+package explorer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// tell tells a tracer, which may be nil, that something of a step has ended that began at a time.
+func tell(to trinity.Tracer, step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
+	if to != nil {
+		to.Span(trinity.Span{Role: role, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
+	}
+}
+
+// role is the explorer's name in spans.
+const role = "explorer"
+
+// traced tells a tracer about one attempt at a rollout, and keeps its last call of a model.
+type traced struct {
+	to trinity.Tracer // may be nil
+	id trinity.ExperienceID
+
+	mu   sync.Mutex
+	last *called // nil before the first
+}
+
+// called is a call of a model.
+type called struct{ prompt, sampled []int32 }
+
+// span tells that something of the rollout has ended that began at a time.
+func (t *traced) span(kind trinity.SpanKind, of string, version int64, begin time.Time) {
+	if t.to != nil {
+		t.to.Span(trinity.Span{
+			Role: role, Kind: kind, Name: t.id.Task, For: of, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
+		})
+	}
+}
+
+// call notes that a model is called.
+func (t *traced) call(prompt trinity.Prompt, p *trinity.SamplingParams) {
+	if t.to == nil {
+		return
+	}
+	call := &called{prompt: prompt.Tokens}
+	t.mu.Lock()
+	t.last = call
+	t.mu.Unlock()
+	told := p.OnToken
+	p.OnToken = func(i int, token int32) {
+		t.mu.Lock()
+		call.sampled = append(call.sampled, token)
+		t.mu.Unlock()
+		if told != nil {
+			told(i, token)
+		}
+	}
+}
+
+// failed tells what is known of a rollout that failed.
+func (t *traced) failed(err error, retries int) {
+	if t.to == nil {
+		return
+	}
+	f := trinity.FailedRollout{ID: t.id, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
+	t.mu.Lock()
+	if t.last != nil { // an abandoned workflow may still call
+		f.Prompt, f.Sampled = slices.Clone(t.last.prompt), slices.Clone(t.last.sampled)
+	}
+	t.mu.Unlock()
+	t.to.Failed(f)
+}
+
+// grade returns [Runner.grade] for one rollout.
+func (t *traced) grade(of func(context.Context, func(context.Context) (trinity.Reward, error)) (trinity.Reward, error),
+) func(context.Context, func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
+	return func(ctx context.Context, score func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
+		defer t.span(trinity.SpanReward, "", 0, time.Now())
+		return of(ctx, score)
+	}
+}

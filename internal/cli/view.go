@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/internal/view"
+)
+
+func viewCommand() *cobra.Command {
+	var o view.Options
+	var asJSON, tokens bool
+	cmd := &cobra.Command{
+		Use:   "view JOB_DIR",
+		Short: "Show answers of a train step, and what the optimizer did to their tokens",
+		Long: "Show the answers that a run keeps of a train step (monitor.trace), group by group. A blue token becomes\n" +
+			"likelier, a yellow one less likely; a dim one was masked, clipped, or has no advantage. With --tokens, a\n" +
+			"table has the numbers of every token: log-probabilities in nats and the derivative of the loss.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Step < 0 || o.Worst < 0 {
+				return errors.New("--step and --worst take numbers from 1 on")
+			}
+			page, err := view.Read(args[0], o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return page.JSON(cmd.OutOrStdout())
+			}
+			return paged(cmd.OutOrStdout(), func(w io.Writer, coloured bool) error { return page.Print(w, coloured, tokens) })
+		},
+	}
+	f := cmd.Flags()
+	f.Int64Var(&o.Step, "step", 0, "train step; if not given, the newest that is kept")
+	f.StringVar(&o.Task, "task", "", "only the answers to this task")
+	f.IntVar(&o.Worst, "worst", 0, "only this many answers, those with the lowest rewards")
+	f.BoolVar(&tokens, "tokens", false, "add a table of every token")
+	f.BoolVar(&asJSON, "json", false, "write one JSON object per answer")
+	return cmd
+}
+
+// paged writes to a pager if out is a terminal: $PAGER, or less. Text that fits on the screen is only
+// printed.
+func paged(out io.Writer, write func(w io.Writer, coloured bool) error) error {
+	if columns(out) == 0 {
+		return write(out, false)
+	}
+	pager := exec.Command(cmp.Or(os.Getenv("PAGER"), "less"))
+	pager.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
+	pager.Stdout, pager.Stderr = out, os.Stderr
+	in, err := pager.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := pager.Start(); err != nil { // there is none
+		return write(out, true)
+	}
+	err = write(in, true)
+	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough
+		err = nil
+	}
+	return errors.Join(err, in.Close(), pager.Wait())
+}

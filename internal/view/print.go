@@ -1,0 +1,279 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// Colours of a terminal. Blue and yellow are apart for colour-blind people, too.
+const (
+	plain  = "\x1b[0m"
+	bold   = "\x1b[1m"
+	dim    = "\x1b[2m"
+	raised = "\x1b[34m" // the optimizer makes the token likelier
+	lower  = "\x1b[33m" // … less likely
+)
+
+// Print writes the page as text. With tokens it adds a table of every token of every answer.
+func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
+	style := func(code, text string) string {
+		if !coloured || text == "" {
+			return text
+		}
+		return code + text + plain
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s of %s: %s\n", style(bold, fmt.Sprintf("train step %d", p.Step)), visible(p.Trace), p.summary())
+	if mean, most, n := p.disagreement(); n > 0 {
+		fmt.Fprintf(&out, "sampler and trainer disagree by %.3g nats a token, at most %.3g, over %d tokens\n", mean, most, n)
+	}
+	for _, g := range p.Groups {
+		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+visible(g.Task)), g.ExploreStep,
+			style(dim, lines(p.prompt(g.Answers[0]))))
+		for _, a := range g.Answers {
+			p.answer(&out, a, style)
+			if tokens {
+				p.table(&out, a)
+			}
+		}
+	}
+	for _, f := range p.Failures {
+		reason, _, _ := strings.Cut(f.Reason, "\n")
+		fmt.Fprintf(&out, "\n%s by %s after %d retries: %s\n", style(bold, fmt.Sprintf("task %s, run %d failed", visible(f.Task), f.Run)), f.Kind,
+			f.Retries, visible(reason))
+		if len(f.Sampled) > 0 {
+			fmt.Fprintf(&out, "its last call had sampled: %s\n", lines(p.text(f.Sampled)))
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// summary counts the answers.
+func (p *Page) summary() string {
+	answers, rewarded, dropped, invalid, sum := 0, 0, 0, 0, 0.0
+	for _, g := range p.Groups {
+		for _, a := range g.Answers {
+			answers++
+			if a.Dropped != "" {
+				dropped++
+			}
+			if a.Reward != nil {
+				rewarded, sum = rewarded+1, sum+*a.Reward
+			} else if a.Reason != "" {
+				invalid++
+			}
+		}
+	}
+	text := fmt.Sprintf("%d answers to %d tasks", answers, len(p.Groups))
+	if rewarded > 0 {
+		text += fmt.Sprintf(", mean reward %.3g", sum/float64(rewarded))
+	}
+	if invalid > 0 {
+		text += fmt.Sprintf(", %d without a valid reward", invalid)
+	}
+	if dropped > 0 {
+		text += fmt.Sprintf(", %d dropped before the update", dropped)
+	}
+	return text
+}
+
+// disagreement returns how far the log-probabilities of the sampler are from those of the trainer
+// before its first optimizer step, in nats.
+func (p *Page) disagreement() (mean, most float64, tokens int) {
+	for _, g := range p.Groups {
+		for _, a := range g.Answers {
+			if len(a.Updates) == 0 || a.Updates[0].Update != 0 || len(a.Logprobs) != len(a.Updates[0].Now) {
+				continue
+			}
+			for t, learned := range a.Mask {
+				if learned {
+					d := math.Abs(float64(a.Updates[0].Now[t] - a.Logprobs[t]))
+					mean, most, tokens = mean+d, max(most, d), tokens+1
+				}
+			}
+		}
+	}
+	return mean / float64(max(1, tokens)), most, tokens
+}
+
+// answer writes what is known of an answer in a line, and its text.
+func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text string) string) {
+	reward := "no reward"
+	if a.Reward != nil {
+		reward = fmt.Sprintf("reward %.4g", *a.Reward)
+	} else if a.Reason != "" {
+		reward = "no valid reward: " + visible(a.Reason)
+	}
+	head := fmt.Sprintf("run %d", a.Run)
+	if a.Turn > 0 {
+		head += fmt.Sprintf(", turn %d", a.Turn)
+	}
+	fmt.Fprintf(out, "  %s: %s", style(bold, head), reward)
+	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
+		fmt.Fprintf(out, ", advantage %+.3g", advantage)
+	}
+	fmt.Fprintf(out, ", %d tokens, version %d", a.ResponseTokens, a.ModelVersion)
+	if a.Truncated != "" {
+		fmt.Fprintf(out, ", %s", a.Truncated)
+	}
+	switch learned, clipped := a.learned(); {
+	case a.Dropped != "":
+		fmt.Fprintf(out, ", dropped by %s", a.Dropped)
+	case len(a.Updates) == 0:
+		fmt.Fprint(out, ", nothing learned")
+	case clipped > 0:
+		fmt.Fprintf(out, ", %d of %d tokens clipped", clipped, learned)
+	}
+	out.WriteString("\n    ")
+	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
+		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.texts[a.Tokens[t]]), "\n", "\n    ")))
+	}
+	out.WriteString("\n")
+}
+
+// colour returns the colour of a token: which way the first optimizer step moves its probability.
+func (a *Answer) colour(t int) string {
+	if len(a.Updates) > 0 && t < len(a.Updates[0].DLogprob) {
+		switch d := a.Updates[0].DLogprob[t]; {
+		case d < 0: // the loss falls when the token becomes likelier
+			return raised
+		case d > 0:
+			return lower
+		}
+	}
+	return dim
+}
+
+// learned counts the tokens that training learns, and those that the last optimizer step leaves as
+// they are although their advantage is not 0.
+func (a *Answer) learned() (tokens, clipped int) {
+	for t, m := range a.Mask {
+		if !m {
+			continue
+		}
+		tokens++
+		if n := len(a.Updates); n > 0 && t < len(a.Updates[n-1].DLogprob) && t < len(a.Advantages) &&
+			a.Advantages[t] != 0 && a.Updates[n-1].DLogprob[t] == 0 {
+			clipped++
+		}
+	}
+	return tokens, clipped
+}
+
+// table writes a line for each token and optimizer step.
+func (p *Page) table(out *strings.Builder, a *Answer) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\tplace\ttoken\tupdate\tsampled\tnow\tratio\tadvantage\tderivative\treference\tentropy\tvalue\t text\n")
+	for i := range a.Tokens {
+		if i < int(a.PromptTokens) {
+			continue
+		}
+		for n := range max(1, len(a.Updates)) {
+			update, now, derivative := "", []float32(nil), []float32(nil)
+			if n < len(a.Updates) {
+				update, now, derivative = strconv.FormatInt(a.Updates[n].Update, 10), a.Updates[n].Now, a.Updates[n].DLogprob
+			}
+			ratio := ""
+			if before := a.before(); i < len(now) && i < len(before) && a.Mask[i] {
+				ratio = fmt.Sprintf("%.4f", math.Exp(float64(now[i]-before[i])))
+			}
+			fmt.Fprintf(t, "\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t %s\n", i, a.Tokens[i], update, at(a.Logprobs, i), at(now, i), ratio,
+				at(a.Advantages, i), at(derivative, i), at(a.RefLogprobs, i), at(a.Entropies, i), at(a.Values, i), visible(p.texts[a.Tokens[i]]))
+		}
+	}
+	t.Flush()
+}
+
+// before returns the log-probabilities in the denominator of ratios.
+func (a *Answer) before() []float32 {
+	if len(a.OldLogprobs) > 0 {
+		return a.OldLogprobs
+	}
+	return a.Logprobs
+}
+
+func at(v []float32, i int) string {
+	if i >= len(v) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(v[i]), 'g', 5, 32)
+}
+
+// meanWhere returns the mean of v where the mask is true.
+func meanWhere(v []float32, mask []bool) (float64, bool) {
+	sum, n := 0.0, 0
+	for t, m := range mask {
+		if m && t < len(v) {
+			sum, n = sum+float64(v[t]), n+1
+		}
+	}
+	return sum / float64(max(1, n)), n > 0
+}
+
+// prompt returns what the policy was asked.
+func (p *Page) prompt(a *Answer) string {
+	return cmp.Or(a.Prompt, p.text(a.Tokens[:min(int(a.PromptTokens), len(a.Tokens))]))
+}
+
+func (p *Page) text(tokens []int32) string {
+	var b strings.Builder
+	for _, token := range tokens {
+		b.WriteString(p.texts[token])
+	}
+	return b.String()
+}
+
+// JSON writes one object per answer.
+func (p *Page) JSON(w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, g := range p.Groups {
+		for _, a := range g.Answers {
+			texts := make([]string, len(a.Tokens))
+			for t, token := range a.Tokens {
+				texts[t] = p.texts[token]
+			}
+			if err := out.Encode(struct {
+				Step int64 `json:"step"`
+				*Answer
+				Texts []string `json:"texts"`
+			}{p.Step, a, texts}); err != nil {
+				return fmt.Errorf("%s: %w", a.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// visible returns text on one line in which characters that people do not see, or that would change
+// the terminal, are written out.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == ' ' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// lines is visible that keeps the lines of a text.
+func lines(text string) string {
+	parts := strings.Split(text, "\n")
+	for i, part := range parts {
+		parts[i] = visible(part)
+	}
+	return strings.Join(parts, "⏎\n")
+}

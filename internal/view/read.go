@@ -1,0 +1,198 @@
+// Package view shows the answers of a train step to people: whole groups, and their tokens with what
+// the optimizer did to each.
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity/trace"
+)
+
+// Options choose what is shown.
+type Options struct {
+	Step  int64  // a train step; 0 is the newest that the trace has
+	Task  string // only the answers to this task; "" is all
+	Worst int    // only this many answers, those with the lowest rewards; 0 is all
+}
+
+// Page is what is shown of one train step.
+type Page struct {
+	Trace    string // the directory of the traces
+	Step     int64
+	Steps    []int64 // that the trace has
+	Groups   []Group
+	Failures []trace.Failure // of the explorer steps that the answers are from
+
+	texts map[int32]string
+}
+
+// Group is the answers to one task, by their run and turn.
+type Group struct {
+	Task        string
+	ExploreStep int64
+	Answers     []*Answer
+}
+
+// Answer is an experience and what the optimizer steps of the train step did to it, in order.
+type Answer struct {
+	Reward *float64 `json:"reward"` // nil without a valid reward
+	trace.Sequence
+	trace.Streams
+	Updates []trace.Updated `json:"updates"`
+}
+
+// Read reads a train step from the directory of a run or of a stage. Of several stages it takes the
+// one that has trained last.
+func Read(dir string, o Options) (*Page, error) {
+	p := &Page{}
+	var err error
+	if p.Trace, err = find(dir); err != nil {
+		return nil, err
+	}
+	if p.Steps, err = trace.Steps(p.Trace); err != nil {
+		return nil, err
+	}
+	if p.Step = o.Step; p.Step == 0 {
+		p.Step = p.Steps[len(p.Steps)-1]
+	}
+	if !slices.Contains(p.Steps, p.Step) {
+		return nil, fmt.Errorf("%s has no train step %d: it has %s", p.Trace, p.Step, listed(p.Steps))
+	}
+	rows, err := trace.ReadStep(p.Trace, p.Step)
+	if err != nil {
+		return nil, err
+	}
+	p.Groups = grouped(rows)
+	if err := p.choose(o); err != nil {
+		return nil, err
+	}
+	if p.texts, err = trace.ReadTexts(p.Trace); err != nil {
+		return nil, err
+	}
+	failures, err := trace.ReadFailures(p.Trace)
+	for _, f := range failures {
+		if slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task) {
+			p.Failures = append(p.Failures, f)
+		}
+	}
+	return p, err
+}
+
+// find returns the directory of the traces at or below dir whose newest step is the youngest.
+func find(dir string) (found string, err error) {
+	var newest time.Time
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), "global_step_") {
+			return filepath.SkipDir
+		}
+		if d.Name() != trace.Dir {
+			return nil
+		}
+		steps, err := trace.Steps(path)
+		if errors.Is(err, fs.ErrNotExist) || len(steps) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(trace.StepFile(path, steps[len(steps)-1]))
+		if err == nil && info.ModTime().After(newest) {
+			newest, found = info.ModTime(), path
+		}
+		return err
+	})
+	if err == nil && found == "" {
+		return "", fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with monitor.trace.tokens "+
+			"sample or all", dir)
+	}
+	return found, err
+}
+
+// grouped returns the rows of a train step by task.
+func grouped(rows []trace.Row) (groups []Group) {
+	byID := map[string]*Answer{}
+	for _, r := range rows {
+		a := byID[r.ID]
+		if a == nil || r.Update <= last(a) { // the same experience twice in a batch
+			a = &Answer{Reward: r.Reward, Sequence: r.Sequence, Streams: r.Streams}
+			byID[r.ID] = a
+			i := slices.IndexFunc(groups, func(g Group) bool { return g.Task == r.Task && g.ExploreStep == r.ExploreStep })
+			if i < 0 {
+				i = len(groups)
+				groups = append(groups, Group{Task: r.Task, ExploreStep: r.ExploreStep})
+			}
+			groups[i].Answers = append(groups[i].Answers, a)
+		}
+		if r.Update >= 0 {
+			a.Updates = append(a.Updates, r.Updated)
+		}
+	}
+	for _, g := range groups {
+		slices.SortStableFunc(g.Answers, func(a, b *Answer) int { return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.Turn, b.Turn)) })
+	}
+	return groups
+}
+
+func last(a *Answer) int64 {
+	if len(a.Updates) == 0 {
+		return -1
+	}
+	return a.Updates[len(a.Updates)-1].Update
+}
+
+// choose leaves what the options ask for.
+func (p *Page) choose(o Options) error {
+	if o.Task != "" {
+		var tasks []string
+		for _, g := range p.Groups {
+			tasks = append(tasks, g.Task)
+		}
+		p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return g.Task != o.Task })
+		if len(p.Groups) == 0 {
+			return fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, strings.Join(tasks, ", "))
+		}
+	}
+	if o.Worst <= 0 {
+		return nil
+	}
+	var all []*Answer
+	for _, g := range p.Groups {
+		all = append(all, g.Answers...)
+	}
+	slices.SortStableFunc(all, func(a, b *Answer) int { return cmp.Compare(a.rewarded(), b.rewarded()) })
+	worst := all[:min(o.Worst, len(all))]
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		g.Answers = slices.DeleteFunc(g.Answers, func(a *Answer) bool { return !slices.Contains(worst, a) })
+	}
+	p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return len(g.Answers) == 0 })
+	return nil
+}
+
+// rewarded returns the reward by which answers are sorted; those without one come first.
+func (a *Answer) rewarded() float64 {
+	if a.Reward == nil {
+		return -1e308
+	}
+	return *a.Reward
+}
+
+// listed writes a long list of steps in short.
+func listed(steps []int64) string {
+	text := fmt.Sprint(steps)
+	if len(steps) > 20 {
+		text = fmt.Sprintf("%d steps from %d to %d", len(steps), steps[0], steps[len(steps)-1])
+	}
+	return strings.Trim(text, "[]")
+}

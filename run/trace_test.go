@@ -1,0 +1,87 @@
+package run_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/trace"
+)
+
+// A run's traces change no bit of what it learns.
+func TestTracesChangeNothing(t *testing.T) {
+	var all []result
+	var with project
+	for _, o := range []string{"monitor.trace={tokens: all, spans: true}", "monitor.trace={tokens: off, spans: false}"} {
+		p := newProject(t, tiny, rl)
+		if _, err := p.run(t, o); err != nil {
+			t.Fatal(err)
+		}
+		if present := len(glob(t, filepath.Join(p.job(), "trace"))) > 0; present == (len(all) > 0) {
+			t.Errorf("%s: a trace is there: %v", o, present)
+		}
+		if len(all) == 0 {
+			with = p
+		}
+		all = append(all, results(t, p.dir))
+	}
+	all[0].sameAs(t, all[1])
+	dir := filepath.Join(with.job(), trace.Dir)
+	steps, err := trace.Steps(dir)
+	if err != nil || len(steps) != 8 {
+		t.Fatalf("steps %v, %v", steps, err)
+	}
+	rows, err := trace.ReadStep(dir, 8)
+	if err != nil || len(rows) != 12 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for _, r := range rows {
+		if r.Update < 0 || len(r.DLogprob) != len(r.Tokens) || fmt.Sprint(r.Now) != fmt.Sprint(r.Logprobs) && r.Update == 0 {
+			t.Errorf("a row of %s: %+v", r.ID, r)
+		}
+	}
+	spans, err := trace.ReadSpans(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, s := range spans {
+		kinds[strings.TrimSpace(fmt.Sprint(s.Role, " ", s.Kind, " ", s.For))] = true
+	}
+	for _, kind := range []string{"explorer wait trainer", "explorer rollout", "explorer model_call", "explorer reward", "explorer operator",
+		"explorer delivery", "explorer evaluation", "trainer wait explorer", "trainer forward", "trainer backward", "trainer update",
+		"trainer publish", "trainer checkpoint"} {
+		if !kinds[kind] {
+			t.Errorf("no span %q among %v", kind, kinds)
+		}
+	}
+}
+
+// A failed rollout is in the trace with its reason, and with what it had sampled.
+func TestTraceHasFailedRollouts(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, "buffer.explorer_input.default_workflow_type=test_troubled", "buffer.total_steps=2", noEvaluation,
+		"explorer.max_retry_times=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures, err := trace.ReadFailures(filepath.Join(p.job(), trace.Dir))
+	if err != nil || len(failures) != 6 { // one of each of three tasks in two steps
+		t.Fatalf("%d failures, %v", len(failures), err)
+	}
+	for _, f := range failures {
+		if f.Kind != "workflow" || !strings.Contains(f.Reason, "a broken tool") || f.Retries != 1 || f.Run != 0 || f.Task == "" {
+			t.Errorf("failure %+v", f)
+		}
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

@@ -1,0 +1,159 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Span is a line of a file of spans. Times are microseconds since 1970, UTC.
+type Span struct {
+	Role    string           `json:"role"`
+	Kind    trinity.SpanKind `json:"kind"`
+	Name    string           `json:"name,omitempty"`
+	For     string           `json:"for,omitempty"`
+	Step    int64            `json:"step,omitempty"`
+	Version int64            `json:"version,omitempty"`
+	ID      string           `json:"id,omitempty"` // of the experience
+	Begin   int64            `json:"begin"`
+	End     int64            `json:"end"`
+}
+
+func spanOf(s trinity.Span) Span {
+	out := Span{
+		Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step, Version: s.Version,
+		Begin: s.Begin.UnixMicro(), End: s.End.UnixMicro(),
+	}
+	if s.Experience != (trinity.ExperienceID{}) {
+		out.ID = s.Experience.String()
+	}
+	return out
+}
+
+// Failure is a line of a file of failed rollouts.
+type Failure struct {
+	ID      string              `json:"id"`
+	Step    int64               `json:"step"` // of the explorer
+	Task    string              `json:"task"`
+	Run     int                 `json:"run"`
+	Kind    trinity.FailureKind `json:"kind"`
+	Reason  string              `json:"reason"`
+	Retries int                 `json:"retries"`
+	Prompt  []int32             `json:"prompt,omitempty"`  // tokens of the last call of a model
+	Sampled []int32             `json:"sampled,omitempty"` // tokens that this call gave until the failure
+	Time    time.Time           `json:"time"`
+}
+
+func failureOf(f trinity.FailedRollout) Failure {
+	return Failure{f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Prompt, f.Sampled, f.Time}
+}
+
+// ReadSpans reads the spans of a trace, in the order in which they ended. If a run was killed and has
+// resumed, the steps that it did again replace what the killed process did of them.
+func ReadSpans(dir string) ([]Span, error) {
+	at := func(s *Span) (int64, int64) { return s.Begin, s.End }
+	return readLines(dir, spansPrefix, func(s *Span) (string, int64) { return s.Role, s.Step }, at)
+}
+
+// ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
+func ReadFailures(dir string) ([]Failure, error) {
+	at := func(f *Failure) (int64, int64) { return f.Time.UnixMicro(), f.Time.UnixMicro() }
+	return readLines(dir, failedPrefix, func(f *Failure) (string, int64) { return "", f.Step }, at)
+}
+
+// readLines reads all files with this prefix. A process that began after the end of an earlier one
+// replaces the lines of its roles, from its first step on, of that one.
+func readLines[T any](dir, prefix string, of func(*T) (role string, step int64), at func(*T) (begin, end int64)) (all []T, err error) {
+	files, err := linesIn(dir, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var processes []process[T]
+	for _, file := range files {
+		if n := len(processes); n == 0 || processes[n-1].number != file.process {
+			processes = append(processes, process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
+		}
+		lines, err := readFile[T](file.path)
+		if err != nil {
+			return nil, err
+		}
+		processes[len(processes)-1].add(lines, of, at)
+	}
+	for i, p := range processes {
+		for k := range p.lines {
+			role, step := of(&p.lines[k])
+			replaced := func(later process[T]) bool {
+				first, ok := later.first[role]
+				return ok && step >= first && later.begin >= p.end
+			}
+			if !slices.ContainsFunc(processes[i+1:], replaced) {
+				all = append(all, p.lines[k])
+			}
+		}
+	}
+	return all, nil
+}
+
+// process is what one process wrote.
+type process[T any] struct {
+	number     int
+	lines      []T
+	first      map[string]int64 // step, by role
+	begin, end int64            // of all its lines
+}
+
+func (p *process[T]) add(lines []T, of func(*T) (role string, step int64), at func(*T) (begin, end int64)) {
+	for i := range lines {
+		role, step := of(&lines[i])
+		if first, ok := p.first[role]; step > 0 && (!ok || step < first) {
+			p.first[role] = step
+		}
+		begin, end := at(&lines[i])
+		p.begin, p.end = min(p.begin, begin), max(p.end, end)
+	}
+	p.lines = append(p.lines, lines...)
+}
+
+// readFile reads the lines of one file. It leaves out what a running or killed process has not
+// completed.
+func readFile[T any](path string) (all []T, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) { // thinned out meanwhile
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	in := bufio.NewReader(z)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		var one T
+		if err := json.Unmarshal(line, &one); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		all = append(all, one)
+	}
+}

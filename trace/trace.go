@@ -1,0 +1,212 @@
+// Package trace keeps on disk what happened in a run, and reads it again: who worked and who waited
+// (spans), what the optimizer did to each token of some experiences (trained), and the rollouts that
+// failed. docs/reference/traces.md describes the files.
+//
+// A trace is no part of a run's state. It may lack the end of a killed run, what did not fit on the
+// disk, and what came faster than it could be written.
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+// Dir is the directory of the traces in a run's directory.
+const Dir = "trace"
+
+// Options configure a Writer.
+type Options struct {
+	Dir      string // of the traces
+	FromStep int64  // the train step from which the run resumes: what it trains again replaces what is there
+	Trains   bool   // this process trains
+	Spans    bool   // keep spans
+	MaxBytes int64  // of all files; the oldest steps are thinned out. 0 means no bound
+	// Text returns the text of a token as people read it.
+	Text func(token int32) string
+	// Say receives lines for people: a trace that cannot be written, and what it lacks.
+	Say func(line string)
+}
+
+// Writer is a [trinity.Tracer] that writes files. A goroutine of its own writes them; what does not
+// fit into its queue is counted.
+type Writer struct {
+	opts  Options
+	queue chan any
+	ended chan struct{}
+
+	waiting atomic.Int32 // train steps in the queue
+	lost    atomic.Int64 // spans, failures and train steps
+	spans   lines
+	failed  lines
+	texts   *texts
+	bytes   int64 // of the files, without what spans has written since
+	broken  bool  // a write failed: nothing is written any more
+}
+
+// The bounds of what waits to be written.
+const (
+	maxQueued = 1 << 14
+	maxSteps  = 2
+)
+
+// flushAfter is how long a span may wait in memory, where a kill would lose it.
+const flushAfter = 2 * time.Second
+
+// New opens the traces of a process. It removes the train steps after FromStep.
+func New(o Options) (*Writer, error) {
+	if err := durable.MkdirAll(filepath.Join(o.Dir, trainedDir), 0o755); err != nil {
+		return nil, err
+	}
+	if o.Trains {
+		if err := removeAfter(o.Dir, o.FromStep); err != nil {
+			return nil, err
+		}
+	}
+	texts, err := openTexts(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{
+		opts: o, queue: make(chan any, maxQueued), ended: make(chan struct{}), texts: texts,
+		spans: lines{dir: o.Dir, prefix: spansPrefix}, failed: lines{dir: o.Dir, prefix: failedPrefix},
+	}
+	if err := w.measure(); err != nil {
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+// Span implements [trinity.Tracer].
+func (w *Writer) Span(s trinity.Span) {
+	if w.opts.Spans {
+		w.put(s)
+	}
+}
+
+// Failed implements [trinity.Tracer].
+func (w *Writer) Failed(f trinity.FailedRollout) { w.put(f) }
+
+// Trained implements [trinity.Tracer].
+func (w *Writer) Trained(t trinity.Trained) {
+	if w.waiting.Add(1) > maxSteps {
+		w.waiting.Add(-1)
+		w.lost.Add(1)
+		return
+	}
+	w.put(t)
+}
+
+func (w *Writer) put(what any) {
+	select {
+	case w.queue <- what:
+	default:
+		w.lost.Add(1)
+	}
+}
+
+// Close writes what is in the queue. Nobody may call the tracer meanwhile or later.
+func (w *Writer) Close() error {
+	close(w.queue)
+	<-w.ended
+	if n := w.lost.Load(); n > 0 && !w.broken {
+		w.opts.Say(fmt.Sprintf("the trace in %s lacks %d spans, failures or train steps, which came faster than they could be written",
+			w.opts.Dir, n))
+	}
+	return nil
+}
+
+// run writes what comes through the queue.
+func (w *Writer) run() {
+	defer close(w.ended)
+	var due <-chan time.Time // nil while nothing waits in memory
+	for {
+		select {
+		case what, more := <-w.queue:
+			if !more {
+				w.try(func() error { return errors.Join(w.spans.close(), w.failed.close(), w.texts.close()) })
+				return
+			}
+			w.try(func() error { return w.write(what) })
+			if due == nil && len(w.spans.held)+len(w.failed.held) > 0 {
+				due = time.After(flushAfter)
+			}
+		case <-due:
+			due = nil
+			w.try(func() error { return errors.Join(w.spans.flush(), w.failed.flush()) })
+		}
+	}
+}
+
+// try writes something, unless a write has failed before. A run must not fail by who watches it.
+func (w *Writer) try(write func() error) {
+	if w.broken {
+		return
+	}
+	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		if err != nil {
+			w.broken = true
+			w.opts.Say(fmt.Sprintf("the trace ends here, and the run goes on without it: %v", err))
+		}
+	}()
+	err = write()
+}
+
+func (w *Writer) write(what any) error {
+	switch v := what.(type) {
+	case trinity.Span:
+		return w.spans.add(spanOf(v))
+	case trinity.FailedRollout:
+		if err := w.texts.add(v.Prompt, w.opts.Text); err != nil {
+			return err
+		}
+		return errors.Join(w.texts.add(v.Sampled, w.opts.Text), w.failed.add(failureOf(v)))
+	case trinity.Trained:
+		defer w.waiting.Add(-1)
+		for i := range v.Experiences {
+			if err := w.texts.add(v.Experiences[i].Tokens, w.opts.Text); err != nil {
+				return err
+			}
+		}
+		n, err := writeTrained(w.opts.Dir, v)
+		w.bytes += n
+		return errors.Join(err, w.thin())
+	}
+	panic(fmt.Sprintf("trace: %T", what))
+}
+
+// thin removes files until the others fit into MaxBytes.
+func (w *Writer) thin() error {
+	if w.opts.MaxBytes <= 0 || w.bytes+w.spans.written <= w.opts.MaxBytes {
+		return nil
+	}
+	files, err := filesOf(w.opts.Dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range files.over(w.opts.MaxBytes) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return w.measure()
+}
+
+// measure notes how many bytes the trace has.
+func (w *Writer) measure() error {
+	files, err := filesOf(w.opts.Dir)
+	w.bytes, w.spans.written = sum(files.trained)+sum(files.spans), 0
+	return err
+}

@@ -1,0 +1,233 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+const (
+	trainedDir  = "trained"
+	trainedName = "step-%d.parquet"
+)
+
+// Row is a row of a file of a train step: one experience, as one optimizer step saw it. An experience
+// that no optimizer step learned from has one row, with Update −1. Lists have the length T of Tokens,
+// or 0 if nobody computed them.
+type Row struct {
+	Reward *float64 `json:"reward" parquet:"reward,optional"` // nil without a valid reward
+	Sequence
+	Streams
+	Updated
+}
+
+// Sequence is what is known of an experience before training.
+type Sequence struct {
+	ID             string  `json:"id" parquet:"id"`
+	ExploreStep    int64   `json:"explore_step" parquet:"explore_step"`
+	Task           string  `json:"task" parquet:"task,dict"`
+	Run            int64   `json:"run" parquet:"run"`
+	Turn           int64   `json:"turn" parquet:"turn"`
+	Prompt         string  `json:"prompt" parquet:"prompt,dict"`
+	Response       string  `json:"response" parquet:"response"`
+	Parts          string  `json:"reward_parts" parquet:"reward_parts"` // JSON: the reward's parts by name
+	Reason         string  `json:"reason" parquet:"reason"`             // why there is no valid reward
+	Dropped        string  `json:"dropped" parquet:"dropped,dict"`      // who dropped it before the update; "" means that it was trained on
+	Truncated      string  `json:"truncated" parquet:"truncated,dict"`
+	OldestVersion  int64   `json:"oldest_version" parquet:"oldest_version"` // of the weights that sampled it
+	ModelVersion   int64   `json:"model_version" parquet:"model_version"`   // the newest of them
+	PromptTokens   int64   `json:"prompt_tokens" parquet:"prompt_tokens"`
+	ResponseTokens int64   `json:"response_tokens" parquet:"response_tokens"`
+	Temperature    float32 `json:"temperature" parquet:"temperature"`
+	Expert         bool    `json:"expert" parquet:"expert"`
+	Chosen         bool    `json:"chosen" parquet:"chosen"`
+	Metrics        string  `json:"metrics" parquet:"metrics"` // JSON
+	Info           string  `json:"info" parquet:"info"`       // JSON
+}
+
+// Streams are the values of each token before the update: log-probabilities and entropies in nats.
+type Streams struct {
+	Tokens          []int32   `json:"tokens" parquet:"tokens,list" parquet-element:",delta"`
+	Mask            []bool    `json:"mask" parquet:"mask,list"`
+	Logprobs        []float32 `json:"logprobs" parquet:"logprobs,list" parquet-element:",split"` // of the policy that sampled
+	OldLogprobs     []float32 `json:"old_logprobs" parquet:"old_logprobs,list" parquet-element:",split"`
+	RefLogprobs     []float32 `json:"ref_logprobs" parquet:"ref_logprobs,list" parquet-element:",split"`
+	TeacherLogprobs []float32 `json:"teacher_logprobs" parquet:"teacher_logprobs,list" parquet-element:",split"`
+	Advantages      []float32 `json:"advantages" parquet:"advantages,list" parquet-element:",split"`
+	Returns         []float32 `json:"returns" parquet:"returns,list" parquet-element:",split"`
+	Values          []float32 `json:"values" parquet:"values,list" parquet-element:",split"`
+	Entropies       []float32 `json:"entropies" parquet:"entropies,list" parquet-element:",split"`
+	PolicyWeights   []float32 `json:"policy_weights" parquet:"policy_weights,list" parquet-element:",split"`
+}
+
+// Updated is what an optimizer step saw under the weights before it, and the derivatives of the loss
+// by that.
+type Updated struct {
+	Update      int64     `json:"update" parquet:"update"` // the optimizer step within the train step, from 0; −1 for none
+	Now         []float32 `json:"now_logprobs" parquet:"now_logprobs,list" parquet-element:",split"`
+	NowEntropy  []float32 `json:"now_entropies" parquet:"now_entropies,list" parquet-element:",split"`
+	Divergence  []float32 `json:"now_divergences" parquet:"now_divergences,list" parquet-element:",split"`
+	DLogprob    []float32 `json:"d_logprobs" parquet:"d_logprobs,list" parquet-element:",split"`
+	DEntropy    []float32 `json:"d_entropies" parquet:"d_entropies,list" parquet-element:",split"`
+	DDivergence []float32 `json:"d_divergences" parquet:"d_divergences,list" parquet-element:",split"`
+}
+
+// rowsOf returns the rows of a train step.
+func rowsOf(t trinity.Trained) (rows []Row, err error) {
+	for i := range t.Experiences {
+		e := &t.Experiences[i]
+		row := Row{Reward: rewardOf(&e.Experience), Sequence: sequenceOf(&e.Experience), Streams: Streams{
+			e.Tokens, e.Mask, e.Logprobs, e.OldLogprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages, e.Returns, e.Values, e.Entropies,
+			e.PolicyWeights,
+		}, Updated: Updated{Update: -1}}
+		row.Dropped = e.Dropped
+		for _, part := range []struct {
+			to   *string
+			from any
+		}{{&row.Parts, e.Reward.Parts}, {&row.Sequence.Metrics, e.Metrics}, {&row.Info, e.Info}} {
+			text, err := json.Marshal(part.from)
+			if err != nil { // a number that JSON cannot express
+				text, _ = json.Marshal(fmt.Sprint(part.from))
+			}
+			*part.to = string(text)
+		}
+		if len(e.Updates) == 0 {
+			rows = append(rows, row)
+		}
+		for _, u := range e.Updates {
+			row.Updated = Updated{
+				int64(u.Index), u.Now.Logprob, u.Now.Entropy, u.Now.Divergence, u.Grads.Logprob, u.Grads.Entropy, u.Grads.Divergence,
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+func sequenceOf(e *trinity.Experience) Sequence {
+	return Sequence{
+		ID: e.ID.String(), ExploreStep: e.ID.Step, Task: e.ID.Task, Run: int64(e.ID.Run), Turn: int64(e.ID.Turn), Prompt: e.Prompt,
+		Response: e.Response, Reason: e.Reward.Reason, Truncated: string(e.Truncated), OldestVersion: e.Versions[0],
+		ModelVersion: e.Versions[1], PromptTokens: int64(e.PromptLen), ResponseTokens: int64(e.ResponseLen()),
+		Temperature: e.Temperature, Expert: e.IsExpert, Chosen: e.Chosen,
+	}
+}
+
+func rewardOf(e *trinity.Experience) *float64 {
+	if !e.Reward.Valid {
+		return nil
+	}
+	return &e.Reward.Value
+}
+
+// pageSize is the size of a page of a column, in bytes. Each of the columns has a buffer of it.
+const pageSize = 64 << 10
+
+// writeTrained writes the file of a train step and returns its size in bytes.
+func writeTrained(dir string, t trinity.Trained) (size int64, err error) {
+	rows, err := rowsOf(t)
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	table := parquet.NewGenericWriter[Row](&out, parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1),
+		parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
+	if _, err := table.Write(rows); err != nil {
+		return 0, err
+	}
+	if err := table.Close(); err != nil {
+		return 0, err
+	}
+	return int64(out.Len()), durable.WriteFile(StepFile(dir, t.Step), out.Bytes())
+}
+
+// StepFile returns the file of a train step.
+func StepFile(dir string, step int64) string {
+	return filepath.Join(dir, trainedDir, fmt.Sprintf(trainedName, step))
+}
+
+// Steps returns the train steps that a trace has, in order.
+func Steps(dir string) (steps []int64, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, trainedDir))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		var step int64
+		if _, err := fmt.Sscanf(e.Name(), trainedName, &step); err == nil && e.Name() == fmt.Sprintf(trainedName, step) {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+// ReadStep reads what a trace has of a train step.
+func ReadStep(dir string, step int64) (rows []Row, err error) {
+	path := StepFile(dir, step)
+	defer func() {
+		if p := recover(); p != nil { // the library's, at a damaged file
+			err = errors.New("its schema or its pages are damaged")
+		}
+		if err != nil {
+			text, _, _ := strings.Cut(err.Error(), "\n")
+			err = fmt.Errorf("%s: %s", path, text)
+		}
+	}()
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(in, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, err
+	}
+	table := parquet.NewGenericReader[Row](file)
+	defer table.Close()
+	for {
+		batch := make([]Row, 64)
+		n, err := table.Read(batch)
+		rows = append(rows, batch[:n]...)
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err == nil && n == 0 {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// removeAfter removes the train steps after a step.
+func removeAfter(dir string, last int64) error {
+	steps, err := Steps(dir)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		if step > last {
+			if err := os.Remove(StepFile(dir, step)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
