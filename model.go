@@ -25,6 +25,9 @@ type SamplingParams struct {
 	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
 	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
 	TopLogprobs       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	// Untrained says that nothing trains on Completion.Logprobs, so a sampler may return those of a
+	// distribution that TopP and the like have changed.
+	Untrained bool
 	// Hold, if set, says that a later call may continue this one: until the channel is closed, the
 	// sampler keeps what it has computed for this call before what it has computed for calls without.
 	Hold <-chan struct{}

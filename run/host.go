@@ -24,7 +24,7 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 		return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
 			name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
-	params.Adapter = m.Adapter(name)
+	params.Adapter, params.Untrained = m.Adapter(name), true
 	return h.policy(params), nil
 }
 

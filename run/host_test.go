@@ -35,6 +35,9 @@ func (w *hosted) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experi
 	}
 	messages := []trinity.Message{{Role: "user", Content: fmt.Sprint(r.Task.Row["question"])}}
 	other.Params.Temperature = 0
+	if !other.Params.Untrained {
+		return nil, fmt.Errorf("the run trains on the tokens of %q", w.Beside)
+	}
 	theirs, err := other.Chat(ctx, messages, nil)
 	if err != nil {
 		return nil, err

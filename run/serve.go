@@ -49,7 +49,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	}
 	name := checkpoint.ModelName(s.Model.ModelPath)
 	served := &openai.Served{
-		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}), MaxLen: value(0, s.Model.MaxModelLen),
+		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}, false), MaxLen: value(0, s.Model.MaxModelLen),
 	}
 	api := &openai.Server{
 		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),

@@ -197,6 +197,27 @@ func TestServerThatKeepsItsWeightsElsewhere(t *testing.T) {
 	explorer.fails(t, "loading version 2: vLLM 0.33.0 at", "probe: it still has version 1")
 }
 
+// A workflow that samples as no training may is refused where the run trains on it, and only there.
+func TestWorkflowThatTruncates(t *testing.T) {
+	const workflow = "buffer.explorer_input.default_eval_workflow_type="
+	for _, c := range []struct{ override, want string }{
+		{workflow + "math_eval_workflow", ""},
+		{"buffer.explorer_input.eval_tasksets.0.rollout_args={top_p: 0.5, top_k: 2}", ""},
+		{"buffer.explorer_input.default_workflow_type=math_eval_workflow", "top_p 0.8 for tokens that are trained on"},
+	} {
+		p := newProject(t, tiny, rl)
+		fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: 256, Develops: true})
+		fake.Open = p.scoring(0, func() {})
+		_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
+			workflow+"simple_workflow", "buffer.total_steps=1", "explorer.eval_interval=1",
+			"model.max_prompt_tokens=200", c.override)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want %q", c.override, err, c.want)
+		}
+	}
+}
+
 // A server that cannot take weights ends a run that trains before its first step, in one line.
 func TestServersThatTakeNoWeights(t *testing.T) {
 	p := newProject(t, tiny, rl)

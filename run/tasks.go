@@ -166,13 +166,13 @@ func (s *Settled) template(ts config.TasksetEntry) trinity.Task {
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
 		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.ArgsOfWorkflow(ts),
 		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
-		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs),
+		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs, !ts.Eval),
 	}
 }
 
 // sampling returns the sampling parameters. A taskset's rollout arguments come before the settings
-// of the rollout model, and these before the model's.
-func (s *Settled) sampling(a *config.RolloutArgs) trinity.SamplingParams {
+// of the rollout model, and these before the model's. learns says that the run learns from the tokens.
+func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingParams {
 	r, m := &s.Explorer.RolloutModel, &s.Model
 	return trinity.SamplingParams{
 		Temperature:       float32(value(m.Temperature, r.Temperature, a.Temperature)),
@@ -183,6 +183,7 @@ func (s *Settled) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
+		Untrained:         !learns || s.Method.Recomputes,
 	}
 }
 

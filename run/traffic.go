@@ -73,7 +73,7 @@ func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.Traff
 		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
 		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
 		Model: func() *trinity.Model {
-			m := host(s).learner(s.sampling(&config.RolloutArgs{}))
+			m := host(s).learner(s.sampling(&config.RolloutArgs{}, true))
 			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
 			return m
 		},

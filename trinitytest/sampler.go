@@ -122,7 +122,7 @@ func samplerOnToken(t *testing.T, s trinity.Sampler) {
 // topLogprobs draws from a distribution that truncation and temperature change: neither changes
 // which tokens are the most likely, and both leave the log-probabilities as training computes them.
 func (o SamplerOptions) topLogprobs(t *testing.T, s trinity.Sampler) {
-	p := trinity.SamplingParams{Temperature: 0.7, TopP: 0.9, TopK: 3, MaxTokens: 6, Seed: 1}
+	p := trinity.SamplingParams{Temperature: 0.7, TopP: 0.9, TopK: 3, MaxTokens: 6, Seed: 1, Untrained: true}
 	plain := complete(t, s, samplerPrompt, p)
 	if plain[0].TopLogprobs != nil {
 		t.Errorf("nobody asked for %v", plain[0].TopLogprobs)

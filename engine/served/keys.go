@@ -76,35 +76,43 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	return append(all, biased(c)...)
 }
 
-// biased refuses what changes the distribution of tokens that are trained on. A server's
-// log-probabilities are then those of the changed distribution, not of the model.
+// What is said of parameters that change the distribution of tokens that are trained on.
+const (
+	isBiased = "for tokens that are trained on: the server's log-probabilities are then not those of the model"
+	unbias   = "leave it out, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false"
+)
+
+// biased refuses keys that change the distribution of tokens that are trained on. Sampler refuses the
+// requests of workflows and programs that do so.
 func biased(c *config.Settled) (all []config.Refusal) {
 	if !c.Explores && !c.Records() || c.Method.Recomputes {
 		return nil
 	}
 	refuse := func(key string, value any) {
-		all = append(all, config.Refusal{
-			Key:  key,
-			What: fmt.Sprintf("%v for tokens that are trained on: the server's log-probabilities are then not those of the model", value),
-			Hint: "leave it out, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false",
-		})
+		all = append(all, config.Refusal{Key: key, What: fmt.Sprintf("%v %s", value, isBiased), Hint: unbias})
 	}
+	const model = "explorer.rollout_model"
 	m := &c.Explorer.RolloutModel
 	if *m.RepetitionPenalty != 1 {
-		refuse("model.repetition_penalty", *m.RepetitionPenalty)
+		refuse(c.Inherited(model, "repetition_penalty"), *m.RepetitionPenalty)
 	}
 	if *m.MinResponseTokens > 1 {
-		refuse("model.min_response_tokens", *m.MinResponseTokens)
+		refuse(c.Inherited(model, "min_response_tokens"), *m.MinResponseTokens)
+	}
+	truncates := func(owner string, topP *float64, topK *int) {
+		if topP != nil && *topP < 1 {
+			refuse(c.Inherited(owner, "top_p"), *topP)
+		}
+		if topK != nil && *topK > 0 {
+			refuse(c.Inherited(owner, "top_k"), *topK)
+		}
+	}
+	if c.Records() {
+		truncates(model, m.TopP, m.TopK)
 	}
 	for _, t := range c.Data.Tasksets {
-		if t.Eval {
-			continue
-		}
-		if p := t.RolloutArgs.TopP; p != nil && *p < 1 {
-			refuse(c.Inherited(t.Key+".rollout_args", "top_p"), *p)
-		}
-		if k := t.RolloutArgs.TopK; k != nil && *k > 0 {
-			refuse(c.Inherited(t.Key+".rollout_args", "top_k"), *k)
+		if !t.Eval {
+			truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
 		}
 	}
 	return all

@@ -64,6 +64,39 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
+const recording = `
+mode: serve
+model: {model_path: m, max_model_len: 8}
+algorithm: {algorithm_type: grpo, repeat_times: 2}
+synchronizer: {sync_style: fully_async}
+explorer: {pending_expiry: 60, rollout_model: {engine_type: vllm, base_urls: [http://a:8000]}}
+`
+
+// Mode serve has no tasksets: what it records is sampled as the rollout model says.
+func TestRefusedValuesOfTraffic(t *testing.T) {
+	const model = "explorer.rollout_model."
+	for _, c := range []struct{ override, key, want string }{
+		{"model.top_p=0.5", "model.top_p", "0.5 for tokens that are trained on"},
+		{"model.top_k=20", "model.top_k", "20 for tokens"},
+		{model + "top_p=0.5", model + "top_p", "0.5 for tokens"},
+		{model + "top_k=20", model + "top_k", "20 for tokens"},
+		{model + "repetition_penalty=1.1", model + "repetition_penalty", "1.1 for tokens"},
+		{model + "min_response_tokens=2", model + "min_response_tokens", "2 for tokens"},
+		{"algorithm.algorithm_type=grpo", "", ""},
+	} {
+		_, err := config.Parse("run.yaml", []byte(recording), config.Options{Overrides: []string{c.override}})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), " "+c.key+": ") ||
+			!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want one line with %s and %q", c.override, err, c.key, c.want)
+		}
+		for _, plain := range []string{"explorer.pending_expiry=0", "algorithm.rollout_correction.bypass_mode=false"} {
+			if _, err := config.Parse("run.yaml", []byte(recording), config.Options{Overrides: []string{c.override, plain}}); err != nil {
+				t.Errorf("%s with %s: %v", c.override, plain, err)
+			}
+		}
+	}
+}
+
 const distilling = `
 mode: both
 model: {model_path: m, max_model_len: 8}

@@ -95,6 +95,9 @@ func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
 	case p.Adapter != "" && p.Adapter != trinity.BaseAdapter:
 		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
 	}
+	if what := bias(p); what != "" && s.record && !p.Untrained {
+		return fmt.Errorf("%s %s: %s", what, isBiased, unbias)
+	}
 	for _, t := range prompt {
 		if t < 0 || int(t) >= s.vocab {
 			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, s.vocab)
@@ -104,6 +107,24 @@ func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
 		p.MaxTokens = room
 	}
 	return nil
+}
+
+// bias names the first parameter that changes the distribution of the sampled tokens, "" if there is
+// none. A temperature changes the model's distribution too, but in the way that training computes.
+func bias(p *trinity.SamplingParams) string {
+	switch {
+	case p.TopP != 0 && p.TopP != 1:
+		return fmt.Sprintf("top_p %v", p.TopP)
+	case p.TopK > 0:
+		return fmt.Sprintf("top_k %d", p.TopK)
+	case p.MinP != 0:
+		return fmt.Sprintf("min_p %v", p.MinP)
+	case orOne(p.RepetitionPenalty) != 1:
+		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
+	case p.MinTokens > 1:
+		return fmt.Sprintf("min_tokens %d", p.MinTokens)
+	}
+	return ""
 }
 
 // seedOf returns the seed of one of a request's completions, in 63 bits: servers refuse more.

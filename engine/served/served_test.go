@@ -133,6 +133,40 @@ func TestServersAreSamplers(t *testing.T) {
 	}
 }
 
+// A request that changes the distribution of its tokens is refused if they are trained on.
+func TestBiasedRequests(t *testing.T) {
+	recorded := must(t, "vllm", spec(kinds[0].start(t).URL))
+	plain := spec(kinds[0].start(t).URL)
+	plain.Record = false
+	unrecorded := must(t, "vllm", plain)
+	for _, c := range []struct {
+		p    trinity.SamplingParams
+		want string
+	}{
+		{trinity.SamplingParams{TopP: 0.8}, "top_p 0.8 for tokens that are trained on"},
+		{trinity.SamplingParams{TopK: 2}, "top_k 2 for tokens"},
+		{trinity.SamplingParams{MinP: 0.1}, "min_p 0.1 for tokens"},
+		{trinity.SamplingParams{RepetitionPenalty: 1.5}, "repetition_penalty 1.5 for tokens"},
+		{trinity.SamplingParams{MinTokens: 2}, "min_tokens 2 for tokens"},
+		{trinity.SamplingParams{Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1}, ""},
+	} {
+		c.p.MaxTokens = 3
+		prompt := trinity.Prompt{Tokens: []int32{3, 4}}
+		_, err := recorded.Sample(t.Context(), prompt, c.p)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "bypass_mode: false")) {
+			t.Errorf("%+v: %v, want %q", c.p, err, c.want)
+		}
+		if _, err := unrecorded.Sample(t.Context(), prompt, c.p); err != nil {
+			t.Errorf("%+v where nothing is recorded: %v", c.p, err)
+		}
+		c.p.Untrained = true
+		if _, err := recorded.Sample(t.Context(), prompt, c.p); err != nil {
+			t.Errorf("%+v, which nothing trains on: %v", c.p, err)
+		}
+	}
+}
+
 // A server that lacks what training needs is refused when it is opened, in one line that says what
 // brings it. One that lacks only log-probabilities still serves evaluations.
 func TestLiesAreFoundAtTheStart(t *testing.T) {
