@@ -76,7 +76,7 @@ type Taskset struct {
 	// Name of the model in explorer.auxiliary_models that teaches the rollouts of this taskset, for an
 	// algorithm that distils; empty is the first model. Own key of Trinity-Go.
 	Teacher string `yaml:"teacher"`
-	// Sampling for this taskset. A key that is not set takes its value from model.
+	// Sampling for this taskset. A key that is not set takes its value from explorer.rollout_model.
 	RolloutArgs RolloutArgs `yaml:"rollout_args"`
 	// Arguments of the workflow.
 	WorkflowArgs map[string]any `yaml:"workflow_args"`
@@ -131,17 +131,18 @@ type Format struct {
 	EnableThinking *bool `yaml:"enable_thinking"`
 }
 
-// RolloutArgs is the sampling of one taskset. A key that is not set takes its value from model.
+// RolloutArgs is the sampling of one taskset. A key that is not set takes its value from
+// explorer.rollout_model, and that from model.
 type RolloutArgs struct {
-	// Sampling temperature; 0 is greedy. Not set is model.temperature.
+	// Sampling temperature; 0 is greedy. Not set is explorer.rollout_model.temperature.
 	Temperature *float64 `yaml:"temperature" range:"[0,)"`
-	// Sample from the most likely tokens whose probabilities sum to top_p. Not set is model.top_p.
+	// Sample from the most likely tokens whose probabilities sum to top_p. Not set is explorer.rollout_model.top_p.
 	TopP *float64 `yaml:"top_p" range:"(0,1]"`
-	// Sample from this many most likely tokens; -1 is all. Not set is model.top_k.
+	// Sample from this many most likely tokens; -1 is all. Not set is explorer.rollout_model.top_k.
 	TopK *int `yaml:"top_k" range:"[-1,)"`
-	// Number of alternative tokens to return with logprobs. Not set is model.logprobs.
+	// Number of alternative tokens to return with logprobs. Not set is explorer.rollout_model.logprobs.
 	Logprobs *int `yaml:"logprobs" range:"[0,)"`
-	// Longest response, in tokens; not set is model.max_response_tokens.
+	// Longest response, in tokens; not set is explorer.rollout_model.max_response_tokens.
 	MaxTokens *int `yaml:"max_tokens" range:"[1,)"`
 	// Name of the adapter in model.lora_configs to sample with; `base` is the model without adapters.
 	// Empty is the adapter that the run trains. Own key of Trinity-Go.

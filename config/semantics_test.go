@@ -57,6 +57,27 @@ func TestSamplingIsInherited(t *testing.T) {
 	}
 }
 
+// A taskset's own keys come before the rollout model's, and these before model's.
+func TestTasksetsInheritTheRolloutModelsSampling(t *testing.T) {
+	const model, set = "explorer.rollout_model.", "buffer.explorer_input.eval_tasksets.0.rollout_args.temperature"
+	c := mustParse(t, base, Options{Overrides: []string{
+		"model.temperature=0.5", "model.top_k=5", "model.top_p=0.5", model + "temperature=0.25", model + "top_k=3", model + "top_p=0.75",
+		model + "logprobs=2", model + "max_response_tokens=4", set + "=0",
+	}})
+	in := c.Buffer.ExplorerInput
+	if a := in.Taskset.RolloutArgs; *a.Temperature != 0.25 || *a.TopK != 3 || *a.TopP != 0.75 || *a.Logprobs != 2 || *a.MaxTokens != 4 {
+		t.Errorf("temperature %v, top_k %d, top_p %v, logprobs %d, max_tokens %d", *a.Temperature, *a.TopK, *a.TopP, *a.Logprobs, *a.MaxTokens)
+	}
+	if a := in.EvalTasksets[0].RolloutArgs; *a.Temperature != 0 || *a.TopK != 3 {
+		t.Errorf("the evaluation's temperature %v, top_k %d", *a.Temperature, *a.TopK)
+	}
+	for name, want := range map[string]string{"temperature": set, "top_p": model + "top_p", "repetition_penalty": "model.repetition_penalty"} {
+		if got := c.settled[0].Inherited(strings.TrimSuffix(set, ".temperature"), name); got != want {
+			t.Errorf("%s is %s's, want %s's", name, got, want)
+		}
+	}
+}
+
 func TestDeprecatedSpellings(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"synchronizer.sync_method=online", "algorithm.optimizer.warmup_style=cosine",
 		"buffer.explorer_input.taskset.task_selector={selector_type: diff_based, seed: 7}", "explorer.runner_num=5",

@@ -21,8 +21,8 @@ func settle(c *Config) (*Settled, Errors) {
 	r.method()           // Method, Offline, Batch.PerRow
 	r.algorithm()        // the keys that the algorithm's type decides
 	r.teachers()         // Teachers
-	r.tasksets()         // defaults of tasksets
 	r.models()           // defaults of rollout and auxiliary models
+	r.tasksets()         // defaults of tasksets
 	r.asked()            // Asked
 	r.buffers()          // the experience buffer, Recorded, ReadsDataset, SharedStore
 	r.taskPipeline()     // TaskPipeline and the path that it writes
@@ -143,9 +143,9 @@ func (r *resolution) gradClip() {
 	}
 }
 
-// tasksets fills in tasksets from the defaults of explorer_input and the sampling of model.
+// tasksets fills in tasksets from the defaults of explorer_input and the sampling of the rollout model.
 func (r *resolution) tasksets() {
-	in := &r.Buffer.ExplorerInput
+	in, m := &r.Buffer.ExplorerInput, &r.Explorer.RolloutModel
 	if in.DefaultEvalWorkflowType == "" {
 		in.DefaultEvalWorkflowType = in.DefaultWorkflowType
 	}
@@ -157,11 +157,11 @@ func (r *resolution) tasksets() {
 		setDefault(&t.Name, name+"_"+strconv.Itoa(e.Index))
 		setDefault(&t.DefaultWorkflowType, workflow)
 		setDefault(&t.DefaultRewardFnType, in.DefaultRewardFnType)
-		inherit(&t.RolloutArgs.Temperature, &r.Model.Temperature)
-		inherit(&t.RolloutArgs.TopP, &r.Model.TopP)
-		inherit(&t.RolloutArgs.TopK, &r.Model.TopK)
-		inherit(&t.RolloutArgs.Logprobs, &r.Model.Logprobs)
-		inherit(&t.RolloutArgs.MaxTokens, r.Model.MaxResponseTokens)
+		inherit(&t.RolloutArgs.Temperature, m.Temperature)
+		inherit(&t.RolloutArgs.TopP, m.TopP)
+		inherit(&t.RolloutArgs.TopK, m.TopK)
+		inherit(&t.RolloutArgs.Logprobs, m.Logprobs)
+		inherit(&t.RolloutArgs.MaxTokens, m.MaxResponseTokens)
 		if !e.Eval {
 			t.RepeatTimes = r.Method.GroupSize
 		}

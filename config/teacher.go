@@ -195,10 +195,13 @@ func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint strin
 	}
 }
 
-// Inherited returns the key of an owner, or model's of that name if the file does not set it.
+// Inherited returns the key from which an owner of sampling keys has one: its own, the rollout model's
+// if the file does not set that, or model's.
 func (s *Settled) Inherited(owner, name string) string {
-	if key := join(owner, name); s.IsSet(key) {
-		return key
+	for _, of := range []string{owner, "explorer.rollout_model"} {
+		if key := join(of, name); s.IsSet(key) {
+			return key
+		}
 	}
 	return join("model", name)
 }
