@@ -2,6 +2,7 @@ package served
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
@@ -61,10 +62,14 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 		refuse(model+".engine_type", "starting servers",
 			"start them and set "+model+".base_urls to their addresses, or choose another engine, also with --engine cpu")
 	}
-	for key := range c.Explorer.RolloutModel.ExtraEngineArgs {
-		if strings.ReplaceAll(key, "-", "_") == "api_key" {
-			refuse(model+".extra_engine_args."+key, "a key among the arguments of a program, which others can read",
-				"leave it out: the run gives the servers that it starts a key")
+	for key, value := range c.Explorer.RolloutModel.ExtraEngineArgs {
+		switch _, flag := value.(bool); {
+		case flag || !isSecret(key):
+		case strings.ReplaceAll(key, "-", "_") == "api_key":
+			refuse(model+".extra_engine_args."+key, amongArguments, "leave it out: the run gives the servers that it starts a key")
+		default:
+			refuse(model+".extra_engine_args."+key, amongArguments,
+				"set a variable of the server in "+model+".engine_args.env instead, such as HF_TOKEN for hf_token")
 		}
 	}
 	if c.Explorer.RolloutModel.Quantization != "" {
@@ -74,6 +79,15 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 		refuse(model+".enable_return_routed_experts", "routed experts of mixture-of-experts models", "")
 	}
 	return append(all, biased(c)...)
+}
+
+const amongArguments = "a credential among the arguments of a program, which others can read"
+
+// isSecret reports whether an argument holds a secret by its name, such as hf_token or api-key. Arguments
+// that count tokens end in the plural.
+func isSecret(name string) bool {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' })
+	return len(words) > 0 && slices.Contains([]string{"key", "password", "secret", "token"}, strings.ToLower(words[len(words)-1]))
 }
 
 // What is said of parameters that change the distribution of tokens that are trained on.

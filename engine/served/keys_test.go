@@ -46,7 +46,7 @@ func TestRefusedValues(t *testing.T) {
 		{model + ".base_urls=[a:8000]", model + ".base_urls.0", `"a:8000" is not the address of a server`},
 		{model + `.base_urls=["http://u:secret@a:8000"]`, model + ".base_urls.0", "is not the address of a server"},
 		{model + `.base_urls=["http://a:8000", "http://a:8000/v1/"]`, model + ".base_urls.1", "is the server of base_urls.0"},
-		{model + ".extra_engine_args={api-key: secret}", model + ".extra_engine_args.api-key", "a key among the arguments"},
+		{model + ".extra_engine_args={api-key: secret}", model + ".extra_engine_args.api-key", "the run gives the servers that it starts a key"},
 		{"model.min_response_tokens=1", "", ""},
 		{"mode=bench", "", ""},
 		{"", "", ""},
@@ -63,6 +63,29 @@ func TestRefusedValues(t *testing.T) {
 		o.Overrides = append(o.Overrides, "algorithm.rollout_correction.bypass_mode=false")
 		if _, err := config.Parse("run.yaml", []byte(training), o); err != nil && strings.HasPrefix(c.override, "model.") {
 			t.Errorf("%s with log-probabilities of the trainer: %v", c.override, err)
+		}
+	}
+}
+
+// A secret in a command is read by everybody on the machine, and stands in the plan.
+func TestSecretsAmongArguments(t *testing.T) {
+	const args = "explorer.rollout_model.extra_engine_args"
+	for arg, refused := range map[string]bool{
+		"hf_token: hunter2": true, "hf-token: hunter2": true, "HF_TOKEN: hunter2": true, "admin_api_key: 1234": true,
+		"db-password: hunter2": true, "client_secret: hunter2": true, "key: hunter2": true,
+		"hf_token: true": false, "max_num_batched_tokens: 1234": false, "long_prefill_token_threshold: 1234": false,
+		"ssl-keyfile: hunter2": false, "tokenizer: hunter2": false,
+	} {
+		_, err := config.Parse("run.yaml", []byte(training), config.Options{Overrides: []string{args + "={" + arg + "}"}})
+		name, _, _ := strings.Cut(arg, ":")
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if refused != (err != nil) || strings.Contains(said, "hunter2") || strings.Contains(said, "1234") || refused &&
+			(!strings.Contains(said, args+"."+name+": ") || !strings.Contains(said, "a credential among the arguments") ||
+				!strings.Contains(said, "engine_args.env")) {
+			t.Errorf("%s: %v, refused %t", arg, err, refused)
 		}
 	}
 }
