@@ -69,7 +69,7 @@ func (s *Sampler) Receives(ctx context.Context, from trinity.WeightSender) error
 		if !ok {
 			return fmt.Errorf("%s takes weights from files alone", at.name())
 		}
-		in, err := to.inlet(ctx)
+		in, err := inletOf(ctx, to, s.phase)
 		if err == nil {
 			_, err = s.transport(from.Device(), in)
 		}
@@ -78,6 +78,18 @@ func (s *Sampler) Receives(ctx context.Context, from trinity.WeightSender) error
 		}
 	}
 	return nil
+}
+
+// inletOf asks a server how it takes tensors, for a limited time.
+func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, error) {
+	late := fmt.Errorf("it has not said within %v how it takes weights", limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	in, err := to.inlet(ctx)
+	if err != nil && context.Cause(ctx) == late {
+		err = late
+	}
+	return in, err
 }
 
 // ReceiveWeights implements trinity.WeightReceiver.
@@ -117,7 +129,7 @@ func (s *Sampler) receive(ctx context.Context, at *server, v version, asleep boo
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	h := &handover{name: v.name, group: v.name + "-" + rand.Text()[:8], phase: s.phase}
-	if h.in, err = to.inlet(ctx); err != nil {
+	if h.in, err = inletOf(ctx, to, s.phase); err != nil {
 		return err
 	}
 	if h.transport, err = s.transport(v.from.Device(), h.in); err != nil {

@@ -1,6 +1,7 @@
 package served_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -212,8 +213,17 @@ func TestServersThatTakeNoTensors(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", c.kind, err, c.want)
 		}
 	}
-	r := must(t, "vllm", spec(receiving(t, "vllm").URL)).(trinity.WeightReceiver)
+	fake := receiving(t, "vllm")
+	r := must(t, "vllm", spec(fake.URL)).(trinity.WeightReceiver)
 	if err := r.Receives(t.Context(), gpus{sender(t)}); err != nil {
 		t.Errorf("from a GPU to a CPU: %v", err)
+	}
+	fake.Tell(server.Hangs)
+	served.Limit(r.(trinity.Sampler), 20*time.Millisecond, bucket)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("the test has given up"))
+	defer cancel()
+	err := r.Receives(ctx, sender(t))
+	if err == nil || !strings.HasSuffix(err.Error(), fake.URL+": it has not said within 20ms how it takes weights") {
+		t.Errorf("a silent server: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 		if err := a.trust(ctx, s, at); err != nil {
 			return nil, err
 		}
-		if f, ok := at.endpoint.(fetcher); !a.SharedDisk && !s.isHere(root) && !(ok && f.fetches(ctx)) {
+		if !a.SharedDisk && !s.isHere(root) && !a.fetches(ctx, at.endpoint) {
 			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
@@ -154,6 +154,14 @@ func (a *arguments) trust(ctx context.Context, s *Sampler, at *server) error {
 	again, cancel := a.starting(ctx)
 	defer cancel()
 	return s.trust(again, at)
+}
+
+// fetches reports whether a server says in time that it fetches weights over HTTP.
+func (a *arguments) fetches(ctx context.Context, at endpoint) bool {
+	f, ok := at.(fetcher)
+	ctx, cancel := a.starting(ctx)
+	defer cancel()
+	return ok && f.fetches(ctx)
 }
 
 // starting returns a context that ends when start_timeout has passed.

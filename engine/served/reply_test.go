@@ -1,10 +1,12 @@
 package served
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/wire/openai"
@@ -97,5 +99,17 @@ func TestAdapterThatIsDeliveredAgain(t *testing.T) {
 	}
 	if drop := a.push("a-3"); drop != "a-1" {
 		t.Errorf("drops %q", drop)
+	}
+}
+
+// A server that does not say whether it fetches weights does not.
+func TestServerThatIsSilentAboutItsWeights(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(web.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	at := &vllmServer{client: &openai.Client{BaseURL: web.URL, Key: openai.NoKey}}
+	if (&arguments{StartTimeout: 0.02}).fetches(ctx, at) || ctx.Err() != nil {
+		t.Errorf("it fetches, or was asked until the test ended: %v", ctx.Err())
 	}
 }
