@@ -218,6 +218,44 @@ func TestWorkflowThatTruncates(t *testing.T) {
 	}
 }
 
+// Evaluations choose among the adapters that servers hold. An adapter of an earlier run scores what it
+// scored in that run.
+func TestServersHoldSeveralAdapters(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	const lora = "lora_rank: 4, lora_alpha: 4"
+	evaluation := func(adapter string) string {
+		return "{name: by_" + adapter + ", path: " + p.dir + "/eval.jsonl, format: {prompt_key: question, response_key: answer}, " +
+			"rollout_args: {temperature: 0, adapter: '" + strings.TrimSuffix(adapter, "policy") + "'}}"
+	}
+	evaluated := "buffer.explorer_input.eval_tasksets=["
+	if _, err := p.run(t, "model.lora_configs=[{"+lora+"}]", "explorer.eval_on_startup=true", evaluated+evaluation("policy")+"]"); err != nil {
+		t.Fatal(err)
+	}
+	first := curve(t, p.job(), "explorer", "eval/by_policy/accuracy/mean@1")
+	adapter := filepath.Join(p.job(), "global_step_8/actor/lora_adapter")
+	fake := server.VLLM(t, p.inServer(t, 3), server.Options{Vocab: servedVocab, MaxLen: servedLen, LoRA: true})
+	fake.Open = p.scoring(3, func() {})
+	_, err := p.run(t, "name=second", "model.lora_configs=[{name: new, "+lora+"}, {name: old, path: "+adapter+"}]", "buffer.total_steps=4",
+		"explorer.eval_on_startup=true", evaluated+evaluation("policy")+", "+evaluation("old")+", "+evaluation("base")+"]",
+		"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := filepath.Join(filepath.Dir(p.job()), "second")
+	for by, want := range map[string]float64{"policy": first[0], "old": first[2], "base": first[0]} {
+		got := curve(t, job, "explorer", "eval/by_"+by+"/accuracy/mean@1")
+		if len(got) != 2 || got[0] != want || by != "policy" && got[1] != want {
+			t.Errorf("%s scores %v at steps 0 and 4, want %v", by, got, want)
+		}
+	}
+	if first[0] == first[2] {
+		t.Errorf("the first run learned nothing: %v", first)
+	}
+	if left := fake.Adapters(); len(left) > 0 {
+		t.Errorf("the run has left the adapters %q", left)
+	}
+}
+
 // A server that cannot take weights ends a run that trains before its first step, in one line.
 func TestServersThatTakeNoWeights(t *testing.T) {
 	p := newProject(t, tiny, rl)

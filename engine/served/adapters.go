@@ -2,6 +2,7 @@ package served
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/trinity-go/trinity/wire/openai"
@@ -15,6 +16,7 @@ type adapters struct {
 
 	mu          sync.Mutex
 	now, before string
+	others      []string // that requests name
 }
 
 // replace gives the server an adapter under a new name and drops the one before the last, which no
@@ -34,7 +36,22 @@ func (a *adapters) replace(ctx context.Context, name string, load func() error) 
 	return nil
 }
 
+// holds notes an adapter that load gives the server beside the policy's.
+func (a *adapters) holds(name string, load func() error) error {
+	if err := load(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.others = append(a.others, name)
+	return nil
+}
+
+// unload implements holder.
 func (a *adapters) unload(ctx context.Context, name string) error {
+	a.mu.Lock()
+	a.others = slices.DeleteFunc(a.others, func(other string) bool { return other == name })
+	a.mu.Unlock()
 	return a.client.Call(ctx, a.drop, map[string]string{"lora_name": name}, nil)
 }
 
@@ -49,12 +66,20 @@ func (a *adapters) release(ctx context.Context) {
 func (a *adapters) all() (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, name := range []string{a.before, a.now} {
+	for _, name := range append([]string{a.before, a.now}, a.others...) {
 		if name != "" {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// adapterOf returns the adapter that answers a query, "" for the model without any.
+func (a *adapters) adapterOf(q *query) string {
+	if q.adapter {
+		return a.current()
+	}
+	return q.other
 }
 
 func (a *adapters) current() string {

@@ -63,7 +63,7 @@ func (s *Sampler) checkAdapter(at *server) error {
 	case about.noLoRA != "":
 		return fmt.Errorf("%s takes no adapters: %s", at.name(), about.noLoRA)
 	case about.rank > 0 && about.rank < s.rank:
-		return fmt.Errorf("%s takes adapters of rank %d at most, and that of model.lora_configs has rank %d: "+
+		return fmt.Errorf("%s takes adapters of rank %d at most, and one of model.lora_configs has rank %d: "+
 			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, s.rank)
 	}
 	return nil

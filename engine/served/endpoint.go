@@ -51,6 +51,7 @@ type query struct {
 	prompt                 []int32
 	eos                    []int32 // of the model
 	adapter                bool    // the policy is an adapter that load gave the server
+	other                  string  // adapter on the server that the request names; "" for the policy and the base
 	told                   int     // tokens that OnToken has got
 }
 

@@ -52,7 +52,7 @@ func TestServersThatDoNotFit(t *testing.T) {
 		{"no tokenizer", with(func(o *server.Options) { o.Encode = nil }), all, "", "encodes no texts (/tokenize)"},
 		{"length", with(func(o *server.Options) { o.MaxLen = 16 }), all,
 			"takes 16 tokens, fewer than model.max_model_len 32", ""},
-		{"rank", with(func(o *server.Options) { o.MaxRank = 2 }), train, "takes adapters of rank 2 at most, and that of", ""},
+		{"rank", with(func(o *server.Options) { o.MaxRank = 2 }), train, "takes adapters of rank 2 at most, and one of", ""},
 		{"rank not told", with(func(o *server.Options) { o.Develops, o.MaxRank = false, 0 }), train, "", ""},
 		{"no adapters", with(func(o *server.Options) { o.LoRA = false }), train, "takes no adapters: start it with --enable-lora", ""},
 	} {
@@ -75,7 +75,7 @@ func TestServersThatDoNotFit(t *testing.T) {
 
 // The rank of an adapter that lies in a directory is that of its file.
 func TestRankOfASavedAdapter(t *testing.T) {
-	for rank, want := range map[int]string{2: "takes adapters of rank 2 at most, and that of model.lora_configs has rank 4", 4: ""} {
+	for rank, want := range map[int]string{2: "takes adapters of rank 2 at most, and one of model.lora_configs has rank 4", 4: ""} {
 		for _, plugin := range []string{"vllm", "sglang"} {
 			o := server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, MaxRank: rank, Develops: true}
 			s := spec(starts[plugin](t, own(t), o).URL)

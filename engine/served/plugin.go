@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +65,10 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
 		bucket: cmp.Or(spec.Bucket, bucketBytes), phase: min(phaseTime, wait.Seconds(a.LoadTimeout)/2),
 	}
-	if s.rank, err = rankOf(spec.LoRA, cfg); err != nil {
+	if s.rank, err = rankOf(&spec, cfg); err != nil {
 		return nil, err
 	}
+	s.of = s
 	say := spec.Say
 	if say == nil {
 		say = func(string) {}
@@ -107,16 +109,28 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 	return s, nil
 }
 
-// rankOf returns the rank of an adapter, 0 for nil.
-func rankOf(l *trinity.LoRASpec, cfg *model.Config) (int, error) {
-	if l == nil || l.Path == "" {
-		return cmp.Or(l, &trinity.LoRASpec{}).LoraRank, nil
+// rankOf returns the largest rank of a sampler's adapters, 0 if there are none.
+func rankOf(spec *trinity.SamplerSpec, cfg *model.Config) (most int, err error) {
+	paths := spec.Adapters
+	switch {
+	case spec.LoRA == nil:
+		return 0, nil
+	case spec.LoRA.Path == "":
+		most = spec.LoRA.LoraRank
+	default:
+		paths = append(slices.Clip(paths), spec.LoRA.Path)
 	}
-	a, err := model.OpenAdapter(l.Path, cfg)
-	if err != nil {
-		return 0, err
+	for _, path := range paths {
+		a, err := model.OpenAdapter(path, cfg)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, a.Rank)
+		if err := a.Close(); err != nil {
+			return 0, err
+		}
 	}
-	return a.Rank, a.Close()
+	return most, nil
 }
 
 // greet asks a server who it is, until it answers.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
 )
 
 // startable are the arguments of servers that the run starts.
@@ -39,6 +40,17 @@ func (s *startable) programs(spec trinity.SamplerSpec, key string, p func(trinit
 		all = append(all, p)
 	}
 	return all
+}
+
+// rankToStart returns the rank of adapters for which a server is started. What is wrong with their files
+// is said when the server is opened.
+func rankToStart(spec *trinity.SamplerSpec) int {
+	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil {
+		if rank, err := rankOf(spec, cfg); err == nil {
+			return rank
+		}
+	}
+	return spec.LoRA.LoraRank
 }
 
 // startAll starts the servers of programs, and tells spec their names and their key. It returns nil

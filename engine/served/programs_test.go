@@ -45,6 +45,10 @@ func TestVLLMProgram(t *testing.T) {
 		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },
 			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config"},
 			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
+		{"adapters", func(s *trinity.SamplerSpec) { s.LoRA, s.Adapters = &trinity.LoRASpec{LoraRank: 2}, []string{adapter} },
+			[]string{"--enable-lora --max-loras 3 --max-lora-rank 8"}, nil, nil},
+		{"a saved adapter", func(s *trinity.SamplerSpec) { s.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 32} },
+			[]string{"--enable-lora --max-loras 2 --max-lora-rank 8"}, nil, nil},
 		{"extra_engine_args", func(s *trinity.SamplerSpec) {
 			s.Start.Extra = map[string]any{
 				"yes": true, "no_way": false, "a_text": "x y", "int": 3, "float": 0.5, "list": []any{1, "b"}, "map": map[string]any{"k": 1},

@@ -118,6 +118,9 @@ func (s *Sampler) load(ctx context.Context, at *server, v version) error {
 
 // give gives a version to a server. One that is asleep has memory for the weights alone.
 func (s *Sampler) give(ctx context.Context, at *server, v version, asleep bool) error {
+	if err := s.complete(ctx, at); err != nil {
+		return err
+	}
 	switch {
 	case v.from != nil:
 		return s.receive(ctx, at, v, asleep)

@@ -15,15 +15,14 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, trinity.WeightReceiver,
-// weights.Resident, weights.Provable and weights.Sleeper.
+// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, trinity.AdapterLoader,
+// trinity.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
 type Sampler struct {
 	pool    *pool
 	vocab   int
 	eos     []int32
 	length  int // tokens of prompt and reply
 	adapter bool
-	rank    int // of the adapter; 0 without one
 	record  bool
 	scores  bool                      // it is asked to score given tokens
 	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
@@ -43,6 +42,8 @@ type Sampler struct {
 	loads       int             // versions that were loaded
 	agreed      agreed
 
+	others // beside the policy
+
 	sending sync.Mutex    // a sender gives weights to one server at a time
 	bucket  int64         // bytes that a sender sends at once
 	phase   time.Duration // that a phase of a handover may take
@@ -55,12 +56,16 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	if err := s.check(prompt.Tokens, &p); err != nil {
 		return nil, err
 	}
+	other, named := s.find(p.Adapter)
+	if !named && p.Adapter != "" && p.Adapter != trinity.BaseAdapter {
+		return nil, fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
+	}
 	out := make([]trinity.Completion, max(1, p.N))
 	eg, each := errgroup.WithContext(ctx)
 	var telling sync.Mutex
 	for i := range out {
 		eg.Go(func() (err error) {
-			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.adapter && p.Adapter == ""}
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.adapter && p.Adapter == "", other: other.name}
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
 				q.OnToken = func(_ int, token int32) {
@@ -71,7 +76,9 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 					}
 				}
 			}
-			out[i], err = s.one(each, q)
+			if out[i], err = s.one(each, q); named {
+				out[i].Versions = [2]int64{other.version, other.version}
+			}
 			return err
 		})
 	}
@@ -92,8 +99,6 @@ func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
 		return errors.New("the prompt has no token")
 	case room <= 0:
 		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), s.length)
-	case p.Adapter != "" && p.Adapter != trinity.BaseAdapter:
-		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
 	}
 	if what := bias(p); what != "" && s.record && !p.Untrained {
 		return fmt.Errorf("%s %s: %s", what, isBiased, unbias)

@@ -152,9 +152,7 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		RepetitionPenalty: orOne(q.RepetitionPenalty), SamplingSeed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
 		Temperature: q.Temperature, TopK: cmp.Or(max(0, q.TopK), -1), TopP: orOne(q.TopP),
 	}}
-	if q.adapter {
-		r.LoraPath = s.current()
-	}
+	r.LoraPath = s.adapterOf(q)
 	var reply struct {
 		OutputIDs []int32 `json:"output_ids"`
 		Meta      struct {
@@ -296,6 +294,11 @@ func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error 
 		return fmt.Errorf("it takes no adapter: %s: %w", sglangLoRA, err)
 	}
 	return done.err()
+}
+
+// hold implements holder.
+func (s *sglangServer) hold(ctx context.Context, dir, name string) error {
+	return s.holds(name, func() error { return s.loadAdapter(ctx, dir, name) })
 }
 
 // has implements endpoint.

@@ -43,9 +43,9 @@ func (s *sglang) program(spec trinity.SamplerSpec) trinity.Program {
 	add(o.Eager, "--disable-cuda-graph")
 	add(o.ExpertParallel, "--expert-parallel-size", strconv.Itoa(tensor))
 	add(spec.Place.Beside != "", "--enable-memory-saver", "--enable-weights-cpu-backup")
-	if spec.LoRA != nil { // a batch may have the model, the adapter that comes and the one that goes
-		add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(spec.LoRA.LoraRank), "--lora-target-modules", "all",
-			"--max-loras-per-batch", "3")
+	if spec.LoRA != nil { // a batch may have the model, the policy that comes, the one that goes and the others
+		add(true, "--enable-lora", "--max-lora-rank", strconv.Itoa(rankToStart(&spec)), "--lora-target-modules", "all",
+			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)))
 	}
 	add(true, extra(o.Extra, func(string) []string { return nil })...)
 	return trinity.Program{Command: command, Modules: []string{"sglang"}, Env: env}

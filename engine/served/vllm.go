@@ -1,6 +1,7 @@
 package served
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,12 +153,7 @@ func statusOf(err error) int {
 func (s *vllmServer) about() about { return s.told }
 
 // name returns the name of the model, or of its adapter, that answers a query.
-func (s *vllmServer) name(q *query) string {
-	if name := s.current(); q.adapter && name != "" {
-		return name
-	}
-	return s.model
-}
+func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapterOf(q), s.model) }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
 	if s.byTokens && q.OnToken == nil {

@@ -230,6 +230,11 @@ func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
 	return err
 }
 
+// hold implements holder.
+func (s *vllmServer) hold(ctx context.Context, dir, name string) error {
+	return s.holds(name, func() error { return s.loadAdapter(ctx, dir, name) })
+}
+
 // scores implements scorer. vLLM 0.32 with adapters dies of the log-probabilities of a prompt that it
 // computes beside another request, at least on a CPU.
 func (s *vllmServer) scores(alone bool) bool { return alone || !s.lora }

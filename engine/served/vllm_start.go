@@ -48,7 +48,8 @@ func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
 	}
 	if spec.LoRA != nil {
 		env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-		command = append(command, "--enable-lora", "--max-loras", "2", "--max-lora-rank", strconv.Itoa(roomFor(spec.LoRA.LoraRank)))
+		command = append(command, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)),
+			"--max-lora-rank", strconv.Itoa(roomFor(rankToStart(&spec))))
 	} else if spec.Follows {
 		command = append(command, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
 	}

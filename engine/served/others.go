@@ -1,0 +1,177 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// holder is an endpoint whose server holds adapters beside the policy's.
+type holder interface {
+	// hold gives the server an adapter, under a name that it does not have.
+	hold(ctx context.Context, dir, name string) error
+	// unload drops an adapter.
+	unload(ctx context.Context, name string) error
+}
+
+var _ trinity.AdapterLoader = (*Sampler)(nil)
+
+// others are the adapters that requests name. Each server has them before it has the policy, so a server
+// that has restarted is known by the policy that it lacks.
+type others struct {
+	of   *Sampler
+	rank int // the largest of an adapter, the policy's included; 0 without any
+
+	mu    sync.Mutex
+	named map[string]other
+	given int // adapters so far
+}
+
+// other is one of these adapters.
+type other struct {
+	dir     string
+	name    string // on the servers
+	version int64
+}
+
+// LoadAdapter implements trinity.AdapterLoader. A server that sleeps gets the adapter when the next
+// version of the policy wakes it.
+func (o *others) LoadAdapter(ctx context.Context, name, dir string, version int64) error {
+	s := o.of
+	switch {
+	case s.mayLoad != nil:
+		return s.mayLoad
+	case name == "" || name == trinity.BaseAdapter:
+		return fmt.Errorf("an adapter cannot be called %q", name)
+	case !s.adapter:
+		return errors.New("the servers are those of a run without adapters")
+	}
+	dir, err := filepath.Abs(dir) // the servers have other working directories
+	if err != nil {
+		return err
+	}
+	if err := s.files(dir); err != nil {
+		return err
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	limited, cancel := s.limitLoad(ctx)
+	defer cancel()
+	old, replaces := o.find(name)
+	now := o.put(name, dir, version)
+	for _, at := range o.awake() {
+		if err := o.lend(limited, at, now); err != nil {
+			o.undo(name, old, replaces)
+			return err
+		}
+	}
+	if replaces {
+		return o.dropFromAll(limited, old)
+	}
+	return nil
+}
+
+// undo gives a name back what it stood for before an adapter that a server has not taken.
+func (o *others) undo(name string, old other, was bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if was {
+		o.named[name] = old
+	} else {
+		delete(o.named, name)
+	}
+}
+
+// DropAdapter implements trinity.AdapterLoader.
+func (o *others) DropAdapter(ctx context.Context, name string) error {
+	old, ok := o.find(name)
+	if !ok {
+		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, name)
+	}
+	o.mu.Lock()
+	delete(o.named, name)
+	o.mu.Unlock()
+	return o.dropFromAll(ctx, old)
+}
+
+// Adapters implements trinity.AdapterLoader.
+func (o *others) Adapters() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Sorted(maps.Keys(o.named))
+}
+
+func (o *others) find(name string) (other, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a, ok := o.named[name]
+	return a, ok
+}
+
+// put notes an adapter under a name that no server has.
+func (o *others) put(name, dir string, version int64) other {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.named == nil {
+		o.named = map[string]other{}
+	}
+	o.given++
+	a := other{dir: dir, name: o.of.mark + "-adapter-" + strconv.Itoa(o.given), version: version}
+	o.named[name] = a
+	return a
+}
+
+// awake returns the servers that do not sleep.
+func (o *others) awake() (all []*server) {
+	p := o.of.pool
+	for _, at := range p.servers {
+		if len(p.asleep(at)) == 0 {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// lend gives a server an adapter.
+func (*others) lend(ctx context.Context, at *server, a other) error {
+	to, ok := at.endpoint.(holder)
+	if !ok {
+		return fmt.Errorf("%s holds no adapters beside the policy", at.name())
+	}
+	if err := to.hold(ctx, a.dir, a.name); err != nil {
+		return fmt.Errorf("%s: loading the adapter from %s: %w", at.name(), a.dir, err)
+	}
+	return nil
+}
+
+// complete gives a server the adapters that it lacks, because it slept or has restarted.
+func (o *others) complete(ctx context.Context, at *server) error {
+	for _, name := range o.Adapters() {
+		a, _ := o.find(name)
+		has, err := at.has(ctx, a.name)
+		if err == nil && !has {
+			err = o.lend(ctx, at, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropFromAll drops an adapter from the servers that do not sleep.
+func (o *others) dropFromAll(ctx context.Context, old other) error {
+	for _, at := range o.awake() {
+		if err := at.endpoint.(holder).unload(ctx, old.name); err != nil {
+			return fmt.Errorf("%s: dropping the adapter from %s: %w", at.name(), old.dir, err)
+		}
+	}
+	return nil
+}
