@@ -119,7 +119,7 @@ func trainsAhead(s *Settled) bool {
 // plan returns the memory that the engine and the sampler take, in the order in which they take it.
 // It returns nil if one of them cannot tell.
 func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
-	all := []trinity.MemoryPart{} // servers take none
+	all := []trinity.MemoryPart{}
 	if s.train.Train {
 		parts, err := e.trainer.PlanMemory(s.train)
 		if err != nil || parts == nil {

@@ -201,6 +201,3 @@ func isHere(root string) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
-
-// none is the memory of servers: they take none of this process.
-func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }

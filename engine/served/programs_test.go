@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
 )
 
 // programs is an opener that says what it starts.
@@ -84,6 +85,45 @@ func TestSGLangProgram(t *testing.T) {
 			s.Start.Extra = map[string]any{"yes": true, "no_way": false, "int": 3}
 		}, []string{"--int 3 --yes"}, []string{"way"}, nil},
 	})
+}
+
+// A plan has the memory of a GPU of the servers that the run starts, and says what is not in bytes.
+func TestMemoryOfServers(t *testing.T) {
+	cfg, err := model.ReadConfig(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := cfg.Parameters()
+	for _, c := range []struct {
+		name   string
+		change func(*trinity.SamplerSpec)
+		bytes  int64
+		why    string
+	}{
+		{"one GPU", func(*trinity.SamplerSpec) {}, 2 * numbers,
+			"bfloat16, cut into 1; servers: 2, each fills its GPUs to gpu_memory_utilization 0.9"},
+		{"float32", func(s *trinity.SamplerSpec) { s.Start.DType = "float32" }, 4 * numbers, "float32"},
+		{"parallel", func(s *trinity.SamplerSpec) {
+			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 2
+		}, (2*numbers + 3) / 4, "cut into 4"},
+		{"colocate", func(s *trinity.SamplerSpec) { s.Place.Beside = "trainer" }, 2 * numbers, "gives them up while the trainer computes"},
+		{"CPU", func(s *trinity.SamplerSpec) { s.Place.GPUs = 0 }, 0, ""},
+		{"run already", func(s *trinity.SamplerSpec) { s.Servers = []string{"http://a"} }, 0, ""},
+	} {
+		for _, plugin := range []string{"vllm", "sglang"} {
+			s := spec()
+			s.Start, s.Place.GPUs = trinity.ServerSpec{Engines: 2, DType: "bfloat16", MemoryShare: 0.9}, 1
+			c.change(&s)
+			parts, err := build(t, plugin, nil).PlanMemory(s)
+			if err != nil || parts == nil {
+				t.Fatalf("%s: %v, %v", c.name, parts, err)
+			}
+			if c.bytes == 0 && len(parts) > 0 || c.bytes > 0 && (len(parts) != 1 || parts[0].Bytes != c.bytes ||
+				parts[0].Device != "server GPU" || !strings.Contains(parts[0].Why, c.why)) {
+				t.Errorf("%s, %s: %+v, want %d bytes, %q", plugin, c.name, parts, c.bytes, c.why)
+			}
+		}
+	}
 }
 
 // testPrograms checks the servers that a plug-in starts. key is the variable with their key.

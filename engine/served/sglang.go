@@ -40,7 +40,9 @@ func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (tri
 }
 
 // PlanMemory implements trinity.SamplerOpener.
-func (*sglang) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+func (*sglang) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+	return memory(&spec)
+}
 
 // Describe implements trinity.SamplerOpener.
 func (*sglang) Describe() string { return startedOverHTTP }

@@ -48,7 +48,7 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 }
 
 // PlanMemory implements trinity.SamplerOpener.
-func (*vllm) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+func (*vllm) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return memory(&spec) }
 
 // Describe implements trinity.SamplerOpener.
 func (*vllm) Describe() string { return startedOverHTTP }

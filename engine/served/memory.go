@@ -1,0 +1,41 @@
+package served
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model"
+)
+
+// none is the memory of servers that run already: they take none that a plan could give them.
+func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }
+
+// memory plans what a GPU of the servers that the run starts holds. Servers are equal. How much memory
+// the GPU has is not known here, so the plan says the share of the KV cache in words.
+func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+	s := &spec.Start
+	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
+		return none(), nil
+	}
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	parts := int64(max(1, s.TensorParallel) * max(1, s.PipelineParallel))
+	why := fmt.Sprintf("%s, cut into %d; servers: %d, each fills its GPUs to gpu_memory_utilization %v with its KV cache",
+		s.DType, parts, s.Engines, s.MemoryShare)
+	if spec.Place.Beside != "" {
+		why += ", and gives them up while the trainer computes"
+	}
+	return []trinity.MemoryPart{{
+		Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: "server GPU",
+	}}, nil
+}
+
+// bytesOf returns the bytes of a number as servers hold it. auto is what the files have, mostly 16 bits.
+func bytesOf(dtype string) int64 {
+	if dtype == "float32" || dtype == "float" {
+		return 4
+	}
+	return 2
+}
