@@ -24,15 +24,15 @@ ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0
 
 
 class Worker:
-    def __init__(self, ranks: int, **variables: str) -> None:
+    def __init__(self, ranks: int, program: tuple[str, ...] = ("-m", "trinity_worker"), **variables: str) -> None:
         env = os.environ | {"OMP_NUM_THREADS": "1", "TRINITY_WORKER_TOKEN": TOKEN} | variables
-        command = [sys.executable, "-m"]
+        command = [sys.executable]
         if ranks > 1:
-            command += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
+            command += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        self.process = subprocess.Popen([*command, "trinity_worker", "--port", str(port)], env=env)
+        self.process = subprocess.Popen([*command, *program, "--port", str(port)], env=env)
         self.url, self.sequence = f"http://127.0.0.1:{port}", 0
         while not answers(self.url + "/v1"):
             if self.process.poll() is not None:
@@ -197,6 +197,29 @@ def test_worker_ends_with_its_lease() -> None:
         worker.call("/v1", method="GET")
 
 
+def test_directory_of_another_machine_is_refused(models, tmp_path) -> None:
+    """Rank 1 would save its shards there."""
+    tests = Path(__file__).parent
+    worker = Worker(2, program=(str(tests / "elsewhere.py"),), PYTHONPATH=str(tests.parent))
+    witness = tmp_path / "witness"
+    for text, want in (
+        (None, "does not see the run's directory: "),
+        ("other", "sees another directory than the driver's: "),
+    ):
+        if text:
+            (tmp_path / "witness.gpu2").write_text(text)
+        with pytest.raises(urllib.error.HTTPError) as e:
+            open_model(worker, "m", models["student"], tmp_path)
+        error = json.loads(e.value.read())["error"]
+        assert e.value.code == 400 and error.startswith("rank 1: the worker on gpu2 " + want) and str(witness) in error
+        assert worker.call("/v1", method="GET", step=0)[1]["models"] == {}
+    (tmp_path / "witness.gpu2").write_text("nonce")
+    open_model(worker, "m", models["student"], tmp_path)
+    worker.call("/v1/models/m/forward", batch(2), {"streams": ["logprob"]})
+    worker.process.kill()
+    worker.process.wait()
+
+
 def test_damaged_state_is_named(models, tmp_path) -> None:
     """PyTorch's error for it is no Exception. Whatever ends a request must be told, and ends the worker."""
     worker = Worker(1)
@@ -246,7 +269,7 @@ def test_bad_requests_change_nothing(worker, models, tmp_path) -> None:
         "400 TypeError: ": worker.refused("/v1/models/m/forward", b, {"streams": [{}]}),
         "400 lr is None": worker.refused("/v1/models/m/step"),
         "400 this worker sees no directory": worker.refused("/v1/models/m/save", meta={"kind": "model", "dir": "/no"}),
-        "400 this worker does not see the run's directory": worker.refused(
+        f"400 the worker on {socket.gethostname()} does not see the run's directory": worker.refused(
             "/v1/models/x", method="PUT",
             meta={"spec": {"path": str(models["student"])}, "witness": {"file": "/no/file", "nonce": "x"}},
         ),

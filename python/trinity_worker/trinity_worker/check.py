@@ -1,6 +1,7 @@
 """What can be wrong with a request. Rank 0 finds it out before any rank acts."""
 
 import os
+import socket
 from dataclasses import fields
 from typing import Any
 
@@ -42,30 +43,29 @@ def spec_of(meta: dict[str, Any], arrays: Arrays, world: int) -> Spec:
         raise BadRequest("a critic or a reward model has no adapter: all its weights are trained")
     if spec.head and "score.weight" not in arrays:
         raise BadRequest("a critic or a reward model needs the array score.weight")
-    for path in filter(None, (spec.path, spec.lora)):
-        if not os.path.isdir(path):
-            raise BadRequest(f"this worker sees no directory {path}")
-    check_witness(meta)
+    check_sight(spec, meta)
     vocabulary = check_config(spec.path)
     if vocabulary % spec.tensor:
         raise BadRequest(f"{spec.tensor} neighbours cannot divide a vocabulary of {vocabulary} equally")
     return spec
 
 
-def check_witness(meta: dict[str, Any]) -> None:
-    """Requires that a file of the run's directory holds what the driver has just written into it."""
-    witness = meta.get("witness")
+def check_sight(spec: Spec, meta: dict[str, Any]) -> None:
+    """Requires that this rank's machine has the model, and that a file of the run's directory holds what the driver has
+    just written into it."""
+    witness, here = meta.get("witness"), f"the worker on {socket.gethostname()}"
     if not isinstance(witness, dict):
         raise BadRequest("witness must be an object with file and nonce")
+    for path in filter(None, (spec.path, spec.lora)):
+        if not os.path.isdir(path):
+            raise BadRequest(f"{here} sees no directory {path}")
     try:
-        with open(witness["file"], encoding="utf-8") as file:
+        with open(witness["file"], "rb") as file:
             found = file.read(1000)
     except (OSError, KeyError, TypeError) as e:
-        raise BadRequest(f"this worker does not see the run's directory: {e}") from e
-    if found != witness.get("nonce"):
-        raise BadRequest(
-            f"this worker sees another directory than the driver's: {witness['file']} is not the driver's file"
-        )
+        raise BadRequest(f"{here} does not see the run's directory: {e}") from e
+    if found != str(witness.get("nonce")).encode():
+        raise BadRequest(f"{here} sees another directory than the driver's: {witness['file']} is not the driver's file")
 
 
 def _array(arrays: Arrays, name: str, dtype: type, length: int | None = None) -> np.ndarray:

@@ -20,6 +20,8 @@ from .progress import Progress
 from .send import check_send, send
 from .wire import Arrays, BadRequest
 
+SENTENCE = 1000  # most bytes of what a rank says about the directories
+
 Reply = tuple[Arrays, dict[str, Any]]
 
 
@@ -84,7 +86,7 @@ class Group:
         if verb == "open":
             if name in self.models:
                 raise BadRequest(f"model {name!r} is open already")
-            return {"spec": asdict(check.spec_of(meta, arrays, self.world))}
+            return {"spec": asdict(check.spec_of(meta, arrays, self.world)), "witness": meta["witness"]}
         model = self.models.get(name)
         if model is None:
             raise BadRequest(f"no model is called {name!r}; open are: {', '.join(self.models) or 'none'}")
@@ -150,9 +152,27 @@ class Group:
             self.models[name].wake()
 
     def _open(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
-        model = Model(Spec(**meta["spec"]), arrays, self.layout)
+        spec = Spec(**meta["spec"])
+        if blind := self._blind(spec, meta):
+            if self.rank == 0:
+                raise BadRequest("; ".join(blind))
+            return {}, {}
+        model = Model(spec, arrays, self.layout)
         self.models[name] = model
         return {}, model.describe()
+
+    def _blind(self, spec: Spec, meta: dict[str, Any]) -> list[str]:
+        """Returns what the ranks do not see that the driver sees: they would save shards where nobody looks for them."""
+        mine = torch.zeros(SENTENCE, dtype=torch.uint8)
+        try:
+            check.check_sight(spec, meta)
+        except BadRequest as e:
+            text = str(e).encode()[:SENTENCE]
+            mine[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        all = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(all, mine, group=self.layout.control)
+        texts = [bytes(t.numpy()).rstrip(b"\0").decode(errors="replace") for t in all]
+        return [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]
 
     def _drop(self, name: str, arrays: Arrays, meta: dict[str, Any]) -> Reply:
         del self.models[name]
