@@ -51,8 +51,7 @@ func startWorker(ctx context.Context, a *args, place trinity.Place, parent strin
 	}
 	w := &worker{
 		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, grace: 30 * time.Second,
-		dir:    dir,
-		client: retry.Client{Name: "the torch worker", Retries: 2, Pause: 200 * time.Millisecond, MayPass: func(int) bool { return false }},
+		dir: dir, client: newClient(),
 	}
 	running, err := place.Programs.Start(ctx, a.program(place, w.token))
 	if err != nil {
@@ -65,6 +64,17 @@ func startWorker(ctx context.Context, a *args, place trinity.Place, parent strin
 	}
 	go w.stayAlive()
 	return w, nil
+}
+
+// newClient returns the client of a worker. It uses no proxy of the environment, which would read the
+// token, and may not reach the worker.
+func newClient() retry.Client {
+	direct := http.DefaultTransport.(*http.Transport).Clone()
+	direct.Proxy = nil
+	return retry.Client{
+		HTTP: &http.Client{Transport: direct}, Name: "the torch worker", Retries: 2, Pause: 200 * time.Millisecond,
+		MayPass: func(int) bool { return false },
+	}
 }
 
 // scratch makes an empty directory for the files of this engine. A killed process may have left one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,22 @@ func TestWorkersThatDoNotStart(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left of the worker", left)
+	}
+}
+
+// Requests, which bear the token, go to the worker itself if the environment names a proxy.
+func TestNoProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request went to the proxy") }))
+	t.Cleanup(proxy.Close)
+	transport := http.DefaultTransport.(*http.Transport)
+	before := transport.Proxy
+	t.Cleanup(func() { transport.Proxy = before })
+	transport.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }
+	body, _ := message{}.encode()
+	w := answering(t, func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(body) })
+	w.client = newClient()
+	if _, err := w.do(t.Context(), "m", "step", message{}); err != nil {
+		t.Error(err)
 	}
 }
 
