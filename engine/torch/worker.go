@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -107,12 +106,11 @@ func (a *args) program(place trinity.Place, token string) trinity.Program {
 		Command: append([]string{a.Python}, command...),
 		Modules: modules, Hint: "install torch, transformers, peft and safetensors there, or name another interpreter in " +
 			"trainer.trainer_args.python; --engine cpu needs none",
-		Answers: "/v1", Secret: secret,
+		Answers: "/v1", Ranks: place.Ranks, Secret: secret,
 		Env: map[string]string{
 			"TRINITY_WORKER_PROTOCOL": strconv.Itoa(python.Protocol), "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
 			// Threads that spin while they wait take the cores from the sampler, which computes beside them.
 			"OMP_WAIT_POLICY": cmp.Or(os.Getenv("OMP_WAIT_POLICY"), "PASSIVE"),
-			"OMP_NUM_THREADS": cmp.Or(os.Getenv("OMP_NUM_THREADS"), strconv.Itoa(max(1, runtime.NumCPU()/max(1, place.Ranks)))),
 			"HF_HUB_OFFLINE":  "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
 		},
 	}

@@ -78,7 +78,7 @@ func Request(p trinity.Program, driver, token string) (trinity.ProcessGroup, err
 	}
 	join, err := json.Marshal(map[string]any{
 		"driver": driver, "group": p.Name, "command": p.Command, "answers": p.Answers, "lease": lease.Seconds(),
-		"modules": p.Modules,
+		"modules": p.Modules, "ranks": p.Ranks,
 	})
 	if err != nil {
 		return trinity.ProcessGroup{}, err

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -343,6 +344,36 @@ func TestMemberThatCannotStart(t *testing.T) {
 	cmd, said = joins(t, p, "http://no-such-host.invalid:1", "60")
 	if err := cmd.Wait(); err == nil || !strings.HasPrefix(said.String(), "trinity_worker.join: ") || strings.Count(said.String(), "\n") != 1 {
 		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// The ranks of a machine divide its own cores, unless it says otherwise.
+func TestThreadsOfMembers(t *testing.T) {
+	const threads = "OMP_NUM_THREADS"
+	for _, c := range []struct {
+		ranks     int
+		own, want string
+	}{
+		{0, "", "None"}, {1, "", strconv.Itoa(runtime.NumCPU())}, {2, "", strconv.Itoa(max(1, runtime.NumCPU()/2))},
+		{1 << 20, "", "1"}, {2, "7", "7"},
+	} {
+		t.Setenv(threads, c.own)
+		if c.own == "" {
+			_ = os.Unsetenv(threads)
+		}
+		_, p := here(t)
+		p.Ranks, p.Command = c.ranks, []string{p.Python, "-c", "import os; print('threads', os.environ.get('OMP_NUM_THREADS'))"}
+		var told bytes.Buffer
+		driver := fakeDriver(t, func(w http.ResponseWriter, body []byte) {
+			told.Write(body)
+			fmt.Fprint(w, `{}`)
+		})
+		cmd, said := joins(t, p, driver.URL, "60")
+		_ = cmd.Wait() // a program that ends is an error
+		driver.Close()
+		if want := "threads " + c.want + `\n`; !strings.Contains(told.String(), want) {
+			t.Errorf("%d ranks, own %q: %s%s; want %s", c.ranks, c.own, &told, said, want)
+		}
 	}
 }
 

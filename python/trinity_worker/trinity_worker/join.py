@@ -203,6 +203,11 @@ def answers(url: str) -> bool:
         return False
 
 
+def cores() -> int:
+    """Returns how many cores of this machine this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def fill(command: list[str], fields: dict[str, str]) -> list[str]:
     filled = []
     for word in command:
@@ -273,6 +278,8 @@ def main() -> None:
     # The program finds this package, wherever it starts its own processes.
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     env["PYTHONPATH"] = os.pathsep.join(p for p in (here, env.get("PYTHONPATH")) if p)
+    if ranks := spec.get("ranks"):
+        env.setdefault("OMP_NUM_THREADS", str(max(1, cores() // ranks)))
     signals = Signals()
     try:
         sys.exit(run(Driver(spec["driver"], token, float(spec["lease"])), spec, env, signals))

@@ -41,7 +41,8 @@ class Node:
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         self.gpus = env.get(VISIBLE, os.environ.get(VISIBLE, ""))
-        self.process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+        own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}  # Ray's is often 1
+        self.process = subprocess.Popen(command, env={**own, **env}, stdin=subprocess.DEVNULL)
 
     def place(self) -> tuple[str, str]:
         """Returns the id of the node and the GPUs that the command sees."""
