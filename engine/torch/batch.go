@@ -70,21 +70,45 @@ func spread(lengths []int32, ranks int) (of []int32, most int) {
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each
 // in one row.
 func (e *Engine) Cut(exps []*trinity.Experience, unit int) (pieces [][]*trinity.Experience) {
-	start, lengths := 0, []int32(nil)
+	start, now := 0, piece{}
 	for i := 0; i < len(exps); i += unit {
-		mine := len(lengths)
+		mine := len(now.lengths)
 		for _, x := range exps[i:min(i+unit, len(exps))] {
-			lengths = append(lengths, int32(e.length(x)))
+			now.add(int32(e.length(x)))
 		}
-		if _, most := spread(lengths, e.rows()); i > start && most > e.spec.MicroTokens {
+		if i > start && !now.fits(e.rows(), e.spec.MicroTokens) {
 			pieces = append(pieces, exps[start:i])
-			start, lengths = i, slices.Clone(lengths[mine:])
+			own := now.lengths[mine:]
+			start, now = i, piece{}
+			for _, n := range own {
+				now.add(n)
+			}
 		}
 	}
 	if start < len(exps) {
 		pieces = append(pieces, exps[start:])
 	}
 	return pieces
+}
+
+// piece is the lengths of a micro-batch that grows.
+type piece struct {
+	lengths      []int32
+	sum, longest int
+}
+
+func (p *piece) add(n int32) {
+	p.lengths, p.sum, p.longest = append(p.lengths, n), p.sum+int(n), max(p.longest, int(n))
+}
+
+// fits reports whether spread gives no row more than most tokens. It spreads only near that limit:
+// the row that gets the longest sequence last had at most the mean of the others.
+func (p *piece) fits(rows, most int) bool {
+	if (p.sum+(rows-1)*p.longest)/rows <= most {
+		return true
+	}
+	_, load := spread(p.lengths, rows)
+	return load <= most
 }
 
 // length returns the number of tokens that the engine computes of an experience that has some.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -213,41 +212,6 @@ func TestArguments(t *testing.T) {
 		}
 		if _, err := registry.Trainers.Build("torch", given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", values, err, want)
-		}
-	}
-}
-
-// Each rank gets a row that it can hold; units stay together.
-func TestCut(t *testing.T) {
-	of := func(lengths ...int) (xs []*trinity.Experience) {
-		for _, n := range lengths {
-			x := &trinity.Experience{Tokens: make([]int32, n+3), Mask: make([]bool, n+3)}
-			if n > 1 {
-				x.Mask[n-1] = true
-			}
-			xs = append(xs, x)
-		}
-		return xs
-	}
-	for _, c := range []struct {
-		ranks, unit int
-		lengths     []int
-		want        string
-	}{
-		{1, 1, []int{5, 5, 5, 3}, "[2 2]"},
-		{2, 1, []int{5, 5, 5, 3}, "[4]"},
-		{2, 1, []int{8, 8, 8}, "[2 1]"},
-		{1, 2, []int{3, 3, 3, 3, 3, 3}, "[2 2 2]"},
-		{1, 1, []int{30, 2, 30}, "[1 1 1]"}, // longer than a row may be
-		{2, 1, []int{0, 0, 9}, "[3]"},
-	} {
-		e := &Engine{worker: &worker{ranks: c.ranks}, spec: trinity.EngineSpec{MicroTokens: 10}}
-		var got []int
-		for _, piece := range e.Cut(of(c.lengths...), c.unit) {
-			got = append(got, len(piece))
-		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("ranks %d, units of %d, %v: pieces %v, want %s", c.ranks, c.unit, c.lengths, got, c.want)
 		}
 	}
 }
