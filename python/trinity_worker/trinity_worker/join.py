@@ -21,7 +21,7 @@ from typing import Any
 
 from . import PROTOCOL
 
-# Characters of output that wait for the driver, of 12 bytes each in JSON; of more, the oldest are left out.
+# Characters of output that wait for the driver, of 12 bytes each in JSON; of more, the oldest are left out and counted.
 MOST = 1 << 17
 
 
@@ -123,7 +123,7 @@ class Program:
     """The program, in a process group of its own, with the output that the driver has not got yet."""
 
     def __init__(self, command: list[str], env: dict[str, str], wake: threading.Event) -> None:
-        self.unsent, self.lock, self.wake = "", threading.Lock(), wake
+        self.unsent, self.left_out, self.lock, self.wake = "", 0, threading.Lock(), wake
         self.guard = subprocess.Popen(
             ["sh", "-c", GUARD],
             stdin=subprocess.PIPE,
@@ -153,7 +153,9 @@ class Program:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             with self.lock:
-                self.unsent = (self.unsent + line)[-MOST:]
+                self.unsent += line
+                self.left_out += max(0, len(self.unsent) - MOST)
+                self.unsent = self.unsent[-MOST:]
             sys.stderr.write(line)
             sys.stderr.flush()
 
@@ -169,8 +171,8 @@ class Program:
         if self.ended() is not None:
             self.reader.join(2)  # a child of the program may hold the pipe open
         with self.lock:
-            text, self.unsent = self.unsent, ""
-        return text
+            text, self.unsent, left_out, self.left_out = self.unsent, "", self.left_out, 0
+        return f"… {left_out} characters left out …\n{text}" if left_out else text
 
     def stop(self) -> None:
         """Ends the program and all processes of its group."""
