@@ -88,7 +88,7 @@ func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launc
 		if g.GPUs > 0 {
 			env[visibleGPUs] = strings.Join(s.GPUs, ",")
 		}
-		list = append(list, child{on: "this machine", program: process.Program{Command: g.Command, Env: env, Dir: dir}})
+		list = append(list, child{on: "this machine", program: process.Program{Command: g.Command, Env: env, Dir: dir, Scratch: dir}})
 	}
 	return startChildren(list, clean)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +23,10 @@ const owner = "PROCESS_TEST_OWNER"
 
 func TestMain(m *testing.M) {
 	if pidFile := os.Getenv(owner); pidFile != "" {
-		p := Program{Command: []string{"sh", "-c", descendants[4].leave + "\nexec sleep 50", pidFile}}
+		p := Program{
+			Command: []string{"sh", "-c", descendants[4].leave + "\nexec sleep 50", pidFile},
+			Scratch: filepath.Join(filepath.Dir(pidFile), "scratch"),
+		}
 		_, err := p.Run(context.Background(), nil, 1)
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -29,12 +34,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A run that is killed cannot kill its programs; their supervisors do.
+// A run that is killed cannot kill its programs, nor remove their directories; their supervisors do.
 func TestProgramEndsWithItsOwner(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
 	}
 	pidFile := filepath.Join(t.TempDir(), "pid")
+	scratch := filepath.Join(filepath.Dir(pidFile), "scratch")
+	if err := os.MkdirAll(filepath.Join(scratch, "worker"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	run := exec.CommandContext(t.Context(), os.Args[0])
 	run.Env = append(os.Environ(), owner+"="+pidFile)
 	run.Stderr = os.Stderr
@@ -47,6 +56,13 @@ func TestProgramEndsWithItsOwner(t *testing.T) {
 	}
 	_ = run.Wait()
 	gone(t, pidFile)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(scratch); errors.Is(err, fs.ErrNotExist) {
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("%s is left: %v", scratch, err)
+		}
+	}
 }
 
 // A confined function that has no memory because of ulimit names the limit.

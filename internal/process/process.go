@@ -30,6 +30,7 @@ type Program struct {
 	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
 	Stderr    io.Writer         // gets its standard error as well; may be nil
 	Dir       string            // its working directory; "" is that of this process
+	Scratch   string            // on Linux: a directory that is removed with the program if this process is killed
 	Files     []*os.File        // its descriptors 3, 4, …
 	Role      string            // on Linux: the program is this binary in a role, whatever Command[0] says
 }

@@ -31,7 +31,7 @@ func init() {
 func (p *Program) command(ctx context.Context, path string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = append([]string{"trinity-supervise", strconv.Itoa(os.Getpid()), strconv.FormatInt(p.MaxMemory, 10),
-		strconv.Itoa(len(p.Files)), path}, p.Command...)
+		strconv.Itoa(len(p.Files)), p.Scratch, path}, p.Command...)
 	cmd.Env = append(p.environment(), RoleVariable(append([]string{supervisor}, p.roles()...)...))
 	cmd.Dir, cmd.ExtraFiles = p.Dir, p.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
@@ -55,7 +55,7 @@ func killGroup(*exec.Cmd) {}
 func supervise() int {
 	parent, _ := strconv.Atoi(os.Args[1])
 	extra, _ := strconv.Atoi(os.Args[3])
-	path, argv, env := os.Args[4], os.Args[5:], os.Environ()
+	scratch, path, argv, env := os.Args[4], os.Args[5], os.Args[6:], os.Environ()
 	if maxMemory := os.Args[2]; maxMemory != "0" {
 		path, argv, env = "/proc/self/exe", append([]string{"trinity-limit", maxMemory, path}, argv...), roleOf(limiter)
 	}
@@ -99,6 +99,11 @@ func supervise() int {
 		}
 	}
 	killAll()
+	if scratch != "" && os.Getppid() != parent { // who else would remove it
+		if err := os.RemoveAll(scratch); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 	if status.Signaled() {
 		return 128 + int(status.Signal())
 	}
