@@ -66,6 +66,24 @@ func runExampleIn(t *testing.T, dir, path string, overrides ...string) []trinity
 	return all
 }
 
+// processesLeft gives the test a folder for temporary files. The function that it returns names the
+// processes that work there: those of the programs that runs have started since, where /proc tells.
+func processesLeft(t *testing.T) func() []string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return func() (names []string) {
+		places, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, place := range places {
+			if at, _ := os.Readlink(place); strings.HasPrefix(at, dir+"/") { // other users' are not read
+				name, _ := os.ReadFile(filepath.Join(filepath.Dir(place), "comm"))
+				names = append(names, strings.TrimSpace(string(name)))
+			}
+		}
+		return names
+	}
+}
+
 // records reads a metrics file.
 func records(t *testing.T, path string) []trinity.Record {
 	t.Helper()

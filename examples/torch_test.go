@@ -2,6 +2,7 @@ package examples
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/trinitytest"
@@ -26,5 +27,20 @@ func TestTorchArithmetic(t *testing.T) {
 		if math.Abs(one[i]-two[i]) > 1e-5 {
 			t.Errorf("loss %d is %v on one rank and %v on two", i, one[i], two[i])
 		}
+	}
+}
+
+// The example with PyTorch learns to add, and ends with its worker.
+func TestTorchArithmeticLearns(t *testing.T) {
+	trinitytest.TorchPython(t)
+	trinitytest.Long(t, "trains with PyTorch for minutes", "engine/torch", "python", "examples")
+	t.Chdir("..")
+	dir, left := t.TempDir(), processesLeft(t)
+	first, last := ends(t, runExampleIn(t, dir, "torch_arithmetic/torch.yaml"))
+	if names := left(); len(names) > 0 {
+		t.Errorf("processes are left: %s", strings.Join(names, ", "))
+	}
+	if last < 0.55 || last < first+0.20 {
+		t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.55 and 0.20 more", first, last)
 	}
 }
