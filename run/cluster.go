@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -44,8 +45,10 @@ func programFacts(s *Settled) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", p.Name, s.engines.programs.launcher.Describe(),
 			max(1, p.Nodes), p.GPUs, strings.Join(p.Command, " ")))
 	}
-	if err := s.engines.programs.unknown; err != nil {
-		lines = append(lines, err.Error())
+	for _, err := range []error{s.engines.programs.unknown, s.checkInterpreters(context.Background())} {
+		if err != nil {
+			lines = append(lines, err.Error()+": the run cannot start")
+		}
 	}
 	return lines
 }

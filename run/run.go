@@ -120,6 +120,9 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
+		if err := s.checkInterpreters(ctx); err != nil {
+			return nil, err
+		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
 			return nil, err
 		}
