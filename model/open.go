@@ -1,8 +1,10 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +28,20 @@ func Open(path string) (*Model, error) {
 		return openGGUF(path)
 	}
 	return nil, fmt.Errorf("model: %s is neither a model directory nor a .gguf file", path)
+}
+
+// HasWeights reports whether path may hold weights: it is a file, or a directory with safetensors.
+func HasWeights(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return true // Open reports what is wrong
+	}
+	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
+		if _, err := os.Stat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 func openDir(dir string) (*Model, error) {

@@ -45,7 +45,11 @@ func programFacts(s *Settled) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", p.Name, s.engines.programs.launcher.Describe(),
 			max(1, p.Nodes), p.GPUs, strings.Join(p.Command, " ")))
 	}
-	for _, err := range []error{s.engines.programs.unknown, s.checkInterpreters(context.Background())} {
+	problems := []error{s.engines.programs.unknown, (startable{s}).checkInterpreters(context.Background())}
+	if !s.IsStage() { // which may start from another model
+		problems = append(problems, (startable{s}).checkServedModel(nil))
+	}
+	for _, err := range problems {
 		if err != nil {
 			lines = append(lines, err.Error()+": the run cannot start")
 		}

@@ -32,6 +32,9 @@ const (
 	childServerPids = "TRINITY_TEST_VLLM_PIDS"    // file to which it appends its process id
 )
 
+// noWeights starts servers of a model without weights, which the run brings.
+const noWeights = "explorer.rollout_model.extra_engine_args={load_format: dummy}"
+
 // serveAsVLLM is a server until it is killed.
 func serveAsVLLM(t *testing.T) {
 	args := strings.Fields(os.Getenv(childServer))
@@ -122,7 +125,7 @@ func TestServerIsKilledInADelivery(t *testing.T) {
 		t.Skip("no python3, which starts the programs of a run: it is not installed")
 	}
 	s := newKilling(t, scenario{"with servers of its own", []string{"synchronizer.sync_offset=1"}, (*killing).eachOnce}, 420)
-	s.overrides = append(s.overrides, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_num=1")
+	s.overrides = append(s.overrides, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_num=1", noWeights)
 	points := []string{"served.file", "synchronizer.offer", "served.load", "served.loaded", "synchronizer.adopt", "explorer.weights"}
 	if testing.Short() {
 		points = points[:1]

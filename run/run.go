@@ -120,10 +120,13 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
-		if err := s.checkInterpreters(ctx); err != nil {
+		if err := (startable{s}).checkInterpreters(ctx); err != nil { // before a download
 			return nil, err
 		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
+			return nil, err
+		}
+		if err := (startable{s}).checkServedModel(stages[:i]); err != nil {
 			return nil, err
 		}
 		why, err := s.doesNotFit()

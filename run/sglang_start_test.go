@@ -73,6 +73,7 @@ func TestRunStartsSGLang(t *testing.T) {
 	args := fmt.Sprintf("{python: %s, env: {PYTHONPATH: %s, FAKE: %q}}", python, packages, fake.URL)
 	_, err = p.run(t, "explorer.rollout_model.engine_type=sglang", "explorer.rollout_model.engine_args="+args,
 		"explorer.rollout_model.dtype=float32", // as the trainer has it
+		noWeights,
 		"algorithm.rollout_correction={bypass_mode: false, rollout_is: token}", "buffer.total_steps=3")
 	if err != nil {
 		t.Fatal(err)

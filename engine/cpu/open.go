@@ -3,12 +3,8 @@ package cpu
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // openModel opens the model with the head that opts asks for.
@@ -46,7 +42,7 @@ var headHints = map[model.Head]string{
 
 // openFile opens the model's files, or makes random weights for a directory that has only a config.
 func openFile(opts Options) (*model.Model, error) {
-	if opts.InitStyle == "" || hasWeights(opts.ModelPath) {
+	if opts.InitStyle == "" || model.HasWeights(opts.ModelPath) {
 		return model.Open(opts.ModelPath)
 	}
 	cfg, err := model.ReadConfig(opts.ModelPath)
@@ -54,18 +50,4 @@ func openFile(opts Options) (*model.Model, error) {
 		return nil, err
 	}
 	return model.RandomInit(cfg, opts.InitSeed, opts.InitStyle)
-}
-
-// hasWeights reports whether path may hold weights: it is a file, or a directory with safetensors.
-func hasWeights(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return true // model.Open reports what is wrong
-	}
-	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
-		if _, err := os.Stat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
-	}
-	return false
 }

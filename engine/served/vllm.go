@@ -62,7 +62,9 @@ func (*vllm) Reads() map[string]string {
 }
 
 // Refuses implements config.SharedKeys.
-func (*vllm) Refuses(c *config.Settled) []config.Refusal { return refusals(c, true) }
+func (*vllm) Refuses(c *config.Settled) []config.Refusal {
+	return append(refusals(c, true), largeAdapters(c)...)
+}
 
 // vllmKind is what the run knows of its vLLM servers.
 type vllmKind struct {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 )
 
 // vllmKey is the variable with the key of a server.
@@ -58,7 +59,23 @@ func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
 }
 
 // ranks of adapters for which vLLM has kernels.
-var ranks = []int{8, 16, 32, 64, 128, 256, 320, 512}
+var ranks = []int{8, 16, 32, 64, 128, 256, 320, mostRank}
+
+const mostRank = 512
+
+// largeAdapters refuses adapters that no server which the run starts takes.
+func largeAdapters(c *config.Settled) (all []config.Refusal) {
+	for i, l := range c.Model.LoraConfigs {
+		if l.LoraRank > mostRank && len(c.Explorer.RolloutModel.BaseUrls) == 0 {
+			all = append(all, config.Refusal{
+				Key:  fmt.Sprintf("model.lora_configs.%d.lora_rank", i),
+				What: fmt.Sprintf("rank %d: vLLM takes adapters of rank %d at most", l.LoraRank, mostRank),
+				Hint: "lower it",
+			})
+		}
+	}
+	return all
+}
 
 // roomFor returns the least of these that an adapter fits in.
 func roomFor(rank int) int {

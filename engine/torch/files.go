@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
@@ -65,7 +64,7 @@ func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
 
 // openFile opens the model. written reports whether it is in no directory that transformers loads.
 func openFile(spec trinity.EngineSpec) (m *model.Model, written bool, err error) {
-	if info, err := os.Stat(spec.ModelPath); err == nil && info.IsDir() && spec.Init.Style != "" && !hasWeights(spec.ModelPath) {
+	if spec.Init.Style != "" && !model.HasWeights(spec.ModelPath) {
 		cfg, err := model.ReadConfig(spec.ModelPath)
 		if err != nil {
 			return nil, false, err
@@ -75,15 +74,6 @@ func openFile(spec trinity.EngineSpec) (m *model.Model, written bool, err error)
 	}
 	m, err = model.Open(spec.ModelPath)
 	return m, err == nil && m.Dir() == "", err
-}
-
-func hasWeights(dir string) bool {
-	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // writeAdapter writes the adapter from which training starts.

@@ -53,3 +53,38 @@ func TestInterpretersAreCheckedBeforeAnythingStarts(t *testing.T) {
 		})
 	}
 }
+
+// Servers that the run starts need a model directory with weights, unless they are told otherwise or the
+// weights come from a stage before.
+func TestStartedServersNeedWeights(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	packages := t.TempDir()
+	if err := os.Mkdir(filepath.Join(packages, "vllm"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	servers := "explorer.rollout_model={engine_type: vllm, engine_args: {python: " + python + ", env: {PYTHONPATH: " + packages + "}}}"
+	const need = ", and the servers that the run starts load a model directory with weights (safetensors); trinity convert"
+	p := newProject(t, tiny, rl)
+	quantized := filepath.Join("..", "model", "testdata", "tiny", "llama3.gguf")
+	for _, c := range []struct{ override, want string }{
+		{"name=r", "model.model_path: " + filepath.Join(p.dir, "model") + " has no weights" + need},
+		{"model.model_path=" + quantized, "is a file" + need},
+		{noWeights, ""},
+		{"explorer.rollout_model.base_urls=['http://a:8000']", ""},
+	} {
+		plan, err := p.load(t, servers, c.override).PlanStages(run.Facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := plan.String(); strings.Contains(said, need) != (c.want != "") || !strings.Contains(said, c.want) {
+			t.Errorf("%s: the plan says %s", c.override, said)
+		}
+		if c.want != "" {
+			_, err = p.run(t, servers, c.override)
+			oneLine(t, err, c.want)
+		}
+	}
+}
