@@ -113,7 +113,7 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 	}
 	switch {
 	case !trains && !p.fits(h, servers):
-		return cfg.At("explorer.rollout_model.engine_num", fmt.Sprintf("there is no room for the servers on the %s", h),
+		return cfg.At(enginesKey, fmt.Sprintf("there is no room for the servers on the %s", h),
 			fmt.Sprintf("lower it to %d", h.nodes*(h.gpus/p.sample.GPUs)))
 	case !trains:
 		return nil
@@ -176,7 +176,10 @@ func strictTurns(cfg *config.Settled) error {
 	return nil
 }
 
-const ranksKey = "cluster.trainer_ranks"
+const (
+	ranksKey   = "cluster.trainer_ranks"
+	enginesKey = "explorer.rollout_model.engine_num"
+)
 
 // placeTrainer gives the trainer a GPU for each rank, the same number on each of its machines: as many
 // ranks as the configuration says, or as there are GPUs that no server has.
@@ -184,6 +187,11 @@ func (p *programs) placeTrainer(cfg *config.Settled, h hardware, servers int) er
 	rest := h.nodes * h.gpus
 	if p.sample.Beside == "" {
 		rest -= servers * p.sample.GPUs
+	}
+	if rest <= 0 {
+		return cfg.At(enginesKey, fmt.Sprintf("the servers (%d, GPUs of each: %d) leave no GPU for the trainer: there are %s",
+			servers, p.sample.GPUs, h),
+			"add GPUs, lower it, or use mode colocate")
 	}
 	ranks := cmp.Or(cfg.Cluster.TrainerRanks, rest)
 	if p.placeRanks(h, ranks, servers) {
@@ -196,7 +204,7 @@ func (p *programs) placeTrainer(cfg *config.Settled, h hardware, servers int) er
 			return cfg.At(ranksKey, problem, fmt.Sprintf("set it to %d, or change the servers", most))
 		}
 	}
-	return cfg.At("explorer.rollout_model.engine_num", problem, "lower it")
+	return cfg.At(enginesKey, problem, "lower it")
 }
 
 // placeRanks spreads the trainer's ranks over as few machines as possible, and reports whether all

@@ -46,7 +46,10 @@ func TestGPUsAreDivided(t *testing.T) {
 		{tensor + "4 " + ranks + "8", "trainer 1×8, rollout-0 1×4"},
 		{tensor + "4 " + engines + "2", "trainer 1×8, rollout-0 1×4, rollout-1 1×4"},
 		{tensor + "8", "trainer 1×8, rollout-0 1×8"},
-		{tensor + "8 " + engines + "2", "engine_num: 0 ranks of the trainer, .*lower it"},
+		{tensor + "8 " + engines + "2", "engine_num: the servers .2, GPUs of each: 8. leave no GPU for the trainer: there are 8 GPUs of " +
+			"each machine, machines: 2; add GPUs, lower it, or use mode colocate"},
+		{hosts + "[a] cluster.gpu_per_node=1", "leave no GPU for the trainer: there are 1 GPUs of each machine, machines: 1; add"},
+		{"cluster.gpu_per_node=1 " + engines + "9 " + ranks + "1", "leave no GPU for the trainer"},
 		{tensor + "16", "tensor_parallel_size: a server needs 16 GPUs .*, and a machine has 8; lower it"},
 		{tensor + "5 " + engines + "3 mode=explore",
 			"engine_num: there is no room for the servers on the 8 GPUs of each machine, machines: 2; lower it to 2"},
