@@ -32,6 +32,7 @@ type fakeRay struct {
 	logs     map[string]string
 	order    []string // of the jobs
 	lose     int      // answers to submissions
+	silent   int      // requests for logs without an answer
 
 	interrupt context.CancelFunc // called before the answer to a submission, if there is one
 	stops     []string           // in their order
@@ -55,7 +56,13 @@ func newFakeRay(t *testing.T) *fakeRay {
 		_ = json.NewEncoder(w).Encode(all)
 	})
 	mux.HandleFunc("GET /api/jobs/{id}", f.job(func(s *rayStatus) any { return s }))
-	mux.HandleFunc("GET /api/jobs/{id}/logs", f.job(func(s *rayStatus) any { return map[string]string{"logs": f.logs[s.ID]} }))
+	mux.HandleFunc("GET /api/jobs/{id}/logs", f.job(func(s *rayStatus) any {
+		if f.silent > 0 {
+			f.silent--
+			panic(http.ErrAbortHandler)
+		}
+		return map[string]string{"logs": f.logs[s.ID]}
+	}))
 	mux.HandleFunc("POST /api/jobs/{id}/stop", f.job(func(s *rayStatus) any {
 		f.stops = append(f.stops, s.ID)
 		s.Status = "STOPPED"
@@ -347,6 +354,9 @@ func TestRayRunsADriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.finish(id, "RUNNING", "")
+	f.mu.Lock()
+	f.silent = 2 * (1 + r.jobs.client.Retries) // two failures of the client
+	f.mu.Unlock()
 	if err := r.Down(t.Context(), id); err != nil {
 		t.Error(err)
 	}
@@ -355,6 +365,16 @@ func TestRayRunsADriver(t *testing.T) {
 	}
 	if want := []string{id, f.jobOf(t, id, "trainer")}; !slices.Equal(f.stops, want) {
 		t.Errorf("stopped %v, want %v", f.stops, want)
+	}
+}
+
+// All of a log comes with each request, so a long one is asked for less often.
+func TestRayLogPause(t *testing.T) {
+	j := rayJobs{every: time.Second}
+	for bytes, want := range map[int]time.Duration{0: 1, 1000: 1, 1 << 20: 5, 1 << 30: 30} {
+		if got := j.logPause(bytes); got != want*time.Second {
+			t.Errorf("%d bytes: %v", bytes, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -43,19 +44,27 @@ func (r *rayCluster) Status(ctx context.Context, id string) (string, bool, error
 
 // Logs implements trinity.Scheduler.
 func (r *rayCluster) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
-	written := 0
+	written, watch := 0, r.jobs.watch(id)
 	more := func() error {
 		text, err := r.jobs.logs(ctx, id)
-		if err == nil {
-			_, err = io.WriteString(w, text[min(written, len(text)):])
+		if err != nil {
+			return err
 		}
-		written = len(text)
+		_, err = io.WriteString(w, text[min(written, len(text)):])
+		written, watch.every = len(text), r.jobs.logPause(len(text))
 		return err
 	}
 	if !follow {
 		return more()
 	}
-	return r.jobs.watch(id).follow(ctx, more)
+	return watch.follow(ctx, more)
+}
+
+// logPause returns the time between two requests for a log of so many bytes, each of which fetches all of
+// it: as many times the usual one as it has parts of 256 KiB, and 30 times at most.
+func (j *rayJobs) logPause(bytes int) time.Duration {
+	const part, most = 256 << 10, 30
+	return j.every * time.Duration(min(1+bytes/part, most))
 }
 
 // Down implements trinity.Scheduler. The driver goes first, so that it starts nothing more.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // jobState is the state of a job of a scheduler.
@@ -24,13 +26,13 @@ type watch struct {
 const silence = 5 * time.Minute
 
 // end waits until the job has ended, and returns its last state. After each answer it calls each,
-// unless that is nil.
+// unless that is nil. A temporary error of each counts as no answer.
 func (w *watch) end(ctx context.Context, each func() error) (jobState, error) {
 	heard := time.Now()
 	for {
 		state, err := w.ask(ctx)
 		if each != nil && err == nil {
-			if err := each(); err != nil {
+			if err = each(); err != nil && !retry.IsTemporary(err) {
 				return state, err
 			}
 		}
