@@ -183,7 +183,19 @@ func (f *clusterFlags) down(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return scheduler.Down(cmd.Context(), was.ID)
+	return endRun(cmd.Context(), scheduler, was.ID, downTime)
+}
+
+// downTime is how long a scheduler may take to end a run, which may write a checkpoint before: it may
+// never end a job whose machine is gone.
+const downTime = 15 * time.Minute
+
+// endRun ends a run of a scheduler within a limit of time.
+func endRun(ctx context.Context, scheduler trinity.Scheduler, id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended for %v: run the command again, or use the scheduler's tools",
+		limit))
+	defer cancel()
+	return scheduler.Down(ctx, id)
 }
 
 // sentFile, in the directory of a run, says what the scheduler calls it.
