@@ -73,6 +73,9 @@ func (k *kubernetes) Reach() string {
 	return ownAddress(cmp.Or(os.Getenv("KUBERNETES_SERVICE_HOST"), "203.0.113.1"))
 }
 
+// Tools returns the commands whose versions trinity doctor reports.
+func (*kubernetes) Tools() [][]string { return [][]string{{"kubectl", "version", "--client"}} }
+
 // Describe implements trinity.Launcher.
 func (k *kubernetes) Describe() string {
 	return "Jobs of Kubernetes, namespace " + cmp.Or(k.Namespace, "of kubectl's context") + ", image " + k.Image

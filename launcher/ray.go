@@ -125,6 +125,9 @@ func (r *rayCluster) Reach() string {
 	return ownAddress(u.Hostname())
 }
 
+// PythonPackage returns the package whose version trinity doctor reports.
+func (*rayCluster) PythonPackage() string { return "ray" }
+
 // Describe implements trinity.Launcher.
 func (r *rayCluster) Describe() string { return "jobs of the Ray cluster at " + r.jobs.address }
 

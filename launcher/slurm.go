@@ -167,6 +167,9 @@ func (s *slurm) Reach() string {
 // GPUs implements trinity.Launcher.
 func (s *slurm) GPUs() (int, error) { return s.gpus, nil }
 
+// Tools returns the commands whose versions trinity doctor reports.
+func (*slurm) Tools() [][]string { return [][]string{{"sbatch", "--version"}, {"srun", "--version"}} }
+
 // Describe implements trinity.Launcher.
 func (s *slurm) Describe() string {
 	if s.on != nil {

@@ -88,6 +88,9 @@ func (s *ssh) address(ctx context.Context, host string) string {
 // GPUs implements trinity.Launcher.
 func (s *ssh) GPUs() (int, error) { return s.gpus, nil }
 
+// Tools returns the commands whose versions trinity doctor reports.
+func (*ssh) Tools() [][]string { return [][]string{{"ssh", "-V"}} }
+
 // Describe implements trinity.Launcher.
 func (s *ssh) Describe() string { return "over ssh on " + strings.Join(s.hosts, ", ") }
 

@@ -44,6 +44,9 @@ func (*sglang) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error
 	return memory(&spec)
 }
 
+// PythonPackage returns the package whose version trinity doctor reports.
+func (*sglang) PythonPackage() string { return "sglang" }
+
 // Describe implements trinity.SamplerOpener.
 func (*sglang) Describe() string { return startedOverHTTP }
 

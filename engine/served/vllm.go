@@ -50,6 +50,9 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 // PlanMemory implements trinity.SamplerOpener.
 func (*vllm) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return memory(&spec) }
 
+// PythonPackage returns the package whose version trinity doctor reports.
+func (*vllm) PythonPackage() string { return "vllm" }
+
 // Describe implements trinity.SamplerOpener.
 func (*vllm) Describe() string { return startedOverHTTP }
 

@@ -148,5 +148,8 @@ func (p *plugin) OpenScorer(ctx context.Context, spec trinity.EngineSpec) (trini
 	return &scorer{e}, nil
 }
 
+// PythonPackage returns the package whose version trinity doctor reports.
+func (*plugin) PythonPackage() string { return modules[0] }
+
 // Describe implements trinity.TrainerOpener.
 func (p *plugin) Describe() string { return "PyTorch of " + p.Python }

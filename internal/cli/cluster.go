@@ -192,8 +192,8 @@ const downTime = 15 * time.Minute
 
 // endRun ends a run of a scheduler within a limit of time.
 func endRun(ctx context.Context, scheduler trinity.Scheduler, id string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended for %v: run the command again, or use the scheduler's tools",
-		limit))
+	late := fmt.Errorf("it has not ended for %v: run the command again, or use the scheduler's tools", limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	return scheduler.Down(ctx, id)
 }

@@ -30,7 +30,8 @@ type checkup struct {
 	HugePages string            `json:"huge_pages"`
 	Engines   map[string]string `json:"engines"`
 	Python    string            `json:"python"`
-	Torch     string            `json:"torch"`
+	Packages  []program         `json:"packages"` // of Python, for engines and launchers
+	Tools     []program         `json:"tools"`    // of launchers
 	GPU       string            `json:"gpu"`
 	Sandbox   []sandbox.Layer   `json:"sandbox"`
 }
@@ -76,7 +77,7 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 		c.Engines[name] = registry.Samplers.Default(name).(trinity.SamplerOpener).Describe()
 	}
 	c.Python = output(cmd, "python3", "--version")
-	c.Torch = output(cmd, "python3", "-c", "from importlib.metadata import version; print(version('torch'))") // importing it takes seconds
+	c.Packages, c.Tools = findPrograms(cmd)
 	c.GPU = output(cmd, "nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
 	c.Sandbox = sandbox.Layers()
 	return c, nil
@@ -103,7 +104,7 @@ func (c *checkup) print(w io.Writer) {
 		fmt.Fprintf(w, "engine %s  %s\n", name, strings.ReplaceAll(c.Engines[name], "\n", "\n            "))
 	}
 	fmt.Fprintf(w, "python      %s\n", c.Python)
-	fmt.Fprintf(w, "torch       %s\n", c.Torch)
+	printPrograms(w, append(c.Packages, c.Tools...))
 	fmt.Fprintf(w, "gpu         %s\n", c.GPU)
 	for _, l := range c.Sandbox {
 		works := "works"
