@@ -167,6 +167,7 @@ func (b *Bounded) Write(p []byte) (int, error) {
 type Ends struct {
 	mu         sync.Mutex
 	head, tail []byte
+	cut        bool // there was something between them
 }
 
 // Write implements io.Writer.
@@ -176,15 +177,21 @@ func (e *Ends) Write(p []byte) (int, error) {
 	defer e.mu.Unlock()
 	n := min(len(p), most-len(e.head))
 	e.head, e.tail = append(e.head, p[:n]...), append(e.tail, p[n:]...)
+	e.cut = e.cut || len(e.tail) > most
 	e.tail = slices.Clone(e.tail[max(0, len(e.tail)-most):])
 	return len(p), nil
 }
 
-// String returns the text in one line.
+// String returns the text in one line. A mark stands for what is missing in the middle, where a character
+// may have lost a part.
 func (e *Ends) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return strings.Join(strings.Fields(string(e.head)+string(e.tail)), " ")
+	text := string(e.head)
+	if e.cut {
+		text += " … "
+	}
+	return strings.Join(strings.Fields(strings.ToValidUTF8(text+string(e.tail), "")), " ")
 }
 
 func (e *Ends) quoted() string {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,5 +155,30 @@ func TestRunReportsFailures(t *testing.T) {
 	if _, err := (&Program{Command: []string{"/no/such/program"}}).Run(t.Context(), nil, 1); err == nil ||
 		!strings.Contains(err.Error(), "/no/such/program") {
 		t.Error(err)
+	}
+}
+
+// A text that is too long keeps its ends with a mark between them, and no parts of characters.
+func TestEndsOfATextAreMarked(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string
+	}{
+		{"one\ntwo", "one two"},
+		{strings.Repeat("a", 1000) + strings.Repeat("b", 1000), strings.Repeat("a", 1000) + strings.Repeat("b", 1000)},
+		{strings.Repeat("a", 1001) + strings.Repeat("b", 1000), strings.Repeat("a", 1000) + " … " + strings.Repeat("b", 1000)},
+		{strings.Repeat("a", 999) + strings.Repeat("é", 600) + strings.Repeat("b", 999),
+			strings.Repeat("a", 999) + " … " + strings.Repeat("b", 999)},
+		{strings.Repeat("a", 999) + "é" + "b", strings.Repeat("a", 999) + "éb"}, // between the ends, and whole
+	} {
+		for _, size := range []int{1, 7, len(c.text)} {
+			var e Ends
+			for part := range slices.Chunk([]byte(c.text), size) {
+				_, _ = e.Write(part)
+			}
+			if got := e.String(); got != c.want {
+				t.Errorf("%d bytes in parts of %d: %q, want %q", len(c.text), size, got, c.want)
+			}
+		}
 	}
 }
