@@ -24,8 +24,10 @@ import (
 
 var failJSONL = failpoint.New("monitor.jsonl.write")
 
+const jsonlName = "jsonl"
+
 func init() {
-	Monitors.Register("jsonl", "Appends every record to metrics.jsonl in the run's monitor directory, one JSON object per line.",
+	Monitors.Register(jsonlName, "Appends every record to metrics.jsonl in the run's monitor directory, one JSON object per line.",
 		func() trinity.Monitor { return &jsonl{} })
 }
 
@@ -64,22 +66,31 @@ func ReadFile(path string) ([]trinity.Record, error) {
 		if n++; !bytes.HasSuffix(line, []byte("\n")) {
 			break
 		}
-		var r record
-		err := json.Unmarshal(line, &r)
-		at := time.Time{}
-		if err == nil && r.Time != "" {
-			at, err = time.Parse(time.RFC3339, r.Time)
-		}
+		rec, err := parse(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
-		}
-		rec := trinity.Record{Step: r.Step, Role: r.Role, Time: at, Metrics: trinity.Metrics{}, Samples: r.Samples}
-		for name, v := range r.Metrics {
-			rec.Metrics[name] = float64(v)
 		}
 		out = append(out, rec)
 	}
 	return out, nil
+}
+
+// parse returns the record of a line.
+func parse(line []byte) (rec trinity.Record, err error) {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return rec, err
+	}
+	rec = trinity.Record{Step: r.Step, Role: r.Role, Metrics: trinity.Metrics{}, Samples: r.Samples}
+	if r.Time != "" {
+		if rec.Time, err = time.Parse(time.RFC3339, r.Time); err != nil {
+			return rec, err
+		}
+	}
+	for name, v := range r.Metrics {
+		rec.Metrics[name] = float64(v)
+	}
+	return rec, nil
 }
 
 type record struct {

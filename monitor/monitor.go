@@ -1,5 +1,5 @@
-// Package monitor holds the receivers of metrics: the console, a JSON Lines file, TensorBoard. A
-// run may use any number of them.
+// Package monitor holds the receivers of metrics: the console, a JSON Lines file, TensorBoard, and
+// the services of others. A run may use any number of them.
 package monitor
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -19,6 +20,7 @@ func init() { Monitors.Auto = []string{consoleName, "jsonl", "tensorboard"} }
 
 // Run describes the monitored run.
 type Run struct {
+	ID         string // the same after a resume; Open sets it
 	Dir        string // of the run's monitor files
 	Project    string
 	Group      string
@@ -32,6 +34,8 @@ type Run struct {
 	Shows, Quiet bool
 	Config       string         // effective configuration (YAML), without secrets
 	Settings     map[string]any // what differs from the defaults, by dotted key, without secrets
+	Began        time.Time      // Open sets it; a resumed run began when it was new
+	Say          func(string)   // prints a line for people; may be nil
 }
 
 // Progressor is a Monitor that shows what a role is doing within a step: done of total, or 0 of 0 if
@@ -45,8 +49,15 @@ type Opener interface{ Open(Run) error }
 
 // Open builds and opens the named monitors. For one name, args are its arguments. For several
 // names, args may hold a map of arguments under each name.
+//
+// Open adds the jsonl monitor if there is a [Sink], which follows its file. Sinks come last, because
+// the record must be in the file when they hear of it.
 func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, error) {
 	names, args = withConsole(names, args, run)
+	names, args = sinksLast(names, args)
+	if err := identify(&run); err != nil {
+		return nil, err
+	}
 	if len(names) > 1 {
 		for key := range args {
 			if !slices.Contains(names, key) {
@@ -76,16 +87,41 @@ func withConsole(names []string, args map[string]any, run Run) ([]string, map[st
 	if add, remove := run.Shows && !run.Quiet && !has, run.Quiet && has; !add && !remove {
 		return names, args
 	}
+	if !has {
+		return with(consoleName, names, args)
+	}
+	if len(names) == 1 {
+		return nil, nil
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == consoleName })
+	if len(names) == 1 {
+		args, _ = args[names[0]].(map[string]any)
+	}
+	return names, args
+}
+
+// with puts a monitor before the named ones. The arguments of a single monitor become a section.
+func with(first string, names []string, args map[string]any) ([]string, map[string]any) {
 	if len(names) == 1 && len(args) > 0 {
 		args = map[string]any{names[0]: args}
 	}
-	if has {
-		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == consoleName })
-	} else {
-		names = append([]string{consoleName}, names...)
+	return append([]string{first}, names...), args
+}
+
+// sinksLast puts the sinks after the other monitors, and the jsonl monitor before them if it is not
+// named.
+func sinksLast(names []string, args map[string]any) ([]string, map[string]any) {
+	var sinks, others []string
+	for _, name := range names {
+		if _, ok := Monitors.Default(name).(Sink); ok {
+			sinks = append(sinks, name)
+		} else {
+			others = append(others, name)
+		}
 	}
-	if len(names) == 1 {
-		args, _ = args[names[0]].(map[string]any)
+	names = slices.Concat(others, sinks)
+	if len(sinks) > 0 && !slices.Contains(names, jsonlName) {
+		return with(jsonlName, names, args)
 	}
 	return names, args
 }
@@ -101,6 +137,9 @@ func open(name string, names []string, args map[string]any, run Run) (trinity.Mo
 	m, err := Monitors.Build(name, args)
 	if err != nil {
 		return nil, err
+	}
+	if s, ok := m.(Sink); ok {
+		s.follower().start(name, s, run)
 	}
 	if o, ok := m.(Opener); ok {
 		if err := o.Open(run); err != nil {

@@ -51,7 +51,7 @@ func init() {
 }
 
 func TestOpenPassesArguments(t *testing.T) {
-	run := Run{Name: "r", TotalSteps: 9}
+	run := Run{Dir: t.TempDir(), Name: "r", TotalSteps: 9}
 	one, err := Open([]string{"test_a"}, map[string]any{"level": 3}, run)
 	if got := one[0].(*fake); err != nil || got.Level != 3 || got.run.Name != run.Name || got.run.TotalSteps != 9 {
 		t.Errorf("one monitor: %+v, %v", got, err)
@@ -83,6 +83,7 @@ func TestTheConsoleIsAddedAndTakenAway(t *testing.T) {
 		{[]string{"console"}, nil, Run{Quiet: true}, "", 0},
 		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Quiet: true}, "*monitor.fake", 3},
 	} {
+		c.run.Dir = t.TempDir()
 		mons, err := Open(c.names, c.args, c.run)
 		var got []string
 		level := 0
@@ -111,10 +112,12 @@ func TestOpenChecksArguments(t *testing.T) {
 		{[]string{"test_a"}, map[string]any{"lvel": 1}, `did you mean "level"`},
 		{[]string{"test_a", "test_b"}, map[string]any{"level": 1}, "one section for each: test_a, test_b"},
 		{[]string{"test_a", "test_b"}, map[string]any{"test_a": 1}, "monitor_args.test_a: want a section"},
-		{[]string{"jsonl"}, nil, "monitor jsonl: mkdir"},
 	} {
-		if _, err := Open(c.names, c.args, Run{Dir: "monitor.go/x"}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(c.names, c.args, Run{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Open(%v, %v): %v, want %q", c.names, c.args, err, c.want)
 		}
+	}
+	if _, err := Open(nil, nil, Run{Dir: "monitor.go/x"}); err == nil {
+		t.Error("a run opened in a directory that cannot be")
 	}
 }

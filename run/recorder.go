@@ -157,7 +157,8 @@ func (r trainerRecorder) Progress(doing string, done, total int) {
 // Say implements trainer.Recorder.
 func (r trainerRecorder) Say(line string) { r.say(line) }
 
-func (r *recorder) close() error {
+// close closes all files and monitors, and tells the monitors how the run ended.
+func (r *recorder) close(status monitor.Status) error {
 	errs := []error{r.failures.Close()}
 	if r.trace != nil {
 		errs = append(errs, r.trace.Close())
@@ -166,6 +167,9 @@ func (r *recorder) close() error {
 		errs = append(errs, w.Close())
 	}
 	for _, m := range r.monitors {
+		if e, ok := m.(monitor.Ender); ok {
+			e.End(status)
+		}
 		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
@@ -182,7 +186,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
 		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
 		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.opts.Console, Quiet: s.opts.Quiet,
-		Config: text, Settings: cfg.Config.Settings(),
+		Config: text, Settings: cfg.Config.Settings(), Say: s.say,
 	})
 	if err != nil {
 		return err

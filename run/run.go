@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/monitor"
 )
 
 // Options are what a run needs besides its configuration.
@@ -205,7 +206,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	s.juicer, s.madeWith = juicer, with
 	stop, cancel := withStop(ctx, stop)
 	defer cancel() // after s.close: a store may write when it closes
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.close(statusOf(err, stop))) }()
 	defer func() {
 		if s.log != nil { // it began
 			if err == nil {
@@ -233,6 +234,17 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		return s.bench(stop)
 	}
 	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
+}
+
+// statusOf returns how a stage ended that returned err.
+func statusOf(err error, stop context.Context) monitor.Status {
+	switch {
+	case err == nil:
+		return monitor.Finished
+	case stop.Err() != nil && errors.Is(err, context.Cause(stop)):
+		return monitor.Stopped
+	}
+	return monitor.Failed
 }
 
 // withStop returns a context that either context cancels, with its cause.

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
@@ -174,14 +175,14 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 	return p, nil
 }
 
-// close closes all that the stage has opened.
-func (s *stage) close() error {
+// close closes all that the stage has opened, after the stage has ended with a status.
+func (s *stage) close(status monitor.Status) error {
 	err := errors.Join(
 		s.closeEngine(), s.engines.programs.close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
 		s.variables.restore(),
 	)
 	if s.log != nil {
-		err = errors.Join(err, s.log.close())
+		err = errors.Join(err, s.log.close(status))
 	}
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())

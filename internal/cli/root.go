@@ -77,7 +77,8 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), annotateCommand(), doctorCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), syncCommand(),
+		annotateCommand(), doctorCommand(),
 		versionCommand(),
 	)
 	return root

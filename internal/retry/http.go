@@ -77,6 +77,13 @@ func Temporary(err error) error { return temporary{err, 0} }
 // answer in time, or a status that may pass. The server may have carried out the request.
 func IsTemporary(err error) bool { return errors.As(err, new(temporary)) }
 
+// After returns how long a server has asked to wait before the next attempt, 0 if it did not ask.
+func After(err error) time.Duration {
+	var t temporary
+	errors.As(err, &t)
+	return min(t.after, maxRetryAfter)
+}
+
 const (
 	defaultMaxPause = 30 * time.Second
 	defaultMaxBody  = 256 << 20

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/monitor"
+)
+
+func syncCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "sync JOB_DIR --to MONITOR [argument=value…]",
+		Short: "Send the metrics of a run to a service such as MLflow",
+		Long: "Send a service the records of a run that it has not got: of a run that ended while the service\n" +
+			"was away, or that had no such monitor. Stages and explorers of the run are runs there. The\n" +
+			"arguments are those of the monitor (trinity explain monitor MONITOR); the run's own are the\n" +
+			"defaults, except secrets.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("give the directory of a run: trinity %s", cmd.Use)
+			}
+			given, err := arguments(args[1:])
+			if err != nil {
+				return err
+			}
+			dirs, err := monitorDirs(args[0])
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, dir := range dirs {
+				n, err := monitor.Sync(cmd.Context(), dir, to, given)
+				if errs = append(errs, err); err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: sent %d records\n", dir, n)
+				}
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "monitor that gets the records: trinity list monitor")
+	_ = cmd.MarkFlagRequired("to") // the flag is there
+	return cmd
+}
+
+// arguments returns a plug-in's arguments, which are written as name=value.
+func arguments(texts []string) (map[string]any, error) {
+	args := map[string]any{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q: want argument=value", text)
+		}
+		var v any = value
+		_ = json.Unmarshal([]byte(value), &v) // else it is text
+		args[name] = v
+	}
+	return args, nil
+}
+
+// monitorDirs returns the directories below dir that have a metrics.jsonl.
+func monitorDirs(dir string) (dirs []string, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == monitor.File {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+		return err
+	})
+	if err == nil && len(dirs) == 0 {
+		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
+	}
+	return dirs, err
+}

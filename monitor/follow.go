@@ -1,0 +1,314 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
+)
+
+// Status is how a run ended.
+type Status string
+
+// Ends of a run. A killed run has none.
+const (
+	Finished Status = "finished"
+	Failed   Status = "failed"
+	Stopped  Status = "stopped" // by a person; it can resume
+)
+
+// Ender is a Monitor that is told how the run ended, before Close.
+type Ender interface{ End(Status) }
+
+// Sink is a Monitor that brings a run's records to a service, or to the files of another program.
+// It embeds a [Follower], which reads the records from metrics.jsonl and calls the methods of the
+// sink from a goroutine of its own, one at a time. So a service that is slow, or does not answer,
+// delays no step, and a kill loses no record.
+//
+// If a method returns an error of [retry.Temporary], or of a [retry.Client] that is one, the
+// follower tries again later; after any other error it leaves the rest to trinity sync.
+type Sink interface {
+	trinity.Monitor
+	// Begin creates the run at the service. If the service has a run with this ID, Begin finds it.
+	Begin(ctx context.Context, run Run) error
+	// Send sends records; the service has got the first ones of the run before. After an error
+	// the service may have these records. They then come again, with the same first.
+	Send(ctx context.Context, first int64, records []trinity.Record) error
+	// Tell tells the service how the run ended.
+	Tell(ctx context.Context, status Status) error
+
+	follower() *Follower
+}
+
+// Follower is the part that all sinks have in common.
+type Follower struct {
+	CloseTimeout float64 `yaml:"close_timeout" doc:"seconds at the end of a run for what is not sent yet; trinity sync sends the rest later"`
+
+	name   string
+	run    Run
+	sink   Sink
+	lock   *durable.Lock
+	tail   *tail
+	begun  bool
+	status Status
+	wake   chan struct{} // a record has come
+	ending chan struct{} // closed by Close
+	ended  chan struct{} // closed when the goroutine has ended
+	cancel context.CancelCauseFunc
+	pause  time.Duration // after the first failure
+	once   sync.Once
+}
+
+// newFollower returns a Follower with its defaults, for a sink's constructor.
+func newFollower() Follower { return Follower{CloseTimeout: 15, pause: firstPause} }
+
+// Pauses between attempts to reach a service.
+const maxPause = time.Minute
+
+var firstPause = time.Second
+
+func (f *Follower) follower() *Follower { return f }
+
+// Validate refuses a negative time.
+func (f *Follower) Validate() error {
+	if f.CloseTimeout < 0 {
+		return fmt.Errorf("close_timeout is %g: want 0 or more seconds", f.CloseTimeout)
+	}
+	return nil
+}
+
+// start begins to follow the run's metrics.jsonl.
+func (f *Follower) start(name string, sink Sink, run Run) {
+	f.name, f.sink, f.run = name, sink, run
+	f.wake, f.ending, f.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancelCause(context.Background())
+	go f.follow(ctx)
+}
+
+// Log implements [trinity.Monitor]. The jsonl monitor has written the record.
+func (f *Follower) Log(context.Context, trinity.Record) error {
+	select {
+	case f.wake <- struct{}{}:
+	default: // the goroutine has not yet seen the last one
+	}
+	return nil
+}
+
+// End implements [Ender].
+func (f *Follower) End(s Status) { f.status = s }
+
+// Close implements [trinity.Monitor]. It waits CloseTimeout at most for what is not sent yet.
+func (f *Follower) Close() error {
+	f.once.Do(func() {
+		late := fmt.Errorf("close_timeout = %g s was too short", f.CloseTimeout)
+		time.AfterFunc(wait.Seconds(f.CloseTimeout), func() { f.cancel(late) })
+		close(f.ending)
+	})
+	<-f.ended
+	return nil
+}
+
+// follow sends records until Close.
+func (f *Follower) follow(ctx context.Context) {
+	defer close(f.ended)
+	defer f.cancel(nil)
+	pause, said := f.pause, false
+	for !closed(f.ending) {
+		err := f.drain(ctx, false)
+		if err != nil && !said {
+			f.say("%v; the run goes on, and the sink gets its records later", err)
+		}
+		if said = err != nil; !said {
+			pause = f.pause
+			select {
+			case <-f.wake:
+			case <-f.ending:
+			}
+			continue
+		}
+		var again <-chan time.Time // never, after an error that stays
+		if retry.IsTemporary(err) {
+			again = time.After(max(pause, retry.After(err)))
+			pause = min(2*pause, maxPause)
+		}
+		select {
+		case <-again:
+		case <-f.ending:
+		}
+	}
+	if err := f.finish(ctx); err != nil {
+		f.say("%v; trinity sync %s --to %s sends what is missing", err, f.run.Dir, f.name)
+	}
+	if f.lock != nil {
+		f.lock.Release()
+	}
+}
+
+// finish sends what is left, until ctx ends.
+func (f *Follower) finish(ctx context.Context) error {
+	for pause := f.pause; ; pause = min(2*pause, maxPause) {
+		err := f.drain(ctx, true)
+		if err == nil || !retry.IsTemporary(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(max(pause, retry.After(err))):
+		case <-ctx.Done():
+			return err // it says more than that the time has passed
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *Follower) say(format string, args ...any) {
+	if f.run.Say != nil {
+		f.run.Say("monitor " + f.name + ": " + fmt.Sprintf(format, args...))
+	}
+}
+
+// drain sends all records that are in the file, and at the end of the run how it ended. If another
+// process follows the file for the same sink, drain leaves everything to it.
+func (f *Follower) drain(ctx context.Context, ending bool) error {
+	if f.lock == nil {
+		lock, err := durable.TakeLock(f.run.Dir, "sink_"+f.name, "the run "+f.run.Name)
+		if errors.As(err, new(durable.Held)) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.lock = lock
+	}
+	if f.tail == nil {
+		t, err := openTail(f.run.Dir, f.name)
+		if err != nil {
+			return err
+		}
+		f.tail = t
+	}
+	if at := f.tail.at; ending && f.status != "" && at.Status != f.status { // trinity sync may have to tell it
+		at.Status, at.Told = f.status, false
+		if err := f.tail.keep(at); err != nil {
+			return err
+		}
+	}
+	_, err := f.sendAll(ctx)
+	return err
+}
+
+// sendAll sends all records that are in the file, and the status if there is one. It returns the
+// number of records.
+func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
+	if !f.begun {
+		if err := f.sink.Begin(ctx, f.run); err != nil {
+			return 0, err
+		}
+		f.begun = true
+	}
+	for {
+		records, then, err := f.tail.next()
+		if err != nil {
+			return sent, err
+		}
+		if len(records) == 0 {
+			break
+		}
+		if err := f.sink.Send(ctx, f.tail.at.Records, records); err != nil {
+			return sent, err
+		}
+		if err := f.tail.keep(then); err != nil {
+			return sent, err
+		}
+		sent += int64(len(records))
+	}
+	at := f.tail.at
+	if at.Status == "" || at.Told {
+		return sent, nil
+	}
+	if err := f.sink.Tell(ctx, at.Status); err != nil {
+		return sent, err
+	}
+	at.Told = true
+	return sent, f.tail.keep(at)
+}
+
+// attempts is how often Sync tries to reach a service that makes no progress.
+const attempts = 5
+
+// argsOf returns the arguments that a run gave a monitor, except secrets, which Settings has as
+// stars.
+func (r *Run) argsOf(name string) map[string]any {
+	args := map[string]any{}
+	info, _ := Monitors.Explain(name) // an unknown name has no arguments
+	for _, f := range info.Fields {
+		for _, section := range []string{"", name + "."} {
+			v, ok := r.Settings["monitor.monitor_args."+section+f.Key]
+			if ok && !strings.Contains(fmt.Sprint(v), "***") {
+				args[f.Key] = v
+			}
+		}
+	}
+	return args
+}
+
+// Sync sends a sink the records of the run in the monitor directory dir that it has not got, and
+// how the run ended. It returns the number of records.
+func Sync(ctx context.Context, dir, name string, args map[string]any) (sent int64, err error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return 0, err
+	}
+	m, err := Monitors.Build(name, run.argsOf(name), args)
+	if err != nil {
+		return 0, err
+	}
+	sink, ok := m.(Sink)
+	if !ok {
+		return 0, fmt.Errorf("monitor %s: it follows no file, so there is nothing to send", name)
+	}
+	f := sink.follower()
+	f.name, f.run, f.sink = name, run, sink
+	lock, err := durable.TakeLock(dir, "sink_"+name, "trinity sync")
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w sends its records to %s", dir, err, name)
+	}
+	defer lock.Release()
+	if f.tail, err = openTail(dir, name); err != nil {
+		return 0, err
+	}
+	if records, _, err := f.tail.next(); err != nil || len(records) == 0 && (f.tail.at.Status == "" || f.tail.at.Told) {
+		return 0, err
+	}
+	pause := f.pause
+	for failed := 0; ; {
+		n, err := f.sendAll(ctx)
+		if sent += n; n > 0 {
+			failed, pause = 0, f.pause
+		}
+		if failed++; err == nil || !retry.IsTemporary(err) || failed == attempts {
+			return sent, err
+		}
+		select {
+		case <-ctx.Done():
+			return sent, context.Cause(ctx)
+		case <-time.After(max(pause, retry.After(err))):
+			pause = min(2*pause, maxPause)
+		}
+	}
+}

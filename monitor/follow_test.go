@@ -1,0 +1,286 @@
+package monitor
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// points are what a service has: how often it counts each value of a metric at a step.
+type points map[string]int
+
+func (p points) add(name string, step int64, v float64) { p[fmt.Sprintf("%s %d %g", name, step, v)]++ }
+
+// service stands in for the service of a sink.
+type service struct {
+	args   map[string]any
+	points func() points
+	status func() Status
+	named  func(string) string // names of metrics there; nil keeps them
+}
+
+// services makes the service of each sink that has one. faults fails some requests first.
+var services = map[string]func(t *testing.T, faults *faults) service{"mlflow": newMLflow}
+
+// faults is what happens to the next requests, one by one: a status, or a word of the cases below.
+type faults struct {
+	mu   sync.Mutex
+	next []string
+	hold chan struct{} // hanging requests end when it is closed
+}
+
+func (f *faults) take() (what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.next) > 0 {
+		what, f.next = f.next[0], f.next[1:]
+	}
+	return what
+}
+
+// serve returns the address of a server with these faults.
+func (f *faults) serve(t *testing.T, h http.Handler) string {
+	f.hold = make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch what := f.take(); what {
+		case "":
+			h.ServeHTTP(w, r)
+		case "hangs":
+			select {
+			case <-f.hold:
+			case <-r.Context().Done():
+			}
+		case "loses the answer": // it has taken the request
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		case "loses the request":
+			panic(http.ErrAbortHandler)
+		default:
+			code := 0
+			_, _ = fmt.Sscan(what, &code)
+			w.WriteHeader(code)
+		}
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(sync.OnceFunc(func() { close(f.hold) }))
+	return s.URL
+}
+
+// followed opens a run with a sink whose pauses are short, and returns what it says.
+func followed(t *testing.T, dir, name string, args map[string]any) (monitors []trinity.Monitor, said func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var lines []string
+	say := func(line string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, line) }
+	run := Run{Dir: dir, Project: "p", Name: "n", Say: say, Settings: map[string]any{"algorithm.repeat_times": 8}}
+	quickly(t)
+	monitors, err := Open([]string{name}, args, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return monitors, func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(lines, "\n") }
+}
+
+// quickly shortens the pauses between attempts.
+func quickly(t *testing.T) {
+	old := firstPause
+	firstPause = 1
+	t.Cleanup(func() { firstPause = old })
+}
+
+func end(t *testing.T, monitors []trinity.Monitor, s Status) {
+	t.Helper()
+	for _, m := range monitors {
+		if e, ok := m.(Ender); ok {
+			e.End(s)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// log logs the steps of a small run.
+func logSteps(t *testing.T, monitors []trinity.Monitor, from, to int64) {
+	for step := from; step <= to; step++ {
+		for _, m := range monitors {
+			logAll(t, m, exploreRecord(step, float64(step)/8), trainRecord(step, -1/float64(step)),
+				rec("explorer", step, trinity.Metrics{"eval/held_out/accuracy/mean@4": float64(step) / 16, "time/eval": 2}))
+		}
+	}
+}
+
+// compare checks that a service has each point of the run's file once, and nothing else.
+func compare(t *testing.T, dir string, s service) {
+	t.Helper()
+	records, err := ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := points{}
+	for _, r := range records {
+		for name, v := range r.Metrics {
+			if s.named != nil {
+				name = s.named(name)
+			}
+			want.add(name, r.Step, v)
+		}
+	}
+	got := s.points()
+	for _, p := range slices.Sorted(maps.Keys(want)) {
+		if got[p] != 1 {
+			t.Errorf("the service has %q %d times", p, got[p])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("the service has %d points, want %d", len(got), len(want))
+	}
+}
+
+func TestSinksSendEachRecordOnce(t *testing.T) {
+	for name, begin := range services {
+		for _, fault := range []string{"", "429", "500", "503", "loses the answer", "loses the request"} {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				dir := t.TempDir()
+				s := begin(t, &faults{next: slices.Repeat([]string{fault, "", fault}, 5)})
+				monitors, said := followed(t, dir, name, s.args)
+				logSteps(t, monitors, 1, 4)
+				end(t, monitors, Stopped)
+				compare(t, dir, s)
+				if strings.Contains(said(), "trinity sync") {
+					t.Errorf("said %q", said())
+				}
+				if got := s.status(); got != Stopped {
+					t.Errorf("the run is %q there", got)
+				}
+			})
+		}
+	}
+}
+
+// A run that was killed repeats the steps after its checkpoint, which the service may have.
+func TestSinksSendNothingAgainAfterAKill(t *testing.T) {
+	for name, begin := range services {
+		for _, lost := range []bool{false, true} { // the last position
+			t.Run(fmt.Sprintf("%s %v", name, lost), func(t *testing.T) {
+				dir := t.TempDir()
+				s := begin(t, &faults{})
+				monitors, _ := followed(t, dir, name, s.args)
+				logSteps(t, monitors, 1, 2)
+				end(t, monitors, "")
+				kept := filepath.Join(dir, "sent_"+name+".json")
+				position, err := os.ReadFile(kept)
+				if err != nil {
+					t.Fatal(err)
+				}
+				monitors, _ = followed(t, dir, name, s.args)
+				logSteps(t, monitors, 3, 4)
+				end(t, monitors, "")
+				if lost {
+					if err := os.WriteFile(kept, position, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				monitors, _ = followed(t, dir, name, s.args)
+				logSteps(t, monitors, 3, 6)
+				end(t, monitors, Finished)
+				compare(t, dir, s)
+				if got := s.status(); got != Finished {
+					t.Errorf("the run is %q there", got)
+				}
+			})
+		}
+	}
+}
+
+// The run goes on beside a service that does not answer, and trinity sync sends the rest.
+func TestSinksOfASilentServiceDelayNothing(t *testing.T) {
+	for name, begin := range services {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := &faults{next: slices.Repeat([]string{"hangs"}, 100)}
+			s := begin(t, f)
+			args := maps.Clone(s.args)
+			args["close_timeout"] = 0
+			monitors, said := followed(t, dir, name, args)
+			logSteps(t, monitors, 1, 3)
+			end(t, monitors, Failed)
+			if want := "trinity sync " + dir + " --to " + name; !strings.Contains(said(), want) || len(s.points()) > 0 {
+				t.Errorf("said %q; want %q, and no points: %d", said(), want, len(s.points()))
+			}
+			f.mu.Lock()
+			f.next = nil
+			f.mu.Unlock()
+			copied := filepath.Join(t.TempDir(), "copy")
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []int64{9, 0} {
+				if sent, err := Sync(t.Context(), copied, name, s.args); err != nil || sent != want {
+					t.Errorf("sync sent %d records, %v; want %d", sent, err, want)
+				}
+			}
+			compare(t, dir, s)
+			if got := s.status(); got != Failed {
+				t.Errorf("the run is %q there", got)
+			}
+		})
+	}
+}
+
+// A service that refuses for good is left alone, with one line; the run's directory has everything.
+func TestSinkSaysWhyAServiceRefuses(t *testing.T) {
+	dir := t.TempDir()
+	f := &faults{next: slices.Repeat([]string{"403"}, 1000)}
+	s := newMLflow(t, f)
+	monitors, said := followed(t, dir, "mlflow", s.args)
+	logSteps(t, monitors, 1, 3)
+	end(t, monitors, Finished)
+	if lines := strings.Split(said(), "\n"); len(lines) > 2 || !strings.Contains(said(), "403 Forbidden") {
+		t.Errorf("said %q", lines)
+	}
+	if left := len(f.next); left < 990 {
+		t.Errorf("it asked %d times", 1000-left)
+	}
+	if _, err := Sync(t.Context(), dir, "mlflow", s.args); err == nil || !strings.Contains(err.Error(), "403 Forbidden") {
+		t.Errorf("sync: %v", err)
+	}
+}
+
+// A process follows the file alone; the next one goes on where it stopped.
+func TestOneProcessFollowsForASink(t *testing.T) {
+	dir := t.TempDir()
+	s := newMLflow(t, &faults{})
+	first, _ := followed(t, dir, "mlflow", s.args)
+	logSteps(t, first, 1, 2)
+	for len(s.points()) == 0 { // it has the lock
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := Sync(t.Context(), dir, "mlflow", s.args); err == nil || !strings.Contains(err.Error(), "the run n (process") {
+		t.Errorf("sync beside the run: %v", err)
+	}
+	second, _ := followed(t, dir, "mlflow", s.args)
+	logSteps(t, second, 3, 4)
+	end(t, first, Finished)
+	end(t, second, Finished)
+	compare(t, dir, s)
+}
+
+func TestSyncRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]string{"console": "follows no file", "nothing": "unknown monitor"} {
+		if _, err := Sync(t.Context(), dir, name, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

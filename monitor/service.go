@@ -1,0 +1,30 @@
+package monitor
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// answerTimeout is how long a service may take to answer a request.
+const answerTimeout = 30 * time.Second
+
+// isAddress refuses an argument that is no address of an HTTP server.
+func isAddress(key, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http://", "https://"}, u.Scheme+"://") {
+		return fmt.Errorf("%s: want an address such as http://localhost:5000", key) // without the text, which may have a password
+	}
+	return nil
+}
+
+// shorten returns the beginning of a text, at most n characters.
+func shorten(text string, n int) string {
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
