@@ -11,7 +11,7 @@ import (
 )
 
 // newMLflow is a server that knows as much of MLflow's API as the sink uses, with its limits.
-func newMLflow(t *testing.T, f *faults) service {
+func newMLflow(t *testing.T, _ string, f *faults) service {
 	var mu sync.Mutex
 	runs, status, got, seen := map[string]string{}, Status(""), points{}, map[string]bool{}
 	refuse := func(w http.ResponseWriter, why string) {

@@ -2,17 +2,24 @@ package monitor
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 )
 
@@ -62,9 +69,10 @@ func readPoints(t *testing.T, text string) points {
 	return got
 }
 
-// An MLflow server with SQLite has each point once, also after a kill. Its own client reads them.
-func TestRealMLflow(t *testing.T) {
-	py, dir := python(t), t.TempDir()
+// serve starts a server, whose last arguments are --host and --port, and returns its address when
+// it answers.
+func serve(t *testing.T, env map[string]string, path string, command ...string) (url string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -72,28 +80,40 @@ func TestRealMLflow(t *testing.T) {
 	address := l.Addr().String()
 	l.Close()
 	host, port, _ := strings.Cut(address, ":")
-	log := &bytes.Buffer{}
-	server := process.Program{Command: []string{py, "-m", "mlflow", "server", "--host", host, "--port", port, "--workers", "1",
-		"--backend-store-uri", "sqlite:///" + filepath.Join(dir, "m.db"), "--default-artifact-root", filepath.Join(dir, "artifacts")}}
-	cmd, killRest, err := server.Cmd(t.Context())
+	program := process.Program{Command: append(command, "--host", host, "--port", port), Env: env}
+	cmd, killRest, err := program.Cmd(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = log, log
+	log := filepath.Join(t.TempDir(), "log")
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { killRest(); _ = cmd.Wait() })
-	url := "http://" + address
+	url = "http://" + address
 	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		if r, err := http.Get(url + "/health"); err == nil {
+		if r, err := http.Get(url + path); err == nil {
 			r.Body.Close()
-			break
+			return url
 		}
 		if time.Since(begin) > 4*time.Minute {
-			t.Fatalf("mlflow server did not start: %s", log)
+			text, _ := os.ReadFile(log)
+			t.Fatalf("%v did not start: %s", command, text)
 		}
 	}
+}
+
+// An MLflow server with SQLite has each point once, also after a kill. Its own client reads them.
+func TestRealMLflow(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	url := serve(t, nil, "/health", py, "-m", "mlflow", "server", "--workers", "1",
+		"--backend-store-uri", "sqlite:///"+filepath.Join(dir, "m.db"), "--default-artifact-root", filepath.Join(dir, "artifacts"))
 	run := filepath.Join(dir, "run")
 	args := map[string]any{"uri": url}
 	killedAndResumed(t, run, "mlflow", args)
@@ -126,4 +146,147 @@ func killedAndResumed(t *testing.T, dir, name string, args map[string]any) {
 			t.Error(said())
 		}
 	}
+}
+
+// Trackio's own program reads the database, with numbers that JSON lacks.
+func TestRealTrackio(t *testing.T) {
+	python(t)
+	dir, db := t.TempDir(), t.TempDir()
+	killedAndResumed(t, dir, "trackio", map[string]any{"dir": db})
+	monitors, _ := followed(t, dir, "trackio", map[string]any{"dir": db})
+	for _, m := range monitors {
+		logAll(t, m, rec("trainer", 7, trinity.Metrics{"actor/final_loss": math.NaN()}))
+	}
+	end(t, monitors, Finished)
+	got := script(t, []string{"TRACKIO_DIR=" + db}, `
+import json, subprocess, sys
+def trackio(*args):
+    return json.loads(subprocess.check_output([sys.executable, "-m", "trackio.cli", *args, "--project", "p", "--json"]))
+assert trackio("list", "runs")["runs"] == ["n"]
+for v in trackio("get", "metric", "--run", "n", "--metric", "actor/final_loss")["values"]:
+    print(v["step"], v["value"], "actor/final_loss")
+`)
+	want := points{}
+	for step := range int64(6) {
+		want.add("actor/final_loss", step+1, -1/float64(step+1))
+	}
+	want.add("actor/final_loss", 7, math.NaN())
+	if got := readPoints(t, got); !maps.Equal(got, want) {
+		t.Errorf("trackio has %v", got)
+	}
+}
+
+// A Trackio server has each row once, also one that comes twice.
+func TestRealTrackioServer(t *testing.T) {
+	py, dir, there := python(t), t.TempDir(), t.TempDir()
+	t.Setenv("TRACKIO_WRITE_TOKEN", "a-secret-of-the-test")
+	url := serve(t, map[string]string{"TRACKIO_DIR": filepath.Join(there, "trackio")}, "/", py, "-c", `
+import sys, uvicorn, trackio.server
+app, _ = trackio.server.build_starlette_app_only()
+uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
+`)
+	killedAndResumed(t, dir, "trackio", map[string]any{"server_url": url})
+	if err := os.Remove(filepath.Join(dir, "sent_trackio.json")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Sync(t.Context(), dir, "trackio", map[string]any{"server_url": url}); err != nil || n != 18 {
+		t.Errorf("sync sent %d records, %v", n, err)
+	}
+	compare(t, dir, newTrackio(t, there, nil))
+}
+
+// wandb sync sends a server the rows of the offline run.
+func TestRealWandb(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	killedAndResumed(t, dir, "wandb", map[string]any{})
+	var mu sync.Mutex
+	got, last := points{}, map[string]any{}
+	h := http.NewServeMux()
+	answer := func(w http.ResponseWriter, body string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, body)
+	}
+	h.HandleFunc("/graphql", func(w http.ResponseWriter, r *http.Request) {
+		in := sent(t, r)
+		name, _ := in["variables"].(map[string]any)["name"].(string)
+		answer(w, fmt.Sprintf(`{"data": {"upsertBucket": {"inserted": true, "bucket": {"id": "x", "name": %q, "displayName": "n", "config": "{}",
+			"project": {"id": "p", "name": "p", "entity": {"id": "e", "name": "e"}}, "historyLineCount": 0}},
+			"createRunFiles": {"runID": "x", "uploadHeaders": [], "files": []}, "serverInfo": {"features": []}}}`, name))
+	})
+	h.HandleFunc("/files/{entity}/{project}/{run}/file_stream", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		in := sent(t, r)
+		maps.Copy(last, in)
+		history, _ := in["files"].(map[string]any)["wandb-history.jsonl"].(map[string]any)
+		lines, _ := history["content"].([]any)
+		for _, line := range lines {
+			var row map[string]float64
+			if err := json.Unmarshal([]byte(line.(string)), &row); err != nil {
+				t.Error(err)
+			}
+			for name, v := range row {
+				if name != "step" && name[0] != '_' {
+					got.add(name, int64(row["step"]), v)
+				}
+			}
+		}
+		answer(w, `{}`)
+	})
+	h.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, `{}`) })
+	server := httptest.NewServer(h)
+	defer server.Close()
+	offline, err := filepath.Glob(filepath.Join(dir, "wandb", "offline-run-*"))
+	if err != nil || len(offline) != 1 {
+		t.Fatal(offline, err)
+	}
+	cmd := exec.Command(py, "-m", "wandb", "sync", offline[0])
+	cmd.Env = append(os.Environ(), "WANDB_BASE_URL="+server.URL, "WANDB_API_KEY="+strings.Repeat("a", 40), "WANDB_ENTITY=e", "HOME="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	compare(t, dir, service{points: func() points { return got }})
+	if last["complete"] != true || last["exitcode"] != 0. {
+		t.Errorf("the last request is %v", last)
+	}
+}
+
+// sent returns the JSON of a request, which may be compressed.
+func sent(t *testing.T, r *http.Request) (in map[string]any) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		body = z
+	}
+	if err := json.NewDecoder(body).Decode(&in); err != nil {
+		t.Error(err)
+	}
+	return in
+}
+
+// SwanLab's own reader has the records of the offline run.
+func TestRealSwanLab(t *testing.T) {
+	dir := t.TempDir()
+	killedAndResumed(t, dir, "swanlab", map[string]any{"description": "d", "tags": []any{"a", "b"}})
+	got := script(t, nil, `
+import glob, sys
+from swanlab.sdk.internal.core_python.store import DataStoreReader
+from swanlab.proto.swanlab.record.v1.record_pb2 import Record
+(path,) = glob.glob(sys.argv[1])
+reader = DataStoreReader()
+reader.open(path)
+records = [Record.FromString(data) for data in reader]
+start, finish = records[0].start, records[-1].finish
+assert (start.project, start.name, start.description, list(start.tags)) == ("p", "n", "d", ["a", "b"]), start
+assert finish.state == 1, finish
+for r in records[1:-1]:
+    print(r.scalar.step, r.scalar.value.number, r.scalar.key)
+`, filepath.Join(dir, "swanlab", "run-*.swanlab"))
+	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }

@@ -25,6 +25,7 @@ var byThemselves = map[string]string{
 	"internal/process/memory_linux.go":                "sets a property of the process",
 	"monitor/jsonl.go":                                "appends lines for people, not state; a resumed run truncates half a line",
 	"monitor/tensorboard.go":                          "appends records for people, which are not part of the state",
+	"monitor/recordfile.go":                           "writes what metrics.jsonl has; what a kill leaves is written again",
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
 	"internal/pipeline/taskset/spool.go":              "spools rows and removes them afterwards",
 	"weights/follower.go":                             "downloads weights; fetches them again unless they have the announced checksum",

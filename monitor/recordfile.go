@@ -1,0 +1,173 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+// recordFile is a file of protobuf messages in the framing of LevelDB's logs, as W&B and SwanLab
+// write it: a header, then blocks of 32 KiB. The first field of a message is its number. Here it is
+// the number of the row to which the message belongs, from 1 on; other messages have 0 or less.
+type recordFile struct {
+	path string
+	ends []int64 // offsets after the messages of the rows; the first one is before all rows
+}
+
+const (
+	blockSize   = 32 << 10
+	frameHeader = 7 // checksum, length, part
+	fileHeader  = 7
+	maxEmpty    = 1 << 20 // rows without a message, one after the other
+)
+
+// Parts of a message that lies in several blocks.
+const (
+	partWhole = iota + 1
+	partFirst
+	partMiddle
+	partLast
+)
+
+// openRecordFile opens a file, or makes it with a header and first messages. It ignores what
+// follows the last row: half a message of a killed process, or the end of a run that resumes.
+func openRecordFile(path, header string, first ...[]byte) (*recordFile, error) {
+	f := &recordFile{path: path}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		data = frames([]byte(header), first...)
+		if err = durable.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = durable.WriteFile(path, data)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.ends = rowEnds(data, len(first))
+	return f, nil
+}
+
+// write puts messages after the first rows of the file, in place of all others. row tells the
+// number of the row of each message; those of the last ones may be 0.
+func (f *recordFile) write(rows int64, messages [][]byte) error {
+	rows = min(rows, int64(len(f.ends)-1)) // a person may have removed the file
+	f.ends = f.ends[:rows+1]
+	begin := f.ends[rows]
+	file, err := os.OpenFile(f.path, os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	out := make([]byte, begin%blockSize)
+	for _, m := range messages {
+		out = frames(out, m)
+		if rowOf(m) > 0 {
+			f.setEnd(rowOf(m), begin-begin%blockSize+int64(len(out)))
+		}
+	}
+	_, err = file.WriteAt(out[begin%blockSize:], begin)
+	if err == nil {
+		err = file.Truncate(begin - begin%blockSize + int64(len(out)))
+	}
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// setEnd notes where the messages of a row end.
+func (f *recordFile) setEnd(row, end int64) {
+	for int64(len(f.ends)) <= row {
+		f.ends = append(f.ends, f.ends[len(f.ends)-1]) // of rows without a message
+	}
+	f.ends[row] = end
+}
+
+// rowEnds returns the offsets after the rows of a file that begins with some other messages.
+func rowEnds(data []byte, others int) []int64 {
+	f := recordFile{ends: []int64{int64(min(len(data), fileHeader))}}
+	for i := 0; ; i++ {
+		message, end, ok := readFrames(data, f.ends[len(f.ends)-1])
+		switch last := int64(len(f.ends) - 1); {
+		case !ok:
+			return f.ends
+		case i < others:
+			f.ends[0] = end
+		case rowOf(message) < max(1, last) || rowOf(message) > last+maxEmpty:
+			return f.ends // the end of a run
+		default:
+			f.setEnd(rowOf(message), end)
+		}
+	}
+}
+
+// rowOf returns the first field of a message, 0 if it has none.
+func rowOf(message []byte) int64 {
+	field, kind, n := protowire.ConsumeTag(message)
+	if n < 0 || field != 1 || kind != protowire.VarintType {
+		return 0
+	}
+	v, n := protowire.ConsumeVarint(message[n:])
+	if n < 0 {
+		return 0
+	}
+	return int64(v)
+}
+
+// frames appends messages to a file whose beginning, from a block on, is out.
+func frames(out []byte, messages ...[]byte) []byte {
+	for _, m := range messages {
+		for begun := false; ; begun = true {
+			room := blockSize - len(out)%blockSize
+			if room < frameHeader {
+				out = append(out, make([]byte, room)...)
+				room = blockSize
+			}
+			n := min(len(m), room-frameHeader)
+			part, last := byte(partMiddle), n == len(m)
+			switch {
+			case !begun && last:
+				part = partWhole
+			case !begun:
+				part = partFirst
+			case last:
+				part = partLast
+			}
+			body := append([]byte{part}, m[:n]...)
+			out = binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(body))
+			out = binary.LittleEndian.AppendUint16(out, uint16(n))
+			out = append(out, body...)
+			if m = m[n:]; last {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// readFrames returns the message at an offset and the offset after it. ok is false at the end of
+// the file, and where the file is damaged.
+func readFrames(data []byte, at int64) (message []byte, end int64, ok bool) {
+	for begun := false; ; begun = true {
+		if room := blockSize - at%blockSize; room < frameHeader {
+			at += room
+		}
+		if at+frameHeader > int64(len(data)) {
+			return nil, 0, false
+		}
+		head := data[at:]
+		n, part := int64(binary.LittleEndian.Uint16(head[4:])), head[6]
+		if at%blockSize+frameHeader+n > blockSize || at+frameHeader+n > int64(len(data)) ||
+			crc32.ChecksumIEEE(head[6:frameHeader+n]) != binary.LittleEndian.Uint32(head) ||
+			begun != (part == partMiddle || part == partLast) || part < partWhole || part > partLast {
+			return nil, 0, false
+		}
+		message, at = append(message, head[frameHeader:frameHeader+n]...), at+frameHeader+n
+		if part == partWhole || part == partLast {
+			return message, at, true
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package monitor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+func init() {
+	Monitors.Register("trackio", "Writes Trackio's database in TRACKIO_DIR, or sends to a Trackio server, whose secret is TRACKIO_WRITE_TOKEN.",
+		func() trinity.Monitor {
+			return &trackio{Follower: newFollower(), Dir: os.Getenv("TRACKIO_DIR"), ServerURL: os.Getenv("TRACKIO_SERVER_URL")}
+		})
+}
+
+// trackio writes the SQLite file of a Trackio project, or sends the same rows to a server. Each row
+// has an ID that is unique there, so a row that comes twice is one row.
+type trackio struct {
+	Follower  `yaml:",inline"`
+	Dir       string `yaml:"dir" doc:"Trackio's directory; TRACKIO_DIR, or trackio in Hugging Face's cache"`
+	ServerURL string `yaml:"server_url" doc:"address of a server; TRACKIO_SERVER_URL, else rows are written to dir"`
+
+	run Run
+}
+
+// trackioTables are the tables of Trackio 0.43 that the sink fills.
+var trackioTables = []string{
+	`CREATE TABLE IF NOT EXISTS metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, timestamp TEXT NOT NULL,
+		run_name TEXT NOT NULL, step INTEGER NOT NULL, metrics TEXT NOT NULL, log_id TEXT, space_id TEXT)`,
+	`CREATE UNIQUE INDEX IF NOT EXISTS idx_metrics_log_id ON metrics(log_id) WHERE log_id IS NOT NULL`,
+	`CREATE INDEX IF NOT EXISTS idx_metrics_run_step ON metrics(run_id, step)`,
+	`CREATE TABLE IF NOT EXISTS configs (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, run_name TEXT NOT NULL,
+		config TEXT NOT NULL, created_at TEXT NOT NULL, UNIQUE(run_id))`,
+}
+
+// trackioRow is a row as the server takes it.
+type trackioRow struct {
+	Project string           `json:"project"`
+	Run     string           `json:"run"`
+	RunID   string           `json:"run_id"`
+	Step    int64            `json:"step"`
+	Metrics map[string]value `json:"metrics"`
+	LogID   string           `json:"log_id"`
+	Config  map[string]any   `json:"config,omitempty"`
+}
+
+// Begin implements [Sink].
+func (t *trackio) Begin(ctx context.Context, run Run) error {
+	run.Project = cmp.Or(run.Project, "trinity")
+	t.run = run
+	if t.ServerURL != "" {
+		return nil // the rows bring the settings
+	}
+	config, err := json.Marshal(t.config())
+	if err != nil {
+		return err
+	}
+	return t.update(ctx, func(ctx context.Context, tx database.Tx) error {
+		for _, table := range trackioTables {
+			if _, err := tx.Exec(ctx, table); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "INSERT OR REPLACE INTO configs (run_id, run_name, config, created_at) VALUES (?, ?, ?, ?)",
+			run.ID, run.Name, string(config), trackioTime(run.Began))
+		return err
+	})
+}
+
+// config returns the settings as Trackio keeps them.
+func (t *trackio) config() map[string]any {
+	config := map[string]any{"_Username": nil, "_Created": trackioTime(t.run.Began), "_Group": t.run.Group}
+	for key, v := range t.run.Settings {
+		config[strings.TrimLeft(key, "_")] = v // the server keeps names with _ for itself
+	}
+	return config
+}
+
+func trackioTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
+
+// Send implements [Sink].
+func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) error {
+	rows := make([]trackioRow, len(records))
+	for i, r := range records {
+		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: map[string]value{},
+			LogID: fmt.Sprintf("%s %s %d", t.run.ID, series(r), r.Step)}
+		for name, v := range r.Metrics {
+			rows[i].Metrics[name] = value(v)
+		}
+	}
+	if t.ServerURL != "" {
+		rows[0].Config = t.config()
+		return t.post(ctx, rows)
+	}
+	return t.update(ctx, func(ctx context.Context, tx database.Tx) error {
+		for i, row := range rows {
+			text, err := json.Marshal(row.Metrics)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, "INSERT OR IGNORE INTO metrics (timestamp, run_id, run_name, step, metrics, log_id) VALUES (?, ?, ?, ?, ?, ?)",
+				trackioTime(records[i].Time), row.RunID, row.Run, row.Step, string(text), row.LogID)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// post sends rows to the server.
+func (t *trackio) post(ctx context.Context, rows []trackioRow) error {
+	client := &retry.Client{Timeout: answerTimeout}
+	return client.JSON(ctx, retry.Request{
+		Method: http.MethodPost, URL: strings.TrimRight(t.ServerURL, "/") + "/api/bulk_log",
+		Header: http.Header{"X-Trackio-Write-Token": {os.Getenv("TRACKIO_WRITE_TOKEN")}},
+	}, map[string]any{"logs": rows, "hf_token": nil}, nil)
+}
+
+// update changes the project's database. An error may pass: another program may hold the file.
+func (t *trackio) update(ctx context.Context, fn func(context.Context, database.Tx) error) error {
+	dir := t.Dir
+	if dir == "" {
+		cache, err := os.UserHomeDir()
+		if err != nil {
+			return err
+		}
+		dir = filepath.Join(cmp.Or(os.Getenv("HF_HOME"), filepath.Join(cache, ".cache", "huggingface")), "trackio")
+	}
+	address, err := database.Parse("sqlite:///" + filepath.Join(dir, trackioFile(t.run.Project)))
+	if err != nil {
+		return err
+	}
+	db, err := database.Open(ctx, address, database.Options{})
+	if err != nil {
+		return retry.Temporary(err)
+	}
+	defer db.Close()
+	err = db.Update(ctx, func(ctx context.Context, tx database.Tx) (bool, error) { return true, fn(ctx, tx) })
+	if err != nil {
+		return retry.Temporary(err)
+	}
+	return nil
+}
+
+// trackioFile returns the name of a project's file.
+func trackioFile(project string) string {
+	safe := strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) || c == '-' || c == '_' {
+			return c
+		}
+		return -1
+	}, project)
+	return cmp.Or(safe, "default") + ".db"
+}
+
+// Tell implements [Sink]. Trackio knows no end of a run.
+func (t *trackio) Tell(context.Context, Status) error { return nil }
+
+// Validate refuses an address that is none.
+func (t *trackio) Validate() error {
+	err := t.Follower.Validate()
+	if t.ServerURL != "" {
+		err = errors.Join(err, isAddress("server_url", t.ServerURL))
+	}
+	return err
+}
