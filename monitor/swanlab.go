@@ -61,7 +61,8 @@ func (s *swanlab) Begin(_ context.Context, run Run) (err error) {
 	start = varint(start, 11, 1) // resume if the service has the run
 	start = message(start, 12, stamp(run.Began))
 	first := message(varint(nil, swanlabNum, swanlabFirst), swanlabTime, stamp(run.Began))
-	s.file, err = openRecordFile(filepath.Join(run.Dir, "swanlab", "run-"+run.ID+".swanlab"), swanlabHeader, message(first, swanlabStart, start))
+	path := filepath.Join(run.Dir, "swanlab", "run-"+run.ID+".swanlab")
+	s.file, err = openRecordFile(path, swanlabHeader, message(first, swanlabStart, start))
 	return err
 }
 

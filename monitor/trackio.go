@@ -19,7 +19,8 @@ import (
 )
 
 func init() {
-	Monitors.Register("trackio", "Writes Trackio's database in TRACKIO_DIR, or sends to a Trackio server, whose secret is TRACKIO_WRITE_TOKEN.",
+	Monitors.Register("trackio", "Writes Trackio's database in TRACKIO_DIR, or sends to a Trackio server, whose secret is "+
+		"TRACKIO_WRITE_TOKEN.",
 		func() trinity.Monitor {
 			return &trackio{Follower: newFollower(), Dir: os.Getenv("TRACKIO_DIR"), ServerURL: os.Getenv("TRACKIO_SERVER_URL")}
 		})
@@ -163,7 +164,10 @@ func trackioFile(project string) string {
 		}
 		return -1
 	}, project)
-	return cmp.Or(safe, "default") + ".db"
+	if safe == "" {
+		return "default.db"
+	}
+	return safe + ".db"
 }
 
 // Tell implements [Sink]. Trackio knows no end of a run.

@@ -80,7 +80,9 @@ func newTrackioServer(t *testing.T, _ string, f *faults) service {
 }
 
 func TestTrackioFile(t *testing.T) {
-	for project, want := range map[string]string{"my.model": "mymodel.db", "../a b": "ab.db", "größe_1-x": "größe_1-x.db", "..": "default.db"} {
+	for project, want := range map[string]string{
+		"my.model": "mymodel.db", "../a b": "ab.db", "größe_1-x": "größe_1-x.db", "..": "default.db",
+	} {
 		if got := trackioFile(project); got != want {
 			t.Errorf("%q is in %q, want %q", project, got, want)
 		}

@@ -241,7 +241,8 @@ func TestRealWandb(t *testing.T) {
 		t.Fatal(offline, err)
 	}
 	cmd := exec.Command(py, "-m", "wandb", "sync", offline[0])
-	cmd.Env = append(os.Environ(), "WANDB_BASE_URL="+server.URL, "WANDB_API_KEY="+strings.Repeat("a", 40), "WANDB_ENTITY=e", "HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "WANDB_BASE_URL="+server.URL,
+		"WANDB_API_KEY="+strings.Repeat("a", 40), "WANDB_ENTITY=e", "HOME="+t.TempDir())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

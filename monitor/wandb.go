@@ -66,7 +66,7 @@ func (w *wandb) Begin(_ context.Context, run Run) (err error) {
 	described = message(described, 17, stamp(run.Began))
 	everyMetric := message(message(nil, 2, []byte("*")), 4, []byte("step"))
 	dir := filepath.Join(run.Dir, "wandb", fmt.Sprintf("offline-run-%s-%s", run.Began.UTC().Format("20060102_150405"), run.ID))
-	if err := durable.MkdirAll(filepath.Join(dir, "files"), 0o755); err != nil { // wandb sync writes its summary there
+	if err := durable.MkdirAll(dir+"/files", 0o755); err != nil { // wandb sync writes its summary there
 		return err
 	}
 	w.file, err = openRecordFile(filepath.Join(dir, "run-"+run.ID+".wandb"), wandbHeader,
