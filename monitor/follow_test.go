@@ -33,6 +33,7 @@ type service struct {
 // services makes the service of each sink that has one. faults fails some requests first.
 var services = map[string]func(t *testing.T, dir string, faults *faults) service{
 	"mlflow": newMLflow, "trackio": newTrackio, "trackio server": newTrackioServer, "wandb": newWandb, "swanlab": newSwanLab,
+	"otel": newOtel,
 }
 
 // ended returns how the run ended, as the service knows it, or want if it knows no ends.

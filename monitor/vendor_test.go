@@ -291,3 +291,28 @@ for r in records[1:-1]:
 `, filepath.Join(dir, "swanlab", "run-*.swanlab"))
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }
+
+// OpenTelemetry's own messages decode what a collector gets.
+func TestRealOtel(t *testing.T) {
+	python(t)
+	dir, kept := t.TempDir(), t.TempDir()
+	s := newOtel(t, kept, &faults{})
+	monitors, _ := followed(t, dir, "otel", s.args)
+	for _, m := range monitors {
+		logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": 0.5, "actor/lr": math.NaN()}))
+	}
+	end(t, monitors, Finished)
+	got := script(t, nil, `
+import sys
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+(of,) = ExportMetricsServiceRequest.FromString(open(sys.argv[1], "rb").read()).resource_metrics
+named = {a.key: a.value.string_value for a in of.resource.attributes}
+assert named["service.name"] == "trinity" and named["trinity.run"] == "n" and len(named["service.instance.id"]) == 12, named
+for m in of.scope_metrics[0].metrics:
+    (p,) = m.gauge.data_points
+    about = {a.key: a.value.string_value or a.value.int_value for a in p.attributes}
+    assert about["role"] == "trainer" and p.time_unix_nano == 1767355230005000000, p
+    print(about["step"], p.as_double, m.name)
+`, filepath.Join(kept, "request"))
+	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
+}
