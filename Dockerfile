@@ -7,7 +7,7 @@ COPY . .
 ARG VERSION
 ARG COMMIT
 ENV CGO_ENABLED=0 MODULE=github.com/trinity-go/trinity
-RUN go build -trimpath -buildvcs=false -tags arrow_json_stdlib,nethttpomithttp2 -ldflags "-s -w -X $MODULE/internal/cli.release=$VERSION -X $MODULE/internal/cli.commit=$COMMIT" \
+RUN go build -trimpath -buildvcs=false -tags arrow_json_stdlib,nethttpomithttp2 -ldflags "-s -w -X $MODULE/internal/cli.release=$VERSION -X $MODULE/internal/cli.commit=$COMMIT -funcalign=16" \
 	-o /image/usr/local/bin/trinity ./cmd/trinity
 RUN mkdir -m 1777 /image/home /image/tmp /image/work
 
