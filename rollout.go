@@ -100,6 +100,8 @@ type Requirements struct {
 	// Packs says that a rollout solves the tasks of Task.Pack one after the other; FillPacks, that rows
 	// from the beginning fill the last pack of an evaluation.
 	Packs, FillPacks bool
+	// TopP is the nucleus with which the workflow samples whatever the taskset says; 0 leaves the taskset's.
+	TopP float32
 	// CheckTask returns why a task cannot be run or scored, as far as the task alone shows it. The
 	// run checks the rows of a taskset with it before it loads a model. It may be nil.
 	CheckTask func(*Task) error

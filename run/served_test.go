@@ -197,20 +197,36 @@ func TestServerThatKeepsItsWeightsElsewhere(t *testing.T) {
 	explorer.fails(t, "loading version 2: vLLM 0.33.0 at", "probe: it still has version 1")
 }
 
+func init() {
+	registry.Workflows.Register("test_nucleus", "Samples from a nucleus.", func() trinity.Workflow { return &nucleus{} })
+}
+
+// nucleus rewards every reply.
+type nucleus struct{}
+
+func (*nucleus) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	r.Model.Params.TopP = 0.8
+	e, err := r.Model.Complete(ctx, "1")
+	if err != nil {
+		return nil, err
+	}
+	e.Reward = trinity.NewReward(map[string]float64{"accuracy": 1})
+	return []*trinity.Experience{e}, nil
+}
+
 // A workflow that samples as no training may is refused where the run trains on it, and only there.
 func TestWorkflowThatTruncates(t *testing.T) {
 	const workflow = "buffer.explorer_input.default_eval_workflow_type="
 	for _, c := range []struct{ override, want string }{
-		{workflow + "math_eval_workflow", ""},
+		{workflow + "test_nucleus", ""},
 		{"buffer.explorer_input.eval_tasksets.0.rollout_args={top_p: 0.5, top_k: 2}", ""},
-		{"buffer.explorer_input.default_workflow_type=math_eval_workflow", "top_p 0.8 for tokens that are trained on"},
+		{"buffer.explorer_input.default_workflow_type=test_nucleus", "top_p 0.8 for tokens that are trained on"},
 	} {
 		p := newProject(t, tiny, rl)
-		fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: 256, Develops: true})
+		fake := server.VLLM(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen, Develops: true})
 		fake.Open = p.scoring(0, func() {})
 		_, err := p.run(t, "explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.base_urls=["+fake.URL+"]",
-			workflow+"simple_workflow", "buffer.total_steps=1", "explorer.eval_interval=1",
-			"model.max_prompt_tokens=200", c.override)
+			workflow+"simple_workflow", "buffer.total_steps=1", "explorer.eval_interval=1", c.override)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %q", c.override, err, c.want)

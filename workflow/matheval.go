@@ -33,8 +33,8 @@ func (w *MathEval) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (*MathEval) Requires() trinity.Requirements {
-	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
+func (w *MathEval) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", TopP: w.TopP, CheckTask: checkPrompt}
 }
 
 // Run implements [trinity.Workflow].

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
 )
 
 const (
@@ -125,8 +127,16 @@ func biased(c *config.Settled) (all []config.Refusal) {
 		truncates(model, m.TopP, m.TopK)
 	}
 	for _, t := range c.Data.Tasksets {
-		if !t.Eval {
-			truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
+		if t.Eval {
+			continue
+		}
+		truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
+		w, err := registry.Workflows.Build(t.DefaultWorkflowType, c.ArgsOfWorkflow(t)) // another check reports the error
+		if p := trinity.RequirementsOf(w).TopP; err == nil && p > 0 && p < 1 {
+			all = append(all, config.Refusal{
+				Key: t.Key + ".workflow_args", What: fmt.Sprintf("top_p %v of %s %s", p, t.DefaultWorkflowType, isBiased),
+				Hint: "set it to 1 there, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false",
+			})
 		}
 	}
 	return all

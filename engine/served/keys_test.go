@@ -33,7 +33,10 @@ explorer: {rollout_model: {engine_type: vllm, base_urls: [http://a:8000, https:/
 // the trainer computes their log-probabilities itself. Evaluations may sample as they like.
 func TestRefusedValues(t *testing.T) {
 	const model, taskset = "explorer.rollout_model", "buffer.explorer_input.taskset.rollout_args"
+	const set = "buffer.explorer_input.taskset."
 	for _, c := range []struct{ override, key, want string }{
+		{set + "default_workflow_type=math_eval_workflow", set + "workflow_args", "top_p 0.8 of math_eval_workflow for tokens"},
+		{"buffer.explorer_input.eval_tasksets.0.default_workflow_type=math_eval_workflow", "", ""},
 		{"model.top_p=0.9", "model.top_p", "0.9 for tokens that are trained on"},
 		{"model.top_k=20", "model.top_k", "bypass_mode: false"},
 		{taskset + "={top_p: 0.9}", taskset + ".top_p", "0.9 for tokens"},
@@ -61,7 +64,7 @@ func TestRefusedValues(t *testing.T) {
 			t.Errorf("%s: %v, want one line with %s and %q", c.override, err, c.key, c.want)
 		}
 		o.Overrides = append(o.Overrides, "algorithm.rollout_correction.bypass_mode=false")
-		if _, err := config.Parse("run.yaml", []byte(training), o); err != nil && strings.HasPrefix(c.override, "model.") {
+		if _, err := config.Parse("run.yaml", []byte(training), o); err != nil && !strings.HasPrefix(c.override, model) {
 			t.Errorf("%s with log-probabilities of the trainer: %v", c.override, err)
 		}
 	}
