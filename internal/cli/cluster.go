@@ -88,7 +88,7 @@ func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		groups = fmt.Sprintf("# trinity cluster submit sends\n%s\n%s", script, groups)
+		groups = fmt.Sprintf("# trinity cluster submit sends\n%s\n# trinity run on this machine sends\n%s", script, groups)
 	}
 	_, err = fmt.Fprint(cmd.OutOrStdout(), groups)
 	return err
