@@ -129,7 +129,8 @@ func (k *kubernetes) create(ctx context.Context, p pods) error {
 		return nil
 	}
 	// An error does not say that no Job is there: its name is this one's alone.
-	if left := k.remove(ctx, labelGroup+"="+p.job); left != nil && left.Error() != err.Error() {
+	left := k.remove(ctx, labelGroup+"="+p.job)
+	if left != nil && left.Error() != err.Error() && !(isUnreachable(left) && isUnreachable(err)) {
 		err = fmt.Errorf("%w; removing what was created: %w", err, left)
 	}
 	return err
@@ -197,6 +198,11 @@ func (k *kubernetes) watch(job string) *watch {
 	ask := func(ctx context.Context) (jobState, error) { return k.state(ctx, job) }
 	return &watch{"the Job " + job, k.every, ask}
 }
+
+var unreachable = regexp.MustCompile(`connection to the server \S+ was refused|Unable to connect to the server|dial tcp`)
+
+// isUnreachable reports whether an error of kubectl says that it did not reach the cluster.
+func isUnreachable(err error) bool { return unreachable.MatchString(err.Error()) }
 
 var notFound = regexp.MustCompile(`\bNotFound\b`)
 

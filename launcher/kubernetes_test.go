@@ -25,6 +25,7 @@ type fakeKubectl string
 const kubectlScript = `#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 echo "$*" >> calls
+case "$*" in *"delete job"*) if [ -e stuck ]; then cat stuck >&2; exit 1; fi ;; esac
 if [ -e refuse ]; then cat refuse >&2; exit 1; fi
 case "$*" in
 *"create -f -"*) cat >> created
@@ -310,6 +311,17 @@ func TestKubernetesThatRefuses(t *testing.T) {
 	want := `kubectl: exit status 1; it said: Error from server (NotFound): namespaces "team" not found`
 	if _, err := k.Launch(t.Context(), podGroup); err == nil || err.Error() != want {
 		t.Errorf("a namespace that is not there: %v", err)
+	}
+	logged := strings.Repeat("E1127 08:53:32.282268   25312 memcache.go:265] \"Unhandled Error\" err=\"couldn't get API group list\"\n", 5)
+	f.write(t, "refuse", "error: failed to download openapi: dial tcp 127.0.0.1:1: connect: connection refused\n")
+	f.write(t, "stuck", logged+"The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?")
+	want = "kubectl: exit status 1; it said: error: failed to download openapi: dial tcp 127.0.0.1:1: connect: connection refused"
+	if _, err := k.Launch(t.Context(), podGroup); err == nil || err.Error() != want {
+		t.Errorf("a server that is not reached: %v", err)
+	}
+	want = "kubectl: exit status 1; it said: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
+	if err := k.Down(t.Context(), "run"); err == nil || err.Error() != want {
+		t.Errorf("a server that is not reached: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := k.Launch(t.Context(), podGroup); err == nil || !strings.Contains(err.Error(), "kubectl is not on this machine") {

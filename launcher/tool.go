@@ -1,10 +1,13 @@
 package launcher
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/process"
@@ -24,11 +27,54 @@ func patientTool(ctx context.Context, patience time.Duration, input []byte, comm
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it has not answered for %v", patience))
 	defer cancel()
-	out, err := (&process.Program{Command: command}).Run(ctx, input, 4<<20)
+	var errs told
+	out, err := (&process.Program{Command: command, Stderr: &errs}).Run(ctx, input, 4<<20)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", command[0], err)
+		return "", fmt.Errorf("%s: %w", command[0], errs.shorten(err))
 	}
 	return string(out), nil
+}
+
+// told keeps what a program writes to its standard error, but for lines of its log: kubectl's repeat an error
+// several times before it says it.
+type told struct {
+	said   process.Ends
+	line   []byte // which has not ended
+	logged bool   // a line of the log was left out
+}
+
+var logLine = regexp.MustCompile(`^[EWIF]\d{4} \d\d:`)
+
+// Write implements io.Writer.
+func (t *told) Write(p []byte) (int, error) {
+	t.line = append(t.line, p...)
+	for {
+		line, rest, ended := bytes.Cut(t.line, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		t.keep(line)
+		t.line = bytes.Clone(rest)
+	}
+}
+
+func (t *told) keep(line []byte) {
+	if logLine.Match(line) {
+		t.logged = true
+		return
+	}
+	_, _ = t.said.Write(append(line, '\n'))
+}
+
+// shorten returns an error of process.Program with what the program said without its log, if it said more
+// than that.
+func (t *told) shorten(err error) error {
+	t.keep(t.line)
+	said, why := t.said.String(), errors.Unwrap(err)
+	if !t.logged || said == "" || why == nil {
+		return err
+	}
+	return fmt.Errorf("%w; it said: %s", why, said)
 }
 
 // stream runs a program of a scheduler, and writes what it prints as it comes.
