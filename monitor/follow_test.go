@@ -32,7 +32,8 @@ type service struct {
 
 // services makes the service of each sink that has one. faults fails some requests first.
 var services = map[string]func(t *testing.T, dir string, faults *faults) service{
-	"mlflow": newMLflow, "trackio": newTrackio, "trackio server": newTrackioServer, "wandb": newWandb, "swanlab": newSwanLab,
+	"mlflow": newMLflow, "trackio": newTrackio, "trackio server": newTrackioServer, "wandb": newWandb,
+	"wandb server": newWandbServer, "swanlab": newSwanLab,
 	"otel": newOtel,
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -171,3 +172,10 @@ func readFrames(data []byte, at int64) (message []byte, end int64, ok bool) {
 		}
 	}
 }
+
+func varint(b []byte, field protowire.Number, v int64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
+}
+
+// stamp is a google.protobuf.Timestamp.
+func stamp(t time.Time) []byte { return varint(varint(nil, 1, t.Unix()), 2, int64(t.Nanosecond())) }

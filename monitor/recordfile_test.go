@@ -7,44 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
-
-// newWandb reads the offline run that the sink writes.
-func newWandb(t *testing.T, dir string, _ *faults) service {
-	read := func() (got points, status Status) {
-		got = points{}
-		each(t, filepath.Join(dir, "wandb", "offline-run-*", "run-*.wandb"), func(m fieldsOf) {
-			if m.has(wandbExit) {
-				status = map[uint64]Status{0: Finished, 1: Failed, 130: Stopped}[m.sub(wandbExit).number(1)]
-			}
-			row := map[string]string{}
-			for _, text := range m.sub(wandbHistory).all(1) {
-				item := parseFields(t, text)
-				row[string(item.bytes[1])] = string(item.bytes[16])
-			}
-			step, _ := strconv.ParseInt(row["step"], 10, 64)
-			for _, own := range []string{"step", "_step", "_timestamp", "_runtime"} {
-				delete(row, own)
-			}
-			for name, text := range row {
-				v, err := strconv.ParseFloat(text, 64)
-				if err != nil {
-					t.Error(err)
-				}
-				got.add(name, step, v)
-			}
-		})
-		return got, status
-	}
-	return service{
-		args: map[string]any{}, local: true,
-		points: func() points { got, _ := read(); return got }, status: func() Status { _, s := read(); return s },
-	}
-}
 
 // newSwanLab reads the offline run that the sink writes.
 func newSwanLab(t *testing.T, dir string, _ *faults) service {

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -199,42 +198,8 @@ uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
 func TestRealWandb(t *testing.T) {
 	py, dir := python(t), t.TempDir()
 	killedAndResumed(t, dir, "wandb", map[string]any{})
-	var mu sync.Mutex
-	got, last := points{}, map[string]any{}
-	h := http.NewServeMux()
-	answer := func(w http.ResponseWriter, body string) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, body)
-	}
-	h.HandleFunc("/graphql", func(w http.ResponseWriter, r *http.Request) {
-		in := sent(t, r)
-		name, _ := in["variables"].(map[string]any)["name"].(string)
-		answer(w, fmt.Sprintf(`{"data": {"upsertBucket": {"inserted": true, "bucket": {"id": "x", "name": %q, "displayName": "n", "config": "{}",
-			"project": {"id": "p", "name": "p", "entity": {"id": "e", "name": "e"}}, "historyLineCount": 0}},
-			"createRunFiles": {"runID": "x", "uploadHeaders": [], "files": []}, "serverInfo": {"features": []}}}`, name))
-	})
-	h.HandleFunc("/files/{entity}/{project}/{run}/file_stream", func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		in := sent(t, r)
-		maps.Copy(last, in)
-		history, _ := in["files"].(map[string]any)["wandb-history.jsonl"].(map[string]any)
-		lines, _ := history["content"].([]any)
-		for _, line := range lines {
-			var row map[string]float64
-			if err := json.Unmarshal([]byte(line.(string)), &row); err != nil {
-				t.Error(err)
-			}
-			for name, v := range row {
-				if name != "step" && name[0] != '_' {
-					got.add(name, int64(row["step"]), v)
-				}
-			}
-		}
-		answer(w, `{}`)
-	})
-	h.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, `{}`) })
-	server := httptest.NewServer(h)
+	s := &wandbServer{}
+	server := httptest.NewServer(s.handler(t))
 	defer server.Close()
 	offline, err := filepath.Glob(filepath.Join(dir, "wandb", "offline-run-*"))
 	if err != nil || len(offline) != 1 {
@@ -246,11 +211,26 @@ func TestRealWandb(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	compare(t, dir, service{points: func() points { return got }})
-	if last["complete"] != true || last["exitcode"] != 0. {
-		t.Errorf("the last request is %v", last)
+	compare(t, dir, service{points: func() points { return s.points(t) }})
+	if s.status() != Finished {
+		t.Errorf("the last request is %v", s.last)
+	}
+	var config struct {
+		Own struct {
+			Value struct{ M []map[string]any }
+		} `json:"_wandb"`
+	}
+	if err := json.Unmarshal([]byte(s.config), &config); err != nil {
+		t.Fatal(err)
+	}
+	axis := 0 // of the rewards, from 1 on
+	for _, m := range config.Own.Value.M {
+		if m["1"] == "rollout/reward/mean" {
+			axis = int(m["5"].(float64))
+		}
+	}
+	if axis == 0 || config.Own.Value.M[axis-1]["1"] != wandbStep {
+		t.Errorf("the axes are %v", config.Own.Value.M)
 	}
 }
 
