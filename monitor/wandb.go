@@ -64,6 +64,16 @@ const (
 	wandbExit    protowire.Number = 18
 )
 
+// wandbRows are rows for the server, from the row with the number Offset on.
+type wandbRows struct {
+	Files struct {
+		History struct {
+			Offset  int64    `json:"offset"`
+			Content []string `json:"content"`
+		} `json:"wandb-history.jsonl"`
+	} `json:"files"`
+}
+
 // wandbStep is the metric with the run's step.
 const wandbStep = "step"
 
@@ -156,9 +166,9 @@ func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record)
 			return err
 		}
 	}
-	return w.post(ctx, w.stream, map[string]any{"files": map[string]any{
-		"wandb-history.jsonl": map[string]any{"offset": first, "content": lines},
-	}}, nil)
+	var in wandbRows
+	in.Files.History.Offset, in.Files.History.Content = first, lines
+	return w.post(ctx, w.stream, in, nil)
 }
 
 // Tell implements [Sink].
