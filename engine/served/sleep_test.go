@@ -63,6 +63,28 @@ func TestServersSleepAndWake(t *testing.T) {
 	}
 }
 
+// A server that sleeps gets an adapter beside the policy when the next version wakes it.
+func TestAdapterForAServerThatSleeps(t *testing.T) {
+	fake := starts["vllm"](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, LoRA: true, Sleeps: true})
+	with := spec(fake.URL)
+	with.LoRA, with.Follows, with.Adapters = &trinity.LoRASpec{LoraRank: 4}, true, []string{adapter}
+	s := must(t, "vllm", with)
+	sleeper := served.Share(s)
+	if err := errors.Join(sleeper.Sleep(t.Context()), s.(trinity.AdapterLoader).LoadAdapter(t.Context(), "old", adapter, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if has := fake.Adapters(); len(has) > 0 {
+		t.Errorf("it has got %q in its sleep", has)
+	}
+	if err := sleeper.LoadWeights(t.Context(), adapter, 0); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Sample(t.Context(), asking, trinity.SamplingParams{MaxTokens: 3, Adapter: "old"})
+	if err != nil || out[0].Versions != [2]int64{7, 7} {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // A server that does not fall asleep or wake up ends the run with its name and the phase. One that sleeps
 // on is found by the next request.
 func TestServersThatCannotSleep(t *testing.T) {
