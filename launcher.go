@@ -86,8 +86,8 @@ type Program struct {
 	Answers string // path of a URL of the program on the first machine, which answers when it is ready
 	// Ranks are the processes of a machine that divide its cores between them, unless OMP_NUM_THREADS is
 	// set there; 0 leaves the threads to the program.
-	Ranks int
-	Env   map[string]string
+	Ranks  int
+	Env    map[string]string
 	Secret map[string]string
 }
 
