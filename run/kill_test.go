@@ -283,6 +283,7 @@ func (s *killing) endsAsWhole(t *testing.T) {
 func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
+	sameTraces(t, s.p, s.whole)
 	for name, of := range map[string]func(project) string{
 		"the batches":            func(p project) string { return fmt.Sprint(p.consumed(t)) },
 		"the copy of the input":  func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },

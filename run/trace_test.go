@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,35 @@ func TestTraceHasFailedRollouts(t *testing.T) {
 	for _, f := range failures {
 		if f.Kind != "workflow" || !strings.Contains(f.Reason, "a broken tool") || f.Retries != 1 || f.Run != 0 || f.Task == "" {
 			t.Errorf("failure %+v", f)
+		}
+	}
+}
+
+// sameTraces checks that the traces of two runs have the same of each train step that both have.
+func sameTraces(t *testing.T, a, b project) {
+	t.Helper()
+	steps, err := trace.Steps(filepath.Join(a.job(), trace.Dir))
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("the trace has the train steps %v, %v", steps, err)
+	}
+	of := func(p project, step int64) string {
+		rows, err := trace.ReadStep(filepath.Join(p.job(), trace.Dir), step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, r := range rows {
+			text += fmt.Sprintln(r.ID, r.Response, r.Dropped, r.Streams, r.Updated)
+		}
+		return text
+	}
+	other, err := trace.Steps(filepath.Join(b.job(), trace.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		if slices.Contains(other, step) && of(a, step) != of(b, step) {
+			t.Errorf("the traces of train step %d differ:\n%.300s\nwant\n%.300s", step, of(a, step), of(b, step))
 		}
 	}
 }

@@ -84,7 +84,7 @@ type Updated struct {
 }
 
 // rowsOf returns the rows of a train step.
-func rowsOf(t trinity.Trained) (rows []Row, err error) {
+func rowsOf(t trinity.Trained) (rows []Row) {
 	for i := range t.Experiences {
 		e := &t.Experiences[i]
 		row := Row{Reward: rewardOf(&e.Experience), Sequence: sequenceOf(&e.Experience), Streams: Streams{
@@ -112,7 +112,7 @@ func rowsOf(t trinity.Trained) (rows []Row, err error) {
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 func sequenceOf(e *trinity.Experience) Sequence {
@@ -136,14 +136,10 @@ const pageSize = 64 << 10
 
 // writeTrained writes the file of a train step and returns its size in bytes.
 func writeTrained(dir string, t trinity.Trained) (size int64, err error) {
-	rows, err := rowsOf(t)
-	if err != nil {
-		return 0, err
-	}
 	var out bytes.Buffer
 	table := parquet.NewGenericWriter[Row](&out, parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1),
 		parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
-	if _, err := table.Write(rows); err != nil {
+	if _, err := table.Write(rowsOf(t)); err != nil {
 		return 0, err
 	}
 	if err := table.Close(); err != nil {
