@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,7 +122,7 @@ func trainsAhead(s *Settled) bool {
 func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 	all := []trinity.MemoryPart{}
 	if s.train.Train {
-		parts, err := e.trainer.PlanMemory(s.train)
+		parts, err := e.planTrainer(s.train)
 		if err != nil || parts == nil {
 			return nil, err
 		}
@@ -135,6 +136,20 @@ func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 		all = append(all, parts...)
 	}
 	return all, nil
+}
+
+// planTrainer returns the memory of an engine that the trainer opens. Programs on other machines take none of
+// this one; their GPUs are taken to be like those here, if there are any.
+func (e *engines) planTrainer(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+	parts, err := e.trainer.PlanMemory(spec)
+	_, programs := e.trainer.(trainerPrograms)
+	if !programs || e.programs.launcher == nil || e.programs.launcher.Reach() == "" {
+		return parts, err
+	}
+	for i := range parts {
+		parts[i].Device = cmp.Or(parts[i].Device, "each machine")
+	}
+	return parts, err
 }
 
 // lasting returns the parts as they add up. A passing part is free again before the engine takes

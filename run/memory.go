@@ -125,7 +125,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	}
 	if m.cfg.criticPath != "" && spec.train.Train {
 		critic := criticSpec(spec.train, m.cfg.criticPath, m.cfg.Critic.Optim.Spec())
-		beside, err := m.cfg.engines.trainer.PlanMemory(critic)
+		beside, err := m.cfg.engines.planTrainer(critic)
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}

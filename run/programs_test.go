@@ -94,3 +94,26 @@ func TestUnknownGPUs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What programs on other machines take is not counted as this machine's memory.
+func TestMemoryOfOtherMachines(t *testing.T) {
+	p := newProject(t, tiny, servedConfig)
+	for launcher, want := range map[string]string{"{launcher: ssh, hosts: [a, b], gpu_per_node: 8}": "each machine", "{gpu_per_node: 8}": ""} {
+		facts, err := run.Facts(p.load(t, "cluster="+launcher, "cluster.trainer_ranks=4").Settled()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, part := range facts.Memory {
+			if part.Kind == "loading" {
+				found = true
+				if part.Device != want {
+					t.Errorf("%s: the worker reads the model into the memory of %q, want %q", launcher, part.Device, want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: nothing reads the model: %+v", launcher, facts.Memory)
+		}
+	}
+}

@@ -109,7 +109,7 @@ func (s *Settled) teacherMemory() (plans []config.MemoryPlan, err error) {
 			continue
 		}
 		counted[file] = true
-		parts, err := s.engines.trainer.PlanMemory(t.spec)
+		parts, err := s.engines.planTrainer(t.spec)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Key, err)
 		}
