@@ -208,6 +208,7 @@ func TestRealWandb(t *testing.T) {
 	cmd := exec.Command(py, "-m", "wandb", "sync", offline[0])
 	cmd.Env = append(os.Environ(), "WANDB_BASE_URL="+server.URL,
 		"WANDB_API_KEY="+strings.Repeat("a", 40), "WANDB_ENTITY=e", "HOME="+t.TempDir())
+	cmd.Dir = t.TempDir() // it writes logs there
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
