@@ -12,7 +12,7 @@ type Tracer interface {
 
 // Span is a stretch of time in which somebody worked, or waited for somebody.
 type Span struct {
-	Role       string       // who: "explorer", "trainer"
+	Role       string       // who: "explorer", "trainer"; "evaluation" for the explorer's rollouts that nobody learns from
 	Kind       SpanKind     // what
 	Name       string       // of the task, the operator, …; may be ""
 	For        string       // of a wait: who was waited for
@@ -65,6 +65,7 @@ type Update struct {
 // FailedRollout is what is known of a rollout that failed, after its retries.
 type FailedRollout struct {
 	ID      ExperienceID
+	Eval    bool // nobody would have learned from it
 	Kind    FailureKind
 	Reason  string // the error, with the stack of a panic
 	Retries int

@@ -271,7 +271,7 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if
 // its calls of models are one each.
 func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, *traced, error) {
-	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}}
+	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}, eval: task.Eval}
 	m, err := r.Host.Model(task.Task, "")
 	if err != nil {
 		return nil, trace, err

@@ -10,19 +10,24 @@ import (
 )
 
 // tell tells a tracer, which may be nil, that something of a step has ended that began at a time.
-func tell(to trinity.Tracer, step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
+func tell(to trinity.Tracer, role string, step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
 	if to != nil {
 		to.Span(trinity.Span{Role: role, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
 	}
 }
 
-// role is the explorer's name in spans.
-const role = "explorer"
+// The roles of an explorer in spans.
+const (
+	exploring  = "explorer"
+	evaluating = "evaluation"
+)
 
 // traced tells a tracer about one attempt at a rollout, and keeps its last call of a model.
 type traced struct {
 	to trinity.Tracer // may be nil
 	id trinity.ExperienceID
+
+	eval bool
 
 	mu   sync.Mutex
 	last *called // nil before the first
@@ -34,6 +39,10 @@ type called struct{ prompt, sampled []int32 }
 // span tells that something of the rollout has ended that began at a time.
 func (t *traced) span(kind trinity.SpanKind, of string, version int64, begin time.Time) {
 	if t.to != nil {
+		role := exploring
+		if t.eval {
+			role = evaluating
+		}
 		t.to.Span(trinity.Span{
 			Role: role, Kind: kind, Name: t.id.Task, For: of, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
 		})
@@ -65,7 +74,7 @@ func (t *traced) failed(err error, retries int) {
 	if t.to == nil {
 		return
 	}
-	f := trinity.FailedRollout{ID: t.id, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
+	f := trinity.FailedRollout{ID: t.id, Eval: t.eval, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
 	t.mu.Lock()
 	if t.last != nil { // an abandoned workflow may still call
 		f.Prompt, f.Sampled = slices.Clone(t.last.prompt), slices.Clone(t.last.sampled)

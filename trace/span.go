@@ -50,31 +50,44 @@ type Failure struct {
 	Kind    trinity.FailureKind `json:"kind"`
 	Reason  string              `json:"reason"`
 	Retries int                 `json:"retries"`
+	Eval    bool                `json:"eval,omitempty"`    // nobody would have learned from it
 	Prompt  []int32             `json:"prompt,omitempty"`  // tokens of the last call of a model
 	Sampled []int32             `json:"sampled,omitempty"` // tokens that this call gave until the failure
 	Time    time.Time           `json:"time"`
 }
 
 func failureOf(f trinity.FailedRollout) Failure {
-	return Failure{f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Prompt, f.Sampled, f.Time}
+	return Failure{f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Eval, f.Prompt, f.Sampled, f.Time}
 }
 
 // ReadSpans reads the spans of a trace, in the order in which they ended. If a run was killed and has
 // resumed, the steps that it did again replace what the killed process did of them.
 func ReadSpans(dir string) ([]Span, error) {
-	at := func(s *Span) (int64, int64) { return s.Begin, s.End }
-	return readLines(dir, spansPrefix, func(s *Span) (string, int64) { return s.Role, s.Step }, at)
+	return readLines(dir, spansPrefix, func(s *Span) placed {
+		does := s.Kind == trinity.SpanRollout || s.Kind == trinity.SpanForward
+		return placed{s.Role, s.Step, does, s.Begin, s.End}
+	})
 }
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
 func ReadFailures(dir string) ([]Failure, error) {
-	at := func(f *Failure) (int64, int64) { return f.Time.UnixMicro(), f.Time.UnixMicro() }
-	return readLines(dir, failedPrefix, func(f *Failure) (string, int64) { return "", f.Step }, at)
+	return readLines(dir, failedPrefix, func(f *Failure) placed {
+		at := f.Time.UnixMicro()
+		return placed{fmt.Sprint(f.Eval), f.Step, true, at, at}
+	})
+}
+
+// placed tells where a line belongs.
+type placed struct {
+	role       string
+	step       int64
+	does       bool // the line says that the role did the step, and not only what comes before or after
+	begin, end int64
 }
 
 // readLines reads all files with this prefix. A process that began after the end of an earlier one
-// replaces the lines of its roles, from its first step on, of that one.
-func readLines[T any](dir, prefix string, of func(*T) (role string, step int64), at func(*T) (begin, end int64)) (all []T, err error) {
+// replaces the lines of its roles, from the first step on that it did, of that one.
+func readLines[T any](dir, prefix string, of func(*T) placed) (all []T, err error) {
 	files, err := linesIn(dir, prefix)
 	if err != nil {
 		return nil, err
@@ -88,14 +101,14 @@ func readLines[T any](dir, prefix string, of func(*T) (role string, step int64),
 		if err != nil {
 			return nil, err
 		}
-		processes[len(processes)-1].add(lines, of, at)
+		processes[len(processes)-1].add(lines, of)
 	}
 	for i, p := range processes {
 		for k := range p.lines {
-			role, step := of(&p.lines[k])
+			line := of(&p.lines[k])
 			replaced := func(later process[T]) bool {
-				first, ok := later.first[role]
-				return ok && step >= first && later.begin >= p.end
+				first, ok := later.first[line.role]
+				return ok && line.step >= first && later.begin >= p.end
 			}
 			if !slices.ContainsFunc(processes[i+1:], replaced) {
 				all = append(all, p.lines[k])
@@ -109,18 +122,17 @@ func readLines[T any](dir, prefix string, of func(*T) (role string, step int64),
 type process[T any] struct {
 	number     int
 	lines      []T
-	first      map[string]int64 // step, by role
+	first      map[string]int64 // step that a role did
 	begin, end int64            // of all its lines
 }
 
-func (p *process[T]) add(lines []T, of func(*T) (role string, step int64), at func(*T) (begin, end int64)) {
+func (p *process[T]) add(lines []T, of func(*T) placed) {
 	for i := range lines {
-		role, step := of(&lines[i])
-		if first, ok := p.first[role]; step > 0 && (!ok || step < first) {
-			p.first[role] = step
+		line := of(&lines[i])
+		if first, ok := p.first[line.role]; line.does && (!ok || line.step < first) {
+			p.first[line.role] = line.step
 		}
-		begin, end := at(&lines[i])
-		p.begin, p.end = min(p.begin, begin), max(p.end, end)
+		p.begin, p.end = min(p.begin, line.begin), max(p.end, line.end)
 	}
 	p.lines = append(p.lines, lines...)
 }

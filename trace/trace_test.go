@@ -102,7 +102,7 @@ func TestTrainedStepReadsBack(t *testing.T) {
 
 // span returns a span of a role's step that ends at a second.
 func span(role string, step, end int64) trinity.Span {
-	return trinity.Span{Role: role, Kind: trinity.SpanWait, Step: step, Begin: time.Unix(end-1, 0), End: time.Unix(end, 0)}
+	return trinity.Span{Role: role, Kind: trinity.SpanForward, Step: step, Begin: time.Unix(end-1, 0), End: time.Unix(end, 0)}
 }
 
 // What a resumed run does again replaces what the killed process did of it; another role's steps stay.
@@ -119,6 +119,7 @@ func TestResumedStepsReplace(t *testing.T) {
 	}
 	closed(t, w)
 	w, _ = open(t, Options{Dir: dir, FromStep: 2, Trains: true, Spans: true})
+	w.Span(trinity.Span{Role: "trainer", Kind: trinity.SpanCheckpoint, Step: 2, Begin: time.Unix(19, 0), End: time.Unix(19, 0)}) // does no step
 	w.Span(span("trainer", 3, 20))
 	w.Span(span("explorer", 5, 20))
 	w.Span(span("trainer", 4, 21))
@@ -131,7 +132,7 @@ func TestResumedStepsReplace(t *testing.T) {
 	for _, s := range spans {
 		got = append(got, fmt.Sprintf("%s %d @%d", s.Role, s.Step, s.End/1e6))
 	}
-	want := []string{"trainer 1 @10", "explorer 2 @10", "trainer 2 @11", "explorer 3 @11", "explorer 4 @12", "trainer 3 @20", "explorer 5 @20",
+	want := []string{"trainer 1 @10", "explorer 2 @10", "trainer 2 @11", "explorer 3 @11", "explorer 4 @12", "trainer 2 @19", "trainer 3 @20", "explorer 5 @20",
 		"trainer 4 @21"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %q\nwant %q", got, want)

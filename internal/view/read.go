@@ -79,7 +79,7 @@ func Read(dir string, o Options) (*Page, error) {
 	}
 	failures, err := trace.ReadFailures(p.Trace)
 	for _, f := range failures {
-		if slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task) {
+		if !f.Eval && slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task) {
 			p.Failures = append(p.Failures, f)
 		}
 	}
