@@ -306,3 +306,22 @@ func TestSyncRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The jsonl monitor is there, and before the sinks, which hear of a record that is in the file.
+func TestSinksComeAfterTheFile(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		args  map[string]any
+		want  string
+	}{
+		{[]string{"otel"}, map[string]any{"close_timeout": 1}, "[jsonl otel] map[otel:map[close_timeout:1]]"},
+		{[]string{"wandb", "jsonl", "otel", "console"}, nil, "[jsonl console wandb otel] map[]"},
+		{[]string{"console", "prometheus"}, nil, "[console prometheus] map[]"},
+		{nil, nil, "[] map[]"},
+	} {
+		names, args := sinksLast(c.names, c.args)
+		if got := fmt.Sprint(names, args); got != c.want {
+			t.Errorf("%v: %s, want %s", c.names, got, c.want)
+		}
+	}
+}
