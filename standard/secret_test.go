@@ -31,6 +31,7 @@ var notSecret = []struct{ name, reason string }{
 	{`keys|reward_key`, "the keys of a JSON object"},
 	{`pass_env`, "the names of environment variables"},
 	{`tokenization`, "how a text is cut"},
+	{`tokens`, "whose tokens a trace keeps"},
 	{`webhook_addr`, "a host and a port; the path of the webhook is random"},
 }
 
