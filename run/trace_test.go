@@ -50,9 +50,11 @@ func TestTracesChangeNothing(t *testing.T) {
 	for _, s := range spans {
 		kinds[strings.TrimSpace(fmt.Sprint(s.Role, " ", s.Kind, " ", s.For))] = true
 	}
-	for _, kind := range []string{"explorer wait trainer", "explorer rollout", "explorer model_call", "explorer reward", "explorer operator",
-		"explorer delivery", "evaluation evaluation", "evaluation rollout", "trainer wait explorer", "trainer forward", "trainer backward", "trainer update",
-		"trainer publish", "trainer checkpoint"} {
+	for _, kind := range []string{
+		"explorer wait trainer", "explorer rollout", "explorer model_call", "explorer reward", "explorer operator", "explorer delivery",
+		"evaluation evaluation", "evaluation rollout", "trainer wait explorer", "trainer forward", "trainer backward", "trainer update",
+		"trainer publish", "trainer checkpoint",
+	} {
 		if !kinds[kind] {
 			t.Errorf("no span %q among %v", kind, kinds)
 		}

@@ -119,7 +119,8 @@ func TestResumedStepsReplace(t *testing.T) {
 	}
 	closed(t, w)
 	w, _ = open(t, Options{Dir: dir, FromStep: 2, Trains: true, Spans: true})
-	w.Span(trinity.Span{Role: "trainer", Kind: trinity.SpanCheckpoint, Step: 2, Begin: time.Unix(19, 0), End: time.Unix(19, 0)}) // does no step
+	saved := time.Unix(19, 0)
+	w.Span(trinity.Span{Role: "trainer", Kind: trinity.SpanCheckpoint, Step: 2, Begin: saved, End: saved}) // does no step
 	w.Span(span("trainer", 3, 20))
 	w.Span(span("explorer", 5, 20))
 	w.Span(span("trainer", 4, 21))
@@ -132,8 +133,8 @@ func TestResumedStepsReplace(t *testing.T) {
 	for _, s := range spans {
 		got = append(got, fmt.Sprintf("%s %d @%d", s.Role, s.Step, s.End/1e6))
 	}
-	want := []string{"trainer 1 @10", "explorer 2 @10", "trainer 2 @11", "explorer 3 @11", "explorer 4 @12", "trainer 2 @19", "trainer 3 @20", "explorer 5 @20",
-		"trainer 4 @21"}
+	want := []string{"trainer 1 @10", "explorer 2 @10", "trainer 2 @11", "explorer 3 @11", "explorer 4 @12", "trainer 2 @19", "trainer 3 @20",
+		"explorer 5 @20", "trainer 4 @21"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %q\nwant %q", got, want)
 	}

@@ -77,7 +77,7 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), syncCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), perfCommand(), syncCommand(),
 		annotateCommand(), doctorCommand(),
 		versionCommand(),
 	)

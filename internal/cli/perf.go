@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/view"
+)
+
+func perfCommand() *cobra.Command {
+	var chrome string
+	cmd := &cobra.Command{
+		Use:   "perf JOB_DIR",
+		Short: "Show where the time of a run went, and who waited for whom",
+		Long: "Show from the spans that a run keeps (monitor.trace.spans) what explorer and trainer did and how long,\n" +
+			"for whom each waited, and the slowest rollouts.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			perf, err := view.ReadPerf(args[0])
+			if err != nil {
+				return err
+			}
+			if chrome == "" {
+				return perf.Print(cmd.OutOrStdout())
+			}
+			if err := durable.Replace(chrome, func(w io.Writer) error { return perf.Chrome(w) }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), chrome)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&chrome, "chrome", "", "write the spans to this file instead, as trace events, which Perfetto and Chrome open")
+	return cmd
+}

@@ -1,0 +1,204 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trace"
+)
+
+// Perf is where the time of a run went.
+type Perf struct {
+	Trace string // the directory of the traces
+	spans []trace.Span
+}
+
+// ReadPerf reads the spans from the directory of a run or of a stage. Of several stages it takes the
+// one that came last.
+func ReadPerf(dir string) (*Perf, error) {
+	var found Perf
+	newest := int64(math.MinInt64)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir():
+			return err
+		case strings.HasPrefix(d.Name(), "global_step_"):
+			return filepath.SkipDir
+		case d.Name() != trace.Dir:
+			return nil
+		}
+		spans, err := trace.ReadSpans(path)
+		if err != nil || len(spans) == 0 {
+			return err
+		}
+		if end := slices.MaxFunc(spans, byEnd).End; end > newest {
+			newest, found = end, Perf{path, spans}
+		}
+		return filepath.SkipDir
+	})
+	if err == nil && found.spans == nil {
+		err = fmt.Errorf("no spans are kept below %s: give the directory of a run that has worked with monitor.trace.spans true", dir)
+	}
+	return &found, err
+}
+
+func byEnd(a, b trace.Span) int { return cmp.Compare(a.End, b.End) }
+
+// work is all that a role did of one kind.
+type work struct {
+	label string
+	spans []trace.Span
+}
+
+// sum returns the seconds of all spans, and covered the seconds in which at least one was under way.
+func (w *work) sum() (sum, covered float64) {
+	slices.SortFunc(w.spans, func(a, b trace.Span) int { return cmp.Compare(a.Begin, b.Begin) })
+	until := int64(math.MinInt64)
+	for _, s := range w.spans {
+		sum += seconds(s)
+		if s.End > until {
+			covered += float64(s.End-max(s.Begin, until)) / 1e6
+			until = s.End
+		}
+	}
+	return sum, covered
+}
+
+func seconds(s trace.Span) float64 { return float64(s.End-s.Begin) / 1e6 }
+
+// Print writes where the time went: what each role did, for whom it waited, and the slowest rollouts.
+func (p *Perf) Print(w io.Writer) error {
+	first, last := p.spans[0].Begin, p.spans[0].End
+	roles := map[string]map[string]*work{}
+	for _, s := range p.spans {
+		first, last = min(first, s.Begin), max(last, s.End)
+		label := string(s.Kind)
+		switch {
+		case s.Kind == trinity.SpanWait:
+			label = "waits for " + s.For
+		case s.Role == "trainer" && s.Name != "", s.Kind == trinity.SpanOperator:
+			label += " " + s.Name
+		}
+		if roles[s.Role] == nil {
+			roles[s.Role] = map[string]*work{}
+		}
+		if roles[s.Role][label] == nil {
+			roles[s.Role][label] = &work{label: label}
+		}
+		roles[s.Role][label].spans = append(roles[s.Role][label].spans, s)
+	}
+	whole := float64(last-first) / 1e6
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", visible(p.Trace), whole)
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "role\twhat\ttimes\tseconds\tof the whole\tat once\tmean ms\t\n")
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		for _, k := range p.ordered(roles[role]) {
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%.2g\t%.3g\t\n", visible(role), visible(k.label), len(k.spans), k.covered,
+				100*k.covered/whole, k.sum/max(k.covered, 1e-9), 1000*k.sum/float64(len(k.spans)))
+		}
+	}
+	t.Flush()
+	fmt.Fprintf(&out, "\nseconds count a time once, however many were under way; \"at once\" is how many were\n")
+	p.slowest(&out)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// summed is work with its times.
+type summed struct {
+	*work
+	sum, covered float64
+}
+
+// ordered returns what a role did, what took longest first.
+func (p *Perf) ordered(of map[string]*work) (all []summed) {
+	for _, label := range slices.Sorted(maps.Keys(of)) {
+		sum, covered := of[label].sum()
+		all = append(all, summed{of[label], sum, covered})
+	}
+	slices.SortStableFunc(all, func(a, b summed) int { return cmp.Compare(b.covered, a.covered) })
+	return all
+}
+
+// slowest writes the slowest rollouts, with what they spent on calls and on rewards.
+func (p *Perf) slowest(out *strings.Builder) {
+	var rollouts []trace.Span
+	parts := map[string]map[trinity.SpanKind]float64{}
+	for _, s := range p.spans {
+		switch {
+		case s.ID == "":
+		case s.Kind == trinity.SpanRollout:
+			rollouts = append(rollouts, s)
+		default:
+			key := s.Role + s.ID
+			if parts[key] == nil {
+				parts[key] = map[trinity.SpanKind]float64{}
+			}
+			parts[key][s.Kind] += seconds(s)
+		}
+	}
+	slices.SortStableFunc(rollouts, func(a, b trace.Span) int { return cmp.Compare(b.End-b.Begin, a.End-a.Begin) })
+	if len(rollouts) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\nthe slowest rollouts\n")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "role\tstep\ttask\tseconds\tmodel\treward\twaits\t\n")
+	for _, s := range rollouts[:min(5, len(rollouts))] {
+		of := parts[s.Role+s.ID]
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", visible(s.Role), s.Step, visible(s.Name), seconds(s), of[trinity.SpanCall],
+			of[trinity.SpanReward], of[trinity.SpanWait])
+	}
+	t.Flush()
+}
+
+// event is a trace event of Chrome's format: a complete one ("X"), or the name of a process ("M").
+type event struct {
+	Name     string         `json:"name"`
+	Category string         `json:"cat,omitempty"`
+	Phase    string         `json:"ph"`
+	Begin    int64          `json:"ts"`  // microseconds
+	Duration int64          `json:"dur"` // microseconds
+	Process  int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// Chrome writes the spans as trace events, which Perfetto and Chrome open: a process for each role,
+// and as many threads as it did things at once.
+func (p *Perf) Chrome(w io.Writer) error {
+	spans := slices.Clone(p.spans)
+	slices.SortStableFunc(spans, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(b.End, a.End)) })
+	var events []event
+	var roles []string
+	busy := map[string][]int64{} // until when each thread of a role works
+	for _, s := range spans {
+		if busy[s.Role] == nil {
+			roles = append(roles, s.Role)
+			events = append(events, event{Name: "process_name", Phase: "M", Process: len(roles), Args: map[string]any{"name": s.Role}})
+		}
+		thread := slices.IndexFunc(busy[s.Role], func(until int64) bool { return until <= s.Begin })
+		if thread < 0 {
+			thread = len(busy[s.Role])
+			busy[s.Role] = append(busy[s.Role], 0)
+		}
+		busy[s.Role][thread] = s.End
+		events = append(events, event{
+			Name: strings.TrimSpace(string(s.Kind) + " " + cmp.Or(s.Name, s.For)), Category: string(s.Kind), Phase: "X",
+			Begin: s.Begin, Duration: s.End - s.Begin, Process: 1 + slices.Index(roles, s.Role), Thread: thread,
+			Args: map[string]any{"step": s.Step, "version": s.Version, "id": s.ID, "for": s.For},
+		})
+	}
+	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events})
+}

@@ -1,0 +1,67 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trace"
+)
+
+// Time in which several spans were under way counts once, and trace events of one thread never overlap.
+func TestPerf(t *testing.T) {
+	dir := t.TempDir()
+	w, err := trace.New(trace.Options{Dir: dir + "/" + trace.Dir, Spans: true, Say: func(line string) { t.Error(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s float64) time.Time { return time.Unix(1000, int64(1e9*s)) }
+	id, other := trinity.ExperienceID{Step: 1, Task: "a"}, trinity.ExperienceID{Step: 1, Task: "b"}
+	for _, s := range []trinity.Span{
+		{Role: "trainer", Kind: trinity.SpanWait, For: "explorer", Begin: at(0), End: at(3)},
+		{Role: "trainer", Kind: trinity.SpanForward, Name: "policy", Begin: at(3), End: at(10)},
+		{Role: "explorer", Kind: trinity.SpanRollout, Name: "a", Step: 1, Experience: id, Begin: at(0), End: at(2)},
+		{Role: "explorer", Kind: trinity.SpanCall, Name: "a", Step: 1, Experience: id, Begin: at(.5), End: at(2)},
+		{Role: "explorer", Kind: trinity.SpanRollout, Name: "b", Step: 1, Experience: other, Begin: at(1), End: at(4)},
+	} {
+		w.Span(s)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadPerf(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := p.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		": 10.0 s from", "explorer rollout 2 4.00 40.0 % 1.2 2.5e+03", "trainer waits for explorer 1 3.00 30.0 % 1 3e+03",
+		"trainer forward policy 1 7.00 70.0 %", "explorer 1 b 3.000 0.000 0.000 0.000 explorer 1 a 2.000 1.500 0.000 0.000",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, out.String())
+		}
+	}
+	var chrome strings.Builder
+	if err := p.Chrome(&chrome); err != nil {
+		t.Fatal(err)
+	}
+	var events struct{ TraceEvents []event }
+	if err := json.Unmarshal([]byte(chrome.String()), &events); err != nil || len(events.TraceEvents) != 5+2 {
+		t.Fatalf("%d events, %v", len(events.TraceEvents), err)
+	}
+	until := map[[2]int]int64{}
+	for _, e := range events.TraceEvents {
+		thread := [2]int{e.Process, e.Thread}
+		if e.Phase == "X" && e.Begin < until[thread] {
+			t.Errorf("%+v overlaps the event before it", e)
+		}
+		until[thread] = max(until[thread], e.Begin+e.Duration)
+	}
+}
