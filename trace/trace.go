@@ -38,9 +38,10 @@ type Options struct {
 // Writer is a [trinity.Tracer] that writes files. A goroutine of its own writes them; what does not
 // fit into its queue is counted.
 type Writer struct {
-	opts  Options
-	queue chan any
-	ended chan struct{}
+	opts    Options
+	queue   chan any
+	closing chan struct{} // closed by Close
+	ended   chan struct{} // closed when the goroutine has ended
 
 	waiting atomic.Int32 // train steps in the queue
 	lost    atomic.Int64 // spans, failures and train steps
@@ -75,7 +76,7 @@ func New(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		opts: o, queue: make(chan any, maxQueued), ended: make(chan struct{}), texts: texts,
+		opts: o, queue: make(chan any, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}), texts: texts,
 		spans: lines{dir: o.Dir, prefix: spansPrefix}, failed: lines{dir: o.Dir, prefix: failedPrefix},
 	}
 	if err := w.measure(); err != nil {
@@ -113,9 +114,10 @@ func (w *Writer) put(what any) {
 	}
 }
 
-// Close writes what is in the queue. Nobody may call the tracer meanwhile or later.
+// Close writes what is in the queue. What comes later, of a workflow that the run has abandoned, is
+// never written.
 func (w *Writer) Close() error {
-	close(w.queue)
+	close(w.closing)
 	<-w.ended
 	if n := w.lost.Load(); n > 0 && !w.broken {
 		w.opts.Say(fmt.Sprintf("the trace in %s lacks %d spans, failures or train steps, which came faster than they could be written",
@@ -130,11 +132,7 @@ func (w *Writer) run() {
 	var due <-chan time.Time // nil while nothing waits in memory
 	for {
 		select {
-		case what, more := <-w.queue:
-			if !more {
-				w.try(func() error { return errors.Join(w.spans.close(), w.failed.close(), w.texts.close()) })
-				return
-			}
+		case what := <-w.queue:
 			w.try(func() error { return w.write(what) })
 			if due == nil && len(w.spans.held)+len(w.failed.held) > 0 {
 				due = time.After(flushAfter)
@@ -142,6 +140,13 @@ func (w *Writer) run() {
 		case <-due:
 			due = nil
 			w.try(func() error { return errors.Join(w.spans.flush(), w.failed.flush()) })
+		case <-w.closing:
+			for range len(w.queue) {
+				what := <-w.queue
+				w.try(func() error { return w.write(what) })
+			}
+			w.try(func() error { return errors.Join(w.spans.close(), w.failed.close(), w.texts.close()) })
+			return
 		}
 	}
 }

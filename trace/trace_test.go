@@ -254,6 +254,18 @@ func TestWhatComesTooFastIsCounted(t *testing.T) {
 	}
 }
 
+// A workflow that the run has abandoned may call a model after the end of the run.
+func TestSpansAfterTheEnd(t *testing.T) {
+	w, said := open(t, Options{Dir: t.TempDir(), Spans: true})
+	closed(t, w)
+	for range maxQueued + 1 {
+		w.Span(span("explorer", 1, 1))
+	}
+	if said() != nil {
+		t.Errorf("said %q", said())
+	}
+}
+
 func TestFilesOverTheLimit(t *testing.T) {
 	steps := func(from, to int64) (all []sized) {
 		for step := from; step <= to; step++ {
