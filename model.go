@@ -34,6 +34,20 @@ type SamplingParams struct {
 	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
 	// call the sampler.
 	OnToken func(i int, token int32)
+	// OnSampled, if set, receives sampled tokens as soon as the sampler knows them, which may be at the
+	// end. Unlike OnToken, it lets a sampler repeat a request whose answer was lost before. It must
+	// neither block nor call the sampler.
+	OnSampled func(i int, token int32)
+}
+
+// Tell calls OnSampled, if it is set, with tokens of completion i.
+func (p *SamplingParams) Tell(i int, tokens ...int32) {
+	if p.OnSampled == nil {
+		return
+	}
+	for _, token := range tokens {
+		p.OnSampled(i, token)
+	}
 }
 
 // MaxTopLogprobs bounds SamplingParams.TopLogprobs.
@@ -201,8 +215,8 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 
 // announce counts the tokens of a call while it samples them.
 func (p *SamplingParams) announce() *atomic.Int64 {
-	count, told := &atomic.Int64{}, p.OnToken
-	p.OnToken = func(i int, token int32) {
+	count, told := &atomic.Int64{}, p.OnSampled
+	p.OnSampled = func(i int, token int32) {
 		count.Add(1)
 		if told != nil {
 			told(i, token)

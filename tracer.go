@@ -12,7 +12,7 @@ type Tracer interface {
 
 // Span is a stretch of time in which somebody worked, or waited for somebody.
 type Span struct {
-	Role       string       // who: "explorer", "trainer"; "evaluation" for the explorer's rollouts that nobody learns from
+	Role       string       // who; see below
 	Kind       SpanKind     // what
 	Name       string       // of the task, the operator, …; may be ""
 	For        string       // of a wait: who was waited for
@@ -21,6 +21,13 @@ type Span struct {
 	Experience ExperienceID // of a rollout's spans; the zero value is none
 	Begin, End time.Time
 }
+
+// The roles.
+const (
+	RoleExplorer   = "explorer"
+	RoleEvaluation = "evaluation" // the explorer, in rollouts that nobody learns from
+	RoleTrainer    = "trainer"
+)
 
 // SpanKind says what happens in a span.
 type SpanKind string
@@ -65,7 +72,7 @@ type Update struct {
 // FailedRollout is what is known of a rollout that failed, after its retries.
 type FailedRollout struct {
 	ID      ExperienceID
-	Eval    bool // nobody would have learned from it
+	Role    string // RoleExplorer or RoleEvaluation
 	Kind    FailureKind
 	Reason  string // the error, with the stack of a panic
 	Retries int

@@ -108,7 +108,7 @@ func Evaluate(
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
 	}
 	metrics["time/eval"] = time.Since(start).Seconds()
-	tell(r.Tracer, evaluating, step, trinity.SpanEvaluation, "", "", start)
+	tell(r.Tracer, trinity.RoleEvaluation, step, trinity.SpanEvaluation, "", "", start)
 	return metrics, nil
 }
 

@@ -183,7 +183,7 @@ func (e *Explorer) weights(ctx context.Context, step int64) (version int64, wait
 	}
 	start := time.Now()
 	version, err = e.opts.Weights.Wait(ctx, e.opts.Pace.Required(step), e.opts.Pace.Newest(step))
-	tell(e.opts.Runner.Tracer, exploring, step, trinity.SpanWait, "weights", "trainer", start)
+	tell(e.opts.Runner.Tracer, trinity.RoleExplorer, step, trinity.SpanWait, "weights", "trainer", start)
 	return version, time.Since(start), err
 }
 
@@ -217,7 +217,7 @@ func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Gro
 	if err := failDeliver.Hit(""); err != nil {
 		return err
 	}
-	defer tell(e.opts.Runner.Tracer, exploring, step, trinity.SpanDelivery, "", "", time.Now())
+	defer tell(e.opts.Runner.Tracer, trinity.RoleExplorer, step, trinity.SpanDelivery, "", "", time.Now())
 	if err := e.opts.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.opts.Pace.Required(step)}); err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ type talker struct{ sampled atomic.Int64 }
 
 func (s *talker) Sample(ctx context.Context, _ trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	c := trinity.Completion{FinishReason: "stop"}
+	if p.OnToken != nil {
+		return nil, errors.New("nobody streams this reply, and a server could not ask for it again")
+	}
 	for range 1 + p.Seed%7 {
 		select {
 		case <-time.After(time.Second):
@@ -29,7 +32,7 @@ func (s *talker) Sample(ctx context.Context, _ trinity.Prompt, p trinity.Samplin
 		}
 		c.Tokens, c.Logprobs = append(c.Tokens, 'x'), append(c.Logprobs, -1)
 		s.sampled.Add(1)
-		p.OnToken(0, 'x')
+		p.OnSampled(0, 'x')
 	}
 	return []trinity.Completion{c}, nil
 }

@@ -271,7 +271,10 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) (ra
 // rollout makes what a workflow gets for one run of a task. ended is closed when the run ends; nil if
 // its calls of models are one each.
 func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (*trinity.Rollout, *traced, error) {
-	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}, eval: task.Eval}
+	trace := &traced{to: r.Tracer, id: trinity.ExperienceID{Step: step, Task: task.ID, Run: run}, role: trinity.RoleExplorer}
+	if task.Eval {
+		trace.role = trinity.RoleEvaluation
+	}
 	m, err := r.Host.Model(task.Task, "")
 	if err != nil {
 		return nil, trace, err

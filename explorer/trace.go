@@ -16,18 +16,11 @@ func tell(to trinity.Tracer, role string, step int64, kind trinity.SpanKind, nam
 	}
 }
 
-// The roles of an explorer in spans.
-const (
-	exploring  = "explorer"
-	evaluating = "evaluation"
-)
-
 // traced tells a tracer about one attempt at a rollout, and keeps its last call of a model.
 type traced struct {
-	to trinity.Tracer // may be nil
-	id trinity.ExperienceID
-
-	eval bool
+	to   trinity.Tracer // may be nil
+	id   trinity.ExperienceID
+	role string
 
 	mu   sync.Mutex
 	last *called // nil before the first
@@ -39,12 +32,8 @@ type called struct{ prompt, sampled []int32 }
 // span tells that something of the rollout has ended that began at a time.
 func (t *traced) span(kind trinity.SpanKind, of string, version int64, begin time.Time) {
 	if t.to != nil {
-		role := exploring
-		if t.eval {
-			role = evaluating
-		}
 		t.to.Span(trinity.Span{
-			Role: role, Kind: kind, Name: t.id.Task, For: of, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
+			Role: t.role, Kind: kind, Name: t.id.Task, For: of, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
 		})
 	}
 }
@@ -58,11 +47,13 @@ func (t *traced) call(prompt trinity.Prompt, p *trinity.SamplingParams) {
 	t.mu.Lock()
 	t.last = call
 	t.mu.Unlock()
-	told := p.OnToken
-	p.OnToken = func(i int, token int32) {
-		t.mu.Lock()
-		call.sampled = append(call.sampled, token)
-		t.mu.Unlock()
+	told := p.OnSampled
+	p.OnSampled = func(i int, token int32) {
+		if i == 0 {
+			t.mu.Lock()
+			call.sampled = append(call.sampled, token)
+			t.mu.Unlock()
+		}
 		if told != nil {
 			told(i, token)
 		}
@@ -74,7 +65,7 @@ func (t *traced) failed(err error, retries int) {
 	if t.to == nil {
 		return
 	}
-	f := trinity.FailedRollout{ID: t.id, Eval: t.eval, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
+	f := trinity.FailedRollout{ID: t.id, Role: t.role, Kind: kindOf(err), Reason: err.Error(), Retries: retries, Time: time.Now()}
 	t.mu.Lock()
 	if t.last != nil { // an abandoned workflow may still call
 		f.Prompt, f.Sampled = slices.Clone(t.last.prompt), slices.Clone(t.last.sampled)

@@ -27,11 +27,11 @@ const noEvaluation = "buffer.explorer_input.eval_tasksets=[]"
 
 // troubled gives every reply the reward 1.
 type troubled struct {
-	Trouble string `yaml:"trouble" doc:"error, panic, hang, or all: every rollout fails"`
+	Trouble string `yaml:"trouble" doc:"error, panic, hang, late, or all: every rollout fails"`
 }
 
 func (w *troubled) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	if r.Model.ID.Run == 0 || w.Trouble == "all" {
+	if r.Model.ID.Run == 0 && w.Trouble != "late" || w.Trouble == "all" {
 		switch w.Trouble {
 		case "panic":
 			panic("a broken tool")
@@ -45,6 +45,9 @@ func (w *troubled) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 	e, err := r.Model.Chat(ctx, []trinity.Message{{Role: "user", Content: fmt.Sprint(r.Task.Row["question"])}}, nil)
 	if err != nil {
 		return nil, err
+	}
+	if r.Model.ID.Run == 0 && w.Trouble == "late" {
+		return nil, errors.New("a broken tool")
 	}
 	e.Reward = trinity.NewReward(map[string]float64{"accuracy": 1})
 	return []*trinity.Experience{e}, nil

@@ -197,9 +197,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
 		return err
 	}
-	if s.log.trace, err = openTrace(s, fromStep); err != nil {
-		return err
-	}
+	s.log.trace = openTrace(s, fromStep)
 	if s.opts.Brief {
 		return nil
 	}

@@ -117,7 +117,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Tracer: tracer{s}, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: tracerOf(s), Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
@@ -149,7 +149,7 @@ func (s *stage) slots() *explorer.Slots {
 // advantage.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracer{s}}
+	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracerOf(s)}
 	p.Ledger = func(r ledger.Step) error { return s.log.account(ledger.Explorer, r) }
 	s.process = p
 	if cfg.SaveInput {

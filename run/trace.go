@@ -1,20 +1,38 @@
 package run
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/trace"
 	"github.com/trinity-go/trinity/trainer"
 )
 
 // tracer tells the trace of a stage. It holds the stage, which opens its trace with its log, after it
-// has made the options of its loops.
+// has made the options of its loops. Explorers that have names of their own are roles of their own.
 type tracer struct{ *stage }
+
+// tracerOf returns the tracer of a stage, nil if it keeps nothing.
+func tracerOf(s *stage) trinity.Tracer {
+	if o := &s.Monitor.Trace; !o.Spans && o.Tokens == "off" {
+		return nil
+	}
+	return tracer{s}
+}
+
+func (t tracer) named(role string) string {
+	if name := t.Explorer.Name; name != config.OnlyExplorer && role != trinity.RoleTrainer {
+		return role + " " + name
+	}
+	return role
+}
 
 // Span implements [trinity.Tracer].
 func (t tracer) Span(s trinity.Span) {
 	if t.log != nil && t.log.trace != nil {
+		s.Role = t.named(s.Role)
 		t.log.trace.Span(s)
 	}
 }
@@ -29,26 +47,33 @@ func (t tracer) Trained(s trinity.Trained) {
 // Failed implements [trinity.Tracer].
 func (t tracer) Failed(f trinity.FailedRollout) {
 	if t.log != nil && t.log.trace != nil {
+		f.Role = t.named(f.Role)
 		t.log.trace.Failed(f)
 	}
 }
 
-// openTrace returns the writer of the stage's traces; nil if it keeps none.
-func openTrace(s *stage, fromStep int64) (*trace.Writer, error) {
+// openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place
+// for them.
+func openTrace(s *stage, fromStep int64) *trace.Writer {
 	o := &s.Monitor.Trace
-	if !o.Spans && o.Tokens == "off" {
-		return nil, nil
+	if tracerOf(s) == nil {
+		return nil
 	}
-	return trace.New(trace.Options{
-		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Trains: s.Trains, Spans: o.Spans,
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Trains: s.Trains, Spans: o.Spans, Every: int64(o.Every),
 		MaxBytes: int64(o.MaxGb * 1e9), Text: s.text.Tokenizer().Text, Say: s.say,
 	})
+	if err != nil {
+		s.say(fmt.Sprintf("the run goes on without its trace: %v", err))
+		return nil
+	}
+	return w
 }
 
 // tracing returns what the trainer tells.
 func tracing(s *stage) trainer.Tracing {
 	o := &s.Monitor.Trace
-	t := trainer.Tracing{Tracer: tracer{s}, Groups: o.GroupsPerStep, Every: int64(o.Every), Seed: uint64(s.Seed)}
+	t := trainer.Tracing{Tracer: tracerOf(s), Groups: o.GroupsPerStep, Every: int64(o.Every), Seed: uint64(s.Seed)}
 	switch o.Tokens {
 	case "all":
 		t.Groups = -1

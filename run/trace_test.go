@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -65,7 +67,7 @@ func TestTracesChangeNothing(t *testing.T) {
 func TestTraceHasFailedRollouts(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.explorer_input.default_workflow_type=test_troubled", "buffer.total_steps=2", noEvaluation,
-		"explorer.max_retry_times=1")
+		"explorer.max_retry_times=1", "buffer.explorer_input.taskset.workflow_args={trouble: late}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,8 @@ func TestTraceHasFailedRollouts(t *testing.T) {
 		t.Fatalf("%d failures, %v", len(failures), err)
 	}
 	for _, f := range failures {
-		if f.Kind != "workflow" || !strings.Contains(f.Reason, "a broken tool") || f.Retries != 1 || f.Run != 0 || f.Task == "" {
+		if f.Kind != "workflow" || !strings.Contains(f.Reason, "a broken tool") || f.Retries != 1 || f.Run != 0 || f.Task == "" ||
+			f.Role != "explorer" || len(f.Prompt) == 0 || len(f.Sampled) == 0 {
 			t.Errorf("failure %+v", f)
 		}
 	}
@@ -106,6 +109,21 @@ func sameTraces(t *testing.T, a, b project) {
 		if slices.Contains(other, step) && of(a, step) != of(b, step) {
 			t.Errorf("the traces of train step %d differ:\n%.300s\nwant\n%.300s", step, of(a, step), of(b, step))
 		}
+	}
+}
+
+// A run that finds no place for its trace goes on without.
+func TestRunWithoutPlaceForItsTrace(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.job(), "trace"), "a file")
+	var told atomic.Bool
+	_, err := run.Run(t.Context(), t.Context(), p.load(t, "buffer.total_steps=1", noEvaluation), run.Options{Say: func(line string) {
+		if strings.Contains(line, "goes on without its trace") {
+			told.Store(true)
+		}
+	}})
+	if err != nil || !told.Load() {
+		t.Errorf("told %v, %v", told.Load(), err)
 	}
 }
 

@@ -10,10 +10,11 @@ type sized struct {
 	path  string
 	step  int64 // of a file of a train step
 	bytes int64
+	last  bool // of a file of lines: its process may be writing it
 }
 
 // files are the files of a trace that may be removed, the oldest first.
-type files struct{ trained, spans []sized }
+type files struct{ trained, lines []sized }
 
 // filesOf lists the files of a trace. It leaves out those that vanish meanwhile.
 func filesOf(dir string) (f files, err error) {
@@ -24,34 +25,41 @@ func filesOf(dir string) (f files, err error) {
 	for _, step := range steps {
 		path := StepFile(dir, step)
 		if info, err := os.Stat(path); err == nil {
-			f.trained = append(f.trained, sized{path, step, info.Size()})
+			f.trained = append(f.trained, sized{path: path, step: step, bytes: info.Size()})
 		}
 	}
-	spans, err := linesIn(dir, spansPrefix)
-	if err != nil {
-		return f, err
-	}
-	for _, file := range spans {
-		if info, err := os.Stat(file.path); err == nil {
-			f.spans = append(f.spans, sized{file.path, 0, info.Size()})
+	for _, prefix := range []string{spansPrefix, failedPrefix} {
+		all, err := linesIn(dir, prefix)
+		if err != nil {
+			return f, err
+		}
+		for i, file := range all {
+			if info, err := os.Stat(file.path); err == nil {
+				last := i+1 == len(all) || all[i+1].process != file.process
+				f.lines = append(f.lines, sized{path: file.path, bytes: info.Size(), last: last})
+			}
 		}
 	}
 	return f, nil
 }
 
-// over returns the files to remove so that the others have at most this many bytes together. Spans may
-// take a quarter of it; of them the oldest go. Of the train steps, every second one goes, from the
-// oldest on, then three of four, and so on; the newest stays.
-func (f files) over(limit int64) (paths []string) {
-	for bytes := sum(f.spans); len(f.spans) > 1 && bytes > limit/4; f.spans = f.spans[1:] {
-		paths = append(paths, f.spans[0].path)
-		bytes -= f.spans[0].bytes
+// over returns the files to remove so that the others have at most this many bytes together. Lines may
+// take a quarter of it; of them the oldest go, but not the last of a process. Of the train steps, of
+// which one of every is kept, every second one goes, from the oldest on, then three of four, and so on;
+// the newest stays.
+func (f files) over(limit, every int64) (paths []string) {
+	lines := sum(f.lines)
+	for _, s := range f.lines {
+		if lines > limit/4 && !s.last {
+			paths = append(paths, s.path)
+			lines -= s.bytes
+		}
 	}
-	left, bytes := f.trained, sum(f.trained)+sum(f.spans)
+	left, bytes := f.trained, sum(f.trained)+min(lines, limit/4)
 	for stride := int64(2); bytes > limit && len(left) > 1; stride *= 2 {
 		newest := left[len(left)-1].step
 		left = slices.DeleteFunc(slices.Clone(left), func(s sized) bool {
-			gone := bytes > limit && s.step%stride != 0 && s.step != newest
+			gone := bytes > limit && (s.step-1)/every%stride != 0 && s.step != newest
 			if gone {
 				paths = append(paths, s.path)
 				bytes -= s.bytes

@@ -32,7 +32,8 @@ const (
 // a killed process leaves is whole up to its last flush. Every process begins files of its own.
 type lines struct {
 	dir, prefix   string
-	process, part int // of the file; 0 before the first
+	process, part int   // of the file
+	max           int64 // bytes of a file
 	held          []byte
 	file          *os.File
 	size          int64 // of the file
@@ -72,7 +73,7 @@ func (l *lines) flush() (err error) {
 		return err
 	}
 	l.held, l.written = l.held[:0], l.written+int64(n)
-	if l.size += int64(n); l.size < maxFile {
+	if l.size += int64(n); l.size < l.max {
 		return nil
 	}
 	file := l.file
@@ -88,24 +89,35 @@ func (l *lines) close() error {
 	return err
 }
 
-// begin creates the next file. Other processes may create theirs at the same time.
-func (l *lines) begin() error {
-	if l.process == 0 {
-		all, err := linesIn(l.dir, l.prefix)
+// begin creates the next file.
+func (l *lines) begin() (err error) {
+	l.part, l.size = l.part+1, 0
+	flags := os.O_CREATE | os.O_WRONLY
+	l.file, err = os.OpenFile(filepath.Join(l.dir, fmt.Sprintf(l.prefix+linesName, l.process, l.part)), flags, 0o644)
+	return err
+}
+
+// newProcess returns the number of a process that has no files yet. Its first file of spans says that
+// the number is taken, to processes that begin at the same time.
+func newProcess(dir string) (number int, err error) {
+	for _, prefix := range []string{spansPrefix, failedPrefix} {
+		all, err := linesIn(dir, prefix)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for _, f := range all {
-			l.process = f.process
+			number = max(number, f.process)
 		}
-		l.process++
 	}
-	for l.part, l.size = l.part+1, 0; ; l.process++ {
-		path := filepath.Join(l.dir, fmt.Sprintf(l.prefix+linesName, l.process, l.part))
+	for {
+		number++
+		path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, number, 1))
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err == nil {
+			return number, file.Close()
+		}
 		if !errors.Is(err, fs.ErrExist) {
-			l.file = file
-			return err
+			return 0, err
 		}
 	}
 }

@@ -41,8 +41,10 @@ func spanOf(s trinity.Span) Span {
 	return out
 }
 
-// Failure is a line of a file of failed rollouts.
+// Failure is a line of a file of failed rollouts. A line without Kind says that a process began with
+// a step of the role.
 type Failure struct {
+	Role    string              `json:"role"`
 	ID      string              `json:"id"`
 	Step    int64               `json:"step"` // of the explorer
 	Task    string              `json:"task"`
@@ -50,18 +52,18 @@ type Failure struct {
 	Kind    trinity.FailureKind `json:"kind"`
 	Reason  string              `json:"reason"`
 	Retries int                 `json:"retries"`
-	Eval    bool                `json:"eval,omitempty"`    // nobody would have learned from it
 	Prompt  []int32             `json:"prompt,omitempty"`  // tokens of the last call of a model
 	Sampled []int32             `json:"sampled,omitempty"` // tokens that this call gave until the failure
 	Time    time.Time           `json:"time"`
 }
 
 func failureOf(f trinity.FailedRollout) Failure {
-	return Failure{f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Eval, f.Prompt, f.Sampled, f.Time}
+	return Failure{f.Role, f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Prompt, f.Sampled, f.Time}
 }
 
 // ReadSpans reads the spans of a trace, in the order in which they ended. If a run was killed and has
-// resumed, the steps that it did again replace what the killed process did of them.
+// resumed, the steps that it did again replace what the killed process did of them. With an error about
+// a damaged file it returns what the others have, and what that file has before the damage.
 func ReadSpans(dir string) ([]Span, error) {
 	return readLines(dir, spansPrefix, func(s *Span) placed {
 		does := s.Kind == trinity.SpanRollout || s.Kind == trinity.SpanForward
@@ -71,10 +73,11 @@ func ReadSpans(dir string) ([]Span, error) {
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
 func ReadFailures(dir string) ([]Failure, error) {
-	return readLines(dir, failedPrefix, func(f *Failure) placed {
+	all, err := readLines(dir, failedPrefix, func(f *Failure) placed {
 		at := f.Time.UnixMicro()
-		return placed{fmt.Sprint(f.Eval), f.Step, true, at, at}
+		return placed{f.Role, f.Step, true, at, at}
 	})
+	return slices.DeleteFunc(all, func(f Failure) bool { return f.Kind == "" }), err
 }
 
 // placed tells where a line belongs.
@@ -93,14 +96,13 @@ func readLines[T any](dir, prefix string, of func(*T) placed) (all []T, err erro
 		return nil, err
 	}
 	var processes []process[T]
+	var damaged []error
 	for _, file := range files {
 		if n := len(processes); n == 0 || processes[n-1].number != file.process {
 			processes = append(processes, process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
 		}
 		lines, err := readFile[T](file.path)
-		if err != nil {
-			return nil, err
-		}
+		damaged = append(damaged, err)
 		processes[len(processes)-1].add(lines, of)
 	}
 	for i, p := range processes {
@@ -115,7 +117,7 @@ func readLines[T any](dir, prefix string, of func(*T) placed) (all []T, err erro
 			}
 		}
 	}
-	return all, nil
+	return all, errors.Join(damaged...)
 }
 
 // process is what one process wrote.
@@ -159,12 +161,12 @@ func readFile[T any](path string) (all []T, err error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return all, nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-		}
 		var one T
-		if err := json.Unmarshal(line, &one); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		if err == nil {
+			err = json.Unmarshal(line, &one)
+		}
+		if err != nil {
+			return all, fmt.Errorf("%s is damaged behind line %d: %w", path, n-1, err)
 		}
 		all = append(all, one)
 	}

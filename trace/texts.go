@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,8 +66,7 @@ func (t *texts) add(tokens []int32, textOf func(int32) string) error {
 
 func (t *texts) close() error { return t.file.Close() }
 
-// ReadTexts reads the texts of the tokens in a trace. It skips lines that a killed process has not
-// completed.
+// ReadTexts reads the texts of the tokens in a trace. It skips damaged lines.
 func ReadTexts(dir string) (map[int32]string, error) {
 	known := map[int32]string{}
 	file, err := os.Open(filepath.Join(dir, textsFile))
@@ -77,15 +77,18 @@ func ReadTexts(dir string) (map[int32]string, error) {
 		return nil, err
 	}
 	defer file.Close()
-	in := bufio.NewScanner(file)
-	for in.Scan() {
+	in := bufio.NewReader(file)
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return known, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
 		var t text
-		if json.Unmarshal(in.Bytes(), &t) == nil {
+		if json.Unmarshal(line, &t) == nil {
 			known[t.Token] = t.Text
 		}
 	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file.Name(), err)
-	}
-	return known, nil
 }

@@ -28,7 +28,8 @@ type Options struct {
 	FromStep int64  // the train step from which the run resumes: what it trains again replaces what is there
 	Trains   bool   // this process trains
 	Spans    bool   // keep spans
-	MaxBytes int64  // of all files; the oldest steps are thinned out. 0 means no bound
+	Every    int64  // train steps from one whose tokens are kept to the next; 0 is 1
+	MaxBytes int64  // of all files but the texts of tokens; the oldest are thinned out. 0 means no bound
 	// Text returns the text of a token as people read it.
 	Text func(token int32) string
 	// Say receives lines for people: a trace that cannot be written, and what it lacks.
@@ -48,8 +49,11 @@ type Writer struct {
 	spans   lines
 	failed  lines
 	texts   *texts
-	bytes   int64 // of the files, without what spans has written since
-	broken  bool  // a write failed: nothing is written any more
+	first   map[string]int64 // the first step that a role did
+	trained int64            // bytes of train steps, written since the last measure
+	bytes   int64            // of the files at the last measure
+	limit   int64            // of bytes, at which files are thinned out
+	broken  bool             // a write failed: nothing is written any more
 }
 
 // The bounds of what waits to be written.
@@ -75,9 +79,19 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	process, err := newProcess(o.Dir)
+	if err != nil {
+		return nil, err
+	}
 	w := &Writer{
-		opts: o, queue: make(chan any, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}), texts: texts,
-		spans: lines{dir: o.Dir, prefix: spansPrefix}, failed: lines{dir: o.Dir, prefix: failedPrefix},
+		opts: o, first: map[string]int64{}, limit: o.MaxBytes, texts: texts,
+		queue: make(chan any, maxQueued), closing: make(chan struct{}), ended: make(chan struct{}),
+		spans:  lines{dir: o.Dir, prefix: spansPrefix, process: process, max: maxFile},
+		failed: lines{dir: o.Dir, prefix: failedPrefix, process: process, max: maxFile},
+	}
+	if o.MaxBytes > 0 {
+		w.spans.max = min(maxFile, o.MaxBytes/16)
+		w.failed.max = w.spans.max
 	}
 	if err := w.measure(); err != nil {
 		return nil, err
@@ -88,7 +102,7 @@ func New(o Options) (*Writer, error) {
 
 // Span implements [trinity.Tracer].
 func (w *Writer) Span(s trinity.Span) {
-	if w.opts.Spans {
+	if w.opts.Spans || s.Kind == trinity.SpanRollout {
 		w.put(s)
 	}
 }
@@ -99,18 +113,21 @@ func (w *Writer) Failed(f trinity.FailedRollout) { w.put(f) }
 // Trained implements [trinity.Tracer].
 func (w *Writer) Trained(t trinity.Trained) {
 	if w.waiting.Add(1) > maxSteps {
-		w.waiting.Add(-1)
 		w.lost.Add(1)
+	} else if w.put(t) {
 		return
 	}
-	w.put(t)
+	w.waiting.Add(-1)
 }
 
-func (w *Writer) put(what any) {
+// put reports whether there was room in the queue.
+func (w *Writer) put(what any) bool {
 	select {
 	case w.queue <- what:
+		return true
 	default:
 		w.lost.Add(1)
+		return false
 	}
 }
 
@@ -172,12 +189,15 @@ func (w *Writer) try(write func() error) {
 func (w *Writer) write(what any) error {
 	switch v := what.(type) {
 	case trinity.Span:
-		return w.spans.add(spanOf(v))
+		if err := w.begun(v); err != nil || !w.opts.Spans {
+			return err
+		}
+		return errors.Join(w.spans.add(spanOf(v)), w.thin())
 	case trinity.FailedRollout:
 		if err := w.texts.add(v.Prompt, w.opts.Text); err != nil {
 			return err
 		}
-		return errors.Join(w.texts.add(v.Sampled, w.opts.Text), w.failed.add(failureOf(v)))
+		return errors.Join(w.texts.add(v.Sampled, w.opts.Text), w.failed.add(failureOf(v)), w.thin())
 	case trinity.Trained:
 		defer w.waiting.Add(-1)
 		for i := range v.Experiences {
@@ -186,22 +206,32 @@ func (w *Writer) write(what any) error {
 			}
 		}
 		n, err := writeTrained(w.opts.Dir, v)
-		w.bytes += n
+		w.trained += n
 		return errors.Join(err, w.thin())
 	}
 	panic(fmt.Sprintf("trace: %T", what))
 }
 
+// begun notes among the failures the first step that a role does, so that a later reader knows which
+// failures of earlier processes it did again.
+func (w *Writer) begun(s trinity.Span) error {
+	if first, ok := w.first[s.Role]; s.Kind != trinity.SpanRollout || ok && first <= s.Step {
+		return nil
+	}
+	w.first[s.Role] = s.Step
+	return w.failed.add(Failure{Role: s.Role, Step: s.Step, Time: s.Begin})
+}
+
 // thin removes files until the others fit into MaxBytes.
 func (w *Writer) thin() error {
-	if w.opts.MaxBytes <= 0 || w.bytes+w.spans.written <= w.opts.MaxBytes {
+	if w.opts.MaxBytes <= 0 || w.bytes+w.trained+w.spans.written+w.failed.written <= w.limit {
 		return nil
 	}
 	files, err := filesOf(w.opts.Dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range files.over(w.opts.MaxBytes) {
+	for _, path := range files.over(w.opts.MaxBytes, max(1, w.opts.Every)) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -209,9 +239,15 @@ func (w *Writer) thin() error {
 	return w.measure()
 }
 
-// measure notes how many bytes the trace has.
+// measure notes how many bytes the trace has. If what must stay is over MaxBytes, it looks again only
+// after more has come.
 func (w *Writer) measure() error {
 	files, err := filesOf(w.opts.Dir)
-	w.bytes, w.spans.written = sum(files.trained)+sum(files.spans), 0
+	w.bytes = sum(files.trained) + sum(files.lines)
+	w.trained, w.spans.written, w.failed.written = 0, 0, 0
+	w.limit = max(w.opts.MaxBytes, w.bytes+w.opts.MaxBytes/16)
+	if w.bytes <= w.opts.MaxBytes {
+		w.limit = w.opts.MaxBytes
+	}
 	return err
 }

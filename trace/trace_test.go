@@ -86,7 +86,7 @@ func TestTrainedStepReadsBack(t *testing.T) {
 	}
 	first := rows[0]
 	if first.ID != "12/a/1/1/0" || *first.Reward != 1 || first.Parts != `{"accuracy":1}` || first.Info != `{"k":1.5}` ||
-		first.OldestVersion != 3 || !reflect.DeepEqual(first.Streams.OldLogprobs, []float32{0, -1.5, -2.5}) ||
+		first.OldestVersion != 3 || !reflect.DeepEqual(first.Streams.OldLogprobs, Floats{0, -1.5, -2.5}) ||
 		first.Temperature != .7 || rows[1].Update != 2 {
 		t.Errorf("read %+v", first)
 	}
@@ -166,7 +166,7 @@ func TestProcessesAtOnce(t *testing.T) {
 // A killed process leaves its last write in part.
 func TestWhatIsLeftOfAKilledProcessIsAPrefix(t *testing.T) {
 	dir := t.TempDir()
-	l := lines{dir: dir, prefix: spansPrefix}
+	l := lines{dir: dir, prefix: spansPrefix, process: 1, max: maxFile}
 	for step := range int64(6) {
 		if err := l.add(spanOf(span("trainer", step, step))); err != nil {
 			t.Fatal(err)
@@ -269,28 +269,35 @@ func TestSpansAfterTheEnd(t *testing.T) {
 func TestFilesOverTheLimit(t *testing.T) {
 	steps := func(from, to int64) (all []sized) {
 		for step := from; step <= to; step++ {
-			all = append(all, sized{fmt.Sprint(step), step, 10})
+			all = append(all, sized{path: fmt.Sprint(step), step: step, bytes: 10})
 		}
 		return all
 	}
-	spans := []sized{{"a", 0, 30}, {"b", 0, 30}, {"c", 0, 10}}
+	spans := []sized{{path: "a", bytes: 30}, {path: "b", bytes: 30}, {path: "c", bytes: 10, last: true}}
 	for _, c := range []struct {
 		files files
 		limit int64
 		want  string
 	}{
 		{files{steps(1, 10), nil}, 100, ""},
-		{files{steps(1, 10), nil}, 80, "1 3"},
-		{files{steps(1, 10), nil}, 50, "1 3 5 7 9"},
-		{files{steps(1, 10), nil}, 30, "1 3 5 7 9 2 6"},
-		{files{steps(1, 10), nil}, 1, "1 3 5 7 9 2 6 4 8"}, // the newest stays
+		{files{steps(1, 11), nil}, 90, "2 4"},
+		{files{steps(1, 11), nil}, 60, "2 4 6 8 10"},
+		{files{steps(1, 11), nil}, 40, "2 4 6 8 10 3 7"},
+		{files{steps(1, 10), nil}, 20, "2 4 6 8 3 7 5 9"},
 		{files{nil, spans}, 160, "a"},
 		{files{steps(1, 3), spans}, 100, "a b"},
-		{files{steps(1, 9), spans}, 90, "a b 1"},
+		{files{steps(1, 9), spans}, 90, "a b 2"},
 	} {
-		if got := strings.Join(c.files.over(c.limit), " "); got != c.want {
-			t.Errorf("%d train steps, %d files of spans, limit %d: %q, want %q", len(c.files.trained), len(c.files.spans), c.limit, got, c.want)
+		if got := strings.Join(c.files.over(c.limit, 1), " "); got != c.want {
+			t.Errorf("%d train steps, %d files of spans, limit %d: %q, want %q", len(c.files.trained), len(c.files.lines), c.limit, got, c.want)
 		}
+	}
+	var tenth []sized // of which no step is even
+	for step := int64(1); step < 50; step += 10 {
+		tenth = append(tenth, sized{path: fmt.Sprint(step), step: step, bytes: 10})
+	}
+	if got := strings.Join(files{tenth, nil}.over(30, 10), " "); got != "11 31" {
+		t.Errorf("of every tenth step go %q", got)
 	}
 }
 
@@ -307,6 +314,111 @@ func TestTraceStaysBelowItsLimit(t *testing.T) {
 	files, err := filesOf(dir)
 	if n := sum(files.trained); err != nil || n > 40_000 || len(files.trained) < 2 || files.trained[len(files.trained)-1].step != 20 {
 		t.Errorf("%d bytes of %d steps, %v", n, len(files.trained), err)
+	}
+}
+
+// Without train steps, too, and with failures that are large.
+func TestLinesStayBelowTheLimit(t *testing.T) {
+	const limit = 1 << 20
+	dir := t.TempDir()
+	w, _ := open(t, Options{Dir: dir, Spans: true, MaxBytes: limit})
+	for i := range 40 {
+		f := trinity.FailedRollout{ID: trinity.ExperienceID{Step: int64(i)}, Role: trinity.RoleExplorer, Kind: trinity.FailedTool}
+		for k := range 30_000 {
+			f.Prompt = append(f.Prompt, int32(k*(i+7)*2654435761%100_003))
+		}
+		w.Failed(f)
+	}
+	closed(t, w)
+	files, err := filesOf(dir)
+	if n := sum(files.lines); err != nil || n > limit || n < limit/16 {
+		t.Errorf("%d bytes in %d files, %v", n, len(files.lines), err)
+	}
+}
+
+// What a full queue drops takes no place of a train step.
+func TestStepsAreKeptAfterAFullQueue(t *testing.T) {
+	hold := make(chan struct{})
+	dir := t.TempDir()
+	w, _ := open(t, Options{Dir: dir, Trains: true, Spans: true, Text: func(int32) string { <-hold; return "" }})
+	w.Trained(trained(1)) // keeps the goroutine
+	for len(w.queue) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for range maxQueued {
+		w.Span(span("trainer", 1, 1))
+	}
+	for step := range int64(4) {
+		w.Trained(trained(step + 2))
+	}
+	close(hold)
+	for w.waiting.Load() > 0 || len(w.queue) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	w.Trained(trained(9))
+	closed(t, w)
+	if steps, err := Steps(dir); err != nil || !reflect.DeepEqual(steps, []int64{1, 9}) {
+		t.Errorf("steps %v, %v", steps, err)
+	}
+}
+
+// A resumed run's failures replace those of the steps that it did again, whether or not it failed there.
+func TestFailuresOfStepsDoneAgain(t *testing.T) {
+	dir := t.TempDir()
+	fails := func(step, at int64) trinity.FailedRollout {
+		return trinity.FailedRollout{
+			ID: trinity.ExperienceID{Step: step}, Role: trinity.RoleExplorer, Kind: trinity.FailedTool, Time: time.Unix(at, 0),
+		}
+	}
+	w, _ := open(t, Options{Dir: dir})
+	for step := int64(4); step < 9; step++ {
+		w.Failed(fails(step, step))
+	}
+	closed(t, w)
+	w, _ = open(t, Options{Dir: dir})
+	w.Span(trinity.Span{Role: trinity.RoleExplorer, Kind: trinity.SpanRollout, Step: 6, Begin: time.Unix(20, 0), End: time.Unix(21, 0)})
+	w.Failed(fails(8, 22))
+	closed(t, w)
+	failures, err := ReadFailures(dir)
+	var steps []int64
+	for _, f := range failures {
+		steps = append(steps, f.Step)
+	}
+	if err != nil || !reflect.DeepEqual(steps, []int64{4, 5, 8}) {
+		t.Errorf("failures of the steps %v, %v", steps, err)
+	}
+}
+
+// A damaged file takes only its own rest with it.
+func TestDamagedFilesShowTheRest(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		w, _ := open(t, Options{Dir: dir, Spans: true})
+		w.Span(span("trainer", 1, 1))
+		closed(t, w)
+	}
+	path := filepath.Join(dir, "spans-000001-000001.jsonl.zst")
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write(make([]byte, 64)); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, textsFile), make([]byte, 1<<17), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spans, err := ReadSpans(dir)
+	if len(spans) != 2 || err == nil || !strings.Contains(err.Error(), path+" is damaged behind line 1") {
+		t.Errorf("%d spans, %v", len(spans), err)
+	}
+	w, said := open(t, Options{Dir: dir, Spans: true})
+	closed(t, w)
+	if said() != nil {
+		t.Errorf("said %q", said())
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -58,29 +60,54 @@ type Sequence struct {
 
 // Streams are the values of each token before the update: log-probabilities and entropies in nats.
 type Streams struct {
-	Tokens          []int32   `json:"tokens" parquet:"tokens,list" parquet-element:",delta"`
-	Mask            []bool    `json:"mask" parquet:"mask,list"`
-	Logprobs        []float32 `json:"logprobs" parquet:"logprobs,list" parquet-element:",split"` // of the policy that sampled
-	OldLogprobs     []float32 `json:"old_logprobs" parquet:"old_logprobs,list" parquet-element:",split"`
-	RefLogprobs     []float32 `json:"ref_logprobs" parquet:"ref_logprobs,list" parquet-element:",split"`
-	TeacherLogprobs []float32 `json:"teacher_logprobs" parquet:"teacher_logprobs,list" parquet-element:",split"`
-	Advantages      []float32 `json:"advantages" parquet:"advantages,list" parquet-element:",split"`
-	Returns         []float32 `json:"returns" parquet:"returns,list" parquet-element:",split"`
-	Values          []float32 `json:"values" parquet:"values,list" parquet-element:",split"`
-	Entropies       []float32 `json:"entropies" parquet:"entropies,list" parquet-element:",split"`
-	PolicyWeights   []float32 `json:"policy_weights" parquet:"policy_weights,list" parquet-element:",split"`
+	Tokens          []int32 `json:"tokens" parquet:"tokens,list" parquet-element:",delta"`
+	Mask            []bool  `json:"mask" parquet:"mask,list"`
+	Logprobs        Floats  `json:"logprobs" parquet:"logprobs,list" parquet-element:",split"` // of the policy that sampled
+	OldLogprobs     Floats  `json:"old_logprobs" parquet:"old_logprobs,list" parquet-element:",split"`
+	RefLogprobs     Floats  `json:"ref_logprobs" parquet:"ref_logprobs,list" parquet-element:",split"`
+	TeacherLogprobs Floats  `json:"teacher_logprobs" parquet:"teacher_logprobs,list" parquet-element:",split"`
+	Advantages      Floats  `json:"advantages" parquet:"advantages,list" parquet-element:",split"`
+	Returns         Floats  `json:"returns" parquet:"returns,list" parquet-element:",split"`
+	Values          Floats  `json:"values" parquet:"values,list" parquet-element:",split"`
+	Entropies       Floats  `json:"entropies" parquet:"entropies,list" parquet-element:",split"`
+	PolicyWeights   Floats  `json:"policy_weights" parquet:"policy_weights,list" parquet-element:",split"`
 }
 
 // Updated is what an optimizer step saw under the weights before it, and the derivatives of the loss
 // by that.
 type Updated struct {
-	Update      int64     `json:"update" parquet:"update"` // the optimizer step within the train step, from 0; −1 for none
-	Now         []float32 `json:"now_logprobs" parquet:"now_logprobs,list" parquet-element:",split"`
-	NowEntropy  []float32 `json:"now_entropies" parquet:"now_entropies,list" parquet-element:",split"`
-	Divergence  []float32 `json:"now_divergences" parquet:"now_divergences,list" parquet-element:",split"`
-	DLogprob    []float32 `json:"d_logprobs" parquet:"d_logprobs,list" parquet-element:",split"`
-	DEntropy    []float32 `json:"d_entropies" parquet:"d_entropies,list" parquet-element:",split"`
-	DDivergence []float32 `json:"d_divergences" parquet:"d_divergences,list" parquet-element:",split"`
+	Update      int64  `json:"update" parquet:"update"` // the optimizer step within the train step, from 0; −1 for none
+	Now         Floats `json:"now_logprobs" parquet:"now_logprobs,list" parquet-element:",split"`
+	NowEntropy  Floats `json:"now_entropies" parquet:"now_entropies,list" parquet-element:",split"`
+	Divergence  Floats `json:"now_divergences" parquet:"now_divergences,list" parquet-element:",split"`
+	DLogprob    Floats `json:"d_logprobs" parquet:"d_logprobs,list" parquet-element:",split"`
+	DEntropy    Floats `json:"d_entropies" parquet:"d_entropies,list" parquet-element:",split"`
+	DDivergence Floats `json:"d_divergences" parquet:"d_divergences,list" parquet-element:",split"`
+}
+
+// Floats are numbers of each token. In JSON, those without a JSON number are the texts "NaN",
+// "Infinity" and "-Infinity", as in metrics.jsonl.
+type Floats []float32
+
+// MarshalJSON implements [json.Marshaler].
+func (v Floats) MarshalJSON() ([]byte, error) {
+	out := []byte{'['}
+	for i, f := range v {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		switch x := float64(f); {
+		case math.IsNaN(x):
+			out = append(out, `"NaN"`...)
+		case math.IsInf(x, 1):
+			out = append(out, `"Infinity"`...)
+		case math.IsInf(x, -1):
+			out = append(out, `"-Infinity"`...)
+		default:
+			out = strconv.AppendFloat(out, x, 'g', -1, 32)
+		}
+	}
+	return append(out, ']'), nil
 }
 
 // rowsOf returns the rows of a train step.

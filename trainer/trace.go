@@ -17,9 +17,6 @@ type Tracing struct {
 	Seed   uint64 // of the choice of groups
 }
 
-// role is the trainer's name in spans.
-const role = "trainer"
-
 // trace tells the tracer about one step.
 type trace struct {
 	*Tracing
@@ -41,7 +38,7 @@ func (t *Tracing) tell(what func(trinity.Tracer)) {
 // span tells that something has ended that began at a time.
 func (t *Tracing) span(step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
 	t.tell(func(to trinity.Tracer) {
-		to.Span(trinity.Span{Role: role, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
+		to.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
 	})
 }
 
@@ -129,7 +126,9 @@ type heard struct {
 // end tells how long the passes over a micro-batch took.
 func (h *heard) end() {
 	h.trace.tell(func(to trinity.Tracer) {
-		s := trinity.Span{Role: role, Kind: trinity.SpanForward, Name: h.trace.model, Step: h.trace.step, Begin: h.begun, End: h.asked}
+		s := trinity.Span{
+			Role: trinity.RoleTrainer, Kind: trinity.SpanForward, Name: h.trace.model, Step: h.trace.step, Begin: h.begun, End: h.asked,
+		}
 		to.Span(s)
 		s.Kind, s.Begin, s.End = trinity.SpanBackward, s.End, time.Now()
 		to.Span(s)

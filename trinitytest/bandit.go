@@ -79,6 +79,7 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 		if p.OnToken != nil {
 			p.OnToken(i, int32(token))
 		}
+		p.Tell(i, int32(token))
 	}
 	return out, nil
 }

@@ -200,5 +200,6 @@ func (p *quoting) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 			params.OnToken(0, token)
 		}
 	}
+	params.Tell(0, c.Tokens...)
 	return []trinity.Completion{c}, nil
 }

@@ -109,12 +109,18 @@ func (o SamplerOptions) seeds(t *testing.T, s trinity.Sampler) {
 }
 
 func samplerOnToken(t *testing.T, s trinity.Sampler) {
-	seen := make([][]int32, 2)
-	out := complete(t, s, samplerPrompt, trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6,
-		OnToken: func(i int, token int32) { seen[i] = append(seen[i], token) }})
-	for i := range out {
-		if !slices.Equal(seen[i], out[i].Tokens) {
-			t.Errorf("completion %d: OnToken saw %v of %v", i, seen[i], out[i].Tokens)
+	for _, alone := range []bool{false, true} {
+		seen, sampled := make([][]int32, 2), make([][]int32, 2)
+		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6,
+			OnSampled: func(i int, token int32) { sampled[i] = append(sampled[i], token) }}
+		if !alone {
+			p.OnToken = func(i int, token int32) { seen[i] = append(seen[i], token) }
+		}
+		out := complete(t, s, samplerPrompt, p)
+		for i := range out {
+			if !alone && !slices.Equal(seen[i], out[i].Tokens) || !slices.Equal(sampled[i], out[i].Tokens) {
+				t.Errorf("completion %d: OnToken saw %v and OnSampled %v of %v", i, seen[i], sampled[i], out[i].Tokens)
+			}
 		}
 	}
 }

@@ -73,11 +73,17 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 					defer telling.Unlock()
 					if token >= 0 && int(token) < s.vocab { // else checkAnswer refuses the reply
 						p.OnToken(i, token)
+						p.Tell(i, token)
 					}
 				}
 			}
 			if out[i], err = s.one(each, q); named {
 				out[i].Versions = [2]int64{other.version, other.version}
+			}
+			if p.OnToken == nil {
+				telling.Lock()
+				defer telling.Unlock()
+				p.Tell(i, out[i].Tokens...)
 			}
 			return err
 		})

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,9 @@ func perfCommand() *cobra.Command {
 			}
 			if chrome == "" {
 				return perf.Print(cmd.OutOrStdout())
+			}
+			if info, err := os.Lstat(chrome); err == nil && !info.Mode().IsRegular() {
+				return fmt.Errorf("--chrome %s: is no regular file: give another name", chrome)
 			}
 			if err := durable.Replace(chrome, func(w io.Writer) error { return perf.Chrome(w) }); err != nil {
 				return err

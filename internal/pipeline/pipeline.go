@@ -55,7 +55,7 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
 		if p.Tracer != nil {
 			p.Tracer.Span(trinity.Span{
-				Role: "explorer", Kind: trinity.SpanOperator, Name: part.Name, Step: step, Begin: start, End: time.Now(),
+				Role: trinity.RoleExplorer, Kind: trinity.SpanOperator, Name: part.Name, Step: step, Begin: start, End: time.Now(),
 			})
 		}
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,6 +22,8 @@ import (
 type Perf struct {
 	Trace string // the directory of the traces
 	spans []trace.Span
+
+	damaged error // what could not be read of them
 }
 
 // ReadPerf reads the spans from the directory of a run or of a stage. Of several stages it takes the
@@ -28,7 +31,11 @@ type Perf struct {
 func ReadPerf(dir string) (*Perf, error) {
 	var found Perf
 	newest := int64(math.MinInt64)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || !d.IsDir():
 			return err
@@ -38,11 +45,11 @@ func ReadPerf(dir string) (*Perf, error) {
 			return nil
 		}
 		spans, err := trace.ReadSpans(path)
-		if err != nil || len(spans) == 0 {
+		if len(spans) == 0 {
 			return err
 		}
 		if end := slices.MaxFunc(spans, byEnd).End; end > newest {
-			newest, found = end, Perf{path, spans}
+			newest, found = end, Perf{path, spans, err}
 		}
 		return filepath.SkipDir
 	})
@@ -58,6 +65,8 @@ func byEnd(a, b trace.Span) int { return cmp.Compare(a.End, b.End) }
 type work struct {
 	label string
 	spans []trace.Span
+
+	damaged error // what could not be read of them
 }
 
 // sum returns the seconds of all spans, and covered the seconds in which at least one was under way.
@@ -97,7 +106,7 @@ func (p *Perf) Print(w io.Writer) error {
 		}
 		roles[s.Role][label].spans = append(roles[s.Role][label].spans, s)
 	}
-	whole := float64(last-first) / 1e6
+	whole := max(float64(last-first)/1e6, 1e-9)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", visible(p.Trace), whole)
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -112,7 +121,7 @@ func (p *Perf) Print(w io.Writer) error {
 	fmt.Fprintf(&out, "\nseconds count a time once, however many were under way; \"at once\" is how many were\n")
 	p.slowest(&out)
 	_, err := io.WriteString(w, out.String())
-	return err
+	return errors.Join(err, p.damaged)
 }
 
 // summed is work with its times.
@@ -200,5 +209,5 @@ func (p *Perf) Chrome(w io.Writer) error {
 			Args: map[string]any{"step": s.Step, "version": s.Version, "id": s.ID, "for": s.For},
 		})
 	}
-	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events})
+	return errors.Join(json.NewEncoder(w).Encode(map[string]any{"traceEvents": events}), p.damaged)
 }

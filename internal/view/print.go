@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -53,7 +54,7 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 		}
 	}
 	_, err := io.WriteString(w, out.String())
-	return err
+	return errors.Join(err, p.Damaged)
 }
 
 // summary counts the answers.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -30,6 +31,8 @@ type Page struct {
 	Steps    []int64 // that the trace has
 	Groups   []Group
 	Failures []trace.Failure // of the explorer steps that the answers are from
+
+	Damaged error // what could not be read of the failures
 
 	texts map[int32]string
 }
@@ -77,18 +80,23 @@ func Read(dir string, o Options) (*Page, error) {
 	if p.texts, err = trace.ReadTexts(p.Trace); err != nil {
 		return nil, err
 	}
-	failures, err := trace.ReadFailures(p.Trace)
+	var failures []trace.Failure
+	failures, p.Damaged = trace.ReadFailures(p.Trace)
 	for _, f := range failures {
-		if !f.Eval && slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task) {
+		shown := slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task)
+		if shown && !strings.HasPrefix(f.Role, trinity.RoleEvaluation) {
 			p.Failures = append(p.Failures, f)
 		}
 	}
-	return p, err
+	return p, nil
 }
 
 // find returns the directory of the traces at or below dir whose newest step is the youngest.
 func find(dir string) (found string, err error) {
 	var newest time.Time
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", err
+	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -156,11 +164,11 @@ func (p *Page) choose(o Options) error {
 	if o.Task != "" {
 		var tasks []string
 		for _, g := range p.Groups {
-			tasks = append(tasks, g.Task)
+			tasks = append(tasks, visible(g.Task))
 		}
 		p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return g.Task != o.Task })
 		if len(p.Groups) == 0 {
-			return fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, strings.Join(tasks, ", "))
+			return fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, listed(tasks))
 		}
 	}
 	if o.Worst <= 0 {
@@ -188,11 +196,10 @@ func (a *Answer) rewarded() float64 {
 	return *a.Reward
 }
 
-// listed writes a long list of steps in short.
-func listed(steps []int64) string {
-	text := fmt.Sprint(steps)
-	if len(steps) > 20 {
-		text = fmt.Sprintf("%d steps from %d to %d", len(steps), steps[0], steps[len(steps)-1])
+// listed writes a long list in short.
+func listed[T any](all []T) string {
+	if len(all) > 20 {
+		return fmt.Sprintf("%d, from %v to %v", len(all), all[0], all[len(all)-1])
 	}
-	return strings.Trim(text, "[]")
+	return strings.Trim(fmt.Sprint(all), "[]")
 }

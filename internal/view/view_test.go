@@ -95,7 +95,7 @@ func TestChoice(t *testing.T) {
 		t.Errorf("the worst two:\n%s", text)
 	}
 	for want, o := range map[string]Options{
-		"has no train step 6: it has 7": {Step: 6}, "train step 7 has no task c: it has a, b": {Task: "c"},
+		"has no train step 6: it has 7": {Step: 6}, "train step 7 has no task c: it has a b": {Task: "c"},
 	} {
 		if _, err := Read(dir, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -133,7 +133,7 @@ func (s *scheduler) drawTokens() int {
 
 var errLogits = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
 
-// deliver passes new tokens to OnToken and finishes completions.
+// deliver passes new tokens to OnToken and OnSampled, and finishes completions.
 func (s *scheduler) deliver() {
 	finished := false
 	for i := range s.draws {
@@ -149,6 +149,7 @@ func (s *scheduler) deliver() {
 		if r.params.OnToken != nil {
 			r.params.OnToken(q.index, d.token)
 		}
+		r.params.Tell(q.index, d.token)
 		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
 			finished = true
 			if q.complete() {
