@@ -60,7 +60,7 @@ func openTrace(s *stage, fromStep int64) *trace.Writer {
 		return nil
 	}
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Trains: s.Trains, Spans: o.Spans, Every: int64(o.Every),
+		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
 		MaxBytes: int64(o.MaxGb * 1e9), Text: s.text.Tokenizer().Text, Say: s.say,
 	})
 	if err != nil {

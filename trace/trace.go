@@ -25,8 +25,7 @@ const Dir = "trace"
 // Options configure a Writer.
 type Options struct {
 	Dir      string // of the traces
-	FromStep int64  // the train step from which the run resumes: what it trains again replaces what is there
-	Trains   bool   // this process trains
+	FromStep int64  // the train step from which the run resumes: its first step removes those after this one
 	Spans    bool   // keep spans
 	Every    int64  // train steps from one whose tokens are kept to the next; 0 is 1
 	MaxBytes int64  // of all files but the texts of tokens; the oldest are thinned out. 0 means no bound
@@ -50,6 +49,7 @@ type Writer struct {
 	failed  lines
 	texts   *texts
 	first   map[string]int64 // the first step that a role did
+	trains  bool             // the process has trained a step
 	trained int64            // bytes of train steps, written since the last measure
 	bytes   int64            // of the files at the last measure
 	limit   int64            // of bytes, at which files are thinned out
@@ -65,15 +65,10 @@ const (
 // flushAfter is how long a span may wait in memory, where a kill would lose it.
 const flushAfter = 2 * time.Second
 
-// New opens the traces of a process. It removes the train steps after FromStep.
+// New opens the traces of a process. It removes nothing: a run that resumes may still be refused.
 func New(o Options) (*Writer, error) {
 	if err := durable.MkdirAll(filepath.Join(o.Dir, trainedDir), 0o755); err != nil {
 		return nil, err
-	}
-	if o.Trains {
-		if err := removeAfter(o.Dir, o.FromStep); err != nil {
-			return nil, err
-		}
 	}
 	texts, err := openTexts(o.Dir)
 	if err != nil {
@@ -204,6 +199,12 @@ func (w *Writer) write(what any) error {
 			if err := w.texts.add(v.Experiences[i].Tokens, w.opts.Text); err != nil {
 				return err
 			}
+		}
+		if !w.trains {
+			if err := removeAfter(w.opts.Dir, w.opts.FromStep); err != nil {
+				return err
+			}
+			w.trains = true
 		}
 		n, err := writeTrained(w.opts.Dir, v)
 		w.trained += n

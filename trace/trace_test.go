@@ -70,7 +70,7 @@ func trained(step int64) trinity.Trained {
 
 func TestTrainedStepReadsBack(t *testing.T) {
 	dir := t.TempDir()
-	w, said := open(t, Options{Dir: dir, Trains: true})
+	w, said := open(t, Options{Dir: dir})
 	w.Trained(trained(12))
 	closed(t, w)
 	if said() != nil {
@@ -108,7 +108,7 @@ func span(role string, step, end int64) trinity.Span {
 // What a resumed run does again replaces what the killed process did of it; another role's steps stay.
 func TestResumedStepsReplace(t *testing.T) {
 	dir := t.TempDir()
-	w, _ := open(t, Options{Dir: dir, Trains: true, Spans: true})
+	w, _ := open(t, Options{Dir: dir, Spans: true})
 	for step := range int64(4) {
 		w.Span(span("trainer", step+1, 10+step))
 		w.Span(span("explorer", step+2, 10+step))
@@ -118,12 +118,16 @@ func TestResumedStepsReplace(t *testing.T) {
 		}
 	}
 	closed(t, w)
-	w, _ = open(t, Options{Dir: dir, FromStep: 2, Trains: true, Spans: true})
+	w, _ = open(t, Options{Dir: dir, FromStep: 2, Spans: true})
 	saved := time.Unix(19, 0)
 	w.Span(trinity.Span{Role: "trainer", Kind: trinity.SpanCheckpoint, Step: 2, Begin: saved, End: saved}) // does no step
 	w.Span(span("trainer", 3, 20))
 	w.Span(span("explorer", 5, 20))
 	w.Span(span("trainer", 4, 21))
+	if steps, err := Steps(dir); err != nil || len(steps) != 4 {
+		t.Errorf("before the first step the trace has the steps %v, %v", steps, err)
+	}
+	w.Trained(trained(3))
 	closed(t, w)
 	spans, err := ReadSpans(dir)
 	if err != nil {
@@ -138,7 +142,7 @@ func TestResumedStepsReplace(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %q\nwant %q", got, want)
 	}
-	if steps, err := Steps(dir); err != nil || !reflect.DeepEqual(steps, []int64{1, 2}) {
+	if steps, err := Steps(dir); err != nil || !reflect.DeepEqual(steps, []int64{1, 2, 3}) {
 		t.Errorf("steps %v, %v", steps, err)
 	}
 }
@@ -222,7 +226,7 @@ func TestBrokenTraceIsSaidOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "trace")
-			w, said := open(t, Options{Dir: dir, Trains: true, Spans: true, Text: c.text})
+			w, said := open(t, Options{Dir: dir, Spans: true, Text: c.text})
 			c.breaks(t, dir)
 			for step := range int64(3) {
 				w.Trained(trained(step))
@@ -239,7 +243,7 @@ func TestBrokenTraceIsSaidOnce(t *testing.T) {
 // A tracer never blocks: what its queue cannot hold is counted.
 func TestWhatComesTooFastIsCounted(t *testing.T) {
 	hold := make(chan struct{})
-	w, said := open(t, Options{Dir: t.TempDir(), Trains: true, Spans: true, Text: func(int32) string { <-hold; return "" }})
+	w, said := open(t, Options{Dir: t.TempDir(), Spans: true, Text: func(int32) string { <-hold; return "" }})
 	for step := range int64(maxSteps + 3) {
 		w.Trained(trained(step))
 	}
@@ -303,7 +307,7 @@ func TestFilesOverTheLimit(t *testing.T) {
 
 func TestTraceStaysBelowItsLimit(t *testing.T) {
 	dir := t.TempDir()
-	w, _ := open(t, Options{Dir: dir, Trains: true, MaxBytes: 40_000})
+	w, _ := open(t, Options{Dir: dir, MaxBytes: 40_000})
 	for step := range int64(20) {
 		w.Trained(trained(step + 1))
 		for w.waiting.Load() > 0 {
@@ -340,7 +344,7 @@ func TestLinesStayBelowTheLimit(t *testing.T) {
 func TestStepsAreKeptAfterAFullQueue(t *testing.T) {
 	hold := make(chan struct{})
 	dir := t.TempDir()
-	w, _ := open(t, Options{Dir: dir, Trains: true, Spans: true, Text: func(int32) string { <-hold; return "" }})
+	w, _ := open(t, Options{Dir: dir, Spans: true, Text: func(int32) string { <-hold; return "" }})
 	w.Trained(trained(1)) // keeps the goroutine
 	for len(w.queue) > 0 {
 		time.Sleep(time.Millisecond)

@@ -27,7 +27,7 @@ func written(t *testing.T) string {
 	dir := t.TempDir()
 	text := map[int32]string{1: "What?", 2: "<script>\n\u202e\x1b[31m"}
 	w, err := trace.New(trace.Options{
-		Dir: dir + "/r/" + trace.Dir, Trains: true,
+		Dir:  dir + "/r/" + trace.Dir,
 		Text: func(token int32) string { return text[token] }, Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
