@@ -77,11 +77,16 @@ func (m *mlflow) Begin(ctx context.Context, run Run) error {
 	if err != nil {
 		return err
 	}
+	if experiment == "" {
+		return fmt.Errorf("%s: the answer names no experiment", m.request(http.MethodGet, "experiments"))
+	}
 	found, err := m.find(ctx, experiment, run)
 	if err != nil {
 		return err
 	}
-	m.id = found.Info.ID
+	if m.id = found.Info.ID; m.id == "" {
+		return fmt.Errorf("%s: the answer names no run", m.request(http.MethodPost, "runs"))
+	}
 	if err := m.call(ctx, "runs/update", map[string]any{"run_id": m.id, "status": "RUNNING", "run_name": run.Name}, nil); err != nil {
 		return err
 	}
@@ -165,14 +170,12 @@ func (m *mlflow) Tell(ctx context.Context, s Status) error {
 }
 
 func (m *mlflow) call(ctx context.Context, what string, in, out any) error {
-	return m.client().JSON(ctx, m.request(http.MethodPost, what), in, out)
+	return client().JSON(ctx, m.request(http.MethodPost, what), in, out)
 }
 
 func (m *mlflow) get(ctx context.Context, what string, out any) error {
-	return m.client().JSON(ctx, m.request(http.MethodGet, what), nil, out)
+	return client().JSON(ctx, m.request(http.MethodGet, what), nil, out)
 }
-
-func (m *mlflow) client() *retry.Client { return &retry.Client{Timeout: answerTimeout} }
 
 func (m *mlflow) request(method, what string) retry.Request {
 	r := retry.Request{Method: method, URL: strings.TrimRight(m.URI, "/") + "/api/2.0/mlflow/" + what, Header: http.Header{}}

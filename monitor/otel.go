@@ -76,7 +76,7 @@ func (o *otel) Send(ctx context.Context, _ int64, records []trinity.Record) erro
 		scope = message(scope, 2, message(message(nil, 1, []byte(name)), 5, points[name]))
 	}
 	body := message(nil, 1, message(message(nil, 1, o.resource), 2, scope))
-	_, err := (&retry.Client{Timeout: answerTimeout}).Do(ctx, retry.Request{
+	_, err := client().Do(ctx, retry.Request{
 		Method: http.MethodPost, URL: strings.TrimRight(o.Endpoint, "/") + "/v1/metrics", Header: o.header, Body: body,
 	})
 	return err

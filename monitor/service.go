@@ -5,10 +5,18 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// answerTimeout is how long a service may take to answer a request.
-const answerTimeout = 30 * time.Second
+// Limits of an answer of a service.
+const (
+	answerTimeout = 30 * time.Second
+	maxAnswer     = 1 << 20 // bytes
+)
+
+// client returns a client for requests to a service.
+func client() *retry.Client { return &retry.Client{Timeout: answerTimeout, MaxBody: maxAnswer} }
 
 // isAddress refuses an argument that is no address of an HTTP server.
 func isAddress(key, text string) error {

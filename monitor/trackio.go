@@ -123,11 +123,18 @@ func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) e
 
 // post sends rows to the server.
 func (t *trackio) post(ctx context.Context, rows []trackioRow) error {
-	client := &retry.Client{Timeout: answerTimeout}
-	return client.JSON(ctx, retry.Request{
+	r := retry.Request{
 		Method: http.MethodPost, URL: strings.TrimRight(t.ServerURL, "/") + "/api/bulk_log",
 		Header: http.Header{"X-Trackio-Write-Token": {os.Getenv("TRACKIO_WRITE_TOKEN")}},
-	}, map[string]any{"logs": rows, "hf_token": nil}, nil)
+	}
+	var out map[string]any
+	if err := client().JSON(ctx, r, map[string]any{"logs": rows, "hf_token": nil}, &out); err != nil {
+		return err
+	}
+	if _, ok := out["data"]; !ok { // Trackio's is null
+		return fmt.Errorf("%s: the answer is not Trackio's: it has no data", r)
+	}
+	return nil
 }
 
 // update changes the project's database. An error may pass: another program may hold the file.

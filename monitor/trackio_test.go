@@ -3,6 +3,7 @@ package monitor
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -73,6 +74,7 @@ func newTrackioServer(t *testing.T, _ string, f *faults) service {
 			}
 			seen[row.LogID] = true
 		}
+		fmt.Fprint(w, `{"data": null}`)
 	})
 	return service{
 		args: map[string]any{"server_url": f.serve(t, h)}, points: func() points { mu.Lock(); defer mu.Unlock(); return maps.Clone(got) },

@@ -239,10 +239,9 @@ func (w *wandb) axes() []map[string]any {
 }
 
 func (w *wandb) post(ctx context.Context, path string, in, out any) error {
-	client := &retry.Client{Timeout: answerTimeout, MayPass: func(code int) bool {
-		return !slices.Contains([]int{400, 401, 403, 404, 409, 410}, code)
-	}}
-	return client.JSON(ctx, retry.Request{
+	c := client()
+	c.MayPass = func(code int) bool { return !slices.Contains([]int{400, 401, 403, 404, 409, 410}, code) }
+	return c.JSON(ctx, retry.Request{
 		Method: http.MethodPost, URL: strings.TrimRight(w.BaseURL, "/") + path,
 		Header: http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("api:"+w.key()))}},
 	}, in, out)
