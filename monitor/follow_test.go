@@ -64,6 +64,8 @@ func (f *faults) take() (what string) {
 	return what
 }
 
+func (f *faults) left() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.next) }
+
 // serve returns the address of a server with these faults.
 func (f *faults) serve(t *testing.T, h http.Handler) string {
 	f.hold = make(chan struct{})

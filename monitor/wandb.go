@@ -45,9 +45,12 @@ type wandb struct {
 
 	run     Run
 	file    *recordFile
-	metrics []string // whose axis is in the file
-	told    int      // the number of them whose axis the server knows
-	stream  string   // address of the run's rows; "" without a server
+	axisAt  map[string]int64 // the row in the file with the axis of a metric
+	metrics []string         // with an axis
+	told    int              // the number of them whose axis the server knows
+	server  bool             // gets the rows
+	barred  error            // why it cannot get them
+	stream  string           // address of the run's rows; "" until the server has the run
 }
 
 // Writes returns the directory below the monitor directory and its contents, for trinity check.
@@ -77,10 +80,11 @@ type wandbRows struct {
 // wandbStep is the metric with the run's step.
 const wandbStep = "step"
 
-// Begin implements [Sink].
-func (w *wandb) Begin(ctx context.Context, run Run) error {
+// Begin implements [Sink]. Send creates the run at the server, after it has written the first rows.
+func (w *wandb) Begin(_ context.Context, run Run) error {
 	run.Project = cmp.Or(run.Project, "trinity")
-	w.run, w.metrics, w.told, w.stream = run, nil, 0, ""
+	w.run, w.axisAt, w.metrics, w.told = run, map[string]int64{}, nil, 0
+	w.server, w.barred, w.stream = false, nil, ""
 	dir := filepath.Join(run.Dir, "wandb", fmt.Sprintf("offline-run-%s-%s", run.Began.UTC().Format("20060102_150405"), run.ID))
 	if err := durable.MkdirAll(dir+"/files", 0o755); err != nil { // wandb sync writes its summary there
 		return err
@@ -95,14 +99,13 @@ func (w *wandb) Begin(ctx context.Context, run Run) error {
 	if w.key() == "" || slices.Contains([]string{"offline", "disabled", "dryrun"}, os.Getenv("WANDB_MODE")) {
 		return nil
 	}
-	online := filepath.Join(dir, "online") // the server has the rows from the first one on
+	w.server = true
+	online := filepath.Join(dir, "online") // the server gets the rows from the first one on
 	if _, err := os.Stat(online); err != nil && len(w.file.ends) > 1 {
-		return fmt.Errorf("the run began offline: wandb sync %s uploads it", dir)
+		w.barred = fmt.Errorf("the run began offline: wandb sync %s uploads it", dir)
+		return nil
 	}
-	if err := durable.WriteFile(online, nil); err != nil {
-		return err
-	}
-	return w.upsert(ctx)
+	return durable.WriteFile(online, nil)
 }
 
 // described returns a RunRecord.
@@ -124,11 +127,42 @@ func (w *wandb) described() ([]byte, error) {
 	return message(b, 17, stamp(w.run.Began)), nil
 }
 
-// Send implements [Sink].
+// Send implements [Sink]. If the server does not take the records, they and all that follow are in
+// the file.
 func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record) error {
+	lines, err := w.write(first, records)
+	if err != nil || !w.server {
+		return err
+	}
+	if err := w.reach(ctx); err != nil {
+		return cmp.Or(w.writeRest(), err)
+	}
+	var in wandbRows
+	in.Files.History.Offset, in.Files.History.Content = first, lines
+	if err := w.post(ctx, w.stream, in, nil); err != nil {
+		return cmp.Or(w.writeRest(), err)
+	}
+	return nil
+}
+
+// writeRest writes to the file the records that are in metrics.jsonl, from those on that the server
+// has not got. The position stays, because the server gets them later.
+func (w *wandb) writeRest() error {
+	for rest := *w.tail; ; {
+		records, then, err := rest.next()
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if _, err := w.write(rest.at.Records, records); err != nil {
+			return err
+		}
+		rest.at = then
+	}
+}
+
+// write writes rows to the file, and returns them as JSON.
+func (w *wandb) write(first int64, records []trinity.Record) (lines []string, err error) {
 	var messages [][]byte
-	var lines []string
-	known := slices.Clone(w.metrics)
 	for i, r := range records {
 		row := first + int64(i)
 		number := varint(nil, wandbNum, row+1)
@@ -144,8 +178,12 @@ func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record)
 		add(wandbStep, strconv.FormatInt(r.Step, 10))
 		for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 			add(name, pythonNumber(r.Metrics[name]))
-			if !slices.Contains(known, name) {
-				known = append(known, name)
+			at, ok := w.axisAt[name]
+			if !ok {
+				w.metrics = append(w.metrics, name)
+			}
+			if !ok || at >= row { // the write replaces the row with the axis
+				w.axisAt[name] = row
 				axis := message(message(nil, 1, []byte(name)), 4, []byte(wandbStep))
 				messages = append(messages, message(slices.Clone(number), wandbMetric, axis))
 			}
@@ -154,21 +192,18 @@ func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record)
 		messages = append(messages, message(number, wandbHistory, items))
 		lines = append(lines, "{"+strings.Join(line, ",")+"}")
 	}
-	if err := w.file.write(first, messages); err != nil {
-		return err
+	return lines, w.file.write(first, messages)
+}
+
+// reach creates the run at the server, or changes it if there are new metrics.
+func (w *wandb) reach(ctx context.Context) error {
+	switch {
+	case w.barred != nil:
+		return w.barred
+	case w.stream == "" || len(w.metrics) > w.told:
+		return w.upsert(ctx)
 	}
-	w.metrics = known
-	if w.stream == "" {
-		return nil
-	}
-	if len(w.metrics) > w.told {
-		if err := w.upsert(ctx); err != nil {
-			return err
-		}
-	}
-	var in wandbRows
-	in.Files.History.Offset, in.Files.History.Content = first, lines
-	return w.post(ctx, w.stream, in, nil)
+	return nil
 }
 
 // Tell implements [Sink].
@@ -176,7 +211,10 @@ func (w *wandb) Tell(ctx context.Context, s Status) error {
 	code := map[Status]int64{Failed: 1, Stopped: 130}[s]
 	exit := varint(varint(nil, 1, code), 2, int64(time.Since(w.run.Began).Seconds()))
 	err := w.file.write(math.MaxInt64, [][]byte{message(nil, wandbExit, exit)})
-	if err != nil || w.stream == "" {
+	if err != nil || !w.server {
+		return err
+	}
+	if err := w.reach(ctx); err != nil {
 		return err
 	}
 	return w.post(ctx, w.stream, map[string]any{"complete": true, "exitcode": code}, nil)

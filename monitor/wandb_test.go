@@ -3,12 +3,15 @@ package monitor
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -147,6 +150,46 @@ func TestWandbBeganOffline(t *testing.T) {
 		t.Errorf("sync sent %d records, %v", n, err)
 	}
 	compare(t, dir, newWandb(t, dir, nil))
+}
+
+// Without the server, all rows are in the offline run, and trinity sync sends them later.
+func TestWandbWritesTheFileWithoutTheServer(t *testing.T) {
+	dir := t.TempDir()
+	f := &faults{next: slices.Repeat([]string{"loses the request"}, 1000)}
+	s := newWandbServer(t, dir, f)
+	args := maps.Clone(s.args)
+	args["close_timeout"] = 0
+	monitors, said := followed(t, dir, "wandb", args)
+	logSteps(t, monitors, 1, 1)
+	for f.left() > 990 { // the sink tries again
+		time.Sleep(time.Millisecond)
+	}
+	logSteps(t, monitors, 2, maxRecords)
+	end(t, monitors, Finished)
+	if !strings.Contains(said(), "trinity sync") {
+		t.Errorf("said %q", said())
+	}
+	compare(t, dir, newWandb(t, dir, nil))
+	axes := map[string]int{}
+	each(t, filepath.Join(dir, "wandb", "offline-run-*", "run-*.wandb"), func(m fieldsOf) {
+		if m.has(wandbMetric) {
+			axes[string(m.sub(wandbMetric).bytes[1])]++
+		}
+	})
+	if axes["actor/final_loss"] != 1 || axes["rollout/reward/mean"] != 1 {
+		t.Errorf("the file has the axes %v", axes)
+	}
+	f.mu.Lock()
+	f.next = nil
+	f.mu.Unlock()
+	if n, err := Sync(t.Context(), dir, "wandb", s.args); err != nil || n != 3*maxRecords {
+		t.Errorf("sync sent %d records, %v", n, err)
+	}
+	compare(t, dir, s)
+	compare(t, dir, newWandb(t, dir, nil))
+	if s.status() != Finished {
+		t.Errorf("the run is %q there", s.status())
+	}
 }
 
 func TestWandbSaysWhatTheServerSays(t *testing.T) {
