@@ -108,9 +108,9 @@ func (f *Follower) End(s Status) { f.status = s }
 // Close implements [trinity.Monitor]. It waits CloseTimeout at most for what is not sent yet.
 func (f *Follower) Close() error {
 	f.once.Do(func() {
+		close(f.ending)
 		late := fmt.Errorf("close_timeout = %g s was too short", f.CloseTimeout)
 		time.AfterFunc(wait.Seconds(f.CloseTimeout), func() { f.cancel(late) })
-		close(f.ending)
 	})
 	<-f.ended
 	return nil
@@ -123,7 +123,7 @@ func (f *Follower) follow(ctx context.Context) {
 	pause, said := f.pause, false
 	for !closed(f.ending) {
 		err := f.drain(ctx, false)
-		if err != nil && !said {
+		if err != nil && !said && !closed(f.ending) {
 			f.say("%v; the run goes on, and the sink gets its records later", err)
 		}
 		if said = err != nil; !said {

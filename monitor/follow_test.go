@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -118,13 +119,8 @@ func quickly(t *testing.T) {
 
 func end(t *testing.T, monitors []trinity.Monitor, s Status) {
 	t.Helper()
-	for _, m := range monitors {
-		if e, ok := m.(Ender); ok {
-			e.End(s)
-		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+	if err := Close(monitors, s); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -242,6 +238,9 @@ func TestSinksOfASilentServiceDelayNothing(t *testing.T) {
 			if want := "trinity sync " + dir + " --to " + name; !strings.Contains(said(), want) || len(s.points()) > 0 {
 				t.Errorf("said %q; want %q, and no points: %d", said(), want, len(s.points()))
 			}
+			if strings.Contains(said(), "the run goes on") {
+				t.Errorf("said %q at the end of the run", said())
+			}
 			f.mu.Lock()
 			f.next = nil
 			f.mu.Unlock()
@@ -325,5 +324,31 @@ func TestSinksComeAfterTheFile(t *testing.T) {
 		if got := fmt.Sprint(names, args); got != c.want {
 			t.Errorf("%v: %s, want %s", c.names, got, c.want)
 		}
+	}
+}
+
+// pairedSink is a sink whose Close waits for that of another sink to begin.
+type pairedSink struct {
+	mlflow
+	name        string
+	mine, other chan struct{}
+}
+
+func (w *pairedSink) Close() error {
+	close(w.mine)
+	select {
+	case <-w.other:
+		return errors.New(w.name)
+	case <-time.After(2 * time.Second):
+		return errors.New("the other sink is not closed at the same time")
+	}
+}
+
+func TestSinksCloseAtOnce(t *testing.T) {
+	a, b := make(chan struct{}), make(chan struct{})
+	first, second := &pairedSink{name: "first", mine: a, other: b}, &pairedSink{name: "second", mine: b, other: a}
+	err := Close([]trinity.Monitor{first, second}, Failed)
+	if err == nil || err.Error() != "first\nsecond" || second.Follower.status != Failed {
+		t.Errorf("%v, status %q", err, second.Follower.status)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -70,14 +71,30 @@ func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, erro
 	for _, name := range names {
 		m, err := open(name, names, args, run)
 		if err != nil {
-			for _, o := range opened {
-				err = errors.Join(err, o.Close())
-			}
-			return nil, err
+			return nil, errors.Join(err, Close(opened, ""))
 		}
 		opened = append(opened, m)
 	}
 	return opened, nil
+}
+
+// Close tells monitors how the run ended, "" if it has not, and closes them. The sinks close at
+// once, because each may wait for its service.
+func Close(monitors []trinity.Monitor, status Status) error {
+	errs := make([]error, len(monitors))
+	var sinks sync.WaitGroup
+	for i, m := range monitors {
+		if e, ok := m.(Ender); ok {
+			e.End(status)
+		}
+		if _, ok := m.(Sink); ok {
+			sinks.Go(func() { errs[i] = m.Close() })
+		} else {
+			errs[i] = m.Close()
+		}
+	}
+	sinks.Wait()
+	return errors.Join(errs...)
 }
 
 // withConsole adds the console or takes it away, as the run asks. The arguments of a single monitor

@@ -166,13 +166,7 @@ func (r *recorder) close(status monitor.Status) error {
 	for _, w := range r.ledgers {
 		errs = append(errs, w.Close())
 	}
-	for _, m := range r.monitors {
-		if e, ok := m.(monitor.Ender); ok {
-			e.End(status)
-		}
-		errs = append(errs, m.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, monitor.Close(r.monitors, status))...)
 }
 
 // openLog opens the monitors and the log of failed rollouts. A run that was killed may have left
