@@ -29,7 +29,7 @@ type about struct {
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in
-// aboutFile. A run that resumes keeps both.
+// aboutFile. A run that resumes keeps both, unless the file is damaged.
 func identify(run *Run) error {
 	if err := durable.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
@@ -40,7 +40,12 @@ func identify(run *Run) error {
 	}
 	defer release()
 	a, err := readAbout(run.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.As(err, new(damagedError)):
+		if run.Say != nil {
+			run.Say(fmt.Sprintf("%v; the run gets a new ID, so services see a new run", err))
+		}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	if a.ID == "" {
@@ -54,6 +59,10 @@ func identify(run *Run) error {
 	return durable.WriteFile(filepath.Join(run.Dir, aboutFile), append(text, '\n'))
 }
 
+// damagedError is what is wrong in a description.
+type damagedError struct{ error }
+
+// readAbout returns the description of the run in dir. It may return a [damagedError].
 func readAbout(dir string) (a about, err error) {
 	path := filepath.Join(dir, aboutFile)
 	text, err := os.ReadFile(path)
@@ -61,7 +70,7 @@ func readAbout(dir string) (a about, err error) {
 		return a, err
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return a, fmt.Errorf("%s: %w; without this file the run gets a new ID", path, err)
+		return about{}, damagedError{fmt.Errorf("%s is damaged: %w", path, err)}
 	}
 	return a, nil
 }
@@ -76,8 +85,11 @@ func readRun(dir string) (Run, error) {
 	job := filepath.Dir(path)
 	run := Run{Dir: dir, Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
 	a, err := readAbout(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return run, identify(&run)
+	case errors.As(err, new(damagedError)):
+		return run, fmt.Errorf("%w; without this file the run gets a new ID", err)
 	}
 	run.ID, run.Project, run.Group, run.Name, run.Began, run.Settings = a.ID, a.Project, a.Group, a.Name, a.Began, a.Settings
 	return run, err

@@ -3,6 +3,8 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +121,32 @@ func TestOpenChecksArguments(t *testing.T) {
 	}
 	if _, err := Open(nil, nil, Run{Dir: "monitor.go/x"}); err == nil {
 		t.Error("a run opened in a directory that cannot be")
+	}
+}
+
+// A kill or a full disk may leave half a description. The run begins with a new ID, and sync refuses.
+func TestOpenReplacesADamagedDescription(t *testing.T) {
+	for _, text := range []string{`{"id": "abc", "na`, `{"id": "abc", "began": 7}`, ""} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, aboutFile)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Sync(t.Context(), dir, "trackio", nil); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: sync: %v", text, err)
+		}
+		var said []string
+		monitors, err := Open([]string{"jsonl"}, nil, Run{Dir: dir, Name: "n", Say: func(line string) { said = append(said, line) }})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		end(t, monitors, Finished)
+		if len(said) != 1 || !strings.Contains(said[0], path) || !strings.Contains(said[0], "the run gets a new ID") {
+			t.Errorf("%q: said %q", text, said)
+		}
+		if a, err := readAbout(dir); err != nil || len(a.ID) != 12 || a.Began.IsZero() {
+			t.Errorf("%q: %+v, %v", text, a, err)
+		}
 	}
 }
