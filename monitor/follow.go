@@ -43,6 +43,9 @@ type Sink interface {
 	Send(ctx context.Context, first int64, records []trinity.Record) error
 	// Tell tells the service how the run ended.
 	Tell(ctx context.Context, status Status) error
+	// Target returns the address or directory that gets the records, without secrets; "" if they stay
+	// in the run's directory.
+	Target() string
 
 	follower() *Follower
 }
@@ -75,6 +78,9 @@ const maxPause = time.Minute
 var firstPause = time.Second
 
 func (f *Follower) follower() *Follower { return f }
+
+// Target is that of a sink that writes to the run's directory.
+func (*Follower) Target() string { return "" }
 
 // Validate refuses a negative time.
 func (f *Follower) Validate() error {
@@ -196,11 +202,9 @@ func (f *Follower) drain(ctx context.Context, ending bool) error {
 		f.lock = lock
 	}
 	if f.tail == nil {
-		t, err := openTail(f.run.Dir, f.name)
-		if err != nil {
+		if err := f.openTail(); err != nil {
 			return err
 		}
-		f.tail = t
 	}
 	if at := f.tail.at; ending && f.status != "" && at.Status != f.status { // trinity sync may have to tell it
 		at.Status, at.Told = f.status, false
@@ -210,6 +214,23 @@ func (f *Follower) drain(ctx context.Context, ending bool) error {
 	}
 	_, err := f.sendAll(ctx)
 	return err
+}
+
+// openTail opens the file at the sink's position. It refuses a position in the records of another
+// target, which has got what this one lacks.
+func (f *Follower) openTail() error {
+	t, err := openTail(f.run.Dir, f.name)
+	if err != nil {
+		return err
+	}
+	if to := f.sink.Target(); to != "" {
+		if t.at.Records > 0 && t.at.To != "" && t.at.To != to {
+			return fmt.Errorf("the records went to %s, not to %s: remove %s to send them all there", t.at.To, to, t.kept)
+		}
+		t.at.To = to
+	}
+	f.tail = t
+	return nil
 }
 
 // sendAll sends all records that are in the file, and the status if there is one. It returns the
@@ -289,7 +310,7 @@ func Sync(ctx context.Context, dir, name string, args map[string]any) (sent int6
 		return 0, fmt.Errorf("%s: %w sends its records to %s", dir, err, name)
 	}
 	defer lock.Release()
-	if f.tail, err = openTail(dir, name); err != nil {
+	if err := f.openTail(); err != nil {
 		return 0, err
 	}
 	if records, _, err := f.tail.next(); err != nil || len(records) == 0 && (f.tail.at.Status == "" || f.tail.at.Told) {

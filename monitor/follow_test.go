@@ -352,3 +352,51 @@ func TestSinksCloseAtOnce(t *testing.T) {
 		t.Errorf("%v, status %q", err, second.Follower.status)
 	}
 }
+
+// Another service of the same kind has none of the records that the position counts.
+func TestSinksRefuseAnotherTarget(t *testing.T) {
+	for name, begin := range services {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, name := begin(t, dir, &faults{}), sinkOf(name)
+			monitors, _ := followed(t, dir, name, s.args)
+			logSteps(t, monitors, 1, 2)
+			end(t, monitors, Finished)
+			other := begin(t, t.TempDir(), &faults{})
+			if maps.Equal(s.args, other.args) {
+				t.Skip("the service is files in the run's directory")
+			}
+			kept := filepath.Join(dir, "sent_"+name+".json")
+			_, err := Sync(t.Context(), dir, name, other.args)
+			if err == nil || !strings.Contains(err.Error(), kept) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("sync to another service: %v", err)
+			}
+			if n, err := Sync(t.Context(), dir, name, s.args); n != 0 || err != nil {
+				t.Errorf("sync to the same service: %d, %v", n, err)
+			}
+			monitors, said := followed(t, dir, name, other.args)
+			logSteps(t, monitors, 3, 3)
+			end(t, monitors, Finished)
+			if !strings.Contains(said(), kept) {
+				t.Errorf("the run said %q", said())
+			}
+			if err := os.Remove(kept); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := Sync(t.Context(), dir, name, other.args); n != 9 || err != nil {
+				t.Errorf("sync without the position: %d, %v", n, err)
+			}
+			compare(t, dir, other)
+		})
+	}
+}
+
+func TestAPositionHasNoSecret(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://me:pass@host:5000/a/?token=x": "http://host:5000/a", "https://host": "https://host", "http://host/": "http://host",
+	} {
+		if got := withoutSecrets(address); got != want {
+			t.Errorf("%s is kept as %q, want %q", address, got, want)
+		}
+	}
+}

@@ -188,6 +188,9 @@ func (m *mlflow) request(method, what string) retry.Request {
 	return r
 }
 
+// Target implements [Sink].
+func (m *mlflow) Target() string { return withoutSecrets(m.URI) }
+
 // Validate refuses an address that is none.
 func (m *mlflow) Validate() error { return errors.Join(isAddress("uri", m.URI), m.Follower.Validate()) }
 

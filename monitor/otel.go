@@ -90,6 +90,9 @@ func attribute(key string, value []byte) []byte {
 // Tell implements [Sink]. OpenTelemetry knows no end of a run.
 func (o *otel) Tell(context.Context, Status) error { return nil }
 
+// Target implements [Sink].
+func (o *otel) Target() string { return withoutSecrets(o.Endpoint) }
+
 // Validate refuses an address that is none.
 func (o *otel) Validate() error {
 	return errors.Join(isAddress("endpoint", o.Endpoint), o.Follower.Validate())

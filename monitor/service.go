@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/retry"
@@ -25,6 +26,15 @@ func isAddress(key, text string) error {
 		return fmt.Errorf("%s: want an address such as http://localhost:5000", key) // without the text, which may have a password
 	}
 	return nil
+}
+
+// withoutSecrets returns an address without user, password and query.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/")
 }
 
 // shorten returns the beginning of a text, at most n characters.

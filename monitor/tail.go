@@ -34,10 +34,11 @@ type tail struct {
 
 // position says which records a sink has.
 type position struct {
-	Records int64  `json:"records"` // that the sink has got
-	Offset  int64  `json:"offset"`  // of the first line that it has not got
-	Length  int64  `json:"length"`  // of the line before it
-	Hash    string `json:"hash"`    // of that line
+	To      string `json:"to,omitempty"` // target of the sink
+	Records int64  `json:"records"`      // that the sink has got
+	Offset  int64  `json:"offset"`       // of the first line that it has not got
+	Length  int64  `json:"length"`       // of the line before it
+	Hash    string `json:"hash"`         // of that line
 	// Newest and Before hold the newest steps by series, sent and before the last cut.
 	Newest map[string]int64 `json:"newest,omitempty"`
 	Before map[string]int64 `json:"before,omitempty"`

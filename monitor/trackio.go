@@ -139,13 +139,9 @@ func (t *trackio) post(ctx context.Context, rows []trackioRow) error {
 
 // update changes the project's database. An error may pass: another program may hold the file.
 func (t *trackio) update(ctx context.Context, fn func(context.Context, database.Tx) error) error {
-	dir := t.Dir
-	if dir == "" {
-		cache, err := os.UserHomeDir()
-		if err != nil {
-			return err
-		}
-		dir = filepath.Join(cmp.Or(os.Getenv("HF_HOME"), filepath.Join(cache, ".cache", "huggingface")), "trackio")
+	dir, err := t.dir()
+	if err != nil {
+		return err
 	}
 	address, err := database.Parse("sqlite:///" + filepath.Join(dir, trackioFile(t.run.Project)))
 	if err != nil {
@@ -161,6 +157,27 @@ func (t *trackio) update(ctx context.Context, fn func(context.Context, database.
 		return retry.Temporary(err)
 	}
 	return nil
+}
+
+// dir returns the directory of the database.
+func (t *trackio) dir() (string, error) {
+	if t.Dir != "" {
+		return filepath.Abs(t.Dir)
+	}
+	cache, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cmp.Or(os.Getenv("HF_HOME"), filepath.Join(cache, ".cache", "huggingface")), "trackio"), nil
+}
+
+// Target implements [Sink].
+func (t *trackio) Target() string {
+	if t.ServerURL != "" {
+		return withoutSecrets(t.ServerURL)
+	}
+	dir, _ := t.dir() // Begin says what is wrong
+	return dir
 }
 
 // trackioFile returns the name of a project's file.

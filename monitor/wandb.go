@@ -96,7 +96,7 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 	if w.file, err = openRecordFile(filepath.Join(dir, "run-"+run.ID+".wandb"), wandbHeader, message(nil, wandbRun, described)); err != nil {
 		return err
 	}
-	if w.key() == "" || slices.Contains([]string{"offline", "disabled", "dryrun"}, os.Getenv("WANDB_MODE")) {
+	if w.isOffline() {
 		return nil
 	}
 	w.server = true
@@ -287,6 +287,19 @@ func (w *wandb) post(ctx context.Context, path string, in, out any) error {
 
 func (w *wandb) key() string    { return cmp.Or(w.APIKey, os.Getenv("WANDB_API_KEY")) }
 func (w *wandb) entity() string { return cmp.Or(w.Entity, os.Getenv("WANDB_ENTITY")) }
+
+// Target implements [Sink].
+func (w *wandb) Target() string {
+	if w.isOffline() {
+		return ""
+	}
+	return withoutSecrets(w.BaseURL)
+}
+
+// isOffline reports whether a server gets nothing.
+func (w *wandb) isOffline() bool {
+	return w.key() == "" || slices.Contains([]string{"offline", "disabled", "dryrun"}, os.Getenv("WANDB_MODE"))
+}
 
 // Validate refuses an address that is none.
 func (w *wandb) Validate() error {
