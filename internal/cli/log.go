@@ -47,8 +47,9 @@ func logCommand() *cobra.Command {
 			if last < 0 {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
 			}
-			if _, err := os.Stat(dir); err != nil {
-				return fmt.Errorf("no run in %s: %w", dir, err)
+			dir, err := runDir(dir)
+			if err != nil {
+				return err
 			}
 			if experiences {
 				return printAccounts(cmd.OutOrStdout(), dir)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -65,10 +64,19 @@ func arguments(texts []string) (map[string]any, error) {
 	return args, nil
 }
 
+// runDir returns the directory of a run. WalkDir would not enter a link to it.
+func runDir(dir string) (string, error) {
+	path, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	return path, nil
+}
+
 // monitorDirs returns the directories below dir that have a metrics.jsonl.
 func monitorDirs(dir string) (dirs []string, err error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("no run in %s: %w", dir, err)
+	if dir, err = runDir(dir); err != nil {
+		return nil, err
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == monitor.File {
