@@ -124,7 +124,7 @@ func TestOpenChecksArguments(t *testing.T) {
 	}
 }
 
-// A kill or a full disk may leave half a description. The run begins with a new ID, and sync refuses.
+// A full disk may leave half a description. The run begins with a new ID, and sync refuses.
 func TestOpenReplacesADamagedDescription(t *testing.T) {
 	for _, text := range []string{`{"id": "abc", "na`, `{"id": "abc", "began": 7}`, ""} {
 		dir := t.TempDir()
