@@ -65,8 +65,6 @@ func byEnd(a, b trace.Span) int { return cmp.Compare(a.End, b.End) }
 type work struct {
 	label string
 	spans []trace.Span
-
-	damaged error // what could not be read of them
 }
 
 // sum returns the seconds of all spans, and covered the seconds in which at least one was under way.
