@@ -40,6 +40,17 @@ type SamplingParams struct {
 	OnSampled func(i int, token int32)
 }
 
+// AddOnSampled makes OnSampled call also too.
+func (p *SamplingParams) AddOnSampled(also func(i int, token int32)) {
+	told := p.OnSampled
+	p.OnSampled = func(i int, token int32) {
+		also(i, token)
+		if told != nil {
+			told(i, token)
+		}
+	}
+}
+
 // Tell calls OnSampled, if it is set, with tokens of completion i.
 func (p *SamplingParams) Tell(i int, tokens ...int32) {
 	if p.OnSampled == nil {
@@ -192,7 +203,8 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 			p.MaxTokens = left
 		}
 	}
-	announced := p.announce()
+	var announced atomic.Int64
+	p.AddOnSampled(func(int, int32) { announced.Add(1) })
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
 		m.calls.lose(int(announced.Load()))
@@ -211,18 +223,6 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	m.calls.answered(id.Turn, len(prompt), &out[0])
 	ended := len(tokens) > 0 && slices.Contains(m.Renderer.StopTokens(), tokens[len(tokens)-1])
 	return called{out[0], id.Turn, p.Temperature, ended}, nil
-}
-
-// announce counts the tokens of a call while it samples them.
-func (p *SamplingParams) announce() *atomic.Int64 {
-	count, told := &atomic.Int64{}, p.OnSampled
-	p.OnSampled = func(i int, token int32) {
-		count.Add(1)
-		if told != nil {
-			told(i, token)
-		}
-	}
-	return count
 }
 
 // refusePrompt returns an error, unless a prompt over MaxPromptLen is to be truncated.

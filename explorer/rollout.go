@@ -298,6 +298,9 @@ func (r *Runner) rollout(step int64, task job, run int, ended <-chan struct{}) (
 	}
 	return &trinity.Rollout{
 		Task: task.Task, Seed: trinity.Seed(r.Seed, begin, task.ID, -1), Model: m, Reward: reward, Host: host,
-		Grade: trace.grade(r.grade),
+		Grade: func(ctx context.Context, score func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
+			defer trace.span(trinity.SpanReward, "", 0, time.Now())
+			return r.grade(ctx, score)
+		},
 	}, trace, nil
 }

@@ -1,7 +1,6 @@
 package explorer
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -47,17 +46,13 @@ func (t *traced) call(prompt trinity.Prompt, p *trinity.SamplingParams) {
 	t.mu.Lock()
 	t.last = call
 	t.mu.Unlock()
-	told := p.OnSampled
-	p.OnSampled = func(i int, token int32) {
+	p.AddOnSampled(func(i int, token int32) {
 		if i == 0 {
 			t.mu.Lock()
 			call.sampled = append(call.sampled, token)
 			t.mu.Unlock()
 		}
-		if told != nil {
-			told(i, token)
-		}
-	}
+	})
 }
 
 // failed tells what is known of a rollout that failed.
@@ -72,13 +67,4 @@ func (t *traced) failed(err error, retries int) {
 	}
 	t.mu.Unlock()
 	t.to.Failed(f)
-}
-
-// grade returns [Runner.grade] for one rollout.
-func (t *traced) grade(of func(context.Context, func(context.Context) (trinity.Reward, error)) (trinity.Reward, error),
-) func(context.Context, func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
-	return func(ctx context.Context, score func(context.Context) (trinity.Reward, error)) (trinity.Reward, error) {
-		defer t.span(trinity.SpanReward, "", 0, time.Now())
-		return of(ctx, score)
-	}
 }

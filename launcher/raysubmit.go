@@ -60,8 +60,8 @@ func (r *rayCluster) Logs(ctx context.Context, id string, follow bool, w io.Writ
 	return watch.follow(ctx, more)
 }
 
-// logPause returns the time between two requests for a log of so many bytes, each of which fetches all of
-// it: as many times the usual one as it has parts of 256 KiB, and 30 times at most.
+// logPause returns the time between two requests for a log of this size. Each request fetches the whole
+// log, so the pause is longer by once the usual one for every 256 KiB, and at most 30 times as long.
 func (j *rayJobs) logPause(bytes int) time.Duration {
 	const part, most = 256 << 10, 30
 	return j.every * time.Duration(min(1+bytes/part, most))

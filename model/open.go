@@ -34,7 +34,7 @@ func Open(path string) (*Model, error) {
 func HasWeights(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		return true // Open reports what is wrong
+		return true // Open returns the error
 	}
 	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
 		if _, err := os.Stat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {

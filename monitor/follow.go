@@ -111,7 +111,7 @@ func (f *Follower) Log(context.Context, trinity.Record) error {
 // End implements [Ender].
 func (f *Follower) End(s Status) { f.status = s }
 
-// Close implements [trinity.Monitor]. It waits CloseTimeout at most for what is not sent yet.
+// Close implements [trinity.Monitor]. It sends the remaining records, for at most CloseTimeout.
 func (f *Follower) Close() error {
 	f.once.Do(func() {
 		close(f.ending)

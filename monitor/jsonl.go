@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
@@ -104,18 +104,20 @@ type record struct {
 // value is a number as JSON.
 type value float64
 
+func valuesOf(m trinity.Metrics) map[string]value {
+	values := make(map[string]value, len(m))
+	for name, v := range m {
+		values[name] = value(v)
+	}
+	return values
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (v value) MarshalJSON() ([]byte, error) {
-	f := float64(v)
-	switch {
-	case math.IsNaN(f):
-		return []byte(`"NaN"`), nil
-	case math.IsInf(f, 1):
-		return []byte(`"Infinity"`), nil
-	case math.IsInf(f, -1):
-		return []byte(`"-Infinity"`), nil
+	if word := experience.NotFinite(float64(v)); word != "" {
+		return []byte(`"` + word + `"`), nil
 	}
-	return json.Marshal(f)
+	return json.Marshal(float64(v))
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -165,10 +167,7 @@ func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	}
 	rec := record{
 		Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		Metrics: map[string]value{}, Samples: r.Samples,
-	}
-	for name, v := range r.Metrics {
-		rec.Metrics[name] = value(v)
+		Metrics: valuesOf(r.Metrics), Samples: r.Samples,
 	}
 	line, err := json.Marshal(rec)
 	if err != nil {

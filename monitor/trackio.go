@@ -95,11 +95,8 @@ func trackioTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04
 func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) error {
 	rows := make([]trackioRow, len(records))
 	for i, r := range records {
-		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: map[string]value{},
+		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: valuesOf(r.Metrics),
 			LogID: fmt.Sprintf("%s %s %d", t.run.ID, series(r), r.Step)}
-		for name, v := range r.Metrics {
-			rows[i].Metrics[name] = value(v)
-		}
 	}
 	if t.ServerURL != "" {
 		rows[0].Config = t.config()
@@ -176,7 +173,7 @@ func (t *trackio) Target() string {
 	if t.ServerURL != "" {
 		return withoutSecrets(t.ServerURL)
 	}
-	dir, _ := t.dir() // Begin says what is wrong
+	dir, _ := t.dir() // Begin returns the error
 	return dir
 }
 

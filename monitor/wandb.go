@@ -22,6 +22,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -324,11 +325,5 @@ func jsonText(text string) string {
 
 // pythonNumber writes a number as Python's json does.
 func pythonNumber(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "NaN"
-	case math.IsInf(v, 0):
-		return map[bool]string{true: "Infinity", false: "-Infinity"}[v > 0]
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return cmp.Or(experience.NotFinite(v), strconv.FormatFloat(v, 'g', -1, 64))
 }

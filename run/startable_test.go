@@ -54,8 +54,8 @@ func TestInterpretersAreCheckedBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-// Servers that the run starts need a model directory with weights, unless they are told otherwise or the
-// weights come from a stage before.
+// A run that starts servers refuses a model directory without weights. It accepts one if load_format is
+// set, or if a stage before writes the weights.
 func TestStartedServersNeedWeights(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

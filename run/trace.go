@@ -22,6 +22,7 @@ func tracerOf(s *stage) trinity.Tracer {
 	return tracer{s}
 }
 
+// named returns a role with the explorer's own name.
 func (t tracer) named(role string) string {
 	if name := t.Explorer.Name; name != config.OnlyExplorer && role != trinity.RoleTrainer {
 		return role + " " + name
@@ -29,26 +30,34 @@ func (t tracer) named(role string) string {
 	return role
 }
 
+// writer returns the trace, nil before it is open and if there is no place for it.
+func (t tracer) writer() *trace.Writer {
+	if t.log == nil {
+		return nil
+	}
+	return t.log.trace
+}
+
 // Span implements [trinity.Tracer].
 func (t tracer) Span(s trinity.Span) {
-	if t.log != nil && t.log.trace != nil {
+	if w := t.writer(); w != nil {
 		s.Role = t.named(s.Role)
-		t.log.trace.Span(s)
+		w.Span(s)
 	}
 }
 
 // Trained implements [trinity.Tracer].
 func (t tracer) Trained(s trinity.Trained) {
-	if t.log != nil && t.log.trace != nil {
-		t.log.trace.Trained(s)
+	if w := t.writer(); w != nil {
+		w.Trained(s)
 	}
 }
 
 // Failed implements [trinity.Tracer].
 func (t tracer) Failed(f trinity.FailedRollout) {
-	if t.log != nil && t.log.trace != nil {
+	if w := t.writer(); w != nil {
 		f.Role = t.named(f.Role)
-		t.log.trace.Failed(f)
+		w.Failed(f)
 	}
 }
 

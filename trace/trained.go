@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 const (
@@ -25,8 +25,8 @@ const (
 )
 
 // Row is a row of a file of a train step: one experience, as one optimizer step saw it. An experience
-// that no optimizer step learned from has one row, with Update −1. Lists have the length T of Tokens,
-// or 0 if nobody computed them.
+// that no optimizer step learned from has one row, with Update −1. A list has the length T of Tokens; a
+// list that nobody computed is empty.
 type Row struct {
 	Reward *float64 `json:"reward" parquet:"reward,optional"` // nil without a valid reward
 	Sequence
@@ -96,15 +96,10 @@ func (v Floats) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		switch x := float64(f); {
-		case math.IsNaN(x):
-			out = append(out, `"NaN"`...)
-		case math.IsInf(x, 1):
-			out = append(out, `"Infinity"`...)
-		case math.IsInf(x, -1):
-			out = append(out, `"-Infinity"`...)
-		default:
-			out = strconv.AppendFloat(out, x, 'g', -1, 32)
+		if word := experience.NotFinite(float64(f)); word != "" {
+			out = append(out, `"`+word+`"`...)
+		} else {
+			out = strconv.AppendFloat(out, float64(f), 'g', -1, 32)
 		}
 	}
 	return append(out, ']'), nil
@@ -114,11 +109,11 @@ func (v Floats) MarshalJSON() ([]byte, error) {
 func rowsOf(t trinity.Trained) (rows []Row) {
 	for i := range t.Experiences {
 		e := &t.Experiences[i]
-		row := Row{Reward: rewardOf(&e.Experience), Sequence: sequenceOf(&e.Experience), Streams: Streams{
+		known := experience.NewRow(&e.Experience)
+		row := Row{Reward: known.Reward, Sequence: sequenceOf(e, &known), Streams: Streams{
 			e.Tokens, e.Mask, e.Logprobs, e.OldLogprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages, e.Returns, e.Values, e.Entropies,
 			e.PolicyWeights,
 		}, Updated: Updated{Update: -1}}
-		row.Dropped = e.Dropped
 		for _, part := range []struct {
 			to   *string
 			from any
@@ -142,20 +137,14 @@ func rowsOf(t trinity.Trained) (rows []Row) {
 	return rows
 }
 
-func sequenceOf(e *trinity.Experience) Sequence {
+// sequenceOf returns what is known of an experience, most of which its row in an archive has too.
+func sequenceOf(e *trinity.TrainedExperience, known *experience.Row) Sequence {
 	return Sequence{
-		ID: e.ID.String(), ExploreStep: e.ID.Step, Task: e.ID.Task, Run: int64(e.ID.Run), Turn: int64(e.ID.Turn), Prompt: e.Prompt,
-		Response: e.Response, Reason: e.Reward.Reason, Truncated: string(e.Truncated), OldestVersion: e.Versions[0],
-		ModelVersion: e.Versions[1], PromptTokens: int64(e.PromptLen), ResponseTokens: int64(e.ResponseLen()),
+		ID: known.ID, ExploreStep: known.Step, Task: known.Task, Run: known.Run, Turn: known.Turn, Prompt: known.Prompt,
+		Response: known.Response, Reason: known.Reason, Dropped: e.Dropped, Truncated: known.Truncated, OldestVersion: known.OldestVersion,
+		ModelVersion: known.ModelVersion, PromptTokens: known.PromptTokens, ResponseTokens: known.ResponseTokens,
 		Temperature: e.Temperature, Expert: e.IsExpert, Chosen: e.Chosen,
 	}
-}
-
-func rewardOf(e *trinity.Experience) *float64 {
-	if !e.Reward.Valid {
-		return nil
-	}
-	return &e.Reward.Value
 }
 
 // pageSize is the size of a page of a column, in bytes. Each of the columns has a buffer of it.

@@ -75,8 +75,7 @@ func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experi
 	want := trinity.Streams{Value: true}
 	err := t.each(ctx, step, t.opts.Critic.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) { e.Values = s.Value })
-	metrics["time/values"] = time.Since(start).Seconds()
-	t.opts.Tracing.span(step, trinity.SpanForward, "values", "", start)
+	t.passed(step, "values", start, metrics)
 	return err
 }
 
@@ -92,9 +91,14 @@ func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Exper
 				e.OldLogprobs = s.Logprob
 			}
 		})
-	metrics["time/old_log_probs"] = time.Since(start).Seconds()
-	t.opts.Tracing.span(step, trinity.SpanForward, "old_log_probs", "", start)
+	t.passed(step, "old_log_probs", start, metrics)
 	return err
+}
+
+// passed notes that a forward pass over a batch has ended, as a metric and as a span.
+func (t *Trainer) passed(step int64, name string, start time.Time, metrics trinity.Metrics) {
+	metrics["time/"+name] = time.Since(start).Seconds()
+	t.opts.Tracing.span(step, trinity.SpanForward, name, "", start)
 }
 
 // each computes streams of a batch in micro-batches and calls keep with every experience and its

@@ -31,7 +31,6 @@ func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experie
 			return fmt.Errorf("teacher %q: %w", name, err)
 		}
 	}
-	metrics["time/teacher_log_probs"] = time.Since(start).Seconds()
-	t.opts.Tracing.span(step, trinity.SpanForward, "teacher_log_probs", "", start)
+	t.passed(step, "teacher_log_probs", start, metrics)
 	return nil
 }

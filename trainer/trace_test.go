@@ -24,8 +24,8 @@ func (l *told) Span(s trinity.Span) {
 func (l *told) Trained(s trinity.Trained)    { l.trained = append(l.trained, s) }
 func (l *told) Failed(trinity.FailedRollout) {}
 
-// A traced step has every optimizer step that learned from an experience; the derivative of each token
-// is that of the loss; and the weights are those of a run without a tracer.
+// A trace has every optimizer step that learned from an experience, and the loss's derivative by each
+// token. The tracer does not change the weights.
 func TestTraceHasTheDerivativeOfEachToken(t *testing.T) {
 	var saved []int64
 	weights := map[string][]float64{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -37,6 +38,20 @@ func jsonSafe(e *trinity.Experience) *trinity.Experience {
 		}
 	}
 	return &out
+}
+
+// NotFinite returns the word for a number that JSON does not have, as Python's json and JavaScript
+// write it: NaN, Infinity or -Infinity; "" for a finite one.
+func NotFinite(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "Infinity"
+	case math.IsInf(v, -1):
+		return "-Infinity"
+	}
+	return ""
 }
 
 // finiteOf returns the finite numbers of m; nil if there are none.

@@ -182,8 +182,8 @@ func (e *Ends) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the text in one line. A mark stands for what is missing in the middle, where a character
-// may have lost a part.
+// String returns the text in one line, with " … " in place of a middle that was not kept. It leaves out
+// characters that are cut there.
 func (e *Ends) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

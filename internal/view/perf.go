@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -31,19 +30,7 @@ type Perf struct {
 func ReadPerf(dir string) (*Perf, error) {
 	var found Perf
 	newest := int64(math.MinInt64)
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return nil, err
-	}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil || !d.IsDir():
-			return err
-		case strings.HasPrefix(d.Name(), "global_step_"):
-			return filepath.SkipDir
-		case d.Name() != trace.Dir:
-			return nil
-		}
+	err := below(dir, func(path string) error {
 		spans, err := trace.ReadSpans(path)
 		if len(spans) == 0 {
 			return err
@@ -51,7 +38,7 @@ func ReadPerf(dir string) (*Perf, error) {
 		if end := slices.MaxFunc(spans, byEnd).End; end > newest {
 			newest, found = end, Perf{path, spans, err}
 		}
-		return filepath.SkipDir
+		return nil
 	})
 	if err == nil && found.spans == nil {
 		err = fmt.Errorf("no spans are kept below %s: give the directory of a run that has worked with monitor.trace.spans true", dir)
@@ -106,12 +93,12 @@ func (p *Perf) Print(w io.Writer) error {
 	}
 	whole := max(float64(last-first)/1e6, 1e-9)
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", visible(p.Trace), whole)
+	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", config.Printable(p.Trace), whole)
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "role\twhat\ttimes\tseconds\tof the whole\tat once\tmean ms\t\n")
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		for _, k := range p.ordered(roles[role]) {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%.2g\t%.3g\t\n", visible(role), visible(k.label), len(k.spans), k.covered,
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%.2g\t%.3g\t\n", config.Printable(role), config.Printable(k.label), len(k.spans), k.covered,
 				100*k.covered/whole, k.sum/max(k.covered, 1e-9), 1000*k.sum/float64(len(k.spans)))
 		}
 	}
@@ -164,8 +151,8 @@ func (p *Perf) slowest(out *strings.Builder) {
 	fmt.Fprint(t, "role\tstep\ttask\tseconds\tmodel\treward\twaits\t\n")
 	for _, s := range rollouts[:min(5, len(rollouts))] {
 		of := parts[s.Role+s.ID]
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", visible(s.Role), s.Step, visible(s.Name), seconds(s), of[trinity.SpanCall],
-			of[trinity.SpanReward], of[trinity.SpanWait])
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", config.Printable(s.Role), s.Step, config.Printable(s.Name), seconds(s),
+			of[trinity.SpanCall], of[trinity.SpanReward], of[trinity.SpanWait])
 	}
 	t.Flush()
 }

@@ -10,7 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/trinity-go/trinity/config"
 )
 
 // Colours of a terminal. Blue and yellow are apart for colour-blind people, too.
@@ -31,12 +32,12 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 		return code + text + plain
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s of %s: %s\n", style(bold, fmt.Sprintf("train step %d", p.Step)), visible(p.Trace), p.summary())
+	fmt.Fprintf(&out, "%s of %s: %s\n", style(bold, fmt.Sprintf("train step %d", p.Step)), config.Printable(p.Trace), p.summary())
 	if mean, most, n := p.disagreement(); n > 0 {
 		fmt.Fprintf(&out, "sampler and trainer disagree by %.3g nats a token, at most %.3g, over %d tokens\n", mean, most, n)
 	}
 	for _, g := range p.Groups {
-		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+visible(g.Task)), g.ExploreStep,
+		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+config.Printable(g.Task)), g.ExploreStep,
 			style(dim, lines(p.prompt(g.Answers[0]))))
 		for _, a := range g.Answers {
 			p.answer(&out, a, style)
@@ -47,8 +48,8 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	}
 	for _, f := range p.Failures {
 		reason, _, _ := strings.Cut(f.Reason, "\n")
-		fmt.Fprintf(&out, "\n%s by %s after %d retries: %s\n", style(bold, fmt.Sprintf("task %s, run %d failed", visible(f.Task), f.Run)), f.Kind,
-			f.Retries, visible(reason))
+		head := style(bold, fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run))
+		fmt.Fprintf(&out, "\n%s by %s after %d retries: %s\n", head, f.Kind, f.Retries, config.Printable(reason))
 		if len(f.Sampled) > 0 {
 			fmt.Fprintf(&out, "its last call had sampled: %s\n", lines(p.text(f.Sampled)))
 		}
@@ -111,7 +112,7 @@ func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text str
 	if a.Reward != nil {
 		reward = fmt.Sprintf("reward %.4g", *a.Reward)
 	} else if a.Reason != "" {
-		reward = "no valid reward: " + visible(a.Reason)
+		reward = "no valid reward: " + config.Printable(a.Reason)
 	}
 	head := fmt.Sprintf("run %d", a.Run)
 	if a.Turn > 0 {
@@ -187,7 +188,8 @@ func (p *Page) table(out *strings.Builder, a *Answer) {
 				ratio = fmt.Sprintf("%.4f", math.Exp(float64(now[i]-before[i])))
 			}
 			fmt.Fprintf(t, "\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t %s\n", i, a.Tokens[i], update, at(a.Logprobs, i), at(now, i), ratio,
-				at(a.Advantages, i), at(derivative, i), at(a.RefLogprobs, i), at(a.Entropies, i), at(a.Values, i), visible(p.texts[a.Tokens[i]]))
+				at(a.Advantages, i), at(derivative, i), at(a.RefLogprobs, i), at(a.Entropies, i), at(a.Values, i),
+				config.Printable(p.texts[a.Tokens[i]]))
 		}
 	}
 	t.Flush()
@@ -254,27 +256,11 @@ func (p *Page) JSON(w io.Writer) error {
 	return nil
 }
 
-// visible returns text on one line in which characters that people do not see, or that would change
-// the terminal, are written out.
-func visible(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == ' ' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
-}
-
-// lines is visible that keeps the lines of a text.
+// lines is [config.Printable] that keeps the lines of a text.
 func lines(text string) string {
 	parts := strings.Split(text, "\n")
 	for i, part := range parts {
-		parts[i] = visible(part)
+		parts[i] = config.Printable(part)
 	}
 	return strings.Join(parts, "⏎\n")
 }

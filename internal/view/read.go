@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -94,19 +95,7 @@ func Read(dir string, o Options) (*Page, error) {
 // find returns the directory of the traces at or below dir whose newest step is the youngest.
 func find(dir string) (found string, err error) {
 	var newest time.Time
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", err
-	}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		if strings.HasPrefix(d.Name(), "global_step_") {
-			return filepath.SkipDir
-		}
-		if d.Name() != trace.Dir {
-			return nil
-		}
+	err = below(dir, func(path string) error {
 		steps, err := trace.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) || len(steps) == 0 {
 			return nil
@@ -125,6 +114,25 @@ func find(dir string) (found string, err error) {
 			"sample or all", dir)
 	}
 	return found, err
+}
+
+// below visits the directories of traces at or below a directory, to which dir may be a link.
+func below(dir string, visit func(path string) error) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir():
+			return err
+		case strings.HasPrefix(d.Name(), "global_step_"):
+			return filepath.SkipDir
+		case d.Name() != trace.Dir:
+			return nil
+		}
+		return visit(path)
+	})
 }
 
 // grouped returns the rows of a train step by task.
@@ -164,7 +172,7 @@ func (p *Page) choose(o Options) error {
 	if o.Task != "" {
 		var tasks []string
 		for _, g := range p.Groups {
-			tasks = append(tasks, visible(g.Task))
+			tasks = append(tasks, config.Printable(g.Task))
 		}
 		p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return g.Task != o.Task })
 		if len(p.Groups) == 0 {
