@@ -150,11 +150,15 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 }
 
 // process returns the memory of the program beside the engine: its code and the runtime, the
-// tokenizer's tables, and garbage.
+// tokenizer's tables, the trace's buffers, and garbage.
 func (m *memory) process() trinity.MemoryPart {
-	const program, perToken = 60 << 20, 900
+	const program, perToken = 70 << 20, 900 // measured by TestPlanOfATinyModelIsNearThePeak
+	bytes := program + perToken*int64(m.model.VocabSize)
+	if keepsTrace(m.cfg) {
+		bytes += traceBuffers
+	}
 	return trinity.MemoryPart{
-		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize),
+		Kind: "process", Bytes: bytes,
 		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
 	}
 }

@@ -16,11 +16,19 @@ type tracer struct{ *stage }
 
 // tracerOf returns the tracer of a stage, nil if it keeps nothing.
 func tracerOf(s *stage) trinity.Tracer {
-	if o := &s.Monitor.Trace; !o.Spans && o.Tokens == "off" {
+	if !keepsTrace(s.Settled) {
 		return nil
 	}
 	return tracer{s}
 }
+
+// keepsTrace reports whether a stage keeps a trace.
+func keepsTrace(cfg *Settled) bool {
+	return cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off"
+}
+
+// traceBuffers is the memory of a trace, in bytes, measured as that of the process.
+const traceBuffers = 6 << 20
 
 // named returns a role with the explorer's own name.
 func (t tracer) named(role string) string {
@@ -65,7 +73,7 @@ func (t tracer) Failed(f trinity.FailedRollout) {
 // for them.
 func openTrace(s *stage, fromStep int64) *trace.Writer {
 	o := &s.Monitor.Trace
-	if tracerOf(s) == nil {
+	if !keepsTrace(s.Settled) {
 		return nil
 	}
 	w, err := trace.New(trace.Options{

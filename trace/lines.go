@@ -58,7 +58,8 @@ func (l *lines) flush() (err error) {
 		return nil
 	}
 	if l.encoder == nil {
-		l.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxHeld), zstd.WithLowerEncoderMem(true))
+		l.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(maxHeld), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return err
 		}

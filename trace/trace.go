@@ -48,6 +48,7 @@ type Writer struct {
 	spans   lines
 	failed  lines
 	texts   *texts
+	table   table
 	first   map[string]int64 // the first step that a role did
 	trains  bool             // the process has trained a step
 	trained int64            // bytes of train steps, written since the last measure
@@ -206,7 +207,7 @@ func (w *Writer) write(what any) error {
 			}
 			w.trains = true
 		}
-		n, err := writeTrained(w.opts.Dir, v)
+		n, err := w.table.write(w.opts.Dir, v)
 		w.trained += n
 		return errors.Join(err, w.thin())
 	}

@@ -100,6 +100,36 @@ func TestTrainedStepReadsBack(t *testing.T) {
 	}
 }
 
+// A file is that of its step alone, whatever the table has written before.
+func TestStepsShareNothing(t *testing.T) {
+	long := trained(5)
+	for range 4 {
+		long.Experiences = append(long.Experiences, long.Experiences...)
+	}
+	dir := t.TempDir()
+	var shared table
+	if err := os.MkdirAll(filepath.Join(dir, trainedDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []trinity.Trained{long, trained(6)} {
+		if _, err := shared.write(dir, step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := t.TempDir()
+	if _, err := writeTrainedIn(alone, trained(6)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadStep(dir, 6)
+	want, err2 := ReadStep(alone, 6)
+	if err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v, %v, %v", got, want, err, err2)
+	}
+	if rows, err := ReadStep(dir, 5); err != nil || len(rows) != 3*16 {
+		t.Errorf("%d rows of the long step, %v", len(rows), err)
+	}
+}
+
 // span returns a span of a role's step that ends at a second.
 func span(role string, step, end int64) trinity.Span {
 	return trinity.Span{Role: role, Kind: trinity.SpanForward, Step: step, Begin: time.Unix(end-1, 0), End: time.Unix(end, 0)}
@@ -465,5 +495,5 @@ func writeTrainedIn(dir string, t trinity.Trained) (int64, error) {
 	if err := os.MkdirAll(filepath.Join(dir, trainedDir), 0o755); err != nil {
 		return 0, err
 	}
-	return writeTrained(dir, t)
+	return new(table).write(dir, t)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -150,18 +151,29 @@ func sequenceOf(e *trinity.TrainedExperience, known *experience.Row) Sequence {
 // pageSize is the size of a page of a column, in bytes. Each of the columns has a buffer of it.
 const pageSize = 64 << 10
 
-// writeTrained writes the file of a train step and returns its size in bytes.
-func writeTrained(dir string, t trinity.Trained) (size int64, err error) {
-	var out bytes.Buffer
-	table := parquet.NewGenericWriter[Row](&out, parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1),
-		parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
-	if _, err := table.Write(rowsOf(t)); err != nil {
+// table writes the files of train steps. It keeps its buffers from one to the next, because new ones
+// for every step would double what a small run takes.
+type table struct {
+	rows *parquet.GenericWriter[Row] // nil before the first
+	out  bytes.Buffer
+}
+
+// write writes the file of a train step and returns its size in bytes.
+func (t *table) write(dir string, step trinity.Trained) (size int64, err error) {
+	t.out.Reset()
+	if t.rows == nil {
+		t.rows = parquet.NewGenericWriter[Row](&t.out, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+			parquet.DataPageVersion(1), parquet.PageBufferSize(pageSize), parquet.WriteBufferSize(0))
+	} else {
+		t.rows.Reset(&t.out)
+	}
+	if _, err := t.rows.Write(rowsOf(step)); err != nil {
 		return 0, err
 	}
-	if err := table.Close(); err != nil {
+	if err := t.rows.Close(); err != nil {
 		return 0, err
 	}
-	return int64(out.Len()), durable.WriteFile(StepFile(dir, t.Step), out.Bytes())
+	return int64(t.out.Len()), durable.WriteFile(StepFile(dir, step.Step), t.out.Bytes())
 }
 
 // StepFile returns the file of a train step.
