@@ -116,7 +116,7 @@ func (f *Fake) take(bucket []trinity.TensorInfo) error {
 
 // sglangDirect adds the endpoints by which SGLang takes tensors.
 func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
-	dir, groups := filepath.Join(t.TempDir(), "version"), map[string]bool{}
+	dir := filepath.Join(t.TempDir(), "version")
 	does := func(endpoint string, stalls Lie, do func(r *http.Request) error) {
 		mux.HandleFunc("POST "+endpoint, func(w http.ResponseWriter, r *http.Request) {
 			err := error(nil)
@@ -141,9 +141,7 @@ func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
 		if err := decode(r, &q); err != nil || q.Backend != "gloo" || q.Offset != 1 || q.World != max(1, f.Ranks)+1 {
 			return fmt.Errorf("this fake cannot join %+v: %w", q, err)
 		}
-		err := f.join(q.Address, q.Port, q.World, q.Group)
-		groups[q.Group] = err == nil
-		return err
+		return f.join(q.Address, q.Port, q.World, q.Group)
 	})
 	does("/update_weights_from_distributed", StallsUpdate, func(r *http.Request) error {
 		var q struct {
@@ -158,8 +156,8 @@ func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
 		switch err := decode(r, &q); {
 		case err != nil:
 			return err
-		case !groups[q.Group] || !f.paused.Load() || q.Format != "flattened_bucket" || q.Flush != (q.Version != ""):
-			return fmt.Errorf("this fake, which is in %v, cannot take %+v", groups, q)
+		case f.joined.in() != q.Group || !f.paused.Load() || q.Format != "flattened_bucket" || q.Flush != (q.Version != ""):
+			return fmt.Errorf("this fake, which is in %q, cannot take %+v", f.joined.in(), q)
 		}
 		var bucket []trinity.TensorInfo
 		for i, name := range q.Names {
@@ -181,11 +179,9 @@ func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
 		var q struct {
 			Group string `json:"group_name"`
 		}
-		if err := decode(r, &q); err != nil || !groups[q.Group] {
-			return fmt.Errorf("the group %q to be destroyed does not exist: %w", q.Group, err)
+		if err := decode(r, &q); err != nil {
+			return err
 		}
-		delete(groups, q.Group)
-		f.joined.leave()
-		return nil
+		return f.joined.leaveGroup(q.Group)
 	})
 }

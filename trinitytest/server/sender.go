@@ -198,6 +198,7 @@ func readLine(conn io.Reader) (string, error) {
 // joined is the part of a server in a group.
 type joined struct {
 	mu      sync.Mutex
+	group   string // "" before all ranks are in it
 	ranks   []net.Conn
 	entries []safetensors.Entry
 }
@@ -228,7 +229,15 @@ func (j *joined) join(address string, port, offset, world int, group string, lea
 			return fmt.Errorf("the group has not come together: %q, %w", line, err)
 		}
 	}
+	j.group = group
 	return nil
+}
+
+// in returns the group that all ranks are in, "" if they are in none.
+func (j *joined) in() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.group
 }
 
 // receive takes a bucket on all ranks.
@@ -265,10 +274,25 @@ func (j *joined) receive(bucket []trinity.TensorInfo) error {
 func (j *joined) leave() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.end()
+}
+
+// leaveGroup ends the connections of a group's ranks. Another group stays when a request comes late.
+func (j *joined) leaveGroup(group string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.group == "" || j.group != group {
+		return fmt.Errorf("the group %q to be destroyed does not exist", group)
+	}
+	j.end()
+	return nil
+}
+
+func (j *joined) end() {
 	for _, conn := range j.ranks {
 		_ = conn.Close()
 	}
-	j.ranks, j.entries = nil, nil
+	j.group, j.ranks, j.entries = "", nil, nil
 }
 
 // write writes what has been received as a model like that of base.
