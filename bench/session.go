@@ -243,7 +243,11 @@ func (s *session) command(w *workload, r *rival) string {
 		c = s.forced + " " + c
 	}
 	if r != nil {
-		c += " --peers " + r.program
+		peers := strings.Join(append([]string{r.program}, w.needs...), ",")
+		if strings.Contains(peers, " ") {
+			peers = "'" + peers + "'"
+		}
+		c += " --peers " + peers
 	}
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype

@@ -18,6 +18,7 @@ type workload struct {
 
 	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
 	command func(s *session) []string                                          // a whole process of ours
+	needs   []string                                                           // peers whose Pythons our side runs
 	rivals  []rival                                                            // a row each
 	goal    float64                                                            // what ours is to reach, in the unit; 0 for none
 	proof   float64                                                            // share of a delivery for hashing and proof
@@ -71,7 +72,7 @@ var workloads = []workload{
 		{name: "two passes, no graph held", program: "ourselves", target: 1.2, differs: func(a *assignment) { a.Twice = true }}}},
 	{name: "grpo_step", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
-	{name: "grpo_vllm", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPOServed,
+	{name: "grpo_vllm", model: true, unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPOServed, needs: []string{"vllm", "packed pytorch"},
 		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 2}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
 	decode("decode_8", 8, vllm.wanting(2), transformers), decode("decode_32", 32, vllm.wanting(1.8), transformers),
