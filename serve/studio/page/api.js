@@ -1,0 +1,122 @@
+// The calls of the server, /api/v1. Each returns a promise that fails with one line for people.
+// Numbers that JSON lacks come as the texts "NaN", "Infinity" and "-Infinity": Number(x) reads them.
+
+/** Refused is an error of the server. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} line */
+  constructor(status, line) {
+    super(line);
+    this.status = status;
+  }
+}
+
+/** The token of the studio: from #token=… of its address, which does not stay there. */
+const begin = /^#token=([^&/]*)/.exec(location.hash);
+if (begin) {
+  sessionStorage.setItem("token", decodeURIComponent(begin[1]));
+  location.replace("#/runs");
+}
+
+/** enterToken keeps the token that somebody typed. @param {string} token */
+export const enterToken = (token) => sessionStorage.setItem("token", token);
+
+/**
+ * @param {string} path below /api/v1/
+ * @param {Record<string, string | number | string[] | undefined | null>} [query]
+ * @param {AbortSignal} [signal]
+ */
+async function call(path, query = {}, signal = undefined) {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || value === null) continue;
+    for (const one of [value].flat()) parameters.append(name, String(one));
+  }
+  const token = sessionStorage.getItem("token");
+  const headers = token ? { Authorization: "Bearer " + token } : undefined;
+  const text = parameters.toString();
+  const response = await fetch("api/v1/" + path + (text && "?" + text), { headers, signal });
+  if (response.ok) return response;
+  const reply = await response.text();
+  let line = reply;
+  try { line = JSON.parse(reply).error; } catch { /* no JSON: the text is the line */ }
+  throw new Refused(response.status, line || response.statusText);
+}
+
+/** @type {(path: string, query?: any, signal?: AbortSignal) => Promise<any>} */
+const json = async (path, query, signal) => (await call(path, query, signal)).json();
+
+/** @param {string} id of a run */
+const runPath = (id) => "runs/" + encodeURIComponent(id);
+
+/** @returns {Promise<{version: string, dir: string, now: number}>} */
+export const about = (/** @type {AbortSignal} */ signal) => json("about", {}, signal);
+
+/** @returns {Promise<{runs: Run[], damaged: string[]}>} */
+export const runs = (/** @type {AbortSignal} */ signal) => json("runs", {}, signal);
+
+/** @type {(id: string, signal?: AbortSignal) => Promise<RunDetails>} */
+export const run = (id, signal) => json(runPath(id), {}, signal);
+
+/** @type {(id: string, signal?: AbortSignal) => Promise<{names: string[], cursor: string}>} */
+export const names = (id, signal) => json(runPath(id) + "/names", {}, signal);
+
+/** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[], damaged: string[]}>} */
+export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
+
+/** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, sampled: boolean, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
+export const rollouts = (id, step, signal) => json(`${runPath(id)}/steps/${step}/rollouts`, {}, signal);
+
+/** @type {(id: string, step: number, rollout: string, signal?: AbortSignal) => Promise<RolloutTokens>} */
+export const rollout = (id, step, rollout, signal) => json(`${runPath(id)}/steps/${step}/rollouts/${encodeURIComponent(rollout)}`, {}, signal);
+
+/** @type {(id: string, range: {from?: number, to?: number, width?: number}, signal?: AbortSignal) => Promise<Spans>} */
+export const spans = (id, range, signal) => json(runPath(id) + "/spans", range, signal);
+
+/** @type {(ids: string[], signal?: AbortSignal) => Promise<Comparison>} */
+export const compare = (ids, signal) => json("compare", { run: ids }, signal);
+
+/**
+ * metrics returns series: all, or what came after a cursor. reset: the file was cut back, and this is everything again.
+ * @param {string} id
+ * @param {string[]} names
+ * @param {string} [since]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{cursor: string, reset: boolean, series: Series[]}>}
+ */
+export async function metrics(id, names, since, signal) {
+  const data = await (await call(runPath(id) + "/metrics", { names: names.join(","), since }, signal)).arrayBuffer();
+  const length = new DataView(data).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
+  let at = 4 + length;
+  const column = (/** @type {number} */ n) => {
+    const out = new Float64Array(data, at, n);
+    at += 8 * n;
+    return out;
+  };
+  const series = header.series.map((/** @type {{name: string, n: number}} */ s) =>
+    ({ name: s.name, steps: column(s.n), times: column(s.n), values: column(s.n) }));
+  return { cursor: header.cursor, reset: !!header.reset, series };
+}
+
+/**
+ * live calls on for each event of a run until signal ends it; the promise fails when the connection ends.
+ * It reads the stream with fetch, because an EventSource sends no token.
+ * @param {string} id
+ * @param {string | undefined} since
+ * @param {(event: string, data: any) => void} on
+ * @param {AbortSignal} signal
+ */
+export async function live(id, since, on, signal) {
+  const response = await call(runPath(id) + "/live", { since }, signal);
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader(), decoder = new TextDecoder();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error("the server closed the connection");
+    const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = /** @type {string} */ (events.pop());
+    for (const event of events) {
+      const name = /^event: ?(.*)$/m.exec(event), data = /^data: ?(.*)$/m.exec(event);
+      if (name && data) on(name[1], JSON.parse(data[1]));
+    }
+  }
+}

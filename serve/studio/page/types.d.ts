@@ -1,0 +1,76 @@
+// What the type checker must know of the libraries in vendor, and the types of the server's replies.
+// docs/reference has the meaning of the fields.
+
+declare const uPlot: any;
+
+interface Run {
+  id: string; stage: string; project: string; group: string; name: string; state: string; waiting: string; error: string;
+  algorithm: string; mode: string; model: string; step: number; total_steps: number;
+  reward: number | string | null; reward_name: string; spark: (number | string)[];
+  began: number; updated: number; seconds_left: number | null; traced: boolean;
+}
+
+interface RunDetails extends Run { config: string; settings: Record<string, unknown> }
+
+interface Series { name: string; steps: Float64Array; times: Float64Array; values: Float64Array }
+
+interface Rollout {
+  id: string; task: string; explore_step: number; run: number; turn: number; prompt: string; response: string; cut: boolean;
+  reward: number | string | null; reward_parts: Record<string, number | string>; reason: string; dropped: string; truncated: boolean;
+  expert: boolean; chosen: boolean; advantage: number | string | null; prompt_tokens: number; response_tokens: number; temperature: number;
+  oldest_version: number; model_version: number; staleness: number; kl: number | string | null; flags: string[];
+  metrics: Record<string, number | string>; info: Record<string, unknown>;
+}
+
+interface Failure {
+  role: string; id: string; step: number; task: string; run: number; kind: string; reason: string; retries: number;
+  prompt?: number[]; sampled?: number[]; time: string; prompt_text?: string; sampled_text?: string;
+}
+
+interface Update {
+  update: number; now_logprobs: Stream; now_entropies: Stream; now_divergences: Stream;
+  d_logprobs: Stream; d_entropies: Stream; d_divergences: Stream;
+}
+
+type Stream = (number | string | null)[] | null;
+
+interface RolloutTokens extends Rollout {
+  tokens: number[]; texts: string[]; mask: boolean[]; special: boolean[]; roles: string[]; bytes?: Record<string, string>;
+  streams: Record<string, Stream>; updates: Update[];
+}
+
+interface Span { kind: string; name: string; for: string; step: number; id: string; begin: number; end: number; n: number }
+
+interface Spans {
+  from: number; to: number; first: number; last: number;
+  lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>;
+}
+
+interface Comparison {
+  runs: string[]; differences: { key: string; values: unknown[] }[];
+  metrics: { name: string; values: ({ mean: number | string; low: number | string; high: number | string; n: number } | null)[] }[];
+  groups: { name: string; runs: string[] }[];
+}
+
+/** Parameters of a route. null removes one; several values repeat it. */
+type Parameters_ = Record<string, string | number | string[] | null | undefined>;
+
+/** go shows a route: "" is the present one, whose other parameters stay. */
+type Go = (route: string, parameters?: Parameters_, options?: { replace?: boolean }) => void;
+
+interface PageProps { query: URLSearchParams; go: Go }
+
+interface Column<Row> {
+  key: string;
+  title: string;
+  /** what the column sorts by; without it it does not sort */
+  value?: (row: Row) => number | string | null;
+  cell: (row: Row, index: number) => any;
+  width?: string;
+  align?: "right";
+  /** hidden on narrow screens */
+  wide?: boolean;
+}
+
+/** What a key does on a page. */
+interface KeyAction { key: string; says: string; run: () => void }

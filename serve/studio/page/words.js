@@ -1,0 +1,165 @@
+// The strings of the page, one table a language. t("key", {n: 3}) gives the string with its parameters; a pair of strings is singular and plural, chosen by n.
+// A line holds one key, and both tables have the same keys in the same order: a test compares them. Each page has its section.
+// Names of metrics, keys of the configuration and what comes from files are shown as they are.
+
+/** @type {Record<string, string | [string, string]>} */
+const en = {
+  // shell
+  "app.title": "Trinity studio",
+  "app.menu": "Menu",
+  "app.pages": "Pages",
+  "app.skip": "Skip to the content",
+  "app.theme": "Light or dark",
+  "app.theme.auto": "as the system",
+  "app.theme.light": "light",
+  "app.theme.dark": "dark",
+  "app.language": "中文",
+  "app.language.title": "切换为中文",
+  "app.keys": "Keys",
+  "app.keys.help": "show or hide this",
+  "app.keys.search": "search",
+  "app.keys.table": "move in a table; Space selects a row, Enter opens it",
+  "app.keys.page": "page {page}",
+  "app.close": "Close",
+  "app.updated": "The program was updated to {version}.",
+  "app.reload": "Reload",
+  "app.offline": "No answer from the studio: {error}",
+  "app.token": "This studio needs its token. Open the address that it printed, or enter the token:",
+  "app.token.enter": "Enter",
+  "app.broken": "This page failed: {error}",
+  "app.missing": "There is no page “{page}”.",
+  "app.loading": "Loading …",
+  "app.none": "Nothing to show.",
+  "app.damaged": "Left out, because it cannot be read:",
+  "app.more": "Show {n} more characters",
+  "app.less": "Show less",
+  "app.retry": "Try again",
+  "page.runs": "Runs",
+  "page.curves": "Curves",
+  "page.compare": "Compare",
+  "page.rollouts": "Rollouts",
+  "page.group": "Group",
+  "page.tokens": "Tokens",
+  "page.time": "Time",
+  "step.n": "step {step}",
+  "choose.run": "Choose a run",
+  // states of a run
+  "state.running": "running",
+  "state.waiting": "waiting",
+  "state.waiting.for": "waiting for {who}",
+  "state.finished": "finished",
+  "state.stopped": "stopped",
+  "state.failed": "failed",
+  "state.killed": "killed",
+  "state.unknown": "unknown",
+  // time
+  "ago.now": "just now",
+  "ago.minutes": "{n} min ago",
+  "ago.hours": "{n} h ago",
+  "ago.days": ["{n} day ago", "{n} days ago"],
+  // runs
+  // curves
+  // compare
+  // rollouts
+  // group
+  // tokens
+  // time (page)
+};
+
+/** @type {Record<string, string | [string, string]>} */
+const zh = {
+  // shell
+  "app.title": "Trinity 工作室",
+  "app.menu": "菜单",
+  "app.pages": "页面",
+  "app.skip": "跳到内容",
+  "app.theme": "浅色或深色",
+  "app.theme.auto": "跟随系统",
+  "app.theme.light": "浅色",
+  "app.theme.dark": "深色",
+  "app.language": "English",
+  "app.language.title": "Switch to English",
+  "app.keys": "按键",
+  "app.keys.help": "显示或隐藏此帮助",
+  "app.keys.search": "搜索",
+  "app.keys.table": "在表格中移动；空格选择一行，回车打开",
+  "app.keys.page": "{page}页面",
+  "app.close": "关闭",
+  "app.updated": "程序已更新到 {version}。",
+  "app.reload": "重新加载",
+  "app.offline": "工作室没有响应：{error}",
+  "app.token": "此工作室需要令牌。请打开它打印的地址，或输入令牌：",
+  "app.token.enter": "进入",
+  "app.broken": "此页面出错：{error}",
+  "app.missing": "没有页面“{page}”。",
+  "app.loading": "加载中 …",
+  "app.none": "没有可显示的内容。",
+  "app.damaged": "以下内容无法读取，已略去：",
+  "app.more": "再显示 {n} 个字符",
+  "app.less": "收起",
+  "app.retry": "重试",
+  "page.runs": "运行",
+  "page.curves": "曲线",
+  "page.compare": "对比",
+  "page.rollouts": "轨迹",
+  "page.group": "组",
+  "page.tokens": "词元",
+  "page.time": "时间",
+  "step.n": "第 {step} 步",
+  "choose.run": "选择一个运行",
+  // states of a run
+  "state.running": "运行中",
+  "state.waiting": "等待中",
+  "state.waiting.for": "等待 {who}",
+  "state.finished": "已完成",
+  "state.stopped": "已停止",
+  "state.failed": "失败",
+  "state.killed": "被终止",
+  "state.unknown": "未知",
+  // time
+  "ago.now": "刚刚",
+  "ago.minutes": "{n} 分钟前",
+  "ago.hours": "{n} 小时前",
+  "ago.days": "{n} 天前",
+  // runs
+  // curves
+  // compare
+  // rollouts
+  // group
+  // tokens
+  // time (page)
+};
+
+const tables = { en, zh };
+
+/** @typedef {keyof typeof tables} Language */
+
+/** @type {Language} */
+let language = /** @type {Language} */ (localStorage.getItem("language")) || (navigator.language.startsWith("zh") ? "zh" : "en");
+if (!(language in tables)) language = "en";
+document.documentElement.lang = language;
+
+/** The language that is shown. */
+export const spoken = () => language;
+
+/**
+ * speak changes the language; the shell draws all anew.
+ * @param {Language} to
+ */
+export function speak(to) {
+  language = to;
+  document.documentElement.lang = to;
+  localStorage.setItem("language", to);
+}
+
+/**
+ * t returns the string of a key in the language that is shown.
+ * @param {string} key
+ * @param {Record<string, string | number>} [parameters]
+ * @returns {string}
+ */
+export function t(key, parameters = {}) {
+  const found = tables[language][key] ?? en[key] ?? key;
+  const text = typeof found === "string" ? found : found[parameters.n === 1 ? 0 : 1];
+  return text.replace(/\{(\w+)\}/g, (whole, name) => name in parameters ? String(parameters[name]) : whole);
+}

@@ -1,0 +1,3 @@
+package studio
+
+//go:generate go run ./internal/vendored
