@@ -89,7 +89,7 @@ function Page({ route, query }) {
   const error = failed || loaded.error;
   if (error) return html`<p class="error" role="alert">${t("app.broken", { error: plain(error.message) })} <button onClick=${() => { recover(); loaded.again(); }}>${t("app.retry")}</button></p>`;
   if (!loaded.value) return html`<p class="muted" role="status">${t("app.loading")}</p>`;
-  return html`<${loaded.value} query=${query} go=${go} />`;
+  return html`<div class="page"><${loaded.value} query=${query} go=${go} /></div>`;
 }
 
 /** Where shows what is looked at: a run, its step, a task, a rollout. @param {{route: string, query: URLSearchParams}} props */

@@ -312,7 +312,7 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
   };
   const head = columns.map((c) => {
     const direction = sort === c.key ? "ascending" : sort === "-" + c.key ? "descending" : undefined;
-    return html`<th scope="col" class=${cellClass(c)} aria-sort=${direction} style=${{ width: c.width }}>
+    return html`<th scope="col" class=${cellClass(c)} key=${c.key} aria-sort=${direction} style=${{ width: c.width }}>
       ${c.value ? html`<button onClick=${() => onSort(direction === "descending" ? c.key : "-" + c.key)}>${c.title}<span aria-hidden="true">${
         direction ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span></button>` : c.title}</th>`;
   });

@@ -58,6 +58,25 @@ const en = {
   "ago.hours": "{n} h ago",
   "ago.days": ["{n} day ago", "{n} days ago"],
   // runs
+  "runs.filter": "Filter: name, algorithm, state, tag …",
+  "runs.shown": ["{shown} of {n} run", "{shown} of {n} runs"],
+  "runs.selected": "{n} selected",
+  "runs.clear": "Clear",
+  "runs.compare": "Two to {most} runs",
+  "runs.none": "There is no run below {dir} yet. Start one with: trinity run --config examples/quickstart/quickstart.yaml",
+  "runs.state": "State",
+  "runs.name": "Run",
+  "runs.tags": "Tags",
+  "runs.note": "Note",
+  "runs.remark": "Tags and note",
+  "runs.kept": "Tags and notes stay in this browser.",
+  "runs.keep": "Keep",
+  "runs.algorithm": "Algorithm",
+  "runs.model": "Model",
+  "runs.step": "Step",
+  "runs.reward": "Reward",
+  "runs.left": "Left",
+  "runs.began": "Began",
   // curves
   // compare
   // rollouts
@@ -122,6 +141,25 @@ const zh = {
   "ago.hours": "{n} 小时前",
   "ago.days": "{n} 天前",
   // runs
+  "runs.filter": "筛选：名称、算法、状态、标签 …",
+  "runs.shown": "显示 {shown} / {n} 个运行",
+  "runs.selected": "已选 {n} 个",
+  "runs.clear": "清除",
+  "runs.compare": "二至 {most} 个运行",
+  "runs.none": "{dir} 下还没有运行。用以下命令开始：trinity run --config examples/quickstart/quickstart.yaml",
+  "runs.state": "状态",
+  "runs.name": "运行",
+  "runs.tags": "标签",
+  "runs.note": "备注",
+  "runs.remark": "标签和备注",
+  "runs.kept": "标签和备注只保存在此浏览器中。",
+  "runs.keep": "保存",
+  "runs.algorithm": "算法",
+  "runs.model": "模型",
+  "runs.step": "步",
+  "runs.reward": "奖励",
+  "runs.left": "剩余",
+  "runs.began": "开始",
   // curves
   // compare
   // rollouts

@@ -31,7 +31,10 @@ type vendored struct {
 
 type pack struct {
 	Name, Version, SHA256 string
-	Files                 []struct{ From, To, SHA256 string }
+	Files                 []struct {
+		From, To, SHA256 string
+		Replace          map[string]string // texts of the file, such as names of modules that the page has elsewhere
+	}
 }
 
 func main() {
@@ -86,6 +89,9 @@ func (p pack) fetch(ctx context.Context, dir string) error {
 	}
 	for _, f := range p.Files {
 		data := contents["package/"+f.From]
+		for from, to := range f.Replace {
+			data = bytes.ReplaceAll(data, []byte(from), []byte(to))
+		}
 		if err := check(data, f.SHA256); err != nil {
 			return fmt.Errorf("%s: %w", f.From, err)
 		}
