@@ -131,7 +131,7 @@ export function Text({ text, limit = 4000 }) {
 // ---- hooks ----
 
 /**
- * useData loads a value when the dependencies change. again() loads it anew and keeps what is shown meanwhile.
+ * useData loads a value when the dependencies change, which are compared as JSON. again() loads it anew and keeps what is shown meanwhile.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {readonly unknown[]} dependencies
@@ -140,14 +140,14 @@ export function Text({ text, limit = 4000 }) {
 export function useData(load, dependencies) {
   const [state, set] = useState(/** @type {{value?: T, error?: Error}} */ ({}));
   const [round, next] = useState(0);
-  const last = useRef("");
+  const key = JSON.stringify(dependencies), last = useRef(key);
   useEffect(() => {
-    const now = JSON.stringify(dependencies), ending = new AbortController();
-    if (last.current !== now) set({});
-    last.current = now;
+    const ending = new AbortController();
+    if (last.current !== key) set({});
+    last.current = key;
     load(ending.signal).then((value) => ending.signal.aborted || set({ value }), (error) => ending.signal.aborted || set((before) => ({ ...before, error })));
     return () => ending.abort();
-  }, [...dependencies, round]);
+  }, [key, round]);
   return { value: state.value, error: state.error, again: () => next((n) => n + 1) };
 }
 

@@ -78,6 +78,21 @@ const en = {
   "runs.left": "Left",
   "runs.began": "Began",
   // curves
+  "curves.metrics": "Metrics",
+  "curves.choose": "choose",
+  "curves.search": "Search metrics",
+  "curves.narrow": ["{n} more metric: search for it", "{n} more metrics: narrow the search"],
+  "curves.remove": "Remove",
+  "curves.nothing": "None of these runs has this metric.",
+  "curves.x": "Over",
+  "curves.x.step": "steps",
+  "curves.x.time": "time",
+  "curves.x.tokens": "tokens",
+  "curves.smooth": "Smooth",
+  "curves.log": "logarithmic",
+  "curves.band": "group seeds",
+  "curves.band.title": "Runs that differ in their seeds alone: their mean, and between the least and the greatest value",
+  "curves.whole": "Whole history",
   // compare
   // rollouts
   // group
@@ -161,6 +176,21 @@ const zh = {
   "runs.left": "剩余",
   "runs.began": "开始",
   // curves
+  "curves.metrics": "指标",
+  "curves.choose": "选择",
+  "curves.search": "搜索指标",
+  "curves.narrow": "还有 {n} 个指标：请缩小搜索范围",
+  "curves.remove": "移除",
+  "curves.nothing": "这些运行都没有此指标。",
+  "curves.x": "横轴",
+  "curves.x.step": "步数",
+  "curves.x.time": "时间",
+  "curves.x.tokens": "词元数",
+  "curves.smooth": "平滑",
+  "curves.log": "对数",
+  "curves.band": "合并种子",
+  "curves.band.title": "仅种子不同的运行：显示其均值以及最小值与最大值之间的范围",
+  "curves.whole": "全部历史",
   // compare
   // rollouts
   // group

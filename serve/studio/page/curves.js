@@ -1,0 +1,213 @@
+// The page of curves. The whole view is in the route, so its address is a saved view.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import * as api from "./api.js";
+import { Chart, position } from "./chart.js";
+import { groupsOf } from "./groups.js";
+import { Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
+import { href } from "./route.js";
+import { Store, TOKENS, pointsOf, together } from "./series.js";
+import { t } from "./words.js";
+
+const POLL = 3000, RETRY = 2000; // milliseconds
+// A browser opens some six connections to a host, and each live stream keeps one: other runs are asked every POLL.
+const STREAMS = 2;
+const MOST_NAMES = 200; // that the list shows at once
+/** What is shown first: of each line the first that runs have. */
+const USUAL = [
+  ["rollout/reward/mean", "critic/score/mean"], ["rollout/response_length/mean", "response_length/mean"], ["actor/entropy_loss"], ["actor/ppo_kl", "actor/kl"],
+  ["actor/grad_norm"], ["actor/final_loss"],
+];
+
+/**
+ * useSeries keeps the series of runs up to date and returns them.
+ * @param {string[]} ids @param {string[]} names @param {Set<string>} running
+ */
+function useSeries(ids, names, running) {
+  const store = useRef(/** @type {Store} */ (/** @type {any} */ (null)));
+  store.current ??= new Store();
+  const [version, draw] = useState(0);
+  const [error, setError] = useState("");
+  const frame = useRef(0), wanted = useRef(names);
+  wanted.current = names;
+  const changed = () => { frame.current ||= requestAnimationFrame(() => { frame.current = 0; draw((n) => n + 1); }); };
+  const update = (/** @type {string} */ id, /** @type {AbortSignal} */ signal) => store.current.update(id, wanted.current, signal)
+    .then(() => { setError(""); changed(); }, (e) => { if (!signal.aborted) setError(e.message); });
+  const key = JSON.stringify([ids, names]), following = ids.filter((id) => running.has(id)), alive = JSON.stringify(following);
+  useEffect(() => {
+    const ending = new AbortController();
+    if (names.length) for (const id of ids) update(id, ending.signal);
+    return () => ending.abort();
+  }, [key]);
+  useEveryOf(following.slice(STREAMS), (id, signal) => update(id, signal));
+  useEffect(() => {
+    let ending = new AbortController();
+    const follow = async (/** @type {string} */ id, /** @type {AbortSignal} */ signal) => {
+      for (; !signal.aborted; await new Promise((wake) => setTimeout(wake, RETRY))) {
+        const since = store.current.get(id, wanted.current[0])?.cursor;
+        await api.live(id, since, (event) => { if (event === "step") update(id, signal); }, signal).catch(() => {});
+      }
+    };
+    const begin = () => {
+      ending.abort();
+      ending = new AbortController();
+      if (!document.hidden) for (const id of following.slice(0, STREAMS)) follow(id, ending.signal);
+    };
+    begin();
+    document.addEventListener("visibilitychange", begin);
+    return () => {
+      ending.abort();
+      document.removeEventListener("visibilitychange", begin);
+    };
+  }, [alive]);
+  return { store: store.current, version, error };
+}
+
+/** @param {string[]} ids @param {(id: string, signal: AbortSignal) => void} update */
+function useEveryOf(ids, update) {
+  const ending = useRef(new AbortController());
+  useEffect(() => () => ending.current.abort(), []);
+  useEvery(POLL, () => { for (const id of ids) update(id, ending.current.signal); });
+}
+
+/** @param {PageProps} props */
+export function Curves({ query, go }) {
+  const all = useData(api.runs, []);
+  useEvery(10000, all.again);
+  const ids = query.getAll("run"), known = new Map((all.value ? all.value.runs : []).map((run) => [run.id, run]));
+  useEffect(() => {
+    const newest = all.value && all.value.runs[0];
+    if (!ids.length && newest) go("", { run: newest.id }, { replace: true });
+  }, [all.value, ids.length]);
+  const names = useData(async (signal) => {
+    const lists = await Promise.allSettled(ids.map((id) => api.names(id, signal)));
+    return [...new Set(lists.flatMap((l) => l.status === "fulfilled" ? l.value.names : []))].sort();
+  }, [ids]);
+  useEvery(20000, names.again);
+  const available = names.value ?? [], asked = query.getAll("name");
+  const chosen = asked.length ? asked : usual(ids.flatMap((id) => known.get(id)?.reward_name || []), available);
+  const hidden = new Set(query.getAll("hide")), shown = ids.filter((id) => !hidden.has(id));
+  const view = viewOf(query);
+  const running = new Set(ids.filter((id) => ["running", "waiting"].includes(known.get(id)?.state ?? "")));
+  const { store, version, error } = useSeries(shown, [...new Set([...chosen, ...(view.axis === "tokens" ? [TOKENS] : [])])], running);
+  const grouped = useData(async (signal) => view.band && ids.length > 1 ? groupsOf(await Promise.all(ids.map((id) => api.run(id, signal)))) : null, [ids, view.band]);
+  const theme = useTheme();
+  const looks = looksOf(ids, grouped.value);
+  const charts = useMemo(() => chosen.map((name) => ({ name, curves: curvesOf(name, shown, looks, store, view.axis, known) })), [version, JSON.stringify([chosen, shown, view.axis, looks]), known.size]);
+  const reset = () => go("", { from: null, to: null });
+  useKeys([{ key: "0", says: t("curves.whole"), run: reset }]);
+  return html`<div class="curves">
+    <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, loading: names }} />
+    <section class="grow">
+      <${Controls} ...${{ view, go, several: ids.length > 1, tokens: available.includes(TOKENS), reset }} />
+      ${error && html`<p class="error" role="alert">${plain(error)}</p>`}
+      <${Loaded} data=${all} />
+      ${!ids.length && all.value && html`<p class="panel">${t("choose.run")}: <a href="#/runs">${t("page.runs")}</a></p>`}
+      <div class="charts">${charts.map(({ name, curves }) => html`<article class="panel" key=${name}>
+        <header><h2>${plain(name)}</h2><span class="muted">${curves.length === 1 ? lastOf(curves[0]) : ""}</span>
+          <button class="link" title=${t("curves.remove")} aria-label=${`${t("curves.remove")}: ${plain(name)}`} onClick=${() => go("", { name: chosen.filter((n) => n !== name) })}>×</button></header>
+        ${curves.length ? html`<${Chart} ...${{ name, curves, axis: view.axis, smooth: view.smooth, log: view.log, range: view.range, theme }}
+          onRange=${(/** @type {number[]} */ [from, to]) => go("", { from: Number(from.toPrecision(7)), to: Number(to.toPrecision(7)) })}
+          onOpen=${(/** @type {string} */ run, /** @type {number} */ step) => go("rollouts", { run, step })} />` : html`<p class="muted">${store.get(shown[0], name) ? t("curves.nothing") : t("app.loading")}</p>`}
+      </article>`)}</div>
+    </section>
+  </div>`;
+}
+
+/** @param {URLSearchParams} query */
+function viewOf(query) {
+  const from = query.get("from"), to = query.get("to"), smooth = Number(query.get("smooth"));
+  return {
+    axis: ["time", "tokens"].find((axis) => axis === query.get("x")) ?? "step", smooth: smooth > 0 && smooth < 1 ? smooth : 0,
+    log: query.get("log") === "1", band: query.get("band") === "1", range: /** @type {[number, number] | null} */ (from && to && Number(from) < Number(to) ? [Number(from), Number(to)] : null),
+  };
+}
+
+/** @param {string[]} rewards @param {string[]} available */
+const usual = (rewards, available) => [...new Set([rewards, ...USUAL].flatMap((names) => names.find((name) => available.includes(name)) ?? []))].slice(0, 4);
+
+/** How each run is drawn: in its own colour, or in that of its group. @param {string[]} ids @param {{name: string, runs: string[]}[] | null | undefined} groups */
+function looksOf(ids, groups) {
+  const look = (/** @type {number} */ i, /** @type {string} */ label, /** @type {string[]} */ runs) =>
+    ({ label, runs, colour: series(i), dash: [undefined, [8, 4], [2, 3]][Math.floor(i / 8) % 3] });
+  return groups ? groups.map((group, i) => look(i, short(group.name) + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) : ids.map((id, i) => look(i, short(id), [id]));
+}
+
+/** The last two parts of a run's id. @param {string} id */
+const short = (id) => id.split("/").slice(-2).join("/");
+
+/** @typedef {ReturnType<typeof looksOf>} Looks */
+
+/**
+ * @param {string} name @param {string[]} shown @param {Looks} looks @param {Store} store @param {string} axis @param {Map<string, Run>} known
+ * @returns {import("./chart.js").Curve[]}
+ */
+function curvesOf(name, shown, looks, store, axis, known) {
+  return looks.flatMap(({ label, runs, colour, dash }) => {
+    const points = runs.filter((id) => shown.includes(id)).flatMap((id) => {
+      const kept = store.get(id, name);
+      return kept && kept.steps.length ? [{ id, points: pointsOf(kept, axis, known.get(id)?.began || kept.times[0], store.get(id, TOKENS)) }] : [];
+    });
+    if (!points.length) return [];
+    return [{ label, colour, dash, run: points[0].id, points: points.length > 1 ? together(points.map((p) => p.points)) : points[0].points }];
+  });
+}
+
+/** The newest value of a curve. @param {import("./chart.js").Curve} curve */
+const lastOf = ({ points }) => points.y.length ? number(points.y[points.y.length - 1]) : "";
+
+/** useTheme counts the changes of the colours, which a canvas does not follow by itself. */
+function useTheme() {
+  const [n, count] = useState(0);
+  useEffect(() => {
+    const system = matchMedia("(prefers-color-scheme: dark)"), changed = () => count((i) => i + 1);
+    addEventListener("theme", changed);
+    system.addEventListener("change", changed);
+    return () => {
+      removeEventListener("theme", changed);
+      system.removeEventListener("change", changed);
+    };
+  }, []);
+  return n;
+}
+
+/** @param {{view: ReturnType<typeof viewOf>, go: Go, several: boolean, tokens: boolean, reset: () => void}} props */
+function Controls({ view, go, several, tokens, reset }) {
+  const set = (/** @type {Parameters_} */ parameters) => go("", parameters, { replace: true });
+  return html`<div class="row controls">
+    <label>${t("curves.x")} <select value=${view.axis} onChange=${(/** @type {any} */ e) => set({ x: e.target.value, from: null, to: null })}>
+      <option value="step">${t("curves.x.step")}</option><option value="time">${t("curves.x.time")}</option>${tokens && html`<option value="tokens">${t("curves.x.tokens")}</option>`}
+    </select></label>
+    <label>${t("curves.smooth")} <input type="range" min="0" max="0.99" step="0.01" value=${view.smooth} aria-valuetext=${String(view.smooth)}
+      onInput=${(/** @type {any} */ e) => set({ smooth: Number(e.target.value) || null })} /> <output>${view.smooth.toFixed(2)}</output></label>
+    <label><input type="checkbox" checked=${view.log} onChange=${() => set({ log: view.log ? null : 1 })} /> ${t("curves.log")}</label>
+    <label title=${t("curves.band.title")}><input type="checkbox" checked=${view.band} disabled=${!several} onChange=${() => set({ band: view.band ? null : 1 })} /> ${t("curves.band")}</label>
+    ${view.range && html`<button onClick=${reset}>${t("curves.whole")} (${position(view.axis, view.range[0])} … ${position(view.axis, view.range[1])})</button>`}
+  </div>`;
+}
+
+/** Side lists runs and metrics. @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go, loading: any}} props */
+function Side({ ids, known, looks, hidden, available, chosen, go, loading }) {
+  const [search, find] = useState("");
+  const terms = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = available.filter((name) => terms.every((term) => name.toLowerCase().includes(term)));
+  const listed = terms.length ? found.slice(0, MOST_NAMES) : [...new Set([...chosen, ...found.slice(0, MOST_NAMES)])];
+  const toggle = (/** @type {string} */ name) => go("", { name: chosen.includes(name) ? chosen.filter((n) => n !== name) : [...chosen, name] }, { replace: true });
+  const hide = (/** @type {string} */ id) => go("", { hide: hidden.has(id) ? [...hidden].filter((h) => h !== id) : [...hidden, id] }, { replace: true });
+  return html`<details class="side" open=${useMemo(() => matchMedia("(min-width: 800px)").matches, [])}>
+    <summary>${t("page.runs")} · ${t("curves.metrics")}</summary>
+    <h2>${t("page.runs")} <a href=${href("runs", { run: ids })}>${t("curves.choose")}</a></h2>
+    <ul class="chosen">${ids.map((id) => {
+      const look = looks.find((l) => l.runs.includes(id)), run = known.get(id);
+      return html`<li key=${id} class=${hidden.has(id) ? "off" : ""}>
+        <label title=${plain(id)}><input type="checkbox" checked=${!hidden.has(id)} onChange=${() => hide(id)} /><i style=${{ background: look ? look.colour : "" }}></i><span>${plain(short(id))}</span></label>
+        ${run && html`<${State} run=${run} />`}
+        <button class="link" aria-label=${`${t("curves.remove")}: ${plain(id)}`} title=${t("curves.remove")} onClick=${() => go("", { run: ids.filter((i) => i !== id) })}>×</button></li>`;
+    })}</ul>
+    <h2>${t("curves.metrics")} <span class="muted">${available.length || ""}</span></h2>
+    <input type="search" data-search placeholder=${t("curves.search")} aria-label=${t("curves.search")} value=${search} onInput=${(/** @type {any} */ e) => find(e.target.value)} />
+    <${Loaded} data=${loading} />
+    <ul class="names">${listed.map((name) => html`<li key=${name}><label title=${plain(name)}><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> <span>${plain(name)}</span></label></li>`)}</ul>
+    ${found.length > MOST_NAMES && html`<p class="muted">${t("curves.narrow", { n: found.length - MOST_NAMES })}</p>`}
+  </details>`;
+}

@@ -1,0 +1,155 @@
+// Series of metrics: fetched once and then continued, and what the page of curves computes from them.
+
+import * as api from "./api.js";
+
+/** The metric that counts the tokens of a train step. */
+export const TOKENS = "perf/total_num_tokens";
+
+/** @typedef {{cursor: string, steps: Float64Array, times: Float64Array, values: Float64Array}} Kept */
+
+/** A curve's points, in the order of x. low and high are the band around the mean of several runs. @typedef {{x: Float64Array, y: Float64Array, step: Float64Array, low?: Float64Array, high?: Float64Array}} Points */
+
+/** @param {Float64Array} a @param {Float64Array} b */
+function joined(a, b) {
+  const out = new Float64Array(a.length + b.length);
+  out.set(a);
+  out.set(b, a.length);
+  return out;
+}
+
+/** Store keeps the series of runs. update asks only for what is new. */
+export class Store {
+  constructor() {
+    /** @type {Map<string, Map<string, Kept>>} */
+    this.runs = new Map();
+    /** @type {Map<string, Promise<unknown>>} the last update of a run: they follow one another */
+    this.last = new Map();
+  }
+
+  /** @param {string} id @param {string} name */
+  get(id, name) { return this.runs.get(id)?.get(name); }
+
+  /** @param {string} id @param {string[]} names @param {AbortSignal} signal */
+  update(id, names, signal) {
+    const next = (this.last.get(id) ?? Promise.resolve()).catch(() => {}).then(() => signal.aborted ? undefined : this.fetch(id, names, signal));
+    this.last.set(id, next);
+    return next;
+  }
+
+  /** @param {string} id @param {string[]} names @param {AbortSignal} signal */
+  async fetch(id, names, signal) {
+    const kept = this.runs.get(id) ?? new Map();
+    this.runs.set(id, kept);
+    /** @type {Map<string | undefined, string[]>} */
+    const byCursor = new Map();
+    for (const name of names) {
+      const cursor = kept.get(name)?.cursor;
+      byCursor.set(cursor, [...byCursor.get(cursor) ?? [], name]);
+    }
+    for (const [since, asked] of byCursor) {
+      const reply = await api.metrics(id, asked, since, signal);
+      const got = new Map(reply.series.map((s) => [s.name, s])), none = new Float64Array();
+      for (const name of asked) {
+        const before = since && !reply.reset ? kept.get(name) : undefined, more = got.get(name) ?? { steps: none, times: none, values: none };
+        const grown = (/** @type {"steps" | "times" | "values"} */ column) => before ? (more[column].length ? joined(before[column], more[column]) : before[column]) : more[column];
+        kept.set(name, { cursor: reply.cursor, steps: grown("steps"), times: grown("times"), values: grown("values") });
+      }
+    }
+  }
+}
+
+/**
+ * pointsOf places a series on an axis: "step", "time" in seconds since the run began, or "tokens" that were trained until the step.
+ * @param {Kept} kept @param {string} axis @param {number} began @param {Kept | undefined} tokens
+ * @returns {Points}
+ */
+export function pointsOf(kept, axis, began, tokens) {
+  const { steps, times, values } = kept;
+  let x = steps;
+  if (axis === "time") x = times.map((ms) => (ms - began) / 1000);
+  if (axis === "tokens") x = tokens ? totals(steps, tokens) : new Float64Array(steps.length).fill(NaN);
+  const order = [...x.keys()].filter((i) => Number.isFinite(x[i])).sort((a, b) => x[a] - x[b]);
+  const take = (/** @type {Float64Array} */ column) => Float64Array.from(order, (i) => column[i]);
+  return { x: take(x), y: take(values), step: take(steps) };
+}
+
+/** totals gives the sum of a series up to each of the steps. @param {Float64Array} steps @param {Kept} of */
+function totals(steps, of) {
+  let sum = 0;
+  const sums = of.values.map((v) => sum += v || 0);
+  return steps.map((step) => {
+    let low = 0, high = of.steps.length; // the first of of.steps behind step
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (of.steps[middle] <= step) low = middle + 1;
+      else high = middle;
+    }
+    return low ? sums[low - 1] : 0;
+  });
+}
+
+/** smoothed is the exponential moving average, corrected for its beginning; what is not finite stays and does not count. @param {Float64Array} values @param {number} weight of the past, below 1 */
+export function smoothed(values, weight) {
+  let last = 0, seen = 0;
+  return values.map((v) => {
+    if (!Number.isFinite(v)) return v;
+    last = last * weight + (1 - weight) * v;
+    seen++;
+    return last / (1 - weight ** seen);
+  });
+}
+
+/** together is the mean of several runs at each step that one of them has, with the least and the greatest value. @param {Points[]} runs @returns {Points} */
+export function together(runs) {
+  /** @type {Map<number, {n: number, finite: number, x: number, y: number, low: number, high: number}>} */
+  const at = new Map();
+  for (const run of runs) {
+    for (let i = 0; i < run.x.length; i++) {
+      const s = at.get(run.step[i]) ?? { n: 0, finite: 0, x: 0, y: 0, low: Infinity, high: -Infinity }, y = run.y[i];
+      s.n++;
+      s.x += run.x[i];
+      if (Number.isFinite(y)) {
+        s.finite++;
+        s.y += y;
+        s.low = Math.min(s.low, y);
+        s.high = Math.max(s.high, y);
+      }
+      at.set(run.step[i], s);
+    }
+  }
+  const all = [...at].map(([step, s]) => ({ step, x: s.x / s.n, y: s.finite ? s.y / s.finite : NaN, low: s.finite ? s.low : NaN, high: s.finite ? s.high : NaN }))
+    .sort((a, b) => a.x - b.x);
+  const take = (/** @type {"step" | "x" | "y" | "low" | "high"} */ key) => Float64Array.from(all, (a) => a[key]);
+  return { x: take("x"), y: take("y"), step: take("step"), low: take("low"), high: take("high") };
+}
+
+/**
+ * reduced keeps what a chart of that many pixels can show between two values of x: in each pixel the point with the least and the one with the greatest value.
+ * @param {Points} points @param {number} from @param {number} to @param {number} pixels
+ * @returns {Points}
+ */
+export function reduced(points, from, to, pixels) {
+  const { x, y } = points;
+  let begin = x.findIndex((v) => v >= from), end = x.findIndex((v) => v > to);
+  begin = begin < 0 ? x.length : Math.max(0, begin - 1); // the lines to what is outside stay
+  end = end < 0 ? x.length : Math.min(x.length, end + 1);
+  /** @type {number[]} */
+  const order = [];
+  if (end - begin <= 2 * pixels) {
+    for (let i = begin; i < end; i++) order.push(i);
+  } else {
+    const start = Math.max(from, x[begin]), width = (Math.min(to, x[end - 1]) - start) / pixels || 1;
+    for (let i = begin; i < end;) {
+      const pixel = Math.floor((x[i] - start) / width);
+      let least = i, greatest = i;
+      for (; i < end && Math.floor((x[i] - start) / width) === pixel; i++) {
+        if (!(y[i] >= y[least])) least = i;
+        if (!(y[i] <= y[greatest])) greatest = i;
+      }
+      order.push(Math.min(least, greatest));
+      if (least !== greatest) order.push(Math.max(least, greatest));
+    }
+  }
+  const take = (/** @type {Float64Array | undefined} */ column) => column && Float64Array.from(order, (i) => column[i]);
+  return { x: /** @type {Float64Array} */ (take(x)), y: /** @type {Float64Array} */ (take(y)), step: /** @type {Float64Array} */ (take(points.step)), low: take(points.low), high: take(points.high) };
+}
