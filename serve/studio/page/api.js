@@ -72,9 +72,6 @@ export const rollout = (id, step, rollout, signal) => json(`${runPath(id)}/steps
 /** @type {(id: string, range: {from?: number, to?: number, width?: number}, signal?: AbortSignal) => Promise<Spans>} */
 export const spans = (id, range, signal) => json(runPath(id) + "/spans", range, signal);
 
-/** @type {(ids: string[], signal?: AbortSignal) => Promise<Comparison>} */
-export const compare = (ids, signal) => json("compare", { run: ids }, signal);
-
 /**
  * metrics returns series: all, or what came after a cursor. reset: the file was cut back, and this is everything again.
  * @param {string} id

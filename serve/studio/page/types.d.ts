@@ -46,12 +46,6 @@ interface Spans {
   lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>;
 }
 
-interface Comparison {
-  runs: string[]; differences: { key: string; values: unknown[] }[];
-  metrics: { name: string; values: ({ mean: number | string; low: number | string; high: number | string; n: number } | null)[] }[];
-  groups: { name: string; runs: string[] }[];
-}
-
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;
 

@@ -94,6 +94,15 @@ const en = {
   "curves.band.title": "Runs that differ in their seeds alone: their mean, and between the least and the greatest value",
   "curves.whole": "Whole history",
   // compare
+  "compare.choose": "Choose two to {most} runs:",
+  "compare.others": "Other runs",
+  "compare.settings": "Settings that differ",
+  "compare.same": "The settings of these runs are the same.",
+  "compare.key": "Key",
+  "compare.metrics": "Newest values",
+  "compare.seeds.title": "Runs that differ in their seeds alone: their mean ± half of its 95 % confidence interval",
+  "compare.paired": ["Difference from the first column, by pairs of runs with the same seed: {n} pair", "Difference from the first column, by pairs of runs with the same seed: {n} pairs"],
+  "compare.first": "Difference from the first column",
   // rollouts
   // group
   // tokens
@@ -192,6 +201,15 @@ const zh = {
   "curves.band.title": "仅种子不同的运行：显示其均值以及最小值与最大值之间的范围",
   "curves.whole": "全部历史",
   // compare
+  "compare.choose": "选择二至 {most} 个运行：",
+  "compare.others": "其他运行",
+  "compare.settings": "不同的设置",
+  "compare.same": "这些运行的设置相同。",
+  "compare.key": "键",
+  "compare.metrics": "最新值",
+  "compare.seeds.title": "仅种子不同的运行：均值 ± 95% 置信区间的一半",
+  "compare.paired": "与第一列的差，按相同种子的运行配对：{n} 对",
+  "compare.first": "与第一列的差",
   // rollouts
   // group
   // tokens
