@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -15,68 +16,121 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// aboutFile is the file in the monitor directory that describes the run. A run keeps its ID there.
-const aboutFile = "about.json"
+// AboutFile is the file in the monitor directory that describes the run. A run keeps its ID there.
+const AboutFile = "about.json"
 
-// about is what a sink must know of a run, in aboutFile.
-type about struct {
-	ID       string         `json:"id"`
-	Project  string         `json:"project"`
-	Group    string         `json:"group,omitempty"`
-	Name     string         `json:"name"`
-	Began    time.Time      `json:"began"`
-	Settings map[string]any `json:"settings,omitempty"` // without secrets
+// ConfigFile is the file in the monitor directory with the settings that differ from the defaults.
+const ConfigFile = "config.yaml"
+
+// About is what a reader of a run's files must know of it, in [AboutFile].
+type About struct {
+	ID         string         `json:"id"`
+	Project    string         `json:"project"`
+	Group      string         `json:"group,omitempty"`
+	Name       string         `json:"name"`
+	Began      time.Time      `json:"began"`
+	TotalSteps int64          `json:"total_steps,omitempty"` // training steps; 0 if unknown
+	Settings   map[string]any `json:"settings,omitempty"`    // without secrets
+	Ends       map[string]End `json:"ends,omitempty"`        // by the parts of the run, such as "trainer"
+}
+
+// End is how the newest process of a part of a run ended.
+type End struct {
+	Status Status    `json:"status,omitempty"` // "" until it ends, and forever if it is killed
+	Error  string    `json:"error,omitempty"`  // a line
+	Time   time.Time `json:"time"`             // when it ended; until then, when it began
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in
-// aboutFile. A run that resumes keeps both, unless the file is damaged.
+// [AboutFile]. A run that resumes keeps both, unless the file is damaged.
 func identify(run *Run) error {
 	if err := durable.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
 	}
-	release, err := durable.Acquire(context.Background(), filepath.Join(run.Dir, ".about.lock")) // an explorer and a trainer may begin at once
+	return changeAbout(run.Dir, func(a *About, err error) error {
+		switch {
+		case errors.As(err, new(damagedError)):
+			if run.Say != nil {
+				run.Say(fmt.Sprintf("%v; the run gets a new ID, so services see a new run", err))
+			}
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if a.ID == "" {
+			a.ID, a.Began = strings.ToLower(rand.Text()[:12]), now()
+		}
+		run.ID, run.Began = a.ID, a.Began
+		if run.Trains || a.TotalSteps == 0 { // an explorer counts its own steps
+			a.TotalSteps = cmp.Or(run.TotalSteps, a.TotalSteps)
+		}
+		a.Project, a.Group, a.Name, a.Settings = run.Project, run.Group, run.Name, run.Settings
+		a.end(run.Parts, End{Time: now()})
+		return nil
+	})
+}
+
+// KeepEnd notes in the monitor directory dir how some parts of a run ended. It does nothing if the run
+// has never opened its monitors.
+func KeepEnd(dir string, parts []string, end End) error {
+	end.Time = now()
+	err := changeAbout(dir, func(a *About, err error) error {
+		a.end(parts, end)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (a *About) end(parts []string, how End) {
+	if a.Ends == nil {
+		a.Ends = map[string]End{}
+	}
+	for _, part := range parts {
+		a.Ends[part] = how
+	}
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// changeAbout changes the description of the run in dir. An explorer and a trainer may do so at once.
+// change gets an empty description with an error if there is none that can be read.
+func changeAbout(dir string, change func(*About, error) error) error {
+	release, err := durable.Acquire(context.Background(), filepath.Join(dir, ".about.lock"))
 	if err != nil {
 		return err
 	}
 	defer release()
-	a, err := readAbout(run.Dir)
-	switch {
-	case errors.As(err, new(damagedError)):
-		if run.Say != nil {
-			run.Say(fmt.Sprintf("%v; the run gets a new ID, so services see a new run", err))
-		}
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	a, err := ReadAbout(dir)
+	if err := change(&a, err); err != nil {
 		return err
 	}
-	if a.ID == "" {
-		a.ID, a.Began = strings.ToLower(rand.Text()[:12]), time.Now().UTC().Truncate(time.Millisecond)
-	}
-	run.ID, run.Began = a.ID, a.Began
-	text, err := json.Marshal(about{run.ID, run.Project, run.Group, run.Name, run.Began, run.Settings})
+	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(run.Dir, aboutFile), append(text, '\n'))
+	return durable.WriteFile(filepath.Join(dir, AboutFile), append(text, '\n'))
 }
 
 // damagedError is what is wrong in a description.
 type damagedError struct{ error }
 
-// readAbout returns the description of the run in dir. It may return a [damagedError].
-func readAbout(dir string) (a about, err error) {
-	path := filepath.Join(dir, aboutFile)
+// ReadAbout returns the description of the run in a monitor directory. A damaged file is an error.
+func ReadAbout(dir string) (a About, err error) {
+	path := filepath.Join(dir, AboutFile)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return a, err
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return about{}, damagedError{fmt.Errorf("%s is damaged: %w", path, err)}
+		return About{}, damagedError{fmt.Errorf("%s is damaged: %w", path, err)}
 	}
 	return a, nil
 }
 
 // readRun returns the run whose monitor directory is dir. A run of an earlier version, which has no
-// aboutFile, has the names of its directories, and gets an ID.
+// [AboutFile], has the names of its directories, and gets an ID.
 func readRun(dir string) (Run, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -84,7 +138,7 @@ func readRun(dir string) (Run, error) {
 	}
 	job := filepath.Dir(path)
 	run := Run{Dir: dir, Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
-	a, err := readAbout(dir)
+	a, err := ReadAbout(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return run, identify(&run)

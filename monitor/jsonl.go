@@ -66,7 +66,7 @@ func ReadFile(path string) ([]trinity.Record, error) {
 		if n++; !bytes.HasSuffix(line, []byte("\n")) {
 			break
 		}
-		rec, err := parse(line)
+		rec, err := Parse(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
 		}
@@ -75,8 +75,8 @@ func ReadFile(path string) ([]trinity.Record, error) {
 	return out, nil
 }
 
-// parse returns the record of a line.
-func parse(line []byte) (rec trinity.Record, err error) {
+// Parse returns the record of a line of [File].
+func Parse(line []byte) (rec trinity.Record, err error) {
 	var r record
 	if err := json.Unmarshal(line, &r); err != nil {
 		return rec, err

@@ -21,8 +21,9 @@ func init() { Monitors.Auto = []string{consoleName, "jsonl", "tensorboard"} }
 
 // Run describes the monitored run.
 type Run struct {
-	ID         string // the same after a resume; Open sets it
-	Dir        string // of the run's monitor files
+	ID         string   // the same after a resume; Open sets it
+	Dir        string   // of the run's monitor files
+	Parts      []string // of the run that this process does: "explorer", "trainer"
 	Project    string
 	Group      string
 	Name       string

@@ -128,7 +128,7 @@ func TestOpenChecksArguments(t *testing.T) {
 func TestOpenReplacesADamagedDescription(t *testing.T) {
 	for _, text := range []string{`{"id": "abc", "na`, `{"id": "abc", "began": 7}`, ""} {
 		dir := t.TempDir()
-		path := filepath.Join(dir, aboutFile)
+		path := filepath.Join(dir, AboutFile)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestOpenReplacesADamagedDescription(t *testing.T) {
 		if len(said) != 1 || !strings.Contains(said[0], path) || !strings.Contains(said[0], "the run gets a new ID") {
 			t.Errorf("%q: said %q", text, said)
 		}
-		if a, err := readAbout(dir); err != nil || len(a.ID) != 12 || a.Began.IsZero() {
+		if a, err := ReadAbout(dir); err != nil || len(a.ID) != 12 || a.Began.IsZero() {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
 	}

@@ -94,7 +94,7 @@ func (t *tail) next() (records []trinity.Record, then position, err error) {
 		}
 		for line := range bytes.Lines(lines) {
 			then.Offset, then.Length, then.Hash = then.Offset+int64(len(line)), int64(len(line)), hash(line)
-			r, err := parse(line)
+			r, err := Parse(line)
 			if err != nil {
 				continue // no record of this program, which ReadFile reports
 			}

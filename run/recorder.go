@@ -178,8 +178,8 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 		return err
 	}
 	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
-		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
-		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.opts.Console, Quiet: s.opts.Quiet,
+		Dir: cfg.Monitor.CacheDir, Parts: parts(cfg), Project: cfg.Project, Group: cfg.Group, Name: cfg.Name,
+		FromStep: fromStep, TotalSteps: total, Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.opts.Console, Quiet: s.opts.Quiet,
 		Config: text, Settings: cfg.Config.Settings(), Say: s.say,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -181,6 +182,8 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		return err
 	}
 	defer unlock()
+	var status monitor.Status
+	defer func() { keepEnd(cfg, status, err, opts.Say) }()
 	juicer := newJuicer(cfg, opts.Say)
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
@@ -206,7 +209,10 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	s.juicer, s.madeWith = juicer, with
 	stop, cancel := withStop(ctx, stop)
 	defer cancel() // after s.close: a store may write when it closes
-	defer func() { err = errors.Join(err, s.close(statusOf(err, stop))) }()
+	defer func() {
+		status = statusOf(err, stop)
+		err = errors.Join(err, s.close(status))
+	}()
 	defer func() {
 		if s.log != nil { // it began
 			if err == nil {
@@ -245,6 +251,19 @@ func statusOf(err error, stop context.Context) monitor.Status {
 		return monitor.Stopped
 	}
 	return monitor.Failed
+}
+
+// keepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
+// not fail if it cannot.
+func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
+	end := monitor.End{Status: status}
+	if err != nil && status != monitor.Stopped {
+		line, _, _ := strings.Cut(withAdvice(err).Error(), "\n")
+		end.Status, end.Error = monitor.Failed, database.Hidden(line)
+	}
+	if err := monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), end); err != nil {
+		say(fmt.Sprintf("how the run ended is not kept: %v", err))
+	}
 }
 
 // withStop returns a context that either context cancels, with its cause.

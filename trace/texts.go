@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 )
 
-// textsFile has the text of every token in the trace, one JSON object per line, so that a trace reads
+// TextsFile has the text of every token in the trace, one JSON object per line, so that a trace reads
 // without its tokenizer.
-const textsFile = "tokens.jsonl"
+const TextsFile = "tokens.jsonl"
 
 type text struct {
 	Token int32  `json:"token"`
@@ -35,7 +35,7 @@ func openTexts(dir string) (*texts, error) {
 	for token := range known {
 		t.known[token] = true
 	}
-	t.file, err = os.OpenFile(filepath.Join(dir, textsFile), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	t.file, err = os.OpenFile(filepath.Join(dir, TextsFile), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (t *texts) close() error { return t.file.Close() }
 // ReadTexts reads the texts of the tokens in a trace. It skips damaged lines.
 func ReadTexts(dir string) (map[int32]string, error) {
 	known := map[int32]string{}
-	file, err := os.Open(filepath.Join(dir, textsFile))
+	file, err := os.Open(filepath.Join(dir, TextsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return known, nil
 	}

@@ -442,7 +442,7 @@ func TestDamagedFilesShowTheRest(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, textsFile), make([]byte, 1<<17), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, TextsFile), make([]byte, 1<<17), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	spans, err := ReadSpans(dir)
@@ -475,7 +475,7 @@ func FuzzReaders(f *testing.F) {
 	f.Add(z.EncodeAll([]byte(`{"role":"trainer","begin":1}`+"\n"), nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		for _, path := range []string{StepFile(dir, 1), filepath.Join(dir, "spans-000001-000001.jsonl.zst"), filepath.Join(dir, textsFile)} {
+		for _, path := range []string{StepFile(dir, 1), filepath.Join(dir, "spans-000001-000001.jsonl.zst"), filepath.Join(dir, TextsFile)} {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}

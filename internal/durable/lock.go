@@ -34,11 +34,17 @@ func (h Held) Error() string {
 	return fmt.Sprintf("%s (process %d on %s, since %s)", h.By, h.PID, h.Host, h.Since.Format(time.DateTime))
 }
 
+// holderPrefix and holderSuffix enclose a lock's name in the name of the file that tells its holder.
+const (
+	holderPrefix = ".holder_"
+	holderSuffix = ".json"
+)
+
 // TakeLock takes the lock called name in an existing directory. by says in words what for. If
 // another process holds the lock, the error is [Held].
 func TakeLock(dir, name, by string) (*Lock, error) {
 	l := flock.New(filepath.Join(dir, ".lock_"+name))
-	whose := filepath.Join(dir, ".holder_"+name+".json") // not in the lock file: on some systems no other process can read that
+	whose := filepath.Join(dir, holderPrefix+name+holderSuffix) // not in the lock file: on some systems no other process can read that
 	ok, err := l.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Path(), err)

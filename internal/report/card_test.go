@@ -31,7 +31,7 @@ func TestCardHasTheNumbersUpToItsCheckpoint(t *testing.T) {
 		"- /home/ann/my data/e f.jsonl\n- 'C:\\ann smith\\g h.jsonl'\n- sqlite:////home/ann/rows.db\n- {p: /home/ann/my data/}\n" +
 		"- file:///home/ann/i.jsonl\n" +
 		"reward_fn_args:\n  command:\n  - python3\n  - /opt/score.py\n  - --key=s3cret\n  workers: 2\nscript: |\n  ````\n  end\n"
-	if err := os.WriteFile(filepath.Join(monitor, ConfigFile), []byte(settings), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(monitor, "config.yaml"), []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	card := cardOf(t, &Card{

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
 )
 
 // group is the runs of a page whose settings differ in their names and seeds alone. The page draws
@@ -54,7 +55,7 @@ func (r *run) settings() (map[string]string, error) {
 	for _, s := range r.stages {
 		var tree map[string]any
 		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
-			return nil, fmt.Errorf("run %s: %s: %w", r.Name, ConfigFile, err)
+			return nil, fmt.Errorf("run %s: %s: %w", r.Name, monitor.ConfigFile, err)
 		}
 		for key, value := range config.Flatten(tree) {
 			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {

@@ -8,6 +8,8 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/monitor"
 )
 
 // markdown has the functions that write what a user has named into a card.
@@ -53,7 +55,7 @@ func fence(s string, n int) string {
 func public(settings string) (string, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(settings), &n); err != nil {
-		return "", fmt.Errorf("%s: %w", ConfigFile, err)
+		return "", fmt.Errorf("%s: %w", monitor.ConfigFile, err)
 	}
 	if n.IsZero() {
 		return "", nil

@@ -18,9 +18,6 @@ import (
 	"github.com/trinity-go/trinity/monitor"
 )
 
-// ConfigFile is the file beside metrics.jsonl with the settings that differ from the defaults.
-const ConfigFile = "config.yaml"
-
 // run is what a run's directory tells of it.
 type run struct {
 	Name   string
@@ -61,7 +58,7 @@ func read(dir string) (*run, error) {
 		}
 		s := stages[name]
 		s.records = append(s.records, records...)
-		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), ConfigFile))
+		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
 		s.config = cmp.Or(s.config, string(settings))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -58,7 +58,7 @@ func TestPageOfAStagedRun(t *testing.T) {
 		explored(1, "0.25", `[{"prompt":"1+1=?","response":"<script>3</script>","reward":0}]`),
 		explored(2, `"NaN"`, `[]`),
 		explored(3, "0.75", `[{"prompt":"2+2=?","response":"4","reward":1}]`), `{"step":4,"role":`) // still being written
-	if err := os.WriteFile(filepath.Join(dir, "rl", "monitor", ConfigFile), []byte("seed: 7\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "rl", "monitor", "config.yaml"), []byte("seed: 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	page := pageOf(t, dir)
@@ -217,7 +217,7 @@ func TestTicks(t *testing.T) {
 // settings writes the settings of a run beside its metrics.
 func settings(t *testing.T, dir, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "monitor", ConfigFile), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "monitor", "config.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

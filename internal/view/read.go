@@ -45,13 +45,8 @@ type Group struct {
 	Answers     []*Answer
 }
 
-// Answer is an experience and what the optimizer steps of the train step did to it, in order.
-type Answer struct {
-	Reward *float64 `json:"reward"` // nil without a valid reward
-	trace.Sequence
-	trace.Streams
-	Updates []trace.Updated `json:"updates"`
-}
+// Answer is an experience and what the optimizer steps of the train step did to it.
+type Answer struct{ *trace.Answer }
 
 // Read reads a train step from the directory of a run or of a stage. Of several stages it takes the
 // one that has trained last.
@@ -137,34 +132,18 @@ func below(dir string, visit func(path string) error) error {
 
 // grouped returns the rows of a train step by task.
 func grouped(rows []trace.Row) (groups []Group) {
-	byID := map[string]*Answer{}
-	for _, r := range rows {
-		a := byID[r.ID]
-		if a == nil || r.Update <= last(a) { // the same experience twice in a batch
-			a = &Answer{Reward: r.Reward, Sequence: r.Sequence, Streams: r.Streams}
-			byID[r.ID] = a
-			i := slices.IndexFunc(groups, func(g Group) bool { return g.Task == r.Task && g.ExploreStep == r.ExploreStep })
-			if i < 0 {
-				i = len(groups)
-				groups = append(groups, Group{Task: r.Task, ExploreStep: r.ExploreStep})
-			}
-			groups[i].Answers = append(groups[i].Answers, a)
+	for _, a := range trace.Answers(rows) {
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Task == a.Task && g.ExploreStep == a.ExploreStep })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, Group{Task: a.Task, ExploreStep: a.ExploreStep})
 		}
-		if r.Update >= 0 {
-			a.Updates = append(a.Updates, r.Updated)
-		}
+		groups[i].Answers = append(groups[i].Answers, &Answer{a})
 	}
 	for _, g := range groups {
 		slices.SortStableFunc(g.Answers, func(a, b *Answer) int { return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.Turn, b.Turn)) })
 	}
 	return groups
-}
-
-func last(a *Answer) int64 {
-	if len(a.Updates) == 0 {
-		return -1
-	}
-	return a.Updates[len(a.Updates)-1].Update
 }
 
 // choose leaves what the options ask for.

@@ -32,23 +32,10 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+file) })
 	}
 	for path, answer := range map[string]func(request) (*Shown, error){"next": s.next, "decide": s.decide, "undo": s.undo} {
-		mux.HandleFunc("POST /api/"+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, answer) })
+		asked := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, answer) })
+		mux.Handle("POST /api/"+path, web.WithToken(asked, s.Token, "trinity annotate", web.Refuse))
 	}
-	return secured(web.Guard(mux, s.Token, refuse))
-}
-
-// secured adds headers that forbid the browser all that the page does not need.
-func secured(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy",
-			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "+
-				"frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r)
-	})
+	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
 
 // sides holds a value for each answer, in the order that the annotator sees.
@@ -124,27 +111,23 @@ func (s *Server) decide(r request) (*Shown, error) {
 	return s.Book.Next(r.Annotator)
 }
 
-// serve checks the token, decodes a request and writes the reply.
+// serve decodes a request and writes the reply.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, answer func(request) (*Shown, error)) {
-	if s.Token != "" && !web.Authorized(r, s.Token) {
-		refuse(w, http.StatusUnauthorized, errors.New("the token is missing or wrong: open the address that `trinity annotate` printed"))
-		return
-	}
 	data, status, err := web.Body(w, r, maxRequest)
 	if err != nil {
-		refuse(w, status, err)
+		web.Refuse(w, status, err)
 		return
 	}
 	var in request
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		web.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
 	shown, err := answer(in)
 	if err != nil {
-		refuse(w, statusOf(err), err)
+		web.Refuse(w, statusOf(err), err)
 		return
 	}
 	out := reply{Progress: s.Book.Progress(in.Annotator), Renew: s.Book.terms.Lease.Seconds() / 3}
@@ -168,8 +151,4 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
-}
-
-func refuse(w http.ResponseWriter, status int, err error) {
-	web.WriteJSON(w, status, map[string]string{"error": err.Error()})
 }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/serve/studio"
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+func studioCommand() *cobra.Command {
+	var dir, addr string
+	var port uint16
+	var browse bool
+	cmd := &cobra.Command{
+		Use:   "studio",
+		Short: "Show runs in the browser: curves, rollouts and every token",
+		Long: "Serve a page that shows the runs below a directory, also while they run: their state, curves, rollouts,\n" +
+			"tokens and times. It only reads the runs' files, so a finished or a copied run opens as well.",
+		Args: wantArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return fmt.Errorf("--dir %s: there is no such directory: give the one that has the runs (checkpoint_root_dir)", dir)
+			}
+			if cmd.Flags().Changed("port") {
+				host, _, err := net.SplitHostPort(addr)
+				if err != nil {
+					return fmt.Errorf("--addr: %w", err)
+				}
+				addr = net.JoinHostPort(host, strconv.Itoa(int(port)))
+			}
+			return serveStudio(cmd, dir, addr, browse)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "checkpoints", "directory below which the runs are")
+	f.StringVar(&addr, "addr", "127.0.0.1:8766", "address to listen on; if other machines can reach it, the page asks for the printed token")
+	f.Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
+	f.BoolVar(&browse, "open", false, "open the page in the browser")
+	return cmd
+}
+
+// serveStudio serves the page until Ctrl-C.
+func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	token := rand.Text()
+	listener, err := web.Listen(ctx, addr, token)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--addr %s is in use: is a studio open there? Give another port with --port", addr)
+	}
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	s := studio.Server{Dir: dir, Version: version()}
+	address := "http://" + listener.Addr().String() + "/"
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		s.Token = token
+		address = "http://" + reachable(at) + "/#token=" + token
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The studio is at %s and shows the runs below %s; end it with Ctrl-C.\n", address, dir)
+	if browse {
+		if err := openBrowser(address); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "no browser opens (%v): open the address yourself\n", err)
+		}
+	}
+	server := web.Server{Handler: s.Handler(), Read: time.Minute, Write: time.Minute}
+	return server.Serve(ctx, listener)
+}
+
+// openBrowser shows an address in the user's browser.
+func openBrowser(address string) error {
+	command := exec.Command("xdg-open", address)
+	switch runtime.GOOS {
+	case "darwin":
+		command = exec.Command("open", address)
+	case "windows":
+		command = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	go command.Wait() // its exit code tells nothing
+	return nil
+}

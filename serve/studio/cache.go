@@ -1,0 +1,75 @@
+package studio
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// cache has what is in memory of the runs' files. What was used least goes first.
+type cache struct {
+	mu      sync.Mutex
+	entries map[string]*entry // by directory
+	uses    int64
+	reads   chan struct{} // one for each file that may be read at once
+}
+
+// entry is a metrics.jsonl in memory.
+type entry struct {
+	mu      sync.Mutex // held while the columns are read
+	columns *columns
+	used    int64
+	bytes   atomic.Int64
+}
+
+// maxBytes bounds the memory of all columns. Garbage may double it.
+const maxBytes = 64 << 20
+
+// entry returns the file of a directory.
+func (c *cache) entry(dir string) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = map[string]*entry{}
+		c.reads = make(chan struct{}, runtime.GOMAXPROCS(0))
+	}
+	e := c.entries[dir]
+	if e == nil {
+		e = &entry{columns: newColumns(dir)}
+		c.entries[dir] = e
+	}
+	c.uses++
+	e.used = c.uses
+	return e
+}
+
+// update brings an entry up to date, of which the caller holds the lock.
+func (c *cache) update(e *entry, wanted []string, since mark) (has bool, err error) {
+	c.reads <- struct{}{}
+	defer func() { <-c.reads }()
+	has, err = e.columns.update(wanted, since)
+	e.bytes.Store(int64(e.columns.size()))
+	return has, err
+}
+
+// trim forgets the files that were used least, until the others fit.
+func (c *cache) trim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := int64(0)
+	var dirs []string
+	for dir, e := range c.entries {
+		sum += e.bytes.Load()
+		dirs = append(dirs, dir)
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(c.entries[a].used, c.entries[b].used) })
+	for _, dir := range dirs[:max(0, len(dirs)-1)] {
+		if sum <= maxBytes {
+			return
+		}
+		sum -= c.entries[dir].bytes.Load()
+		delete(c.entries, dir)
+	}
+}

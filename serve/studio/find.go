@@ -1,0 +1,185 @@
+package studio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/trace"
+)
+
+const (
+	monitorDir = "monitor" // of a run's metrics
+	// whole is the ID of the directory that the studio serves, if it is a run itself. A browser takes
+	// "." out of an address.
+	whole    = "~"
+	maxDepth = 8 // of a run below the studio's directory
+)
+
+// root returns the studio's directory without links.
+func (s *Server) root() (string, error) {
+	dir, err := filepath.EvalSymlinks(s.Dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	return dir, err
+}
+
+// find returns the IDs of all runs below a directory, and lines about what cannot be read. It follows
+// no links.
+func find(root string) (ids, damaged []string) {
+	var visit func(dir, id string, depth int)
+	visit = func(dir, id string, depth int) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			damaged = append(damaged, err.Error())
+		}
+		isRun := false
+		for _, e := range entries {
+			name := e.Name()
+			switch {
+			case !e.IsDir():
+			case name == monitorDir || name == trace.Dir:
+				isRun = true
+			case strings.HasPrefix(name, "global_step_") || name == "buffer" || name == "log" || strings.HasPrefix(name, "."):
+			case depth < maxDepth:
+				visit(filepath.Join(dir, name), strings.TrimPrefix(id+"/"+name, "/"), depth+1)
+			}
+		}
+		if isRun && id == "" {
+			id = whole
+		}
+		if isRun {
+			ids = append(ids, id)
+		}
+	}
+	visit(root, "", 0)
+	return ids, damaged
+}
+
+// runDir returns the directory of the run that a request names.
+func (s *Server) runDir(r *http.Request) (id, dir string, err error) {
+	id = r.PathValue("run")
+	dir, err = s.dirOf(id)
+	return id, dir, err
+}
+
+// dirIn returns the directory of a run below root.
+func dirIn(root, id string) string {
+	if id == whole {
+		return root
+	}
+	return filepath.Join(root, filepath.FromSlash(id))
+}
+
+// dirOf returns the directory of a run. The ID of a run is its path below the studio's directory, with
+// slashes; neither .. nor a link leads out of it.
+func (s *Server) dirOf(id string) (string, error) {
+	none := notFound{fmt.Errorf("there is no run %.200q", id)}
+	root, err := s.root()
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsLocal(filepath.FromSlash(id)) || strings.ContainsAny(id, "\\\x00") || path.Clean(id) != id || id == "." {
+		return "", none
+	}
+	dir := dirIn(root, id)
+	if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
+		return "", none
+	}
+	if !isDir(filepath.Join(dir, monitorDir)) && !isDir(filepath.Join(dir, trace.Dir)) {
+		return "", none
+	}
+	return dir, nil
+}
+
+// isDir reports whether a path is a directory and no link.
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// traceDir returns the directory of the traces of the run that a request names. A link in it, which
+// could lead anywhere, is an error.
+func (s *Server) traceDir(r *http.Request) (string, error) {
+	_, dir, err := s.runDir(r)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, trace.Dir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, nil
+	}
+	if err == nil && !isDir(dir) {
+		err = fmt.Errorf("%s is no directory", dir)
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() && !e.IsDir() {
+			err = fmt.Errorf("%s is no regular file", filepath.Join(dir, e.Name()))
+		}
+	}
+	return dir, err
+}
+
+// monitorDirs returns the monitor directories of a run: its own, and those of several explorers.
+func monitorDirs(dir string) []string {
+	own := filepath.Join(dir, monitorDir)
+	if !isDir(own) {
+		return nil
+	}
+	dirs := []string{own}
+	entries, _ := os.ReadDir(own) // of a run that is gone there are none
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(own, e.Name()))
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// within reads a file of a run's directory, unless it is a link out of it or is larger than limit.
+func within(dir, name string, limit int64) ([]byte, error) {
+	f, size, err := openWithin(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > limit {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", filepath.Join(dir, name), size, limit)
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// openWithin opens a regular file of a run's directory, and returns its size. The error of one that is
+// not there is [fs.ErrNotExist].
+func openWithin(dir, name string) (f *os.File, size int64, err error) {
+	defer func() {
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = fmt.Errorf("%s: %w", filepath.Join(dir, name), at.Err)
+		}
+	}()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() { // to open a pipe waits for its writer
+		return nil, 0, fmt.Errorf("%s is no regular file", filepath.Join(dir, name))
+	}
+	f, err = root.Open(name)
+	return f, info.Size(), err
+}

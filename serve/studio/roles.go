@@ -1,0 +1,68 @@
+package studio
+
+import (
+	"slices"
+	"strings"
+)
+
+// Markers of usual chat templates.
+var (
+	opens  = []string{"<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|start|>", "<|start_of_role|>"}
+	named  = []string{"<|end_header_id|>", "<|message|>", "<|end_of_role|>", "<|im_middle|>"} // end of the role's name
+	closes = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>"}
+)
+
+// maxName is how many characters a role's name has at most.
+const maxName = 32
+
+// assign sets the roles from the texts.
+func (s *spelled) assign(mask []bool) {
+	role, thinks, recent := "", false, ""
+	header, name := -1, "" // where the header of a message began, and what it says so far
+	for t, text := range s.Texts {
+		s.Roles[t] = role
+		switch {
+		case s.Special[t] && slices.Contains(opens, text):
+			role, thinks, header, name = "", false, t, ""
+			s.Roles[t] = ""
+			continue
+		case s.Special[t] && slices.Contains(named, text), header >= 0 && strings.Contains(text, "\n"):
+			name += strings.TrimRight(text, "\n")
+			if s.Special[t] {
+				name = strings.TrimSuffix(name, text)
+			}
+			role = roleWords[strings.ToLower(strings.TrimSpace(name))]
+			for ; header >= 0 && header <= t; header++ {
+				s.Roles[header] = role
+			}
+			header, recent = -1, ""
+			continue
+		case header >= 0:
+			if name += text; len(name) > maxName {
+				header = -1
+			}
+			continue
+		case s.Special[t] && slices.Contains(closes, text):
+			role, thinks = "", false
+			continue
+		}
+		if of := roleWords[strings.ToLower(strings.Trim(text, "<>|｜"))]; s.Special[t] && of != "" {
+			role, thinks, recent = of, false, ""
+			s.Roles[t] = role
+			continue
+		}
+		if s.Roles[t] == "" && t < len(mask) && mask[t] {
+			s.Roles[t] = "assistant"
+		}
+		recent += text
+		if opened := strings.HasSuffix(strings.TrimSpace(recent), "<think>"); opened {
+			thinks = true
+		} else if strings.HasSuffix(strings.TrimSpace(recent), "</think>") {
+			thinks = false
+		}
+		if thinks {
+			s.Roles[t] = "think"
+		}
+		recent = recent[max(0, len(recent)-16):]
+	}
+}

@@ -1,0 +1,137 @@
+package studio
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+//go:embed page
+var page embed.FS
+
+// Server serves the page and its API. What models wrote reaches the browser as JSON.
+type Server struct {
+	Dir string // below which the runs are
+	// Token is what requests for data must carry. "" answers whoever asks for a loopback name, which a
+	// page of another site cannot.
+	Token   string
+	Version string        // of the program
+	Every   time.Duration // how often a live page's run is looked at; 0 is 200 ms
+
+	cache     cache
+	textCache textCache
+	spanCache spanCache
+	runsKnown sync.Map // *known by directory
+}
+
+// Handler answers /api/v1/ with JSON, and all else with the files of the page.
+func (s *Server) Handler() http.Handler {
+	api := http.NewServeMux()
+	for pattern, answer := range map[string]func(r *http.Request) (any, error){
+		"about":                                 s.about,
+		"runs":                                  s.runs,
+		"runs/{run}":                            s.run,
+		"runs/{run}/names":                      s.names,
+		"runs/{run}/spans":                      s.spans,
+		"runs/{run}/steps":                      s.steps,
+		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
+		"runs/{run}/steps/{step}/rollouts/{id}": s.rollout,
+	} {
+		api.HandleFunc("GET /api/v1/"+pattern, func(w http.ResponseWriter, r *http.Request) {
+			if reply, err := answer(r); err != nil {
+				web.Refuse(w, statusOf(err), err)
+			} else {
+				web.WriteJSON(w, http.StatusOK, reply)
+			}
+		})
+	}
+	api.HandleFunc("GET /api/v1/runs/{run}/metrics", s.metrics)
+	api.HandleFunc("GET /api/v1/runs/{run}/live", s.live)
+	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/api/", web.WithToken(api, s.Token, "trinity studio", web.Refuse))
+	mux.HandleFunc("/", servePage)
+	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
+}
+
+// notFound is an error about something that is not there, and mistake one about the request.
+type (
+	notFound struct{ error }
+	mistake  struct{ error }
+)
+
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(notFound)):
+		return http.StatusNotFound
+	case errors.As(err, new(mistake)):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+func (s *Server) about(*http.Request) (any, error) {
+	dir, err := filepath.Abs(s.Dir)
+	return map[string]any{"version": s.Version, "dir": dir, "now": time.Now().UnixMilli()}, err
+}
+
+// number returns a parameter that is a whole number, and fallback if it is not given.
+func number(r *http.Request, name string, fallback int64) (int64, error) {
+	text := cmp.Or(r.PathValue(name), r.URL.Query().Get(name))
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, mistake{fmt.Errorf("%s is %.40q: want a whole number", name, text)}
+	}
+	return n, nil
+}
+
+// list returns the items as JSON has a list that may be empty.
+func list[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+// tags has the ETag of each file of the page. A tab of an older program sees others, and loads anew.
+var tags sync.Map
+
+// servePage serves a file of the page. The browser keeps it, and asks each time whether it is current.
+func servePage(w http.ResponseWriter, r *http.Request) {
+	name := path.Join("page", path.Clean("/"+r.URL.Path))
+	if r.URL.Path == "/" {
+		name = "page/index.html"
+	}
+	content, err := fs.ReadFile(page, name)
+	if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
+		return
+	}
+	tag, ok := tags.Load(name)
+	if !ok {
+		sum := sha256.Sum256(content)
+		tag = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		tags.Store(name, tag)
+	}
+	w.Header().Set("ETag", tag.(string))
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+}

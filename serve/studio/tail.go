@@ -1,0 +1,208 @@
+package studio
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// tail is what the list of runs tells from a metrics.jsonl, without reading all of it.
+type tail struct {
+	size, modified int64 // of the file when it was read
+	sparkSize      int64 // of the file when the sparkline was read
+
+	trained, explored int64 // newest steps of the trainer and of others
+	reward            string
+	spark             []float64 // values of the reward, from the first to the last
+	first             int64     // time of the first record, ms; 0 if unknown
+	pace              float64   // ms a step of the trainer; 0 if unknown
+}
+
+const (
+	tailSize  = 256 << 10
+	sparkRead = 32 << 10 // bytes that are read for a point of a sparkline
+	sparkLen  = 60
+)
+
+// readTail reads the end of the file in a monitor directory, and points from all of it. before is what
+// an earlier call returned; it may be nil.
+func readTail(dir string, before *tail) (*tail, error) {
+	f, size, err := openWithin(dir, monitor.File)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && before.size == size && before.modified == info.ModTime().UnixNano() {
+		return before, nil
+	}
+	t := &tail{size: size, modified: info.ModTime().UnixNano(), trained: -1, explored: -1}
+	var end []byte
+	for n := int64(tailSize); ; n *= 8 { // a line may be long
+		if end, err = wholeLines(f, max(0, size-n), size); err != nil {
+			return nil, err
+		}
+		if bytes.Count(end, []byte("\n")) > 3 || n >= size || n >= 64*tailSize {
+			break
+		}
+	}
+	if begin, err := wholeLines(f, 0, min(size, tailSize)); err == nil {
+		line, _, _ := bytes.Cut(begin, []byte("\n"))
+		if h, _, err := scan(line, nil); err == nil {
+			t.first = h.time
+		}
+	}
+	value := t.read(end)
+	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
+		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
+	} else if t.reward != "" {
+		t.spark, t.sparkSize = sparkOf(f, size, t.reward), size
+	}
+	if !math.IsNaN(value) && len(t.spark) > 0 {
+		t.spark[len(t.spark)-1] = value
+	}
+	return t, nil
+}
+
+// wholeLines returns the lines between two offsets without what comes before the first of them, unless
+// it begins there.
+func wholeLines(f *os.File, from, to int64) ([]byte, error) {
+	text := make([]byte, to-from)
+	n, err := f.ReadAt(text, from)
+	if text = text[:n]; n == 0 && err != nil && to > from {
+		return nil, err
+	}
+	if from > 0 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return text[:bytes.LastIndexByte(text, '\n')+1], nil
+}
+
+// read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
+func (t *tail) read(lines []byte) float64 {
+	var pairs []pair
+	newest := map[string]float64{}
+	var steps, times []int64 // of the trainer
+	for line := range bytes.Lines(lines) {
+		h, found, err := scan(line, pairs)
+		if pairs = found; err != nil {
+			continue
+		}
+		if string(h.role) == trinity.RoleTrainer {
+			t.trained = max(t.trained, h.step)
+			steps, times = append(steps, h.step), append(times, h.time)
+		} else {
+			t.explored = max(t.explored, h.step)
+		}
+		for _, p := range pairs {
+			if rank(string(p.name)) < unranked {
+				if v, ok := valueOf(p.value); ok {
+					newest[string(p.name)] = v
+				}
+			}
+		}
+	}
+	if n := len(steps); n > 1 && steps[n-1] > steps[0] && times[n-1] > times[0] {
+		t.pace = float64(times[n-1]-times[0]) / float64(steps[n-1]-steps[0])
+	}
+	best := unranked
+	for name := range newest {
+		if r := rank(name); r < best || r == best && name < t.reward {
+			best, t.reward = r, name
+		}
+	}
+	if t.reward == "" {
+		return math.NaN()
+	}
+	return newest[t.reward]
+}
+
+// unranked is the rank of a metric that stands for no reward.
+const unranked = 5
+
+// rank orders the metrics that may stand for the reward of a run: the first is the best.
+func rank(name string) int {
+	switch {
+	case name == "rollout/reward/mean":
+		return 0
+	case name == "critic/rewards/mean":
+		return 1
+	case strings.HasPrefix(name, "eval/") || strings.HasPrefix(name, "bench/"):
+		switch last := path.Base(name); {
+		case strings.Contains(name, "/reward/") && strings.HasPrefix(last, "mean"):
+			return 2
+		case len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0:
+			return 3
+		}
+	case name == "actor/final_loss":
+		return 4
+	}
+	return unranked
+}
+
+// sparkOf returns values of a metric from the whole length of a file, of which it reads a bounded part.
+func sparkOf(f *os.File, size int64, metric string) (values []float64) {
+	if size <= sparkLen*sparkRead {
+		text, err := wholeLines(f, 0, size)
+		if err != nil {
+			return nil
+		}
+		return thinned(valuesIn(text, metric, math.MaxInt), sparkLen)
+	}
+	for i := range int64(sparkLen) {
+		from := i * (size - sparkRead) / (sparkLen - 1)
+		if text, err := wholeLines(f, from, from+sparkRead); err == nil {
+			values = append(values, valuesIn(text, metric, 1)...)
+		}
+	}
+	return values
+}
+
+// valuesIn returns the first values of a metric in lines.
+func valuesIn(lines []byte, metric string, most int) (values []float64) {
+	var pairs []pair
+	key := []byte(`"` + metric + `":`)
+	for line := range bytes.Lines(lines) {
+		if len(values) == most {
+			break
+		}
+		if !bytes.Contains(line, key) {
+			continue
+		}
+		_, found, err := scan(line, pairs)
+		if pairs = found; err != nil {
+			continue
+		}
+		for _, p := range pairs {
+			if v, ok := valueOf(p.value); ok && string(p.name) == metric {
+				values = append(values, v)
+			}
+		}
+	}
+	return values
+}
+
+// thinned returns at most n of the values, the first and the last among them.
+func thinned(values []float64, n int) []float64 {
+	if len(values) <= n {
+		return values
+	}
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = values[i*(len(values)-1)/(n-1)]
+	}
+	return out
+}
+
+// step returns the newest step of the run, of its trainer if it has one.
+func (t *tail) step() int64 { return max(cmp.Or(max(t.trained, 0), t.explored), 0) }
