@@ -1,0 +1,52 @@
+// What the pages Rollouts, Group and Tokens say of an answer.
+import { html } from "./vendor/preact.js";
+import { number, plain } from "./parts.js";
+import { href } from "./route.js";
+import { t } from "./words.js";
+
+/** stepOf returns the step of a route, or 0. @param {URLSearchParams} query */
+export const stepOf = (query) => Number(query.get("step")) || 0;
+
+/** tokensOf is the address of an answer's tokens. @param {string} run @param {number} step @param {string} id */
+export const tokensOf = (run, step, id) => href("tokens", { run, step, rollout: id });
+
+/** groupOf is the address of all answers to a task. @param {string} run @param {number} step @param {Rollout} of */
+export const groupOf = (run, step, of) => href("group", { run, step, task: of.task, explore_step: of.explore_step });
+
+/** rewarded returns the reward as a number; null without a valid one. @param {Rollout} of */
+export const rewarded = (of) => of.reward === null ? null : Number(of.reward);
+
+/** named says which answer to its task it is. @param {Rollout} of */
+export const named = (of) => t("answer.run", { run: of.run }) + (of.turn ? " · " + t("answer.turn", { turn: of.turn }) : "");
+
+/** partsIn writes numbers by name; what is no object is shown as it is. @param {Record<string, number | string> | string} of */
+export const partsIn = (of) => typeof of === "string" ? plain(of) : Object.entries(of || {}).map(([name, value]) => `${plain(name)} ${number(value)}`).join(", ");
+
+/** Flags are the marks of an answer, each in words. @param {{of: Rollout}} props */
+export function Flags({ of }) {
+  const all = [
+    of.reason && { bad: true, says: t("answer.invalid"), why: plain(of.reason.slice(0, 500)) },
+    of.dropped && { bad: false, says: t("answer.dropped", { who: plain(of.dropped) }), why: t("answer.dropped.why") },
+    of.truncated && { bad: true, says: t("answer.truncated"), why: typeof of.truncated === "string" ? plain(of.truncated) : "" },
+    ...(of.flags || []).filter((flag) => flag !== "no_stop" || !of.truncated).map((flag) => ({ bad: true, says: t("flag." + flag), why: t("flag." + flag + ".why") })),
+    of.expert && { bad: false, says: t("answer.expert"), why: "" },
+    of.chosen && { bad: false, says: t("answer.chosen"), why: "" },
+  ];
+  return all.map((flag) => flag && html`<span class=${flag.bad ? "flag bad" : "flag"} title=${flag.why}>${flag.says}</span>`);
+}
+
+/** Facts has what is known of an answer in a line. @param {{run: string, step: number, of: Rollout}} props */
+export function Facts({ run, step, of }) {
+  const fact = (key, value) => html`<div><dt>${t("answer." + key)}</dt><dd>${value}</dd></div>`;
+  const parts = partsIn(of.reward_parts);
+  return html`<dl class="facts">
+    ${fact("task", html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>`)}
+    ${fact("reward", html`<b>${of.reward === null ? "–" : number(of.reward)}</b>${parts && html` <span class="muted">(${parts})</span>`}`)}
+    ${fact("advantage", number(of.advantage))}
+    ${fact("length", t("answer.lengths", { prompt: of.prompt_tokens, response: of.response_tokens }))}
+    ${fact("version", html`${of.oldest_version === of.model_version ? of.model_version : `${of.oldest_version} – ${of.model_version}`} <span class="muted">(${t("answer.stale", { n: of.staleness })})</span>`)}
+    ${fact("temperature", number(of.temperature))}
+    <div class="flags"><${Flags} of=${of} /></div>
+    ${of.reason && html`<div class="error">${plain(of.reason.slice(0, 2000))}</div>`}
+  </dl>`;
+}

@@ -1,0 +1,133 @@
+// Rollouts: the answers of a train step that the trace has, and the rollouts that failed.
+import { html, useMemo } from "./vendor/preact.js";
+import * as api from "./api.js";
+import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
+import { Flags, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { t } from "./words.js";
+
+/** What the choice "which" shows. @type {Record<string, (of: Rollout) => boolean>} */
+const kinds = {
+  all: () => true,
+  trained: (of) => !of.dropped && !of.reason,
+  invalid: (of) => !!of.reason,
+  dropped: (of) => !!of.dropped,
+  truncated: (of) => !!of.truncated,
+  flagged: (of) => of.flags.length > 0,
+};
+
+/** rangeOf reads a range such as "0,1.5". @param {string | null} text @returns {[number, number] | null} */
+function rangeOf(text) {
+  const [from, to] = (text || "").split(",").map(Number);
+  return text && from <= to ? [from, to] : null;
+}
+
+/** inRange reports whether a bin of a histogram has the value. @param {number | null} value @param {[number, number] | null} range @param {number} highest of all values */
+const inRange = (value, range, highest) => !range || (value !== null && value >= range[0] && (value < range[1] || (value === range[1] && value === highest)));
+
+/** Rollouts is the page. @param {PageProps} props */
+export function Rollouts({ query, go }) {
+  const run = query.get("run") || "";
+  const listed = useData((signal) => api.steps(run, signal), [run]);
+  useEvery(5000, listed.again);
+  const steps = listed.value ? listed.value.steps : [], newest = steps[steps.length - 1];
+  const step = stepOf(query) || newest;
+  const beside = (by) => {
+    const to = steps[steps.indexOf(step) + by];
+    if (to !== undefined) go("", { step: to }, { replace: true });
+  };
+  useKeys([{ key: "[", says: t("rollouts.key.before"), run: () => beside(-1) }, { key: "]", says: t("rollouts.key.after"), run: () => beside(1) }]);
+  if (listed.value && !steps.length) return html`<p class="muted">${t("rollouts.untraced")}</p>`;
+  return html`
+    <${Loaded} data=${listed} />
+    ${listed.value && html`<div class="row">
+      <button disabled=${step === steps[0]} onClick=${() => beside(-1)} title=${t("rollouts.key.before")} aria-label=${t("rollouts.key.before")}>‹</button>
+      <label><span class="sr">${t("rollouts.step")}</span><select value=${String(step)} onChange=${(e) => go("", { step: e.target.value })}>
+        ${steps.includes(step) ? null : html`<option value=${String(step)}>${t("step.n", { step })}</option>`}
+        ${steps.map((n) => html`<option key=${n} value=${String(n)}>${t("step.n", { step: n })}</option>`)}</select></label>
+      <button disabled=${step === newest} onClick=${() => beside(1)} title=${t("rollouts.key.after")} aria-label=${t("rollouts.key.after")}>›</button>
+      ${stepOf(query) > 0 && stepOf(query) !== newest && html`<button onClick=${() => go("", { step: null })}>${t("rollouts.newest", { step: newest })}</button>`}
+      <span class="muted">${t("rollouts.sample")}</span>
+    </div>
+    <${Damaged} lines=${[listed.value.damaged].flat().filter(Boolean)} />
+    <${Step} run=${run} step=${step} query=${query} go=${go} />`}`;
+}
+
+/** Step shows the answers of one step. @param {PageProps & {run: string, step: number}} props */
+function Step({ run, step, query, go }) {
+  const data = useData((signal) => api.rollouts(run, step, signal), [run, step]);
+  if (!data.value) return html`<${Loaded} data=${data} />`;
+  return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
+    <${Failures} run=${run} all=${data.value.failures || []} search=${(query.get("q") || "").toLowerCase()} />
+    <${Damaged} lines=${[data.value.damaged].flat().filter(Boolean)} />`;
+}
+
+/** Answers is the table and what filters it. @param {PageProps & {run: string, step: number, all: Rollout[]}} props */
+function Answers({ run, step, all, query, go }) {
+  const search = query.get("q") || "", which = query.get("which") || "all", task = query.get("task");
+  const byReward = rangeOf(query.get("reward")), byLength = rangeOf(query.get("length")), sort = query.get("sort") || "";
+  const rewards = useMemo(() => all.map(rewarded), [all]), lengths = useMemo(() => all.map((of) => of.response_tokens), [all]);
+  const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]);
+  const rows = useMemo(() => {
+    const wanted = search.toLowerCase(), most = Math.max(...rewards.map((r) => r ?? -Infinity)), longest = Math.max(...lengths);
+    const found = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) && inRange(rewarded(of), byReward, most) &&
+      inRange(of.response_tokens, byLength, longest) && (!wanted || (of.prompt + "\n" + of.response).toLowerCase().includes(wanted)));
+    return sorted(found, columns, sort);
+  }, [all, query.toString()]);
+  const filter = (to) => go("", to, { replace: true });
+  const range = (name) => (to) => filter({ [name]: to && to.join(",") });
+  const filtered = search || which !== "all" || task || byReward || byLength;
+  return html`
+    <div class="histograms">
+      <${Histogram} values=${rewards} label=${t("answer.reward")} range=${byReward} onRange=${range("reward")} />
+      <${Histogram} values=${lengths} label=${t("rollouts.length")} range=${byLength} onRange=${range("length")} />
+    </div>
+    <div class="row">
+      <input type="search" data-search class="grow" aria-label=${t("rollouts.search")} placeholder=${t("rollouts.search")} title=${t("rollouts.search.cut")} value=${search}
+        onInput=${(e) => filter({ q: e.target.value || null })} />
+      <select aria-label=${t("rollouts.which")} value=${which} onChange=${(e) => filter({ which: e.target.value === "all" ? null : e.target.value })}>
+        ${Object.keys(kinds).map((kind) => html`<option value=${kind}>${t("rollouts.which." + kind, { n: all.filter(kinds[kind]).length })}</option>`)}</select>
+      ${task && html`<button onClick=${() => filter({ task: null })}>${t("answer.task")} ${plain(task)} ✕</button>`}
+      <span class="muted" role="status">${t("rollouts.shown", { n: rows.length, of: all.length })}</span>
+      ${filtered && html`<button onClick=${() => filter({ q: null, which: null, task: null, reward: null, length: null })}>${t("rollouts.unfilter")}</button>`}
+    </div>
+    <${Table} columns=${columns} rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })} label=${t("page.rollouts")}
+      onOpen=${(of) => go("tokens", { run, step, rollout: of.id })} classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
+}
+
+/** columnsOf returns the columns that at least one answer fills. @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]} */
+function columnsOf(run, step, all) {
+  const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0))), mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
+  const some = (has) => all.some(has);
+  return [
+    { key: "answer", title: t("rollouts.answer"), value: (of) => of.run * 1e6 + of.turn, cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
+    { key: "task", title: t("answer.task"), value: (of) => of.task, cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
+    { key: "reward", title: t("answer.reward"), align: "right", value: rewarded, cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
+    ...(some((of) => Object.keys(of.reward_parts || {}).length > 1) ? [{ key: "parts", title: t("rollouts.parts"), wide: true, cell: (of) => partsIn(of.reward_parts) }] : []),
+    ...(some((of) => of.advantage !== null) ? [{
+      key: "advantage", title: t("answer.advantage"), align: /** @type {"right"} */ ("right"), wide: true, value: (of) => of.advantage === null ? null : Number(of.advantage),
+      cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />`,
+    }] : []),
+    { key: "length", title: t("answer.length"), align: "right", value: (of) => of.response_tokens, cell: (of) => number(of.response_tokens) },
+    { key: "version", title: t("answer.version"), align: "right", wide: true, value: (of) => of.model_version, cell: (of) => of.model_version },
+    { key: "stale", title: t("rollouts.stale"), align: "right", wide: true, value: (of) => of.staleness, cell: (of) => number(of.staleness) },
+    ...(some((of) => of.kl !== null) ? [{ key: "kl", title: t("rollouts.kl"), align: /** @type {"right"} */ ("right"), wide: true, value: (of) => of.kl === null ? null : Number(of.kl), cell: (of) => number(of.kl, 3) }] : []),
+    { key: "flags", title: t("rollouts.marks"), value: (of) => Number(!!of.reason) * 8 + Number(!!of.dropped) * 4 + of.flags.length, cell: (of) => html`<${Flags} of=${of} />` },
+    { key: "text", title: t("rollouts.text"), wide: true, cell: (of) => html`<span class="one-line" dir="auto">${plain(of.response.slice(0, 160).replace(/\s+/g, " "))}</span>` },
+  ];
+}
+
+/** Failures lists the rollouts that failed, with what they had. @param {{run: string, all: Failure[], search: string}} props */
+function Failures({ all, search }) {
+  const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
+  if (!all.length) return null;
+  return html`<section class="panel failures"><h2>${t("rollouts.failed", { n: all.length })}</h2>
+    ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
+      <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
+        <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
+      <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
+      ${f.reason.includes("\n") && html`<${Text} text=${f.reason} />`}
+      ${f.prompt_text && html`<h3>${t("rollouts.asked")}</h3><${Text} text=${f.prompt_text} />`}
+      <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ? html`<${Text} text=${f.sampled_text} />` : html`<p class="muted">${t("rollouts.nothing")}</p>`}
+    </details>`)}
+  </section>`;
+}

@@ -1,0 +1,149 @@
+// The tokens of a sequence as rows of equal height, so that a page shows those in sight alone. This module touches no page.
+
+/**
+ * @typedef {{role: string, from: number, to: number}} Block what one role says, and the tokens of the template before it
+ * @typedef {{token: number, text: string}} Piece a token, or what of it is in a row
+ * @typedef {{block: Block, pieces: Piece[]|null}} Row null: the head of the block
+ */
+
+/**
+ * blocksOf groups tokens by role. Tokens without a role, which a template adds, belong to the block that they begin; the last ones to
+ * the block that they end.
+ * @param {{tokens: number[], roles?: string[]|null, prompt_tokens: number}} answer
+ * @returns {Block[]}
+ */
+export function blocksOf(answer) {
+  const n = answer.tokens.length, roles = answer.roles;
+  if (!n) return [];
+  if (!roles || !roles.some(Boolean)) {
+    const cut = Math.min(answer.prompt_tokens, n);
+    return [{ role: "prompt", from: 0, to: cut }, { role: "answer", from: cut, to: n }].filter((b) => b.from < b.to);
+  }
+  /** @type {Block[]} */
+  const blocks = [];
+  for (let i = 0; i < n; i++) {
+    const last = blocks[blocks.length - 1];
+    if (last && (last.role === roles[i] || !last.role)) {
+      last.to = i + 1;
+      last.role = roles[i] || last.role;
+    } else blocks.push({ role: roles[i], from: i, to: i + 1 });
+  }
+  const last = blocks[blocks.length - 1];
+  if (!last.role && blocks.length > 1) {
+    blocks.pop();
+    blocks[blocks.length - 1].to = n;
+  }
+  return blocks;
+}
+
+/**
+ * cellsOf returns how many columns of a monospaced font a character takes.
+ * @param {number} code
+ */
+function cellsOf(code) {
+  if (code < 0x300) return 1;
+  if (code >= 0x1100 && (code <= 0x115f || (code >= 0x2e80 && code <= 0xa4cf) || (code >= 0xac00 && code <= 0xd7a3) ||
+    (code >= 0xf900 && code <= 0xfaff) || (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) || code >= 0x1f000)) return 2;
+  return /\p{M}/u.test(String.fromCodePoint(code)) ? 0 : 1;
+}
+
+/**
+ * rowsOf lays tokens out in rows of this many columns. shown returns a token as people read it; a line break in it ends the row.
+ * A row breaks before a token that does not fit, and inside one that is wider than a row. at[i] is the row where token i begins, or
+ * that of its folded block.
+ * @param {Block[]} blocks @param {(token: number) => string} shown @param {number} columns @param {Set<number>} folded blocks by their first token
+ * @returns {{rows: Row[], at: Int32Array}}
+ */
+export function rowsOf(blocks, shown, columns, folded) {
+  /** @type {Row[]} */
+  const rows = [];
+  const at = new Int32Array(blocks.length ? blocks[blocks.length - 1].to : 0);
+  for (const block of blocks) {
+    rows.push({ block, pieces: null });
+    if (folded.has(block.from)) {
+      at.fill(rows.length - 1, block.from, block.to);
+      continue;
+    }
+    /** @type {Piece[]} */
+    let pieces = [];
+    let used = 0;
+    const end = () => {
+      rows.push({ block, pieces });
+      pieces = [];
+      used = 0;
+    };
+    for (let token = block.from; token < block.to; token++) {
+      const text = shown(token), wide = widthOf(text);
+      if (used && used + wide > columns) end();
+      at[token] = rows.length;
+      let piece = "";
+      if (wide <= columns && !text.includes("\n")) {
+        pieces.push({ token, text });
+        used += wide;
+        continue;
+      }
+      for (const char of text) {
+        const cells = char === "\n" ? 0 : cellsOf(char.codePointAt(0) || 0);
+        if (char === "\n" || used + cells > columns) {
+          if (piece) pieces.push({ token, text: piece });
+          piece = "";
+          end();
+        }
+        if (char !== "\n") piece += char;
+        used += cells;
+      }
+      if (piece) pieces.push({ token, text: piece });
+    }
+    if (pieces.length) end();
+  }
+  return { rows, at };
+}
+
+/**
+ * widthOf returns the columns of the first line of a text, up to where it is wider than any row.
+ * @param {string} text
+ */
+function widthOf(text) {
+  let cells = 0;
+  for (const char of text) {
+    if (char === "\n" || cells > 1000) break;
+    cells += cellsOf(char.codePointAt(0) || 0);
+  }
+  return cells;
+}
+
+/**
+ * partsOf cuts what a model wrote into text, thoughts and calls of tools. A call without JSON stays text.
+ * @param {string} text
+ * @returns {{kind: "text"|"think"|"call", text: string, name?: string, values?: [string, string][]}[]}
+ */
+export function partsOf(text) {
+  /** @type {ReturnType<typeof partsOf>} */
+  const parts = [];
+  const say = (plain) => { if (plain.trim()) parts.push({ kind: "text", text: plain }); };
+  const lastClose = { think: text.lastIndexOf("</think>"), tool_call: text.lastIndexOf("</tool_call>") };
+  let from = 0;
+  for (const tag of text.matchAll(/<(think|tool_call)>/g)) {
+    const begin = tag.index + tag[0].length;
+    if (tag.index < from || lastClose[tag[1]] < begin) continue;
+    const end = text.indexOf(`</${tag[1]}>`, begin), inside = text.slice(begin, end);
+    say(text.slice(from, tag.index));
+    from = end + tag[1].length + 3;
+    if (tag[1] === "think") parts.push({ kind: "think", text: inside.trim() });
+    else parts.push(callOf(inside) || { kind: "text", text: text.slice(tag.index, from) });
+  }
+  say(text.slice(from));
+  return parts;
+}
+
+/** @param {string} json @returns {{kind: "call", text: string, name: string, values: [string, string][]}|null} */
+function callOf(json) {
+  try {
+    const call = JSON.parse(json), values = call.arguments ?? call.parameters ?? {};
+    const listed = typeof values === "object" && values ? Object.entries(values) : [["", values]];
+    return {
+      kind: "call", text: json, name: String(call.name),
+      values: listed.map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value, null, 2)]),
+    };
+  } catch { return null; }
+}

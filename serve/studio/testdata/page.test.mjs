@@ -1,0 +1,118 @@
+// Tests of the page's modules that touch no page. page_test.go copies both into a directory and runs node there.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { commonStart, difference, words } from "./diff.js";
+import { place, spanAt, ticks, within, zoom } from "./lanes.js";
+import { clippedTokens, disagreement, measuresOf, numbered, strength } from "./measures.js";
+import { blocksOf, partsOf, rowsOf } from "./sequence.js";
+
+test("what all texts begin with ends at a word", () => {
+  for (const [texts, want] of [
+    [["one"], 0], [["say one", "say two"], 4], [["same", "same"], 4], [["word", "words"], 0], [["a 🙂", "a 🙃"], 2], [["", "x"], 0], [["1. a", "1. a b"], 3],
+  ]) assert.equal(commonStart(texts), want, JSON.stringify(texts));
+});
+
+test("a difference says both texts", () => {
+  let seed = 1;
+  const random = (n) => (seed = seed * 48271 % 2147483647) % n;
+  for (let round = 0; round < 300; round++) {
+    const text = () => Array.from({ length: random(30) }, () => ["a", "b", " ", "🙂", "\n", "word"][random(6)]).join("");
+    const a = text(), b = text(), { pieces, whole } = difference(a, b);
+    assert.ok(whole);
+    assert.equal(pieces.filter((p) => p.kind !== "new").map((p) => p.text).join(""), a);
+    assert.equal(pieces.filter((p) => p.kind !== "gone").map((p) => p.text).join(""), b);
+  }
+});
+
+test("a difference is the shortest", () => {
+  assert.deepEqual(difference("the old cat sat", "the new cat sat down").pieces, [
+    { kind: "same", text: "the " }, { kind: "gone", text: "old" }, { kind: "new", text: "new" }, { kind: "same", text: " cat sat" }, { kind: "new", text: " down" },
+  ]);
+  assert.deepEqual(words("a  b, 漢字"), ["a", "  ", "b", ",", " ", "漢字"]);
+});
+
+test("a difference gives up at its bound", () => {
+  const many = (word) => Array.from({ length: 5000 }, (_, i) => word + i).join(" "), found = difference("x " + many("a") + " y", "x " + many("b") + " y", 100);
+  assert.equal(found.whole, false);
+  assert.deepEqual(found.pieces.map((p) => p.kind), ["same", "gone", "new", "same"]);
+});
+
+test("tokens of a template belong to the block that they begin", () => {
+  const roles = ["", "", "user", "user", "", "assistant", "think", "assistant", ""];
+  assert.deepEqual(blocksOf({ tokens: roles.map((_, i) => i), roles, prompt_tokens: 5 }), [
+    { role: "user", from: 0, to: 4 }, { role: "assistant", from: 4, to: 6 }, { role: "think", from: 6, to: 7 }, { role: "assistant", from: 7, to: 9 },
+  ]);
+  assert.deepEqual(blocksOf({ tokens: [1, 2, 3], roles: ["", "", ""], prompt_tokens: 1 }), [{ role: "prompt", from: 0, to: 1 }, { role: "answer", from: 1, to: 3 }]);
+  assert.deepEqual(blocksOf({ tokens: [], roles: [], prompt_tokens: 0 }), []);
+});
+
+test("rows break before a token, at a line feed and inside what is wide", () => {
+  const texts = ["ab", "cd", "e⏎\n", "漢字", "0123456789"], blocks = [{ role: "answer", from: 0, to: 5 }];
+  const { rows, at } = rowsOf(blocks, (i) => texts[i], 4, new Set());
+  assert.deepEqual(rows.map((row) => row.pieces && row.pieces.map((p) => p.text).join("|")), [null, "ab|cd", "e⏎", "漢字", "0123", "4567", "89"]);
+  assert.deepEqual([...at], [1, 1, 2, 3, 4]);
+  const folded = rowsOf(blocks, (i) => texts[i], 4, new Set([0]));
+  assert.equal(folded.rows.length, 1);
+  assert.deepEqual([...folded.at], [0, 0, 0, 0, 0]);
+});
+
+test("every character of every token is in a row", () => {
+  const texts = Array.from({ length: 2000 }, (_, i) => ["word", " ", "\n", "long ".repeat(i % 9), "漢", "é", ""][i % 7]);
+  const { rows } = rowsOf([{ role: "", from: 0, to: texts.length }], (i) => texts[i], 20, new Set());
+  assert.equal(rows.flatMap((row) => row.pieces || []).map((p) => p.text).join(""), texts.join("").replaceAll("\n", ""));
+});
+
+test("calls of tools and thoughts are read, broken ones stay text", () => {
+  const parts = partsOf('<think>hm</think>\nso <tool_call>{"name": "sum", "arguments": {"x": [1], "code": "a\\nb"}}</tool_call><tool_call>{"name": </tool_call>');
+  assert.deepEqual(parts.map((p) => p.kind), ["think", "text", "call", "text"]);
+  assert.deepEqual([parts[2].name, parts[2].values], ["sum", [["x", "[\n  1\n]"], ["code", "a\nb"]]]);
+  assert.equal(partsOf("<tool_call>null</tool_call>")[0].kind, "text");
+});
+
+/** answer is a sequence of three tokens, of which two are trained. */
+const answer = (more) => numbered({
+  tokens: [1, 2, 3], mask: [false, true, true], prompt_tokens: 1,
+  streams: { logprobs: [0, -1, -2], old_logprobs: [0, -1.5, -2.25], advantages: [0, 1, 1], ref_logprobs: null, ...more },
+  updates: [{ update: 0, now_logprobs: [0, -1.5, -2.25], d_logprobs: [0, -0.5, 0], now_entropies: null }],
+});
+
+test("sampler and trainer disagree", () => {
+  assert.deepEqual(disagreement(answer()), { mean: 0.375, worst: 0.5, token: 1, count: 2 });
+  assert.deepEqual(disagreement(answer({ old_logprobs: null })).worst, 0.5);
+  assert.equal(disagreement(answer({ logprobs: null })), null);
+  assert.equal(disagreement(answer({ old_logprobs: [0, "NaN", "NaN"] })), null);
+});
+
+test("clipped tokens have an advantage and no derivative", () => {
+  assert.deepEqual(clippedTokens(answer(), answer().updates[0]), [2]);
+  assert.equal(clippedTokens(answer({ advantages: null }), answer().updates[0]), null);
+});
+
+test("an answer has the numbers whose streams it has", () => {
+  const of = answer(), all = measuresOf(of, of.updates[0]);
+  assert.deepEqual(all.map((m) => m.key), ["probability", "ratio", "apart", "advantage", "derivative"]);
+  const [probability, , apart, , derivative] = all;
+  assert.equal(probability.at(1), Math.exp(-1));
+  assert.equal(apart.at(2), -0.25);
+  assert.equal(strength(derivative, -1e300), -1);
+  assert.equal(strength(derivative, NaN), 0);
+  assert.equal(strength(probability, 1), 0);
+  assert.equal(strength(probability, 0), 1);
+});
+
+test("spans that overlap stand below one another", () => {
+  const span = (begin, end) => ({ begin, end }), lanes = [{ role: "a", name: "", spans: [span(0, 10), span(5, 15), span(10, 20)] }, { role: "b", name: "", spans: [] }];
+  const { placed, height } = place(lanes);
+  assert.deepEqual(placed.map((p) => p.places), [[0, 1, 0], []]);
+  assert.ok(placed[1].top >= placed[0].top + placed[0].height && height > placed[1].top);
+  assert.equal(spanAt(placed, 12, placed[0].top + 1, 0).span, lanes[0].spans[2]);
+  assert.equal(spanAt(placed, 12, placed[0].top + 15, 0).span, lanes[0].spans[1]);
+  assert.equal(spanAt(placed, 25, placed[0].top + 1, 1), null);
+});
+
+test("a range stays within the whole", () => {
+  assert.deepEqual(zoom([0, 100], 0.5, 25, [0, 100]), [12.5, 62.5]);
+  assert.deepEqual(zoom([0, 100], 4, 0, [0, 100]), [0, 100]);
+  assert.deepEqual(within(90, 20, [0, 100]), [80, 100]);
+  assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+});
