@@ -166,15 +166,20 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
-		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method),
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
 	}, nil
+}
+
+// exploreSteps returns the explorer's number of steps.
+func exploreSteps(cfg *Settled, tasks *explorer.Mix) int64 {
+	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
+	return int64(value(max(1, steps), cfg.Buffer.TotalSteps))
 }
 
 // learnsFrom returns which rewards an algorithm compares, for explorer.Options.

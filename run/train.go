@@ -18,11 +18,7 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, stop, opts)
 	}
-	data, err := s.offline(stop)
-	if err != nil {
-		return err
-	}
-	source, err := s.batches(stop, data)
+	source, steps, err := s.offlineBatches(stop)
 	if err != nil {
 		return err
 	}
@@ -30,7 +26,6 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	steps := int64(cmp.Or(s.StepLimit(), s.offlineSteps(data)))
 	tr, err := s.training(ctx, source, steps, false)
 	if err != nil {
 		return err
@@ -39,9 +34,27 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	return trainer.New(tr).Run(ctx, stop)
 }
 
+// offlineBatches returns the source of a trainer that reads a dataset, and its number of steps.
+func (s *reader) offlineBatches(ctx context.Context) (source trinity.Source, steps int64, err error) {
+	data, err := s.offline(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	source, err = s.batches(ctx, data)
+	return source, int64(cmp.Or(s.StepLimit(), s.offlineSteps(data))), err
+}
+
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options
 // of the stage's trainer, without Weights and Evaluation. With sample it opens the sampler too.
 func (s *stage) training(ctx context.Context, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
+	if o, err = fromBeginning(ctx, s, source, steps, sample); err == nil {
+		o.From, err = s.resume(ctx, source, steps)
+	}
+	return o, err
+}
+
+// fromBeginning is training without a checkpoint.
+func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
 	cfg := s.Settled
 	if err := s.openEngine(ctx, true, sample); err != nil {
 		return o, err
@@ -63,11 +76,7 @@ func (s *stage) training(ctx context.Context, source trinity.Source, steps int64
 	if cfg.Method.Recomputes {
 		o.Corrector = correction(&cfg.Algorithm.RolloutCorrection)
 	}
-	if err := s.addCriticAndTeachers(ctx, &o); err != nil {
-		return o, err
-	}
-	o.From, err = s.resume(ctx, source, steps)
-	return o, err
+	return o, s.addCriticAndTeachers(ctx, &o)
 }
 
 // correction returns how the trainer corrects for the policy that sampled.
@@ -107,6 +116,18 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 	if err := s.openLog(state.Step, steps); err != nil || !ok {
 		return at, err
 	}
+	if at, err = loadState(ctx, s, dir, state, source); err != nil {
+		return at, err
+	}
+	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
+	return at, nil
+}
+
+// loadState gives engine, critic, algorithm and source the state of the checkpoint in a directory, which
+// it does not change.
+func loadState(
+	ctx context.Context, s *stage, dir string, state checkpoint.State, source trinity.Source,
+) (at trainer.Progress, err error) {
 	if err := s.engine.LoadState(ctx, filepath.Join(dir, checkpoint.EngineDir)); err != nil {
 		return at, fmt.Errorf("resuming from %s: %w", dir, err)
 	}
@@ -116,7 +137,6 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 	if err := s.algorithm.Restore(state.Algorithm); err != nil {
 		return at, err
 	}
-	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
 	at = trainer.Progress{Step: state.Step, Published: state.Published}
 	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: state.Pending})
 }

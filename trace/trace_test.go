@@ -80,7 +80,7 @@ func TestTrainedStepReadsBack(t *testing.T) {
 	if err != nil || len(rows) != 3 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	want := rowsOf(trained(12))
+	want := Rows(trained(12))
 	if got := fmt.Sprintf("%+v", rows[1].Updated); got != fmt.Sprintf("%+v", want[1].Updated) {
 		t.Errorf("read %s", got)
 	}

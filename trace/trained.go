@@ -141,8 +141,8 @@ func (v Floats) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// rowsOf returns the rows of a train step.
-func rowsOf(t trinity.Trained) (rows []Row) {
+// Rows returns the rows of a train step.
+func Rows(t trinity.Trained) (rows []Row) {
 	for i := range t.Experiences {
 		e := &t.Experiences[i]
 		known := experience.NewRow(&e.Experience)
@@ -202,7 +202,7 @@ func (t *table) write(dir string, step trinity.Trained) (size int64, err error) 
 	} else {
 		t.rows.Reset(&t.out)
 	}
-	if _, err := t.rows.Write(rowsOf(step)); err != nil {
+	if _, err := t.rows.Write(Rows(step)); err != nil {
 		return 0, err
 	}
 	if err := t.rows.Close(); err != nil {

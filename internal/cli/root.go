@@ -77,7 +77,8 @@ func New() *cobra.Command {
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(), perfCommand(), syncCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(),
+		debugCommand(), replayCommand(), perfCommand(), syncCommand(),
 		annotateCommand(), studioCommand(), doctorCommand(),
 		versionCommand(),
 	)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -10,22 +11,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/view"
 )
 
 func viewCommand() *cobra.Command {
 	var o view.Options
 	var asJSON, tokens bool
+	var export string
 	cmd := &cobra.Command{
 		Use:   "view JOB_DIR",
 		Short: "Show answers of a train step, and what the optimizer did to their tokens",
 		Long: "Show the answers that a run keeps of a train step (monitor.trace), group by group. A blue token becomes\n" +
 			"likelier, a yellow one less likely; a dim one was masked, clipped, or has no advantage. With --tokens, a\n" +
-			"table has the numbers of every token: log-probabilities in nats and the derivative of the loss.",
+			"table has the numbers of every token: log-probabilities in nats and the derivative of the loss. --export\n" +
+			"writes the report of the run with the answers of some steps, which a browser opens without a server.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Step < 0 || o.Worst < 0 {
 				return errors.New("--step and --worst take numbers from 1 on")
+			}
+			if export != "" {
+				return exportView(cmd.OutOrStdout(), export, args[0], o)
 			}
 			page, err := view.Read(args[0], o)
 			if err != nil {
@@ -43,7 +50,29 @@ func viewCommand() *cobra.Command {
 	f.IntVar(&o.Worst, "worst", 0, "only this many answers, those with the lowest rewards")
 	f.BoolVar(&tokens, "tokens", false, "add a table of every token")
 	f.BoolVar(&asJSON, "json", false, "write one JSON object per answer")
+	f.StringVar(&export, "export", "", "write a page to this file: the run's curves and settings, and the answers of a few steps or of --step")
 	return cmd
+}
+
+// exportView writes the report of a run with its answers.
+func exportView(out io.Writer, path, dir string, o view.Options) error {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--export %s: is no regular file: give another name", path)
+	}
+	rollouts, err := view.Export(dir, o)
+	if err != nil {
+		return err
+	}
+	page, err := report.Read(dir)
+	if err != nil {
+		return err
+	}
+	page.Rollouts = rollouts
+	if err := page.WriteFile(path); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, path)
+	return err
 }
 
 // paged writes to a pager if out is a terminal: $PAGER, or less. Text that fits on the screen is only

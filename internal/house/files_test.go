@@ -36,6 +36,7 @@ var byThemselves = map[string]string{
 	"run/pluginlog.go":                                "renames a log for people",
 	"launcher/local.go":                               "writes into a folder that is removed when the program ends",
 	"internal/cluster/cluster.go":                     "appends lines for people",
+	"run/replay.go":                                   "copies into a folder that is removed when the program ends",
 	"run/recorder.go":                                 "appends lines for people",
 	"trace/lines.go":                                  "appends frames for people, not state; readers leave out half a frame",
 	"trace/texts.go":                                  "appends lines for people, not state; readers leave out half a line",

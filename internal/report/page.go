@@ -63,6 +63,7 @@ type Page struct {
 	Groups      []*group
 	Differences []difference
 	Sections    []section
+	Rollouts    template.HTML // what stands below all else; may be ""
 }
 
 // Read reads the runs in dirs.

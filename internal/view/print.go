@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/trace"
 )
 
 // Colours of a terminal. Blue and yellow are apart for colour-blind people, too.
@@ -47,15 +48,21 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 		}
 	}
 	for _, f := range p.Failures {
-		reason, _, _ := strings.Cut(f.Reason, "\n")
-		head := style(bold, fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run))
-		fmt.Fprintf(&out, "\n%s by %s after %d retries: %s\n", head, f.Kind, f.Retries, config.Printable(reason))
+		head, why := failed(f)
+		fmt.Fprintf(&out, "\n%s %s\n", style(bold, head), why)
 		if len(f.Sampled) > 0 {
 			fmt.Fprintf(&out, "its last call had sampled: %s\n", lines(p.text(f.Sampled)))
 		}
 	}
 	_, err := io.WriteString(w, out.String())
 	return errors.Join(err, p.Damaged)
+}
+
+// failed returns which rollout failed, and why.
+func failed(f trace.Failure) (head, why string) {
+	reason, _, _ := strings.Cut(f.Reason, "\n")
+	return fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run),
+		fmt.Sprintf("by %s after %d retries: %s", f.Kind, f.Retries, config.Printable(reason))
 }
 
 // summary counts the answers.
@@ -108,37 +115,45 @@ func (p *Page) disagreement() (mean, most float64, tokens int) {
 
 // answer writes what is known of an answer in a line, and its text.
 func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text string) string) {
-	reward := "no reward"
-	if a.Reward != nil {
-		reward = fmt.Sprintf("reward %.4g", *a.Reward)
-	} else if a.Reason != "" {
-		reward = "no valid reward: " + config.Printable(a.Reason)
-	}
-	head := fmt.Sprintf("run %d", a.Run)
-	if a.Turn > 0 {
-		head += fmt.Sprintf(", turn %d", a.Turn)
-	}
-	fmt.Fprintf(out, "  %s: %s", style(bold, head), reward)
-	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
-		fmt.Fprintf(out, ", advantage %+.3g", advantage)
-	}
-	fmt.Fprintf(out, ", %d tokens, version %d", a.ResponseTokens, a.ModelVersion)
-	if a.Truncated != "" {
-		fmt.Fprintf(out, ", %s", a.Truncated)
-	}
-	switch learned, clipped := a.learned(); {
-	case a.Dropped != "":
-		fmt.Fprintf(out, ", dropped by %s", a.Dropped)
-	case len(a.Updates) == 0:
-		fmt.Fprint(out, ", nothing learned")
-	case clipped > 0:
-		fmt.Fprintf(out, ", %d of %d tokens clipped", clipped, learned)
-	}
-	out.WriteString("\n    ")
+	fmt.Fprintf(out, "  %s: %s\n    ", style(bold, a.name()), a.facts())
 	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
 		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.texts[a.Tokens[t]]), "\n", "\n    ")))
 	}
 	out.WriteString("\n")
+}
+
+// name returns which of its group's answers this is.
+func (a *Answer) name() string {
+	if a.Turn > 0 {
+		return fmt.Sprintf("run %d, turn %d", a.Run, a.Turn)
+	}
+	return fmt.Sprintf("run %d", a.Run)
+}
+
+// facts returns what is known of an answer beside its tokens, in a line.
+func (a *Answer) facts() string {
+	text := "no reward"
+	if a.Reward != nil {
+		text = fmt.Sprintf("reward %.4g", *a.Reward)
+	} else if a.Reason != "" {
+		text = "no valid reward: " + config.Printable(a.Reason)
+	}
+	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
+		text += fmt.Sprintf(", advantage %+.3g", advantage)
+	}
+	text += fmt.Sprintf(", %d tokens, version %d", a.ResponseTokens, a.ModelVersion)
+	if a.Truncated != "" {
+		text += ", " + a.Truncated
+	}
+	switch learned, clipped := a.learned(); {
+	case a.Dropped != "":
+		text += ", dropped by " + a.Dropped
+	case len(a.Updates) == 0:
+		text += ", nothing learned"
+	case clipped > 0:
+		text += fmt.Sprintf(", %d of %d tokens clipped", clipped, learned)
+	}
+	return text
 }
 
 // colour returns the colour of a token: which way the first optimizer step moves its probability.

@@ -145,6 +145,22 @@ func (d *Dir) Latest() (State, bool, error) {
 	return state, true, d.finish(newest)
 }
 
+// Before reads the newest whole checkpoint of a step before this one; false means that there is none.
+// It changes nothing.
+func (d *Dir) Before(step int64) (State, bool, error) {
+	steps, err := d.Steps()
+	if err != nil {
+		return State{}, false, err
+	}
+	for _, n := range slices.Backward(steps) {
+		if n < step {
+			state, err := read(d.Of(n))
+			return state, true, err
+		}
+	}
+	return State{}, false, nil
+}
+
 // newest returns the step of the last checkpoint that is whole; false means that there is none. It
 // tells people about later ones that are not whole.
 func (d *Dir) newest() (step int64, ok bool, err error) {

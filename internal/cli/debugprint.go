@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/run"
+)
+
+// printDebugged writes what became of a group: each rollout with its calls, and then the pipeline.
+func printDebugged(w io.Writer, d *run.Debugged) {
+	fmt.Fprintf(w, "task %s: workflow %s, reward %s, %d rollouts\n", config.Printable(d.Task.ID), d.Task.Workflow,
+		cmp.Or(d.Task.Reward, "of the workflow"), d.Task.GroupSize)
+	for _, name := range slices.Sorted(maps.Keys(d.Task.Row)) {
+		fmt.Fprintf(w, "  %s: %s\n", config.Printable(name), inShort(fmt.Sprint(d.Task.Row[name])))
+	}
+	printPrompts(w, d)
+	for n := range runsOf(d) {
+		printRollout(w, d, n)
+	}
+	for _, err := range d.Broken {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		fmt.Fprintf(w, "not in the group: %s\n", config.Printable(line))
+	}
+	fmt.Fprintln(w, "pipeline")
+	for _, s := range d.Spans {
+		if s.Kind == trinity.SpanOperator {
+			fmt.Fprintf(w, "  %s: %s\n", s.Name, took(s.Begin, s.End))
+		}
+	}
+	if d.Later {
+		fmt.Fprintln(w, "  the trainer computes the advantage of this algorithm, over the whole batch")
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Metrics)) {
+		if !strings.HasPrefix(name, "time/") {
+			fmt.Fprintf(w, "  %s: %.6g\n", name, d.Metrics[name])
+		}
+	}
+}
+
+// printPrompts writes the prompt of the first call, which the others of a group usually have too.
+func printPrompts(w io.Writer, d *run.Debugged) {
+	if len(d.Calls) > 0 {
+		fmt.Fprintf(w, "prompt, as the model reads it:\n  %s\n", indented(d.Text(d.Calls[0].Prompt)))
+	}
+}
+
+// runsOf returns how many rollouts began.
+func runsOf(d *run.Debugged) int {
+	n := 0
+	for _, s := range d.Spans {
+		if s.Kind == trinity.SpanRollout {
+			n = max(n, s.Experience.Run+1)
+		}
+	}
+	return n
+}
+
+// printRollout writes a rollout: its times, its calls and rewards in order, and its answers.
+func printRollout(w io.Writer, d *run.Debugged, n int) {
+	var spans []trinity.Span
+	for _, s := range d.Spans {
+		if s.Experience.Run != n || s.Kind == trinity.SpanOperator {
+			continue
+		}
+		if s.Kind == trinity.SpanRollout {
+			fmt.Fprintf(w, "run %d: %s\n", n, took(s.Begin, s.End))
+		} else {
+			spans = append(spans, s)
+		}
+	}
+	slices.SortStableFunc(spans, func(a, b trinity.Span) int { return a.Begin.Compare(b.Begin) })
+	var calls []run.ModelCall
+	for _, c := range d.Calls {
+		if c.ID.Run == n {
+			calls = append(calls, c)
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b run.ModelCall) int { return a.Begin.Compare(b.Begin) })
+	for _, s := range spans {
+		switch s.Kind {
+		case trinity.SpanWait:
+			fmt.Fprintf(w, "  waits for %s: %s\n", s.For, took(s.Begin, s.End))
+		case trinity.SpanReward:
+			fmt.Fprintf(w, "  reward function: %s\n", took(s.Begin, s.End))
+		case trinity.SpanCall:
+			if len(calls) > 0 {
+				printCall(w, d, &calls[0], len(d.Calls) > 0 && slices.Equal(calls[0].Prompt, d.Calls[0].Prompt))
+				calls = calls[1:]
+			}
+		}
+	}
+	for i := range calls { // in flight at the failure
+		printCall(w, d, &calls[i], true)
+	}
+	for _, f := range d.Failed {
+		if f.ID.Run == n {
+			fmt.Fprintf(w, "  failed by %s after %d retries: %s\n", f.Kind, f.Retries, indented(f.Reason))
+		}
+	}
+	for i := range d.Answers {
+		if d.Answers[i].ID.Run == n {
+			printAnswer(w, &d.Answers[i])
+		}
+	}
+}
+
+// printCall writes a call of a model. A prompt that was shown is not shown again.
+func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, shown bool) {
+	fmt.Fprintf(w, "  call of %s: %s, %d tokens in", cmp.Or(c.Model, "the policy"), took(c.Begin, c.End), len(c.Prompt))
+	if !shown {
+		fmt.Fprintf(w, "\n    asks %s", indented(d.Text(c.Prompt)))
+	}
+	for _, out := range c.Out {
+		fmt.Fprintf(w, ", %d out (%s)\n    says %s", len(out.Tokens), out.FinishReason, indented(d.Text(out.Tokens)))
+	}
+	if c.Err != nil {
+		fmt.Fprintf(w, "\n    fails: %s", config.Printable(c.Err.Error()))
+	}
+	fmt.Fprintln(w)
+}
+
+// printAnswer writes the reward of an experience, its advantage, and who dropped it.
+func printAnswer(w io.Writer, e *trinity.TrainedExperience) {
+	line := "no reward"
+	switch r := e.Reward; {
+	case r.Valid:
+		line = fmt.Sprintf("reward %.6g", r.Value)
+		for _, name := range slices.Sorted(maps.Keys(r.Parts)) {
+			line += fmt.Sprintf(", %s %.6g", name, r.Parts[name])
+		}
+	case r.Reason != "":
+		line = "no valid reward: " + config.Printable(r.Reason)
+	}
+	fmt.Fprintf(w, "  turn %d: %s", e.ID.Turn, line)
+	if advantage, ok := firstOf(e); ok {
+		fmt.Fprintf(w, ", advantage %+.4g", advantage)
+	}
+	fmt.Fprintf(w, ", %d tokens to learn", e.TrainedTokens())
+	if e.Truncated != "" {
+		fmt.Fprintf(w, ", %s", e.Truncated)
+	}
+	if e.Dropped != "" {
+		fmt.Fprintf(w, ", dropped by %s", e.Dropped)
+	}
+	fmt.Fprintln(w)
+}
+
+// firstOf returns the advantage of the first token to learn.
+func firstOf(e *trinity.TrainedExperience) (float32, bool) {
+	for t, learned := range e.Mask {
+		if learned && t < len(e.Advantages) {
+			return e.Advantages[t], true
+		}
+	}
+	return 0, false
+}
+
+func took(begin, end time.Time) string { return fmt.Sprintf("%.3f s", end.Sub(begin).Seconds()) }
+
+// indented returns text in lines of their own, as text.
+func indented(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = config.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n      ")
+}
+
+// inShort returns the beginning of a long text.
+func inShort(text string) string {
+	const most = 200
+	runes := []rune(config.Printable(text))
+	if len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(runes)
+}

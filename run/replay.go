@@ -1,0 +1,335 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// ReplayOptions choose a train step that a run has made, and how to make it again.
+type ReplayOptions struct {
+	Step      int64
+	Config    string       // file of the run's configuration; "" is what the run keeps of it
+	Overrides []string     // settings as key=value, with which the step is trained once more
+	Say       func(string) // receives lines for people
+}
+
+// Replayed is a train step that was made again.
+type Replayed struct {
+	Dir       string // of the run, or of its stage
+	From      int64  // step of the checkpoint; 0 is the model that the run began with
+	Again     Retrained
+	Otherwise *Retrained // with the overrides; nil without any
+}
+
+// Retrained is what a train step gave.
+type Retrained struct {
+	Metrics trinity.Metrics
+	Trained trinity.Trained // all experiences
+}
+
+// Replay trains a step of the run or stage in dir again, in a directory of its own, from the newest checkpoint
+// before the step. The experiences come from the run's buffer or dataset, as for a run that resumes.
+// Replay writes nothing in dir.
+func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, err error) {
+	r := replay{ReplayOptions: o, dir: dir}
+	if r.work, err = os.MkdirTemp("", "trinity-replay-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.work)) }()
+	if err := r.copyBuffer(); err != nil {
+		return nil, err
+	}
+	out = &Replayed{Dir: r.dir}
+	from := checkpoint.Dir{Path: r.dir}
+	state, found, err := from.Before(o.Step)
+	if err != nil {
+		return nil, err
+	}
+	if out.From = state.Step; !found {
+		out.From = 0
+	}
+	recorded, err := r.settled(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.train(ctx, recorded, nil, from, &out.Again); err != nil || len(o.Overrides) == 0 {
+		return out, err
+	}
+	if out.From < o.Step-1 { // the steps between were trained as the run did
+		from.Path = r.work
+	}
+	other, err := r.settled(ctx, o.Overrides)
+	if err != nil {
+		return nil, err
+	}
+	out.Otherwise = &Retrained{}
+	return out, r.train(ctx, other, recorded, from, out.Otherwise)
+}
+
+// Beginning names where a replay begins: the checkpoint of a step, or for step 0 the model.
+func Beginning(step int64) string {
+	if step == 0 {
+		return "the model that the run began with"
+	}
+	return fmt.Sprintf("the checkpoint of step %d", step)
+}
+
+// replay is a train step that is made again.
+type replay struct {
+	ReplayOptions
+	dir  string // of the run or stage
+	work string // directory of what the replay writes
+}
+
+// TrainedLast returns the directory at or below dir of the run or stage that has trained last.
+func TrainedLast(dir string) (found string, err error) {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	var newest fs.FileInfo
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != monitor.File || filepath.Base(filepath.Dir(path)) != "monitor" {
+			return err
+		}
+		if info, err := d.Info(); err == nil && (newest == nil || info.ModTime().After(newest.ModTime())) {
+			newest, found = info, filepath.Dir(filepath.Dir(path))
+		}
+		return nil
+	})
+	if err == nil && found == "" {
+		err = fmt.Errorf("%s has no monitor/%s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
+	}
+	return found, err
+}
+
+// copyBuffer copies the log of the experience buffer, which whoever opens it may change.
+func (r *replay) copyBuffer() error {
+	log := filepath.Join(r.dir, "buffer", experienceLog)
+	if !present(log) {
+		return nil
+	}
+	return os.CopyFS(filepath.Join(r.work, "buffer", experienceLog), os.DirFS(log))
+}
+
+// settled reads the configuration and looks up its models. The run writes into r.work.
+func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
+	path := r.Config
+	if path == "" {
+		path = filepath.Join(r.dir, "monitor", "config.yaml")
+	}
+	cfg, err := config.Load(path, config.Options{Overrides: append([]string{"name=replay"}, overrides...)})
+	if err != nil {
+		return nil, err
+	}
+	var stage *config.Settled
+	for _, c := range cfg.Settled() {
+		if len(cfg.Stages) == 0 || filepath.Base(c.CheckpointJobDir) == filepath.Base(r.dir) {
+			stage = c
+		}
+	}
+	switch {
+	case stage == nil:
+		return nil, fmt.Errorf("%s has no stage %s", path, filepath.Base(r.dir))
+	case !stage.Trains:
+		return nil, fmt.Errorf("%s is of mode %s, which trains nothing: give the configuration that has trained with --config", path, stage.Mode)
+	case stage.SharedStore:
+		return nil, fmt.Errorf("%s: the experiences of this run are in %s, and replay reads files only: run with storage_type: queue", path,
+			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
+	}
+	moveTo(stage.Config, "replay", r.work)
+	s, err := Resolve(stage)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.locate(fetch(ctx, r.Say))
+}
+
+// train trains the steps after the newest checkpoint before r.Step, up to that step, which it notes
+// in out. recorded is the configuration of the run if cfg is another one, else nil.
+func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpoint.Dir, out *Retrained) (err error) {
+	need, err := cfg.memoryOf(cfg.specs(true, false), int64(Machine().Available))
+	if err != nil {
+		return err
+	}
+	if why, err := need.doesNotFit(); err != nil || why != "" {
+		return errors.Join(err, errors.New(why))
+	}
+	s, err := open(cfg, Options{Say: r.Say, Quiet: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(statusOf(err, ctx))) }()
+	source, steps, err := r.batches(ctx, s)
+	if err != nil {
+		return err
+	}
+	if recorded != nil {
+		source = otherwiseScored(source, cfg, recorded)
+	}
+	tr, err := fromBeginning(ctx, s, source, steps, false)
+	if err != nil {
+		return err
+	}
+	state, found, err := from.Before(r.Step)
+	if err != nil {
+		return err
+	}
+	if found {
+		tr.From, err = loadState(ctx, s, from.Of(state.Step), state, source)
+	} else if s.queue != nil {
+		err = s.queue.Restore(trinity.SourceState{})
+	}
+	if err != nil {
+		return fmt.Errorf("train step %d cannot be made again: %w; the buffer keeps what its newest checkpoints need: try a later step",
+			r.Step, err)
+	}
+	if tr.From.Step < r.Step-1 {
+		r.Say(fmt.Sprintf("trains every step from %s on; with trainer.save_interval: 1 it is one step", Beginning(tr.From.Step)))
+	}
+	tr.TotalSteps, tr.SaveInterval = r.Step, 1
+	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
+	tr.Recorder = &retrained{r, out}
+	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*retrained), Groups: -1, Every: max(1, r.Step-1)}
+	if s.queue != nil {
+		tr.Weights = unsampled{s.engine}
+	}
+	err = trainer.New(tr).Run(ctx, ctx)
+	if trainer.Starved(err) {
+		err = fmt.Errorf("the experience buffer of %s does not have the batch: %w", r.dir, err)
+	}
+	if err == nil && out.Metrics == nil {
+		err = fmt.Errorf("the data of %s ends before train step %d", r.dir, r.Step)
+	}
+	return err
+}
+
+// batches opens the source of the trainer's batches, and returns the number of train steps of the run.
+func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, steps int64, err error) {
+	if s.algorithm.Def.Offline || s.Recorded {
+		return s.offlineBatches(ctx)
+	}
+	if steps = int64(s.StepLimit()); s.Together {
+		tasks, err := s.mix(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		steps = s.TrainSteps(exploreSteps(s.Settled, tasks))
+	}
+	s.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout = readTimeout
+	queue, err := s.store(ctx, s.groups())
+	if err != nil {
+		return nil, 0, err
+	}
+	source, err = s.batches(ctx, queue)
+	return source, steps, err
+}
+
+// readTimeout is how long a replay waits for experiences, in seconds. They are there, or never come.
+const readTimeout = 2
+
+// retrained keeps what a trainer tells of one step.
+type retrained struct {
+	*replay
+	out *Retrained
+}
+
+// Log implements trainer.Recorder.
+func (r *retrained) Log(_ context.Context, step int64, m trinity.Metrics) error {
+	if step == r.Step {
+		r.out.Metrics = m
+	}
+	return nil
+}
+
+// Took implements trainer.Recorder.
+func (r *retrained) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
+	return nil
+}
+
+// Progress implements trainer.Recorder.
+func (r *retrained) Progress(string, int, int) {}
+
+// Say implements trainer.Recorder.
+func (r *retrained) Say(line string) { r.replay.Say(line) }
+
+// Trained implements [trinity.Tracer].
+func (r *retrained) Trained(t trinity.Trained) {
+	if t.Step == r.Step {
+		r.out.Trained = t
+	}
+}
+
+// Span implements [trinity.Tracer].
+func (r *retrained) Span(trinity.Span) {}
+
+// Failed implements [trinity.Tracer].
+func (r *retrained) Failed(trinity.FailedRollout) {}
+
+// unsampled is the weights of a trainer whose versions nobody samples with.
+type unsampled struct{ engine trinity.Engine }
+
+// Publish implements trainer.Weights.
+func (u unsampled) Publish(ctx context.Context, version int64) error {
+	p, ok := u.engine.(trinity.Publisher)
+	if !ok {
+		return nil
+	}
+	if err := p.Offer(ctx, version); err != nil {
+		return err
+	}
+	_, err := p.Adopt(ctx)
+	return err
+}
+
+// before is a Checkpointer that saves one step, unless the trainer began with it: from that
+// checkpoint the overrides are tried.
+type before struct {
+	checkpointer
+	step, from int64
+}
+
+// Save implements trainer.Checkpointer.
+func (b *before) Save(ctx context.Context, at trainer.Progress, _ bool) error {
+	if at.Step != b.step || at.Step == b.from {
+		return nil
+	}
+	return b.saveState(ctx, at, false)
+}
+
+// otherwiseScored returns a source whose batches have the advantages of cfg, if the pipeline of the
+// explorer has computed others before the buffer.
+func otherwiseScored(source trinity.Source, cfg, recorded *Settled) trinity.Source {
+	is, was := cfg.algorithm, recorded.algorithm
+	same := is.Def.Advantage == was.Def.Advantage && reflect.DeepEqual(is.Def.AdvantageArgs, was.Def.AdvantageArgs)
+	if same || is.InPipeline() == nil {
+		return source
+	}
+	return rescored{source, is.InPipeline()}
+}
+
+// rescored is a Source that computes the advantages again.
+type rescored struct {
+	trinity.Source
+	advantage trinity.Advantage
+}
+
+// Take implements trinity.Source.
+func (r rescored) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := r.Source.Take(ctx, want)
+	if err == nil {
+		taken.Groups, _, err = r.advantage.Advantages(taken.Groups)
+	}
+	return taken, err
+}
