@@ -29,7 +29,7 @@ func newGRPO(a *assignment) (task, error) { return newGRPOWith(a, config.Options
 // newGRPOServed is newGRPO whose run starts a vLLM server, which samples, and the PyTorch worker, which trains.
 func newGRPOServed(a *assignment) (task, error) {
 	if a.Python == "" || a.VLLM == "" {
-		return nil, errors.New("our side is a PyTorch worker and a vLLM server: --peers needs `packed pytorch` and vllm, both installed")
+		return nil, errors.New("our side is a PyTorch worker and a vLLM server: give --peers `packed pytorch` and vllm too")
 	}
 	return newGRPOWith(a, config.Options{Overrides: []string{
 		"trainer.trainer_type=torch", "trainer.trainer_args={python: " + a.Python + "}", "explorer.rollout_model.engine_type=vllm",
