@@ -181,6 +181,9 @@ func (e *Explorer) weights(ctx context.Context, step int64) (version int64, wait
 	if err := failWeights.Hit(""); err != nil {
 		return 0, 0, err
 	}
+	if progress := e.opts.Runner.Progress; progress != nil {
+		progress("waits for weights", 0, 0)
+	}
 	start := time.Now()
 	version, err = e.opts.Weights.Wait(ctx, e.opts.Pace.Required(step), e.opts.Pace.Newest(step))
 	tell(e.opts.Runner.Tracer, trinity.RoleExplorer, step, trinity.SpanWait, "weights", "trainer", start)

@@ -31,14 +31,16 @@ type About struct {
 	Began      time.Time      `json:"began"`
 	TotalSteps int64          `json:"total_steps,omitempty"` // training steps; 0 if unknown
 	Settings   map[string]any `json:"settings,omitempty"`    // without secrets
-	Ends       map[string]End `json:"ends,omitempty"`        // by the parts of the run, such as "trainer"
+
+	Parts map[string]Part `json:"parts,omitempty"` // by name: "explorer", "trainer"
 }
 
-// End is how the newest process of a part of a run ended.
-type End struct {
+// Part is what the newest process of a part of a run tells of itself.
+type Part struct {
 	Status Status    `json:"status,omitempty"` // "" until it ends, and forever if it is killed
-	Error  string    `json:"error,omitempty"`  // a line
+	Error  string    `json:"error,omitempty"`  // that it failed with, a line
 	Time   time.Time `json:"time"`             // when it ended; until then, when it began
+	For    string    `json:"for,omitempty"`    // whom it has waited for since a while; "" for nobody
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in
@@ -64,17 +66,33 @@ func identify(run *Run) error {
 			a.TotalSteps = cmp.Or(run.TotalSteps, a.TotalSteps)
 		}
 		a.Project, a.Group, a.Name, a.Settings = run.Project, run.Group, run.Name, run.Settings
-		a.end(run.Parts, End{Time: now()})
+		a.set(run.Parts, Part{Time: now()})
 		return nil
 	})
 }
 
-// KeepEnd notes in the monitor directory dir how some parts of a run ended. It does nothing if the run
-// has never opened its monitors.
-func KeepEnd(dir string, parts []string, end End) error {
-	end.Time = now()
+// KeepEnd notes in the monitor directory dir how some parts of a run ended; reason is "" unless they
+// failed. It does nothing if the run has never opened its monitors.
+func KeepEnd(dir string, parts []string, status Status, reason string) error {
+	return keep(dir, func(a *About) { a.set(parts, Part{Status: status, Error: reason, Time: now()}) })
+}
+
+// KeepWait notes in the monitor directory dir whom a part of a run waits for, "" for nobody.
+func KeepWait(dir, part, who string) error {
+	return keep(dir, func(a *About) {
+		if p := a.Parts[part]; p.Status == "" && !p.Time.IsZero() {
+			p.For = who
+			a.Parts[part] = p
+		}
+	})
+}
+
+// keep changes the description of a run that has opened its monitors.
+func keep(dir string, change func(*About)) error {
 	err := changeAbout(dir, func(a *About, err error) error {
-		a.end(parts, end)
+		if err == nil {
+			change(a)
+		}
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,12 +101,12 @@ func KeepEnd(dir string, parts []string, end End) error {
 	return err
 }
 
-func (a *About) end(parts []string, how End) {
-	if a.Ends == nil {
-		a.Ends = map[string]End{}
+func (a *About) set(parts []string, to Part) {
+	if a.Parts == nil {
+		a.Parts = map[string]Part{}
 	}
 	for _, part := range parts {
-		a.Ends[part] = how
+		a.Parts[part] = to
 	}
 }
 

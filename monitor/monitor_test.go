@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,4 +150,48 @@ func TestOpenReplacesADamagedDescription(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
 	}
+}
+
+// A run's description tells how each of its parts ended, and forgets it when a process begins anew.
+func TestPartsOfARunEnd(t *testing.T) {
+	dir := t.TempDir()
+	if err := KeepEnd(dir, []string{"trainer"}, Failed, "x"); err != nil {
+		t.Error(err)
+	}
+	begin := func(part string, trains bool, total int64) {
+		t.Helper()
+		monitors, err := Open(nil, nil, Run{Dir: dir, Name: "n", Parts: []string{part}, Trains: trains, TotalSteps: total})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(t, monitors, "")
+	}
+	want := func(what string, total int64, parts map[string]Part) {
+		t.Helper()
+		a, err := ReadAbout(dir)
+		if err != nil || a.TotalSteps != total || len(a.Parts) != len(parts) {
+			t.Errorf("%s: %+v, %v", what, a, err)
+		}
+		for name, part := range a.Parts {
+			if part.Time.IsZero() {
+				t.Errorf("%s: %s has no time", what, name)
+			}
+			if part.Time = (time.Time{}); part != parts[name] {
+				t.Errorf("%s: %s %+v, want %+v", what, name, part, parts[name])
+			}
+		}
+	}
+	begin("trainer", true, 9)
+	begin("explorer", false, 99)
+	want("both begin", 9, map[string]Part{"trainer": {}, "explorer": {}})
+	if err := errors.Join(KeepEnd(dir, []string{"trainer"}, Failed, "no room"), KeepEnd(dir, []string{"explorer"}, Stopped, ""),
+		KeepWait(dir, "explorer", "trainer"), KeepWait(dir, "nobody", "trainer")); err != nil {
+		t.Error(err)
+	}
+	want("both end", 9, map[string]Part{"trainer": {Status: Failed, Error: "no room"}, "explorer": {Status: Stopped}})
+	begin("trainer", true, 12)
+	if err := KeepWait(dir, "trainer", "explorer"); err != nil {
+		t.Error(err)
+	}
+	want("the trainer begins anew", 12, map[string]Part{"trainer": {For: "explorer"}, "explorer": {Status: Stopped}})
 }

@@ -21,6 +21,7 @@ type recorder struct {
 	failures *os.File      // one line per failed rollout
 	dir      string        // of log files
 	trace    *trace.Writer // nil if nothing is kept
+	waits    *waits
 
 	mu      sync.Mutex
 	summary StageSummary
@@ -79,6 +80,11 @@ func (s *stage) progress(role, doing string, done, total int) {
 	if s.log == nil {
 		return
 	}
+	who := ""
+	if total == 0 {
+		who = s.awaited(role)
+	}
+	s.log.waits.set(role, who)
 	for _, m := range s.log.monitors {
 		if p, ok := m.(monitor.Progressor); ok {
 			p.Progress(role, doing, done, total)
@@ -191,7 +197,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
 		return err
 	}
-	s.log.trace = openTrace(s, fromStep)
+	s.log.trace, s.log.waits = openTrace(s, fromStep), newWaits(s.Settled)
 	if s.opts.Brief {
 		return nil
 	}

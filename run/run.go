@@ -256,12 +256,12 @@ func statusOf(err error, stop context.Context) monitor.Status {
 // keepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
 // not fail if it cannot.
 func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
-	end := monitor.End{Status: status}
+	reason := ""
 	if err != nil && status != monitor.Stopped {
-		line, _, _ := strings.Cut(withAdvice(err).Error(), "\n")
-		end.Status, end.Error = monitor.Failed, database.Hidden(line)
+		status = monitor.Failed
+		reason, _, _ = strings.Cut(database.Hidden(withAdvice(err).Error()), "\n")
 	}
-	if err := monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), end); err != nil {
+	if err := monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), status, reason); err != nil {
 		say(fmt.Sprintf("how the run ended is not kept: %v", err))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// site is a running `trinity annotate`.
+// site is a running command that serves a page.
 type site struct {
 	*exec.Cmd
 	out   *bufio.Reader
@@ -26,7 +26,13 @@ type site struct {
 // serve starts `trinity annotate` and waits until it serves.
 func serve(t *testing.T, args ...string) *site {
 	t.Helper()
-	s := &site{Cmd: exec.CommandContext(t.Context(), "trinity", append([]string{"annotate"}, args...)...)}
+	return serveWith(t, "Annotate at ", append([]string{"annotate"}, args...)...)
+}
+
+// serveWith starts trinity and waits for the line with the address, which begins with some words.
+func serveWith(t *testing.T, words string, args ...string) *site {
+	t.Helper()
+	s := &site{Cmd: exec.CommandContext(t.Context(), "trinity", args...)}
 	s.Stderr = os.Stderr
 	pipe, err := s.StdoutPipe()
 	if err != nil {
@@ -41,13 +47,13 @@ func serve(t *testing.T, args ...string) *site {
 		if err != nil {
 			t.Fatalf("no address was printed: %v", err)
 		}
-		if rest, ok := strings.CutPrefix(line, "Annotate at "); ok {
+		if rest, ok := strings.CutPrefix(line, words); ok {
 			at, _, _ := strings.Cut(rest, " ")
 			u, err := url.Parse(at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.token = u.Query().Get("token")
+			s.token = u.Query().Get("token") + strings.TrimPrefix(u.Fragment, "token=")
 			s.url = "http://127.0.0.1:" + u.Port() + "/"
 			return s
 		}

@@ -133,7 +133,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
 	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
-	ends, pace := map[string]monitor.End{}, 0.0
+	parts, pace := map[string]monitor.Part{}, 0.0
 	var began, updated time.Time
 	described := false
 	for _, d := range monitorDirs(dir) {
@@ -143,7 +143,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 			described = true
 			run.Project, run.Group, run.Name = about.Project, about.Group, about.Name
 			run.TotalSteps = max(run.TotalSteps, about.TotalSteps)
-			maps.Copy(ends, about.Ends)
+			maps.Copy(parts, about.Parts)
 			began, updated = earlier(began, about.Began), later(updated, at)
 		}
 		t, err := known.tail(d)
@@ -160,7 +160,12 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 	run.nameStage(dir, set, described)
 	updated = later(updated, modified(filepath.Join(dir, trace.Dir)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
-	run.State, run.Error = stateOf(dir, ends, updated, complete)
+	state, line := stateOf(dir, parts, updated, complete)
+	if run.State = state; state == Waiting {
+		run.Waiting = line
+	} else {
+		run.Error = line
+	}
 	run.Began, run.Updated = millis(began), millis(updated)
 	if run.State == Running && pace > 0 && run.TotalSteps > 0 {
 		left := Number(max(0, pace*float64(run.TotalSteps-run.Step)/1000))

@@ -474,7 +474,7 @@ func TestLive(t *testing.T) {
 	until(`event: step` + "\n" + `data: {"step":2,"role":"trainer","cursor":"`)
 	until(`event: step` + "\n" + `data: {"step":2,"role":"explorer","cursor":"`)
 	put(t, dir, "r/monitor/about.json",
-		`{"name":"r","ends":{"trainer":{"status":"failed","error":"no room","time":"2001-09-09T01:46:45Z"}}}`)
+		`{"name":"r","parts":{"trainer":{"status":"failed","error":"no room","time":"2001-09-09T01:46:45Z"}}}`)
 	until(`"state":"failed","waiting":"","error":"no room"`)
 	if err := os.RemoveAll(filepath.Join(dir, "r")); err != nil {
 		t.Fatal(err)

@@ -32,34 +32,42 @@ const quiet = 10 * time.Minute
 // stageDone is the file that marks a finished stage.
 const stageDone = "stage_done.json"
 
-// stateOf returns the state of a run, and the line that it failed with. ends say how its processes
-// ended, updated is the time of its newest file, and complete that it has made all its steps.
-func stateOf(dir string, ends map[string]monitor.End, updated time.Time, complete bool) (State, string) {
+// stateOf returns the state of a run, and the line that it failed with or whom it waits for. parts say
+// what its processes told, updated is the time of its newest file, and complete that it has made all
+// its steps.
+func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, complete bool) (State, string) {
 	holders, err := durable.Holders(dir)
 	if err != nil {
 		holders = nil // a run of another user, or one that is gone: its ends tell
 	}
-	elsewhere, held := false, false
+	elsewhere, held, works := false, false, false
+	var awaited []string
 	for name, h := range holders {
 		if strings.HasPrefix(name, "sink_") {
 			continue
 		}
 		held = true
-		end, ok := ends[name]
-		if ok && end.Status != "" && !end.Time.Before(h.Since.Truncate(time.Millisecond)) {
+		part, ok := parts[name]
+		if ok && part.Status != "" && !part.Time.Before(h.Since.Truncate(time.Millisecond)) {
 			continue // it has released the lock
 		}
-		switch lives, known := h.Lives(); {
-		case lives:
-			return Running, ""
-		case !known:
-			elsewhere = true
+		lives, known := h.Lives()
+		elsewhere = elsewhere || !known
+		if !lives && (known || time.Since(updated).Abs() > quiet) {
+			continue
+		}
+		if works = works || part.For == ""; !slices.Contains(awaited, part.For) {
+			awaited = append(awaited, part.For)
 		}
 	}
-	if elsewhere && time.Since(updated).Abs() < quiet {
+	switch {
+	case works:
 		return Running, ""
+	case awaited != nil:
+		slices.Sort(awaited)
+		return Waiting, strings.Join(awaited, ", ")
 	}
-	state, line := ended(ends)
+	state, line := ended(parts)
 	switch {
 	case state != "":
 		return state, line
@@ -71,18 +79,18 @@ func stateOf(dir string, ends map[string]monitor.End, updated time.Time, complet
 	return Killed, ""
 }
 
-// ended returns how a run ended whose processes ended in some ways: "" if that is not known. The worst
-// is the run's.
-func ended(ends map[string]monitor.End) (state State, line string) {
+// ended returns how a run ended of which no process lives, "" if that is not known, and why it failed.
+// It ended as the part that ended worst.
+func ended(parts map[string]monitor.Part) (state State, line string) {
 	worst := []State{Failed, Killed, Stopped, Finished}
-	var newest monitor.End
-	for _, end := range ends {
-		s := cmp.Or(State(end.Status), Killed)
+	var newest monitor.Part
+	for _, part := range parts {
+		s := cmp.Or(State(part.Status), Killed)
 		if at := slices.Index(worst, s); at < 0 || state != "" && at > slices.Index(worst, state) {
 			continue
 		}
-		if s != state || end.Time.After(newest.Time) {
-			state, newest = s, end
+		if s != state || part.Time.After(newest.Time) {
+			state, newest = s, part
 		}
 	}
 	return state, newest.Error

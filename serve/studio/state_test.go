@@ -59,8 +59,14 @@ func TestStates(t *testing.T) {
 		"another host is quiet": {trainer: holder(1, "elsewhere", now), old: true, state: Unknown},
 		"number of a process":   {trainer: holder(os.Getpid(), host, now.Add(-1000*time.Hour)), state: Killed},
 		"copied":                {state: Unknown},
-		"half a holder":         {trainer: "{", state: Unknown},
-		"sink holds its own":    {file: ".holder_sink_x.json", state: Unknown},
+		"waits":                 {trainer: lives, ends: `"trainer":{"for":"explorer"}`, state: Waiting, why: "explorer"},
+		"one of two waits":      {trainer: lives, explorer: lives, ends: `"trainer":{"for":"explorer"}`, state: Running},
+		"died while it waited":  {trainer: died, ends: `"trainer":{"for":"explorer"}`, state: Killed},
+		"both wait": {
+			trainer: lives, explorer: lives, ends: `"trainer":{"for":"explorer"},"explorer":{"for":"trainer"}`, state: Waiting, why: "explorer, trainer",
+		},
+		"half a holder":      {trainer: "{", state: Unknown},
+		"sink holds its own": {file: ".holder_sink_x.json", state: Unknown},
 	} {
 		dir, s := site(t, "")
 		path := put(t, dir, "r/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
@@ -70,7 +76,7 @@ func TestStates(t *testing.T) {
 			}
 		}
 		if c.ends != "" {
-			put(t, dir, "r/monitor/about.json", `{"name":"r","ends":{`+c.ends+`}}`)
+			put(t, dir, "r/monitor/about.json", `{"name":"r","parts":{`+c.ends+`}}`)
 		}
 		if c.file != "" {
 			put(t, dir, "r/"+c.file, lives)
@@ -80,7 +86,7 @@ func TestStates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if r := got[listed](t, s, "runs").Runs; len(r) != 1 || r[0].State != c.state || r[0].Error != c.why {
+		if r := got[listed](t, s, "runs").Runs; len(r) != 1 || r[0].State != c.state || r[0].Error+r[0].Waiting != c.why {
 			t.Errorf("%s: %+v, want %s %q", name, r, c.state, c.why)
 		}
 	}
