@@ -43,7 +43,7 @@ export function Facts({ run, step, of }) {
     ${fact("task", html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>`)}
     ${fact("reward", html`<b>${of.reward === null ? "–" : number(of.reward)}</b>${parts && html` <span class="muted">(${parts})</span>`}`)}
     ${fact("advantage", number(of.advantage))}
-    ${fact("length", t("answer.lengths", { prompt: of.prompt_tokens, response: of.response_tokens }))}
+    ${fact("length", t("answer.lengths", { prompt: number(of.prompt_tokens), response: number(of.response_tokens) }))}
     ${fact("version", html`${of.oldest_version === of.model_version ? of.model_version : `${of.oldest_version} – ${of.model_version}`} <span class="muted">(${t("answer.stale", { n: of.staleness })})</span>`)}
     ${fact("temperature", number(of.temperature))}
     <div class="flags"><${Flags} of=${of} /></div>

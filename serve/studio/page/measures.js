@@ -22,7 +22,11 @@
 export function numbered(reply) {
   /** @param {Record<string, any>} all @returns {Named} */
   const read = (all) => Object.fromEntries(Object.entries(all).filter(([, of]) => Array.isArray(of) && of.length)
-    .map(([name, of]) => [name, Float64Array.from(of, (x) => x === null ? NaN : Number(x))]));
+    .map(([name, of]) => {
+      const numbers = new Float64Array(of.length);
+      for (let i = 0; i < of.length; i++) numbers[i] = of[i] === null ? NaN : Number(of[i]);
+      return [name, numbers];
+    }));
   return {
     tokens: reply.tokens, mask: reply.mask, streams: read(reply.streams),
     updates: reply.updates.map((u) => ({ update: u.update, streams: read(u) })),
@@ -85,9 +89,7 @@ export function measuresOf(of, update) {
   const add = (key, kind, needs, value) => {
     if (!needs.every(Boolean)) return;
     const [a, b] = /** @type {Float64Array[]} */ (needs);
-    const measure = { key, kind, at: (i) => value(a[i], b ? b[i] : 0), low: 1, high: 0 };
-    if (key !== "probability") scale(measure, of);
-    all.push(measure);
+    all.push({ key, kind, at: (i) => value(a[i], b ? b[i] : 0), low: 1, high: 0 });
   };
   const itself = (x) => x, minus = (x, y) => x - y;
   add("probability", "amount", [s.logprobs], Math.exp);
@@ -105,10 +107,12 @@ export function measuresOf(of, update) {
 }
 
 /**
- * scale sets the ends of a scale so that 1 % of the trained tokens are beyond them.
+ * scaled returns the measure with the ends of its scale, beyond which are 1 % of the trained tokens. A probability is from 1 to 0.
  * @param {Measure} measure @param {Numbered} of
+ * @returns {Measure}
  */
-function scale(measure, of) {
+export function scaled(measure, of) {
+  if (measure.key === "probability") return measure;
   const sizes = new Float64Array(of.tokens.length);
   let n = 0;
   for (let i = 0; i < of.tokens.length; i++) {
@@ -116,8 +120,8 @@ function scale(measure, of) {
     if (of.mask[i] && Number.isFinite(size)) sizes[n++] = size;
   }
   const sorted = sizes.subarray(0, n).sort();
-  measure.high = (n && (sorted[Math.floor(0.99 * (n - 1))] || sorted[n - 1])) || 1;
-  measure.low = measure.kind === "signed" ? -measure.high : 0;
+  const high = (n && (sorted[Math.floor(0.99 * (n - 1))] || sorted[n - 1])) || 1;
+  return { ...measure, high, low: measure.kind === "signed" ? -high : 0 };
 }
 
 /**

@@ -104,6 +104,7 @@ export function rowsOf(blocks, shown, columns, folded) {
  * @param {string} text
  */
 function widthOf(text) {
+  if (/^[ -~]*$/.test(text)) return text.length;
   let cells = 0;
   for (const char of text) {
     if (char === "\n" || cells > 1000) break;

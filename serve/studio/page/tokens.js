@@ -6,7 +6,7 @@ import { Loaded, Text as FileText, color, diverging, number, plain, shade, useDa
 import { Facts, stepOf } from "./answer.js";
 import { Lines } from "./lines.js";
 import { blocksOf, partsOf, rowsOf } from "./sequence.js";
-import { clippedTokens, disagreement, measuresOf, numbered, strength, trainerLogprobs } from "./measures.js";
+import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, trainerLogprobs } from "./measures.js";
 
 /** @typedef {import("./measures.js").Measure} Measure */
 /** @typedef {import("./measures.js").Numbered} Numbered */
@@ -36,7 +36,8 @@ function Sequence({ answer, run, step, query, go }) {
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
   const update = of.updates[nth];
   const measures = useMemo(() => measuresOf(of, update), [of, update]);
-  const measure = measures.find((m) => m.key === query.get("by")) || measures.find((m) => m.key === "derivative") || measures[0];
+  const by = measures.find((m) => m.key === query.get("by")) || measures.find((m) => m.key === "derivative") || measures[0];
+  const measure = useMemo(() => by && scaled(by, of), [by, of]);
   const clipped = useMemo(() => clippedTokens(of, update), [of, update]);
   const choose = (n) => measures[n] && go("", { by: measures[n].key }, { replace: true });
   const turn = (by) => setUpdate((n) => Math.max(0, Math.min(of.updates.length - 1, n + by)));
@@ -65,7 +66,7 @@ function Sequence({ answer, run, step, query, go }) {
     ${read ? html`<${Messages} answer=${answer} />` : html`
       ${measure && html`<${Chart} of=${of} measure=${measure} cursor=${cursor} point=${setPointed} choose=${setCursor} />`}
       <div class="tokens-split">
-        <${Text} answer=${answer} of=${of} measure=${measure} spaces=${spaces} cursor=${cursor} point=${setPointed} choose=${setCursor} />
+        <${Text} answer=${answer} of=${of} measure=${measure} clipped=${clipped} spaces=${spaces} cursor=${cursor} point=${setPointed} choose=${setCursor} />
         <${Panel} answer=${answer} of=${of} update=${update} token=${pointed ?? cursor} />
       </div>`}`;
 }
@@ -77,7 +78,7 @@ function Headlines({ of, clipped, go, nextClipped }) {
   return html`<p class="headlines">
     ${apart && html`<span class=${apart.mean > 0.05 ? "warn" : ""}>${t("tokens.apart", { mean: number(apart.mean), worst: number(apart.worst) })}
 ${" "}<button class="link" onClick=${() => go(apart.token)}>${t("tokens.at", { at: apart.token })}</button></span>`}
-    ${clipped && html`<span>${t("tokens.clipped", { n: clipped.length, of: learned })}
+    ${clipped && html`<span>${t("tokens.clipped", { n: clipped.length, of: number(learned) })}
       ${clipped.length > 0 && html` <button class="link" onClick=${nextClipped}>${t("tokens.next")}</button>`}</span>`}
     ${!of.updates.length && html`<span>${t("tokens.untrained")}</span>`}
   </p>`;
@@ -109,7 +110,7 @@ function shownOf(answer, spaces) {
 }
 
 /** Text is the sequence in rows. @param {any} props */
-function Text({ answer, of, measure, spaces, cursor, point, choose }) {
+function Text({ answer, of, measure, clipped, spaces, cursor, point, choose }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null)), lines = useRef(/** @type {Lines | null} */ (null));
   const [columns, setColumns] = useState(0);
   const [folded, setFolded] = useState(() => new Set());
@@ -124,7 +125,7 @@ function Text({ answer, of, measure, spaces, cursor, point, choose }) {
   useEffect(() => {
     const shown = lines.current;
     if (!layout || !shown) return;
-    const first = !shown.look;
+    const first = !shown.look, cut = new Set(clipped || []);
     shown.show(layout, {
       head: (row) => headOf(answer, row.block, folded.has(row.block.from), () => setFolded((before) => {
         const after = new Set(before);
@@ -133,12 +134,12 @@ function Text({ answer, of, measure, spaces, cursor, point, choose }) {
       })),
       paint: (element, i) => {
         const learned = of.mask[i];
-        element.className = (learned ? "" : "masked ") + (answer.special[i] ? "special " : "") + (answer.bytes && answer.bytes[i] ? "half" : "");
+        element.className = (learned ? "" : "masked ") + (answer.special[i] ? "special " : "") + (answer.bytes && answer.bytes[i] ? "half " : "") + (cut.has(i) ? "clipped" : "");
         if (learned && measure) element.style.backgroundColor = tint(measure, strength(measure, measure.at(i)));
       },
     });
     if (first) shown.move(cursor, true);
-  }, [layout, measure, of]);
+  }, [layout, measure, clipped]);
   useEffect(() => { if (lines.current && lines.current.look) lines.current.move(cursor); }, [cursor]);
   const press = (event) => {
     const shown = lines.current;
@@ -208,14 +209,14 @@ function Panel({ answer, of, update, token }) {
   ].filter(Boolean);
   const advantage = s.advantages ? s.advantages[token] : 0, derivative = u.d_logprobs ? u.d_logprobs[token] : NaN;
   const fate = !of.mask[token] ? "masked" : Number.isNaN(derivative) ? "learned" : derivative < 0 ? "raised" : derivative > 0 ? "lowered" : advantage ? "cut" : "still";
-  const line = (label, value, name = "") => html`<tr title=${name}><th scope="row">${label}</th><td>${value}</td></tr>`;
+  const line = (label, value, name = "") => html`<tr title=${name}><th scope="row">${label}</th><td class=${name}>${value}</td></tr>`;
   return html`<aside class="panel token-panel" aria-label=${t("tokens.panel")}>
     <p class="panel-text">${half ? "‹" + half + "›" : plain(JSON.stringify(raw.slice(0, 200)))}</p>
     <p class=${"fate " + fate}>${t("tokens.fate." + fate)}</p>
     <table><tbody>
       ${line(t("tokens.index"), `${token} / ${of.tokens.length}`)}
       ${line(t("tokens.id"), String(of.tokens[token]))}
-      ${line(t("tokens.bytes"), bytes.replace(/../g, "$& ") + (raw.length > 64 ? "…" : ""))}
+      ${line(t("tokens.bytes"), bytes.replace(/../g, "$& ") + (raw.length > 64 ? "…" : ""), "mono")}
       ${derived.map((d) => line(t("tokens.of." + d[0]), d[1]))}
       ${rows.map(([name, value]) => line(t("tokens.of." + name), value, name))}
     </tbody></table>

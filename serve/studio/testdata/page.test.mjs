@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { commonStart, difference, words } from "./diff.js";
 import { place, spanAt, ticks, within, zoom } from "./lanes.js";
-import { clippedTokens, disagreement, measuresOf, numbered, strength } from "./measures.js";
+import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
 import { blocksOf, partsOf, rowsOf } from "./sequence.js";
 
 test("what all texts begin with ends at a word", () => {
@@ -94,8 +94,9 @@ test("an answer has the numbers whose streams it has", () => {
   const [probability, , apart, , derivative] = all;
   assert.equal(probability.at(1), Math.exp(-1));
   assert.equal(apart.at(2), -0.25);
-  assert.equal(strength(derivative, -1e300), -1);
-  assert.equal(strength(derivative, NaN), 0);
+  assert.equal(strength(scaled(derivative, of), -1e300), -1);
+  assert.equal(strength(scaled(derivative, of), -0.125), -0.5);
+  assert.equal(strength(scaled(derivative, of), NaN), 0);
   assert.equal(strength(probability, 1), 0);
   assert.equal(strength(probability, 0), 1);
 });
