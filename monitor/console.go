@@ -111,6 +111,12 @@ func (c *console) Progress(role, doing string, done, total int) {
 	c.display.progress(role, doing, done, total)
 }
 
+// Span implements [Witness].
+func (c *console) Span(s trinity.Span) { c.display.heard.span(s) }
+
+// Failed implements [Witness].
+func (c *console) Failed(f trinity.FailedRollout) { c.display.heard.fail(f) }
+
 func (c *console) draw() error {
 	width, height := c.size()
 	_, err := c.out.Write(c.screen.frame(c.display.lines(width), width, height))

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -25,6 +26,8 @@ type display struct {
 	evalAt  int64
 	doing   map[string]doing // by role
 	now     time.Time        // the last look at the clock
+	worst   string           // answer of the newest step that has some
+	heard   heard
 }
 
 // doing is what a role does within a step.
@@ -61,6 +64,7 @@ func (d *display) add(r trinity.Record) {
 		d.marks = nil // from now on the trainer's steps count
 	}
 	d.latest[r.Role] = r
+	d.worst = cmp.Or(worst(r.Samples), d.worst)
 	if v, ok := r.Metrics["rollout/reward/mean"]; ok {
 		d.rewards.add(r.Step, v)
 	}
@@ -134,6 +138,15 @@ func (d *display) lines(width int) []row {
 	}
 	for _, name := range Evaluations(d.evals) {
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", strings.TrimPrefix(name, "eval/"), number(d.evals[name]), d.evalAt)})
+	}
+	if words := d.heard.waits(d.lastTime()); len(words) > 0 {
+		add("waits", words)
+	}
+	if text := d.heard.failure(); text != "" {
+		rows = append(rows, row{"failed", text})
+	}
+	if d.worst != "" {
+		rows = append(rows, row{"worst", d.worst})
 	}
 	if words := d.doings(); len(words) > 0 {
 		add("now", words)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 	"github.com/trinity-go/trinity/trainer"
 )
@@ -48,10 +49,11 @@ func (t tracer) writer() *trace.Writer {
 
 // Span implements [trinity.Tracer].
 func (t tracer) Span(s trinity.Span) {
+	s.Role = t.named(s.Role)
 	if w := t.writer(); w != nil {
-		s.Role = t.named(s.Role)
 		w.Span(s)
 	}
+	t.witness(func(w monitor.Witness) { w.Span(s) })
 }
 
 // Trained implements [trinity.Tracer].
@@ -63,9 +65,22 @@ func (t tracer) Trained(s trinity.Trained) {
 
 // Failed implements [trinity.Tracer].
 func (t tracer) Failed(f trinity.FailedRollout) {
+	f.Role = t.named(f.Role)
 	if w := t.writer(); w != nil {
-		f.Role = t.named(f.Role)
 		w.Failed(f)
+	}
+	t.witness(func(w monitor.Witness) { w.Failed(f) })
+}
+
+// witness tells the monitors that show what happens within a step.
+func (t tracer) witness(tell func(monitor.Witness)) {
+	if t.log == nil {
+		return
+	}
+	for _, m := range t.log.monitors {
+		if w, ok := m.(monitor.Witness); ok {
+			tell(w)
+		}
 	}
 }
 

@@ -1,0 +1,235 @@
+package monitor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/trace"
+)
+
+// Watch is the live display of a run whose files it reads. It writes none, and takes no lock.
+type Watch struct {
+	job     string // directory of the run, or of its newest stage
+	display *display
+	screen  screen
+	tails   []*tail // of each of several explorers
+	trace   *trace.Follower
+	damaged error // of the trace
+}
+
+// OpenWatch opens the display of the run in a directory. Of several stages it shows the newest.
+func OpenWatch(dir string) (*Watch, error) {
+	home, files, err := newestMonitor(dir)
+	if err != nil {
+		return nil, err
+	}
+	run, err := aboutRun(home)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{job: filepath.Dir(home), display: newDisplay(run), trace: trace.Follow(filepath.Join(filepath.Dir(home), trace.Dir))}
+	w.display.started = run.Began
+	w.screen.styled = os.Getenv("NO_COLOR") == ""
+	for _, path := range files {
+		w.tails = append(w.tails, &tail{path: path})
+	}
+	return w, nil
+}
+
+// newestMonitor returns the monitor directory of the stage that has logged last, with its files of
+// metrics.
+func newestMonitor(dir string) (home string, files []string, err error) {
+	var newest time.Time
+	of := map[string][]string{}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), "global_step_"):
+			return filepath.SkipDir
+		case d.Name() != File:
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		at := filepath.Dir(path)
+		if parent := filepath.Dir(at); filepath.Base(at) != "monitor" && filepath.Base(parent) == "monitor" { // of one of several explorers
+			at = parent
+		}
+		of[at] = append(of[at], path)
+		if info.ModTime().After(newest) {
+			newest, home = info.ModTime(), at
+		}
+		return nil
+	})
+	if err == nil && home == "" {
+		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor, which has begun?", dir, File)
+	}
+	return home, of[home], err
+}
+
+// aboutRun returns what the files of a run say of it.
+func aboutRun(home string) (Run, error) {
+	job := filepath.Dir(home)
+	run := Run{Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
+	a, err := ReadAbout(home)
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(damagedError)) {
+		return run, nil // of an earlier version, or of a run that was killed as it began
+	}
+	if err != nil {
+		return run, err
+	}
+	run.Project, run.Name, run.Began, run.TotalSteps = a.Project, a.Name, a.Began, a.TotalSteps
+	return run, nil
+}
+
+// Update reads what the run has written since.
+func (w *Watch) Update(now time.Time) error {
+	var records []trinity.Record
+	for _, t := range w.tails {
+		for {
+			some, then, err := t.next()
+			if err != nil {
+				return err
+			}
+			if t.at = then; len(some) == 0 {
+				break
+			}
+			records = append(records, some...)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
+	for _, r := range records {
+		if w.display.started.IsZero() {
+			w.display.started = r.Time
+		}
+		w.display.add(r)
+	}
+	_, explores := w.display.latest["explorer"]
+	w.display.run.FromData = !explores
+	spans, failures, err := w.trace.Next()
+	for _, s := range spans {
+		w.display.heard.span(trinity.Span{
+			Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step,
+			Begin: time.UnixMicro(s.Begin), End: time.UnixMicro(s.End),
+		})
+	}
+	for _, f := range failures {
+		w.display.heard.fail(trinity.FailedRollout{
+			ID: trinity.ExperienceID{Step: f.Step, Task: f.Task, Run: f.Run}, Role: f.Role, Kind: f.Kind, Reason: f.Reason, Time: f.Time,
+		})
+	}
+	w.damaged = errors.Join(w.damaged, err)
+	w.display.now = time.Time{}
+	clear(w.display.doing)
+	if w.Alive() {
+		w.display.now = now
+		w.work()
+	}
+	return nil
+}
+
+// work notes what each role has done last.
+func (w *Watch) work() {
+	for role, s := range w.display.heard.last() {
+		what := string(s.Kind)
+		if s.Kind == trinity.SpanWait {
+			what = "wait for " + s.For
+		} else if s.Step > 0 {
+			what += " of step " + strconv.FormatInt(s.Step, 10)
+		}
+		w.display.doing[role] = doing{what: role + ": nothing new since " + strings.ReplaceAll(what, "_", " "), since: s.End}
+	}
+}
+
+// Alive reports whether a process does the run. Of a process of another machine it cannot tell, and
+// says yes unless that has noted its end.
+func (w *Watch) Alive() bool {
+	holders, err := durable.Holders(w.job)
+	if err != nil {
+		return false // somebody has removed the run
+	}
+	for name, h := range holders {
+		if strings.HasPrefix(name, "sink_") {
+			continue
+		}
+		if end, ok := w.ends()[name]; ok && end.Status != "" && !end.Time.Before(h.Since.Truncate(time.Millisecond)) {
+			continue
+		}
+		if lives, known := h.Lives(); lives || !known {
+			return true
+		}
+	}
+	return false
+}
+
+// ends returns how the parts of the run ended.
+func (w *Watch) ends() map[string]End {
+	a, err := ReadAbout(filepath.Join(w.job, "monitor"))
+	if err != nil {
+		return nil // of an earlier version, or damaged
+	}
+	return a.Ends
+}
+
+// ending says how the run ended.
+func (w *Watch) ending() string {
+	var words []string
+	ends := w.ends()
+	for _, part := range slices.Sorted(maps.Keys(ends)) {
+		end := ends[part]
+		text := part + " " + string(cmp.Or(end.Status, "killed"))
+		if end.Error != "" {
+			text += ": " + end.Error
+		}
+		words = append(words, text)
+	}
+	if words == nil {
+		return "no process does this run any more"
+	}
+	return strings.Join(words, "; ")
+}
+
+// Job returns the directory of the run, or of the stage that is shown.
+func (w *Watch) Job() string { return w.job }
+
+// Frame returns the bytes that make a terminal show the display in place of the last frame.
+func (w *Watch) Frame(width, height int) []byte {
+	return w.screen.frame(w.rows(width), width, height)
+}
+
+// Text returns the display as lines.
+func (w *Watch) Text() string {
+	const width = 160
+	var b strings.Builder
+	for _, r := range w.rows(width) {
+		label, text := fit(r, width)
+		b.WriteString(strings.TrimRight(label+text, " ") + "\n")
+	}
+	return b.String()
+}
+
+func (w *Watch) rows(width int) []row {
+	rows := w.display.lines(width)
+	if !w.Alive() {
+		rows = append(rows, row{"ended", w.ending()})
+	}
+	if w.damaged != nil {
+		text, _, _ := strings.Cut(w.damaged.Error(), "\n")
+		rows = append(rows, row{"damaged", text})
+	}
+	return rows
+}

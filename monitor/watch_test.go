@@ -1,0 +1,146 @@
+package monitor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/trace"
+)
+
+// A display that is made of a run's files shows what the run has written, follows it, and says when
+// no process does the run.
+func TestWatchFollowsARun(t *testing.T) {
+	job := t.TempDir()
+	home := filepath.Join(job, "monitor")
+	mons, err := Open([]string{"jsonl"}, nil, Run{Dir: home, Project: "p", Name: "n", TotalSteps: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.TakeLock(job, "trainer", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explored := exploreRecord(1, 0.25)
+	explored.Samples = []trinity.Sample{
+		{Prompt: "1+1=?", Response: "a\x1b[31m\nb", Reward: 0.125}, {Prompt: "1+2=?", Response: "3", Reward: 1},
+	}
+	logAll(t, mons[0], explored, trainRecord(1, 2.5))
+	w, err := OpenWatch(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	text := func() string {
+		t.Helper()
+		if err := w.Update(now); err != nil {
+			t.Fatal(err)
+		}
+		return w.Text()
+	}
+	got := text()
+	for _, want := range []string{
+		"p/n\n", "step     1/10  ━", "reward   0.25\n", "loss     2.5\n", `worst    reward 0.125  1+1=? → a\x1b[31m b` + "\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"waits    ", "failed   ", "now ", "ended "} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q in\n%s", not, got)
+		}
+	}
+
+	tracer, err := trace.New(trace.Options{
+		Dir: filepath.Join(job, trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := func(role string, kind trinity.SpanKind, to string, begin, end time.Duration) {
+		tracer.Span(trinity.Span{Role: role, Kind: kind, For: to, Step: 2, Begin: now.Add(begin), End: now.Add(end)})
+	}
+	span("trainer", trinity.SpanWait, "explorer", -70*time.Second, -30*time.Second)
+	span("explorer", trinity.SpanWait, "a slot of the model", -20*time.Second, -14*time.Second)
+	span("explorer", trinity.SpanWait, "a slot of the model", -18*time.Second, -14*time.Second)
+	span("trainer", trinity.SpanForward, "", -20*time.Second, -12*time.Second)
+	for run := range 2 {
+		tracer.Failed(trinity.FailedRollout{
+			ID: trinity.ExperienceID{Step: 2, Task: "sums/7", Run: run}, Role: "explorer", Kind: "workflow",
+			Reason: "no tool\x07\nat line 5", Time: now.Add(time.Duration(run) * time.Second),
+		})
+	}
+	if err := tracer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logAll(t, mons[0], exploreRecord(2, 0.75), trainRecord(2, 1.5))
+	got = text()
+	for _, want := range []string{
+		"step     2/10  ━", "waits    trainer for explorer 50%  explorer for a slot of the model 10%\n",
+		`failed   2  step 2, task sums/7, run 1, by workflow: no tool\a` + "\n",
+		"trainer: nothing new since forward of step 2 for 12s", "worst    reward 0.125",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if frame := string(w.Frame(40, 6)); strings.Count(frame, "\r\n") != 5 {
+		t.Errorf("a terminal of 6 lines gets %q", frame)
+	}
+	if _, err := os.Stat(filepath.Join(home, "sent_.json")); err == nil {
+		t.Error("the display has written into the run's directory")
+	}
+
+	lock.Release()
+	holder := `{"pid":0,"host":"` + hostname(t) + `"}`
+	if err := os.WriteFile(filepath.Join(job, ".holder_trainer.json"), []byte(holder), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(); !strings.Contains(got, "ended    no process does this run any more\n") || strings.Contains(got, "\nnow ") {
+		t.Errorf("the run has ended, and the display is\n%s", got)
+	}
+}
+
+func hostname(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Of several stages the one that has logged last is shown, with the records of all its explorers.
+func TestWatchShowsTheNewestStage(t *testing.T) {
+	job := t.TempDir()
+	for i, dir := range []string{"warmup/monitor", "rl/monitor/a", "rl/monitor/b"} {
+		dir := filepath.Join(job, dir)
+		mons, err := Open([]string{"jsonl"}, nil, Run{Dir: dir, Name: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logAll(t, mons[0], exploreRecord(int64(i+1), float64(i)))
+		when := time.Now().Add(time.Duration(i-10) * time.Second)
+		if err := os.Chtimes(filepath.Join(dir, File), when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := OpenWatch(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Update(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Text(); w.Job() != filepath.Join(job, "rl") || !strings.Contains(got, "step     3 ") || !strings.Contains(got, "1 … 2") {
+		t.Errorf("%s: %s", w.Job(), got)
+	}
+	if _, err := OpenWatch(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no metrics.jsonl") {
+		t.Errorf("an empty directory gives %v", err)
+	}
+}
