@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -15,19 +15,14 @@ func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report JOB_DIR…",
 		Short: "Write a page about one or several runs",
-		Long: "Write one HTML file with the curves, evaluations, answers, times and settings of a run. Given several\n" +
-			"runs, the command compares them, also as a table in the terminal: runs whose settings differ in seeds\n" +
-			"alone are one curve, their mean with a band of one standard deviation. It ignores arguments that end\n" +
-			"in .html, which are pages that a pattern such as runs/* has matched.",
+		Long: "Write one HTML file with the curves, evaluations, answers, times and settings of a run. Of several runs,\n" +
+			"those whose settings differ in seeds alone are one curve, their mean with a band of one standard deviation;\n" +
+			"trinity compare prints their numbers. The command ignores arguments that end in .html, which are pages\n" +
+			"that a pattern such as runs/* has matched.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var dirs []string
-			for _, arg := range args {
-				if filepath.Ext(arg) != ".html" {
-					dirs = append(dirs, arg)
-				}
-			}
-			if len(dirs) == 0 {
-				return fmt.Errorf("give the directory of a run, which trinity run names at its end, or of several runs")
+			dirs, err := jobDirs(args)
+			if err != nil {
+				return err
 			}
 			if output == "" {
 				output = filepath.Join(dirs[0], report.File)
@@ -35,10 +30,14 @@ func reportCommand() *cobra.Command {
 					output = report.File
 				}
 			}
-			if err := writeReport(cmd.OutOrStdout(), output, dirs); err != nil {
+			page, err := report.Read(dirs...)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), output)
+			if err := page.WriteFile(output); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), output)
 			return err
 		},
 	}
@@ -47,15 +46,16 @@ func reportCommand() *cobra.Command {
 	return cmd
 }
 
-// writeReport writes the page about the runs in dirs. Of several runs it also prints the first and
-// last values.
-func writeReport(out io.Writer, path string, dirs []string) error {
-	page, err := report.Read(dirs...)
-	if err != nil {
-		return err
+// jobDirs returns the directories of runs among arguments. A page that a pattern such as runs/* has
+// matched is none.
+func jobDirs(args []string) (dirs []string, err error) {
+	for _, arg := range args {
+		if filepath.Ext(arg) != ".html" {
+			dirs = append(dirs, arg)
+		}
 	}
-	if err := page.WriteFile(path); err != nil || len(dirs) == 1 {
-		return err
+	if dirs == nil {
+		err = errors.New("give the directory of a run, which trinity run names at its end, or of several runs")
 	}
-	return page.Print(out)
+	return dirs, err
 }

@@ -73,12 +73,12 @@ func New() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
+		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), tasksCommand(),
-		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), viewCommand(),
-		debugCommand(), replayCommand(), perfCommand(), syncCommand(),
+		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), viewCommand(),
+		debugCommand(), replayCommand(), perfCommand(), topCommand(), syncCommand(),
 		annotateCommand(), studioCommand(), doctorCommand(),
 		versionCommand(),
 	)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -35,17 +36,25 @@ func (f *configFlags) add(cmd *cobra.Command) {
 // load reads the configuration. args are key=value overrides, after the file if --config does not
 // name it.
 func (f *configFlags) load(args []string) (*config.Config, error) {
-	path := f.path
-	if path != "" && len(args) > 0 && !strings.Contains(args[0], "=") {
-		return nil, fmt.Errorf("%q and --config %q: give one configuration; settings are key=value", args[0], path)
+	path, settings, err := f.file(args)
+	if err != nil {
+		return nil, err
 	}
-	if path == "" {
-		if len(args) == 0 || strings.Contains(args[0], "=") {
-			return nil, fmt.Errorf("no configuration: name its file, as in trinity %[1]s FILE, or trinity %[1]s --config FILE", f.command)
+	return config.Load(path, config.Options{Overrides: settings, Engine: f.engine})
+}
+
+// file returns the configuration's file and the overrides.
+func (f *configFlags) file(args []string) (path string, settings []string, err error) {
+	if f.path != "" {
+		if len(args) > 0 && !strings.Contains(args[0], "=") {
+			return "", nil, fmt.Errorf("%q and --config %q: give one configuration; settings are key=value", args[0], f.path)
 		}
-		path, args = args[0], args[1:]
+		return f.path, args, nil
 	}
-	return config.Load(path, config.Options{Overrides: args, Engine: f.engine})
+	if len(args) == 0 || strings.Contains(args[0], "=") {
+		return "", nil, fmt.Errorf("no configuration: name its file, as in trinity %[1]s FILE, or trinity %[1]s --config FILE", f.command)
+	}
+	return args[0], args[1:], nil
 }
 
 // runFlags are the flags of the command run.
@@ -113,11 +122,22 @@ func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []strin
 	if f.asJSON {
 		out = io.Discard
 	}
-	fmt.Fprintln(out)
-	if err := writeReport(out, path, dirs); err != nil {
+	page, err := report.Read(dirs...)
+	if err == nil {
+		err = page.WriteFile(path)
+	}
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nreport of all seeds:  %s\n", path)
+	c, err := report.Compare("", dirs...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := c.Print(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\nreport of all seeds:  %s\n", path)
 	return err
 }
 

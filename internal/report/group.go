@@ -3,13 +3,11 @@ package report
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // group is the runs of a page whose settings differ in their names and seeds alone. The page draws
@@ -21,13 +19,10 @@ type group struct {
 }
 
 // groups returns the groups of runs, in the order of their first runs.
-func groups(runs []*run) ([]*group, error) {
+func groups(runs []*run) []*group {
 	var out []*group
 	for _, r := range runs {
-		settings, err := r.settings()
-		if err != nil {
-			return nil, err
-		}
+		settings := r.settings()
 		i := slices.IndexFunc(out, func(g *group) bool { return maps.Equal(g.settings, settings) })
 		if i < 0 {
 			i = len(out)
@@ -45,19 +40,15 @@ func groups(runs []*run) ([]*group, error) {
 			g.Name = g.names()
 		}
 	}
-	return out, nil
+	return out
 }
 
 // settings returns the settings of all stages by stage and key, without those that name the run or
 // are seeds. Paths lack the run's name, because a stage reads the checkpoints of the one before.
-func (r *run) settings() (map[string]string, error) {
+func (r *run) settings() map[string]string {
 	out := map[string]string{}
 	for _, s := range r.stages {
-		var tree map[string]any
-		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
-			return nil, fmt.Errorf("run %s: %s: %w", r.Name, monitor.ConfigFile, err)
-		}
-		for key, value := range config.Flatten(tree) {
+		for key, value := range s.settings {
 			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {
 				continue
 			}
@@ -65,7 +56,20 @@ func (r *run) settings() (map[string]string, error) {
 			out[strings.TrimPrefix(s.name+": "+key, ": ")] = text
 		}
 	}
-	return out, nil
+	return out
+}
+
+// seed returns the run's seed; "" if its settings are unknown.
+func (r *run) seed() string {
+	settings := r.stages[0].settings
+	if settings == nil {
+		return ""
+	}
+	if seed, ok := settings["seed"]; ok {
+		return fmt.Sprint(seed)
+	}
+	keys := config.Keys()
+	return keys[slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == "seed" })].Default
 }
 
 // names returns the names of the group's runs.
@@ -76,6 +80,9 @@ func (g *group) names() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// seedSuffix is the end of the common beginning of names such as lr_seed41 and lr_seed42.
+var seedSuffix = regexp.MustCompile(`[_\-. (]*(seed[0-9]*)?[_\-. (]*$`)
 
 // shared returns how the names of the group's runs begin, without _seed; without a common beginning
 // it returns all names.
@@ -89,7 +96,7 @@ func (g *group) shared() string {
 			begin = begin[:len(begin)-1]
 		}
 	}
-	begin = strings.TrimRight(strings.TrimSuffix(strings.ToValidUTF8(begin, ""), "seed"), "_-. (")
+	begin = seedSuffix.ReplaceAllString(strings.ToValidUTF8(begin, ""), "")
 	if begin == "" {
 		return g.names()
 	}
@@ -119,8 +126,8 @@ func (g *group) stages(name string) []*stage {
 
 // difference is a setting that is not the same in all groups.
 type difference struct {
-	Key    string
-	Values []string // by group
+	Key    string   `json:"key"`
+	Values []string `json:"values"` // by group
 }
 
 // differences returns the settings in which the groups differ.

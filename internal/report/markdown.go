@@ -14,7 +14,7 @@ import (
 
 // markdown has the functions that write what a user has named into a card.
 var markdown = template.FuncMap{
-	"text":   func(s string) string { return punctuation.ReplaceAllStringFunc(oneLine(s), escape) },
+	"text":   escaped,
 	"code":   func(s fmt.Stringer) string { return code(s.String()) },
 	"cell":   func(s any) string { return strings.ReplaceAll(code(fmt.Sprint(s)), "|", `\|`) },
 	"fenced": func(language, s string) string { fence := fence(s, 4); return fence + language + "\n" + s + fence },
@@ -27,6 +27,9 @@ var punctuation = regexp.MustCompile("[\\\\`*\\[\\]<>&|~#]|\\b_+|_+\\b|^_+|_+$")
 func escape(marks string) string {
 	return strings.Join(append([]string{""}, strings.Split(marks, "")...), `\`)
 }
+
+// escaped returns a text in one line, without formatting.
+func escaped(s string) string { return punctuation.ReplaceAllStringFunc(oneLine(s), escape) }
 
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' }), " ")

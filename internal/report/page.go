@@ -7,10 +7,8 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -70,17 +68,14 @@ type Page struct {
 func Read(dirs ...string) (*Page, error) {
 	var p Page
 	for _, dir := range dirs {
-		r, err := read(filepath.Clean(dir))
+		r, err := read(dir)
 		if err != nil {
 			return nil, err
 		}
 		p.Runs = append(p.Runs, r)
 	}
 	nameApart(p.Runs)
-	var err error
-	if p.Groups, err = groups(p.Runs); err != nil {
-		return nil, err
-	}
+	p.Groups = groups(p.Runs)
 	p.Differences, p.Sections = differences(p.Groups), sections(p.Runs, p.Groups)
 	return &p, nil
 }
@@ -102,21 +97,6 @@ func (p *Page) write(w io.Writer) error {
 	return page.Execute(w, map[string]any{
 		"Page": p, "Several": len(p.Runs) > 1, "Begin": begin.Local().Format(time.DateTime), "Took": end.Sub(begin).Round(time.Second),
 	})
-}
-
-// Print writes the first and last values as a table of text, for each group of runs.
-func (p *Page) Print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range p.Sections {
-		if s.Name != "" {
-			fmt.Fprintln(t, s.Name)
-		}
-		fmt.Fprintln(t, "metric\truns of\tfirst\tlast\truns")
-		for _, r := range s.Table {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", r.Metric, r.Group, r.First, r.Last, r.Runs)
-		}
-	}
-	return t.Flush()
 }
 
 // nameApart numbers runs that have the same name.
@@ -171,16 +151,7 @@ func sections(runs []*run, groups []*group) []section {
 
 // draw adds the charts and the table.
 func (s *section) draw(groups []*group) {
-	var evaluations []string
-	for _, g := range groups {
-		for _, st := range g.stages(s.Name) {
-			for _, name := range st.evaluations() {
-				if !slices.Contains(evaluations, name) {
-					evaluations = append(evaluations, name)
-				}
-			}
-		}
-	}
+	evaluations, _ := metricsOf(s.Name, groups)
 	s.add("Evaluation", evaluations, groups)
 	for _, m := range metrics {
 		s.add(m.title, m.names, groups)

@@ -14,21 +14,26 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/monitor"
 )
 
 // run is what a run's directory tells of it.
 type run struct {
 	Name   string
+	dir    string
 	stages []stage // in order of their first record
 }
 
 // stage is a stage of a run. A run without stages has one, whose name is "".
 type stage struct {
-	name    string
-	records []trinity.Record // in order of time
-	config  string           // YAML of the settings that differ from the defaults; "" if unknown
+	name     string
+	records  []trinity.Record // in order of time
+	config   string           // YAML of the settings that differ from the defaults; "" if unknown
+	settings map[string]any   // the same by dotted key
 }
 
 // ErrNoRecords is the error for a directory whose run has not made a step.
@@ -36,6 +41,7 @@ var ErrNoRecords = errors.New("no records")
 
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string) (*run, error) {
+	dir = filepath.Clean(dir)
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("no run in %s: %w", dir, err)
 	}
@@ -68,10 +74,17 @@ func read(dir string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Name: filepath.Base(dir)}
+	r := &run{Name: filepath.Base(dir), dir: dir}
 	for _, s := range stages {
 		if len(s.records) == 0 {
 			continue
+		}
+		var tree map[string]any
+		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
+			return nil, fmt.Errorf("run %s: %s: %w", r.Name, monitor.ConfigFile, err)
+		}
+		if tree != nil {
+			s.settings = config.Flatten(tree)
 		}
 		slices.SortStableFunc(s.records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
 		r.stages = append(r.stages, *s)

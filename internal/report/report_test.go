@@ -246,17 +246,6 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 	if strings.Contains(page, "<td>model.model_path") || strings.Contains(page, "<td>seed") {
 		t.Error("the page says that the groups differ in their seeds or directories")
 	}
-	p, err := Read(dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text bytes.Buffer
-	if err := p.Print(&text); err != nil {
-		t.Fatal(err)
-	}
-	wantAll(t, text.String(), "metric               runs of  first       last        runs\n",
-		"rollout/reward/mean  grpo     0.5 ± 0.35  0.5 ± 0.35  2\n",
-		"rollout/reward/mean  rloo     0.5 ± 0     0.5 ± 0     2\n")
 }
 
 func TestMetricsWithTheSameValuesAreOneCurve(t *testing.T) {

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+// legend explains the columns of a comparison.
+const legend = "final: the last evaluation; of other metrics the mean of the last tenth of the steps, at most ten. " +
+	"±: 95 % confidence over seeds, by Student's t."
+
+// table is rows of text. Cells of names and settings are what users and runs have named.
+type table struct {
+	head  []string
+	rows  [][]string
+	named int // how many columns, from the left, hold names
+}
+
+// Print writes the comparison as tables of text.
+func (c *Comparison) Print(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, of := range c.tables() {
+		for _, row := range append([][]string{of.head}, of.rows...) {
+			for i := range row {
+				row[i] = config.Printable(row[i])
+			}
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) { // an empty cell leaves spaces
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.Join(append([]string{legend}, c.Notes...), "\n"))
+	return err
+}
+
+// Markdown writes the comparison as tables of Markdown.
+func (c *Comparison) Markdown(w io.Writer) error {
+	var b strings.Builder
+	for _, of := range c.tables() {
+		for i, name := range of.head {
+			of.head[i] = escaped(name)
+		}
+		fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(of.head, " | "), strings.Repeat("---|", len(of.head)))
+		for _, row := range of.rows {
+			for i := range of.named {
+				row[i] = strings.ReplaceAll(code(row[i]), "|", `\|`)
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		}
+		b.WriteString("\n")
+	}
+	for _, line := range append([]string{legend}, c.Notes...) {
+		fmt.Fprintf(&b, "%s\n\n", escaped(line))
+	}
+	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
+	return err
+}
+
+// tables returns the table of the settings that differ, if any do, and that of each stage's metrics.
+func (c *Comparison) tables() (all []table) {
+	if len(c.Differences) > 0 {
+		all = append(all, c.settings())
+	}
+	for _, m := range c.Metrics {
+		if title := strings.TrimSpace(m.Stage + " metric"); len(all) == 0 || all[len(all)-1].head[0] != title {
+			t := table{head: []string{title, "runs of", "seeds", "first", "final"}, named: 2}
+			if len(c.Groups) > 1 {
+				t.head = append(t.head, "more than "+c.Groups[0].Name)
+			}
+			all = append(all, t)
+		}
+		t := &all[len(all)-1]
+		for i, v := range m.Values {
+			if v == nil {
+				continue
+			}
+			row := []string{m.Name, c.Groups[i].Name, fmt.Sprint(v.N), fmt.Sprintf("%.4g", v.First), v.Interval.text()}
+			if len(c.Groups) > 1 && i > 0 {
+				row = append(row, v.more())
+			} else if len(c.Groups) > 1 {
+				row = append(row, "")
+			}
+			t.rows = append(t.rows, row)
+		}
+	}
+	return all
+}
+
+// settings returns the table of the settings that differ. Many groups are rows, few are columns.
+func (c *Comparison) settings() table {
+	t := table{head: []string{"setting"}}
+	for _, g := range c.Groups {
+		t.head = append(t.head, g.Name)
+	}
+	for _, d := range c.Differences {
+		t.rows = append(t.rows, append([]string{d.Key}, d.Values...))
+	}
+	if len(c.Groups) > 4 && len(c.Groups) > len(c.Differences) {
+		t = t.turned()
+	}
+	t.named = len(t.head)
+	return t
+}
+
+// turned returns the table with rows as columns.
+func (t table) turned() table {
+	all := append([][]string{t.head}, t.rows...)
+	out := make([][]string, len(t.head))
+	for _, row := range all {
+		for i, cell := range row {
+			out[i] = append(out[i], cell)
+		}
+	}
+	out[0][0] = "runs of"
+	return table{head: out[0], rows: slices.Clone(out[1:])}
+}
+
+// text returns the mean with half of the interval.
+func (v Interval) text() string {
+	if v.High == nil {
+		return fmt.Sprintf("%.4g", v.Mean)
+	}
+	return fmt.Sprintf("%.4g ± %.2g", v.Mean, *v.High-v.Mean)
+}
+
+// more returns the difference to the first group with the number of seeds that both have, unless
+// these are all.
+func (v *Compared) more() string {
+	if v.More == nil {
+		return "–"
+	}
+	text := fmt.Sprintf("%+.4g", v.More.Mean)
+	if v.More.High != nil {
+		text += fmt.Sprintf(" ± %.2g", *v.More.High-v.More.Mean)
+	}
+	if v.More.N < v.N {
+		text += fmt.Sprintf(" (of %d)", v.More.N)
+	}
+	return text
+}

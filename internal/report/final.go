@@ -1,0 +1,181 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// finalOf returns the final value of a metric; see [Compared].
+func finalOf(metric string, points []point) float64 {
+	n := 1
+	if !strings.HasPrefix(metric, "eval/") && !strings.HasPrefix(metric, "bench/") {
+		n = min(10, max(1, len(points)/10))
+	}
+	var tail []float64
+	for _, p := range points[len(points)-n:] {
+		tail = append(tail, p.y)
+	}
+	return mean(tail)
+}
+
+// Final returns the final value of a metric of a run up to a step, in the last stage that has it. It
+// is false without one.
+func Final(dir, metric string, step int64) (float64, bool, error) {
+	r, err := read(dir)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, s := range slices.Backward(r.stages) {
+		points := s.points(metric)
+		points = slices.DeleteFunc(points, func(p point) bool { return p.x > float64(step) })
+		if len(points) > 0 {
+			return finalOf(metric, points), true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// MainMetric returns the metric by which the run in dir is judged: its first evaluation, or else its
+// reward, or else its loss; of several stages, that of the last one.
+func MainMetric(dir string) (string, error) {
+	r, err := read(dir)
+	if err != nil {
+		return "", err
+	}
+	evaluations, others := metricsOf(r.stages[len(r.stages)-1].name, []*group{{Runs: []*run{r}}})
+	if names := slices.Concat(evaluations, others); len(names) > 0 {
+		return names[0], nil
+	}
+	return "", fmt.Errorf("%s has no evaluation, no reward and no loss: name a metric of its metrics.jsonl", dir)
+}
+
+// Better reports whether a value of a metric is better than another one: losses and divergences fall,
+// all else rises.
+func Better(metric string, a, b float64) bool {
+	if last := path.Base(metric); strings.Contains(last, "loss") || strings.Contains(last, "kl") {
+		return a < b
+	}
+	return a > b
+}
+
+// rank sorts groups by the final value of a metric in the last stage that has it.
+func rank(groups []*group, metric string) error {
+	stages := stageNames(groups)
+	final, steps := map[*group]float64{}, map[*group]int64{}
+	for _, stage := range slices.Backward(stages) {
+		for _, g := range groups {
+			if _, ends := g.ends(stage, metric); len(ends) > 0 {
+				final[g] = mean(sorted(ends))
+			}
+			for _, s := range g.stages(stage) {
+				steps[g] = max(steps[g], s.steps())
+			}
+		}
+		if len(final) > 0 {
+			break
+		}
+		clear(steps)
+	}
+	if len(final) == 0 {
+		return fmt.Errorf("no run has the metric %q: the names are those of metrics.jsonl, such as rollout/reward/mean", metric)
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int {
+		va, hasA := final[a]
+		vb, hasB := final[b]
+		switch {
+		case !hasA || !hasB:
+			return btoi(hasB) - btoi(hasA)
+		case steps[a] != steps[b]:
+			return cmp.Compare(steps[b], steps[a])
+		case Better(metric, va, vb):
+			return -1
+		case Better(metric, vb, va):
+			return 1
+		}
+		return 0
+	})
+	return nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// stage returns the stage of a name; nil if the run has none.
+func (r *run) stage(name string) *stage {
+	if i := slices.IndexFunc(r.stages, func(s stage) bool { return s.name == name }); i >= 0 {
+		return &r.stages[i]
+	}
+	return nil
+}
+
+// steps returns the number of steps that a stage has made: of the trainer, if it has one.
+func (s *stage) steps() (n int64) {
+	trains := false
+	for _, r := range s.records {
+		if is := r.Role == "trainer"; is && !trains {
+			trains, n = true, 0
+		} else if !is && trains {
+			continue
+		}
+		n = max(n, r.Step)
+	}
+	return n
+}
+
+// total returns the number of steps that the settings of a stage ask for, 0 if they do not.
+func (s *stage) total() int64 {
+	for _, key := range []string{"trainer.total_steps", "buffer.total_steps"} {
+		if n, err := strconv.ParseInt(fmt.Sprint(s.settings[key]), 10, 64); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// stageNames returns the names of all stages, in the order of the first run that has each.
+func stageNames(groups []*group) (names []string) {
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			for _, s := range r.stages {
+				if !slices.Contains(names, s.name) {
+					names = append(names, s.name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// metricsOf returns the names of the metrics of a stage that people look at: the evaluations of some
+// run, and the others.
+func metricsOf(stage string, groups []*group) (evaluations, others []string) {
+	for _, g := range groups {
+		for _, s := range g.stages(stage) {
+			for _, name := range s.evaluations() {
+				if !slices.Contains(evaluations, name) {
+					evaluations = append(evaluations, name)
+				}
+			}
+		}
+	}
+	for _, m := range metrics {
+		for _, name := range m.names {
+			if slices.ContainsFunc(groups, func(g *group) bool { return g.has(stage, name) }) {
+				others = append(others, name)
+			}
+		}
+	}
+	return evaluations, others
+}
+
+func (g *group) has(name, metric string) bool {
+	return slices.ContainsFunc(g.stages(name), func(s *stage) bool { return len(s.points(metric)) > 0 })
+}
