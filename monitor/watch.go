@@ -166,7 +166,7 @@ func (w *Watch) Alive() bool {
 		if strings.HasPrefix(name, "sink_") {
 			continue
 		}
-		if end, ok := w.ends()[name]; ok && end.Status != "" && !end.Time.Before(h.Since.Truncate(time.Millisecond)) {
+		if part, ok := w.parts()[name]; ok && part.Status != "" && !part.Time.Before(h.Since.Truncate(time.Millisecond)) {
 			continue
 		}
 		if lives, known := h.Lives(); lives || !known {
@@ -176,24 +176,24 @@ func (w *Watch) Alive() bool {
 	return false
 }
 
-// ends returns how the parts of the run ended.
-func (w *Watch) ends() map[string]End {
+// parts returns what the parts of the run tell of themselves.
+func (w *Watch) parts() map[string]Part {
 	a, err := ReadAbout(filepath.Join(w.job, "monitor"))
 	if err != nil {
 		return nil // of an earlier version, or damaged
 	}
-	return a.Ends
+	return a.Parts
 }
 
 // ending says how the run ended.
 func (w *Watch) ending() string {
 	var words []string
-	ends := w.ends()
-	for _, part := range slices.Sorted(maps.Keys(ends)) {
-		end := ends[part]
-		text := part + " " + string(cmp.Or(end.Status, "killed"))
-		if end.Error != "" {
-			text += ": " + end.Error
+	parts := w.parts()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		part := parts[name]
+		text := name + " " + string(cmp.Or(part.Status, "killed"))
+		if part.Error != "" {
+			text += ": " + part.Error
 		}
 		words = append(words, text)
 	}

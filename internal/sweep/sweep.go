@@ -227,7 +227,7 @@ func (s *sweep) halve(ctx context.Context) error {
 		line := fmt.Sprintf("rung %d of %d, %d steps: best of %d is %s", i+1, len(rungs), steps, len(left), left[0].words)
 		if i+1 < len(rungs) {
 			left = left[:max(1, len(left)/s.Eta)]
-			line += fmt.Sprintf("; the best %d go on", len(left))
+			line += fmt.Sprintf("; the next rung has the best %d", len(left))
 		}
 		s.Say(line)
 	}
