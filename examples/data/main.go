@@ -73,6 +73,8 @@ func twoDigitSums(out map[string][]row) {
 		switch {
 		case i < 200:
 			out[dir+"eval.jsonl"] = append(out[dir+"eval.jsonl"], row{"question": question, "answer": answer})
+			const heldOut = "sweep/data/held_out.jsonl"
+			out[heldOut] = append(out[heldOut], row{"question": question, "response": scratchpad(p[0], p[1])})
 		default:
 			out[dir+"sft.jsonl"] = append(out[dir+"sft.jsonl"], row{"question": question, "response": scratchpad(p[0], p[1])})
 		}
