@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -166,7 +168,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 	if why, err := need.doesNotFit(); err != nil || why != "" {
 		return errors.Join(err, errors.New(why))
 	}
-	s, err := open(cfg, Options{Say: r.Say, Quiet: true})
+	s, err := open(cfg, Options{Say: func(string) {}, Quiet: true}) // the run has said it
 	if err != nil {
 		return err
 	}
@@ -191,12 +193,15 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 	} else if s.queue != nil {
 		err = s.queue.Restore(trinity.SourceState{})
 	}
+	if err == nil && s.queue != nil {
+		err = r.pause(ctx, s)
+	}
 	if err != nil {
 		return fmt.Errorf("train step %d cannot be made again: %w; the buffer keeps what its newest checkpoints need: try a later step",
 			r.Step, err)
 	}
 	if tr.From.Step < r.Step-1 {
-		r.Say(fmt.Sprintf("trains every step from %s on; with trainer.save_interval: 1 it is one step", Beginning(tr.From.Step)))
+		r.Say(fmt.Sprintf("begins with %s and trains every step from there; trainer.save_interval: 1 keeps a checkpoint of each", Beginning(tr.From.Step)))
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
 	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
@@ -234,6 +239,16 @@ func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, 
 	}
 	source, err = s.batches(ctx, queue)
 	return source, steps, err
+}
+
+// pause tells the queue that its explorers put nothing more before a version that never comes: a batch
+// that was short because its version had no more is short again.
+func (r *replay) pause(ctx context.Context, s *stage) error {
+	names, err := fleet.Explorers(r.dir)
+	for _, name := range append(names, s.Explorer.Name) {
+		err = errors.Join(err, s.queue.Sink(name).Pause(ctx, math.MaxInt64))
+	}
+	return err
 }
 
 // readTimeout is how long a replay waits for experiences, in seconds. They are there, or never come.

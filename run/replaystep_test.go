@@ -33,6 +33,12 @@ func TestReplayHasTheSameBits(t *testing.T) {
 		{name: "by epochs", yaml: rl, step: 2, overrides: []string{
 			"buffer.total_steps=null", "buffer.total_epochs=1", "buffer.batch_size=334"}},
 		{name: "a batch across groups", yaml: rl, overrides: []string{"buffer.train_batch_size=7"}, step: 9, from: 8},
+		{name: "short batches", yaml: rl, step: 8, from: 6, overrides: []string{"data_processor.experience_pipeline.operators=" +
+			"[{name: reward_filter, args: {threshold: 0.5}}]"}},
+		{name: "empty batches", yaml: rl, step: 7, from: 6, overrides: []string{"data_processor.experience_pipeline.operators=" +
+			"[{name: reward_filter, args: {threshold: 2}}]"}},
+		{name: "short batches to replay", yaml: rl, step: 8, from: 6, overrides: append(replay("priority_fn: linear_decay"),
+			"data_processor.experience_pipeline.operators=[{name: reward_filter, args: {threshold: 0.5}}]")},
 		{name: "one step off", yaml: rl, overrides: []string{"synchronizer.sync_offset=1"}, step: 5, from: 4},
 		{name: "critic and reference", yaml: rl, step: 5, from: 4, overrides: []string{
 			"algorithm.algorithm_type=ppo", "algorithm.kl_loss_fn=k2",
@@ -208,7 +214,6 @@ func TestReplayRefuses(t *testing.T) {
 		step   int64
 		want   string
 	}{
-		{func() {}, 9, "does not have the batch"},
 		{func() { os.RemoveAll(filepath.Join(p.job(), "buffer")) }, 3, "cannot be made again"},
 		{func() { os.Remove(filepath.Join(p.job(), "monitor", "config.yaml")) }, 3, "config.yaml"},
 	} {
