@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -50,6 +51,9 @@ func studioCommand() *cobra.Command {
 	return cmd
 }
 
+// studioMemory is the memory at which the studio collects its garbage more often, in bytes.
+const studioMemory = 128 << 20
+
 // serveStudio serves the page until Ctrl-C.
 func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
 	ctx, stop := interruptible(cmd.Context())
@@ -68,6 +72,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
 		s.Token = token
 		address = "http://" + reachable(at) + "/#token=" + token
 	}
+	debug.SetMemoryLimit(studioMemory)
 	fmt.Fprintf(cmd.OutOrStdout(), "The studio is at %s and shows the runs below %s; end it with Ctrl-C.\n", address, dir)
 	if browse {
 		if err := openBrowser(address); err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -19,10 +21,10 @@ type columns struct {
 	info os.FileInfo
 	at   mark // what has been read
 
-	// Of each record: its step, its time, the offset behind its line, and the number of its role.
-	steps, times, ends []int64
-	roles              []uint8
-	roleNames          []string
+	// Of each record: its step, its time, and the number of its role.
+	steps, times []int64
+	roles        []uint8
+	roleNames    []string
 
 	names  []string
 	ids    map[string]int32 // the numbers of the names
@@ -41,8 +43,9 @@ type column struct {
 
 // mark is a place in a file, and what is before it.
 type mark struct {
-	Offset int64  `json:"o"`
-	Hash   uint64 `json:"h"`
+	Offset  int64  `json:"o"`
+	Hash    uint64 `json:"h"` // of the bytes before it
+	Records int    `json:"n"` // before it
 }
 
 // Limits of what is read of a file.
@@ -52,6 +55,8 @@ const (
 	maxRoles = 255
 	readSize = 1 << 20
 	hashSize = 64 << 10 // bytes before a mark that must be the same
+	sample   = 64       // records by which the number of all is guessed
+	maxGrow  = 1 << 20  // records for which there is room before they come
 )
 
 func newColumns(dir string) *columns {
@@ -100,15 +105,12 @@ func (c *columns) update(wanted []string, since mark) (has bool, err error) {
 // fill reads the values of metrics of the records that are known.
 func (c *columns) fill(f io.ReaderAt, missing []*column) error {
 	record := 0
-	err := eachLine(f, 0, c.at.Offset, func(line []byte, end int64) {
-		if record == len(c.ends) || c.ends[record] != end {
-			return // it was no record
-		}
+	err := eachLine(f, 0, c.at.Offset, func(line []byte, _ int64) {
 		_, pairs, wrong := scan(line, c.pairs)
-		if c.pairs = pairs; wrong == nil {
+		if c.pairs = pairs; wrong == nil && record < len(c.steps) {
 			c.take(uint32(record), missing, nil)
+			record++
 		}
-		record++
 	})
 	for id, column := range missing {
 		if column != nil && err == nil {
@@ -130,10 +132,14 @@ func (c *columns) extend(f io.ReaderAt, size int64, wanted map[string]bool) erro
 			}
 			return
 		}
-		c.take(uint32(len(c.ends)), nil, wanted)
-		c.steps, c.times, c.ends = append(c.steps, h.step), append(c.times, h.time), append(c.ends, end)
-		c.roles = append(c.roles, c.roleOf(h.role))
+		if n := len(c.steps); n == sample { // the others are about as long
+			n = int(min(size/(end/sample), maxGrow)) + sample
+			c.steps, c.times, c.roles = slices.Grow(c.steps, n), slices.Grow(c.times, n), slices.Grow(c.roles, n)
+		}
+		c.take(uint32(len(c.steps)), nil, wanted)
+		c.steps, c.times, c.roles = append(c.steps, h.step), append(c.times, h.time), append(c.roles, c.roleOf(h.role))
 	})
+	c.at.Records = len(c.steps)
 	if c.at.Offset != before {
 		c.at.Hash = hashAt(f, c.at.Offset)
 	}
@@ -196,7 +202,7 @@ func (c *columns) roleOf(name []byte) uint8 {
 
 // size returns the bytes of memory that the columns take, about.
 func (c *columns) size() (bytes int) {
-	bytes = 25*cap(c.ends) + 100*len(c.names)
+	bytes = 17*cap(c.steps) + 100*len(c.names)
 	for i, column := range c.values {
 		if bytes += len(c.names[i]); column != nil {
 			bytes += 4*cap(column.records) + 8*cap(column.values)
@@ -213,11 +219,15 @@ func hashAt(f io.ReaderAt, offset int64) uint64 {
 	return h.Sum64()
 }
 
+// buffers are what files are read into.
+var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
 // eachLine calls visit with every whole line between two offsets, and the offset behind it; with nil for
 // a line that is too long.
 func eachLine(f io.ReaderAt, from, to int64, visit func(line []byte, end int64)) error {
-	held := make([]byte, 0, min(readSize, to-from))
-	long := false
+	kept := buffers.Get().(*[]byte)
+	defer buffers.Put(kept)
+	held, long := (*kept)[:0], false
 	for at := from; at < to; {
 		if len(held) == cap(held) {
 			if long = long || len(held) >= maxLine; long {

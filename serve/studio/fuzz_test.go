@@ -67,9 +67,9 @@ func FuzzColumns(f *testing.F) {
 		if _, err := whole.update([]string{"a"}, mark{}); err != nil {
 			t.Fatal(err)
 		}
-		a, b := reading{files: []*columns{whole}, since: []int64{0}}, reading{files: []*columns{parts}, since: []int64{0}}
+		a, b := reading{files: []*columns{whole}, since: []int{0}}, reading{files: []*columns{parts}, since: []int{0}}
 		p, q := a.points("a"), b.points("a")
-		if len(p) != len(q) || whole.at != parts.at || whole.bad != parts.bad || len(whole.ends) != len(parts.ends) ||
+		if len(p) != len(q) || whole.at != parts.at || whole.bad != parts.bad || len(whole.steps) != len(parts.steps) ||
 			whole.at.Offset != int64(bytes.LastIndexByte(text, '\n')+1) {
 			t.Fatalf("at once %v %+v, in parts %v %+v", p, whole, q, parts)
 		}
@@ -91,7 +91,7 @@ func FuzzParameters(f *testing.F) {
 		f.Fatal(err)
 	}
 	h := (&Server{Dir: dir}).Handler()
-	f.Add("r", "a,b", cursor{"": {5, 7}}.String(), "1", "1/t/0/0")
+	f.Add("r", "a,b", cursor{"": {5, 7, 1}}.String(), "1", "1/t/0/0")
 	f.Add("~", "", "e30", "-1", "..")
 	f.Add("../r", ",", "x", "99999999999999999999", "\x00")
 	f.Fuzz(func(t *testing.T, run, names, since, step, id string) {

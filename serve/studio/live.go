@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity/serve/web"
@@ -84,11 +83,10 @@ type event struct {
 // events returns the records that the reader lacks.
 func (r *reading) events() (events []event) {
 	for i, f := range r.files {
-		for record := len(f.ends) - 1; record >= 0 && f.ends[record] > r.since[i] && len(f.ends)-record <= maxEvents; record-- {
+		for record := max(r.since[i], len(f.steps)-maxEvents); record < len(f.steps); record++ {
 			events = append(events, event{Step: f.steps[record], Role: f.roleNames[f.roles[record]]})
 		}
 	}
-	slices.Reverse(events)
 	return events
 }
 

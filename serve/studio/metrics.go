@@ -37,7 +37,7 @@ func parseCursor(word string) cursor {
 		return nil
 	}
 	for _, m := range c {
-		if m.Offset < 0 {
+		if m.Offset < 0 || m.Records < 0 {
 			return nil
 		}
 	}
@@ -47,7 +47,7 @@ func parseCursor(word string) cursor {
 // reading is the metrics of a run, of all its files.
 type reading struct {
 	files []*columns
-	since []int64 // by file, the offset before which the reader has everything
+	since []int // by file, the number of records that the reader has
 	at    cursor
 	reset bool // the reader must forget what it has
 }
@@ -85,14 +85,14 @@ func (s *Server) read(dir string, wanted []string, word string, use func(reading
 		if err != nil {
 			return err
 		}
-		if len(e.columns.ends) > 0 {
+		if len(e.columns.steps) > 0 {
 			r.at[name] = e.columns.at
 		}
 		r.reset = r.reset || !has
-		r.files, r.since = append(r.files, e.columns), append(r.since, from.Offset)
+		r.files, r.since = append(r.files, e.columns), append(r.since, from.Records)
 	}
 	if r.reset {
-		r.since = make([]int64, len(r.files))
+		r.since = make([]int, len(r.files))
 	}
 	use(r)
 	return nil
@@ -116,7 +116,7 @@ func (r *reading) points(name string) (points []point) {
 			continue
 		}
 		for k, record := range f.values[id].records {
-			points = append(points, point{f.steps[record], f.times[record], f.values[id].values[k], f.ends[record] > r.since[i]})
+			points = append(points, point{f.steps[record], f.times[record], f.values[id].values[k], int(record) >= r.since[i]})
 		}
 	}
 	byStep := func(a, b point) int { return cmp.Compare(a.step, b.step) }

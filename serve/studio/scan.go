@@ -91,23 +91,30 @@ func split(b []byte, pairs []pair) (_ []pair, ok bool) {
 		}
 		name := b[1:end]
 		b = b[end+2:]
-		n := 0
-		for n < len(b) && n < maxValue && b[n] != ',' && b[n] != '}' {
-			if c := b[n]; c == '{' || c == '[' || c == '\\' || c <= ' ' {
-				return pairs, false
-			}
-			n++
+		n := bytes.IndexByte(b[:min(len(b), maxValue)], ',')
+		isLast := n < 0 || n > 0 && b[n-1] == '}'
+		if isLast {
+			n = bytes.IndexByte(b[:min(len(b), maxValue)], '}')
 		}
-		if n == 0 || n == len(b) || n == maxValue || bytes.IndexByte(name, '\\') >= 0 {
+		if n <= 0 || !isValue(b[:n]) || bytes.IndexByte(name, '\\') >= 0 {
 			return pairs, false
 		}
 		pairs = append(pairs, pair{name, b[:n]})
-		if b[n] == '}' {
+		if isLast {
 			return pairs, true
 		}
 		b = b[n+1:]
 	}
 	return pairs, false
+}
+
+// isValue reports whether text begins and ends as a number or a word does.
+func isValue(text []byte) bool {
+	first, last := text[0], text[len(text)-1]
+	if first == '"' {
+		return last == '"' && len(text) > 2
+	}
+	return (first == '-' || '0' <= first && first <= '9') && '0' <= last && last <= '9'
 }
 
 // valueOf returns the number of a metric, NaN or infinite if its word says so.
