@@ -37,6 +37,7 @@ var exempt = []struct {
 	{regexp.MustCompile(`\btrinity run .*examples/torch_arithmetic/`), "it needs PyTorch; TestTorchArithmetic runs it", isConfig},
 	{regexp.MustCompile(`\btrinity cluster (submit|status|logs|down)`), "it needs a scheduler; the script cluster.txtar has a fake one", nil},
 	{regexp.MustCompile(`^curl http://127\.0\.0\.1:8010/`), "it needs a server", nil},
+	{regexp.MustCompile(`\btrinity studio\b`), "it serves until Ctrl-C; TestStudioServesRuns runs it", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^go run github\.com/goreleaser/`), "it compiles for minutes, and needs the network", nil},
 	{regexp.MustCompile(`^docker `), "it needs the network", nil},
