@@ -63,7 +63,8 @@ func TestStates(t *testing.T) {
 		"one of two waits":      {trainer: lives, explorer: lives, ends: `"trainer":{"for":"explorer"}`, state: Running},
 		"died while it waited":  {trainer: died, ends: `"trainer":{"for":"explorer"}`, state: Killed},
 		"both wait": {
-			trainer: lives, explorer: lives, ends: `"trainer":{"for":"explorer"},"explorer":{"for":"trainer"}`, state: Waiting, why: "explorer, trainer",
+			trainer: lives, explorer: lives, ends: `"trainer":{"for":"explorer"},"explorer":{"for":"trainer"}`, state: Waiting,
+			why: "explorer, trainer",
 		},
 		"half a holder":      {trainer: "{", state: Unknown},
 		"sink holds its own": {file: ".holder_sink_x.json", state: Unknown},
