@@ -17,8 +17,8 @@ func TestLongWaitsAreTold(t *testing.T) {
 	defer monitor.Close(monitors, "")
 	w := &waits{
 		dir: dir, parts: map[string]string{"explorer": "explorer_a"}, after: time.Hour, who: map[string]string{},
-			timers: map[string]*time.Timer{},
-		told: map[string]string{},
+		timers: map[string]*time.Timer{},
+		told:   map[string]string{},
 	}
 	told := func() string {
 		t.Helper()
