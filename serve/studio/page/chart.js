@@ -123,7 +123,6 @@ function optionsOf(now, width, log, axis) {
   const ink = color("--muted"), line = color("--line");
   const axes = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 }, font: "11px system-ui, sans-serif" };
   const { drawn } = now.current;
-  let pressed = 0;
   return {
     width, height: HEIGHT, series: drawn.series, bands: drawn.bands, legend: { show: false }, focus: { alpha: .35 }, padding: [8, 22, 0, 0],
     scales: {
@@ -137,14 +136,11 @@ function optionsOf(now, width, log, axis) {
     cursor: {
       drag: { x: true, y: false, setScale: false, dist: 6 }, focus: { prox: NEAR }, sync: { key: "curves", scales: ["x", null] },
       points: { size: (/** @type {any} */ _, /** @type {number} */ i) => now.current.drawn.of[i] ? 7 : 0 },
-      bind: {
-        dblclick: () => null,
-        mousedown: (/** @type {any} */ u, /** @type {any} */ __, /** @type {any} */ handle) => (/** @type {MouseEvent} */ event) => { pressed = event.clientX; return handle(event); },
-        click: (/** @type {any} */ u) => (/** @type {MouseEvent} */ event) => { if (Math.abs(event.clientX - pressed) < 6) open(u, now.current); },
-      },
+      bind: { dblclick: () => null },
       dataIdx: (/** @type {any} */ u, /** @type {number} */ i, /** @type {number} */ idx) => i === 0 ? idx : nearest(u.data[i], idx),
     },
     hooks: {
+      ready: [(/** @type {any} */ u) => u.over.addEventListener("click", () => open(u, now.current))], // uPlot swallows the click that ends a drag
       setCursor: [(/** @type {any} */ u) => {
         if (!now.current.hovered || u.cursor.left < 0 || u.cursor.idx === null) return now.current.show(null);
         const points = under(u, now.current);

@@ -1,0 +1,331 @@
+package studio_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/serve/studio"
+)
+
+var update = flag.Bool("update", false, "write the pictures of docs/guide/studio")
+
+const patience = 20 * time.Second // for what a page shows
+
+// window is a window of the browser that all tests of the page share.
+type window struct {
+	ctx  context.Context
+	site string
+
+	mu       sync.Mutex
+	problems []string // errors of the console, and requests to other hosts
+}
+
+// openWindow starts the browser, or skips the test.
+func openWindow(t *testing.T, site string) *window {
+	t.Helper()
+	var path string
+	for _, name := range []string{"chromium-headless-shell", "chromium", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("there is no chromium-headless-shell to run the page in")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 640))
+	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(end)
+	ctx, end := chromedp.NewContext(allocated)
+	t.Cleanup(end)
+	w := &window{ctx: ctx, site: site}
+	if err := chromedp.Listen(ctx, w.heard); err != nil {
+		t.Skipf("the browser does not start: %v", err)
+	}
+	w.do(t, chromedp.Navigate(site))
+	return w
+}
+
+// heard notes what must not happen.
+func (w *window) heard(event any) {
+	problem := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		problem = fmt.Sprintf("exception: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
+			problem = "console: " + fmt.Sprint(e.Args)
+		}
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			problem = fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, w.site) && !strings.HasPrefix(e.Request.URL, "data:") {
+			problem = "request to " + e.Request.URL
+		}
+	}
+	if problem != "" {
+		w.mu.Lock()
+		w.problems = append(w.problems, problem)
+		w.mu.Unlock()
+	}
+}
+
+// noProblems fails the test if something happened that must not.
+func (w *window) noProblems(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.problems {
+		t.Errorf("%.500s", p)
+	}
+	w.problems = nil
+}
+
+func (w *window) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	ctx, end := context.WithTimeout(w.ctx, patience)
+	defer end()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value evaluates an expression on the page, which may be a promise.
+func value[T any](t *testing.T, w *window, expression string) T {
+	t.Helper()
+	ctx, end := context.WithTimeout(w.ctx, patience)
+	defer end()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// until waits until an expression holds on the page.
+func (w *window) until(t *testing.T, expression string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !value[bool](t, w, "!!("+expression+")"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s never holds at %s; the page says:\n%.2000s", expression, value[string](t, w, "location.hash"),
+				value[string](t, w, "document.body.innerText"))
+		}
+	}
+}
+
+// show opens a route and waits until it shows a text.
+func (w *window) show(t *testing.T, route, text string) {
+	t.Helper()
+	w.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(w.site+"/#/"+route))
+	w.until(t, says(text))
+}
+
+// says is the expression that holds when the page shows a text.
+func says(text string) string { return fmt.Sprintf("document.body.innerText.includes(%q)", text) }
+
+const both = "sums/lr1e-5_seed0"
+
+// routes are the pages, each with a text that it shows.
+var routes = []struct{ name, route, text string }{
+	{"runs", "runs", both[5:]},
+	{"curves", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed1", "rollout/reward/mean"},
+	{"groups", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&band=1&smooth=0.6&log=1&x=time", "rollout/reward/mean"},
+	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
+	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
+	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
+	{"time", "time?run=" + url.QueryEscape(both), "trainer"},
+}
+
+// All pages work in a real browser, on what real writers recorded.
+func TestPagesInABrowser(t *testing.T) {
+	root := runs(t)
+	live := record(t, root, "sums/live", "seed: 7\n")
+	live.step(1, .1)
+	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1", Every: 10 * time.Millisecond}).Handler())
+	t.Cleanup(server.Close) // after the browser, whose streams it waits for
+	w := openWindow(t, server.URL)
+	for _, r := range routes {
+		t.Run(r.name, func(t *testing.T) {
+			w.show(t, r.route, r.text)
+			w.noProblems(t)
+			w.keep(t, r.name)
+		})
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *window)
+	}{
+		{"filter", filters}, {"curve", opensStep}, {"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark},
+		{"hostile", showsText},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(t, w)
+			w.noProblems(t)
+		})
+	}
+	t.Run("live", func(t *testing.T) {
+		w.show(t, "curves?run=sums%2Flive&name=rollout%2Freward%2Fmean", "0.1")
+		live.step(2, .4375)
+		w.until(t, says("0.4375"))
+		live.end(monitor.Stopped, "")
+		w.noProblems(t)
+	})
+}
+
+// filters: the list of runs shows those that have all words.
+func filters(t *testing.T, w *window) {
+	w.show(t, "runs?q=seed1", "lr3e-5_seed1")
+	if value[bool](t, w, says("seed2")) {
+		t.Error("the filter seed1 lets seed2 through")
+	}
+	w.show(t, "runs?q=failed", "the loss is NaN <script>")
+}
+
+// opensStep: a click on a curve opens the rollouts of that step.
+func opensStep(t *testing.T, w *window) {
+	w.show(t, "curves?run="+url.QueryEscape(both)+"&name=rollout%2Freward%2Fmean", "rollout/reward/mean")
+	w.until(t, "document.querySelector('.u-over')")
+	at := value[[]float64](t, w, "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"+
+		" return [r.left + r.width / 2, r.top + r.height / 3]; })()")
+	w.do(t, chromedp.MouseEvent("mouseMoved", at[0], at[1]), chromedp.MouseClickXY(at[0], at[1]))
+	w.until(t, "location.hash.startsWith('#/rollouts')")
+	step := value[string](t, w, "new URLSearchParams(location.hash.split('?')[1]).get('step')")
+	if step != "30" && step != "31" {
+		t.Errorf("a click in the middle of 60 steps opens step %s", step)
+	}
+	w.until(t, says("sums/1"))
+}
+
+// keys: Tab walks from the beginning of the page to its content, and keys change the page.
+func keys(t *testing.T, w *window) {
+	w.show(t, "runs", both[5:])
+	var seen []string
+	for range 12 {
+		w.do(t, chromedp.KeyEvent("\t"))
+		seen = append(seen, value[string](t, w,
+			"(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText || '').trim()"))
+	}
+	order := -1
+	for _, want := range []string{
+		"Skip to the content", "Trinity studio", "Runs", "Curves", "Compare", "Keys", "Filter: name, algorithm, state, tag …",
+	} {
+		i := slices.Index(seen, want)
+		if i <= order {
+			t.Errorf("Tab comes to %q at %d of %q", want, i, seen)
+		}
+		order = i
+	}
+	w.show(t, "runs", both[5:])
+	w.do(t, chromedp.KeyEvent("?"))
+	w.until(t, "document.querySelector('dialog').open")
+	w.do(t, chromedp.KeyEvent("?"), chromedp.KeyEvent("/"))
+	w.until(t, "document.activeElement.type === 'search'")
+	w.do(t, chromedp.KeyEvent("\x1b"), chromedp.KeyEvent("g"), chromedp.KeyEvent("c"))
+	w.until(t, "location.hash.startsWith('#/curves')")
+}
+
+// fits: no page is wider than a telephone.
+func fits(t *testing.T, w *window) {
+	w.do(t, chromedp.EmulateViewport(400, 700))
+	defer w.do(t, chromedp.EmulateViewport(1100, 640))
+	for _, r := range routes {
+		w.show(t, r.route, r.text)
+		if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
+			t.Errorf("%s is %v pixels wide", r.name, width)
+		}
+	}
+	if value[bool](t, w, "document.querySelector('header nav').offsetHeight > 0") {
+		t.Error("the navigation is not folded")
+	}
+	w.do(t, chromedp.Click(chromedp.CSS("button.menu")))
+	w.until(t, "document.querySelector('header nav').offsetHeight > 0")
+}
+
+func speaksChinese(t *testing.T, w *window) {
+	w.do(t, chromedp.Navigate(w.site))
+	value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
+	defer value[bool](t, w, "localStorage.removeItem('language') || true")
+	for _, r := range routes {
+		w.show(t, r.route, "运行")
+		if lang := value[string](t, w, "document.documentElement.lang"); lang != "zh" {
+			t.Errorf("%s is in %s", r.name, lang)
+		}
+	}
+}
+
+func isDark(t *testing.T, w *window) {
+	w.do(t, chromedp.Navigate(w.site))
+	value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
+	defer value[bool](t, w, "localStorage.removeItem('theme') || true")
+	for _, r := range routes {
+		w.show(t, r.route, r.text)
+		if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
+			t.Errorf("the background of %s is %s", r.name, colour)
+		}
+	}
+}
+
+// showsText: what a model wrote is text, whatever it is.
+func showsText(t *testing.T, w *window) {
+	at := "run=" + url.QueryEscape(both) + "&step=10"
+	w.show(t, "rollouts?"+at, "hostile")
+	w.until(t, says("window.pwned"))
+	ids := fmt.Sprintf("fetch('api/v1/runs/%s/steps/10/rollouts').then((r) => r.json())"+
+		".then((r) => r.rollouts.filter((o) => o.task !== 'sums/1').map((o) => o.id))", url.PathEscape(both))
+	for _, id := range value[[]string](t, w, ids) {
+		w.show(t, "tokens?"+at+"&rollout="+url.QueryEscape(id), "window.pwned")
+	}
+	w.show(t, "group?"+at+"&task=hostile&explore_step=10", "window.pwned")
+	w.until(t, says("␛"))
+	w.show(t, "group?"+at+"&task=long&explore_step=10", "ten megabytes")
+	for _, c := range []string{"\\u001b", "\\u202e", "\\u2066"} {
+		if value[bool](t, w, "document.body.innerText.includes('"+c+"')") {
+			t.Errorf("the page shows %s as it is", c)
+		}
+	}
+	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null") {
+		t.Error("what a model wrote became a part of the page")
+	}
+}
+
+// keep writes a picture of the page for the documents.
+func (w *window) keep(t *testing.T, name string) {
+	t.Helper()
+	if !*update || !slices.Contains([]string{"runs", "curves", "rollouts", "time"}, name) {
+		return
+	}
+	time.Sleep(500 * time.Millisecond) // animations
+	ctx, end := context.WithTimeout(w.ctx, patience)
+	defer end()
+	taken, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := palettePNG(taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("..", "..", "docs", "guide", "studio", name+".png"), small, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
