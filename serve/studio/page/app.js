@@ -76,7 +76,7 @@ function App() {
     </header>
     <${Health} />
     <${Where} route=${route} query=${query} />
-    <main id="main" tabindex="-1"><${Page} key=${route + spoken()} route=${route} query=${query} /></main>
+    <main id="main" tabindex="-1"><h1 class="sr">${pages[route] && t("page." + route)}</h1><${Page} key=${route + spoken()} route=${route} query=${query} /></main>
     <${Help} dialog=${help} />`;
 }
 

@@ -2,11 +2,13 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { color, duration, number, plain, useSize } from "./parts.js";
-import { reduced, smoothed } from "./series.js";
+import { reduced, remembered, smoothed } from "./series.js";
+import { t } from "./words.js";
 
 /** @typedef {{label: string, colour: string, dash: number[] | undefined, run: string, points: import("./series.js").Points}} Curve */
 
 const HEIGHT = 240, NEAR = 40, MOST_ROWS = 12; // pixels, pixels, rows of the tooltip
+const MANY = 16; // curves; of more, only thin lines can be told apart
 
 /** The distances of the marks of an axis of time. */
 const SECONDS = [.001, .01, .1, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000];
@@ -17,32 +19,42 @@ export const position = (axis, x) => axis === "time" ? duration(x) : number(x);
 /** @param {Float64Array} column */
 const nulled = (column) => Array.from(column, (v) => Number.isFinite(v) ? v : null);
 
+const drawings = new WeakMap();
+
+/**
+ * drawingOf is what is drawn of a curve: its line, what is behind a smoothed one, and the ends of a band.
+ * @param {import("./series.js").Points} whole @param {View} view @param {[number, number]} ends
+ */
+const drawingOf = (whole, { smooth, from, to, pixels }, ends) => remembered(drawings, whole, [smooth, from, to, pixels, ...ends], () => {
+  const line = (/** @type {Float64Array} */ y) => reduced({ ...whole, y: smooth ? smoothed(y, smooth) : y }, from, to, pixels, ends);
+  const band = whole.low && whole.high ? [line(whole.low), line(whole.high)] : null;
+  return { line: line(whole.y), band, raw: smooth && !band ? reduced(whole, from, to, pixels, ends) : null };
+});
+
+/** @typedef {{smooth: number, log: boolean, from: number, to: number, pixels: number}} View */
+
 /**
  * assemble brings curves to what uPlot takes: columns over one x, options of the series, bands; and of each series its curve and the steps of its points.
- * @param {Curve[]} curves @param {{smooth: number, log: boolean, from: number, to: number, pixels: number}} view
+ * @param {Curve[]} curves @param {View} view
  */
-function assemble(curves, { smooth, log, from, to, pixels }) {
+function assemble(curves, view) {
   const tables = [], series = /** @type {any[]} */ ([{}]), bands = /** @type {any[]} */ ([]), of = /** @type {any[]} */ ([null]);
-  const add = (/** @type {Curve} */ curve, /** @type {import("./series.js").Points} */ p, /** @type {Float64Array} */ y, /** @type {any} */ options, main = false) => {
-    tables.push([p.x, nulled(log ? y.map((v) => v > 0 ? v : NaN) : y), p.step]);
-    series.push({ scale: "y", points: { show: p.x.length < 2 || main && p.x.length * 12 < pixels, size: 5 }, spanGaps: false, ...options });
-    of.push(main ? curve : null);
+  const add = (/** @type {import("./series.js").Points} */ p, /** @type {any} */ options, /** @type {Curve | null} */ curve = null) => {
+    tables.push([p.x, nulled(view.log ? p.y.map((v) => v > 0 ? v : NaN) : p.y), p.step]);
+    series.push({ scale: "y", points: { show: !!curve && (p.x.length < 2 || p.x.length * 12 < view.pixels), size: 5 }, ...options });
+    of.push(curve);
   };
+  const xs = curves.filter((c) => c.points.x.length).map((c) => c.points.x);
+  const ends = /** @type {[number, number]} */ ([Math.min(...xs.map((x) => x[0])), Math.max(...xs.map((x) => x[x.length - 1]))]);
   for (const curve of curves) {
-    const stroke = color(curve.colour), faint = stroke.replace(/^rgb\((.*)\)$/, "rgba($1, .28)"), whole = curve.points;
-    const y = smooth ? smoothed(whole.y, smooth) : whole.y;
-    const p = reduced({ ...whole, y }, from, to, pixels);
-    if (whole.low && whole.high) {
-      const low = reduced({ ...whole, y: smooth ? smoothed(whole.low, smooth) : whole.low }, from, to, pixels);
-      const high = reduced({ ...whole, y: smooth ? smoothed(whole.high, smooth) : whole.high }, from, to, pixels);
-      bands.push({ series: [series.length + 1, series.length], fill: stroke.replace(/^rgb\((.*)\)$/, "rgba($1, .16)") });
-      add(curve, low, low.y, { stroke: "transparent", width: 0, points: { show: false } });
-      add(curve, high, high.y, { stroke: "transparent", width: 0, points: { show: false } });
-    } else if (smooth) {
-      const raw = reduced(whole, from, to, pixels);
-      add(curve, raw, raw.y, { stroke: faint, width: 1, dash: curve.dash });
+    const stroke = color(curve.colour), faint = (/** @type {number} */ alpha) => stroke.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+    const { line, band, raw } = drawingOf(curve.points, view, ends), dash = curves.length <= MANY ? curve.dash : undefined;
+    if (band) {
+      bands.push({ series: [series.length + 1, series.length], fill: faint(.16) });
+      for (const end of band) add(end, { stroke: "transparent", width: 0 });
     }
-    add(curve, p, p.y, { stroke, width: 1.75, dash: curve.dash }, true);
+    if (raw && curves.length <= MANY) add(raw, { stroke: faint(.28), width: 1, dash });
+    add(line, { stroke, width: curves.length <= MANY ? 1.75 : 1, dash }, curve);
   }
   const all = tables.length ? uPlot.join(tables) : [[]];
   return { data: [all[0], ...tables.map((_, i) => all[2 * i + 1])], steps: [null, ...tables.map((_, i) => all[2 * i + 2])], series, bands, of };
@@ -147,7 +159,7 @@ function optionsOf(now, width, log, axis) {
         if (!points.length) return now.current.show(null);
         const { left, top, width: wide } = u.bbox, scale = devicePixelRatio, right = u.cursor.left > wide / scale / 2;
         now.current.show({
-          title: `${position(now.current.axis, points[0].x)}${now.current.axis === "step" ? "" : " · " + number(points[0].step)}`, more: points.length - MOST_ROWS,
+          title: t("step.n", { step: number(points[0].step) }) + (now.current.axis === "step" ? "" : " · " + position(now.current.axis, points[0].x)), more: points.length - MOST_ROWS,
           rows: points.slice(0, MOST_ROWS).map((/** @type {any} */ p, /** @type {number} */ i) => ({ label: p.curve.label, colour: p.curve.colour, value: p.value, near: i === 0 })),
           left: u.cursor.left + left / scale + (right ? -14 : 14), top: top / scale + 6, right,
         });

@@ -9,7 +9,7 @@ import { href } from "./route.js";
 import { Store, TOKENS, pointsOf, together } from "./series.js";
 import { t } from "./words.js";
 
-const POLL = 3000, RETRY = 2000; // milliseconds
+const POLL = 3000, RETRY = 2000, REDRAW = 150; // milliseconds
 // A browser opens some six connections to a host, and each live stream keeps one: other runs are asked every POLL.
 const STREAMS = 2;
 const MOST_NAMES = 200; // that the list shows at once
@@ -28,9 +28,14 @@ function useSeries(ids, names, running) {
   store.current ??= new Store();
   const [version, draw] = useState(0);
   const [error, setError] = useState("");
-  const frame = useRef(0), wanted = useRef(names);
+  const drawing = useRef({ timer: 0, last: 0 }).current, wanted = useRef(names);
   wanted.current = names;
-  const changed = () => { frame.current ||= requestAnimationFrame(() => { frame.current = 0; draw((n) => n + 1); }); };
+  const changed = () => {
+    drawing.timer ||= setTimeout(() => {
+      Object.assign(drawing, { timer: 0, last: Date.now() });
+      draw((n) => n + 1);
+    }, Math.max(0, drawing.last + REDRAW - Date.now()));
+  };
   const update = (/** @type {string} */ id, /** @type {AbortSignal} */ signal) => store.current.update(id, wanted.current, signal)
     .then(() => { setError(""); changed(); }, (e) => { if (!signal.aborted) setError(e.message); });
   const key = JSON.stringify([ids, names]), following = ids.filter((id) => running.has(id)), alive = JSON.stringify(following);

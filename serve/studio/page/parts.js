@@ -75,14 +75,22 @@ export function diverging(x) {
 /** From the background to the accent: x from 0 to 1. @param {number} x */
 export const shade = (x) => `color-mix(in oklab, var(--accent) ${Math.round(100 * Math.min(1, Math.max(0, x || 0)))}%, var(--panel))`;
 
+/** Colours as a canvas takes them, by name, until the theme changes. @type {Map<string, string>} */
+const resolved = new Map();
+addEventListener("theme", () => resolved.clear());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => resolved.clear());
+
 /** color resolves a colour such as "--ink" or "var(--s0)" to one that a canvas takes. @param {string} name */
 export function color(name) {
+  const known = resolved.get(name);
+  if (known) return known;
   const probe = document.createElement("i");
   probe.style.color = name.startsWith("--") ? `var(${name})` : name;
   document.body.append(probe);
-  const resolved = getComputedStyle(probe).color;
+  const found = getComputedStyle(probe).color;
   probe.remove();
-  return resolved;
+  resolved.set(name, found);
+  return found;
 }
 
 // ---- text that is not ours ----
@@ -319,7 +327,7 @@ export function Table({ columns, rows, id, sort, onSort, label, onOpen, selected
   return html`<div class="table" ref=${at} tabindex="0" role="region" aria-label=${label} style=${{ maxHeight: height }} onKeyDown=${onKeyDown}
       onScroll=${(/** @type {any} */ event) => scroll(event.currentTarget.scrollTop)}>
     <table aria-rowcount=${rows.length + 1}>
-      <thead><tr>${onSelect && html`<th class="select"></th>`}${head}</tr></thead>
+      <thead><tr>${onSelect && html`<td class="select"></td>`}${head}</tr></thead>
       <tbody>
         ${first > 0 && html`<tr key="above" aria-hidden="true" style=${{ height: first * ROW + "px" }}></tr>`}
         ${rows.slice(first, last).map((row, i) => {

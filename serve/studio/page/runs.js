@@ -85,10 +85,10 @@ function columnsOf(remarks, edit) {
     { key: "step", title: t("runs.step"), align: "right", value: (run) => run.step, cell: (run) => html`<span class="progress" style=${{ backgroundSize: share(run) + "% 2px" }}>${number(run.step)}${
       run.total_steps > 0 && html`<span class="muted"> / ${number(run.total_steps)}</span>`}</span>` },
     { key: "reward", title: t("runs.reward"), align: "right", value: (run) => run.reward === null ? null : Number(run.reward), cell: (run) => html`<span title=${plain(run.reward_name)}>${number(run.reward, 3)}</span>` },
-    { key: "spark", title: "", wide: true, cell: (run) => html`<${Spark} values=${run.spark} width=${72} />` },
+    { key: "spark", title: t("runs.trend"), wide: true, cell: (run) => html`<${Spark} values=${run.spark} width=${72} />` },
     { key: "left", title: t("runs.left"), align: "right", wide: true, value: (run) => run.seconds_left, cell: (run) => duration(run.seconds_left) },
     { key: "began", title: t("runs.began"), wide: true, value: (run) => run.began, cell: (run) => html`<span title=${moment(run.began)}>${ago(run.began)}</span>` },
-    { key: "links", title: "", wide: true, cell: (run) => run.traced && html`<a href=${href("rollouts", { run: run.id })}>${t("page.rollouts")}</a> <a href=${href("time", { run: run.id })}>${t("page.time")}</a>` },
+    { key: "links", title: t("app.pages"), wide: true, cell: (run) => run.traced && html`<a href=${href("rollouts", { run: run.id })}>${t("page.rollouts")}</a> <a href=${href("time", { run: run.id })}>${t("page.time")}</a>` },
   ];
 }
 

@@ -51,7 +51,11 @@ export class Store {
       const got = new Map(reply.series.map((s) => [s.name, s])), none = new Float64Array();
       for (const name of asked) {
         const before = since && !reply.reset ? kept.get(name) : undefined, more = got.get(name) ?? { steps: none, times: none, values: none };
-        const grown = (/** @type {"steps" | "times" | "values"} */ column) => before ? (more[column].length ? joined(before[column], more[column]) : before[column]) : more[column];
+        if (before && !more.steps.length) { // the object stays, and with it what was computed from it
+          before.cursor = reply.cursor;
+          continue;
+        }
+        const grown = (/** @type {"steps" | "times" | "values"} */ column) => before ? joined(before[column], more[column]) : more[column];
         kept.set(name, { cursor: reply.cursor, steps: grown("steps"), times: grown("times"), values: grown("values") });
       }
     }
@@ -59,31 +63,43 @@ export class Store {
 }
 
 /**
+ * remembered computes a value again only if its inputs are others than the last time.
+ * @template T
+ * @param {WeakMap<object, {inputs: unknown[], value: T}>} memory @param {object} at @param {unknown[]} inputs @param {() => T} compute
+ * @returns {T}
+ */
+export function remembered(memory, at, inputs, compute) {
+  const last = memory.get(at);
+  if (last && last.inputs.length === inputs.length && last.inputs.every((v, i) => v === inputs[i])) return last.value;
+  const value = compute();
+  memory.set(at, { inputs, value });
+  return value;
+}
+
+const placed = new WeakMap(), means = new WeakMap();
+
+/**
  * pointsOf places a series on an axis: "step", "time" in seconds since the run began, or "tokens" that were trained until the step.
  * @param {Kept} kept @param {string} axis @param {number} began @param {Kept | undefined} tokens
  * @returns {Points}
  */
-export function pointsOf(kept, axis, began, tokens) {
+export const pointsOf = (kept, axis, began, tokens) => remembered(placed, kept, [axis, axis === "time" && began, axis === "tokens" && tokens], () => {
   const { steps, times, values } = kept;
   let x = steps;
   if (axis === "time") x = times.map((ms) => (ms - began) / 1000);
   if (axis === "tokens") x = tokens ? totals(steps, tokens) : new Float64Array(steps.length).fill(NaN);
-  const order = [...x.keys()].filter((i) => Number.isFinite(x[i])).sort((a, b) => x[a] - x[b]);
+  if (x.every((v, i) => Number.isFinite(v) && !(x[i - 1] > v))) return { x, y: values, step: steps };
+  const order = [...x.keys()].filter((i) => Number.isFinite(x[i])).sort((a, b) => x[a] - x[b]); // a clock jumped
   const take = (/** @type {Float64Array} */ column) => Float64Array.from(order, (i) => column[i]);
   return { x: take(x), y: take(values), step: take(steps) };
-}
+});
 
 /** totals gives the sum of a series up to each of the steps. @param {Float64Array} steps @param {Kept} of */
 function totals(steps, of) {
   let sum = 0;
   const sums = of.values.map((v) => sum += v || 0);
   return steps.map((step) => {
-    let low = 0, high = of.steps.length; // the first of of.steps behind step
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (of.steps[middle] <= step) low = middle + 1;
-      else high = middle;
-    }
+    const low = first(of.steps, step + .5);
     return low ? sums[low - 1] : 0;
   });
 }
@@ -100,7 +116,7 @@ export function smoothed(values, weight) {
 }
 
 /** together is the mean of several runs at each step that one of them has, with the least and the greatest value. @param {Points[]} runs @returns {Points} */
-export function together(runs) {
+export const together = (runs) => remembered(means, runs[0], runs, () => {
   /** @type {Map<number, {n: number, finite: number, x: number, y: number, low: number, high: number}>} */
   const at = new Map();
   for (const run of runs) {
@@ -121,35 +137,47 @@ export function together(runs) {
     .sort((a, b) => a.x - b.x);
   const take = (/** @type {"step" | "x" | "y" | "low" | "high"} */ key) => Float64Array.from(all, (a) => a[key]);
   return { x: take("x"), y: take("y"), step: take("step"), low: take("low"), high: take("high") };
-}
+});
 
 /**
- * reduced keeps what a chart of that many pixels can show between two values of x: in each pixel the point with the least and the one with the greatest value.
- * @param {Points} points @param {number} from @param {number} to @param {number} pixels
+ * reduced keeps what a chart of that many pixels can show between two values of x: of each pixel the points with the least and the greatest value, the earlier one at
+ * the pixel's beginning and the later one in its middle. So all series with many points have the same values of x.
+ * @param {Points} points @param {number} from @param {number} to @param {number} pixels @param {[number, number]} all the ends of x of all series
  * @returns {Points}
  */
-export function reduced(points, from, to, pixels) {
-  const { x, y } = points;
-  let begin = x.findIndex((v) => v >= from), end = x.findIndex((v) => v > to);
-  begin = begin < 0 ? x.length : Math.max(0, begin - 1); // the lines to what is outside stay
-  end = end < 0 ? x.length : Math.min(x.length, end + 1);
-  /** @type {number[]} */
-  const order = [];
+export function reduced(points, from, to, pixels, all) {
+  const { x, y } = points, columns = /** @type {("x" | "y" | "step")[]} */ (["x", "y", "step"]);
+  const begin = Math.max(0, first(x, from) - 1), end = Math.min(x.length, first(x, to) + 2); // the lines to what is outside stay
   if (end - begin <= 2 * pixels) {
-    for (let i = begin; i < end; i++) order.push(i);
-  } else {
-    const start = Math.max(from, x[begin]), width = (Math.min(to, x[end - 1]) - start) / pixels || 1;
-    for (let i = begin; i < end;) {
-      const pixel = Math.floor((x[i] - start) / width);
-      let least = i, greatest = i;
-      for (; i < end && Math.floor((x[i] - start) / width) === pixel; i++) {
-        if (!(y[i] >= y[least])) least = i;
-        if (!(y[i] <= y[greatest])) greatest = i;
-      }
-      order.push(Math.min(least, greatest));
-      if (least !== greatest) order.push(Math.max(least, greatest));
-    }
+    const [xs, ys, steps] = columns.map((c) => /** @type {Float64Array} */ (points[c]).subarray(begin, end));
+    return { x: xs, y: ys, step: steps };
   }
-  const take = (/** @type {Float64Array | undefined} */ column) => column && Float64Array.from(order, (i) => column[i]);
-  return { x: /** @type {Float64Array} */ (take(x)), y: /** @type {Float64Array} */ (take(y)), step: /** @type {Float64Array} */ (take(points.step)), low: take(points.low), high: take(points.high) };
+  const start = Math.max(from, all[0]), width = (Math.min(to, all[1]) - start) / pixels || 1;
+  /** @type {number[]} */
+  const xs = [], order = [];
+  for (let i = begin; i < end;) {
+    const pixel = Math.floor((x[i] - start) / width);
+    let least = i, greatest = i;
+    for (; i < end && Math.floor((x[i] - start) / width) === pixel; i++) {
+      if (!(y[i] >= y[least])) least = i;
+      if (!(y[i] <= y[greatest])) greatest = i;
+    }
+    xs.push(start + pixel * width);
+    order.push(Math.min(least, greatest));
+    if (least === greatest) continue;
+    xs.push(start + (pixel + .5) * width);
+    order.push(Math.max(least, greatest));
+  }
+  return { x: Float64Array.from(xs), y: Float64Array.from(order, (i) => y[i]), step: Float64Array.from(order, (i) => points.step[i]) };
+}
+
+/** The first index whose value is at least v. @param {Float64Array} sorted @param {number} v */
+function first(sorted, v) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < v) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

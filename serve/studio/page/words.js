@@ -75,6 +75,7 @@ const en = {
   "runs.model": "Model",
   "runs.step": "Step",
   "runs.reward": "Reward",
+  "runs.trend": "Trend",
   "runs.left": "Left",
   "runs.began": "Began",
   // curves
@@ -339,6 +340,7 @@ const zh = {
   "runs.model": "模型",
   "runs.step": "步",
   "runs.reward": "奖励",
+  "runs.trend": "趋势",
   "runs.left": "剩余",
   "runs.began": "开始",
   // curves
