@@ -2,32 +2,33 @@
 
 /**
  * @typedef {{role: string, name: string, spans: Span[]}} Lane
- * @typedef {{lane: Lane, top: number, height: number, places: number[]}} Placed places[i] is the row of span i in its lane
+ * @typedef {{role: string, name: string, top: number, height: number, rows: Lane[]}} Placed lanes of what a role did at once
  */
 
-/** The height of a row of spans, the gap between lanes, and how many spans that overlap get rows of their own. */
-export const spanHeight = 14, laneGap = 20, mostRows = 8;
+/** The height of a row of spans, and the gap above, which has the name. */
+export const spanHeight = 14, laneGap = 20;
 
 /**
- * place puts lanes below one another. Spans that overlap get rows of their own: the first that is free.
+ * place puts lanes below one another. "rollout 2" is a row below "rollout".
  * @param {Lane[]} lanes
  * @returns {{placed: Placed[], height: number}}
  */
 export function place(lanes) {
+  /** @type {Map<string, Placed>} */
+  const groups = new Map();
+  for (const lane of lanes) {
+    const name = lane.name.replace(/ \d+$/, ""), key = JSON.stringify([lane.role, name]);
+    if (!groups.has(key)) groups.set(key, { role: lane.role, name, top: 0, height: 0, rows: [] });
+    /** @type {Placed} */ (groups.get(key)).rows.push(lane);
+  }
   let top = laneGap;
-  const placed = lanes.map((lane) => {
-    /** @type {number[]} */
-    const ends = [];
-    const places = lane.spans.map((span) => {
-      let row = ends.findIndex((end) => end <= span.begin);
-      if (row < 0) row = ends.length < mostRows ? ends.push(span.begin) - 1 : mostRows - 1;
-      ends[row] = Math.max(ends[row], span.end);
-      return row;
-    });
-    const height = Math.max(1, ends.length) * spanHeight, at = top;
-    top += height + laneGap;
-    return { lane, top: at, height, places };
-  });
+  const placed = [...groups.values()];
+  for (const group of placed) {
+    group.rows.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+    group.top = top;
+    group.height = group.rows.length * spanHeight;
+    top += group.height + laneGap;
+  }
   return { placed, height: top };
 }
 
@@ -37,15 +38,17 @@ export function place(lanes) {
  * @returns {{lane: Lane, span: Span} | null}
  */
 export function spanAt(placed, time, y, slack) {
-  const lane = placed.find((p) => y >= p.top && y < p.top + p.height);
-  if (!lane) return null;
-  const row = Math.floor((y - lane.top) / spanHeight);
-  let best = null, nearest = Infinity;
-  lane.lane.spans.forEach((span, i) => {
+  const group = placed.find((p) => y >= p.top && y < p.top + p.height);
+  if (!group) return null;
+  const lane = group.rows[Math.floor((y - group.top) / spanHeight)];
+  /** @type {Span | null} */
+  let best = null;
+  let nearest = Infinity;
+  for (const span of lane.spans) {
     const away = Math.max(span.begin - time, time - span.end, 0);
-    if (lane.places[i] === row && away <= slack && away <= nearest) [best, nearest] = [span, away];
-  });
-  return best && { lane: lane.lane, span: best };
+    if (away <= slack && away <= nearest) [best, nearest] = [span, away];
+  }
+  return best && { lane, span: best };
 }
 
 /**

@@ -28,6 +28,7 @@ export class Lines {
     this.view.className = "lines-view";
     /** @type {Row[]} */
     this.rows = [];
+    /** @type {Int32Array} */
     this.at = new Int32Array(0);
     /** @type {Look | null} */
     this.look = null;

@@ -1,7 +1,7 @@
 // Time: who worked, who waited, and for whom.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize } from "./parts.js";
+import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize } from "./parts.js";
 import { laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
 import { t } from "./words.js";
 
@@ -69,6 +69,7 @@ export function Time({ query, go }) {
       ${spans && spans.lanes.length > 0 && html`<${Lanes} lanes=${spans.lanes} range=${range} first=${spans.first} width=${width} show=${show} pan=${pan} zoomed=${zoomed} whole=${all} choose=${choose} />`}
     </div>
     <p class="muted">${t("time.hint")}</p>
+    ${spans && html`<${Damaged} lines=${spans.damaged} />`}
     ${chosen && html`<${Chosen} key=${chosen.span.id + chosen.span.begin} run=${run} of=${chosen} go=${go} />`}
     ${spans && html`<div class="time-tables"><${Waits} spans=${spans} /><${Slowest} lanes=${spans.lanes} choose=${choose} /></div>`}`;
 }
@@ -76,7 +77,7 @@ export function Time({ query, go }) {
 /** Legend names the colours that are to be seen. @param {{lanes: Lane[]}} props */
 function Legend({ lanes }) {
   const kinds = useMemo(() => [...new Set(lanes.flatMap((lane) => lane.spans.map((s) => s.kind)))].sort(), [lanes]);
-  return html`<span class="kinds">${kinds.map((kind) => html`<span><i class=${kind === "wait" ? "waits" : ""} style=${{ background: kind === "wait" ? "" : `var(${colours[kind] || "--muted"})` }}></i>${t("time.kind." + kind)}</span>`)}</span>`;
+  return html`<span class="kinds">${kinds.map((kind) => html`<span><i class=${kind === "wait" ? "waits" : ""} style=${{ background: kind === "wait" ? "" : `var(${colours[kind] || "--muted"})` }}></i>${kindOf(kind)}</span>`)}</span>`;
 }
 
 /** Lanes draws the spans and follows mouse and keys. @param {any} props */
@@ -134,17 +135,20 @@ function Lanes({ lanes, range, first, width, show, pan, zoomed, whole, choose })
         if (clicked) choose(clicked);
       }}
       onPointerCancel=${() => { drag.current = null; }} onPointerLeave=${() => setTip(null)}></canvas>
-    ${placed.map((p) => html`<span class="lane-name" style=${{ top: axisHeight + p.top - 15 + "px" }}>${plain(laneName(p.lane))}</span>`)}
+    ${placed.map((p) => html`<span class="lane-name" style=${{ top: axisHeight + p.top - 15 + "px" }}>${plain(laneName(p))}</span>`)}
     ${tip && html`<div class="tip" style=${{ left: Math.min(tip.x + 12, Math.max(0, width - 260)) + "px", top: tip.y + 14 + "px" }}>${said(tip.lane, tip.span)}</div>`}
   </div>`;
 }
 
-/** @param {Lane} lane */
-const laneName = (lane) => lane.name && lane.name !== lane.role ? `${lane.role} · ${lane.name}` : lane.role;
+/** @param {import("./lanes.js").Placed} of */
+const laneName = (of) => of.name && of.name !== of.role ? `${of.role} · ${kindOf(of.name)}` : of.role;
+
+/** kindOf is a kind in the language of the page. @param {string} kind */
+const kindOf = (kind) => kind in colours || kind === "wait" ? t("time.kind." + kind) : plain(kind);
 
 /** said says in a line what a span is. @param {Lane} lane @param {Span} span */
 function said(lane, span) {
-  const what = span.kind === "wait" ? t("time.waits", { who: plain(lane.role), for: plain(span.for) }) : t("time.kind." + span.kind) + (span.name ? " " + plain(span.name) : "");
+  const what = span.kind === "wait" ? t("time.waits", { who: plain(lane.role), for: plain(span.for) }) : kindOf(span.kind) + (span.name ? " " + plain(span.name) : "");
   return [what, span.n > 1 ? t("time.merged", { n: span.n }) : "", duration((span.end - span.begin) / 1000), span.step ? t("step.n", { step: span.step }) : "", plain(span.id || "")].filter(Boolean).join(" · ");
 }
 
@@ -165,12 +169,13 @@ function draw(canvas, placed, range, first, width, height, hot) {
   const scale = width / Math.max(1e-9, range[1] - range[0]), x = (time) => (time - range[0]) * scale;
   c.font = "11px " + style.fontFamily;
   c.fillStyle = ink("--muted");
-  for (const at of ticks(range[0] - first, range[1] - first, width / 90)) {
+  const times = ticks(range[0] - first, range[1] - first, width / 90), digits = Math.max(0, 3 - Math.floor(Math.log10(times[1] - times[0])));
+  for (const at of times) {
     const left = x(first + at);
     c.globalAlpha = 0.25;
     c.fillRect(left, axisHeight - 6, 1, height);
     c.globalAlpha = 1;
-    c.fillText(at === 0 ? "0" : duration(at / 1000), left + 3, axisHeight - 8);
+    c.fillText(digits && at < 36e5 ? (at / 1000).toFixed(digits) + " s" : duration(at / 1000), left + 3, axisHeight - 8);
   }
   const arrows = [];
   for (const p of placed) {
@@ -178,27 +183,31 @@ function draw(canvas, placed, range, first, width, height, hot) {
     c.globalAlpha = 0.6;
     c.fillRect(0, axisHeight + p.top - laneGap + 2, width, 1);
     c.globalAlpha = 1;
-    p.lane.spans.forEach((span, i) => {
-      if (span.end < range[0] || span.begin > range[1]) return;
-      const left = Math.max(-2, x(span.begin)), wide = Math.max(1, Math.min(width + 2, x(span.end)) - left), top = axisHeight + p.top + p.places[i] * spanHeight;
-      if (span.kind === "wait") {
-        c.fillStyle = c.strokeStyle = ink("--warn");
-        c.globalAlpha = 0.22;
-        c.fillRect(left, top, wide, spanHeight - 2);
+    p.rows.forEach((lane, row) => {
+      let drawn = -2; // of waits, which overlap in the last row
+      for (const span of lane.spans) {
+        if (span.end < range[0] || span.begin > range[1]) continue;
+        const left = Math.max(drawn, x(span.begin)), wide = Math.max(1, Math.min(width + 2, x(span.end)) - left), top = axisHeight + p.top + row * spanHeight;
+        if (span.kind === "wait") {
+          c.fillStyle = c.strokeStyle = ink("--warn");
+          c.globalAlpha = 0.22;
+          c.fillRect(left, top, wide, spanHeight - 2);
+          c.globalAlpha = 1;
+          c.strokeRect(left + 0.5, top + 0.5, Math.max(0.5, wide - 1), spanHeight - 3);
+          if (wide > 24 && x(span.end) <= width) arrows.push({ span, from: p, x: x(span.end), y: top });
+          if (wide > 90) label(c, ink("--ink"), plain(span.for), left + 4, top, wide - 8);
+          drawn = left + wide;
+          continue;
+        }
+        c.fillStyle = ink(colours[span.kind] || "--muted");
+        c.globalAlpha = hot && hot.id && span.id !== hot.id ? 0.35 : 1;
+        c.fillRect(left, top, wide > 3 ? wide - 0.6 : wide, spanHeight - 2);
         c.globalAlpha = 1;
-        c.strokeRect(left + 0.5, top + 0.5, Math.max(0.5, wide - 1), spanHeight - 3);
-        if (wide > 24 && x(span.end) <= width) arrows.push({ span, from: p, x: x(span.end), y: top });
-        if (wide > 90) label(c, ink("--ink"), plain(span.for), left + 4, top, wide - 8);
-        return;
       }
-      c.fillStyle = ink(colours[span.kind] || "--muted");
-      c.globalAlpha = hot && hot.id && span.id !== hot.id ? 0.35 : 1;
-      c.fillRect(left, top, wide > 3 ? wide - 0.6 : wide, spanHeight - 2);
-      c.globalAlpha = 1;
     });
   }
   for (const arrow of arrows.slice(0, 200)) {
-    const of = placed.find((p) => p.lane.role === arrow.span.for || arrow.span.for.startsWith(p.lane.role));
+    const of = placed.find((p) => p.role === arrow.span.for || arrow.span.for.startsWith(p.role));
     if (!of || of === arrow.from) continue;
     const down = of.top < arrow.from.top, begin = axisHeight + (down ? of.top + of.height : of.top), end = down ? arrow.y : arrow.y + spanHeight - 2, dy = down ? -5 : 5;
     c.strokeStyle = c.fillStyle = ink("--warn");

@@ -76,8 +76,8 @@ function Headlines({ of, clipped, go, nextClipped }) {
   const apart = useMemo(() => disagreement(of), [of]);
   const learned = of.mask.filter(Boolean).length;
   return html`<p class="headlines">
-    ${apart && html`<span class=${apart.mean > 0.05 ? "warn" : ""}>${t("tokens.apart", { mean: number(apart.mean), worst: number(apart.worst) })}
-${" "}<button class="link" onClick=${() => go(apart.token)}>${t("tokens.at", { at: apart.token })}</button></span>`}
+    ${apart && html`<span class=${apart.mean > 0.05 ? "warn" : ""}>${apart.worst ? t("tokens.apart", { mean: number(apart.mean), worst: number(apart.worst) }) : t("tokens.agree")}
+      ${" "}${apart.worst > 0 && html`<button class="link" onClick=${() => go(apart.token)}>${t("tokens.at", { at: number(apart.token) })}</button>`}</span>`}
     ${clipped && html`<span>${t("tokens.clipped", { n: clipped.length, of: number(learned) })}
       ${clipped.length > 0 && html` <button class="link" onClick=${nextClipped}>${t("tokens.next")}</button>`}</span>`}
     ${!of.updates.length && html`<span>${t("tokens.untrained")}</span>`}
@@ -178,8 +178,9 @@ function headOf(answer, block, folded, fold) {
 function Messages({ answer }) {
   const blocks = useMemo(() => blocksOf(answer), [answer]);
   return html`<div class="messages">${blocks.map((block) => {
-    const said = block.role ? Math.max(0, answer.roles.slice(block.from, block.to).findIndex(Boolean)) : 0; // what a template adds stands before it
-    const text = answer.texts.slice(block.from + said, block.to).filter((_, i) => !answer.special[block.from + said + i]).join("");
+    const special = answer.special.slice(block.from, block.to), headed = block.role !== "think" && special.slice(0, 4).includes(true);
+    const whole = answer.texts.slice(block.from, block.to).filter((_, i) => !special[i]).join("");
+    const text = headed ? whole.trimStart().replace(/^\w+\n/, "") : whole; // the template names the role
     return html`<details open class=${"in-" + (block.role || "none")}><summary>${t("tokens.role." + (block.role || "none"))} · ${t("tokens.count", { n: block.to - block.from })}</summary>
       ${partsOf(text).map((part) => part.name === undefined
         ? html`<div class=${part.kind}><${FileText} text=${part.text} limit=${100000} /></div>`

@@ -43,7 +43,7 @@ interface Span { kind: string; name: string; for: string; step: number; id: stri
 
 interface Spans {
   from: number; to: number; first: number; last: number;
-  lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>;
+  lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>; damaged?: string[];
 }
 
 /** Parameters of a route. null removes one; several values repeat it. */

@@ -101,13 +101,14 @@ test("an answer has the numbers whose streams it has", () => {
   assert.equal(strength(probability, 0), 1);
 });
 
-test("spans that overlap stand below one another", () => {
-  const span = (begin, end) => ({ begin, end }), lanes = [{ role: "a", name: "", spans: [span(0, 10), span(5, 15), span(10, 20)] }, { role: "b", name: "", spans: [] }];
+test("what a role does at once stands below one another", () => {
+  const span = (begin, end) => ({ begin, end });
+  const lanes = ["rollout", "rollout 10", "reward", "rollout 2"].map((name, i) => ({ role: "explorer", name, spans: [span(i, i + 10)] }));
   const { placed, height } = place(lanes);
-  assert.deepEqual(placed.map((p) => p.places), [[0, 1, 0], []]);
+  assert.deepEqual(placed.map((p) => p.rows.map((lane) => lane.name)), [["rollout", "rollout 2", "rollout 10"], ["reward"]]);
   assert.ok(placed[1].top >= placed[0].top + placed[0].height && height > placed[1].top);
-  assert.equal(spanAt(placed, 12, placed[0].top + 1, 0).span, lanes[0].spans[2]);
-  assert.equal(spanAt(placed, 12, placed[0].top + 15, 0).span, lanes[0].spans[1]);
+  assert.equal(spanAt(placed, 5, placed[0].top + 1, 0).span, lanes[0].spans[0]);
+  assert.equal(spanAt(placed, 12, placed[0].top + 15, 0).span, lanes[3].spans[0]);
   assert.equal(spanAt(placed, 25, placed[0].top + 1, 1), null);
 });
 
