@@ -139,7 +139,7 @@ func (d *display) lines(width int) []row {
 	for _, name := range Evaluations(d.evals) {
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", strings.TrimPrefix(name, "eval/"), number(d.evals[name]), d.evalAt)})
 	}
-	if words := d.heard.waits(d.lastTime()); len(words) > 0 {
+	if words := d.heard.waits(d.started, d.lastTime()); len(words) > 0 {
 		add("waits", words)
 	}
 	if text := d.heard.failure(); text != "" {

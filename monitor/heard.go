@@ -3,6 +3,7 @@ package monitor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // Witness is a Monitor that is told of spans and of failed rollouts. It must not block.
@@ -22,31 +24,43 @@ type Witness interface {
 // the display's may wait for a terminal.
 type heard struct {
 	mu       sync.Mutex
-	spans    []trinity.Span          // waits of the last minute, in the order in which they ended
+	waiting  map[string][]stretch    // by who waits for whom, apart from one another, in order
 	newest   map[string]trinity.Span // by role
 	failures int
 	failed   *trinity.FailedRollout // the newest
 }
 
-// The bounds of what is kept.
-const (
-	waitWindow = time.Minute
-	maxWaits   = 4096
-)
+// stretch is a time in which somebody waited.
+type stretch struct{ begin, end time.Time }
+
+// waitWindow is for how long waits are kept.
+const waitWindow = time.Minute
 
 func (h *heard) span(s trinity.Span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.newest == nil {
-		h.newest = map[string]trinity.Span{}
+		h.newest, h.waiting = map[string]trinity.Span{}, map[string][]stretch{}
 	}
 	if !s.End.Before(h.newest[s.Role].End) {
 		h.newest[s.Role] = s
 	}
-	if s.Kind == trinity.SpanWait && s.For != "" {
-		h.spans = append(h.spans, s)
-		h.spans = slices.Delete(h.spans, 0, max(0, len(h.spans)-maxWaits))
+	if s.Kind != trinity.SpanWait || s.For == "" {
+		return
 	}
+	who, one := s.Role+" for "+s.For, stretch{s.Begin, s.End}
+	all := h.waiting[who]
+	for n := len(all); n > 0 && !all[n-1].end.Before(one.begin); n-- { // waits at the same time, as rollouts have them, are one
+		if all[n-1].begin.Before(one.begin) {
+			one.begin = all[n-1].begin
+		}
+		if all[n-1].end.After(one.end) {
+			one.end = all[n-1].end
+		}
+		all = all[:n-1]
+	}
+	old := func(w stretch) bool { return w.end.Before(one.end.Add(-waitWindow)) }
+	h.waiting[who] = append(slices.DeleteFunc(all, old), one)
 }
 
 func (h *heard) fail(f trinity.FailedRollout) {
@@ -58,40 +72,28 @@ func (h *heard) fail(f trinity.FailedRollout) {
 	}
 }
 
-// waits says who waited for whom in the minute before now, the longest first. Waits at the same time,
-// as rollouts have them, count once.
-func (h *heard) waits(now time.Time) (words []string) {
+// waits says who waited for whom in the minute before now, or since the run began, the longest first.
+func (h *heard) waits(began, now time.Time) (words []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	from := now.Add(-waitWindow)
-	h.spans = slices.DeleteFunc(h.spans, func(s trinity.Span) bool { return s.End.Before(from) })
-	slices.SortStableFunc(h.spans, func(a, b trinity.Span) int { return a.Begin.Compare(b.Begin) })
-	type wait struct {
-		who   string
-		sum   time.Duration
-		until time.Time
+	if from.Before(began) {
+		from = began
 	}
-	var all []*wait
-	for _, s := range h.spans {
-		who := s.Role + " for " + s.For
-		i := slices.IndexFunc(all, func(w *wait) bool { return w.who == who })
-		if i < 0 {
-			i = len(all)
-			all = append(all, &wait{who: who, until: from})
-		}
-		if w := all[i]; s.End.After(w.until) {
-			begin := s.Begin
-			if begin.Before(w.until) {
-				begin = w.until
+	sum := map[string]time.Duration{}
+	for who, all := range h.waiting {
+		for _, w := range all {
+			begin := w.begin
+			if begin.Before(from) {
+				begin = from
 			}
-			w.sum += s.End.Sub(begin)
-			w.until = s.End
+			sum[who] += max(0, w.end.Sub(begin))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *wait) int { return cmp.Compare(b.sum, a.sum) })
-	for _, w := range all {
-		if share := float64(w.sum) / float64(waitWindow); share >= 0.005 {
-			words = append(words, fmt.Sprintf("%s %.0f%%", config.Printable(w.who), 100*share))
+	byLength := func(a, b string) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), strings.Compare(a, b)) }
+	for _, who := range slices.SortedFunc(maps.Keys(sum), byLength) {
+		if share := float64(sum[who]) / float64(max(now.Sub(from), 1)); share >= 0.005 {
+			words = append(words, fmt.Sprintf("%s %.0f%%", config.Printable(who), 100*share))
 		}
 	}
 	return words
@@ -109,16 +111,31 @@ func (h *heard) failure() string {
 		h.failed.ID.Run, h.failed.Kind, config.Printable(reason))
 }
 
-// last returns the newest span of each role.
-func (h *heard) last() map[string]trinity.Span {
+// silent says of explorers and the trainer how long nothing is known of them, if that is long, and
+// what they did before.
+func (h *heard) silent(now time.Time) (words []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[string]trinity.Span{}
-	for role, s := range h.newest {
-		out[role] = s
+	for _, role := range slices.Sorted(maps.Keys(h.newest)) {
+		s := h.newest[role]
+		since := now.Sub(s.End).Round(time.Second)
+		if since < longSilence || strings.HasPrefix(role, trinity.RoleEvaluation) {
+			continue
+		}
+		what := strings.ReplaceAll(string(s.Kind), "_", " ")
+		if s.For != "" {
+			what += " for " + s.For
+		}
+		if s.Step > 0 {
+			what += fmt.Sprintf(" of step %d", s.Step)
+		}
+		words = append(words, config.Printable(fmt.Sprintf("%s for %s, after: %s", role, wait.Text(since), what)))
 	}
-	return out
+	return words
 }
+
+// longSilence is after how long silence is worth a word. A span stays in memory for up to two seconds.
+const longSilence = 5 * time.Second
 
 // worst returns the answer with the lowest reward among samples.
 func worst(samples []trinity.Sample) string {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -134,25 +133,10 @@ func (w *Watch) Update(now time.Time) error {
 	}
 	w.damaged = errors.Join(w.damaged, err)
 	w.display.now = time.Time{}
-	clear(w.display.doing)
 	if w.Alive() {
 		w.display.now = now
-		w.work()
 	}
 	return nil
-}
-
-// work notes what each role has done last.
-func (w *Watch) work() {
-	for role, s := range w.display.heard.last() {
-		what := string(s.Kind)
-		if s.Kind == trinity.SpanWait {
-			what = "wait for " + s.For
-		} else if s.Step > 0 {
-			what += " of step " + strconv.FormatInt(s.Step, 10)
-		}
-		w.display.doing[role] = doing{what: role + ": nothing new since " + strings.ReplaceAll(what, "_", " "), since: s.End}
-	}
 }
 
 // Alive reports whether a process does the run. Of a process of another machine it cannot tell, and
@@ -224,8 +208,10 @@ func (w *Watch) Text() string {
 
 func (w *Watch) rows(width int) []row {
 	rows := w.display.lines(width)
-	if !w.Alive() {
+	if now := w.display.now; now.IsZero() {
 		rows = append(rows, row{"ended", w.ending()})
+	} else if words := w.display.heard.silent(now); words != nil {
+		rows = append(rows, row{"silent", strings.Join(words, "; ")})
 	}
 	if w.damaged != nil {
 		text, _, _ := strings.Cut(w.damaged.Error(), "\n")

@@ -34,6 +34,7 @@ func TestWatchFollowsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.display.started = noon
 	now := time.Now()
 	text := func() string {
 		t.Helper()
@@ -50,7 +51,7 @@ func TestWatchFollowsARun(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	for _, not := range []string{"waits    ", "failed   ", "now ", "ended "} {
+	for _, not := range []string{"waits    ", "failed   ", "silent ", "ended "} {
 		if strings.Contains(got, not) {
 			t.Errorf("%q in\n%s", not, got)
 		}
@@ -68,6 +69,9 @@ func TestWatchFollowsARun(t *testing.T) {
 	span("trainer", trinity.SpanWait, "explorer", -70*time.Second, -30*time.Second)
 	span("explorer", trinity.SpanWait, "a slot of the model", -20*time.Second, -14*time.Second)
 	span("explorer", trinity.SpanWait, "a slot of the model", -18*time.Second, -14*time.Second)
+	for range 5000 {
+		span("explorer", trinity.SpanWait, "a slot of the model", -15*time.Second, -14*time.Second)
+	}
 	span("trainer", trinity.SpanForward, "", -20*time.Second, -12*time.Second)
 	for run := range 2 {
 		tracer.Failed(trinity.FailedRollout{
@@ -83,7 +87,7 @@ func TestWatchFollowsARun(t *testing.T) {
 	for _, want := range []string{
 		"step     2/10  ━", "waits    trainer for explorer 50%  explorer for a slot of the model 10%\n",
 		`failed   2  step 2, task sums/7, run 1, by workflow: no tool\a` + "\n",
-		"trainer: nothing new since forward of step 2 for 12s", "worst    reward 0.125",
+		"silent   explorer for 14s, after: wait for a slot of the model of step 2; trainer for 12s, after: forward of step 2\n", "worst    reward 0.125",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -101,7 +105,7 @@ func TestWatchFollowsARun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(job, ".holder_trainer.json"), []byte(holder), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := text(); !strings.Contains(got, "ended    no process does this run any more\n") || strings.Contains(got, "\nnow ") {
+	if got := text(); !strings.Contains(got, "ended    no process does this run any more\n") || strings.Contains(got, "\nsilent ") {
 		t.Errorf("the run has ended, and the display is\n%s", got)
 	}
 }

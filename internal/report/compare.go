@@ -179,9 +179,15 @@ func (c *Comparison) note(groups []*group, empty []string) {
 		}
 		for _, g := range groups {
 			for _, r := range g.Runs {
-				if s := r.stage(stage); s != nil && s.steps() < most {
-					short = append(short, fmt.Sprintf("%s (%d of %d)", strings.TrimSuffix(r.Name+" "+stage, " "), s.steps(), most))
+				s := r.stage(stage)
+				if s == nil || s.steps() >= most && s.failed == "" {
+					continue
 				}
+				name := fmt.Sprintf("%s (%d of %d", strings.TrimSuffix(r.Name+" "+stage, " "), s.steps(), most)
+				if s.failed != "" {
+					name += ", failed: " + s.failed
+				}
+				short = append(short, name+")")
 			}
 		}
 	}

@@ -87,6 +87,10 @@ func TestCompare(t *testing.T) {
 	if err := os.MkdirAll(dirs[5], 0o755); err != nil {
 		t.Fatal(err)
 	}
+	ends := []byte(`{"ends":{"explorer":{"status":"finished"},"trainer":{"status":"failed","error":"disk full"}}}`)
+	if err := os.WriteFile(filepath.Join(dirs[3], "monitor", monitor.AboutFile), ends, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	c, err := Compare("", dirs...)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +118,7 @@ func TestCompare(t *testing.T) {
 	}
 	want := []string{
 		"without a step, so left out: " + dirs[5],
-		"failed, stopped or shorter, so their final values are of an earlier step: fast_seed43 (2 of 3)",
+		"failed, stopped or shorter, so their final values are of an earlier step: fast_seed43 (2 of 3, failed: disk full)",
 		"no seed of slow, so without a difference: old",
 	}
 	if !slices.Equal(c.Notes, want) {

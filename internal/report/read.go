@@ -34,6 +34,7 @@ type stage struct {
 	records  []trinity.Record // in order of time
 	config   string           // YAML of the settings that differ from the defaults; "" if unknown
 	settings map[string]any   // the same by dotted key
+	failed   string           // the line with which its newest process failed; "" if it did not
 }
 
 // ErrNoRecords is the error for a directory whose run has not made a step.
@@ -64,6 +65,7 @@ func read(dir string) (*run, error) {
 		}
 		s := stages[name]
 		s.records = append(s.records, records...)
+		s.failed = cmp.Or(s.failed, failure(filepath.Dir(path)))
 		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
 		s.config = cmp.Or(s.config, string(settings))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,6 +98,21 @@ func read(dir string) (*run, error) {
 		return cmp.Or(a.records[0].Time.Compare(b.records[0].Time), strings.Compare(a.name, b.name))
 	})
 	return r, nil
+}
+
+// failure returns the line with which a part of a run failed, whose monitor directory is given; "" if
+// none did.
+func failure(dir string) string {
+	about, err := monitor.ReadAbout(dir)
+	if err != nil {
+		return "" // of an earlier version, or damaged: its records tell
+	}
+	for _, part := range slices.Sorted(maps.Keys(about.Ends)) {
+		if end := about.Ends[part]; end.Status == monitor.Failed {
+			return cmp.Or(end.Error, "no reason is known")
+		}
+	}
+	return ""
 }
 
 // stageOf returns the name of the stage to which a file belongs, whose path is split. It is the
