@@ -33,7 +33,7 @@ type Debugged struct {
 	Answers []trinity.TrainedExperience // that the pipeline got or made; no optimizer step learned from them
 	Metrics trinity.Metrics             // of the pipeline
 	Later   bool                        // the trainer computes the advantage
-	Text    func([]int32) string        // of tokens
+	Text    func([]int32) string        // of tokens, with the special ones
 }
 
 // ModelCall is a call of a model by a rollout.
@@ -160,7 +160,9 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	if err := s.openLog(0, 1); err != nil {
 		return nil, err
 	}
-	out := &Debugged{Text: s.text.Decode, Later: s.algorithm.InTrainer() != nil}
+	out := &Debugged{Later: s.algorithm.InTrainer() != nil, Text: func(tokens []int32) string {
+		return s.text.Tokenizer().Decode(tokens, false)
+	}}
 	seen := &witness{Tracer: tracer{s}, out: out}
 	runner := s.runner()
 	runner.Tracer, runner.Host, runner.Progress = seen, watchedHost{runner.Host, seen}, nil

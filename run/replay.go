@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
@@ -95,25 +97,36 @@ type replay struct {
 }
 
 // TrainedLast returns the directory at or below dir of the run or stage that has trained last.
-func TrainedLast(dir string) (found string, err error) {
+func TrainedLast(dir string) (string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", fmt.Errorf("no run in %s: %w", dir, err)
 	}
-	var newest fs.FileInfo
+	written := map[string]time.Time{} // when, by directory
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != monitor.File || filepath.Base(filepath.Dir(path)) != "monitor" {
 			return err
 		}
-		if info, err := d.Info(); err == nil && (newest == nil || info.ModTime().After(newest.ModTime())) {
-			newest, found = info, filepath.Dir(filepath.Dir(path))
+		if info, err := d.Info(); err == nil {
+			written[filepath.Dir(filepath.Dir(path))] = info.ModTime()
 		}
 		return nil
 	})
-	if err == nil && found == "" {
-		err = fmt.Errorf("%s has no monitor/%s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
+	if err != nil {
+		return "", err
 	}
-	return found, err
+	newest := slices.SortedFunc(maps.Keys(written), func(a, b string) int { return written[b].Compare(written[a]) })
+	for _, run := range newest {
+		records, err := monitor.ReadFile(filepath.Join(run, "monitor", monitor.File))
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(records, func(r trinity.Record) bool { return r.Role == trinity.RoleTrainer && r.Step > 0 }) {
+			return run, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no monitor/%s with a train step: is it the directory of a run that trains, with the jsonl monitor?",
+		dir, monitor.File)
 }
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
@@ -201,7 +214,8 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 			r.Step, err)
 	}
 	if tr.From.Step < r.Step-1 {
-		r.Say(fmt.Sprintf("begins with %s and trains every step from there; trainer.save_interval: 1 keeps a checkpoint of each", Beginning(tr.From.Step)))
+		r.Say(fmt.Sprintf("begins with %s and trains every step from there; trainer.save_interval: 1 keeps a checkpoint of each",
+			Beginning(tr.From.Step)))
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
 	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
@@ -253,98 +267,3 @@ func (r *replay) pause(ctx context.Context, s *stage) error {
 
 // readTimeout is how long a replay waits for experiences, in seconds. They are there, or never come.
 const readTimeout = 2
-
-// retrained keeps what a trainer tells of one step.
-type retrained struct {
-	*replay
-	out *Retrained
-}
-
-// Log implements trainer.Recorder.
-func (r *retrained) Log(_ context.Context, step int64, m trinity.Metrics) error {
-	if step == r.Step {
-		r.out.Metrics = m
-	}
-	return nil
-}
-
-// Took implements trainer.Recorder.
-func (r *retrained) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
-	return nil
-}
-
-// Progress implements trainer.Recorder.
-func (r *retrained) Progress(string, int, int) {}
-
-// Say implements trainer.Recorder.
-func (r *retrained) Say(line string) { r.replay.Say(line) }
-
-// Trained implements [trinity.Tracer].
-func (r *retrained) Trained(t trinity.Trained) {
-	if t.Step == r.Step {
-		r.out.Trained = t
-	}
-}
-
-// Span implements [trinity.Tracer].
-func (r *retrained) Span(trinity.Span) {}
-
-// Failed implements [trinity.Tracer].
-func (r *retrained) Failed(trinity.FailedRollout) {}
-
-// unsampled is the weights of a trainer whose versions nobody samples with.
-type unsampled struct{ engine trinity.Engine }
-
-// Publish implements trainer.Weights.
-func (u unsampled) Publish(ctx context.Context, version int64) error {
-	p, ok := u.engine.(trinity.Publisher)
-	if !ok {
-		return nil
-	}
-	if err := p.Offer(ctx, version); err != nil {
-		return err
-	}
-	_, err := p.Adopt(ctx)
-	return err
-}
-
-// before is a Checkpointer that saves one step, unless the trainer began with it: from that
-// checkpoint the overrides are tried.
-type before struct {
-	checkpointer
-	step, from int64
-}
-
-// Save implements trainer.Checkpointer.
-func (b *before) Save(ctx context.Context, at trainer.Progress, _ bool) error {
-	if at.Step != b.step || at.Step == b.from {
-		return nil
-	}
-	return b.saveState(ctx, at, false)
-}
-
-// otherwiseScored returns a source whose batches have the advantages of cfg, if the pipeline of the
-// explorer has computed others before the buffer.
-func otherwiseScored(source trinity.Source, cfg, recorded *Settled) trinity.Source {
-	is, was := cfg.algorithm, recorded.algorithm
-	same := is.Def.Advantage == was.Def.Advantage && reflect.DeepEqual(is.Def.AdvantageArgs, was.Def.AdvantageArgs)
-	if same || is.InPipeline() == nil {
-		return source
-	}
-	return rescored{source, is.InPipeline()}
-}
-
-// rescored is a Source that computes the advantages again.
-type rescored struct {
-	trinity.Source
-	advantage trinity.Advantage
-}
-
-// Take implements trinity.Source.
-func (r rescored) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
-	taken, err := r.Source.Take(ctx, want)
-	if err == nil {
-		taken.Groups, _, err = r.advantage.Advantages(taken.Groups)
-	}
-	return taken, err
-}

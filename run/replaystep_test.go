@@ -209,6 +209,11 @@ func TestReplayRefuses(t *testing.T) {
 	if _, err := p.run(t, noEvaluation, "buffer.total_steps=3"); err != nil {
 		t.Fatal(err)
 	}
+	evaluated := `{"step":3,"role":"explorer","time":"2026-01-02T15:04:05.000Z","metrics":{}}` + "\n"
+	write(t, filepath.Join(p.dir, "checkpoints", "p", "evaluated", "monitor", "metrics.jsonl"), evaluated) // newer, and trains nothing
+	if dir, err := run.TrainedLast(filepath.Join(p.dir, "checkpoints")); err != nil || dir != p.job() {
+		t.Errorf("the run that trained last is %s, %v", dir, err)
+	}
 	for _, c := range []struct {
 		change func()
 		step   int64
