@@ -15,6 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/serve/studio"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -22,12 +25,13 @@ import (
 func studioCommand() *cobra.Command {
 	var dir, addr string
 	var port uint16
-	var browse bool
+	var browse, readOnly bool
 	cmd := &cobra.Command{
 		Use:   "studio",
-		Short: "Show runs in the browser: curves, rollouts and every token",
+		Short: "Show, start and stop runs in the browser: curves, rollouts and every token",
 		Long: "Serve a page that shows the runs below a directory, also while they run: their state, curves, rollouts,\n" +
-			"tokens and times. It only reads the runs' files, so a finished or a copied run opens as well.",
+			"tokens and times. It only reads the runs' files, so a finished or a copied run opens as well. Whoever\n" +
+			"has the printed token also checks configurations, and starts and stops runs, unless --read-only.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -40,13 +44,14 @@ func studioCommand() *cobra.Command {
 				}
 				addr = net.JoinHostPort(host, strconv.Itoa(int(port)))
 			}
-			return serveStudio(cmd, dir, addr, browse)
+			return serveStudio(cmd, dir, addr, readOnly, browse)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "checkpoints", "directory below which the runs are")
 	f.StringVar(&addr, "addr", "127.0.0.1:8766", "address to listen on; if other machines can reach it, the page asks for the printed token")
 	f.Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
+	f.BoolVar(&readOnly, "read-only", false, "only show runs: the page checks, starts and stops nothing")
 	f.BoolVar(&browse, "open", false, "open the page in the browser")
 	return cmd
 }
@@ -55,7 +60,7 @@ func studioCommand() *cobra.Command {
 const studioMemory = 128 << 20
 
 // serveStudio serves the page until Ctrl-C.
-func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
+func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	token := rand.Text()
@@ -70,7 +75,15 @@ func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
 	address := "http://" + listener.Addr().String() + "/"
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		s.Token = token
-		address = "http://" + reachable(at) + "/#token=" + token
+		address = "http://" + reachable(at) + "/"
+	}
+	if !readOnly {
+		if err := addControl(&s, token); err != nil {
+			return err
+		}
+	}
+	if s.Token+s.Control != "" {
+		address += "#token=" + token
 	}
 	debug.SetMemoryLimit(studioMemory)
 	fmt.Fprintf(cmd.OutOrStdout(), "The studio is at %s and shows the runs below %s; end it with Ctrl-C.\n", address, dir)
@@ -81,6 +94,25 @@ func serveStudio(cmd *cobra.Command, dir, addr string, browse bool) error {
 	}
 	server := web.Server{Handler: s.Handler(), Read: time.Minute, Write: time.Minute}
 	return server.Serve(ctx, listener)
+}
+
+// addControl lets the studio plan, start and stop runs for who has the token.
+func addControl(s *studio.Server, token string) error {
+	self, err := process.Self()
+	if err != nil {
+		return err
+	}
+	s.Control, s.Program = token, []string{self, "run", "--config"}
+	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
+	for _, kind := range taskKinds {
+		b := beginning{File: kind[0] + ".yaml", Model: "MODEL", Data: "data.jsonl", Task: kind[0], Prompt: "question", Answer: "answer"}
+		text, err := b.render()
+		if err != nil {
+			return err
+		}
+		s.Templates = append(s.Templates, studio.Template{Name: kind[0], Doc: kind[1], Text: string(text)})
+	}
+	return nil
 }
 
 // openBrowser shows an address in the user's browser.

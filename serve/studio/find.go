@@ -87,7 +87,7 @@ func (s *Server) dirOf(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !filepath.IsLocal(filepath.FromSlash(id)) || strings.ContainsAny(id, "\\\x00") || path.Clean(id) != id || id == "." {
+	if !isID(id) {
 		return "", none
 	}
 	dir := dirIn(root, id)
@@ -98,6 +98,11 @@ func (s *Server) dirOf(id string) (string, error) {
 		return "", none
 	}
 	return dir, nil
+}
+
+// isID reports whether a text may be the ID of a run.
+func isID(id string) bool {
+	return filepath.IsLocal(filepath.FromSlash(id)) && !strings.ContainsAny(id, "\\\x00") && path.Clean(id) == id && id != "."
 }
 
 // isDir reports whether a path is a directory and no link.

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -27,14 +28,23 @@ type Server struct {
 	Dir string // below which the runs are
 	// Token is what requests for data must carry. "" answers whoever asks for a loopback name, which a
 	// page of another site cannot.
-	Token   string
-	Version string        // of the program
-	Every   time.Duration // how often a live page's run is looked at; 0 is 200 ms
+	Token string
+	// Control is what requests must carry that check, start or stop a run, which is to run programs; ""
+	// refuses them.
+	Control   string
+	Program   []string                                   // runs a configuration; its path and settings come after it
+	Plan      func(*config.Config) (*config.Plan, error) // plans a run on this machine
+	Templates []Template                                 // to begin with
+	Version   string                                     // of the program
+	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
 
 	cache     cache
 	textCache textCache
 	spanCache spanCache
 	runsKnown sync.Map // *known by directory
+	planning  sync.Mutex
+	starts    starts
+	signalled sync.Map // the processes that were told to stop, by number
 }
 
 // Handler answers /api/v1/ with JSON, and all else with the files of the page.
@@ -45,6 +55,10 @@ func (s *Server) Handler() http.Handler {
 		"runs":                                  s.runs,
 		"runs/{run}":                            s.run,
 		"runs/{run}/names":                      s.names,
+		"runs/{run}/config":                     s.configOf,
+		"runs/{run}/log":                        s.log,
+		"config/schema":                         s.schema,
+		"config/templates":                      s.templates,
 		"runs/{run}/spans":                      s.spans,
 		"runs/{run}/steps":                      s.steps,
 		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
@@ -60,6 +74,11 @@ func (s *Server) Handler() http.Handler {
 	}
 	api.HandleFunc("GET /api/v1/runs/{run}/metrics", s.metrics)
 	api.HandleFunc("GET /api/v1/runs/{run}/live", s.live)
+	api.Handle("POST /api/v1/config/check", posted(s, s.check))
+	api.Handle("POST /api/v1/config/plan", posted(s, s.plan))
+	api.Handle("POST /api/v1/runs", posted(s, s.start))
+	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
+	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
 	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
 	})
@@ -87,7 +106,7 @@ func statusOf(err error) int {
 
 func (s *Server) about(*http.Request) (any, error) {
 	dir, err := filepath.Abs(s.Dir)
-	return map[string]any{"version": s.Version, "dir": dir, "now": time.Now().UnixMilli()}, err
+	return map[string]any{"version": s.Version, "dir": dir, "control": s.Control != "", "now": time.Now().UnixMilli()}, err
 }
 
 // number returns a parameter that is a whole number, and fallback if it is not given.

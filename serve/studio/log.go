@@ -1,0 +1,69 @@
+package studio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bytes of a run's log that go into a reply: the first one has the log's end.
+const (
+	firstLog = 64 << 10
+	maxLog   = 256 << 10
+)
+
+// log answers with what a run printed after a cursor, or with the end of all.
+func (s *Server) log(r *http.Request) (any, error) {
+	root, err := s.root()
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("run")
+	_, started, err := startedAs(root, id)
+	if err != nil {
+		return nil, err
+	}
+	none := notFound{fmt.Errorf("this studio did not start the run %q: its output is where it was started", id)}
+	if started == "" {
+		return nil, none
+	}
+	f, size, err := openWithin(startDir(root, started), logFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, none
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	at, err := number(r, "since", -1)
+	if err != nil {
+		return nil, err
+	}
+	reset := at < 0 || at > size
+	if reset {
+		at = max(0, size-firstLog)
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, at, min(maxLog, size-at)))
+	if err != nil {
+		return nil, err
+	}
+	text = wholeRunes(text)
+	return map[string]any{"text": strings.ToValidUTF8(string(text), "\uFFFD"), "cursor": at + int64(len(text)), "reset": reset}, nil
+}
+
+// wholeRunes returns a text without the half of a character at its end.
+func wholeRunes(text []byte) []byte {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if tail := text[len(text)-back:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return text[:len(text)-back]
+			}
+			break
+		}
+	}
+	return text
+}

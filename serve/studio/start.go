@@ -1,0 +1,260 @@
+package studio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+// The studio keeps what it starts in files of its own below its directory, never in a run's.
+const (
+	ownDir     = ".studio"
+	startFile  = "start.json"  // a run's configuration as it was written, and its settings
+	configFile = "config.yaml" // and as `trinity run` reads it
+	logFile    = "run.log"     // what the run printed
+)
+
+// starts has the processes that this studio has started and that live, by the ID of the run.
+type starts struct {
+	mu      sync.Mutex
+	running map[string]*os.Process
+}
+
+// start starts a run as a process of its own, which outlives the studio.
+func (s *Server) start(_ *http.Request, in written) (any, error) {
+	in, err := s.wholeOf(in)
+	if err != nil {
+		return nil, err
+	}
+	id, cfg, err := s.place(&in)
+	if err != nil {
+		return nil, err
+	}
+	if entries, err := os.ReadDir(cfg.CheckpointJobDir); err == nil && len(entries) > 0 {
+		return nil, mistake{cfg.At("name", fmt.Sprintf("there is a run %q: give another name, or resume that run", id), "")}
+	}
+	return s.launch(id, in)
+}
+
+// resume starts a run again with the configuration that it had.
+func (s *Server) resume(r *http.Request, _ struct{}) (any, error) {
+	id := r.PathValue("run")
+	in, started, err := s.writtenFor(id)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err := s.dirOf(id); err == nil { // without one it failed before it had a directory
+		if run, _ := s.summary(dir, id); run != nil && (run.State == Running || run.State == Waiting) {
+			return nil, mistake{fmt.Errorf("the run %q is %s", id, run.State)}
+		}
+		if started == "" {
+			in.Overrides = rootFor(&in, dir)
+		}
+	}
+	want := started
+	if want == "" {
+		want = id
+	}
+	at, _, err := s.place(&in)
+	if err != nil {
+		return nil, err
+	}
+	if at != want {
+		return nil, mistake{fmt.Errorf("%q has kept a configuration that belongs to %q: resume it with the command that started it", id, at)}
+	}
+	return s.launch(at, in)
+}
+
+// rootFor returns the setting with which a configuration writes to the directory that its run has.
+func rootFor(in *written, dir string) []string {
+	cfg, err := in.parse()
+	if err != nil {
+		return nil // place reports it
+	}
+	root, ok := strings.CutSuffix(dir, string(filepath.Separator)+filepath.Join(cfg.Project, cfg.Group, cfg.Name))
+	if !ok {
+		return nil
+	}
+	return []string{rootSetting(root)}
+}
+
+func rootSetting(dir string) string {
+	return fmt.Sprintf("checkpoint_root_dir=%q", filepath.ToSlash(dir))
+}
+
+// place returns the ID of the run of a configuration. It must be below the studio's directory, where a
+// configuration writes that names no other.
+func (s *Server) place(in *written) (id string, cfg *config.Config, err error) {
+	root, err := s.root()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := withoutStars(in.Text); err != nil {
+		return "", nil, mistake{err}
+	}
+	if cfg, err = in.parse(); err == nil && !cfg.IsSet("checkpoint_root_dir") {
+		in.Overrides = append(slices.Clone(in.Overrides), rootSetting(root))
+		cfg, err = in.parse()
+	}
+	if err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return "", nil, mistake{errors.New(line)}
+	}
+	dir, err := realPath(cfg.CheckpointJobDir)
+	if err != nil {
+		return "", nil, err
+	}
+	rel, err := filepath.Rel(root, dir)
+	id = filepath.ToSlash(rel)
+	if err != nil || rel == "." || !filepath.IsLocal(rel) || strings.Contains("/"+id, "/.") {
+		return "", nil, mistake{cfg.At("checkpoint_root_dir",
+			fmt.Sprintf("the run would be in %s, which this studio does not show: want a directory below %s", dir, root), "")}
+	}
+	return id, cfg, nil
+}
+
+// realPath returns a path without links, of which the end need not exist yet.
+func realPath(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(name) != name {
+		real, err = realPath(filepath.Dir(name))
+		return filepath.Join(real, filepath.Base(name)), err
+	}
+	return real, err
+}
+
+// withoutStars returns an error if a text has stars in place of a secret.
+func withoutStars(text string) error {
+	var tree map[string]any
+	if yaml.Unmarshal([]byte(text), &tree) != nil {
+		return nil // the parser of configurations reports it
+	}
+	for key, value := range config.Flatten(tree) {
+		if value == "***" {
+			return fmt.Errorf("%s is hidden: write it, or ${oc.env:NAME} for a variable of the studio's environment", key)
+		}
+	}
+	return nil
+}
+
+// launch starts the process of a run. It has no terminal and a session of its own, so neither Ctrl-C
+// at the studio nor the studio's end reaches it.
+func (s *Server) launch(id string, in written) (any, error) {
+	for _, set := range in.Overrides {
+		if key := config.SecretIn(set); key != "" {
+			return nil, mistake{fmt.Errorf("%s is a secret, and all can read the arguments of a program: write it into the configuration", key)}
+		}
+	}
+	root, err := s.root()
+	if err != nil {
+		return nil, err
+	}
+	s.starts.mu.Lock()
+	defer s.starts.mu.Unlock()
+	if s.starts.running[id] != nil {
+		return nil, mistake{fmt.Errorf("the run %q is at work", id)}
+	}
+	dir := startDir(root, id)
+	log, err := prepare(dir, in)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	args := slices.Concat(s.Program[1:], []string{filepath.Join(dir, configFile)}, in.Overrides)
+	cmd := exec.Command(s.Program[0], args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdout, cmd.Stderr = log, log // a file: a pipe would break when the studio ends
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if s.starts.running == nil {
+		s.starts.running = map[string]*os.Process{}
+	}
+	s.starts.running[id] = cmd.Process
+	go func() {
+		_ = cmd.Wait() // the log tells how it ended
+		s.starts.mu.Lock()
+		defer s.starts.mu.Unlock()
+		delete(s.starts.running, id)
+	}()
+	return map[string]string{"id": id}, nil
+}
+
+// prepare writes the files of a run that starts, and opens its log.
+func prepare(dir string, in written) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(in)
+	if err == nil {
+		err = durable.WriteSecret(filepath.Join(dir, startFile), text)
+	}
+	if err == nil {
+		err = durable.WriteSecret(filepath.Join(dir, configFile), []byte(in.Text))
+	}
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(log, "--- started by the studio, %s\n", time.Now().Format(time.DateTime)); err != nil {
+		log.Close()
+		return nil, err
+	}
+	return log, nil
+}
+
+// startDir returns the directory of the studio's files about a run.
+func startDir(root, id string) string { return filepath.Join(root, ownDir, filepath.FromSlash(id)) }
+
+// startedAs returns the configuration of a run that a studio has started, and the run's ID; "" if none
+// has. A stage was started with its run.
+func startedAs(root, id string) (in written, started string, err error) {
+	if !isID(id) {
+		return in, "", notFound{fmt.Errorf("there is no run %.200q", id)}
+	}
+	for _, at := range []string{id, path.Dir(id)} {
+		dir := startDir(root, at)
+		text, err := within(dir, startFile, maxPosted)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &in)
+		}
+		if err != nil {
+			return in, "", fmt.Errorf("%s: %w", filepath.Join(dir, startFile), err)
+		}
+		if at == id || in.hasStage(path.Base(id)) {
+			return in, at, nil
+		}
+	}
+	return written{}, "", nil
+}
+
+func (w *written) hasStage(name string) bool {
+	cfg, err := w.parse()
+	return err == nil && slices.ContainsFunc(cfg.Stages, func(s config.Stage) bool { return s.StageName == name })
+}
