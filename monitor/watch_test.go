@@ -87,7 +87,8 @@ func TestWatchFollowsARun(t *testing.T) {
 	for _, want := range []string{
 		"step     2/10  ━", "waits    trainer for explorer 50%  explorer for a slot of the model 10%\n",
 		`failed   2  step 2, task sums/7, run 1, by workflow: no tool\a` + "\n",
-		"silent   explorer for 14s, after: wait for a slot of the model of step 2; trainer for 12s, after: forward of step 2\n", "worst    reward 0.125",
+		"silent   explorer for 14s, after: wait for a slot of the model of step 2; trainer for 12s, after: forward of step 2\n",
+		"worst    reward 0.125",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

@@ -82,7 +82,7 @@ func (s *stage) progress(role, doing string, done, total int) {
 	}
 	who := ""
 	if total == 0 {
-		who = s.awaited(role)
+		who = awaited(s, role)
 	}
 	s.log.waits.set(role, who)
 	for _, m := range s.log.monitors {

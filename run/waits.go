@@ -70,7 +70,7 @@ func (w *waits) tell(role string) {
 }
 
 // awaited returns for whom a role waits that waits for its next step.
-func (s *stage) awaited(role string) string {
+func awaited(s *stage, role string) string {
 	switch {
 	case role != trinity.RoleTrainer:
 		return trinity.RoleTrainer

@@ -39,6 +39,7 @@ var byThemselves = map[string]string{
 	"run/replay.go":                                   "copies into a folder that is removed when the program ends",
 	"run/recorder.go":                                 "appends lines for people",
 	"internal/sweep/child.go":                         "appends lines; if that of success is lost, the run begins again and has nothing to do",
+	"serve/studio/start.go":                           "appends lines for people",
 	"trace/lines.go":                                  "appends frames for people, not state; readers leave out half a frame",
 	"trace/texts.go":                                  "appends lines for people, not state; readers leave out half a line",
 }

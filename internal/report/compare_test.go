@@ -87,8 +87,8 @@ func TestCompare(t *testing.T) {
 	if err := os.MkdirAll(dirs[5], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ends := []byte(`{"ends":{"explorer":{"status":"finished"},"trainer":{"status":"failed","error":"disk full"}}}`)
-	if err := os.WriteFile(filepath.Join(dirs[3], "monitor", monitor.AboutFile), ends, 0o644); err != nil {
+	parts := []byte(`{"parts":{"explorer":{"status":"finished"},"trainer":{"status":"failed","error":"disk full"}}}`)
+	if err := os.WriteFile(filepath.Join(dirs[3], "monitor", monitor.AboutFile), parts, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Compare("", dirs...)

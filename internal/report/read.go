@@ -107,9 +107,9 @@ func failure(dir string) string {
 	if err != nil {
 		return "" // of an earlier version, or damaged: its records tell
 	}
-	for _, part := range slices.Sorted(maps.Keys(about.Ends)) {
-		if end := about.Ends[part]; end.Status == monitor.Failed {
-			return cmp.Or(end.Error, "no reason is known")
+	for _, name := range slices.Sorted(maps.Keys(about.Parts)) {
+		if part := about.Parts[name]; part.Status == monitor.Failed {
+			return cmp.Or(part.Error, "no reason is known")
 		}
 	}
 	return ""

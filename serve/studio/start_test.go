@@ -179,7 +179,8 @@ func TestStart(t *testing.T) {
 		Reset  bool
 	}
 	var read piece
-	for end := time.Now().Add(20 * time.Second); !strings.HasSuffix(read.Text, want) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(20 * time.Second)
+	for ; !strings.HasSuffix(read.Text, want) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		read = got[piece](t, s, "runs/p%2Fsmall/log")
 	}
 	if !strings.HasPrefix(read.Text, "--- started") || !strings.HasSuffix(read.Text, want) || !read.Reset {
