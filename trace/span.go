@@ -65,7 +65,13 @@ func failureOf(f trinity.FailedRollout) Failure {
 // resumed, the steps that it did again replace what the killed process did of them. With an error about
 // a damaged file it returns what the others have, and what that file has before the damage.
 func ReadSpans(dir string) ([]Span, error) {
-	return readLines(dir, spansPrefix, func(s *Span) placed {
+	return MapSpans(dir, func(s *Span) Span { return *s })
+}
+
+// MapSpans is [ReadSpans] for a reader who keeps something smaller of each span. The span that keep gets
+// is valid until it returns.
+func MapSpans[T any](dir string, keep func(*Span) T) ([]T, error) {
+	return readLines(dir, spansPrefix, parseSpan, keep, func(s *Span) placed {
 		does := s.Kind == trinity.SpanRollout || s.Kind == trinity.SpanForward
 		return placed{s.Role, s.Step, does, s.Begin, s.End}
 	})
@@ -73,7 +79,11 @@ func ReadSpans(dir string) ([]Span, error) {
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
 func ReadFailures(dir string) ([]Failure, error) {
-	all, err := readLines(dir, failedPrefix, func(f *Failure) placed {
+	parse := func(line []byte, f *Failure) error {
+		*f = Failure{}
+		return json.Unmarshal(line, f)
+	}
+	all, err := readLines(dir, failedPrefix, parse, func(f *Failure) Failure { return *f }, func(f *Failure) placed {
 		at := f.Time.UnixMicro()
 		return placed{f.Role, f.Step, true, at, at}
 	})
@@ -90,30 +100,39 @@ type placed struct {
 
 // readLines reads all files with this prefix. A process that began after the end of an earlier one
 // replaces the lines of its roles, from the first step on that it did, of that one.
-func readLines[T any](dir, prefix string, of func(*T) placed) (all []T, err error) {
+func readLines[L, T any](dir, prefix string, parse func([]byte, *L) error, keep func(*L) T, of func(*L) placed) (all []T, err error) {
 	files, err := linesIn(dir, prefix)
 	if err != nil {
 		return nil, err
 	}
-	var processes []process[T]
+	var processes []*process[T]
 	var damaged []error
+	var line L
 	for _, file := range files {
 		if n := len(processes); n == 0 || processes[n-1].number != file.process {
-			processes = append(processes, process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
+			processes = append(processes, &process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
 		}
-		lines, err := readFile[T](file.path)
-		damaged = append(damaged, err)
-		processes[len(processes)-1].add(lines, of)
+		p := processes[len(processes)-1]
+		damaged = append(damaged, readFile(file.path, func(text []byte) error {
+			if err := parse(text, &line); err != nil {
+				return err
+			}
+			p.add(keep(&line), of(&line))
+			return nil
+		}))
+	}
+	if len(processes) == 1 {
+		return processes[0].lines, errors.Join(damaged...)
 	}
 	for i, p := range processes {
-		for k := range p.lines {
-			line := of(&p.lines[k])
-			replaced := func(later process[T]) bool {
-				first, ok := later.first[line.role]
-				return ok && line.step >= first && later.begin >= p.end
+		for k, line := range p.lines {
+			at := p.places[k]
+			replaced := func(later *process[T]) bool {
+				first, ok := later.first[p.roles[at.role]]
+				return ok && at.step >= first && later.begin >= p.end
 			}
 			if !slices.ContainsFunc(processes[i+1:], replaced) {
-				all = append(all, p.lines[k])
+				all = append(all, line)
 			}
 		}
 	}
@@ -124,50 +143,64 @@ func readLines[T any](dir, prefix string, of func(*T) placed) (all []T, err erro
 type process[T any] struct {
 	number     int
 	lines      []T
+	places     []place // of the lines
+	roles      []string
 	first      map[string]int64 // step that a role did
 	begin, end int64            // of all its lines
 }
 
-func (p *process[T]) add(lines []T, of func(*T) placed) {
-	for i := range lines {
-		line := of(&lines[i])
-		if first, ok := p.first[line.role]; line.does && (!ok || line.step < first) {
-			p.first[line.role] = line.step
-		}
-		p.begin, p.end = min(p.begin, line.begin), max(p.end, line.end)
-	}
-	p.lines = append(p.lines, lines...)
+// place is the role of a line, by its number among the roles of a process, and its step.
+type place struct {
+	role int
+	step int64
 }
 
-// readFile reads the lines of one file. It leaves out what a running or killed process has not
+func (p *process[T]) add(line T, at placed) {
+	if first, ok := p.first[at.role]; at.does && (!ok || at.step < first) {
+		p.first[at.role] = at.step
+	}
+	p.begin, p.end = min(p.begin, at.begin), max(p.end, at.end)
+	role := slices.Index(p.roles, at.role)
+	if role < 0 {
+		role = len(p.roles)
+		p.roles = append(p.roles, at.role)
+	}
+	p.lines, p.places = append(p.lines, line), append(p.places, place{role, at.step})
+}
+
+// readFile calls add with each line of one file. It leaves out what a running or killed process has not
 // completed.
-func readFile[T any](path string) (all []T, err error) {
+func readFile(path string, add func(line []byte) error) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) { // thinned out meanwhile
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
 	z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer z.Close()
-	in := bufio.NewReader(z)
+	in := bufio.NewReaderSize(z, 64<<10)
+	var long []byte // a line that is longer than the buffer
 	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return all, nil
+		line, err := in.ReadSlice('\n')
+		for long = long[:0]; errors.Is(err, bufio.ErrBufferFull); line = long {
+			long = append(long, line...)
+			line, err = in.ReadSlice('\n')
+			long = append(long, line...)
 		}
-		var one T
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
 		if err == nil {
-			err = json.Unmarshal(line, &one)
+			err = add(line)
 		}
 		if err != nil {
-			return all, fmt.Errorf("%s is damaged behind line %d: %w", path, n-1, err)
+			return fmt.Errorf("%s is damaged behind line %d: %w", path, n-1, err)
 		}
-		all = append(all, one)
 	}
 }

@@ -177,16 +177,19 @@ type drawn struct {
 
 // However many spans there are, a lane has a few for each pixel, and none is lost.
 func TestSpansAreReduced(t *testing.T) {
-	var all []trace.Span
-	for i := range int64(20_000) {
-		all = append(all, trace.Span{Role: "explorer", Kind: trinity.SpanRollout, Begin: 1000 * i, End: 1000*i + 2500, ID: fmt.Sprint(i)},
-			trace.Span{Role: "trainer", Kind: []trinity.SpanKind{"forward", "backward", "update"}[i%3], Begin: 1000 * i, End: 1000*i +
-				1000})
+	s := &spans{numbers: map[string]int32{}, waits: map[[2]int32][]stretch{}}
+	var all []compact
+	add := func(role, kind, of, id string, begin, end int64) {
+		all = append(all, compact{begin: begin, end: end, role: s.word(role), kind: s.word(kind), of: s.word(of), id: s.word(id)})
 	}
-	all = append(all, trace.Span{Role: "trainer", Kind: trinity.SpanWait, For: "explorer", Begin: 30_000_000, End: 40_000_000},
-		trace.Span{Role: "trainer", Kind: trinity.SpanWait, For: "explorer", Begin: 35_000_000, End: 45_000_000},
-		trace.Span{Role: "trainer", Kind: "publish", Begin: 50_000_000, End: 10}) // the clock was set back
-	s := newSpans(all)
+	for i := range int64(20_000) {
+		add("explorer", "rollout", "", fmt.Sprint(i), 1000*i, 1000*i+2500)
+		add("trainer", []string{"forward", "backward", "update"}[i%3], "", "", 1000*i, 1000*i+1000)
+	}
+	add("trainer", "wait", "explorer", "", 30_000_000, 40_000_000)
+	add("trainer", "wait", "explorer", "", 35_000_000, 45_000_000)
+	add("trainer", "publish", "", "", 50_000_000, 50_000_000)
+	s.order(all)
 	if s.first != 0 || s.last != 50_000_000 {
 		t.Errorf("from %d to %d", s.first, s.last)
 	}

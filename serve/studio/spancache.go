@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/trinity-go/trinity/trace"
 )
 
 // spanCache has the spans of the trace that was asked for last.
@@ -36,17 +34,10 @@ func (c *spanCache) read(dir string) (*spans, error) {
 		return c.known, nil
 	}
 	begin := time.Now()
-	all, err := trace.ReadSpans(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		all, err = nil, nil
-	}
-	known := newSpans(all)
-	if err != nil {
-		known.damaged = strings.Split(err.Error(), "\n")
-	}
-	c.dir, c.files, c.known = dir, files, known
+	c.dir, c.files, c.known = dir, files, nil // the old ones may go while others are read
+	c.known = readSpans(dir)
 	c.again = time.Now().Add(patient * time.Since(begin))
-	return known, nil
+	return c.known, nil
 }
 
 // filesOf returns the names and sizes of a trace's files.

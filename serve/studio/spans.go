@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // spans are the spans of a trace in memory, in lanes.
 type spans struct {
 	words       []string // of all names, by number
+	numbers     map[string]int32
 	lanes       []*lane
 	waits       map[[2]int32][]stretch // by the numbers of who waited and for whom; in order
 	first, last int64                  // µs since 1970
@@ -31,9 +33,8 @@ type lane struct {
 
 // compact is a span whose words have numbers.
 type compact struct {
-	begin, end          int64
-	step                int64
-	kind, name, of, who int32 // who is the experience
+	begin, end, step         int64
+	role, kind, name, of, id int32
 }
 
 // stretch is a time in µs since 1970.
@@ -43,54 +44,67 @@ type stretch struct{ begin, end int64 }
 // overlap.
 const maxLanes = 8
 
-// newSpans orders the spans of a trace.
-func newSpans(all []trace.Span) *spans {
-	s := &spans{waits: map[[2]int32][]stretch{}}
-	numbers := map[string]int32{}
-	word := func(text string) int32 {
-		n, ok := numbers[text]
-		if !ok {
-			n = int32(len(s.words))
-			numbers[text], s.words = n, append(s.words, strings.Clone(text))
-		}
-		return n
+// word returns the number of a word.
+func (s *spans) word(text string) int32 {
+	n, ok := s.numbers[text]
+	if !ok {
+		n = int32(len(s.words))
+		s.numbers[text], s.words = n, append(s.words, text)
 	}
-	slices.SortStableFunc(all, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(b.End, a.End)) })
-	lanes := map[[2]string][]*lane{}
-	for i := range all {
-		one := &all[i]
-		if one.End < one.Begin { // the clock was set
-			one.End = one.Begin
+	return n
+}
+
+// readSpans reads the spans of a trace. What cannot be read is a line in damaged.
+func readSpans(dir string) *spans {
+	s := &spans{numbers: map[string]int32{}, waits: map[[2]int32][]stretch{}}
+	all, err := trace.MapSpans(dir, func(o *trace.Span) compact {
+		return compact{
+			o.Begin, max(o.Begin, o.End), o.Step, // the clock may have been set
+			s.word(o.Role), s.word(string(o.Kind)), s.word(o.Name), s.word(o.For), s.word(o.ID),
 		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.damaged = strings.Split(err.Error(), "\n")
+	}
+	s.numbers = nil
+	s.order(all)
+	return s
+}
+
+// order puts spans into lanes.
+func (s *spans) order(all []compact) {
+	slices.SortStableFunc(all, func(a, b compact) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(b.end, a.end)) })
+	lanes := map[[2]int32][]*lane{}
+	for i, c := range all {
 		if i == 0 {
-			s.first, s.last = one.Begin, one.End
+			s.first, s.last = c.begin, c.end
 		}
-		s.last = max(s.last, one.End)
-		group := [2]string{one.Role, string(one.Kind)}
-		if one.Role == trinity.RoleTrainer { // it does one thing at a time
-			group[1] = ""
+		s.last = max(s.last, c.end)
+		group := [2]int32{c.role, c.kind}
+		if s.words[c.role] == trinity.RoleTrainer { // it does one thing at a time
+			group[1] = -1
 		}
-		c := compact{one.Begin, one.End, one.Step, word(string(one.Kind)), word(one.Name), word(one.For), word(one.ID)}
 		lanes[group] = place(lanes[group], c)
-		if one.Kind == trinity.SpanWait {
-			key := [2]int32{word(one.Role), c.of}
-			s.waits[key] = cover(s.waits[key], stretch{one.Begin, one.End})
+		if s.words[c.kind] == string(trinity.SpanWait) {
+			key := [2]int32{c.role, c.of}
+			s.waits[key] = cover(s.waits[key], stretch{c.begin, c.end})
 		}
 	}
 	for group, of := range lanes {
 		for i, l := range of {
-			l.role, l.name = group[0], cmp.Or(group[1], group[0])
+			l.role = s.words[group[0]]
+			if l.name = l.role; group[1] >= 0 {
+				l.name = s.words[group[1]]
+			}
 			if i > 0 {
 				l.name = fmt.Sprintf("%s %d", l.name, i+1)
 			}
-			l.spans = slices.Clip(l.spans)
 		}
 		s.lanes = append(s.lanes, of...)
 	}
 	slices.SortFunc(s.lanes, func(a, b *lane) int {
 		return cmp.Or(strings.Compare(a.role, b.role), cmp.Compare(a.spans[0].begin, b.spans[0].begin), strings.Compare(a.name, b.name))
 	})
-	return s
 }
 
 // place adds a span to the first lane that is free.
@@ -160,7 +174,7 @@ func (s *spans) within(l *lane, from, to, width int64) []Shown {
 			continue
 		}
 		shown = append(shown, Shown{
-			kind, s.words[c.name], s.words[c.of], c.step, s.words[c.who], float64(c.begin) / 1000, float64(c.end) / 1000, 1,
+			kind, s.words[c.name], s.words[c.of], c.step, s.words[c.id], float64(c.begin) / 1000, float64(c.end) / 1000, 1,
 		})
 	}
 	return shown
