@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/studio"
 )
@@ -145,6 +147,8 @@ func says(text string) string { return fmt.Sprintf("document.body.innerText.incl
 
 const both = "sums/lr1e-5_seed0"
 
+var firstRollout = trinity.ExperienceID{Step: 20, Task: "sums/1"}
+
 // routes are the pages, each with a text that it shows.
 var routes = []struct{ name, route, text string }{
 	{"runs", "runs", both[5:]},
@@ -153,6 +157,7 @@ var routes = []struct{ name, route, text string }{
 	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
 	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
 	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
+	{"tokens", "tokens?run=" + url.QueryEscape(both) + "&step=20&rollout=" + url.QueryEscape(firstRollout.String()), "three and four"},
 	{"time", "time?run=" + url.QueryEscape(both), "trainer"},
 }
 
@@ -175,7 +180,7 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		run  func(*testing.T, *window)
 	}{
-		{"filter", filters}, {"curve", opensStep}, {"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark},
+		{"filter", filters}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark},
 		{"hostile", showsText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,6 +188,7 @@ func TestPagesInABrowser(t *testing.T) {
 			w.noProblems(t)
 		})
 	}
+	t.Run("token", func(t *testing.T) { asksForToken(t, w, root) })
 	t.Run("live", func(t *testing.T) {
 		w.show(t, "curves?run=sums%2Flive&name=rollout%2Freward%2Fmean", "0.1")
 		live.step(2, .4375)
@@ -214,6 +220,15 @@ func opensStep(t *testing.T, w *window) {
 		t.Errorf("a click in the middle of 60 steps opens step %s", step)
 	}
 	w.until(t, says("sums/1"))
+}
+
+// tellsNumbers: the page of tokens tells the numbers of the token that the arrow keys come to.
+func tellsNumbers(t *testing.T, w *window) {
+	at := "tokens?run=" + url.QueryEscape(both) + "&step=20&rollout=" + url.QueryEscape(firstRollout.String())
+	const position = 7
+	w.show(t, at+fmt.Sprint("&at=", position), "three and four")
+	number := strconv.FormatFloat(float64(float32(logprob(position, firstRollout.Run))), 'g', -1, 32)
+	w.until(t, says(number))
 }
 
 // keys: Tab walks from the beginning of the page to its content, and keys change the page.
@@ -308,10 +323,30 @@ func showsText(t *testing.T, w *window) {
 	}
 }
 
+// asksForToken: the page takes the token of its address, which does not stay there, and asks for it otherwise.
+func asksForToken(t *testing.T, w *window, root string) {
+	server := httptest.NewServer((&studio.Server{Dir: root, Token: "0123456789abcdef", Version: "v1"}).Handler())
+	t.Cleanup(server.Close)
+	other := &window{ctx: w.ctx, site: server.URL}
+	other.show(t, "runs", "needs its token")
+	if value[bool](t, other, says(both[5:])) {
+		t.Error("the page shows runs without the token")
+	}
+	other.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(server.URL+"/#token=0123456789abcdef"))
+	other.until(t, says(both[5:]))
+	if hash := value[string](t, other, "location.hash"); hash != "#/runs" {
+		t.Errorf("the address still has %s", hash)
+	}
+	other.do(t, chromedp.Navigate("about:blank"))
+	w.mu.Lock()
+	w.problems = nil // the other server's requests, and its refusals
+	w.mu.Unlock()
+}
+
 // keep writes a picture of the page for the documents.
 func (w *window) keep(t *testing.T, name string) {
 	t.Helper()
-	if !*update || !slices.Contains([]string{"runs", "curves", "rollouts", "time"}, name) {
+	if !*update || !slices.Contains([]string{"runs", "curves", "tokens"}, name) {
 		return
 	}
 	time.Sleep(500 * time.Millisecond) // animations

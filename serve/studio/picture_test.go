@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// palettePNG makes a picture small: it keeps its 96 most frequent colours.
+// palettePNG makes a picture small: it keeps its most frequent colours that differ from one another.
 func palettePNG(data []byte) ([]byte, error) {
 	picture, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	const colours = 96
+	const colours = 128
 	count := map[color.Color]int{}
 	box := picture.Bounds()
 	for y := box.Min.Y; y < box.Max.Y; y++ {
@@ -24,8 +24,13 @@ func palettePNG(data []byte) ([]byte, error) {
 			count[picture.At(x, y)]++
 		}
 	}
-	most := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) })
-	out := image.NewPaletted(box, most[:min(colours, len(most))])
+	var most color.Palette
+	for _, c := range slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }) {
+		if len(most) < colours && (len(most) == 0 || distance(c, most.Convert(c)) > 6) {
+			most = append(most, c)
+		}
+	}
+	out := image.NewPaletted(box, most)
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
 			out.Set(x, y, picture.At(x, y))
@@ -34,4 +39,12 @@ func palettePNG(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out)
 	return b.Bytes(), err
+}
+
+// distance of two colours: the largest difference of their parts, of 255.
+func distance(a, b color.Color) int {
+	r, g, blue, _ := a.RGBA()
+	r2, g2, blue2, _ := b.RGBA()
+	off := func(x, y uint32) int { return int(max(x, y)-min(x, y)) >> 8 }
+	return max(off(r, r2), off(g, g2), off(blue, blue2))
 }

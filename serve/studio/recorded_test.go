@@ -23,7 +23,7 @@ const (
 	marks  = "\u202egnp.exe\u2066"
 )
 
-var began = time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+var began = time.Now().Add(-20 * time.Minute).Truncate(time.Second)
 
 // recorder is a run that the writers of a real run record.
 type recorder struct {
@@ -151,6 +151,9 @@ func (r *recorder) written(step int) {
 	r.t.Fatalf("step %d does not reach the disk", step)
 }
 
+// logprob of a token.
+func logprob(position, run int) float64 { return -.05 - .4*math.Abs(math.Sin(float64(position*(run+2)))) }
+
 func rollout(step int, task string, run int, texts []string, tokens []int32) trinity.TrainedExperience {
 	const prompt = 4
 	e := trinity.Experience{
@@ -165,7 +168,7 @@ func rollout(step int, task string, run int, texts []string, tokens []int32) tri
 		} else {
 			e.Prompt += texts[token]
 		}
-		p := -.05 - .4*math.Abs(math.Sin(float64(i*(run+2))))
+		p := logprob(i, run)
 		e.Mask, e.Logprobs = append(e.Mask, trained), append(e.Logprobs, float32(p))
 		e.OldLogprobs, e.Entropies = append(e.OldLogprobs, float32(p)-.01), append(e.Entropies, float32(-p))
 		e.Advantages = append(e.Advantages, float32(.5-float64(run%2)))
