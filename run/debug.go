@@ -67,6 +67,7 @@ func Debug(ctx context.Context, cfg *config.Config, o DebugOptions) (out *Debugg
 	if err := settled.locate(fetch(ctx, o.Say)); err != nil {
 		return nil, err
 	}
+	settled.criticPath = "" // nothing is trained
 	opts := Options{Say: o.Say, Quiet: true, Brief: true}
 	juicer := newJuicer(settled, o.Say)
 	if juicer != nil {

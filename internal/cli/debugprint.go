@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +20,7 @@ func printDebugged(w io.Writer, d *run.Debugged) {
 	fmt.Fprintf(w, "task %s: workflow %s, reward %s, %d rollouts\n", config.Printable(d.Task.ID), d.Task.Workflow,
 		cmp.Or(d.Task.Reward, "of the workflow"), d.Task.GroupSize)
 	for _, name := range slices.Sorted(maps.Keys(d.Task.Row)) {
-		fmt.Fprintf(w, "  %s: %s\n", config.Printable(name), inShort(fmt.Sprint(d.Task.Row[name])))
+		fmt.Fprintf(w, "  %s: %s\n", config.Printable(name), inShort(d.Task.Row[name]))
 	}
 	printPrompts(w, d)
 	for n := range runsOf(d) {
@@ -84,21 +85,23 @@ func printRollout(w io.Writer, d *run.Debugged, n int) {
 		}
 	}
 	slices.SortStableFunc(calls, func(a, b run.ModelCall) int { return a.Begin.Compare(b.Begin) })
+	known := d.Calls[:min(1, len(d.Calls))] // whose prompt is shown above
+	next := func() {
+		printCall(w, d, &calls[0], known)
+		known, calls = calls[:1], calls[1:]
+	}
 	for _, s := range spans {
-		switch s.Kind {
-		case trinity.SpanWait:
+		switch {
+		case s.Kind == trinity.SpanWait:
 			fmt.Fprintf(w, "  waits for %s: %s\n", s.For, took(s.Begin, s.End))
-		case trinity.SpanReward:
+		case s.Kind == trinity.SpanReward:
 			fmt.Fprintf(w, "  reward function: %s\n", took(s.Begin, s.End))
-		case trinity.SpanCall:
-			if len(calls) > 0 {
-				printCall(w, d, &calls[0], len(d.Calls) > 0 && slices.Equal(calls[0].Prompt, d.Calls[0].Prompt))
-				calls = calls[1:]
-			}
+		case s.Kind == trinity.SpanCall && len(calls) > 0:
+			next()
 		}
 	}
-	for i := range calls { // in flight at the failure
-		printCall(w, d, &calls[i], true)
+	for len(calls) > 0 { // in flight at the failure
+		next()
 	}
 	for _, f := range d.Failed {
 		if f.ID.Run == n {
@@ -112,19 +115,41 @@ func printRollout(w io.Writer, d *run.Debugged, n int) {
 	}
 }
 
-// printCall writes a call of a model. A prompt that was shown is not shown again.
-func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, shown bool) {
+// printCall writes a call of a model. Of its prompt it writes what the call before does not have.
+func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, before []run.ModelCall) {
 	fmt.Fprintf(w, "  call of %s: %s, %d tokens in", cmp.Or(c.Model, "the policy"), took(c.Begin, c.End), len(c.Prompt))
-	if !shown {
-		fmt.Fprintf(w, "\n    asks %s", indented(d.Text(c.Prompt)))
-	}
 	for _, out := range c.Out {
-		fmt.Fprintf(w, ", %d out (%s)\n    says %s", len(out.Tokens), out.FinishReason, indented(d.Text(out.Tokens)))
-	}
-	if c.Err != nil {
-		fmt.Fprintf(w, "\n    fails: %s", config.Printable(c.Err.Error()))
+		fmt.Fprintf(w, ", %d out (%s)", len(out.Tokens), out.FinishReason)
 	}
 	fmt.Fprintln(w)
+	if n := alike(c, before); n < len(c.Prompt) {
+		after := ""
+		if n > 0 {
+			after = fmt.Sprintf(" after the same %d tokens", n)
+		}
+		fmt.Fprintf(w, "    reads%s %s\n", after, indented(d.Text(c.Prompt[n:])))
+	}
+	for _, out := range c.Out {
+		fmt.Fprintf(w, "    says %s\n", indented(d.Text(out.Tokens)))
+	}
+	if c.Err != nil {
+		fmt.Fprintf(w, "    fails: %s\n", config.Printable(c.Err.Error()))
+	}
+}
+
+// alike returns how many tokens at the beginning of a call's prompt the call before has, too.
+func alike(c *run.ModelCall, before []run.ModelCall) (n int) {
+	if len(before) == 0 {
+		return 0
+	}
+	known := slices.Clone(before[0].Prompt)
+	if len(before[0].Out) > 0 && !slices.Equal(known, c.Prompt) {
+		known = append(known, before[0].Out[0].Tokens...)
+	}
+	for n < min(len(known), len(c.Prompt)) && known[n] == c.Prompt[n] {
+		n++
+	}
+	return n
 }
 
 // printAnswer writes the reward of an experience, its advantage, and who dropped it.
@@ -174,9 +199,16 @@ func indented(text string) string {
 	return strings.Join(lines, "\n      ")
 }
 
-// inShort returns the beginning of a long text.
-func inShort(text string) string {
+// inShort returns the beginning of a value of a row.
+func inShort(value any) string {
 	const most = 200
+	text, ok := value.(string)
+	if !ok {
+		data, err := json.Marshal(value)
+		if text = string(data); err != nil {
+			text = fmt.Sprint(value)
+		}
+	}
 	runes := []rune(config.Printable(text))
 	if len(runes) > most {
 		return string(runes[:most]) + "…"
