@@ -180,8 +180,8 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		run  func(*testing.T, *window)
 	}{
-		{"filter", filters}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark},
-		{"hostile", showsText},
+		{"filter", filters}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
+		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)
