@@ -152,7 +152,9 @@ func (r *recorder) written(step int) {
 }
 
 // logprob of a token.
-func logprob(position, run int) float64 { return -.05 - .4*math.Abs(math.Sin(float64(position*(run+2)))) }
+func logprob(position, run int) float64 {
+	return -.05 - .4*math.Abs(math.Sin(float64(position*(run+2))))
+}
 
 func rollout(step int, task string, run int, texts []string, tokens []int32) trinity.TrainedExperience {
 	const prompt = 4
