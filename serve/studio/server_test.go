@@ -185,7 +185,7 @@ func TestMetricsFollowTheFile(t *testing.T) {
 		t.Errorf("reset %v: %v", reset, all)
 	}
 	put(t, dir, "p/r/monitor/metrics.jsonl", line(1, "explorer", `"a":1`)+line(2, "explorer", `"a":5`)+line(3, "explorer", `"a":6`)+
-		line(4, "explorer", `"a":7`))
+		line(4, "explorer", `"a":7`)+line(5, "other", fmt.Sprintf(`"long":"%0500d"`, 0)))
 	_, reset, all = columnsOf(t, s, "p/r", "a,d", at)
 	if !reset || !equal(all["a"].values, []float64{1, 5, 6, 7}) || len(all["d"].values) != 0 {
 		t.Errorf("the file is another one, but reset %v: %v", reset, all)
@@ -331,6 +331,7 @@ func TestARunIsDeleted(t *testing.T) {
 func TestPathsStayBelowTheDirectory(t *testing.T) {
 	dir, s := site(t, "")
 	put(t, dir, "in/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
+	put(t, dir, "dirs/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	outside := t.TempDir()
 	put(t, outside, "run/monitor/metrics.jsonl", line(1, "trainer", `"secret":1`))
 	put(t, outside, "run/monitor/config.yaml", "name: secret\n")
@@ -340,6 +341,7 @@ func TestPathsStayBelowTheDirectory(t *testing.T) {
 		"file/monitor/metrics.jsonl": filepath.Join(outside, "run/monitor/metrics.jsonl"),
 		"file/monitor/config.yaml":   filepath.Join(outside, "run/monitor/config.yaml"),
 		"file/trace/trained":         filepath.Join(outside, "run/trace/trained"),
+		"dirs/trace":                 filepath.Join(outside, "run/trace"),
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(link))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -362,8 +364,10 @@ func TestPathsStayBelowTheDirectory(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"runs", "runs/file", "runs/file/names", "runs/file/steps", "runs/file/steps/1/rollouts"} {
-		if _, text := get(t, s, "/api/v1/"+path); strings.Contains(text, `"secret"`) || strings.Contains(text, "name: secret") {
+	for _, path := range []string{"runs", "runs/file", "runs/file/names", "runs/file/steps", "runs/file/steps/1/rollouts",
+		"runs/dirs/steps", "runs/dirs/spans"} {
+		if _, text := get(t, s, "/api/v1/"+path); strings.Contains(text, `"secret"`) || strings.Contains(text, "name: secret") ||
+			strings.Contains(text, `"steps":[1]`) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
