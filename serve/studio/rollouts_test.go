@@ -184,7 +184,7 @@ func TestSpansAreReduced(t *testing.T) {
 	}
 	for i := range int64(20_000) {
 		add("explorer", "rollout", "", fmt.Sprint(i), 1000*i, 1000*i+2500)
-		add("trainer", []string{"forward", "backward", "update"}[i%3], "", "", 1000*i, 1000*i+1000)
+		add("trainer", []string{"forward", "backward", "update", "publish", "checkpoint", "evaluation"}[i%6], "", "", 1000*i, 1000*i+1000)
 	}
 	add("trainer", "wait", "explorer", "", 30_000_000, 40_000_000)
 	add("trainer", "wait", "explorer", "", 35_000_000, 45_000_000)
