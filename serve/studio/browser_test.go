@@ -147,7 +147,10 @@ func says(text string) string { return fmt.Sprintf("document.body.innerText.incl
 
 const both = "sums/lr1e-5_seed0"
 
-var firstRollout = trinity.ExperienceID{Step: 20, Task: "sums/1"}
+var (
+	firstRollout = trinity.ExperienceID{Step: 20, Task: "sums/1"}
+	firstTokens  = "tokens?run=" + url.QueryEscape(both) + "&step=20&rollout=" + url.QueryEscape(firstRollout.String())
+)
 
 // routes are the pages, each with a text that it shows.
 var routes = []struct{ name, route, text string }{
@@ -157,7 +160,7 @@ var routes = []struct{ name, route, text string }{
 	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
 	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
 	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
-	{"tokens", "tokens?run=" + url.QueryEscape(both) + "&step=20&rollout=" + url.QueryEscape(firstRollout.String()), "three and four"},
+	{"tokens", firstTokens, "three and four"},
 	{"time", "time?run=" + url.QueryEscape(both), "trainer"},
 }
 
@@ -224,9 +227,8 @@ func opensStep(t *testing.T, w *window) {
 
 // tellsNumbers: the page of tokens tells the numbers of the token that the arrow keys come to.
 func tellsNumbers(t *testing.T, w *window) {
-	at := "tokens?run=" + url.QueryEscape(both) + "&step=20&rollout=" + url.QueryEscape(firstRollout.String())
 	const position = 7
-	w.show(t, at+fmt.Sprint("&at=", position), "three and four")
+	w.show(t, firstTokens+fmt.Sprint("&at=", position), "three and four")
 	number := strconv.FormatFloat(float64(float32(logprob(position, firstRollout.Run))), 'g', -1, 32)
 	w.until(t, says(number))
 }
