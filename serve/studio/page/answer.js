@@ -35,6 +35,9 @@ export function Flags({ of }) {
   return all.map((flag) => flag && html`<span class=${flag.bad ? "flag bad" : "flag"} title=${flag.why}>${flag.says}</span>`);
 }
 
+/** Scroll scrolls what is long, by keys too. @param {{label: string, children: any}} props */
+export const Scroll = ({ label, children }) => html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>${children}</div>`;
+
 /** Facts has what is known of an answer in a line. @param {{run: string, step: number, of: Rollout}} props */
 export function Facts({ run, step, of }) {
   const fact = (key, value) => html`<div><dt>${t("answer." + key)}</dt><dd>${value}</dd></div>`;
@@ -46,7 +49,6 @@ export function Facts({ run, step, of }) {
     ${fact("length", t("answer.lengths", { prompt: number(of.prompt_tokens), response: number(of.response_tokens) }))}
     ${fact("version", html`${of.oldest_version === of.model_version ? of.model_version : `${of.oldest_version} – ${of.model_version}`} <span class="muted">(${t("answer.stale", { n: of.staleness })})</span>`)}
     ${fact("temperature", number(of.temperature))}
-    <div class="flags"><${Flags} of=${of} /></div>
-    ${of.reason && html`<div class="error">${plain(of.reason.slice(0, 2000))}</div>`}
-  </dl>`;
+  </dl>
+  <div class="flags"><${Flags} of=${of} />${of.reason && html`<span class="error">${plain(of.reason.slice(0, 2000))}</span>`}</div>`;
 }

@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Loaded, Text, number, plain, useData, useKeys, visible } from "./parts.js";
-import { Flags, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { Flags, Scroll, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { commonStart, difference } from "./diff.js";
 import { t } from "./words.js";
 
@@ -51,7 +51,7 @@ function Answers({ run, step, answers, query, go }) {
   const pair = chosen.map((id) => answers.find((of) => of.id === id));
   const longest = Math.max(...answers.map((of) => of.response_tokens));
   return html`
-    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Text} text=${answers[0].prompt} limit=${1500} /></details>
+    <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//></details>
     <p class="headlines"><${Spread} answers=${answers} />${answers.length > 1 && html`<span class="muted">${pair.length < 2 ? t("group.choose") : ""}</span>`}</p>
     ${pair.length === 2 && html`<${Difference} key=${chosen.join()} run=${run} step=${step} a=${pair[0]} b=${pair[1]} />`}
     <div class="answers">${answers.map((of) => html`<article key=${of.id} class=${chosen.includes(of.id) ? "panel chosen" : "panel"}>
@@ -63,7 +63,7 @@ function Answers({ run, step, answers, query, go }) {
         <tr><th scope="row">${t("answer.length")}</th><td>${number(of.response_tokens)}</td><td><${Bar} value=${of.response_tokens} max=${longest} /></td></tr>
       </tbody></table>
       <div class="flags"><${Flags} of=${of} /></div>
-      <${Response} text=${of.response} start=${start} />
+      <${Scroll} label=${named(of)}><${Response} text=${of.response} start=${start} /><//>
       ${of.cut && html`<a href=${tokensOf(run, step, of.id)}>${t("group.whole")}</a>`}
     </article>`)}</div>`;
 }
@@ -97,9 +97,9 @@ function Difference({ run, step, a, b }) {
   return html`<section class="panel difference"><h2>${t("group.difference", { a: named(a), b: named(b) })}</h2>
     <${Loaded} data=${data} />
     ${found && !found.whole && html`<p class="muted">${t("group.toodifferent", { n: mostEdits })}</p>`}
-    ${found && (found.pieces.some((p) => p.kind !== "same") ? html`<div class="text" dir="auto">${found.pieces.map((p) => {
+    ${found && (found.pieces.some((p) => p.kind !== "same") ? html`<${Scroll} label=${t("group.difference", { a: named(a), b: named(b) })}><div class="text" dir="auto">${found.pieces.map((p) => {
       const text = visible(p.text);
       return p.kind === "same" ? text : p.kind === "gone" ? html`<del>${text}</del>` : html`<ins>${text}</ins>`;
-    })}</div>` : html`<p>${t("group.same")}</p>`)}
+    })}</div><//>` : html`<p>${t("group.same")}</p>`)}
   </section>`;
 }

@@ -2,7 +2,7 @@
 import { html, useMemo } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
-import { Flags, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
+import { Flags, Scroll, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
 import { t } from "./words.js";
 
 /** What the choice "which" shows. @type {Record<string, (of: Rollout) => boolean>} */
@@ -125,9 +125,9 @@ function Failures({ all, search }) {
       <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
-      ${f.reason.includes("\n") && html`<${Text} text=${f.reason} />`}
-      ${f.prompt_text && html`<h3>${t("rollouts.asked")}</h3><${Text} text=${f.prompt_text} />`}
-      <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ? html`<${Text} text=${f.sampled_text} />` : html`<p class="muted">${t("rollouts.nothing")}</p>`}
+      ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
+      ${f.prompt_text && html`<h3>${t("rollouts.asked")}</h3><${Scroll} label=${t("rollouts.asked")}><${Text} text=${f.prompt_text} /><//>`}
+      <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ? html`<${Scroll} label=${t("rollouts.sampled")}><${Text} text=${f.sampled_text} /><//>` : html`<p class="muted">${t("rollouts.nothing")}</p>`}
     </details>`)}
   </section>`;
 }
