@@ -189,6 +189,7 @@ function draw(canvas, placed, range, first, width, height, hot) {
         if (span.end < range[0] || span.begin > range[1]) continue;
         const left = Math.max(drawn, x(span.begin)), wide = Math.max(1, Math.min(width + 2, x(span.end)) - left), top = axisHeight + p.top + row * spanHeight;
         if (span.kind === "wait") {
+          if (x(span.end) <= drawn) continue;
           c.fillStyle = c.strokeStyle = ink("--warn");
           c.globalAlpha = 0.22;
           c.fillRect(left, top, wide, spanHeight - 2);
