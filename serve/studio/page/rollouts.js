@@ -57,7 +57,7 @@ function Step({ run, step, query, go }) {
   const data = useData((signal) => api.rollouts(run, step, signal), [run, step]);
   if (!data.value) return html`<${Loaded} data=${data} />`;
   return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
-    <${Failures} run=${run} all=${data.value.failures || []} search=${(query.get("q") || "").toLowerCase()} />
+    <${Failures} all=${data.value.failures || []} search=${(query.get("q") || "").toLowerCase()} />
     <${Damaged} lines=${[data.value.damaged].flat().filter(Boolean)} />`;
 }
 
@@ -97,26 +97,29 @@ function Answers({ run, step, all, query, go }) {
 /** columnsOf returns the columns that at least one answer fills. @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]} */
 function columnsOf(run, step, all) {
   const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0))), mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
-  const some = (has) => all.some(has);
-  return [
+  const numeric = (value) => value === null ? null : Number(value);
+  const empty = new Set([
+    !all.some((of) => Object.keys(of.reward_parts || {}).length > 1) && "parts", all.every((of) => of.advantage === null) && "advantage",
+    all.every((of) => of.kl === null) && "kl",
+  ]);
+  /** @type {Column<Rollout>[]} */
+  const columns = [
     { key: "answer", title: t("rollouts.answer"), value: (of) => of.run * 1e6 + of.turn, cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
     { key: "task", title: t("answer.task"), value: (of) => of.task, cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
     { key: "reward", title: t("answer.reward"), align: "right", value: rewarded, cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
-    ...(some((of) => Object.keys(of.reward_parts || {}).length > 1) ? [{ key: "parts", title: t("rollouts.parts"), wide: true, cell: (of) => partsIn(of.reward_parts) }] : []),
-    ...(some((of) => of.advantage !== null) ? [{
-      key: "advantage", title: t("answer.advantage"), align: /** @type {"right"} */ ("right"), wide: true, value: (of) => of.advantage === null ? null : Number(of.advantage),
-      cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />`,
-    }] : []),
+    { key: "parts", title: t("rollouts.parts"), wide: true, cell: (of) => partsIn(of.reward_parts) },
+    { key: "advantage", title: t("answer.advantage"), align: "right", wide: true, value: (of) => numeric(of.advantage), cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />` },
     { key: "length", title: t("answer.length"), align: "right", value: (of) => of.response_tokens, cell: (of) => number(of.response_tokens) },
     { key: "version", title: t("answer.version"), align: "right", wide: true, value: (of) => of.model_version, cell: (of) => of.model_version },
     { key: "stale", title: t("rollouts.stale"), align: "right", wide: true, value: (of) => of.staleness, cell: (of) => number(of.staleness) },
-    ...(some((of) => of.kl !== null) ? [{ key: "kl", title: t("rollouts.kl"), align: /** @type {"right"} */ ("right"), wide: true, value: (of) => of.kl === null ? null : Number(of.kl), cell: (of) => number(of.kl, 3) }] : []),
+    { key: "kl", title: t("rollouts.kl"), align: "right", wide: true, value: (of) => numeric(of.kl), cell: (of) => number(of.kl, 3) },
     { key: "flags", title: t("rollouts.marks"), value: (of) => Number(!!of.reason) * 8 + Number(!!of.dropped) * 4 + of.flags.length, cell: (of) => html`<${Flags} of=${of} />` },
     { key: "text", title: t("rollouts.text"), wide: true, cell: (of) => html`<span class="one-line" dir="auto">${plain(of.response.slice(0, 160).replace(/\s+/g, " "))}</span>` },
   ];
+  return columns.filter((column) => !empty.has(column.key));
 }
 
-/** Failures lists the rollouts that failed, with what they had. @param {{run: string, all: Failure[], search: string}} props */
+/** Failures lists the rollouts that failed, with what they had. @param {{all: Failure[], search: string}} props */
 function Failures({ all, search }) {
   const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
   if (!all.length) return null;
