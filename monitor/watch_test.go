@@ -72,6 +72,7 @@ func TestWatchFollowsARun(t *testing.T) {
 	for range 5000 {
 		span("explorer", trinity.SpanWait, "a slot of the model", -15*time.Second, -14*time.Second)
 	}
+	span("explorer b", trinity.SpanReward, "", -3*time.Second, -time.Second)
 	span("trainer", trinity.SpanForward, "", -20*time.Second, -12*time.Second)
 	for run := range 2 {
 		tracer.Failed(trinity.FailedRollout{
@@ -123,7 +124,7 @@ func hostname(t *testing.T) string {
 // Of several stages the one that has logged last is shown, with the records of all its explorers.
 func TestWatchShowsTheNewestStage(t *testing.T) {
 	job := t.TempDir()
-	for i, dir := range []string{"warmup/monitor", "rl/monitor/a", "rl/monitor/b"} {
+	for i, dir := range []string{"a_warmup/monitor", "rl/monitor/a", "rl/monitor/b"} {
 		dir := filepath.Join(job, dir)
 		mons, err := Open([]string{"jsonl"}, nil, Run{Dir: dir, Name: "n"})
 		if err != nil {

@@ -88,7 +88,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := []byte(`{"parts":{"explorer":{"status":"finished"},"trainer":{"status":"failed","error":"disk full"}}}`)
-	if err := os.WriteFile(filepath.Join(dirs[3], "monitor", monitor.AboutFile), parts, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dirs[2], "monitor", monitor.AboutFile), parts, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Compare("", dirs...)
@@ -118,7 +118,7 @@ func TestCompare(t *testing.T) {
 	}
 	want := []string{
 		"without a step, so left out: " + dirs[5],
-		"failed, stopped or shorter, so their final values are of an earlier step: fast_seed43 (2 of 3, failed: disk full)",
+		"failed, stopped or shorter, so their final values are of an earlier step: fast_seed41 (3 of 3, failed: disk full), fast_seed43 (2 of 3)",
 		"no seed of slow, so without a difference: old",
 	}
 	if !slices.Equal(c.Notes, want) {
@@ -146,6 +146,10 @@ func TestCompare(t *testing.T) {
 	if _, err := json.Marshal(c); err != nil {
 		t.Error(err)
 	}
+	alone, err := Compare("", writeRun(t, root, "alone", "buffer: {total_steps: 9}\n", 0, 1, 2))
+	if err != nil || len(alone.Notes) != 1 || !strings.HasSuffix(alone.Notes[0], ": alone (2 of 9)") {
+		t.Errorf("a run that ended early gives %+v, %v", alone, err)
+	}
 }
 
 // Groups are sorted by the mean of a metric; those that are shorter come last, and those without it
@@ -167,6 +171,9 @@ func TestCompareBestFirst(t *testing.T) {
 		}
 		for _, g := range c.Groups {
 			names += g.Name + " "
+		}
+		if !strings.HasSuffix(c.Notes[0], ": short (1 of 2)") {
+			t.Errorf("notes %q", c.Notes)
 		}
 		return names
 	}
