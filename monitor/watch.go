@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -177,7 +178,7 @@ func (w *Watch) ending() string {
 		part := parts[name]
 		text := name + " " + string(cmp.Or(part.Status, "killed"))
 		if part.Error != "" {
-			text += ": " + part.Error
+			text += ": " + config.Printable(part.Error)
 		}
 		words = append(words, text)
 	}
@@ -185,6 +186,17 @@ func (w *Watch) ending() string {
 		return "no process does this run any more"
 	}
 	return strings.Join(words, "; ")
+}
+
+// waits says which parts of the run wait for whom since a while.
+func (w *Watch) waits() (words []string) {
+	parts := w.parts()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if part := parts[name]; part.Status == "" && part.For != "" {
+			words = append(words, config.Printable(name+" waits for "+part.For))
+		}
+	}
+	return words
 }
 
 // Job returns the directory of the run, or of the stage that is shown.
@@ -210,8 +222,13 @@ func (w *Watch) rows(width int) []row {
 	rows := w.display.lines(width)
 	if now := w.display.now; now.IsZero() {
 		rows = append(rows, row{"ended", w.ending()})
-	} else if words := w.display.heard.silent(now); words != nil {
-		rows = append(rows, row{"silent", strings.Join(words, "; ")})
+	} else {
+		if words := w.waits(); words != nil {
+			rows = append(rows, row{"now", strings.Join(words, "; ")})
+		}
+		if words := w.display.heard.silent(now); words != nil {
+			rows = append(rows, row{"silent", strings.Join(words, "; ")})
+		}
 	}
 	if w.damaged != nil {
 		text, _, _ := strings.Cut(w.damaged.Error(), "\n")

@@ -17,7 +17,7 @@ import (
 func TestWatchFollowsARun(t *testing.T) {
 	job := t.TempDir()
 	home := filepath.Join(job, "monitor")
-	mons, err := Open([]string{"jsonl"}, nil, Run{Dir: home, Project: "p", Name: "n", TotalSteps: 10})
+	mons, err := Open([]string{"jsonl"}, nil, Run{Dir: home, Project: "p", Name: "n", TotalSteps: 10, Parts: []string{"trainer"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +84,9 @@ func TestWatchFollowsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	logAll(t, mons[0], exploreRecord(2, 0.75), trainRecord(2, 1.5))
+	if err := KeepWait(home, "trainer", "explorer"); err != nil {
+		t.Fatal(err)
+	}
 	got = text()
 	for _, want := range []string{
 		"step     2/10  ━", "waits    trainer for explorer 50%  explorer for a slot of the model 10%\n",
@@ -103,22 +106,12 @@ func TestWatchFollowsARun(t *testing.T) {
 	}
 
 	lock.Release()
-	holder := `{"pid":0,"host":"` + hostname(t) + `"}`
-	if err := os.WriteFile(filepath.Join(job, ".holder_trainer.json"), []byte(holder), 0o644); err != nil {
+	if err := KeepEnd(home, []string{"trainer"}, Failed, "disk\x1bfull"); err != nil {
 		t.Fatal(err)
 	}
-	if got := text(); !strings.Contains(got, "ended    no process does this run any more\n") || strings.Contains(got, "\nsilent ") {
+	if got := text(); !strings.Contains(got, `ended    trainer failed: disk\x1bfull`+"\n") || strings.Contains(got, "\nsilent ") {
 		t.Errorf("the run has ended, and the display is\n%s", got)
 	}
-}
-
-func hostname(t *testing.T) string {
-	t.Helper()
-	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // Of several stages the one that has logged last is shown, with the records of all its explorers.
