@@ -24,17 +24,21 @@ export const enterToken = (token) => sessionStorage.setItem("token", token);
  * @param {string} path below /api/v1/
  * @param {Record<string, string | number | string[] | undefined | null>} [query]
  * @param {AbortSignal} [signal]
+ * @param {unknown} [body] is sent as JSON
  */
-async function call(path, query = {}, signal = undefined) {
+async function call(path, query = {}, signal = undefined, body = undefined) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value === undefined || value === null) continue;
     for (const one of [value].flat()) parameters.append(name, String(one));
   }
   const token = sessionStorage.getItem("token");
-  const headers = token ? { Authorization: "Bearer " + token } : undefined;
+  /** @type {Record<string, string>} */
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
   const text = parameters.toString();
-  const response = await fetch("api/v1/" + path + (text && "?" + text), { headers, signal });
+  const response = await fetch("api/v1/" + path + (text && "?" + text),
+    { headers, signal, method: body === undefined ? "GET" : "POST", body: body === undefined ? undefined : JSON.stringify(body) });
   if (response.ok) return response;
   const reply = await response.text();
   let line = reply;
@@ -45,10 +49,13 @@ async function call(path, query = {}, signal = undefined) {
 /** @type {(path: string, query?: any, signal?: AbortSignal) => Promise<any>} */
 const json = async (path, query, signal) => (await call(path, query, signal)).json();
 
+/** @type {(path: string, body: unknown, signal?: AbortSignal) => Promise<any>} */
+const post = async (path, body, signal) => (await call(path, {}, signal, body)).json();
+
 /** @param {string} id of a run */
 const runPath = (id) => "runs/" + encodeURIComponent(id);
 
-/** @returns {Promise<{version: string, dir: string, now: number}>} */
+/** @returns {Promise<{version: string, dir: string, now: number, control: boolean}>} control: the studio starts and stops runs */
 export const about = (/** @type {AbortSignal} */ signal) => json("about", {}, signal);
 
 /** @returns {Promise<{runs: Run[], damaged: string[]}>} */
@@ -117,3 +124,30 @@ export async function live(id, since, on, signal) {
     }
   }
 }
+
+/** @returns {Promise<{keys: SchemaKey[]}>} */
+export const schema = (/** @type {AbortSignal} */ signal) => json("config/schema", {}, signal);
+
+/** @returns {Promise<{templates: {name: string, doc: string, text: string}[]}>} */
+export const templates = (/** @type {AbortSignal} */ signal) => json("config/templates", {}, signal);
+
+/** @type {(id: string, signal?: AbortSignal) => Promise<{text: string, overrides: string[]}>} */
+export const configOf = (id, signal) => json(runPath(id) + "/config", {}, signal);
+
+/** @type {(written: Written, signal?: AbortSignal) => Promise<Checked>} */
+export const check = (written, signal) => post("config/check", written, signal);
+
+/** @type {(written: Written) => Promise<{errors: Problem[], text: string}>} */
+export const plan = (written) => post("config/plan", written);
+
+/** @type {(written: Written) => Promise<{id: string}>} */
+export const start = (written) => post("runs", written);
+
+/** @type {(id: string, now: boolean) => Promise<{id: string}>} */
+export const stop = (id, now) => post(runPath(id) + "/stop", { now });
+
+/** @type {(id: string) => Promise<{id: string}>} */
+export const resume = (id) => post(runPath(id) + "/resume", {});
+
+/** @type {(id: string, since?: number) => Promise<{text: string, cursor: number, reset: boolean}>} */
+export const log = (id, since) => json(runPath(id) + "/log", { since });

@@ -15,6 +15,7 @@ import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./v
 import * as api from "./api.js";
 import { keysNow, plain, useData, useEvery } from "./parts.js";
 import { go, href, parse } from "./route.js";
+import { Token, isTokenMissing } from "./token.js";
 import { speak, spoken, t } from "./words.js";
 
 /** @type {Record<string, {load: () => Promise<any>, component: string, key?: string, needsRun?: boolean}>} */
@@ -26,6 +27,8 @@ const pages = {
   group: { load: () => import("./group.js"), component: "Group" },
   tokens: { load: () => import("./tokens.js"), component: "Tokens" },
   time: { load: () => import("./time.js"), component: "Time", key: "t", needsRun: true },
+  log: { load: () => import("./log.js"), component: "Log", key: "l", needsRun: true },
+  config: { load: () => import("./config.js"), component: "Config", key: "e" },
 };
 
 /** The parameters that the navigation takes along from page to page. @param {string} route @param {URLSearchParams} query */
@@ -49,6 +52,7 @@ function App() {
   const [{ route, query }, show] = useState(parse(location.hash));
   const [, draw] = useState(0);
   const [menu, setMenu] = useState(false);
+  const about = useData(api.about, []), hidden = about.value && !about.value.control ? "config" : "";
   const theme = document.documentElement.dataset.theme || "auto";
   const help = useRef(/** @type {any} */ (null));
   useEffect(() => {
@@ -64,7 +68,7 @@ function App() {
       <button class="menu" aria-expanded=${menu} aria-controls="pages" onClick=${() => setMenu(!menu)}>☰<span class="sr">${t("app.menu")}</span></button>
       <a class="brand" href="#/runs">${t("app.title")}</a>
       <nav id="pages" class=${menu ? "open" : ""} aria-label=${t("app.pages")}>
-        ${Object.entries(pages).filter(([name, page]) => page.key && (!page.needsRun || query.get("run"))).map(([name]) => html`
+        ${Object.entries(pages).filter(([name, page]) => page.key && name !== hidden && (!page.needsRun || query.get("run"))).map(([name]) => html`
           <a href=${href(name, kept(name, query))} aria-current=${name === route ? "page" : undefined}>${t("page." + name)}</a>`)}
       </nav>
       <span class="tools">
@@ -110,11 +114,7 @@ function Health() {
   useEvery(30000, about.again);
   const version = about.value && about.value.version;
   if (!first.current && version) first.current = version;
-  if (/** @type {any} */ (about.error)?.status === 401) return html`<form class="banner" onSubmit=${(/** @type {any} */ event) => {
-    event.preventDefault();
-    api.enterToken(event.target.token.value.trim());
-    location.reload();
-  }}><label>${t("app.token")} <input name="token" type="password" autocomplete="off" required /></label> <button>${t("app.token.enter")}</button></form>`;
+  if (isTokenMissing(about.error)) return html`<${Token} />`;
   if (about.error) return html`<p class="banner error" role="alert">${t("app.offline", { error: plain(about.error.message) })}</p>`;
   if (version && version !== first.current) return html`<p class="banner" role="alert">${t("app.updated", { version: plain(version) })}
     <button onClick=${() => location.reload()}>${t("app.reload")}</button></p>`;

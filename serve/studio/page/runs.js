@@ -1,9 +1,11 @@
 // The page of all runs. The selection, the filter and the order are in the route; tags and notes stay in this browser.
 
 import { html, useMemo, useRef, useState } from "./vendor/preact.js";
+import { Actions } from "./act.js";
 import * as api from "./api.js";
 import { Damaged, Loaded, Spark, State, Table, ago, duration, moment, number, plain, sorted, useData, useEvery } from "./parts.js";
 import { href } from "./route.js";
+import { Token, isTokenMissing } from "./token.js";
 import { t } from "./words.js";
 
 const RELOAD = 4000, MOST = 8; // milliseconds; runs that one compares
@@ -35,9 +37,11 @@ export function Runs({ query, go }) {
   useEvery(RELOAD, data.again);
   const [remarks, remark] = useRemarks(about.value ? about.value.dir : "");
   const [edited, edit] = useState(/** @type {Run | null} */ (null));
+  const [failed, fail] = useState(/** @type {Error | null} */ (null));
+  const control = !!about.value && about.value.control;
   const filter = query.get("q") || "", sort = query.get("sort") || "";
   const selected = new Set(query.getAll("run"));
-  const columns = columnsOf(remarks, edit);
+  const columns = columnsOf(remarks, edit, { control, onEnd: (error) => { fail(error); data.again(); } });
   const terms = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const all = data.value ? data.value.runs : [];
   const shown = sorted(all.filter((run) => {
@@ -58,6 +62,7 @@ export function Runs({ query, go }) {
       <button class=${chosen.length ? "primary" : ""} disabled=${!chosen.length} onClick=${() => go("curves", { run: chosen })}>${t("page.curves")}</button>
       <button disabled=${chosen.length < 2 || chosen.length > MOST} title=${t("runs.compare", { most: MOST })} onClick=${() => go("compare", { run: chosen })}>${t("page.compare")}</button>
     </div>
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
     <${Loaded} data=${data} />
     <${Damaged} lines=${data.value && data.value.damaged} />
     ${data.value && !all.length && html`<p class="panel">${t("runs.none", { dir: about.value ? plain(about.value.dir) : "" })}</p>`}
@@ -70,8 +75,8 @@ export function Runs({ query, go }) {
     }} />`}`;
 }
 
-/** @param {Record<string, Remark>} remarks @param {(run: Run) => void} edit @returns {Column<Run>[]} */
-function columnsOf(remarks, edit) {
+/** @param {Record<string, Remark>} remarks @param {(run: Run) => void} edit @param {{control: boolean, onEnd: (error: Error | null) => void}} acts @returns {Column<Run>[]} */
+function columnsOf(remarks, edit, acts) {
   return [
     { key: "state", title: t("runs.state"), value: (run) => run.state, cell: (run) => html`<${State} run=${run} />${run.error && html`<small class="error" title=${plain(run.error)}>${plain(run.error)}</small>`}` },
     { key: "name", title: t("runs.name"), value: (run) => run.id, cell: (run) => nameOf(run) },
@@ -88,6 +93,7 @@ function columnsOf(remarks, edit) {
     { key: "spark", title: t("runs.trend"), wide: true, cell: (run) => html`<${Spark} values=${run.spark} width=${72} />` },
     { key: "left", title: t("runs.left"), align: "right", wide: true, value: (run) => run.seconds_left, cell: (run) => duration(run.seconds_left) },
     { key: "began", title: t("runs.began"), wide: true, value: (run) => run.began, cell: (run) => html`<span title=${moment(run.began)}>${ago(run.began)}</span>` },
+    { key: "actions", title: t("runs.actions"), cell: (run) => html`<${Actions} key=${run.id} run=${run} ...${acts} />` },
     { key: "links", title: t("app.pages"), wide: true, cell: (run) => run.traced && html`<a href=${href("rollouts", { run: run.id })}>${t("page.rollouts")}</a> <a href=${href("time", { run: run.id })}>${t("page.time")}</a>` },
   ];
 }

@@ -46,6 +46,16 @@ interface Spans {
   lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>; damaged?: string[];
 }
 
+interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
+
+/** A configuration: its text, and key=value settings that come after it. */
+interface Written { text: string; overrides: string[] }
+
+/** What is wrong, or worth a warning, at a line of a configuration; line 0 is all of it, or a setting. */
+interface Problem { line: number; column: number; key: string; text: string; warning?: boolean }
+
+interface Checked { errors: Problem[]; warnings: Problem[]; stages: { name: string; settings: Record<string, unknown> }[] }
+
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;
 

@@ -1,0 +1,171 @@
+// The page that writes a configuration, checks it and starts a run. What is written stays in this tab until it is closed.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import * as api from "./api.js";
+import { Editor } from "./editor.js";
+import { differences } from "./groups.js";
+import { Loaded, plain, useData } from "./parts.js";
+import { nodeAt, treeOf } from "./schema.js";
+import { Token, isTokenMissing } from "./token.js";
+import { changed, entries, valueOf } from "./yaml.js";
+import { t } from "./words.js";
+
+const PAUSE = 400; // milliseconds without a key after which the text is checked
+
+/** The keys that beginners change. */
+const FIELDS = ["name", "model.model_path", "buffer.explorer_input.taskset.path", "buffer.trainer_input.experience_buffer.path", "algorithm.algorithm_type", "algorithm.repeat_times",
+  "buffer.batch_size", "buffer.train_batch_size", "algorithm.optimizer.lr", "buffer.total_steps", "model.max_prompt_tokens", "model.max_response_tokens", "trainer.save_interval", "seed"];
+
+/** @typedef {{text: string, overrides: string, clone: string}} Draft */
+
+/** @returns {Draft | null} */
+function kept() {
+  try { return JSON.parse(sessionStorage.getItem("config") || "null"); } catch { return null; }
+}
+
+/** @param {PageProps} props */
+export function Config({ query, go }) {
+  const about = useData(api.about, []), schema = useData(api.schema, []), templates = useData(api.templates, []), runs = useData(api.runs, []);
+  const [draft, write] = useState(/** @type {Draft} */ (kept() ?? { text: "", overrides: "", clone: "" }));
+  const clone = query.get("clone") || "", area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const tree = useMemo(() => schema.value ? treeOf(schema.value.keys) : null, [schema.value]);
+  const set = (/** @type {Partial<Draft>} */ part) => write((before) => ({ ...before, ...part }));
+  const cloned = useData(async (signal) => clone && clone !== draft.clone ? api.configOf(clone, signal) : null, [clone]);
+  useEffect(() => sessionStorage.setItem("config", JSON.stringify(draft)), [draft]);
+  useEffect(() => {
+    if (cloned.value && runs.value) set({ text: renamed(cloned.value.text, runs.value.runs), overrides: cloned.value.overrides.join("\n"), clone });
+  }, [cloned.value, runs.value]);
+  useEffect(() => {
+    if (templates.value && !draft.text && !clone && templates.value.templates.length) set({ text: templates.value.templates[0].text });
+  }, [templates.value]);
+  const { checked, problems, planned, busy, failed, plan, start } = useChecks(draft, go);
+  if (about.value && !about.value.control) return html`<p class="panel">${t("config.readonly")}</p>`;
+  if (isTokenMissing(failed)) return html`<${Token} />`;
+  if (!schema.value) return html`<${Loaded} data=${schema} />`;
+  const against = query.get("run") || "", wrong = problems.some((p) => !p.warning);
+  return html`
+    <div class="row">
+      <select aria-label=${t("config.template")} onChange=${(/** @type {any} */ e) => {
+        const found = templates.value && templates.value.templates.find((x) => x.name === e.target.value);
+        if (found) { set({ text: found.text, overrides: "", clone: "" }); go("", { clone: null }, { replace: true }); }
+        e.target.value = "";
+      }}><option value="">${t("config.template")}</option>${templates.value && templates.value.templates.map((x) => html`<option value=${x.name}>${x.name}: ${x.doc}</option>`)}</select>
+      <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ e) => e.target.value && go("", { clone: e.target.value, run: e.target.value })}>
+        <option value="">${t("config.clone")}</option>${runs.value && runs.value.runs.map((run) => html`<option value=${run.id}>${plain(run.id)}</option>`)}</select>
+      <span class="grow"></span>
+      <button onClick=${() => download(draft.text)}>${t("config.download")}</button>
+      <button disabled=${busy} title="Ctrl-Enter" onClick=${plan}>${t("config.check")}</button>
+      <button class="primary" disabled=${busy || !checked || wrong} onClick=${start}>${t("config.start")}</button>
+    </div>
+    ${cloned.error && html`<p class="error" role="alert">${plain(cloned.error.message)}</p>`}
+    ${failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    <div class="config">
+      <section>
+        <${Editor} ...${{ text: draft.text, onText: (/** @type {string} */ text) => set({ text }), onRun: plan, problems, schema: tree, area }} />
+        <${Problems} problems=${problems} checked=${!!checked} onGo=${(/** @type {number} */ line) => jump(area.current, line)} />
+        ${draft.overrides !== "" && html`<label class="overrides">${t("config.overrides")}
+          <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
+        ${planned && html`<h2>${t("config.plan")}</h2><div class="panel text mono">${plain(planned).split("␊").join("\n")}</div>`}
+      </section>
+      <aside>
+        <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
+        <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
+      </aside>
+    </div>`;
+}
+
+/** useChecks checks the text when nobody has typed for a moment, plans it and starts it when asked. @param {Draft} draft @param {Go} go */
+function useChecks(draft, go) {
+  const [checked, setChecked] = useState(/** @type {Checked | null} */ (null));
+  const [planned, setPlanned] = useState(/** @type {{text: string, errors: Problem[]} | null} */ (null));
+  const [failed, fail] = useState(/** @type {Error | null} */ (null));
+  const [busy, work] = useState(false);
+  const body = { text: draft.text, overrides: draft.overrides.split("\n").map((o) => o.trim()).filter(Boolean) }, key = JSON.stringify(body);
+  useEffect(() => {
+    if (!draft.text) return setChecked(null);
+    const ending = new AbortController();
+    const timer = setTimeout(() => {
+      api.check(body, ending.signal).then((reply) => { setChecked(reply); setPlanned(null); fail(null); }, (error) => ending.signal.aborted || fail(error));
+    }, PAUSE);
+    return () => { clearTimeout(timer); ending.abort(); };
+  }, [key]);
+  const during = (/** @type {() => Promise<void>} */ f) => async () => {
+    work(true);
+    fail(null);
+    try { await f(); } catch (error) { fail(/** @type {Error} */ (error)); }
+    work(false);
+  };
+  /** @type {Problem[]} */
+  const problems = checked ? [...checked.errors, ...(planned ? planned.errors : []), ...checked.warnings.map((w) => ({ ...w, warning: true }))] : [];
+  return {
+    checked, problems, planned: planned && planned.text, busy, failed,
+    plan: during(async () => setPlanned(await api.plan(body))),
+    start: during(async () => go("log", { run: (await api.start(body)).id })),
+  };
+}
+
+/** renamed gives a configuration a name that no run has. @param {string} text @param {Run[]} runs */
+function renamed(text, runs) {
+  const entry = entries(text).find((e) => e.path === "name"), name = (entry ? valueOf(text, entry) : "rft").replace(/_\d+$/, "");
+  let n = 2;
+  while (runs.some((run) => run.name === `${name}_${n}` || run.id.endsWith(`/${name}_${n}`))) n++;
+  return changed(text, "name", `${name}_${n}`);
+}
+
+/** @param {string} text */
+function download(text) {
+  const link = document.createElement("a"), entry = entries(text).find((e) => e.path === "name");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/yaml" }));
+  link.download = ((entry && valueOf(text, entry)) || "config").replace(/[^\w.-]+/g, "_") + ".yaml";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** jump puts the caret on a line. @param {HTMLTextAreaElement | null} area @param {number} line */
+function jump(area, line) {
+  if (!area || line < 1) return;
+  const lines = area.value.split("\n"), at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  area.focus();
+  area.setSelectionRange(at, at + (lines[line - 1] ?? "").length);
+  area.scrollTop = Math.max(0, (line - 5) * 20);
+}
+
+/** @param {{problems: Problem[], checked: boolean, onGo: (line: number) => void}} props */
+function Problems({ problems, checked, onGo }) {
+  if (!problems.length) return html`<p id="problems" class="muted" role="status">${checked ? t("config.right") : t("app.loading")}</p>`;
+  return html`<ul id="problems" class="problems" role="status">${problems.map((p) => html`<li class=${p.warning ? "warn" : "error"}>
+    ${p.line > 0 && html`<button class="link" onClick=${() => onGo(p.line)}>${t("config.line", { line: p.line })}</button>`} ${p.key && html`<b class="mono">${plain(p.key)}</b>`} ${plain(p.text)}</li>`)}</ul>`;
+}
+
+/** Fields are the keys that beginners change, as a form that edits the text; of a run with stages those of each stage. @param {{text: string, onText: (text: string) => void, tree: import("./schema.js").Node | null}} props */
+function Fields({ text, onText, tree }) {
+  const all = entries(text), stage = (/** @type {string} */ n) => { const e = all.find((x) => x.path === `stages.${n}.stage_name`); return e ? valueOf(text, e) : n; };
+  const rows = FIELDS.flatMap((key) => {
+    const found = all.filter((e) => e.path === key || e.path.startsWith("stages.") && e.path.replace(/^stages\.\d+\./, "") === key);
+    return found.length ? found.map((e) => ({ key, path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })) : [{ key, path: key, value: "", of: undefined }];
+  });
+  return html`<form class="fields" aria-label=${t("config.fields")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><h2>${t("config.fields")}</h2>
+    ${rows.map(({ key, path, value, of }) => {
+      const known = tree ? nodeAt(tree, key)?.key : undefined, values = known?.values ?? [];
+      return html`<label key=${path} title=${known ? `${key}: ${known.doc}` : key}><span>${t("config." + key)}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
+        <input class="mono" value=${value} placeholder=${known ? known.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
+          onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
+        ${values.length > 0 && html`<datalist id=${"values-" + path}>${values.filter(Boolean).map((v) => html`<option value=${v}></option>`)}</datalist>`}</label>`;
+    })}</form>`;
+}
+
+/** Difference shows the settings that differ from those of a run. @param {{id: string, runs: Run[], checked: Checked | null, go: Go}} props */
+function Difference({ id, runs, checked, go }) {
+  const run = useData(async (signal) => id ? api.run(id, signal) : null, [id]);
+  const mine = checked && run.value ? checked.stages.find((s) => s.name === run.value?.stage) ?? checked.stages[0] : undefined;
+  const rows = run.value && mine ? differences(/** @type {any} */ ([run.value, { settings: mine.settings }])) : [];
+  const shown = (/** @type {unknown} */ v) => v === undefined ? "–" : plain(typeof v === "string" ? v : JSON.stringify(v));
+  return html`<section><h2>${t("config.difference")}</h2>
+    <select aria-label=${t("config.difference")} value=${id} onChange=${(/** @type {any} */ e) => go("", { run: e.target.value || null }, { replace: true })}>
+      <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
+    ${run.error && html`<p class="error">${plain(run.error.message)}</p>`}
+    ${mine && !rows.length && html`<p class="muted">${t("compare.same")}</p>`}
+    ${rows.length > 0 && html`<div class="table compare"><table><thead><tr><th scope="col">${t("compare.key")}</th><th scope="col">${t("config.there")}</th><th scope="col">${t("config.here")}</th></tr></thead>
+      <tbody>${rows.map(({ key, values }) => html`<tr key=${key}><th scope="row" class="mono" title=${plain(key)}>${plain(key)}</th>${values.map((v) => html`<td title=${shown(v)}>${shown(v)}</td>`)}</tr>`)}</tbody></table></div>`}
+  </section>`;
+}
