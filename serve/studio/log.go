@@ -1,10 +1,7 @@
 package studio
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -27,14 +24,11 @@ func (s *Server) log(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	none := notFound{fmt.Errorf("this studio did not start the run %q: its output is where it was started", id)}
-	if started == "" {
-		return nil, none
+	if started == "" { // what a terminal has shown is in no file
+		_, err := s.dirOf(id)
+		return map[string]any{"started": false, "text": "", "cursor": 0, "reset": true}, err
 	}
 	f, size, err := openWithin(startDir(root, started), logFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, none
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +46,8 @@ func (s *Server) log(r *http.Request) (any, error) {
 		return nil, err
 	}
 	text = wholeRunes(text)
-	return map[string]any{"text": strings.ToValidUTF8(string(text), "\uFFFD"), "cursor": at + int64(len(text)), "reset": reset}, nil
+	valid := strings.ToValidUTF8(string(text), "\uFFFD")
+	return map[string]any{"started": true, "text": valid, "cursor": at + int64(len(text)), "reset": reset}, nil
 }
 
 // wholeRunes returns a text without the half of a character at its end.

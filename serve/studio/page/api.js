@@ -149,5 +149,5 @@ export const stop = (id, now) => post(runPath(id) + "/stop", { now });
 /** @type {(id: string) => Promise<{id: string}>} */
 export const resume = (id) => post(runPath(id) + "/resume", {});
 
-/** @type {(id: string, since?: number) => Promise<{text: string, cursor: number, reset: boolean}>} */
+/** @type {(id: string, since?: number) => Promise<{started: boolean, text: string, cursor: number, reset: boolean}>} */
 export const log = (id, since) => json(runPath(id) + "/log", { since });

@@ -18,13 +18,7 @@ const LINE = 20, PAD = 8, MOST = 12; // pixels of a line and around the text; pr
 export function Editor({ text, onText, onRun, problems, schema, area }) {
   const layer = useRef(/** @type {any} */ (null)), gutter = useRef(/** @type {any} */ (null));
   const [open, propose] = useState(/** @type {Proposed | null} */ (null));
-  const caret = useRef(/** @type {number | null} */ (null));
   const lines = text.split("\n");
-  useLayoutEffect(() => {
-    if (caret.current === null || !area.current) return;
-    area.current.setSelectionRange(caret.current, caret.current);
-    caret.current = null;
-  });
   const scrolled = () => {
     const { scrollLeft, scrollTop } = /** @type {HTMLTextAreaElement} */ (area.current);
     layer.current.style.transform = `translate(${-scrollLeft}px, ${-scrollTop}px)`;

@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Actions } from "./act.js";
-import { State, plain, useData, useEvery, visible } from "./parts.js";
+import { Loaded, State, number, plain, useData, useEvery, visible } from "./parts.js";
 import { Token, isTokenMissing } from "./token.js";
 import { t } from "./words.js";
 
@@ -12,24 +12,26 @@ const RELOAD = 1000, MOST = 200000; // milliseconds; characters that are kept
 /** @param {PageProps} props */
 export function Log({ query }) {
   const id = query.get("run") || "";
-  const about = useData(api.about, []), run = useData((signal) => api.run(id, signal), [id]);
+  const about = useData(api.about, []), all = useData(api.runs, []);
   const [failed, fail] = useState(/** @type {Error | null} */ (null));
-  useEvery(2 * RELOAD, run.again);
+  useEvery(2 * RELOAD, all.again);
+  const runs = all.value ? all.value.runs.filter((run) => run.id === id || run.id.startsWith(id + "/")).sort((a, b) => a.began - b.began) : [];
   return html`
-    <div class="row">
-      ${run.value ? html`<${State} run=${run.value} /><${Actions} run=${run.value} control=${!!about.value && about.value.control} onEnd=${(/** @type {Error | null} */ error) => {
+    <${Loaded} data=${all} />
+    ${all.value && !runs.length && html`<p class="muted" role="status">${t("log.young")}</p>`}
+    ${runs.map((run) => html`<div class="row" key=${run.id}>${run.stage && html`<b>${plain(run.stage)}</b>`}<${State} run=${run} />
+      <span class="muted">${t("step.n", { step: number(run.step) })}${run.total_steps > 0 && " / " + number(run.total_steps)}</span>
+      <${Actions} run=${run} control=${!!about.value && about.value.control} onEnd=${(/** @type {Error | null} */ error) => {
         fail(error);
-        run.again();
-      }} />` : html`<span class="muted" role="status">${t("log.young")}</span>`}
-    </div>
+        all.again();
+      }} />${run.error && html`<span class="error">${plain(run.error)}</span>`}</div>`)}
     ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
-    ${run.value && run.value.error && html`<p class="error">${plain(run.value.error)}</p>`}
     <${Lines} key=${id} id=${id} />`;
 }
 
 /** @param {{id: string}} props */
 function Lines({ id }) {
-  const [{ text, error }, set] = useState(/** @type {{text: string, error?: Error}} */ ({ text: "" }));
+  const [{ text, error, elsewhere }, set] = useState(/** @type {{text: string, error?: Error, elsewhere?: boolean}} */ ({ text: "" }));
   const cursor = useRef(/** @type {number | undefined} */ (undefined)), busy = useRef(false), bottom = useRef(true);
   const box = useRef(/** @type {any} */ (null));
   const read = async () => {
@@ -38,7 +40,8 @@ function Lines({ id }) {
     try {
       const got = await api.log(id, cursor.current);
       cursor.current = got.cursor;
-      if (got.reset || got.text) set((before) => ({ text: ((got.reset ? "" : before.text) + got.text).slice(-MOST) }));
+      if (!got.started) set({ text: "", elsewhere: true });
+      else if (got.reset || got.text) set((before) => ({ text: ((got.reset ? "" : before.text) + got.text).slice(-MOST) }));
     } catch (failure) {
       set((before) => ({ ...before, error: /** @type {Error} */ (failure) }));
     }
@@ -47,6 +50,7 @@ function Lines({ id }) {
   useEffect(() => { read(); }, []);
   useEvery(RELOAD, read);
   useLayoutEffect(() => { if (bottom.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [text]);
+  if (elsewhere) return html`<p class="panel">${t("log.elsewhere")}</p>`;
   if (error && !text) return html`<p class="panel">${plain(error.message)}</p>`;
   return html`<div class="panel text mono log" ref=${box} tabindex="0" role="region" aria-label=${t("page.log")}
     onScroll=${(/** @type {any} */ e) => { bottom.current = e.currentTarget.scrollTop + e.currentTarget.clientHeight > e.currentTarget.scrollHeight - 30; }}>${visible(text)}</div>`;

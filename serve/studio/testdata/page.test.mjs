@@ -5,6 +5,8 @@ import { commonStart, difference, words } from "./diff.js";
 import { place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
 import { blocksOf, partsOf, rowsOf } from "./sequence.js";
+import { proposals, treeOf } from "./schema.js";
+import { changed, context, entries, valueOf } from "./yaml.js";
 
 test("what all texts begin with ends at a word", () => {
   for (const [texts, want] of [
@@ -117,4 +119,59 @@ test("a range stays within the whole", () => {
   assert.deepEqual(zoom([0, 100], 4, 0, [0, 100]), [0, 100]);
   assert.deepEqual(within(90, 20, [0, 100]), [80, 100]);
   assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+});
+
+const written = `name: a # what it is called
+model: {model_path: "m x", init: {style: fan_in}}
+stages:
+  - stage_name: one
+    buffer:
+      total_steps: 3
+  - {stage_name: two, mode: train}
+note: |
+  name: no key
+list: [1, {a: 2}]
+`;
+
+test("keys are found in blocks, lists and braces", () => {
+  assert.deepEqual(entries(written).map((e) => [e.line + 1, e.path, valueOf(written, e)]), [
+    [1, "name", "a"], [2, "model", '{model_path: "m x", init: {style: fan_in}}'], [2, "model.model_path", "m x"], [2, "model.init", "{style: fan_in}"],
+    [2, "model.init.style", "fan_in"], [3, "stages", ""], [4, "stages.0.stage_name", "one"], [5, "stages.0.buffer", ""], [6, "stages.0.buffer.total_steps", "3"],
+    [7, "stages.1.stage_name", "two"], [7, "stages.1.mode", "train"], [8, "note", "|"], [10, "list", "[1, {a: 2}]"], [10, "list.1.a", "2"],
+  ]);
+});
+
+test("a form changes, adds and takes out keys, and leaves the rest", () => {
+  for (const [path, value, from, to] of [
+    ["name", "b", "name: a #", "name: b #"], ["model.model_path", "y: z", '"m x"', '"y: z"'], ["model.init.style", "", "{style: fan_in}", "{}"],
+    ["model.model_path", "", '{model_path: "m x", init', "{init"], ["model.init.seed", "1", "fan_in}", "fan_in, seed: 1}"],
+    ["stages.0.buffer.batch_size", "8", "      total_steps", "      batch_size: 8\n      total_steps"], ["seed", "3", "{a: 2}]\n", "{a: 2}]\nseed: 3\n"],
+    ["trainer.save_interval", "5", "{a: 2}]\n", "{a: 2}]\ntrainer:\n  save_interval: 5\n"], ["name.x", "1", "", ""], ["gone", "", "", ""],
+    ["stages.0.buffer.total_steps", "", "      total_steps: 3\n", ""],
+  ]) assert.equal(changed(written, path, value), written.replace(from, to), path);
+});
+
+test("what is written at a place is known", () => {
+  for (const [text, want] of [
+    ["mo", { path: "", word: "mo", value: false }], ["model:\n  mod", { path: "model", word: "mod", value: false }],
+    ["model: {a: 1, mod", { path: "model", word: "mod", value: false }], ["mode: tr", { path: "mode", word: "tr", value: true }],
+    ["a:\n  - b: 1\n    c", { path: "a.0", word: "c", value: false }], ["a: {b: {c: d", { path: "a.b.c", word: "d", value: true }],
+    ["# mo", null], ['a: "x', null],
+  ]) assert.deepEqual(context(text, text.length), want, text);
+});
+
+test("the schema proposes keys and values, in stages too", () => {
+  const tree = treeOf([
+    { key: "mode", type: "string", default: "both", doc: "", values: ["both", "train"] }, { key: "model", type: "section", default: "", doc: "" },
+    { key: "model.model_path", type: "string", default: "", doc: "where" }, { key: "stages", type: "list", default: "", doc: "" },
+    { key: "stages.*.mode", type: "string", default: "", doc: "", values: ["", "train"] }, { key: "stages.*.model", type: "section", default: "", doc: "" },
+    { key: "tables.<name>.x", type: "bool", default: "", doc: "" },
+  ]);
+  const names = (path, word, value, written) => proposals(tree, { path, word, value }, written).map((p) => p.name);
+  assert.deepEqual(names("", "mo", false), ["mode", "model"]);
+  assert.deepEqual(names("", "mo", false, new Set(["mode"])), ["model"]);
+  assert.deepEqual(names("stages.1.model", "", false), ["model_path"]);
+  assert.deepEqual(names("stages.1.mode", "t", true), ["train"]);
+  assert.deepEqual(names("tables.any.x", "", true), ["true", "false"]);
+  assert.deepEqual(names("nothing", "", false), []);
 });

@@ -1,0 +1,105 @@
+package studio_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/serve/studio"
+	_ "github.com/trinity-go/trinity/standard"
+)
+
+const training = `project: sums
+name: small # the comment stays
+mode: train
+model: {model_path: m, max_model_len: 64}
+algorithm: {algorithm_type: sft}
+buffer:
+  train_batch_size: 4
+  total_steps: 2
+  trainer_input:
+    experience_buffer: {storage_type: file, path: d.jsonl, format: {prompt_type: plaintext, prompt_key: q, response_key: a}}
+`
+
+// write puts a text into the editor as somebody who pastes it.
+func (w *window) write(t *testing.T, text string) {
+	t.Helper()
+	value[bool](t, w, fmt.Sprintf("(() => { const a = document.querySelector('.editor textarea'); a.focus(); a.select();"+
+		" return document.execCommand('insertText', false, %q); })()", text))
+}
+
+// A configuration is written, checked and started in a real browser.
+func TestConfigInABrowser(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no sh")
+	}
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := record(t, root, "sums/old", "seed: 7\nbuffer: {total_steps: 9}\n")
+	run.step(1, .1)
+	run.end(monitor.Stopped, "")
+	server := httptest.NewServer((&studio.Server{
+		Dir: root, Version: "v1", Every: 10 * time.Millisecond, Control: "secret",
+		Program:   []string{"/bin/sh", "-c", `printf 'runs %s\n' "$@"`, "sh"},
+		Plan:      func(cfg *config.Config) (*config.Plan, error) { return cfg.Plan(config.Facts{}) },
+		Templates: []studio.Template{{Name: "sft", Doc: "learns answers", Text: training}},
+	}).Handler())
+	t.Cleanup(server.Close)
+	w := openWindow(t, server.URL)
+	w.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(server.URL+"/#token=secret"))
+	w.until(t, says("old"))
+	w.show(t, "config", "No mistakes found.")
+
+	w.write(t, training[:len(training)-1]+"\nmonitor: {monitor_typ: [console]}\n")
+	w.until(t, "document.querySelector('.mark[data-line=\"11\"] u')?.textContent === 'monitor_typ'")
+	w.until(t, says("line 11")+"&& document.querySelector('button.primary').disabled")
+	w.keep(t, "config")
+	w.do(t, chromedp.Click(chromedp.CSS(".problems button")))
+	w.until(t, "document.activeElement.tagName === 'TEXTAREA'")
+
+	w.write(t, "mode: train\nalgo")
+	w.do(t, chromedp.KeyEvent("r"))
+	w.until(t, "document.querySelector('.proposals li b')?.textContent === 'algorithm'")
+	w.do(t, chromedp.KeyEvent("\t"))
+	const enter = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true})" // KeyEvent would write a line itself
+	value[bool](t, w, "document.activeElement.dispatchEvent("+enter+") || true")
+	w.do(t, chromedp.KeyEvent("o"))
+	w.until(t, "document.querySelector('.proposals li b')?.textContent === 'optimizer'")
+	w.do(t, chromedp.KeyEvent("\x1b"))
+	if text := value[string](t, w, "document.querySelector('.editor textarea').value"); text != "mode: train\nalgorithm:\n  o" {
+		t.Errorf("the editor has %q", text)
+	}
+
+	w.write(t, training)
+	w.until(t, says("No mistakes found."))
+	value[bool](t, w, "(() => { const i = [...document.querySelectorAll('.fields label')].find((l) => l.innerText.includes('Seed'))"+
+		".querySelector('input'); i.value = '5'; return i.dispatchEvent(new Event('change', {bubbles: true})); })()")
+	w.until(t, "document.querySelector('.editor textarea').value.endsWith('\\nseed: 5\\n')")
+	w.until(t, says("No mistakes found."))
+	value[bool](t, w, "(() => { const s = document.querySelector('aside select'); s.value = 'sums/old';"+
+		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
+	w.until(t, "[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === 'buffer.total_steps 9 2')")
+	w.do(t, chromedp.EmulateViewport(400, 700))
+	if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
+		t.Errorf("the page is %v pixels wide", width)
+	}
+	w.do(t, chromedp.EmulateViewport(1100, 640), chromedp.Click(chromedp.CSS("button.primary")))
+	w.until(t, "location.hash === '#/log?run=sums%2Fsmall'")
+	w.until(t, says("runs "+filepath.Join(root, ".studio", "sums", "small", "config.yaml")))
+	w.noProblems(t)
+
+	w.show(t, "config?clone=sums%2Fold", "Difference")
+	w.until(t, "document.querySelector('.editor textarea').value.includes('name: old_2')")
+	w.show(t, "log?run=sums%2Fold", "did not start this run")
+	w.show(t, "runs", "Clone")
+	w.noProblems(t)
+}
