@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
@@ -186,7 +187,8 @@ func (s *Server) configOf(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"text": set.text, "overrides": list(in.Overrides)}, nil
+	own := slices.DeleteFunc(in.Overrides, func(o string) bool { return strings.HasPrefix(o, rootKey+"=") }) // the studio's
+	return map[string]any{"text": set.text, "overrides": list(own)}, nil
 }
 
 // writtenFor returns the configuration of a run with its secrets, and the ID under which the studio

@@ -29,6 +29,8 @@ const (
 	logFile    = "run.log"     // what the run printed
 )
 
+const rootKey = "checkpoint_root_dir"
+
 // starts has the processes that this studio has started and that live, by the ID of the run.
 type starts struct {
 	mu      sync.Mutex
@@ -107,7 +109,7 @@ func (s *Server) place(in *written) (id string, cfg *config.Config, err error) {
 	if err := withoutStars(in.Text); err != nil {
 		return "", nil, mistake{err}
 	}
-	if cfg, err = in.parse(); err == nil && !cfg.IsSet("checkpoint_root_dir") {
+	if cfg, err = in.parse(); err == nil && !cfg.IsSet(rootKey) {
 		in.Overrides = append(slices.Clone(in.Overrides), rootSetting(root))
 		cfg, err = in.parse()
 	}
@@ -122,7 +124,7 @@ func (s *Server) place(in *written) (id string, cfg *config.Config, err error) {
 	rel, err := filepath.Rel(root, dir)
 	id = filepath.ToSlash(rel)
 	if err != nil || rel == "." || !filepath.IsLocal(rel) || strings.Contains("/"+id, "/.") {
-		return "", nil, mistake{cfg.At("checkpoint_root_dir",
+		return "", nil, mistake{cfg.At(rootKey,
 			fmt.Sprintf("the run would be in %s, which this studio does not show: want a directory below %s", dir, root), "")}
 	}
 	return id, cfg, nil

@@ -28,7 +28,7 @@ export function nodeAt(root, path) {
     at && (at.below.get(name) ?? (/^\d+$/.test(name) ? at.below.get("*") : undefined) ?? at.below.get("<name>")), root);
   const found = walk(names);
   if (names[0] !== "stages" || names.length < 3) return found;
-  return found && found.below.size ? found : walk(names.slice(2)) ?? found;
+  return found && (found.below.size || found.key?.type !== "section") ? found : walk(names.slice(2)) ?? found;
 }
 
 /**
