@@ -233,8 +233,8 @@ func (f *Follower) openTail() error {
 	return nil
 }
 
-// sendAll sends all records that are in the file, and the status if there is one. It returns the
-// number of records.
+// sendAll sends all records that are in the file, what the sink takes of the trace, and the status if
+// there is one. It returns the number of records.
 func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
 	if !f.begun {
 		if err := f.sink.Begin(ctx, f.run); err != nil {
@@ -257,6 +257,9 @@ func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
 			return sent, err
 		}
 		sent += int64(len(records))
+	}
+	if err := f.sendSpans(ctx); err != nil {
+		return sent, err
 	}
 	at := f.tail.at
 	if at.Status == "" || at.Told {
@@ -288,13 +291,14 @@ func (r *Run) argsOf(name string) map[string]any {
 	return args
 }
 
-// Sync sends a sink the records of the run in the monitor directory dir that it has not got, and
-// how the run ended. It returns the number of records.
-func Sync(ctx context.Context, dir, name string, args map[string]any) (sent int64, err error) {
+// Sync sends a sink what it has not got of the run in the monitor directory dir, and how the run ended.
+// It returns the number of records. say gets lines for people; it may be nil.
+func Sync(ctx context.Context, dir, name string, args map[string]any, say func(string)) (sent int64, err error) {
 	run, err := readRun(dir)
 	if err != nil {
 		return 0, err
 	}
+	run.Say = say
 	m, err := Monitors.Build(name, run.argsOf(name), args)
 	if err != nil {
 		return 0, err
@@ -313,7 +317,7 @@ func Sync(ctx context.Context, dir, name string, args map[string]any) (sent int6
 	if err := f.openTail(); err != nil {
 		return 0, err
 	}
-	if records, _, err := f.tail.next(); err != nil || len(records) == 0 && (f.tail.at.Status == "" || f.tail.at.Told) {
+	if all, err := f.hasAll(); all || err != nil {
 		return 0, err
 	}
 	pause := f.pause

@@ -101,7 +101,7 @@ func followed(t *testing.T, dir, name string, args map[string]any) (monitors []t
 	var mu sync.Mutex
 	var lines []string
 	say := func(line string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, line) }
-	run := Run{Dir: dir, Project: "p", Name: "n", Say: say, Settings: map[string]any{"algorithm.repeat_times": 8}}
+	run := Run{Dir: dir, Project: "p", Name: "n", Say: say, Settings: map[string]any{"algorithm.repeat_times": 8, "model.model_path": "m"}}
 	quickly(t)
 	monitors, err := Open([]string{name}, args, run)
 	if err != nil {
@@ -249,7 +249,7 @@ func TestSinksOfASilentServiceDelayNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range []int64{9, 0} {
-				if sent, err := Sync(t.Context(), copied, name, s.args); err != nil || sent != want {
+				if sent, err := Sync(t.Context(), copied, name, s.args, nil); err != nil || sent != want {
 					t.Errorf("sync sent %d records, %v; want %d", sent, err, want)
 				}
 			}
@@ -275,7 +275,7 @@ func TestSinkSaysWhyAServiceRefuses(t *testing.T) {
 	if left := len(f.next); left < 990 {
 		t.Errorf("it asked %d times", 1000-left)
 	}
-	if _, err := Sync(t.Context(), dir, "mlflow", s.args); err == nil || !strings.Contains(err.Error(), "403 Forbidden") {
+	if _, err := Sync(t.Context(), dir, "mlflow", s.args, nil); err == nil || !strings.Contains(err.Error(), "403 Forbidden") {
 		t.Errorf("sync: %v", err)
 	}
 }
@@ -289,7 +289,7 @@ func TestOneProcessFollowsForASink(t *testing.T) {
 	for len(s.points()) == 0 { // it has the lock
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := Sync(t.Context(), dir, "mlflow", s.args); err == nil || !strings.Contains(err.Error(), "the run n (process") {
+	if _, err := Sync(t.Context(), dir, "mlflow", s.args, nil); err == nil || !strings.Contains(err.Error(), "the run n (process") {
 		t.Errorf("sync beside the run: %v", err)
 	}
 	second, _ := followed(t, dir, "mlflow", s.args)
@@ -302,7 +302,7 @@ func TestOneProcessFollowsForASink(t *testing.T) {
 func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]string{"console": "follows no file", "nothing": "unknown monitor"} {
-		if _, err := Sync(t.Context(), dir, name, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Sync(t.Context(), dir, name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -367,11 +367,11 @@ func TestSinksRefuseAnotherTarget(t *testing.T) {
 				t.Skip("the service is files in the run's directory")
 			}
 			kept := filepath.Join(dir, "sent_"+name+".json")
-			_, err := Sync(t.Context(), dir, name, other.args)
+			_, err := Sync(t.Context(), dir, name, other.args, nil)
 			if err == nil || !strings.Contains(err.Error(), kept) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("sync to another service: %v", err)
 			}
-			if n, err := Sync(t.Context(), dir, name, s.args); n != 0 || err != nil {
+			if n, err := Sync(t.Context(), dir, name, s.args, nil); n != 0 || err != nil {
 				t.Errorf("sync to the same service: %d, %v", n, err)
 			}
 			monitors, said := followed(t, dir, name, other.args)
@@ -383,7 +383,7 @@ func TestSinksRefuseAnotherTarget(t *testing.T) {
 			if err := os.Remove(kept); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := Sync(t.Context(), dir, name, other.args); n != 9 || err != nil {
+			if n, err := Sync(t.Context(), dir, name, other.args, nil); n != 9 || err != nil {
 				t.Errorf("sync without the position: %d, %v", n, err)
 			}
 			compare(t, dir, other)

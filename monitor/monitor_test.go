@@ -133,7 +133,7 @@ func TestOpenReplacesADamagedDescription(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Sync(t.Context(), dir, "trackio", nil); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := Sync(t.Context(), dir, "trackio", nil, nil); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: sync: %v", text, err)
 		}
 		var said []string

@@ -3,42 +3,51 @@ package monitor
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/trace"
 )
 
 func init() {
-	Monitors.Register("otel", "Sends metrics to an OpenTelemetry collector by OTLP over HTTP. Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
+	Monitors.Register("otel", "Sends metrics and spans to an OpenTelemetry collector by OTLP over HTTP. Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
 		func() trinity.Monitor {
-			return &otel{Follower: newFollower(), Endpoint: cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")}
+			return &otel{Follower: newFollower(), Spans: true,
+				Endpoint: cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")}
 		})
 }
 
-// otel sends each metric as a gauge, whose point has the record's time, role and step. A point that
-// comes twice is the same point: its time is the record's.
+// otel sends each metric as a gauge, whose point has the record's time, role and step, and each span of
+// the run's trace. What comes twice is the same there: a point by its time, a span by its ID.
 type otel struct {
 	Follower `yaml:",inline"`
 	Endpoint string `yaml:"endpoint" doc:"base address of the collector; OTEL_EXPORTER_OTLP_ENDPOINT if that is set"`
+	Spans    bool   `yaml:"spans" doc:"send the spans of the run's trace too: who worked and who waited for whom"`
 
+	run      Run
 	resource []byte // of the run, encoded
 	header   http.Header
+	noSpans  bool // the collector takes none
 }
 
 // Begin implements [Sink].
 func (o *otel) Begin(_ context.Context, run Run) error {
-	o.resource = nil
+	o.run, o.resource = run, nil
 	for _, pair := range [][2]string{
 		{"service.name", "trinity"}, {"service.instance.id", run.ID}, {"trinity.project", run.Project},
 		{"trinity.group", run.Group}, {"trinity.run", run.Name},
@@ -71,15 +80,170 @@ func (o *otel) Send(ctx context.Context, _ int64, records []trinity.Record) erro
 			points[name] = message(points[name], 1, message(point, 7, attribute("step", step)))
 		}
 	}
-	scope := message(nil, 1, message(nil, 1, []byte("trinity")))
+	var all [][]byte
 	for _, name := range slices.Sorted(maps.Keys(points)) {
-		scope = message(scope, 2, message(message(nil, 1, []byte(name)), 5, points[name]))
+		all = append(all, message(message(nil, 1, []byte(name)), 5, points[name]))
 	}
-	body := message(nil, 1, message(message(nil, 1, o.resource), 2, scope))
-	_, err := client().Do(ctx, retry.Request{
-		Method: http.MethodPost, URL: strings.TrimRight(o.Endpoint, "/") + "/v1/metrics", Header: o.header, Body: body,
-	})
+	return o.post(ctx, "metrics", all)
+}
+
+// TakesSpans implements [Spans].
+func (o *otel) TakesSpans() bool { return o.Spans && !o.noSpans }
+
+// SendSpans implements [Spans]. A rollout is a trace, with its model calls and rewards below it; else a
+// step of a role is one.
+func (o *otel) SendSpans(ctx context.Context, part trace.Part) error {
+	var all [][]byte
+	for _, s := range part.Spans {
+		all = append(all, o.span(part.Process, s))
+	}
+	err := o.post(ctx, "traces", all)
+	var refused *retry.StatusError
+	unknown := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+	if errors.As(err, &refused) && slices.Contains(unknown, refused.Code) {
+		o.noSpans = true
+		o.say("%v: the collector gets metrics alone; spans: false asks it for no more", err)
+		return nil
+	}
 	return err
+}
+
+// Kinds of spans.
+const (
+	otelInternal = 1
+	otelClient   = 3
+)
+
+// span encodes a span. Its ID follows from what it is, and so does that of the rollout above it, which
+// ends later.
+func (o *otel) span(process int, s trace.Span) []byte {
+	of := fmt.Sprintf("%s\n%d\n%s\n%s", o.run.ID, process, s.Role, cmp.Or(s.ID, strconv.FormatInt(s.Step, 10)))
+	group := sha256.Sum256([]byte(of))
+	own := group[16:24] // of the rollout
+	var parent []byte
+	if s.Kind != trinity.SpanRollout {
+		if s.ID != "" {
+			parent = own
+		}
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%d\n%d", of, s.Kind, s.Name, s.For, s.Begin, s.End))
+		own = sum[:8]
+	}
+	name, kind := string(s.Kind), int64(otelInternal)
+	attributes := [][2]string{{"trinity.role", s.Role}, {"trinity.name", s.Name}, {"trinity.rollout", s.ID}, {"trinity.for", s.For}}
+	switch s.Kind {
+	case trinity.SpanWait:
+		name = strings.TrimSpace("wait for " + s.For)
+	case trinity.SpanCall:
+		const operation = "text_completion"
+		model := fmt.Sprint(o.run.Settings["model.model_path"])
+		name, kind = operation+" "+model, otelClient
+		attributes = append(attributes, [2]string{"gen_ai.operation.name", operation}, [2]string{"gen_ai.provider.name", "trinity"},
+			[2]string{"gen_ai.request.model", model}, [2]string{"gen_ai.conversation.id", s.ID})
+	}
+	b := message(message(nil, 1, group[:16]), 2, own)
+	if parent != nil {
+		b = message(b, 4, parent)
+	}
+	b = varint(message(b, 5, []byte(name)), 6, kind)
+	b = protowire.AppendFixed64(protowire.AppendTag(b, 7, protowire.Fixed64Type), uint64(s.Begin)*1000)
+	b = protowire.AppendFixed64(protowire.AppendTag(b, 8, protowire.Fixed64Type), uint64(s.End)*1000)
+	for _, a := range attributes {
+		if a[1] != "" {
+			b = message(b, 9, attribute(a[0], message(nil, 1, []byte(a[1]))))
+		}
+	}
+	b = message(b, 9, attribute("trinity.step", varint(nil, 3, s.Step)))
+	return message(b, 9, attribute("trinity.version", varint(nil, 3, s.Version)))
+}
+
+// post sends encoded metrics or spans.
+func (o *otel) post(ctx context.Context, what string, all [][]byte) error {
+	scope := message(nil, 1, message(nil, 1, []byte("trinity")))
+	for _, one := range all {
+		scope = message(scope, 2, one)
+	}
+	r := retry.Request{
+		Method: http.MethodPost, URL: strings.TrimRight(o.Endpoint, "/") + "/v1/" + what, Header: o.header,
+		Body: message(nil, 1, message(message(nil, 1, o.resource), 2, scope)),
+	}
+	reply, err := client().Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	refused, why, err := otelAnswer(reply)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: the answer is not OTLP: %w: %s", r, err, retry.OneLine(reply.Body))
+	case refused > 0:
+		o.say("the collector refuses %d of %d %s: %s", refused, len(all), what, retry.OneLine([]byte(why)))
+	}
+	return nil
+}
+
+// otelAnswer returns how much a collector refuses of what it got, and why. An empty answer accepts all.
+// Some collectors answer in JSON.
+func otelAnswer(reply *retry.Reply) (refused int64, why string, err error) {
+	kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type"))
+	switch {
+	case len(reply.Body) == 0:
+		return 0, "", nil
+	case kind == "application/json":
+		var answer struct {
+			Partial struct {
+				Points json.Number `json:"rejectedDataPoints"`
+				Spans  json.Number `json:"rejectedSpans"`
+				Why    string      `json:"errorMessage"`
+			} `json:"partialSuccess"`
+		}
+		err = json.Unmarshal(reply.Body, &answer)
+		refused, _ = cmp.Or(answer.Partial.Points, answer.Partial.Spans).Int64() // 0 if there is none
+		return refused, answer.Partial.Why, err
+	case kind != "" && kind != "application/x-protobuf":
+		return 0, "", fmt.Errorf("its type is %s", kind)
+	}
+	err = eachField(reply.Body, func(num protowire.Number, _ uint64, partial []byte) error {
+		if num != 1 || partial == nil {
+			return nil
+		}
+		return eachField(partial, func(num protowire.Number, v uint64, text []byte) error {
+			switch num {
+			case 1:
+				refused = int64(v)
+			case 2:
+				why = string(text)
+			}
+			return nil
+		})
+	})
+	return refused, why, err
+}
+
+// eachField calls visit with the fields of an encoded message: a number, or bytes that are not nil.
+func eachField(b []byte, visit func(num protowire.Number, v uint64, b []byte) error) error {
+	for len(b) > 0 {
+		num, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if n = protowire.ConsumeFieldValue(num, kind, b); n < 0 {
+			return protowire.ParseError(n)
+		}
+		var v uint64
+		var text []byte
+		switch kind {
+		case protowire.VarintType:
+			v, _ = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			text, _ = protowire.ConsumeBytes(b)
+			text = append([]byte{}, text...)
+		}
+		if err := visit(num, v, text); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // attribute is a key with an encoded value.

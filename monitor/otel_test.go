@@ -6,11 +6,40 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trace"
 )
+
+// spans writes the trace of a process beside the monitor directory dir: spans of rollouts.
+func spans(t *testing.T, dir string, rollouts ...int) {
+	t.Helper()
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(filepath.Dir(dir), trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range rollouts {
+		id := trinity.ExperienceID{Step: int64(step), Task: "a", Run: 2}
+		s := trinity.Span{Role: "explorer", Name: "a", Step: id.Step, Version: 4, Experience: id, Begin: time.UnixMicro(1001)}
+		s.End = s.Begin.Add(8 * time.Microsecond)
+		for _, s.Kind = range []trinity.SpanKind{trinity.SpanCall, trinity.SpanReward, trinity.SpanRollout} {
+			w.Span(s)
+		}
+		w.Span(trinity.Span{Role: "trainer", Kind: trinity.SpanWait, For: "the buffer", Step: int64(step), Begin: s.Begin, End: s.End})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // newOtel is a collector. It keeps a point of a time and role once, as stores of time series do, and
 // keeps each request in dir.
@@ -22,12 +51,24 @@ func newOtel(t *testing.T, dir string, f *faults) service {
 		mu.Lock()
 		defer mu.Unlock()
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.URL.Path != "/v1/metrics" || r.Header.Get("X-Token") != "a secret" || r.Header.Get("X-Other") != "1" ||
+		known := r.URL.Path == "/v1/metrics" || r.URL.Path == "/v1/traces"
+		if err != nil || !known || r.Header.Get("X-Token") != "a secret" || r.Header.Get("X-Other") != "1" ||
 			r.Header.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("%s %v: %v", r.URL.Path, r.Header, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "request"), body, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(r.URL.Path)), body, 0o644); err != nil {
 			t.Error(err)
+		}
+		if r.URL.Path == "/v1/traces" {
+			for _, span := range parseFields(t, body).sub(1).sub(2).all(2) {
+				s := parseFields(t, span)
+				got[fmt.Sprintf("span %s", s.bytes[5])]++
+				if key := fmt.Sprintf("%x %x", s.bytes[1], s.bytes[2]); !seen[key] {
+					seen[key] = true
+					got["spans"]++
+				}
+			}
+			return
 		}
 		for _, metric := range parseFields(t, body).sub(1).sub(2).all(2) {
 			m := parseFields(t, metric)
@@ -44,5 +85,88 @@ func newOtel(t *testing.T, dir string, f *faults) service {
 	})
 	return service{
 		args: map[string]any{"endpoint": f.serve(t, h)}, points: func() points { mu.Lock(); defer mu.Unlock(); return maps.Clone(got) },
+	}
+}
+
+// A collector has each span of the trace once: of a run that was killed before it knew that it had
+// them, of the process that goes on, and of trinity sync.
+func TestOtelSendsEachSpanOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "monitor")
+	s := newOtel(t, t.TempDir(), &faults{})
+	want := func(n, calls int) {
+		t.Helper()
+		if got := s.points(); got["spans"] != n || got["span text_completion m"] != calls {
+			t.Errorf("the collector has %d spans, want %d, and %d calls, want %d", got["spans"], n, got["span text_completion m"], calls)
+		}
+	}
+	spans(t, dir, 1, 2)
+	monitors, said := followed(t, dir, "otel", s.args)
+	end(t, monitors, "")
+	lost, err := openTail(dir, "otel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.at.Spans = nil
+	if err := lost.keep(lost.at); err != nil {
+		t.Fatal(err)
+	}
+	spans(t, dir, 2, 3) // step 2 again, by another process
+	monitors, again := followed(t, dir, "otel", s.args)
+	end(t, monitors, Finished)
+	if got := s.points()["spans"]; got != 16 || said()+again() != "" {
+		t.Errorf("the collector has %d spans; the run says %q", got, said()+again())
+	}
+	calls := s.points()["span text_completion m"]
+	spans(t, dir, 9)
+	for range 2 {
+		if n, err := Sync(t.Context(), dir, "otel", s.args, nil); n != 0 || err != nil {
+			t.Errorf("sync: %d, %v", n, err)
+		}
+		want(20, calls+1)
+	}
+}
+
+// What answers in another language is no collector, and a collector may refuse some of what it gets.
+func TestOtelReadsTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct{ kind, body, traces, fails, says string }{
+		"nothing":          {"", "", "", "", ""},
+		"protobuf":         {"application/x-protobuf", "\x0a\x00", "", "", ""},
+		"refused":          {"application/x-protobuf", "\x0a\x07\x08\x02\x12\x03old", "", "", "refuses 2 of 1 metrics: old"},
+		"JSON":             {"application/json", `{"partialSuccess":{}}`, "", "", ""},
+		"refused, in JSON": {"application/json; x=y", `{"partialSuccess":{"rejectedDataPoints":"2"}}`, "", "", "refuses 2 of 1 metrics"},
+		"a page":           {"text/html", "<p>hi", "", "is not OTLP: its type is text/html: <p>hi", ""},
+		"a word":           {"", "hi", "", "is not OTLP", ""},
+		"bytes":            {"application/x-protobuf", "OK", "", "is not OTLP", ""},
+		"damaged inside":   {"application/x-protobuf", "\x0a\x01\x08", "", "is not OTLP", ""},
+		"a number in JSON": {"application/json", "7", "", "is not OTLP", ""},
+		"metrics alone":    {"", "", "404 page not found", "", "404 Not Found: 404 page not found: the collector gets metrics alone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.traces != "" && r.URL.Path == "/v1/traces" {
+					http.Error(w, c.traces, http.StatusNotFound)
+					return
+				}
+				if c.kind != "" {
+					w.Header().Set("Content-Type", c.kind)
+				}
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer server.Close()
+			dir := filepath.Join(t.TempDir(), "monitor")
+			args := map[string]any{"endpoint": server.URL, "spans": c.traces != ""}
+			monitors, said := followed(t, dir, "otel", args)
+			spans(t, dir, 1)
+			for _, m := range monitors {
+				logAll(t, m, rec("trainer", 1, trinity.Metrics{"actor/lr": 1}))
+			}
+			end(t, monitors, Finished)
+			if want := c.fails + c.says; !strings.Contains(said(), want) || want == "" && said() != "" {
+				t.Errorf("it says %q, want %q", said(), want)
+			}
+			if missing := strings.Contains(said(), "trinity sync"); missing != (c.fails != "") {
+				t.Errorf("records are missing: %v; it says %q", missing, said())
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/trace"
 )
 
 // Limits of what a sink gets at once.
@@ -42,6 +43,7 @@ type position struct {
 	// Newest and Before hold the newest steps by series, sent and before the last cut.
 	Newest map[string]int64 `json:"newest,omitempty"`
 	Before map[string]int64 `json:"before,omitempty"`
+	Spans  trace.Position   `json:"spans,omitempty"`  // of the trace, that the sink has got
 	Status Status           `json:"status,omitempty"` // of the run; "" until it ends
 	Told   bool             `json:"told,omitempty"`   // the sink knows the status
 }

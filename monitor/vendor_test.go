@@ -188,7 +188,7 @@ uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
 	if err := os.Remove(filepath.Join(dir, "sent_trackio.json")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Sync(t.Context(), dir, "trackio", map[string]any{"server_url": url}); err != nil || n != 18 {
+	if n, err := Sync(t.Context(), dir, "trackio", map[string]any{"server_url": url}, nil); err != nil || n != 18 {
 		t.Errorf("sync sent %d records, %v", n, err)
 	}
 	compare(t, dir, newTrackio(t, there, nil))
@@ -276,8 +276,9 @@ for r in records[1:-1]:
 // OpenTelemetry's own messages decode what a collector gets.
 func TestRealOtel(t *testing.T) {
 	python(t)
-	dir, kept := t.TempDir(), t.TempDir()
+	dir, kept := filepath.Join(t.TempDir(), "monitor"), t.TempDir()
 	s := newOtel(t, kept, &faults{})
+	spans(t, dir, 1)
 	monitors, _ := followed(t, dir, "otel", s.args)
 	for _, m := range monitors {
 		logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": 0.5, "actor/lr": math.NaN()}))
@@ -286,14 +287,30 @@ func TestRealOtel(t *testing.T) {
 	got := script(t, nil, `
 import sys
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-(of,) = ExportMetricsServiceRequest.FromString(open(sys.argv[1], "rb").read()).resource_metrics
-named = {a.key: a.value.string_value for a in of.resource.attributes}
-assert named["service.name"] == "trinity" and named["trinity.run"] == "n" and len(named["service.instance.id"]) == 12, named
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+def scope(of):
+    named = {a.key: a.value.string_value for a in of.resource.attributes}
+    assert named["service.name"] == "trinity" and named["trinity.run"] == "n" and len(named["service.instance.id"]) == 12, named
+(of,) = ExportMetricsServiceRequest.FromString(open(sys.argv[1] + "/metrics", "rb").read()).resource_metrics
+scope(of)
 for m in of.scope_metrics[0].metrics:
     (p,) = m.gauge.data_points
     about = {a.key: a.value.string_value or a.value.int_value for a in p.attributes}
     assert about["role"] == "trainer" and p.time_unix_nano == 1767355230005000000, p
     print(about["step"], p.as_double, m.name)
-`, filepath.Join(kept, "request"))
+(of,) = ExportTraceServiceRequest.FromString(open(sys.argv[1] + "/traces", "rb").read()).resource_spans
+scope(of)
+call, reward, rollout, wait = of.scope_spans[0].spans
+for s in (call, reward):
+    assert s.parent_span_id == rollout.span_id and s.trace_id == rollout.trace_id, s
+assert not rollout.parent_span_id and not wait.parent_span_id and wait.trace_id != call.trace_id
+assert len({s.span_id for s in of.scope_spans[0].spans}) == 4 and len(call.span_id) == 8 and len(call.trace_id) == 16
+assert (wait.name, rollout.name, reward.name, call.name) == ("wait for the buffer", "rollout", "reward", "text_completion m"), of
+assert (call.kind, call.start_time_unix_nano, call.end_time_unix_nano) == (call.SPAN_KIND_CLIENT, 1001000, 1009000), call
+about = {a.key: a.value.string_value or a.value.int_value for a in call.attributes}
+assert about == {"trinity.role": "explorer", "trinity.name": "a", "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.version": 4,
+    "gen_ai.operation.name": "text_completion", "gen_ai.provider.name": "trinity", "gen_ai.request.model": "m",
+    "gen_ai.conversation.id": "1/a/2/0"}, about
+`, kept)
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }

@@ -146,7 +146,7 @@ func TestWandbBeganOffline(t *testing.T) {
 		t.Errorf("said %q", said())
 	}
 	t.Setenv("WANDB_MODE", "offline")
-	if n, err := Sync(t.Context(), dir, "wandb", s.args); err != nil || n != 6 {
+	if n, err := Sync(t.Context(), dir, "wandb", s.args, nil); err != nil || n != 6 {
 		t.Errorf("sync sent %d records, %v", n, err)
 	}
 	compare(t, dir, newWandb(t, dir, nil))
@@ -182,7 +182,7 @@ func TestWandbWritesTheFileWithoutTheServer(t *testing.T) {
 	f.mu.Lock()
 	f.next = nil
 	f.mu.Unlock()
-	if n, err := Sync(t.Context(), dir, "wandb", s.args); err != nil || n != 3*maxRecords {
+	if n, err := Sync(t.Context(), dir, "wandb", s.args, nil); err != nil || n != 3*maxRecords {
 		t.Errorf("sync sent %d records, %v", n, err)
 	}
 	compare(t, dir, s)

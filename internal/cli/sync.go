@@ -36,7 +36,7 @@ func syncCommand() *cobra.Command {
 			}
 			var errs []error
 			for _, dir := range dirs {
-				n, err := monitor.Sync(cmd.Context(), dir, to, given)
+				n, err := monitor.Sync(cmd.Context(), dir, to, given, func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
 				if errs = append(errs, err); err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: sent %d records\n", dir, n)
 				}
