@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// stopped is a request to stop a run.
+// stopping is a request to stop a run.
 type stopping struct {
 	Now bool `json:"now"` // without the checkpoint that a run writes after its step
 }
