@@ -98,9 +98,10 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 		switch d.Name() {
 		case "failed_rollouts.log":
 			return eachTextLine(path, func(line string) error {
-				e, err := failedRollout(line)
-				entries = append(entries, e)
-				return err
+				if e, ok := failedRollout(line); ok {
+					entries = append(entries, e)
+				}
+				return nil
 			})
 		case monitor.File:
 			found = true
@@ -145,14 +146,12 @@ func eachTextLine(path string, do func(string) error) error {
 	}
 }
 
-// failedRollout is a line of failed_rollouts.log: a time and a reason.
-func failedRollout(line string) (entry, error) {
+// failedRollout reads the line of failed_rollouts.log that begins an entry: a time and a reason. The
+// further lines of a reason, such as the stack of a panic, are only in the file.
+func failedRollout(line string) (entry, bool) {
 	stamp, _, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339, stamp)
-	if err != nil {
-		return entry{}, fmt.Errorf("the line does not begin with a time: %w", err)
-	}
-	return entry{at, "failed: " + line}, nil
+	return entry{at, "failed: " + line}, err == nil
 }
 
 // selected returns the metrics whose names match, with four digits.
