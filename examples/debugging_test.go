@@ -30,9 +30,11 @@ func TestDebuggingExamplesShowTheirSigns(t *testing.T) {
 		"disagreement":     {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout_corr/rollout_is_max": {{1.02, 2}, {1.02, 2}}}},
 		"stale":            {[]string{"buffer.total_steps=11"}, map[string][2]between{"rollout/model_version": {zero, {10, 10}}}},
 		"failing_reward":   {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout/invalid_reward_count": {{30, 100}, {30, 100}}}},
-		"truncated":        {fewer, map[string][2]between{"rollout/truncated_count": {{100, 128}, {100, 128}}, "rollout/reward/mean": {zero, zero}}},
+		"truncated":        {fewer, map[string][2]between{
+			"rollout/truncated_count": {{100, 128}, {100, 128}}, "rollout/reward/mean": {zero, zero}}},
 		"no_tool_calls":    {fewer, map[string][2]between{"rollout/tool_call_rate/mean": {zero, zero}, "rollout/turns/mean": {one, one}}},
-		"entropy_collapse": {nil, map[string][2]between{"actor/entropy_loss": {{5, 6}, {0, 0.1}}, "rollout/equal_reward_share": {{0, 0.6}, {0.8, 1}}}},
+		"entropy_collapse": {nil, map[string][2]between{
+			"actor/entropy_loss": {{5, 6}, {0, 0.1}}, "rollout/equal_reward_share": {{0, 0.6}, {0.8, 1}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			records := runExample(t, filepath.Join("debugging", name+".yaml"), c.overrides...)
@@ -65,6 +67,7 @@ func TestDebuggingExampleHasAWaitingTrainer(t *testing.T) {
 		}
 	}
 	if len(waits) != 1 || waits["explorer"] != 2 || rewards != 2*2*8 {
-		t.Errorf("the trainer waits %v times and the reward function is called %d times, want 2 waits for the explorer and 32 calls", waits, rewards)
+		t.Errorf("the trainer waits %v times and the reward function is called %d times, want 2 waits for the explorer and 32 calls",
+			waits, rewards)
 	}
 }
