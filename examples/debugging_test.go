@@ -25,14 +25,14 @@ func TestDebuggingExamplesShowTheirSigns(t *testing.T) {
 		"length_collapse": {nil, map[string][2]between{
 			"rollout/response_length/mean": {{15, 16}, {1, 2}}, "rollout/reward/mean": {{-0.11, -0.09}, {0.05, 0.11}},
 		}},
-		"zero_variance":    {nil, map[string][2]between{"rollout/equal_reward_share": {one, one}, "actor/grad_norm": {zero, zero}}},
-		"clipped":          {[]string{"buffer.total_steps=1"}, map[string][2]between{"actor/pg_clipfrac": {{0.6, 1}, {0.6, 1}}}},
-		"disagreement":     {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout_corr/rollout_is_max": {{1.02, 2}, {1.02, 2}}}},
-		"stale":            {[]string{"buffer.total_steps=11"}, map[string][2]between{"rollout/model_version": {zero, {10, 10}}}},
-		"failing_reward":   {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout/invalid_reward_count": {{30, 100}, {30, 100}}}},
-		"truncated":        {fewer, map[string][2]between{
+		"zero_variance":  {nil, map[string][2]between{"rollout/equal_reward_share": {one, one}, "actor/grad_norm": {zero, zero}}},
+		"clipped":        {[]string{"buffer.total_steps=1"}, map[string][2]between{"actor/pg_clipfrac": {{0.6, 1}, {0.6, 1}}}},
+		"disagreement":   {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout_corr/rollout_is_max": {{1.02, 2}, {1.02, 2}}}},
+		"stale":          {[]string{"buffer.total_steps=11"}, map[string][2]between{"rollout/model_version": {zero, {10, 10}}}},
+		"failing_reward": {[]string{"buffer.total_steps=2"}, map[string][2]between{"rollout/invalid_reward_count": {{30, 100}, {30, 100}}}},
+		"truncated": {fewer, map[string][2]between{
 			"rollout/truncated_count": {{100, 128}, {100, 128}}, "rollout/reward/mean": {zero, zero}}},
-		"no_tool_calls":    {fewer, map[string][2]between{"rollout/tool_call_rate/mean": {zero, zero}, "rollout/turns/mean": {one, one}}},
+		"no_tool_calls": {fewer, map[string][2]between{"rollout/tool_call_rate/mean": {zero, zero}, "rollout/turns/mean": {one, one}}},
 		"entropy_collapse": {nil, map[string][2]between{
 			"actor/entropy_loss": {{5, 6}, {0, 0.1}}, "rollout/equal_reward_share": {{0, 0.6}, {0.8, 1}}}},
 	} {
