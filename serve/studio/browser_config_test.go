@@ -101,5 +101,8 @@ func TestConfigInABrowser(t *testing.T) {
 	w.until(t, "document.querySelector('.editor textarea').value.includes('name: old_2')")
 	w.show(t, "log?run=sums%2Fold", "did not start this run")
 	w.show(t, "runs", "Clone")
+	value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
+	w.show(t, "config", "常改的键")
+	w.show(t, "log?run=sums%2Fold", "克隆")
 	w.noProblems(t)
 }

@@ -43,8 +43,9 @@ type Server struct {
 	spanCache spanCache
 	runsKnown sync.Map // *known by directory
 	planning  sync.Mutex
+	starting  sync.Mutex
 	starts    starts
-	signalled sync.Map // the processes that were told to stop, by number
+	signalled sync.Map // when the processes that were told to stop had begun their run, by number
 }
 
 // Handler answers /api/v1/ with JSON, and all else with the files of the page.

@@ -34,7 +34,51 @@ const rootKey = "checkpoint_root_dir"
 // starts has the processes that this studio has started and that live, by the ID of the run.
 type starts struct {
 	mu      sync.Mutex
-	running map[string]*os.Process
+	running map[string]*child
+}
+
+type child struct {
+	*os.Process
+	ended chan struct{}
+}
+
+// endingTime is how long a process may take to end after its run has.
+const endingTime = 5 * time.Second
+
+// ended waits until the process of a run has ended that may be printing its last lines.
+func (s *starts) ended(id string) error {
+	s.mu.Lock()
+	c := s.running[id]
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.ended:
+		return nil
+	case <-time.After(endingTime):
+		return mistake{fmt.Errorf("process %d of the run %q is at work", c.Pid, id)}
+	}
+}
+
+// add keeps the process of a run until it ends.
+func (s *starts) add(id string, cmd *exec.Cmd) {
+	c := &child{cmd.Process, make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = map[string]*child{}
+	}
+	s.running[id] = c
+	go func() {
+		_ = cmd.Wait() // the log tells how it ended
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running[id] == c {
+			delete(s.running, id)
+		}
+		close(c.ended)
+	}()
 }
 
 // start starts a run as a process of its own, which outlives the studio.
@@ -170,10 +214,10 @@ func (s *Server) launch(id string, in written) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.starts.mu.Lock()
-	defer s.starts.mu.Unlock()
-	if s.starts.running[id] != nil {
-		return nil, mistake{fmt.Errorf("the run %q is at work", id)}
+	s.starting.Lock() // two at once would write the same files
+	defer s.starting.Unlock()
+	if err := s.starts.ended(id); err != nil {
+		return nil, err
 	}
 	dir := startDir(root, id)
 	log, err := prepare(dir, in)
@@ -189,16 +233,7 @@ func (s *Server) launch(id string, in written) (any, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	if s.starts.running == nil {
-		s.starts.running = map[string]*os.Process{}
-	}
-	s.starts.running[id] = cmd.Process
-	go func() {
-		_ = cmd.Wait() // the log tells how it ended
-		s.starts.mu.Lock()
-		defer s.starts.mu.Unlock()
-		delete(s.starts.running, id)
-	}()
+	s.starts.add(id, cmd)
 	return map[string]string{"id": id}, nil
 }
 

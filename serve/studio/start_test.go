@@ -2,11 +2,13 @@ package studio
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -241,15 +243,26 @@ func TestStopSignalsNoForeignProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	foreign := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := foreign.Start(); err != nil {
+		t.Fatal(err)
+	}
 	put(t, dir, "r/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	for holder, says := range map[string]string{
-		fmt.Sprintf(`{"pid":1,"host":%q,"since":%q}`, host, time.Now().Format(time.RFC3339)):    "no process of the run",
-		fmt.Sprintf(`{"pid":7,"host":"elsewhere","since":%q}`, time.Now().Format(time.RFC3339)): "process 7 on elsewhere",
+		fmt.Sprintf(`{"pid":%d,"host":%q,"since":%q}`, foreign.Process.Pid, host, time.Now().Format(time.RFC3339)): "no process of the run",
+		fmt.Sprintf(`{"pid":7,"host":"elsewhere","since":%q}`, time.Now().Format(time.RFC3339)):                    "process 7 on elsewhere",
 		`{"pid":0}`: "not at work",
 	} {
 		put(t, dir, "r/.holder_trainer.json", holder)
 		if status, text := post(t, s, "runs/r/stop", stopping{}); status != 400 || !strings.Contains(text, says) {
 			t.Errorf("%s: %d %s", holder, status, text)
 		}
+	}
+	if err := foreign.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	var end *exec.ExitError
+	if err := foreign.Wait(); !errors.As(err, &end) || end.String() != "signal: killed" {
+		t.Errorf("the foreign process ended by %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
 )
@@ -32,7 +33,7 @@ func (s *Server) stop(r *http.Request, in stopping) (any, error) {
 		return nil, err
 	}
 	for pid, h := range holders {
-		if _, again := s.signalled.LoadOrStore(pid, h.Since); again && !in.Now {
+		if before, again := s.signalled.Swap(pid, h.Since); again && h.Since.Equal(before.(time.Time)) && !in.Now {
 			return nil, mistake{fmt.Errorf("the run %q is stopping: it ends after its step, with a checkpoint", id)}
 		}
 		if err := interrupt(pid); err != nil {
@@ -68,7 +69,7 @@ func holdersOf(dir string) (map[int]durable.Held, error) {
 		case strings.HasPrefix(name, "sink_"):
 		case !known:
 			return nil, mistake{fmt.Errorf("its %s is process %d on %s: stop it there with Ctrl-C", name, h.PID, h.Host)}
-		case lives && isTrinity(h.PID):
+		case lives && isTrinity(h.PID) && !h.Since.Before(found[h.PID].Since): // both roles may be one process
 			found[h.PID] = h
 		}
 	}

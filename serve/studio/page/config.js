@@ -65,7 +65,7 @@ export function Config({ query, go }) {
         <${Problems} problems=${problems} checked=${!!checked} onGo=${(/** @type {number} */ line) => jump(area.current, line)} />
         ${draft.overrides !== "" && html`<label class="overrides">${t("config.overrides")}
           <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
-        ${planned && html`<h2>${t("config.plan")}</h2><div class="panel text mono">${plain(planned).split("␊").join("\n")}</div>`}
+        ${planned && html`<h2>${t("config.plan")}</h2><div class="panel text mono">${plain(planned)}</div>`}
       </section>
       <aside>
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />

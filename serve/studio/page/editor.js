@@ -75,7 +75,7 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
       <div class="layer" aria-hidden="true"><div ref=${layer}>${[...bad].map(([line, p]) => html`<div key=${line} class=${p.warning ? "mark warned" : "mark wrong"} data-line=${line} style=${{ top: PAD + (line - 1) * LINE + "px" }}>
         ${mark(lines[line - 1], p)}<em>${plain(p.text)}</em></div>`)}</div></div>
       <textarea ref=${area} value=${text} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off" aria-label=${t("config.text")} aria-describedby="problems"
-        role="combobox" aria-autocomplete="list" aria-expanded=${!!open} aria-controls="proposals" aria-activedescendant=${open && open.chosen >= 0 ? "proposal" + open.chosen : undefined}
+        aria-autocomplete="list" aria-haspopup="listbox" aria-controls=${open ? "proposals" : undefined} aria-activedescendant=${open && open.chosen >= 0 ? "proposal" + open.chosen : undefined}
         onInput=${(/** @type {any} */ e) => { onText(e.target.value); look(false); }} onKeyDown=${pressed} onScroll=${scrolled} onClick=${() => propose(null)} onBlur=${() => propose(null)}></textarea>
       ${open && html`<ul id="proposals" class="proposals" role="listbox" aria-label=${t("config.proposals")} style=${{ left: open.left + "px", top: open.top + "px" }}>
         ${open.all.map((one, i) => html`<li key=${one.name} id=${"proposal" + i} role="option" aria-selected=${i === open.chosen}
