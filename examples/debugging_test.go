@@ -48,7 +48,7 @@ func TestDebuggingExamplesShowTheirSigns(t *testing.T) {
 	}
 }
 
-// Where a trainer waits, the spans of each step name for whom, and the reward function's calls queue.
+// Where a trainer waits, the spans of each step name for whom, and have every call of the reward function.
 func TestDebuggingExampleHasAWaitingTrainer(t *testing.T) {
 	t.Chdir("..")
 	dir := t.TempDir()
