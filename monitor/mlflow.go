@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ func init() {
 	Monitors.Register("mlflow", "Sends metrics and settings to an MLflow server: an experiment per project, a run per run. "+
 		"Secrets: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN.",
 		func() trinity.Monitor {
-			return &mlflow{Follower: newFollower(), URI: cmp.Or(os.Getenv("MLFLOW_TRACKING_URI"), "http://localhost:5000")}
+			return &mlflow{Follower: newFollower(), Tables: true, URI: cmp.Or(os.Getenv("MLFLOW_TRACKING_URI"), "http://localhost:5000")}
 		})
 }
 
@@ -34,9 +35,25 @@ type mlflow struct {
 	URI      string `yaml:"uri" doc:"address of the server; MLFLOW_TRACKING_URI if that is set"`
 	Username string `yaml:"username" doc:"of an account; else MLFLOW_TRACKING_USERNAME"`
 	Password string `yaml:"password" secret:"true" doc:"of the account; better in MLFLOW_TRACKING_PASSWORD, which reaches no file"`
+	Tables   bool   `yaml:"tables" doc:"send the rollouts that the trace keeps of a train step, as a table"`
 
-	id string // of the run at the server
+	id        string // of the run at the server
+	artifacts string // path of the run's artifacts at the server; "" if they are elsewhere
+	elsewhere bool   // they are, so tables have no place
+	tables    []mlflowTable
 }
+
+// mlflowTable is a table that the tag mlflowTablesTag of a run names.
+type mlflowTable struct {
+	Path string `json:"path"`
+	Type string `json:"type"`
+}
+
+// MLflow shows and loads the tables that this tag names. Its length bounds their number.
+const (
+	mlflowTablesTag = "mlflow.loggedArtifacts"
+	mlflowTables    = 100
+)
 
 // Limits of the server: points and parameters of a request, and characters.
 const (
@@ -64,10 +81,12 @@ type mlflowMetric struct {
 // mlflowRun is a run as the server returns it.
 type mlflowRun struct {
 	Info struct {
-		ID string `json:"run_id"`
+		ID        string `json:"run_id"`
+		Artifacts string `json:"artifact_uri"`
 	} `json:"info"`
 	Data struct {
 		Params []mlflowPair `json:"params"`
+		Tags   []mlflowPair `json:"tags"`
 	} `json:"data"`
 }
 
@@ -86,6 +105,14 @@ func (m *mlflow) Begin(ctx context.Context, run Run) error {
 	}
 	if m.id = found.Info.ID; m.id == "" {
 		return fmt.Errorf("%s: the answer names no run", m.request(http.MethodPost, "runs"))
+	}
+	if u, err := url.Parse(found.Info.Artifacts); err == nil && u.Scheme == "mlflow-artifacts" && u.Host == "" {
+		m.artifacts = u.EscapedPath()
+	}
+	for _, tag := range found.Data.Tags {
+		if tag.Key == mlflowTablesTag {
+			_ = json.Unmarshal([]byte(tag.Value), &m.tables) // what cannot be read is replaced
+		}
 	}
 	if err := m.call(ctx, "runs/update", map[string]any{"run_id": m.id, "status": "RUNNING", "run_name": run.Name}, nil); err != nil {
 		return err
@@ -161,6 +188,41 @@ func (m *mlflow) Send(ctx context.Context, _ int64, records []trinity.Record) er
 		}
 	}
 	return nil
+}
+
+// TakesTables implements [Tables].
+func (m *mlflow) TakesTables() bool { return m.Tables && !m.elsewhere }
+
+// SendTable implements [Tables]. The table is a file as MLflow's log_table writes it.
+func (m *mlflow) SendTable(ctx context.Context, t Table) error {
+	if m.artifacts == "" {
+		m.elsewhere = true
+		m.say("the server keeps the artifacts of the run elsewhere, so it gets no tables of rollouts; tables: false asks for none")
+		return nil
+	}
+	var out struct {
+		Columns []string `json:"columns"`
+		Data    [][]any  `json:"data"`
+	}
+	out.Columns = []string{
+		"step", "explore_step", "task", "id", "model_version", "reward", "advantage", "prompt", "response", "reason", "dropped"}
+	for _, r := range t.Rollouts {
+		out.Data = append(out.Data, []any{
+			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*value)(r.Reward), value(r.Advantage), r.Prompt, r.Response, r.Reason, r.Dropped})
+	}
+	table := mlflowTable{fmt.Sprintf("rollouts/step-%d.json", t.Step), "table"}
+	r := m.request(http.MethodPut, "")
+	r.URL = strings.TrimRight(m.URI, "/") + "/api/2.0/mlflow-artifacts/artifacts" + m.artifacts + "/" + table.Path
+	if err := client().JSON(ctx, r, out, nil); err != nil { // the answer is empty
+		return err
+	}
+	m.tables = append(slices.DeleteFunc(m.tables, func(old mlflowTable) bool { return old == table }), table)
+	m.tables = m.tables[max(0, len(m.tables)-mlflowTables):]
+	names, err := json.Marshal(m.tables)
+	if err != nil {
+		return err
+	}
+	return m.call(ctx, "runs/set-tag", map[string]any{"run_id": m.id, "key": mlflowTablesTag, "value": string(names)}, nil)
 }
 
 // Tell implements [Sink].

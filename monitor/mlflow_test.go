@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,23 @@ func newMLflow(t *testing.T, _ string, f *faults) service {
 		points: func() points { mu.Lock(); defer mu.Unlock(); return maps.Clone(got) },
 		status: func() Status { mu.Lock(); defer mu.Unlock(); return status },
 		named:  mlflowName,
+	}
+}
+
+// A server that keeps artifacts elsewhere says so once, and has the metrics.
+func TestMLflowKeepsArtifactsElsewhere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "monitor")
+	s := newMLflow(t, dir, &faults{})
+	train(t, dir, 1, 1, 2)
+	monitors, said := followed(t, dir, "mlflow", s.args)
+	logSteps(t, monitors, 1, 2)
+	end(t, monitors, Finished)
+	compare(t, dir, s)
+	if strings.Count(said(), "elsewhere") != 1 || strings.Contains(said(), "\n") {
+		t.Errorf("the run says %q", said())
+	}
+	if tail, err := openTail(dir, "mlflow"); err != nil || tail.at.Tables != 0 {
+		t.Errorf("the tables up to %d count as sent, %v", tail.at.Tables, err)
 	}
 }
 

@@ -44,6 +44,7 @@ type position struct {
 	Newest map[string]int64 `json:"newest,omitempty"`
 	Before map[string]int64 `json:"before,omitempty"`
 	Spans  trace.Position   `json:"spans,omitempty"`  // of the trace, that the sink has got
+	Tables int64            `json:"tables,omitempty"` // the newest train step of the trace that it has
 	Status Status           `json:"status,omitempty"` // of the run; "" until it ends
 	Told   bool             `json:"told,omitempty"`   // the sink knows the status
 }

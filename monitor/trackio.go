@@ -22,7 +22,7 @@ func init() {
 	Monitors.Register("trackio", "Writes Trackio's database in TRACKIO_DIR, or sends to a Trackio server, whose secret is "+
 		"TRACKIO_WRITE_TOKEN.",
 		func() trinity.Monitor {
-			return &trackio{Follower: newFollower(), Dir: os.Getenv("TRACKIO_DIR"), ServerURL: os.Getenv("TRACKIO_SERVER_URL")}
+			return &trackio{Follower: newFollower(), Tables: true, Dir: os.Getenv("TRACKIO_DIR"), ServerURL: os.Getenv("TRACKIO_SERVER_URL")}
 		})
 }
 
@@ -32,6 +32,7 @@ type trackio struct {
 	Follower  `yaml:",inline"`
 	Dir       string `yaml:"dir" doc:"Trackio's directory; TRACKIO_DIR, or trackio in Hugging Face's cache"`
 	ServerURL string `yaml:"server_url" doc:"address of a server; TRACKIO_SERVER_URL, else rows are written to dir"`
+	Tables    bool   `yaml:"tables" doc:"send the rollouts that the run's trace keeps of a train step, as Trackio's traces"`
 
 	run Run
 }
@@ -44,6 +45,9 @@ var trackioTables = []string{
 	`CREATE INDEX IF NOT EXISTS idx_metrics_run_step ON metrics(run_id, step)`,
 	`CREATE TABLE IF NOT EXISTS configs (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, run_name TEXT NOT NULL,
 		config TEXT NOT NULL, created_at TEXT NOT NULL, UNIQUE(run_id))`,
+	`CREATE TABLE IF NOT EXISTS traces (id TEXT PRIMARY KEY, run_id TEXT NOT NULL, timestamp TEXT NOT NULL, run_name TEXT NOT NULL,
+		step INTEGER NOT NULL, key TEXT NOT NULL, trace_index INTEGER, messages TEXT NOT NULL, metadata TEXT NOT NULL,
+		search_text TEXT NOT NULL, log_id TEXT, space_id TEXT, spans TEXT NOT NULL DEFAULT '[]')`,
 }
 
 // trackioRow is a row as the server takes it.
@@ -118,8 +122,73 @@ func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) e
 	})
 }
 
+// TakesTables implements [Tables].
+func (t *trackio) TakesTables() bool { return t.Tables }
+
+// trackioTrace is a rollout as Trackio keeps it.
+type trackioTrace struct {
+	Type     string           `json:"_type"`
+	Messages []trackioMessage `json:"messages"`
+	Metadata map[string]any   `json:"metadata"`
+}
+
+type trackioMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// trackioKey is the name of the rollouts among Trackio's traces.
+const trackioKey = "rollouts"
+
+// SendTable implements [Tables]. Trackio knows a rollout by the train step and its place in the table.
+func (t *trackio) SendTable(ctx context.Context, table Table) error {
+	traces := make([]trackioTrace, len(table.Rollouts))
+	for i, r := range table.Rollouts {
+		about := map[string]any{
+			"id": r.ID, "task": r.Task, "explore_step": r.ExploreStep, "model_version": r.Version, "advantage": value(r.Advantage),
+		}
+		if r.Reward != nil {
+			about["reward"] = value(*r.Reward)
+		}
+		for key, text := range map[string]string{"reason": r.Reason, "dropped": r.Dropped} {
+			if text != "" {
+				about[key] = text
+			}
+		}
+		traces[i] = trackioTrace{"trackio.trace", []trackioMessage{{"user", r.Prompt}, {"assistant", r.Response}}, about}
+	}
+	logID := fmt.Sprintf("%s %s %d", t.run.ID, trackioKey, table.Step)
+	if t.ServerURL != "" {
+		return t.post(ctx, []any{map[string]any{
+			"project": t.run.Project, "run": t.run.Name, "run_id": t.run.ID, "step": table.Step, "log_id": logID,
+			"metrics": map[string]any{trackioKey: traces},
+		}})
+	}
+	return t.update(ctx, func(ctx context.Context, tx database.Tx) error {
+		for i, one := range traces {
+			messages, err := json.Marshal(one.Messages)
+			if err != nil {
+				return err
+			}
+			about, err := json.Marshal(one.Metadata)
+			if err != nil {
+				return err
+			}
+			id, r := fmt.Sprintf("%s:%s:%s:%d", t.run.ID, logID, trackioKey, i), table.Rollouts[i]
+			search := strings.ToLower(strings.Join([]string{id, trackioKey, r.Task, r.Prompt, r.Response}, " "))
+			_, err = tx.Exec(ctx, "INSERT OR IGNORE INTO traces (id, run_id, timestamp, run_name, step, key, trace_index, messages, metadata, "+
+				"search_text, log_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", id, t.run.ID, trackioTime(table.Time), t.run.Name, table.Step,
+				trackioKey, i, string(messages), string(about), search, logID)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // post sends rows to the server.
-func (t *trackio) post(ctx context.Context, rows []trackioRow) error {
+func (t *trackio) post(ctx context.Context, rows any) error {
 	r := retry.Request{
 		Method: http.MethodPost, URL: strings.TrimRight(t.ServerURL, "/") + "/api/bulk_log",
 		Header: http.Header{"X-Trackio-Write-Token": {os.Getenv("TRACKIO_WRITE_TOKEN")}},

@@ -112,8 +112,9 @@ func serve(t *testing.T, env map[string]string, path string, command ...string) 
 func TestRealMLflow(t *testing.T) {
 	py, dir := python(t), t.TempDir()
 	url := serve(t, nil, "/health", py, "-m", "mlflow", "server", "--workers", "1",
-		"--backend-store-uri", "sqlite:///"+filepath.Join(dir, "m.db"), "--default-artifact-root", filepath.Join(dir, "artifacts"))
-	run := filepath.Join(dir, "run")
+		"--backend-store-uri", "sqlite:///"+filepath.Join(dir, "m.db"), "--artifacts-destination", filepath.Join(dir, "artifacts"))
+	run := filepath.Join(dir, "run", "monitor")
+	train(t, run, 40, 1, 2)
 	args := map[string]any{"uri": url}
 	killedAndResumed(t, run, "mlflow", args)
 	got := script(t, []string{"MLFLOW_TRACKING_URI=" + url}, `
@@ -121,7 +122,13 @@ import mlflow, sys
 c = mlflow.MlflowClient()
 (run,) = c.search_runs([c.get_experiment_by_name("p").experiment_id])
 assert run.info.status == "FINISHED" and run.info.run_name == "n", run.info
-assert run.data.params == {"algorithm.repeat_times": "8"}, run.data.params
+assert run.data.params == {"algorithm.repeat_times": "8", "model.model_path": "m"}, run.data.params
+for step in (1, 2):
+    table = c.load_table(run.info.experiment_id, f"rollouts/step-{step}.json")
+    assert len(table) == 32 and set(table["step"]) == {step}, table
+    row = table.iloc[0]
+    assert (row["task"], row["reward"], row["advantage"], row["prompt"]) == ("a", 0.5, 1.5, "1+1?"), row
+    assert row["response"] == f"two <b>{step} " and table["reward"].count() == 1, row
 for name in run.data.metrics:
     for m in c.get_metric_history(run.info.run_id, name):
         print(m.step, m.value, name)
@@ -150,7 +157,8 @@ func killedAndResumed(t *testing.T, dir, name string, args map[string]any) {
 // Trackio's own program reads the database, with numbers that JSON lacks.
 func TestRealTrackio(t *testing.T) {
 	python(t)
-	dir, db := t.TempDir(), t.TempDir()
+	dir, db := filepath.Join(t.TempDir(), "monitor"), t.TempDir()
+	train(t, dir, 2, 1, 2)
 	killedAndResumed(t, dir, "trackio", map[string]any{"dir": db})
 	monitors, _ := followed(t, dir, "trackio", map[string]any{"dir": db})
 	for _, m := range monitors {
@@ -162,6 +170,12 @@ import json, subprocess, sys
 def trackio(*args):
     return json.loads(subprocess.check_output([sys.executable, "-m", "trackio.cli", *args, "--project", "p", "--json"]))
 assert trackio("list", "runs")["runs"] == ["n"]
+traces = trackio("list", "traces", "--run", "n", "--sort", "step_asc")["traces"]
+assert [t["step"] for t in traces] == [1, 1, 2, 2], traces
+assert traces[0]["messages"] == [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "two <b>1 "}], traces[0]
+about = traces[0]["metadata"]
+assert (about["task"], about["reward"], about["advantage"], "reward" in traces[1]["metadata"]) == ("a", 0.5, 1.5, False), about
+assert len(trackio("list", "traces", "--run", "n", "--search", "<B>2")["traces"]) == 2
 for v in trackio("get", "metric", "--run", "n", "--metric", "actor/final_loss")["values"]:
     print(v["step"], v["value"], "actor/final_loss")
 `)
@@ -177,7 +191,8 @@ for v in trackio("get", "metric", "--run", "n", "--metric", "actor/final_loss")[
 
 // A Trackio server has each row once, also one that comes twice.
 func TestRealTrackioServer(t *testing.T) {
-	py, dir, there := python(t), t.TempDir(), t.TempDir()
+	py, dir, there := python(t), filepath.Join(t.TempDir(), "monitor"), t.TempDir()
+	train(t, dir, 40, 1, 2)
 	t.Setenv("TRACKIO_WRITE_TOKEN", "a-secret-of-the-test")
 	url := serve(t, map[string]string{"TRACKIO_DIR": filepath.Join(there, "trackio")}, "/", py, "-c", `
 import sys, uvicorn, trackio.server
@@ -192,6 +207,9 @@ uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
 		t.Errorf("sync sent %d records, %v", n, err)
 	}
 	compare(t, dir, newTrackio(t, there, nil))
+	if got := rolloutsIn(t, filepath.Join(there, "trackio")); len(got) != 2 || got[1] != maxRollouts || got[2] != maxRollouts {
+		t.Errorf("the server has the rollouts %v", got)
+	}
 }
 
 // wandb sync sends a server the rows of the offline run.

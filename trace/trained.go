@@ -233,8 +233,28 @@ func Steps(dir string) (steps []int64, err error) {
 }
 
 // ReadStep reads what a trace has of a train step.
-func ReadStep(dir string, step int64) (rows []Row, err error) {
-	path := StepFile(dir, step)
+func ReadStep(dir string, step int64) ([]Row, error) { return readStep[Row](StepFile(dir, step)) }
+
+// ReadAnswers reads the experiences of a train step without their streams, but for masks and
+// advantages, and without what the optimizer steps did.
+func ReadAnswers(dir string, step int64) ([]*Answer, error) {
+	type row struct {
+		Reward *float64 `parquet:"reward,optional"`
+		Sequence
+		Mask       []bool `parquet:"mask,list"`
+		Advantages Floats `parquet:"advantages,list" parquet-element:",split"`
+		Update     int64  `parquet:"update"`
+	}
+	narrow, err := readStep[row](StepFile(dir, step))
+	rows := make([]Row, len(narrow))
+	for i, r := range narrow {
+		rows[i] = Row{r.Reward, r.Sequence, Streams{Mask: r.Mask, Advantages: r.Advantages}, Updated{Update: r.Update}}
+	}
+	return Answers(rows), err
+}
+
+// readStep reads rows with all columns of the file or some.
+func readStep[T any](path string) (rows []T, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library's, at a damaged file
 			err = errors.New("its schema or its pages are damaged")
@@ -257,10 +277,10 @@ func ReadStep(dir string, step int64) (rows []Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	table := parquet.NewGenericReader[Row](file)
+	table := parquet.NewGenericReader[T](file)
 	defer table.Close()
 	for {
-		batch := make([]Row, 64)
+		batch := make([]T, 64)
 		n, err := table.Read(batch)
 		rows = append(rows, batch[:n]...)
 		if errors.Is(err, io.EOF) {
