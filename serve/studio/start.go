@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -188,14 +189,15 @@ func realPath(name string) (string, error) {
 	return real, err
 }
 
-// withoutStars returns an error if a text has stars in place of a secret.
+// withoutStars returns an error if a text has stars in place of a secret, or of the password of a URL.
 func withoutStars(text string) error {
 	var tree map[string]any
 	if yaml.Unmarshal([]byte(text), &tree) != nil {
 		return nil // the parser of configurations reports it
 	}
 	for key, value := range config.Flatten(tree) {
-		if value == "***" {
+		text, _ := value.(string)
+		if word := strings.ReplaceAll(text, "***", "x"); text == "***" || word != text && database.Hidden(word) == text {
 			return fmt.Errorf("%s is hidden: write it, or ${oc.env:NAME} for a variable of the studio's environment", key)
 		}
 	}

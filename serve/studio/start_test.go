@@ -213,6 +213,7 @@ func TestStart(t *testing.T) {
 		"the studio's own": {written{Text: small, Overrides: []string{"project=.studio"}}, ""},
 		"wrong":            {written{Text: small + "nmae: x\n"}, "config.yaml:11:1: nmae"},
 		"stars":            {written{Text: small + "explorer: {env_vars: {KEY: '***'}}\n"}, "is hidden"},
+		"stars of a URL":   {written{Text: strings.Replace(small, "d.jsonl", "'postgres://me:***@db/x'", 1)}, "path is hidden"},
 		"arguments":        {written{Text: small, Overrides: []string{"explorer.env_vars.KEY=hush"}}, "is a secret"},
 		"nothing":          {written{}, "give the text"},
 		"no run":           {written{Run: "../x"}, "no run"},
