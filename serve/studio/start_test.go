@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
 	_ "github.com/trinity-go/trinity/standard"
 )
 
@@ -265,5 +266,50 @@ func TestStopSignalsNoForeignProcess(t *testing.T) {
 	var end *exec.ExitError
 	if err := foreign.Wait(); !errors.As(err, &end) || end.String() != "signal: killed" {
 		t.Errorf("the foreign process ended by %v", err)
+	}
+}
+
+// A second stop needs the word "now", but not that of a later process that has got the same number.
+func TestStopKnowsLaterProcesses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells what a process is")
+	}
+	dir, s := controlled(t)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), "/bin/sh", "-c", `trap "" INT; echo ready; read end`)
+	child.Args[0] = "trinity"
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait() // it ends when its input does
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "r/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
+	began := time.Now()
+	for i, c := range []struct {
+		since  time.Time
+		status int
+	}{{began, 200}, {began, 400}, {began.Add(time.Second), 200}} {
+		text, err := json.Marshal(durable.Held{PID: child.Process.Pid, Host: host, Since: c.since})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, "r/.holder_trainer.json", string(text))
+		if status, text := post(t, s, "runs/r/stop", stopping{}); status != c.status {
+			t.Errorf("stop %d: %d %s", i, status, text)
+		}
 	}
 }
