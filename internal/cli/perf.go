@@ -18,7 +18,7 @@ func perfCommand() *cobra.Command {
 		Short: "Show where the time of a run went, and who waited for whom",
 		Long: "Show from the spans that a run keeps (monitor.trace.spans) what explorer and trainer did and how long,\n" +
 			"for whom each waited, and the slowest rollouts.",
-		Args: cobra.ExactArgs(1),
+		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			perf, err := view.ReadPerf(args[0])
 			if err != nil {

@@ -26,7 +26,7 @@ func viewCommand() *cobra.Command {
 			"likelier, a yellow one less likely; a dim one was masked, clipped, or has no advantage. With --tokens, a\n" +
 			"table has the numbers of every token: log-probabilities in nats and the derivative of the loss. --export\n" +
 			"writes the report of the run with the answers of some steps, which a browser opens without a server.",
-		Args: cobra.ExactArgs(1),
+		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Step < 0 || o.Worst < 0 {
 				return errors.New("--step and --worst take numbers from 1 on")

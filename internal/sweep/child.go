@@ -46,6 +46,13 @@ func (s *sweep) start(ctx context.Context, r *oneRun, settings []string) (began 
 		return false, err
 	}
 	defer log.Close()
+	line, err := settingsLine(cfg)
+	if err != nil {
+		return false, err
+	}
+	if _, err := log.WriteString(line); err != nil {
+		return false, err
+	}
 	if err := s.wait(ctx, log, settings); err != nil {
 		all, readErr := os.ReadFile(path)
 		return true, errors.Join(fmt.Errorf("%s (%s)", reason(string(all[min(len(before), len(all)):]), err), path), readErr)

@@ -37,6 +37,9 @@ func Vary(args []string) (varied []Varied, settings []string, err error) {
 			return nil, nil, fmt.Errorf("%s: %w", arg, err)
 		}
 		switch {
+		case (v.Key == "name" || v.Key == "seed") && (len(v.Values) > 1 || v.High > 0):
+			return nil, nil, fmt.Errorf("%s: the sweep names its runs and counts their seeds itself: give one value, and --seeds for more seeds",
+				arg)
 		case v.Values == nil && v.High == 0:
 			settings = append(settings, arg)
 		case len(v.Values) == 1:

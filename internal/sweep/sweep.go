@@ -53,6 +53,7 @@ type sweep struct {
 	Options
 	base   *config.Config
 	trials []*trial
+	dirs   map[string]bool // of the runs
 	metric string
 }
 
@@ -76,7 +77,7 @@ func (t *trial) failed() bool {
 // Run runs a sweep. When ctx ends, the runs that are under way end with a checkpoint; the same sweep
 // then goes on where it stopped. The error of a single run is in the result alone.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	s := &sweep{Options: o, metric: o.Metric}
+	s := &sweep{Options: o, metric: o.Metric, dirs: map[string]bool{}}
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
@@ -156,6 +157,13 @@ func (s *sweep) addTrial(name string, point []string) error {
 			return fmt.Errorf("trial %s: %w", t.words, err)
 		}
 		r.dir = cfg.CheckpointJobDir
+		if s.dirs[r.dir] {
+			return fmt.Errorf("trial %s: another trial has its directory %s: write the values otherwise", t.words, r.dir)
+		}
+		s.dirs[r.dir] = true
+		if err := checkSettings(r.dir, cfg); err != nil {
+			return err
+		}
 		t.runs = append(t.runs, r)
 	}
 	s.trials = append(s.trials, t)
