@@ -88,7 +88,7 @@ func New() *cobra.Command {
 // wants describes the values of flags by type.
 var wants = map[string]string{
 	"duration": "a time such as 90s", "float64": "a number", "int": "a whole number", "int64": "a whole number",
-	"uint64": "a whole number, 0 or more",
+	"uint64":  "a whole number, 0 or more",
 	"float32": "a number", "uint16": "a port, 0 to 65535", "bool": "true or false",
 	"uintSlice": "whole numbers with commas between them, such as 0,1,2",
 }
