@@ -151,6 +151,11 @@ func TestReplayNamesWhatATraceHasChanged(t *testing.T) {
 			t.Errorf("%s: %v, want token %d", name, d, end)
 		}
 	}
+	short := *record
+	short.Rows = record.Rows[:last]
+	if d := compared(t, &short, replayed); d == nil || !strings.Contains(d.String(), record.Rows[last].ID) || d.Recorded != "not in the trace" {
+		t.Errorf("a trace without its last row: %v", d)
+	}
 	record.Rows[last].Now[len(record.Rows[last].Now)-1] = -1
 	if err := parquet.WriteFile(path, record.Rows); err != nil {
 		t.Fatal(err)

@@ -88,23 +88,44 @@ func (r *Record) compareRows(w io.Writer, again []trace.Row) (first *Difference,
 	}
 	places := placesOf(again)
 	answers, differing := map[string]bool{}, map[string]bool{}
-	for place, row := range placed(r.Rows) {
+	differs := func(row *trace.Row, d *Difference) {
 		answers[row.ID] = true
-		where := fmt.Sprintf("answer %s", row.ID)
-		if row.Update >= 0 {
-			where += fmt.Sprintf(", optimizer step %d", row.Update)
-		}
-		var d *Difference
-		if other, ok := places[place]; ok {
-			d = differenceOf(where, row, other, r.texts)
-		} else {
-			d = &Difference{where, "in the trace", "not in the batch"}
-		}
 		if d != nil {
 			first, differing[row.ID] = cmp.Or(first, d), true
 		}
 	}
+	groups := map[group]bool{}
+	for place, row := range placed(r.Rows) {
+		groups[groupOf(row)] = true
+		if other, ok := places[place]; ok {
+			differs(row, differenceOf(whereIs(row), row, other, r.texts))
+		} else {
+			differs(row, &Difference{whereIs(row), "in the trace", "not in the batch"})
+		}
+	}
+	kept := placesOf(r.Rows)
+	for place, row := range placed(again) { // a trace has whole groups, though not each copy of a group
+		if place.nth == 1 && kept[place] == nil && groups[groupOf(row)] {
+			differs(row, &Difference{whereIs(row), "not in the trace", "in the batch"})
+		}
+	}
 	return first, count(w, "answers of the trace, with every stream and derivative of every token", len(answers), len(differing))
+}
+
+// group identifies the answers to a task.
+type group struct {
+	step int64
+	task string
+}
+
+func groupOf(row *trace.Row) group { return group{row.ExploreStep, row.Task} }
+
+// whereIs names the answer of a row, and the optimizer step.
+func whereIs(row *trace.Row) string {
+	if row.Update < 0 {
+		return "answer " + row.ID
+	}
+	return fmt.Sprintf("answer %s, optimizer step %d", row.ID, row.Update)
 }
 
 // place identifies a row of a train step. A replay buffer may give an answer twice.
