@@ -153,7 +153,8 @@ func TestReplayNamesWhatATraceHasChanged(t *testing.T) {
 	}
 	short := *record
 	short.Rows = record.Rows[:last]
-	if d := compared(t, &short, replayed); d == nil || !strings.Contains(d.String(), record.Rows[last].ID) || d.Recorded != "not in the trace" {
+	d := compared(t, &short, replayed)
+	if d == nil || !strings.Contains(d.String(), record.Rows[last].ID) || d.Recorded != "not in the trace" {
 		t.Errorf("a trace without its last row: %v", d)
 	}
 	record.Rows[last].Now[len(record.Rows[last].Now)-1] = -1
