@@ -1,0 +1,122 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// The dashboard and the alert rules name metrics that a run has. A real Prometheus reads the rules and
+// scrapes them.
+func TestDashboardAndRulesNameMetricsOfARun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	monitors, err := monitor.Open([]string{"prometheus"}, map[string]any{"metrics_addr": address}, monitor.Run{Dir: t.TempDir(), Name: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = monitor.Close(monitors, "") })
+	records, err := monitor.ReadFile(filepath.Join(p.job(), "monitor", monitor.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := monitors[0].Log(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := get(t, "http://"+address+"/metrics")
+	rules := "../docs/operate/alerts.yaml"
+	for _, path := range []string{rules, "../docs/operate/grafana.json"} {
+		names := regexp.MustCompile(`trinity_\w+`).FindAllString(read(t, path), -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", path)
+		}
+		for _, name := range names {
+			if !strings.Contains(page, "\n"+name+"{") {
+				t.Errorf("%s names %s, which no run has", path, name)
+			}
+		}
+	}
+	if !json.Valid([]byte(read(t, "../docs/operate/grafana.json"))) {
+		t.Error("the dashboard is no JSON")
+	}
+	scraped(t, address, rules)
+}
+
+// scraped starts Prometheus and waits until it has the step of the run at an address.
+func scraped(t *testing.T, address, rules string) {
+	t.Helper()
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("prometheus is not on PATH (Debian: prometheus)")
+	}
+	dir, at := t.TempDir(), freeAddress(t)
+	write(t, filepath.Join(dir, "alerts.yaml"), read(t, rules))
+	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf("global: {scrape_interval: 1s}\nrule_files: [alerts.yaml]\n"+
+		"scrape_configs: [{job_name: trinity, static_configs: [{targets: [%q]}]}]\n", address))
+	cmd := exec.CommandContext(t.Context(), program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
+	query := "http://" + at + "/api/v1/query?query=" + url.QueryEscape(`trinity_step{role="trainer",run="r"}`)
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if r, err := http.Get(query); err == nil {
+			text, _ := io.ReadAll(r.Body)
+			r.Body.Close()
+			if strings.Contains(string(text), `"8"]`) { // the run has eight steps
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("Prometheus has not scraped the run: ", log.String())
+		}
+	}
+	if got := get(t, "http://"+at+"/api/v1/rules"); strings.Count(got, `"health"`) != strings.Count(read(t, rules), "- alert:") {
+		t.Errorf("Prometheus has the rules %s", got)
+	}
+}
+
+func get(t *testing.T, address string) string {
+	t.Helper()
+	r, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(address, r.Status, err)
+	}
+	return string(text)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
