@@ -51,17 +51,30 @@ type Compared struct {
 // Compare reads runs and compares them. With a metric, the groups are sorted by its final value, best
 // first; those that have made fewer steps come last. Without one, they are in the order of dirs.
 func Compare(metric string, dirs ...string) (*Comparison, error) {
+	return CompareNamed(metric, nil, dirs...)
+}
+
+// CompareNamed compares runs as [Compare] does, and calls each run by the name at the index of its
+// directory. nil names them after their directories.
+func CompareNamed(metric string, names []string, dirs ...string) (*Comparison, error) {
 	var runs []*run
 	var empty []string
-	for _, dir := range dirs {
+	for i, dir := range dirs {
+		name := dir
+		if names != nil {
+			name = names[i]
+		}
 		r, err := read(dir)
 		switch {
 		case errors.Is(err, ErrNoRecords):
-			empty = append(empty, dir)
+			empty = append(empty, name)
 		case err != nil:
 			return nil, err
 		default:
 			runs = append(runs, r)
+			if names != nil {
+				r.Name = name
+			}
 		}
 	}
 	if runs == nil {

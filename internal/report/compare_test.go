@@ -214,3 +214,23 @@ func TestFinal(t *testing.T) {
 		t.Errorf("the main metric is %q, %v", metric, err)
 	}
 }
+
+// A copy of a run, or a stage, has the paths of the run that recorded it, whose name they lack.
+func TestRecordedNamesAreNoDifference(t *testing.T) {
+	root := t.TempDir()
+	var dirs []string
+	for i, recorded := range []string{"first/sft", "second/sft"} {
+		run, _, _ := strings.Cut(recorded, "/")
+		settings := fmt.Sprintf("seed: %d\nmodel: {model_path: checkpoints/%s/global_step_1}\n", i, run)
+		dir := writeRun(t, root, fmt.Sprint("copied", i), settings, 0.5, float64(i))
+		about := fmt.Appendf(nil, `{"name":%q}`, recorded)
+		if err := os.WriteFile(filepath.Join(dir, "monitor", monitor.AboutFile), about, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	c, err := CompareNamed("", []string{"a/x_seed0", "b/x_seed1"}, dirs...)
+	if err != nil || len(c.Groups) != 1 || c.Groups[0].Runs[1].Name != "b/x_seed1" || c.Groups[0].Name != "a/x_seed0, b/x_seed1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -62,6 +63,9 @@ func Better(metric string, a, b float64) bool {
 	return a > b
 }
 
+// ErrNoMetric is the error for a metric that no run has.
+var ErrNoMetric = errors.New("no run has the metric")
+
 // rank sorts groups by the final value of a metric in the last stage that has it.
 func rank(groups []*group, metric string) error {
 	stages := stageNames(groups)
@@ -81,7 +85,7 @@ func rank(groups []*group, metric string) error {
 		clear(steps)
 	}
 	if len(final) == 0 {
-		return fmt.Errorf("no run has the metric %q: the names are those of metrics.jsonl, such as rollout/reward/mean", metric)
+		return fmt.Errorf("%w %q: the names are those of metrics.jsonl, such as rollout/reward/mean", ErrNoMetric, metric)
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int {
 		va, hasA := final[a]

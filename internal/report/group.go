@@ -44,7 +44,8 @@ func groups(runs []*run) []*group {
 }
 
 // settings returns the settings of all stages by stage and key, without those that name the run or
-// are seeds. Paths lack the run's name, because a stage reads the checkpoints of the one before.
+// are seeds, and without secrets. Paths lack the run's name, because a stage reads the checkpoints of
+// the one before.
 func (r *run) settings() map[string]string {
 	out := map[string]string{}
 	for _, s := range r.stages {
@@ -52,7 +53,7 @@ func (r *run) settings() map[string]string {
 			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {
 				continue
 			}
-			text := strings.ReplaceAll(fmt.Sprint(value), "/"+r.Name+"/", "/…/")
+			text := strings.ReplaceAll(fmt.Sprint(config.Mask(key, value)), "/"+s.run+"/", "/…/")
 			out[strings.TrimPrefix(s.name+": "+key, ": ")] = text
 		}
 	}

@@ -31,6 +31,7 @@ type run struct {
 // stage is a stage of a run. A run without stages has one, whose name is "".
 type stage struct {
 	name     string
+	run      string           // the run's name when it was recorded
 	records  []trinity.Record // in order of time
 	config   string           // YAML of the settings that differ from the defaults; "" if unknown
 	settings map[string]any   // the same by dotted key
@@ -48,6 +49,9 @@ func read(dir string) (*run, error) {
 	}
 	stages := map[string]*stage{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the run has removed a checkpoint meanwhile
+		}
 		if err != nil || d.Name() != monitor.File {
 			return err
 		}
@@ -61,11 +65,16 @@ func read(dir string) (*run, error) {
 			return err
 		}
 		if stages[name] == nil {
-			stages[name] = &stage{name: name}
+			stages[name] = &stage{name: name, run: filepath.Base(dir)}
 		}
 		s := stages[name]
+		about, err := monitor.ReadAbout(filepath.Dir(path))
+		if err == nil { // else it is of an earlier version, or damaged
+			own, _, _ := strings.Cut(about.Name, "/") // of the run, without its stage
+			s.run = cmp.Or(own, s.run)
+		}
 		s.records = append(s.records, records...)
-		s.failed = cmp.Or(s.failed, failure(filepath.Dir(path)))
+		s.failed = cmp.Or(s.failed, failure(about))
 		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
 		s.config = cmp.Or(s.config, string(settings))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -100,13 +109,8 @@ func read(dir string) (*run, error) {
 	return r, nil
 }
 
-// failure returns the line with which a part of a run failed, whose monitor directory is given; "" if
-// none did.
-func failure(dir string) string {
-	about, err := monitor.ReadAbout(dir)
-	if err != nil {
-		return "" // of an earlier version, or damaged: its records tell
-	}
+// failure returns the line with which a part of a run failed; "" if none did.
+func failure(about monitor.About) string {
 	for _, name := range slices.Sorted(maps.Keys(about.Parts)) {
 		if part := about.Parts[name]; part.Status == monitor.Failed {
 			return cmp.Or(part.Error, "no reason is known")

@@ -185,7 +185,7 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		run  func(*testing.T, *window)
 	}{
-		{"filter", filters}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
+		{"filter", filters}, {"compared", compares}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
 		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -210,6 +210,32 @@ func filters(t *testing.T, w *window) {
 		t.Error("the filter seed1 lets seed2 through")
 	}
 	w.show(t, "runs?q=failed", "the loss is NaN <script>")
+}
+
+// compares: the page shows what report.Compare computes, also by a metric that somebody chooses.
+func compares(t *testing.T, w *window) {
+	route := "compare?run=sums%2Ffailed"
+	for seed := range 3 {
+		for _, lr := range []string{"1e-5", "3e-5"} {
+			route += fmt.Sprintf("&run=sums%%2Flr%s_seed%d", lr, seed)
+		}
+	}
+	w.show(t, route, "confidence over seeds")
+	text := value[string](t, w, "document.querySelector('.compare').innerText")
+	for _, want := range []string{
+		"sums/failed", "sums/lr1e-5 (3)", "sums/lr3e-5 (3)", "ppo", "1e-05", "(default)", "±",
+		"failed, stopped or shorter", "(1 of 60, failed: ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+	w.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(w.site+"/#/"+route))
+	w.until(t, "document.querySelector('.compare select option[value=\"perf/total_num_tokens\"]')")
+	value[bool](t, w, "(() => { const s = document.querySelector('.compare select'); s.value = 'perf/total_num_tokens';"+
+		" return s.dispatchEvent(new Event('change')); })()")
+	w.until(t, "document.querySelector('.metrics tbody th')?.innerText === 'perf/total_num_tokens'")
+	w.until(t, "document.querySelector('.metrics tbody td').innerText === '4,000 ± 0'")
 }
 
 // opensStep: a click on a curve opens the rollouts of that step.

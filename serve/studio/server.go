@@ -44,6 +44,7 @@ type Server struct {
 	runsKnown sync.Map // *known by directory
 	planning  sync.Mutex
 	starting  sync.Mutex
+	comparing sync.Mutex
 	starts    starts
 	signalled sync.Map // when the processes that were told to stop had begun their run, by number
 }
@@ -58,6 +59,7 @@ func (s *Server) Handler() http.Handler {
 		"runs/{run}/names":                      s.names,
 		"runs/{run}/config":                     s.configOf,
 		"runs/{run}/log":                        s.log,
+		"compare":                               s.compare,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
 		"runs/{run}/spans":                      s.spans,

@@ -359,13 +359,15 @@ func TestPathsStayBelowTheDirectory(t *testing.T) {
 		"in/.", "./in",
 		"in/", "/in", ".", "..", "", `in\`, "in\x00", "nowhere", "in/monitor"} {
 		for _, escaped := range []string{url.PathEscape(id), strings.ReplaceAll(url.PathEscape(id), ".", "%2e")} {
-			if status, text := get(t, s, "/api/v1/runs/"+escaped+"/names"); status == 200 {
-				t.Errorf("%q: %s", id, text)
+			for _, path := range []string{"runs/" + escaped + "/names", "compare?run=in&run=" + escaped} {
+				if status, text := get(t, s, "/api/v1/"+path); status == 200 {
+					t.Errorf("%q: %s", id, text)
+				}
 			}
 		}
 	}
 	for _, path := range []string{"runs", "runs/file", "runs/file/names", "runs/file/steps", "runs/file/steps/1/rollouts",
-		"runs/dirs/steps", "runs/dirs/spans"} {
+		"runs/dirs/steps", "runs/dirs/spans", "compare?run=in&run=file&metric=secret"} {
 		if _, text := get(t, s, "/api/v1/"+path); strings.Contains(text, `"secret"`) || strings.Contains(text, "name: secret") ||
 			strings.Contains(text, `"steps":[1]`) {
 			t.Errorf("%s: %s", path, text)

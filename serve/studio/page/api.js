@@ -125,6 +125,12 @@ export async function live(id, since, on, signal) {
   }
 }
 
+/** How many runs one compares at most. */
+export const MOST_COMPARED = 16;
+
+/** compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first. @type {(ids: string[], metric: string, signal?: AbortSignal) => Promise<Comparison>} */
+export const compare = (ids, metric, signal) => json("compare", { run: ids, metric: metric || undefined }, signal);
+
 /** @returns {Promise<{keys: SchemaKey[]}>} */
 export const schema = (/** @type {AbortSignal} */ signal) => json("config/schema", {}, signal);
 

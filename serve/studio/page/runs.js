@@ -8,7 +8,7 @@ import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { t } from "./words.js";
 
-const RELOAD = 4000, MOST = 8; // milliseconds; runs that one compares
+const RELOAD = 4000; // milliseconds
 
 /** @typedef {{tags: string[], note: string}} Remark */
 
@@ -60,7 +60,7 @@ export function Runs({ query, go }) {
       ${chosen.length > 0 && html`<span>${t("runs.selected", { n: chosen.length })}</span>
         <button onClick=${() => select([])}>${t("runs.clear")}</button>`}
       <button class=${chosen.length ? "primary" : ""} disabled=${!chosen.length} onClick=${() => go("curves", { run: chosen })}>${t("page.curves")}</button>
-      <button disabled=${chosen.length < 2 || chosen.length > MOST} title=${t("runs.compare", { most: MOST })} onClick=${() => go("compare", { run: chosen })}>${t("page.compare")}</button>
+      <button disabled=${chosen.length < 2 || chosen.length > api.MOST_COMPARED} title=${t("runs.compare", { most: api.MOST_COMPARED })} onClick=${() => go("compare", { run: chosen })}>${t("page.compare")}</button>
     </div>
     ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
     <${Loaded} data=${data} />

@@ -46,6 +46,19 @@ interface Spans {
   lanes: { role: string; name: string; spans: Span[] }[]; waits: Record<string, number>; damaged?: string[];
 }
 
+/** A mean over seeds with its confidence interval, which one seed does not have. */
+interface Interval { mean: number; low: number | null; high: number | null; n: number }
+
+interface ComparedGroup { name: string; runs: { name: string; seed: string; steps: number }[] }
+
+/** A metric in a group: its first and its final value, and by how much that is more than in the first group. */
+interface Compared extends Interval { first: number; more?: Interval }
+
+interface Comparison {
+  groups: ComparedGroup[]; differences: { key: string; values: string[] }[];
+  metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
+}
+
 interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
 
 /** A configuration: its text, and key=value settings that come after it. */

@@ -1,0 +1,95 @@
+package studio
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/internal/report"
+)
+
+// comparable writes runs of two settings and two seeds, whose rewards differ by seed.
+func comparable(t *testing.T, dir string) (query string) {
+	t.Helper()
+	for i, lr := range []string{"1e-5", "3e-5"} {
+		for seed := range 2 {
+			name := fmt.Sprintf("p/lr%s_seed%d", lr, seed)
+			put(t, dir, name+"/monitor/config.yaml", fmt.Sprintf("name: x\nseed: %d\nalgorithm: {optimizer: {lr: %s}}\n"+
+				"monitor: {monitor_args: {wandb: {api_key: geheim%d}}}\nmodel: {model_path: models/lr%s_seed%d/m}\n", seed, lr, i, lr, seed))
+			put(t, dir, name+"/monitor/metrics.jsonl", line(1, "explorer", `"rollout/reward/mean":0,"other":1`)+
+				line(2, "explorer", fmt.Sprintf(`"rollout/reward/mean":%g,"other":%d`, float64(10*i+seed), -i)))
+			query += "&run=p%2Flr" + lr + fmt.Sprint("_seed", seed)
+		}
+	}
+	return "compare?" + query[1:]
+}
+
+// The studio and the command compare with the same code.
+func TestCompare(t *testing.T) {
+	dir, s := site(t, "")
+	path := comparable(t, dir)
+	status, text := get(t, s, "/api/v1/"+path)
+	if status != 200 || strings.Contains(text, "geheim") {
+		t.Errorf("%d: %s", status, text)
+	}
+	c := got[report.Comparison](t, s, path)
+	if len(c.Groups) != 2 || c.Groups[0].Name != "p/lr1e-5" ||
+		c.Groups[1].Runs[1].Name != "p/lr3e-5_seed1" || c.Groups[1].Runs[1].Seed != "1" {
+		t.Fatalf("groups %+v", c.Groups)
+	}
+	if len(c.Differences) != 1 || c.Differences[0].Key != "algorithm.optimizer.lr" {
+		t.Errorf("differences %+v", c.Differences)
+	}
+	v := c.Metrics[0].Values[1]
+	if len(c.Metrics) != 1 || v.First != 0 || v.Mean != 10.5 || v.N != 2 || v.High == nil || v.More.Mean != 10 || *v.More.High != 10 {
+		t.Errorf("metrics %+v, %+v", c.Metrics, v)
+	}
+	if !strings.Contains(text, `"notes":[]`) {
+		t.Errorf("no list of notes: %s", text)
+	}
+	if c := got[report.Comparison](t, s, path+"&metric=other"); c.Metrics[0].Name != "other" || c.Groups[0].Name != "p/lr1e-5" {
+		t.Errorf("best first: %+v", c)
+	}
+	put(t, dir, "new/trace/x", "")
+	if c := got[report.Comparison](t, s, path+"&run=new"); len(c.Notes) != 1 || c.Notes[0] != "without a step, so left out: new" {
+		t.Errorf("notes %q", c.Notes)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	dir, s := site(t, "")
+	path := comparable(t, dir)
+	put(t, dir, "new/trace/x", "")
+	put(t, dir, "torn/monitor/metrics.jsonl", line(1, "trainer", `"a":1`)+"no JSON\n")
+	put(t, dir, "wide/monitor/config.yaml", strings.Repeat("#", maxSmall+1))
+	put(t, dir, "wide/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
+	large := put(t, dir, "large/sft/monitor/metrics.jsonl", "")
+	put(t, dir, "large/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
+	if err := os.Truncate(large, maxComparedBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "pipe/monitor/metrics.jsonl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]struct {
+		status int
+		line   string
+	}{
+		"compare": {400, "run is given 0 times: name 2 to 16 runs"}, "compare?run=torn": {400, "run is given 1 times"},
+		"compare?" + strings.Repeat("run=torn&", 17): {400, "run is given 17 times"},
+		path + "&run=nowhere":                        {404, `there is no run \"nowhere\"`},
+		path + "&run=..":                             {404, "there is no run"},
+		"compare?run=new&run=new":                    {404, "no records"},
+		path + "&metric=nothing":                     {400, `no run has the metric \"nothing\"`},
+		path + "&run=torn":                           {500, "metrics.jsonl:2: not a record"},
+		path + "&run=pipe":                           {500, "metrics.jsonl is no regular file"},
+		path + "&run=wide":                           {500, "config.yaml has 4194305 bytes"},
+		path + "&run=large":                          {400, "more than 128 MiB of metrics: compare fewer"},
+	} {
+		if status, text := get(t, s, "/api/v1/"+query); status != want.status || !strings.Contains(text, want.line) {
+			t.Errorf("%s: %d: %s", query, status, text)
+		}
+	}
+}
