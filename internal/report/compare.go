@@ -16,6 +16,8 @@ type Comparison struct {
 	Differences []difference     `json:"differences"`
 	Metrics     []ComparedMetric `json:"metrics"` // evaluations first
 	Notes       []string         `json:"notes"`   // what is not comparable
+
+	diverged []string // runs, each with the metric whose last value is not finite
 }
 
 // ComparedGroup names the runs of a group.
@@ -120,6 +122,11 @@ func (c *Comparison) add(stage, name string, groups []*group) {
 	var first map[string]float64 // of the first group, by seed
 	for i, g := range groups {
 		begins, ends := g.ends(stage, name)
+		for _, r := range g.Runs {
+			if s := r.stage(stage); s != nil && s.diverged(name) {
+				c.diverged = append(c.diverged, r.Name+" "+name)
+			}
+		}
 		if i == 0 {
 			first = ends
 		}
@@ -153,7 +160,7 @@ func sorted(m map[string]float64) (values []float64) {
 }
 
 // ends returns the first and the final values of a metric by seed, those of a seed that several runs
-// have as means. A run whose seed is unknown has one of its own.
+// have as means, without runs that diverged. A run whose seed is unknown has one of its own.
 func (g *group) ends(stage, name string) (first, final map[string]float64) {
 	begins, ends := map[string][]float64{}, map[string][]float64{}
 	for _, r := range g.Runs {
@@ -161,7 +168,7 @@ func (g *group) ends(stage, name string) (first, final map[string]float64) {
 		if s == nil {
 			continue
 		}
-		if points := s.points(name); len(points) > 0 {
+		if points := s.points(name); len(points) > 0 && !s.diverged(name) {
 			seed := cmp.Or(r.seed(), r.dir)
 			begins[seed] = append(begins[seed], points[0].y)
 			ends[seed] = append(ends[seed], finalOf(name, points))
@@ -204,6 +211,7 @@ func (c *Comparison) note(groups []*group, empty []string) {
 			}
 		}
 	}
+	add("not finite at the end, so left out: %s", c.diverged)
 	add("failed, stopped or shorter, so their final values are of an earlier step: %s", short)
 	for i, g := range groups {
 		paired := func(m ComparedMetric) bool { return m.Values[i] != nil && m.Values[i].More != nil }

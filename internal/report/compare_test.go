@@ -186,8 +186,47 @@ func TestCompareBestFirst(t *testing.T) {
 	if _, err := Compare("nothing", dirs...); err == nil || !strings.Contains(err.Error(), `no run has the metric "nothing"`) {
 		t.Errorf("an unknown metric gives %v", err)
 	}
+	if nan := math.NaN(); Better("reward", nan, 1) || !Better("reward", -1, nan) || !Better("loss", 9, nan) || Better("loss", nan, nan) {
+		t.Error("NaN is better than a number, or a number is not better than NaN")
+	}
 	if Better("actor/final_loss", 2, 1) || !Better("eval/x/loss", 1, 2) || !Better("rollout/reward/mean", 2, 1) {
 		t.Error("a greater loss is better, or a smaller reward")
+	}
+}
+
+// The result of a run that has diverged is not its last finite value.
+func TestCompareLeavesDivergedRunsOut(t *testing.T) {
+	root := t.TempDir()
+	const settings = "algorithm: {optimizer: {lr: 0.01}}\nseed: "
+	dirs := []string{
+		writeRun(t, root, "calm_seed1", "seed: 1\n", 0, 0, 0.5), writeRun(t, root, "calm_seed2", "seed: 2\n", 0, 0, 0.7),
+		writeRun(t, root, "hot_seed1", settings+"1\n", 0, 0, 0.9), writeRun(t, root, "hot_seed2", settings+"2\n", 0, 0.95),
+	}
+	diverged := explored(2, `"NaN"`, "[]")
+	path := filepath.Join(dirs[3], "monitor", monitor.File)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, diverged+"\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Compare("rollout/reward/mean", dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(c.Groups, func(g ComparedGroup) bool { return g.Name == "hot" })
+	if v := c.Metrics[0].Values[i]; v == nil || v.N != 1 || v.Mean != 0.9 {
+		t.Errorf("hot is %+v", v)
+	}
+	if len(c.Notes) != 1 || c.Notes[0] != "not finite at the end, so left out: hot_seed2 rollout/reward/mean" {
+		t.Errorf("notes %q", c.Notes)
+	}
+	if v, ok, err := Final(dirs[3], "rollout/reward/mean", 2); !ok || !math.IsNaN(v) || err != nil {
+		t.Errorf("the final value is %v, %v, %v", v, ok, err)
+	}
+	if v, ok, err := Final(dirs[3], "rollout/reward/mean", 1); !ok || v != 0.95 || err != nil {
+		t.Errorf("before, it is %v, %v, %v", v, ok, err)
 	}
 }
 

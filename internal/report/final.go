@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trinity-go/trinity"
 )
 
 // finalOf returns the final value of a metric; see [Compared].
@@ -24,15 +27,18 @@ func finalOf(metric string, points []point) float64 {
 }
 
 // Final returns the final value of a metric of a run up to a step, in the last stage that has it. It
-// is false without one.
+// is NaN if the run diverged, and false without a value.
 func Final(dir, metric string, step int64) (float64, bool, error) {
 	r, err := read(dir)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, s := range slices.Backward(r.stages) {
+		s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > step })
+		if s.diverged(metric) {
+			return math.NaN(), true, nil
+		}
 		points := s.points(metric)
-		points = slices.DeleteFunc(points, func(p point) bool { return p.x > float64(step) })
 		if len(points) > 0 {
 			return finalOf(metric, points), true, nil
 		}
@@ -55,8 +61,11 @@ func MainMetric(dir string) (string, error) {
 }
 
 // Better reports whether a value of a metric is better than another one: losses and divergences fall,
-// all else rises.
+// all else rises. NaN is the worst.
 func Better(metric string, a, b float64) bool {
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return !math.IsNaN(a)
+	}
 	if last := path.Base(metric); strings.Contains(last, "loss") || strings.Contains(last, "kl") {
 		return a < b
 	}

@@ -146,6 +146,16 @@ func (s *stage) points(metric string) []point {
 	return out
 }
 
+// diverged reports whether the last value of a metric is no finite number.
+func (s *stage) diverged(metric string) bool {
+	for _, r := range slices.Backward(s.records) {
+		if v, ok := r.Metrics[metric]; ok {
+			return math.IsNaN(v) || math.IsInf(v, 0)
+		}
+	}
+	return false
+}
+
 // evaluations returns the names of the evaluated metrics, except lengths and times.
 func (s *stage) evaluations() []string {
 	names := map[string]bool{}
