@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -137,7 +138,8 @@ func (d *display) lines(width int) []row {
 		}
 	}
 	for _, name := range Evaluations(d.evals) {
-		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", strings.TrimPrefix(name, "eval/"), number(d.evals[name]), d.evalAt)})
+		shown := config.Printable(strings.TrimPrefix(name, "eval/"))
+		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", shown, number(d.evals[name]), d.evalAt)})
 	}
 	if words := d.heard.waits(d.started, d.lastTime()); len(words) > 0 {
 		add("waits", words)

@@ -83,11 +83,14 @@ func (h *heard) waits(began, now time.Time) (words []string) {
 	sum := map[string]time.Duration{}
 	for who, all := range h.waiting {
 		for _, w := range all {
-			begin := w.begin
+			begin, end := w.begin, w.end
 			if begin.Before(from) {
 				begin = from
 			}
-			sum[who] += max(0, w.end.Sub(begin))
+			if end.After(now) { // spans reach the disk apart from the records
+				end = now
+			}
+			sum[who] += max(0, end.Sub(begin))
 		}
 	}
 	byLength := func(a, b string) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), strings.Compare(a, b)) }

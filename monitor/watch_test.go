@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,32 @@ func TestWatchFollowsARun(t *testing.T) {
 	}
 	if got := text(); !strings.Contains(got, `ended    trainer failed: disk\x1bfull`+"\n") || strings.Contains(got, "\nsilent ") {
 		t.Errorf("the run has ended, and the display is\n%s", got)
+	}
+}
+
+// Spans reach the disk apart from the records. A wait after the newest record is no part of the time
+// until then.
+func TestWaitsAreAPartOfTheTime(t *testing.T) {
+	d := newDisplay(Run{})
+	d.started = noon
+	span := func(begin, end time.Duration) {
+		d.heard.span(trinity.Span{Role: "trainer", Kind: trinity.SpanWait, For: "explorer", Begin: noon.Add(begin), End: noon.Add(end)})
+	}
+	span(time.Second, 3*time.Second)
+	span(5*time.Second, 9*time.Second)
+	for now, want := range map[time.Duration]string{0: "", 4 * time.Second: "trainer for explorer 50%", 6 * time.Second: "trainer for explorer 50%"} {
+		if got := strings.Join(d.heard.waits(noon, noon.Add(now)), "; "); got != want {
+			t.Errorf("after %v: %q, want %q", now, got, want)
+		}
+	}
+}
+
+// An evaluation is named by a taskset and a workflow, and cannot write on the terminal.
+func TestNamesOfEvaluationsAreText(t *testing.T) {
+	d := newDisplay(Run{})
+	d.add(rec("explorer", 1, trinity.Metrics{"eval/a\x1b[2J/reward/mean@1": 1}))
+	if got := fmt.Sprint(d.lines(80)); strings.Contains(got, "\x1b") || !strings.Contains(got, `a\x1b[2J/reward/mean@1 1`) {
+		t.Errorf("%q", got)
 	}
 }
 

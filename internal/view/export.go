@@ -108,7 +108,7 @@ func (p *Page) tokens(a *Answer) (out []exportedToken) {
 		most = max(most, math.Abs(float64(d)))
 	}
 	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
-		token := exportedToken{Class: "dim", Text: lines(p.texts[a.Tokens[t]])}
+		token := exportedToken{Class: "dim", Text: lines(p.tokenText(a.Tokens[t]))}
 		if t < len(grads) && grads[t] != 0 {
 			token.Class = shade(float64(grads[t]), most)
 		}

@@ -117,7 +117,7 @@ func (p *Page) disagreement() (mean, most float64, tokens int) {
 func (p *Page) answer(out *strings.Builder, a *Answer, style func(code, text string) string) {
 	fmt.Fprintf(out, "  %s: %s\n    ", style(bold, a.name()), a.facts())
 	for t := int(a.PromptTokens); t < len(a.Tokens); t++ {
-		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.texts[a.Tokens[t]]), "\n", "\n    ")))
+		out.WriteString(style(a.colour(t), strings.ReplaceAll(lines(p.tokenText(a.Tokens[t])), "\n", "\n    ")))
 	}
 	out.WriteString("\n")
 }
@@ -204,7 +204,7 @@ func (p *Page) table(out *strings.Builder, a *Answer) {
 			}
 			fmt.Fprintf(t, "\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t %s\n", i, a.Tokens[i], update, at(a.Logprobs, i), at(now, i), ratio,
 				at(a.Advantages, i), at(derivative, i), at(a.RefLogprobs, i), at(a.Entropies, i), at(a.Values, i),
-				config.Printable(p.texts[a.Tokens[i]]))
+				config.Printable(p.tokenText(a.Tokens[i])))
 		}
 	}
 	t.Flush()
@@ -241,10 +241,18 @@ func (p *Page) prompt(a *Answer) string {
 	return cmp.Or(a.Prompt, p.text(a.Tokens[:min(int(a.PromptTokens), len(a.Tokens))]))
 }
 
+// tokenText returns the text of a token, or its number if the trace has lost its text.
+func (p *Page) tokenText(token int32) string {
+	if text, ok := p.texts[token]; ok {
+		return text
+	}
+	return fmt.Sprintf("‹%d›", token)
+}
+
 func (p *Page) text(tokens []int32) string {
 	var b strings.Builder
 	for _, token := range tokens {
-		b.WriteString(p.texts[token])
+		b.WriteString(p.tokenText(token))
 	}
 	return b.String()
 }

@@ -104,6 +104,12 @@ func TestChoice(t *testing.T) {
 	if _, err := Read(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "no train step is kept below") {
 		t.Error(err)
 	}
+	if err := os.Remove(dir + "/r/" + trace.Dir + "/" + trace.TextsFile); err != nil {
+		t.Fatal(err)
+	}
+	if text := shown(t, dir, Options{Task: "b"}, false, false); !strings.Contains(text, "\n    ‹2›\n") {
+		t.Errorf("without the texts of tokens the page lacks their numbers:\n%s", text)
+	}
 	if err := os.WriteFile(trace.StepFile(dir+"/r/"+trace.Dir, 7), []byte("PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
