@@ -125,7 +125,8 @@ func TestWaitsAreAPartOfTheTime(t *testing.T) {
 	}
 	span(time.Second, 3*time.Second)
 	span(5*time.Second, 9*time.Second)
-	for now, want := range map[time.Duration]string{0: "", 4 * time.Second: "trainer for explorer 50%", 6 * time.Second: "trainer for explorer 50%"} {
+	half := "trainer for explorer 50%"
+	for now, want := range map[time.Duration]string{0: "", 4 * time.Second: half, 6 * time.Second: half} {
 		if got := strings.Join(d.heard.waits(noon, noon.Add(now)), "; "); got != want {
 			t.Errorf("after %v: %q, want %q", now, got, want)
 		}
