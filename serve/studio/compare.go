@@ -14,7 +14,7 @@ import (
 
 const (
 	minCompared, maxCompared = 2, 16     // runs
-	maxComparedBytes         = 128 << 20 // of their metrics.jsonl together; in memory they take some four times as much
+	maxComparedBytes         = 128 << 20 // of their metrics.jsonl together; in memory they take about three times as much
 )
 
 // compare answers with a comparison of runs, as `trinity compare --json` prints it. The runs' names are
@@ -43,6 +43,9 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	}
 	s.comparing.Lock() // one at a time: it reads whole files
 	defer s.comparing.Unlock()
+	if err := r.Context().Err(); err != nil { // who asked has gone
+		return nil, err
+	}
 	c, err := report.CompareNamed(r.URL.Query().Get("metric"), ids, dirs...)
 	switch {
 	case errors.Is(err, report.ErrNoRecords), errors.Is(err, fs.ErrNotExist):

@@ -21,8 +21,8 @@ export function Compare({ query, go }) {
   return html`<div class="compare">
     <div class="row">
       <a href=${href("curves", { run: ids })}>${t("page.curves")}</a> <a href=${href("runs", { run: ids })}>${t("compare.others")}</a>
-      <label>${t("compare.best")} <select value=${metric} onChange=${(/** @type {any} */ e) => go("", { metric: e.target.value || null }, { replace: true })}>
-        <option value="">${t("compare.order")}</option>${names.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
+      <label title=${t("compare.sort.title")}>${t("compare.sort")} <select value=${metric} onChange=${(/** @type {any} */ e) => go("", { metric: e.target.value || null }, { replace: true })}>
+        <option value="">${t("compare.chosen")}</option>${names.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
       </select></label>
     </div>
     <${Loaded} data=${data} />
