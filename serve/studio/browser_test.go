@@ -171,6 +171,7 @@ func TestPagesInABrowser(t *testing.T) {
 	root := runs(t)
 	live := record(t, root, "sums/live", "seed: 7\n")
 	live.step(1, .1)
+	record(t, root, "constructor", "").end(monitor.Stopped, "")
 	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1", Every: 10 * time.Millisecond}).Handler())
 	t.Cleanup(server.Close) // after the browser, whose streams it waits for
 	w := openWindow(t, server.URL)
@@ -186,7 +187,7 @@ func TestPagesInABrowser(t *testing.T) {
 		run  func(*testing.T, *window)
 	}{
 		{"filter", filters}, {"compared", compares}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
-		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
+		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)
@@ -354,6 +355,27 @@ func showsText(t *testing.T, w *window) {
 	}
 	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null") {
 		t.Error("what a model wrote became a part of the page")
+	}
+}
+
+// waitsForAnswers: an answer comes, though it takes longer than the pause after which the page asks again.
+func waitsForAnswers(t *testing.T, w *window) {
+	w.show(t, "runs", both[5:])
+	const loads = `(async () => {
+		const { html, render } = await import("./vendor/preact.js"), { useData } = await import("./parts.js");
+		let data, answer, n = 0, box = document.createElement("div");
+		const pause = () => new Promise((wake) => setTimeout(wake, 50));
+		const Slow = () => { data = useData(() => { n++; return new Promise((end) => { answer ??= end; }); }, []); return data.value; };
+		render(html` + "`<${Slow} />`" + `, box);
+		await pause();
+		data.again();
+		await pause();
+		answer("came");
+		await pause();
+		return box.textContent + " " + n;
+	})()`
+	if got := value[string](t, w, loads); got != "came 1" {
+		t.Errorf("the page shows %q", got)
 	}
 }
 

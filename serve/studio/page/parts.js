@@ -138,8 +138,11 @@ export function Text({ text, limit = 4000 }) {
 
 // ---- hooks ----
 
+const SLOW = 30000; // milliseconds after which an answer is no longer waited for
+
 /**
- * useData loads a value when the dependencies change, which are compared as JSON. again() loads it anew and keeps what is shown meanwhile.
+ * useData loads a value when the dependencies change, which are compared as JSON. again() loads it anew and keeps what is shown meanwhile; while it loads it
+ * does nothing, because a slow answer would never come if each tick of useEvery asked anew.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {readonly unknown[]} dependencies
@@ -148,15 +151,21 @@ export function Text({ text, limit = 4000 }) {
 export function useData(load, dependencies) {
   const [state, set] = useState(/** @type {{value?: T, error?: Error}} */ ({}));
   const [round, next] = useState(0);
-  const key = JSON.stringify(dependencies), last = useRef(key);
+  const key = JSON.stringify(dependencies), last = useRef(key), began = useRef(0); // 0: nothing loads
   useEffect(() => {
     const ending = new AbortController();
+    const end = (/** @type {Parameters<typeof set>[0]} */ change) => {
+      if (ending.signal.aborted) return;
+      began.current = 0;
+      set(change);
+    };
     if (last.current !== key) set({});
     last.current = key;
-    load(ending.signal).then((value) => ending.signal.aborted || set({ value }), (error) => ending.signal.aborted || set((before) => ({ ...before, error })));
+    began.current = Date.now();
+    load(ending.signal).then((value) => end({ value }), (error) => end((before) => ({ ...before, error })));
     return () => ending.abort();
   }, [key, round]);
-  return { value: state.value, error: state.error, again: () => next((n) => n + 1) };
+  return { value: state.value, error: state.error, again: () => { if (Date.now() - began.current > SLOW) next((n) => n + 1); } };
 }
 
 /** useEvery calls f every ms milliseconds while the page is visible, and when it becomes visible. @param {number} ms @param {() => void} f */

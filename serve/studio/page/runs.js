@@ -17,7 +17,8 @@ function useRemarks(dir) {
   const key = "remarks:" + dir;
   const [, draw] = useState(0);
   const remarks = useMemo(() => {
-    try { return JSON.parse(localStorage.getItem(key) || "{}"); } catch { return {}; }
+    const none = Object.create(null); // a run may be called "constructor"
+    try { return Object.assign(none, JSON.parse(localStorage.getItem(key) || "{}")); } catch { return none; }
   }, [key]);
   return [remarks, (id, remark) => {
     remarks[id] = remark;
