@@ -15,7 +15,7 @@ func TestModulesOfThePage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	files := map[string]string{"page.test.mjs": "testdata/page.test.mjs"}
-	for _, name := range []string{"diff.js", "lanes.js", "measures.js", "schema.js", "sequence.js", "yaml.js"} {
+	for _, name := range []string{"api.js", "diff.js", "lanes.js", "measures.js", "schema.js", "sequence.js", "series.js", "yaml.js"} {
 		files[name] = "page/" + name
 	}
 	for name, from := range files {

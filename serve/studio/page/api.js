@@ -88,7 +88,7 @@ export const spans = (id, range, signal) => json(runPath(id) + "/spans", range, 
  * @returns {Promise<{cursor: string, reset: boolean, series: Series[]}>}
  */
 export async function metrics(id, names, since, signal) {
-  const data = await (await call(runPath(id) + "/metrics", { names: names.join(","), since }, signal)).arrayBuffer();
+  const data = await (await call(runPath(id) + "/metrics", { name: names, since }, signal)).arrayBuffer();
   const length = new DataView(data).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
   let at = 4 + length;

@@ -24,6 +24,8 @@ export class Store {
     this.runs = new Map();
     /** @type {Map<string, Promise<unknown>>} the last update of a run: they follow one another */
     this.last = new Map();
+    /** @type {Map<string, {names: string[], signal: AbortSignal, done: Promise<unknown>}>} the update of a run that has not begun */
+    this.queued = new Map();
   }
 
   /** @param {string} id @param {string} name */
@@ -31,9 +33,19 @@ export class Store {
 
   /** @param {string} id @param {string[]} names @param {AbortSignal} signal */
   update(id, names, signal) {
-    const next = (this.last.get(id) ?? Promise.resolve()).catch(() => {}).then(() => signal.aborted ? undefined : this.fetch(id, names, signal));
-    this.last.set(id, next);
-    return next;
+    const queued = this.queued.get(id);
+    if (queued) { // it will see what this one would
+      Object.assign(queued, { names, signal });
+      return queued.done;
+    }
+    const next = { names, signal, done: Promise.resolve() };
+    next.done = (this.last.get(id) ?? Promise.resolve()).catch(() => {}).then(() => {
+      this.queued.delete(id);
+      return next.signal.aborted ? undefined : this.fetch(id, next.names, next.signal);
+    });
+    this.queued.set(id, next);
+    this.last.set(id, next.done);
+    return next.done;
   }
 
   /** @param {string} id @param {string[]} names @param {AbortSignal} signal */

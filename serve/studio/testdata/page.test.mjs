@@ -175,3 +175,24 @@ test("the schema proposes keys and values, in stages too", () => {
   assert.deepEqual(names("tables.any.x", "", true), ["true", "false"]);
   assert.deepEqual(names("nothing", "", false), []);
 });
+
+test("a burst of updates asks twice, and for names with commas", async () => {
+  const asked = [];
+  Object.assign(globalThis, {
+    location: { hash: "" }, sessionStorage: { getItem: () => null },
+    fetch: async (path) => {
+      asked.push(new URL(path, "http://studio/").searchParams.getAll("name"));
+      const header = new TextEncoder().encode(JSON.stringify({ cursor: "c", reset: false, series: [{ name: "a,b", n: 0 }] }).padEnd(84)), body = new Uint8Array(4 + header.length);
+      new DataView(body.buffer).setUint32(0, header.length, true);
+      body.set(header, 4);
+      return new Response(body);
+    },
+  });
+  const { Store } = await import("./series.js"), store = new Store(), { signal } = new AbortController();
+  const first = store.update("run", ["a,b"], signal);
+  await new Promise((wake) => setTimeout(wake));
+  await Promise.all([first, ...Array.from({ length: 50 }, () => store.update("run", ["a,b"], signal))]);
+  await store.update("run", ["a,b"], signal);
+  assert.ok(asked.length <= 3, `${asked.length} requests`);
+  assert.deepEqual(asked[0], ["a,b"]);
+});
