@@ -24,8 +24,9 @@ type entry struct {
 	bytes   atomic.Int64
 }
 
-// maxBytes bounds the memory of all columns. Garbage may double it.
-const maxBytes = 64 << 20
+// maxBytes bounds the memory of all columns: four curves of a hundred runs of 10,000 steps. If a page shows
+// more, what it asks for next is always what has just gone.
+const maxBytes = 96 << 20
 
 // entry returns the file of a directory.
 func (c *cache) entry(dir string) *entry {
