@@ -172,6 +172,10 @@ func TestPagesInABrowser(t *testing.T) {
 	live := record(t, root, "sums/live", "seed: 7\n")
 	live.step(1, .1)
 	record(t, root, "constructor", "").end(monitor.Stopped, "")
+	record(t, root, "sums/damaged", "").end(monitor.Stopped, "")
+	if err := os.WriteFile(filepath.Join(root, "sums/damaged/monitor", monitor.File), []byte("no record\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1", Every: 10 * time.Millisecond}).Handler())
 	t.Cleanup(server.Close) // after the browser, whose streams it waits for
 	w := openWindow(t, server.URL)
@@ -187,7 +191,7 @@ func TestPagesInABrowser(t *testing.T) {
 		run  func(*testing.T, *window)
 	}{
 		{"filter", filters}, {"compared", compares}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
-		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers},
+		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers}, {"gone", saysWhatLacks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)
@@ -356,6 +360,16 @@ func showsText(t *testing.T, w *window) {
 	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null") {
 		t.Error("what a model wrote became a part of the page")
 	}
+}
+
+// saysWhatLacks: of runs that are gone or damaged the curves say so, and show the others.
+func saysWhatLacks(t *testing.T, w *window) {
+	w.show(t, "curves?run="+url.QueryEscape(both)+"&run=sums%2Fdamaged&run=sums%2Fnone", `there is no run "sums/none"`)
+	w.until(t, says("Left out, because it cannot be read"))
+	w.until(t, "document.querySelector('.u-over')")
+	w.mu.Lock()
+	w.problems = nil // the console tells the status 404
+	w.mu.Unlock()
 }
 
 // waitsForAnswers: an answer comes, though it takes longer than the pause after which the page asks again.

@@ -64,7 +64,7 @@ export const runs = (/** @type {AbortSignal} */ signal) => json("runs", {}, sign
 /** @type {(id: string, signal?: AbortSignal) => Promise<RunDetails>} */
 export const run = (id, signal) => json(runPath(id), {}, signal);
 
-/** @type {(id: string, signal?: AbortSignal) => Promise<{names: string[], cursor: string}>} */
+/** @type {(id: string, signal?: AbortSignal) => Promise<{names: string[], cursor: string, damaged: string[]}>} */
 export const names = (id, signal) => json(runPath(id) + "/names", {}, signal);
 
 /** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[], damaged: string[]}>} */

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Chart, position } from "./chart.js";
 import { groupsOf } from "./groups.js";
-import { Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
+import { Damaged, Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
 import { href } from "./route.js";
 import { Store, TOKENS, pointsOf, together } from "./series.js";
 import { t } from "./words.js";
@@ -86,10 +86,13 @@ export function Curves({ query, go }) {
   }, [all.value, ids.length]);
   const names = useData(async (signal) => {
     const lists = await Promise.allSettled(ids.map((id) => api.names(id, signal)));
-    return [...new Set(lists.flatMap((l) => l.status === "fulfilled" ? l.value.names : []))].sort();
+    return {
+      all: [...new Set(lists.flatMap((l) => l.status === "fulfilled" ? l.value.names : []))].sort(),
+      damaged: lists.flatMap((l) => l.status === "fulfilled" ? l.value.damaged : []), failed: lists.flatMap((l) => l.status === "fulfilled" ? [] : l.reason.message),
+    };
   }, [ids]);
   useEvery(20000, names.again);
-  const available = names.value ?? [], asked = query.getAll("name");
+  const available = names.value?.all ?? [], asked = query.getAll("name");
   const chosen = asked.length ? asked : usual(ids.flatMap((id) => known.get(id)?.reward_name || []), available);
   const hidden = new Set(query.getAll("hide")), shown = ids.filter((id) => !hidden.has(id));
   const view = viewOf(query);
@@ -105,7 +108,8 @@ export function Curves({ query, go }) {
     <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, loading: names }} />
     <section class="grow">
       <${Controls} ...${{ view, go, several: ids.length > 1, tokens: available.includes(TOKENS), reset }} />
-      ${error && html`<p class="error" role="alert">${plain(error)}</p>`}
+      ${[...new Set([error, ...names.value?.failed ?? []])].filter(Boolean).map((line) => html`<p class="error" role="alert">${plain(line)}</p>`)}
+      <${Damaged} lines=${names.value?.damaged} />
       <${Loaded} data=${all} />
       ${!ids.length && all.value && html`<p class="panel">${t("choose.run")}: <a href="#/runs">${t("page.runs")}</a></p>`}
       <div class="charts">${charts.map(({ name, curves }) => html`<article class="panel" key=${name}>
