@@ -126,5 +126,8 @@ func (f *debugFlags) place() error {
 	case notOwn != nil:
 		return fmt.Errorf("--output-dir %s is not empty, and debug has not written it: give another one, or --disable-overwrite", f.Dir)
 	}
-	return durable.MkdirAll(f.Dir, 0o755)
+	if err := durable.MkdirAll(f.Dir, 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(f.Dir, debugText), nil) // the directory is debug's own, also if a rollout never begins
 }

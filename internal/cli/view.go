@@ -31,6 +31,9 @@ func viewCommand() *cobra.Command {
 			if o.Step < 0 || o.Worst < 0 {
 				return errors.New("--step and --worst take numbers from 1 on")
 			}
+			if export != "" && (asJSON || tokens) {
+				return errors.New("--export writes a page with every token: leave --json and --tokens out")
+			}
 			if export != "" {
 				return exportView(cmd.OutOrStdout(), export, args[0], o)
 			}
