@@ -67,15 +67,15 @@ func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, er
 	if err != nil {
 		return nil, err
 	}
+	other, err := r.settled(ctx, o.Overrides) // before the training, for its errors
+	if err != nil {
+		return nil, err
+	}
 	if err := r.train(ctx, recorded, nil, from, &out.Again); err != nil || len(o.Overrides) == 0 {
 		return out, err
 	}
 	if out.From < o.Step-1 { // the steps between were trained as the run did
 		from.Path = r.work
-	}
-	other, err := r.settled(ctx, o.Overrides)
-	if err != nil {
-		return nil, err
 	}
 	out.Otherwise = &Retrained{}
 	return out, r.train(ctx, other, recorded, from, out.Otherwise)
