@@ -11,13 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
 //go:embed page.html
 var source string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"colour": func(i int) int { return i % colours }}).Parse(source))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"colour": func(i int) int { return i % colours }, "text": text,
+}).Parse(source))
 
 // metrics are the charts of a stage besides its evaluations, and the metrics in each.
 var metrics = []struct {
@@ -203,6 +206,16 @@ func (s *section) add(title string, names []string, groups []*group) {
 		}
 	}
 	s.Charts = append(s.Charts, all...)
+}
+
+// text returns what a model has read or written, without characters that turn the text around or act
+// on a terminal.
+func text(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = config.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // value formats the value of one run, or the mean and the standard deviation of several.

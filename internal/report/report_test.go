@@ -55,7 +55,7 @@ func TestPageOfAStagedRun(t *testing.T) {
 	writeStage(t, filepath.Join(dir, "warmup", "monitor"),
 		`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5,"time/train_step":4}}`, "")
 	writeStage(t, filepath.Join(dir, "rl", "monitor"),
-		explored(1, "0.25", `[{"prompt":"1+1=?","response":"<script>3</script>","reward":0}]`),
+		explored(1, "0.25", `[{"prompt":"1+1=?","response":"<script>3</script>\n\u001b[31m\u202e","reward":0}]`),
 		explored(2, `"NaN"`, `[]`),
 		explored(3, "0.75", `[{"prompt":"2+2=?","response":"4","reward":1}]`), `{"step":4,"role":`) // still being written
 	if err := os.WriteFile(filepath.Join(dir, "rl", "monitor", "config.yaml"), []byte("seed: 7\n"), 0o644); err != nil {
@@ -64,11 +64,11 @@ func TestPageOfAStagedRun(t *testing.T) {
 	page := pageOf(t, dir)
 	wantAll(t, page, "<title>sums</title>", "<h2>warmup</h2>", "<h2>rl</h2>", "actor/final_loss", ">2.5<", "seed: 7",
 		`<td>rollout/reward/mean<td class="n">0.25<td class="n">0.75`, "Step 1: worst and best answer<", "Step 3: worst and best answer<",
-		"&lt;script&gt;3&lt;/script&gt;", "<td>rollouts<td class=\"n\">9.0 s<td class=\"n\">75 %")
+		"&lt;script&gt;3&lt;/script&gt;\n\\x1b[31m\\u202e</pre>", "<td>rollouts<td class=\"n\">9.0 s<td class=\"n\">75 %")
 	if strings.Index(page, "<h2>warmup</h2>") > strings.Index(page, "<h2>rl</h2>") {
 		t.Error("the stage that ran first is not first")
 	}
-	if strings.Contains(page, "<script") {
+	if strings.Contains(page, "<script") || strings.ContainsAny(page, "\x1b\u202e") {
 		t.Error("an answer of the model is part of the page's HTML")
 	}
 	path := filepath.Join(dir, File)

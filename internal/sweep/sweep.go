@@ -245,9 +245,12 @@ func (s *sweep) halve(ctx context.Context) error {
 // rungs returns the steps of each rung. The last one has those of the configuration.
 func (s *sweep) rungs() (steps []int, err error) {
 	total := s.base.Buffer.TotalSteps
+	varied := slices.ContainsFunc(s.Varied, func(v Varied) bool { return strings.HasSuffix(v.Key, ".total_steps") })
 	switch scheduler := s.base.Algorithm.Optimizer.LRSchedulerType; {
 	case len(s.base.Stages) > 0:
 		return nil, errors.New("--search halving extends runs of one stage: sweep the stages one after the other")
+	case varied:
+		return nil, errors.New("--search halving sets the number of steps itself: give total_steps one value")
 	case total == nil:
 		return nil, errors.New("--search halving divides buffer.total_steps: set it")
 	case scheduler != "constant":
