@@ -249,6 +249,13 @@ func TestFinal(t *testing.T) {
 			t.Errorf("%s up to step %d: %v %v %v, want %v %v", c.metric, c.step, got, ok, err, c.want, c.ok)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	if v, ok, err := Final(link, "rollout/reward/mean", 30); v != 28 || !ok || err != nil {
+		t.Errorf("through a link: %v %v %v", v, ok, err)
+	}
 	if metric, err := MainMetric(dir); metric != "eval/held_out/accuracy/mean@1" || err != nil {
 		t.Errorf("the main metric is %q, %v", metric, err)
 	}

@@ -44,18 +44,19 @@ var ErrNoRecords = errors.New("no records")
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string) (*run, error) {
 	dir = filepath.Clean(dir)
-	if _, err := os.Stat(dir); err != nil {
+	root, err := filepath.EvalSymlinks(dir) // WalkDir does not enter a link
+	if err != nil {
 		return nil, fmt.Errorf("no run in %s: %w", dir, err)
 	}
 	stages := map[string]*stage{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // the run has removed a checkpoint meanwhile
 		}
 		if err != nil || d.Name() != monitor.File {
 			return err
 		}
-		inside, err := filepath.Rel(dir, path)
+		inside, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
