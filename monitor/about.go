@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,4 +166,16 @@ func readRun(dir string) (Run, error) {
 	}
 	run.ID, run.Project, run.Group, run.Name, run.Began, run.Settings = a.ID, a.Project, a.Group, a.Name, a.Began, a.Settings
 	return run, err
+}
+
+// Holders returns who holds the locks of a run's directory and has not told its end, by the names of the
+// run's parts. Some of these processes may be dead.
+func Holders(dir string, parts map[string]Part) (map[string]durable.Held, error) {
+	holders, err := durable.Holders(dir)
+	maps.DeleteFunc(holders, func(name string, h durable.Held) bool {
+		part, ok := parts[name]
+		ended := ok && part.Status != "" && !part.Time.Before(h.Since.Truncate(time.Millisecond)) // it has released the lock
+		return ended || strings.HasPrefix(name, "sink_")
+	})
+	return holders, err
 }

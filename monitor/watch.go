@@ -14,7 +14,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -143,17 +142,11 @@ func (w *Watch) Update(now time.Time) error {
 // Alive reports whether a process does the run. Of a process of another machine it cannot tell, and
 // says yes unless that has noted its end.
 func (w *Watch) Alive() bool {
-	holders, err := durable.Holders(w.job)
+	open, err := Holders(w.job, w.parts())
 	if err != nil {
 		return false // somebody has removed the run
 	}
-	for name, h := range holders {
-		if strings.HasPrefix(name, "sink_") {
-			continue
-		}
-		if part, ok := w.parts()[name]; ok && part.Status != "" && !part.Time.Before(h.Since.Truncate(time.Millisecond)) {
-			continue
-		}
+	for _, h := range open {
 		if lives, known := h.Lives(); lives || !known {
 			return true
 		}

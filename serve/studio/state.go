@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -36,26 +35,19 @@ const stageDone = "stage_done.json"
 // what its processes told, updated is the time of its newest file, and complete that it has made all
 // its steps.
 func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, complete bool) (State, string) {
-	holders, err := durable.Holders(dir)
+	open, err := monitor.Holders(dir, parts)
 	if err != nil {
-		holders = nil // a run of another user, or one that is gone: its ends tell
+		open = nil // a run of another user, or one that is gone: its ends tell
 	}
-	elsewhere, held, works := false, false, false
+	elsewhere, works := false, false
 	var awaited []string
-	for name, h := range holders {
-		if strings.HasPrefix(name, "sink_") {
-			continue
-		}
-		held = true
-		part, ok := parts[name]
-		if ok && part.Status != "" && !part.Time.Before(h.Since.Truncate(time.Millisecond)) {
-			continue // it has released the lock
-		}
+	for name, h := range open {
 		lives, known := h.Lives()
 		elsewhere = elsewhere || !known
 		if !lives && (known || time.Since(updated).Abs() > quiet) {
 			continue
 		}
+		part := parts[name]
 		if works = works || part.For == ""; !slices.Contains(awaited, part.For) {
 			awaited = append(awaited, part.For)
 		}
@@ -73,7 +65,7 @@ func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, compl
 		return state, line
 	case complete || exists(filepath.Join(dir, stageDone)):
 		return Finished, ""
-	case elsewhere || !held:
+	case elsewhere || len(open) == 0:
 		return Unknown, ""
 	}
 	return Killed, ""
