@@ -68,13 +68,16 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// runs answers with all runs, the newest first.
-func (s *Server) runs(*http.Request) (any, error) {
+// runs answers with all runs, or with a run and its stages, the newest first.
+func (s *Server) runs(r *http.Request) (any, error) {
 	root, err := s.root()
 	if err != nil {
 		return nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
 	}
 	ids, damaged := find(root)
+	if below := r.URL.Query().Get("below"); below != "" {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id != below && !strings.HasPrefix(id, below+"/") })
+	}
 	runs, lines := make([]*Run, len(ids)), make([][]string, len(ids))
 	var reading sync.WaitGroup
 	next := make(chan int)

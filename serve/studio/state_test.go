@@ -3,9 +3,12 @@ package studio
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,5 +175,23 @@ func TestSparklinesOfLongFiles(t *testing.T) {
 	}
 	if n := len(tail.spark); n != sparkLen || tail.spark[0] > 20 || tail.spark[n-1] != float64(tail.explored) {
 		t.Errorf("%d values from %g to %g, the last step is %d", n, tail.spark[0], tail.spark[n-1], tail.explored)
+	}
+}
+
+// A page that follows one run asks for it and its stages alone.
+func TestRunsBelow(t *testing.T) {
+	dir, s := site(t, "")
+	for _, id := range []string{"p/a/one", "p/a/two", "p/ab", "q"} {
+		put(t, dir, id+"/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
+	}
+	for below, want := range map[string]string{"p/a": "p/a/one p/a/two", "p/ab": "p/ab", "p": "p/a/one p/a/two p/ab", "../p": "", "": "p/a/one p/a/two p/ab q"} {
+		var ids []string
+		for _, run := range got[listed](t, s, "runs?below="+url.QueryEscape(below)).Runs {
+			ids = append(ids, run.ID)
+		}
+		slices.Sort(ids)
+		if found := strings.Join(ids, " "); found != want {
+			t.Errorf("below %q: %s", below, found)
+		}
 	}
 }

@@ -58,8 +58,8 @@ const runPath = (id) => "runs/" + encodeURIComponent(id);
 /** @returns {Promise<{version: string, dir: string, now: number, control: boolean}>} control: the studio starts and stops runs */
 export const about = (/** @type {AbortSignal} */ signal) => json("about", {}, signal);
 
-/** @returns {Promise<{runs: Run[], damaged: string[]}>} */
-export const runs = (/** @type {AbortSignal} */ signal) => json("runs", {}, signal);
+/** @type {(signal: AbortSignal, below?: string) => Promise<{runs: Run[], damaged: string[]}>} below: only this run and its stages */
+export const runs = (signal, below) => json("runs", { below }, signal);
 
 /** @type {(id: string, signal?: AbortSignal) => Promise<RunDetails>} */
 export const run = (id, signal) => json(runPath(id), {}, signal);

@@ -12,10 +12,10 @@ const RELOAD = 1000, MOST = 200000; // milliseconds; characters that are kept
 /** @param {PageProps} props */
 export function Log({ query }) {
   const id = query.get("run") || "";
-  const about = useData(api.about, []), all = useData(api.runs, []);
+  const about = useData(api.about, []), all = useData((signal) => api.runs(signal, id), [id]);
   const [failed, fail] = useState(/** @type {Error | null} */ (null));
   useEvery(2 * RELOAD, all.again);
-  const runs = all.value ? all.value.runs.filter((run) => run.id === id || run.id.startsWith(id + "/")).sort((a, b) => a.began - b.began) : [];
+  const runs = all.value ? [...all.value.runs].sort((a, b) => a.began - b.began) : [];
   return html`
     <${Loaded} data=${all} />
     ${all.value && !runs.length && html`<p class="muted" role="status">${t("log.young")}</p>`}
