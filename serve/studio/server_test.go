@@ -379,11 +379,16 @@ func TestPathsStayBelowTheDirectory(t *testing.T) {
 func TestSecretsAreHidden(t *testing.T) {
 	dir, s := site(t, "")
 	put(t, dir, "r/monitor/config.yaml",
-		"name: r # mine\nmonitor:\n  monitor_args:\n    wandb: {api_key: geheim1}\nbuffer:\n  explorer_input:\n"+
+		"# api_key: geheim4 and more\nname: r # mine, before: api_key=geheim5\n# was postgresql://me:geheim6@host/db\n"+
+			"monitor:\n  monitor_args:\n    wandb: {api_key: geheim1}\nbuffer:\n  explorer_input:\n"+
 			"    taskset:\n      path: postgresql://me:geheim2@host/db\ninference_model:\n- {api_key: geheim3, x: .nan}\n")
 	status, text := get(t, s, "/api/v1/runs/r")
-	if status != 200 || strings.Contains(text, "geheim") || !strings.Contains(text, "me:***@host") {
+	if status != 200 || strings.Contains(text, "geheim") || !strings.Contains(text, "me:***@host") || !strings.Contains(text, "# mine") {
 		t.Errorf("%d: %s", status, text)
+	}
+	put(t, dir, "c/monitor/config.yaml", "name: c\n# env_vars: {KEY: geheim}\n# the last line\n")
+	if _, text := get(t, s, "/api/v1/runs/c"); strings.Contains(text, "geheim") || !strings.Contains(text, "# the last line") {
+		t.Error(text)
 	}
 	run := got[struct {
 		Config   string

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -76,9 +78,11 @@ func parseSettings(text []byte) (set settings, err error) {
 
 // hide puts stars in place of the secrets in a tree, and reports whether there are some.
 func hide(n *yaml.Node, key string) (found bool) {
+	found = hideInComments(n)
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
+			found = hideInComments(n.Content[i]) || found
 			found = hide(n.Content[i+1], strings.TrimPrefix(key+"."+n.Content[i].Value, ".")) || found
 		}
 	case yaml.ScalarNode:
@@ -89,6 +93,29 @@ func hide(n *yaml.Node, key string) (found bool) {
 	default:
 		for _, item := range n.Content {
 			found = hide(item, key) || found
+		}
+	}
+	return found
+}
+
+// commented finds the beginning of what looks like a setting in a comment.
+var commented = regexp.MustCompile(`([A-Za-z_][\w.]*)["']?\s*[:=]\s*`)
+
+// hideInComments puts stars in place of secrets that somebody has commented out, up to the line's end.
+func hideInComments(n *yaml.Node) (found bool) {
+	for _, comment := range []*string{&n.HeadComment, &n.LineComment, &n.FootComment} {
+		lines := strings.Split(*comment, "\n")
+		for i, line := range lines {
+			lines[i] = database.Hidden(line)
+			for _, at := range commented.FindAllStringSubmatchIndex(line, -1) {
+				if value := line[at[1]:]; config.Mask(line[at[2]:at[3]], value) != value {
+					lines[i] = line[:at[1]] + "***"
+					break
+				}
+			}
+		}
+		if shown := strings.Join(lines, "\n"); shown != *comment {
+			*comment, found = shown, true
 		}
 	}
 	return found
