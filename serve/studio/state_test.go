@@ -184,7 +184,9 @@ func TestRunsBelow(t *testing.T) {
 	for _, id := range []string{"p/a/one", "p/a/two", "p/ab", "q"} {
 		put(t, dir, id+"/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	}
-	for below, want := range map[string]string{"p/a": "p/a/one p/a/two", "p/ab": "p/ab", "p": "p/a/one p/a/two p/ab", "../p": "", "": "p/a/one p/a/two p/ab q"} {
+	for below, want := range map[string]string{
+		"p/a": "p/a/one p/a/two", "p/ab": "p/ab", "p": "p/a/one p/a/two p/ab", "../p": "", "": "p/a/one p/a/two p/ab q",
+	} {
 		var ids []string
 		for _, run := range got[listed](t, s, "runs?below="+url.QueryEscape(below)).Runs {
 			ids = append(ids, run.ID)
