@@ -197,3 +197,15 @@ func TestRunsBelow(t *testing.T) {
 		}
 	}
 }
+
+// A file that a resume has cut back since its size was read has no lines there, which is no damage.
+func TestLinesOfAShorterFile(t *testing.T) {
+	f, err := os.Open(put(t, t.TempDir(), "metrics.jsonl", "one\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := wholeLines(f, 100, 200); len(text) != 0 || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -3,6 +3,8 @@ package studio
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"io"
 	"math"
 	"os"
 	"path"
@@ -79,7 +81,7 @@ func readTail(dir string, before *tail) (*tail, error) {
 func wholeLines(f *os.File, from, to int64) ([]byte, error) {
 	text := make([]byte, to-from)
 	n, err := f.ReadAt(text, from)
-	if text = text[:n]; n == 0 && err != nil && to > from {
+	if text = text[:n]; n == 0 && err != nil && !errors.Is(err, io.EOF) { // a resume may have cut the file back meanwhile
 		return nil, err
 	}
 	if from > 0 {
