@@ -1,7 +1,10 @@
 package studio
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,5 +94,18 @@ func TestCompareRefuses(t *testing.T) {
 		if status, text := get(t, s, "/api/v1/"+query); status != want.status || !strings.Contains(text, want.line) {
 			t.Errorf("%s: %d: %s", query, status, text)
 		}
+	}
+}
+
+// A comparison takes seconds: nobody waits for that of a page which has left.
+func TestCompareForNobody(t *testing.T) {
+	dir, _ := site(t, "")
+	path := comparable(t, dir)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	w := httptest.NewRecorder()
+	(&Server{Dir: dir}).Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/"+path, nil))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "canceled") {
+		t.Errorf("%d: %.200s", w.Code, w.Body)
 	}
 }
