@@ -164,7 +164,11 @@ func TestReplayNamesWhatATraceHasChanged(t *testing.T) {
 	if read, err := view.ReadRecord(p.job(), 5); err != nil || compared(t, read, replayed) == nil {
 		t.Errorf("a file in which a log-probability was changed has the same bits: %v", err)
 	}
-	record.Rows, record.Metrics["actor/grad_norm"] = nil, 0
+	record.Rows, record.Metrics["actor/unknown"] = nil, 2
+	if d := compared(t, record, replayed); d == nil || !strings.HasPrefix(d.String(), "metric actor/unknown is 2 as recorded, and missing") {
+		t.Errorf("a metric that nobody computes: %v", d)
+	}
+	record.Metrics["actor/grad_norm"] = 0
 	if d := compared(t, record, replayed); d == nil || !strings.Contains(d.String(), "metric actor/grad_norm is 0") {
 		t.Errorf("metrics: %v", d)
 	}

@@ -234,23 +234,27 @@ func (r *Record) compareMetrics(w io.Writer, again trinity.Metrics) (first *Diff
 		return nil, err
 	}
 	compared, differing := 0, 0
-	for _, name := range slices.Sorted(maps.Keys(again)) {
+	all := maps.Clone(r.Metrics)
+	maps.Copy(all, again)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !isReproducible(name) {
 			continue
 		}
 		compared++
-		was, ok := r.Metrics[name]
-		is := again[name]
-		if ok && (was == is || math.IsNaN(was) && math.IsNaN(is)) {
-			continue
+		if was, is := valueOf(r.Metrics, name), valueOf(again, name); was != is {
+			first, differing = cmp.Or(first, &Difference{"metric " + name, was, is}), differing+1
 		}
-		d := &Difference{"metric " + name, "missing", fmt.Sprint(is)}
-		if ok {
-			d.Recorded = fmt.Sprint(was)
-		}
-		first, differing = cmp.Or(first, d), differing+1
 	}
 	return first, count(w, "metrics", compared, differing)
+}
+
+// valueOf returns a metric with all of its bits.
+func valueOf(m trinity.Metrics, name string) string {
+	v, ok := m[name]
+	if !ok {
+		return "missing"
+	}
+	return fmt.Sprint(v)
 }
 
 // count writes how many things were compared.
