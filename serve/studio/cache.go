@@ -24,8 +24,8 @@ type entry struct {
 	bytes   atomic.Int64
 }
 
-// maxBytes bounds the memory of all columns: four curves of a hundred runs of 10,000 steps. If a page shows
-// more, what it asks for next is always what has just gone.
+// maxBytes bounds the memory of all columns: four curves of a hundred runs of 10,000 steps. A page that
+// shows more reads them again each time.
 const maxBytes = 96 << 20
 
 // entry returns the file of a directory.

@@ -215,7 +215,7 @@ func TestSpansAreReduced(t *testing.T) {
 	if w := s.waited(32_000_000, 60_000_000); w["trainer waits for explorer"] != 13 {
 		t.Errorf("%v", w)
 	}
-	if shown := s.within(s.lanes[0], 1000, 4000, width); len(shown) != 2 || shown[0].N != 1 || shown[0].ID == "" {
+	if shown := s.within(s.lanes[2], 1000, 4000, width); len(shown) != 2 || shown[0].N != 1 || shown[0].ID == "" {
 		t.Errorf("%+v", shown)
 	}
 }
@@ -227,11 +227,11 @@ func TestSpans(t *testing.T) {
 	all := got[drawn](t, s, "runs/r/spans?width=100")
 	if all.First != 1e12 || all.Last != 1e12+3000 || all.From != all.First || len(all.Lanes) != 2 ||
 		all.Waits["trainer waits for explorer"] != 3 ||
-		all.Lanes[0].Name != "rollout" || all.Lanes[0].Spans[0].ID != "3/a/b c/1/0" || all.Lanes[1].Name != "trainer" {
+		all.Lanes[0].Name != "trainer" || all.Lanes[1].Name != "rollout" || all.Lanes[1].Spans[0].ID != "3/a/b c/1/0" {
 		t.Errorf("%+v", all)
 	}
 	part := got[drawn](t, s, "runs/r/spans?from=1000000002000&to=1000000002500")
-	if part.From != 1e12+2000 || part.Waits["trainer waits for explorer"] != 0.5 || len(part.Lanes[0].Spans) != 0 {
+	if part.From != 1e12+2000 || part.Waits["trainer waits for explorer"] != 0.5 || len(part.Lanes[1].Spans) != 0 {
 		t.Errorf("%+v", part)
 	}
 	for _, query := range []string{"from=x", "to=NaN", "to=1e300", "width=0", "width=1e9", "width=99999", "from=2&to=1"} {

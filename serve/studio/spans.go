@@ -103,7 +103,8 @@ func (s *spans) order(all []compact) {
 		s.lanes = append(s.lanes, of...)
 	}
 	slices.SortFunc(s.lanes, func(a, b *lane) int {
-		return cmp.Or(strings.Compare(a.role, b.role), cmp.Compare(a.spans[0].begin, b.spans[0].begin), strings.Compare(a.name, b.name))
+		// The trainer comes first, and evaluations come last.
+		return cmp.Or(strings.Compare(b.role, a.role), cmp.Compare(a.spans[0].begin, b.spans[0].begin), strings.Compare(a.name, b.name))
 	})
 }
 

@@ -18,7 +18,7 @@ type stopping struct {
 }
 
 // stop sends a run the signal of Ctrl-C: it ends after its step, with a checkpoint. A second signal
-// would end it at once, so that needs the word.
+// would end it at once, so that needs now.
 func (s *Server) stop(r *http.Request, in stopping) (any, error) {
 	id, dir, err := s.runDir(r)
 	if err != nil {
