@@ -41,7 +41,7 @@ type Part struct {
 	Status Status    `json:"status,omitempty"` // "" until it ends, and forever if it is killed
 	Error  string    `json:"error,omitempty"`  // that it failed with, a line
 	Time   time.Time `json:"time"`             // when it ended; until then, when it began
-	For    string    `json:"for,omitempty"`    // whom it has waited for since a while; "" for nobody
+	For    string    `json:"for,omitempty"`    // for whom it waits; "" if it works, or has waited for less than a few seconds
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in

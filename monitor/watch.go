@@ -24,7 +24,8 @@ type Watch struct {
 	screen  screen
 	tails   []*tail // of each of several explorers
 	trace   *trace.Follower
-	damaged error // of the trace
+	damaged error           // of the trace
+	parts   map[string]Part // what the parts of the run told at the last Update
 }
 
 // OpenWatch opens the display of the run in a directory. Of several stages it shows the newest.
@@ -132,17 +133,24 @@ func (w *Watch) Update(now time.Time) error {
 		})
 	}
 	w.damaged = errors.Join(w.damaged, err)
+	w.parts = nil // of an earlier version, or damaged
+	if a, err := ReadAbout(filepath.Join(w.job, "monitor")); err == nil {
+		w.parts = a.Parts
+	}
 	w.display.now = time.Time{}
-	if w.Alive() {
+	if w.isHeld() {
 		w.display.now = now
 	}
 	return nil
 }
 
-// Alive reports whether a process does the run. Of a process of another machine it cannot tell, and
+// Alive reports whether a process did the run at the last Update.
+func (w *Watch) Alive() bool { return !w.display.now.IsZero() }
+
+// isHeld reports whether a process does the run. Of a process of another machine it cannot tell, and
 // says yes unless that has noted its end.
-func (w *Watch) Alive() bool {
-	open, err := Holders(w.job, w.parts())
+func (w *Watch) isHeld() bool {
+	open, err := Holders(w.job, w.parts)
 	if err != nil {
 		return false // somebody has removed the run
 	}
@@ -154,21 +162,11 @@ func (w *Watch) Alive() bool {
 	return false
 }
 
-// parts returns what the parts of the run tell of themselves.
-func (w *Watch) parts() map[string]Part {
-	a, err := ReadAbout(filepath.Join(w.job, "monitor"))
-	if err != nil {
-		return nil // of an earlier version, or damaged
-	}
-	return a.Parts
-}
-
 // ending says how the run ended.
 func (w *Watch) ending() string {
 	var words []string
-	parts := w.parts()
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		part := parts[name]
+	for _, name := range slices.Sorted(maps.Keys(w.parts)) {
+		part := w.parts[name]
 		text := name + " " + string(cmp.Or(part.Status, "killed"))
 		if part.Error != "" {
 			text += ": " + config.Printable(part.Error)
@@ -183,9 +181,8 @@ func (w *Watch) ending() string {
 
 // waits says which parts of the run wait for whom since a while.
 func (w *Watch) waits() (words []string) {
-	parts := w.parts()
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if part := parts[name]; part.Status == "" && part.For != "" {
+	for _, name := range slices.Sorted(maps.Keys(w.parts)) {
+		if part := w.parts[name]; part.Status == "" && part.For != "" {
 			words = append(words, config.Printable(name+" waits for "+part.For))
 		}
 	}

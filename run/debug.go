@@ -47,7 +47,7 @@ type ModelCall struct {
 }
 
 // Debug runs the group of one task through workflow, reward, operators and advantage, and trains on
-// nothing. Its traces are those of a run.
+// nothing. It writes the traces that a run would write.
 func Debug(ctx context.Context, cfg *config.Config, o DebugOptions) (out *Debugged, err error) {
 	stage, err := explores(cfg, o)
 	if err != nil {

@@ -67,19 +67,12 @@ func readNew[T any](f *Follower, files []linesFile) (all []T, err error) {
 // readFrom reads the lines of a file from an offset on, and returns where to go on. A flush writes a
 // whole frame at once, so half a frame is read again later.
 func readFrom[T any](path string, from int64) (all []T, end int64, err error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) { // thinned out meanwhile
-		return nil, from, nil
-	}
-	if err != nil {
+	file, size, err := unread(path, from)
+	if file == nil {
 		return nil, from, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || info.Size() <= from {
-		return nil, from, err
-	}
-	z, err := zstd.NewReader(io.NewSectionReader(file, from, info.Size()-from),
+	z, err := zstd.NewReader(io.NewSectionReader(file, from, size-from),
 		zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
 		return nil, from, err
@@ -89,7 +82,7 @@ func readFrom[T any](path string, from int64) (all []T, end int64, err error) {
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return all, info.Size(), nil
+			return all, size, nil
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, from, nil
@@ -99,7 +92,7 @@ func readFrom[T any](path string, from int64) (all []T, end int64, err error) {
 			err = json.Unmarshal(line, &one)
 		}
 		if err != nil {
-			return all, info.Size(), fmt.Errorf("%s is damaged behind byte %d: %w", path, from, err)
+			return all, size, fmt.Errorf("%s is damaged behind byte %d: %w", path, from, err)
 		}
 		all = append(all, one)
 	}

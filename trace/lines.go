@@ -144,3 +144,20 @@ func linesIn(dir, prefix string) (all []linesFile, err error) {
 	slices.SortFunc(all, func(a, b linesFile) int { return cmp.Or(a.process-b.process, a.part-b.part) })
 	return all, nil
 }
+
+// unread opens a file of lines, and returns its size. Without anything new behind the offset the file is
+// nil, and so it is if the file was thinned out meanwhile.
+func unread(path string, from int64) (file *os.File, size int64, err error) {
+	file, err = os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil || info.Size() <= from {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}

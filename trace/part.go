@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
@@ -61,18 +60,11 @@ func NextSpans(dir string, from Position) (part Part, err error) {
 
 // readPart reads whole frames of a file from an offset on, and returns where to go on.
 func readPart(path string, from int64) (all []Span, end int64, err error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) { // thinned out meanwhile
-		return nil, from, nil
-	}
-	if err != nil {
+	file, size, err := unread(path, from)
+	if file == nil {
 		return nil, from, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || info.Size() <= from {
-		return nil, from, err
-	}
 	damaged := func(why error) error { return fmt.Errorf("%s is damaged behind byte %d: %w", path, end, why) }
 	data, err := io.ReadAll(io.NewSectionReader(file, from, maxFrame))
 	if err != nil {
@@ -85,28 +77,28 @@ func readPart(path string, from int64) (all []Span, end int64, err error) {
 	defer z.Close()
 	end = from
 	for read := 0; read < maxPart; {
-		size, err := frameSize(data)
-		if err == nil && size == 0 && len(data) == maxFrame {
+		frame, err := frameSize(data)
+		if err == nil && frame == 0 && len(data) == maxFrame {
 			err = errors.New("a frame is too long")
 		}
 		if err != nil {
-			return all, info.Size(), damaged(err)
+			return all, size, damaged(err)
 		}
-		if size == 0 {
+		if frame == 0 {
 			break
 		}
-		lines, err := z.DecodeAll(data[:size], nil)
+		lines, err := z.DecodeAll(data[:frame], nil)
 		if err != nil {
-			return all, info.Size(), damaged(err)
+			return all, size, damaged(err)
 		}
 		for line := range bytes.Lines(lines) {
 			var s Span
 			if err := json.Unmarshal(line, &s); err != nil {
-				return all, info.Size(), damaged(err)
+				return all, size, damaged(err)
 			}
 			all = append(all, s)
 		}
-		data, end, read = data[size:], end+int64(size), read+len(lines)
+		data, end, read = data[frame:], end+int64(frame), read+len(lines)
 	}
 	return all, end, nil
 }

@@ -13,7 +13,7 @@ type Interval struct {
 	N    int      `json:"n"` // seeds
 }
 
-// interval returns the interval of the mean of values, of which there is at least one.
+// interval returns the mean of one or more values, with its confidence interval.
 func interval(values []float64) Interval {
 	m, deviation := spread(values)
 	out := Interval{Mean: m, N: len(values)}

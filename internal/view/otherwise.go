@@ -47,15 +47,9 @@ type effect struct{ learned, clipped int }
 
 func effectOf(rows []trace.Row) (e effect) {
 	for i := range rows {
-		r := &rows[i]
-		for t, m := range r.Mask {
-			if !m || r.Update < 0 {
-				continue
-			}
-			e.learned++
-			if t < len(r.DLogprob) && t < len(r.Advantages) && r.Advantages[t] != 0 && r.DLogprob[t] == 0 {
-				e.clipped++
-			}
+		if r := &rows[i]; r.Update >= 0 {
+			learned, clipped := learnedFrom(r.Mask, r.Advantages, r.DLogprob)
+			e.learned, e.clipped = e.learned+learned, e.clipped+clipped
 		}
 	}
 	return e

@@ -172,13 +172,22 @@ func (a *Answer) colour(t int) string {
 // learned counts the tokens that training learns, and those that the last optimizer step leaves as
 // they are although their advantage is not 0.
 func (a *Answer) learned() (tokens, clipped int) {
-	for t, m := range a.Mask {
+	var derivatives []float32
+	if n := len(a.Updates); n > 0 {
+		derivatives = a.Updates[n-1].DLogprob
+	}
+	return learnedFrom(a.Mask, a.Advantages, derivatives)
+}
+
+// learnedFrom counts the tokens that training learns from, and those that an optimizer step clipped: the
+// advantage is not 0, and the derivative is. Both may lack.
+func learnedFrom(mask []bool, advantages, derivatives []float32) (tokens, clipped int) {
+	for t, m := range mask {
 		if !m {
 			continue
 		}
 		tokens++
-		if n := len(a.Updates); n > 0 && t < len(a.Updates[n-1].DLogprob) && t < len(a.Advantages) &&
-			a.Advantages[t] != 0 && a.Updates[n-1].DLogprob[t] == 0 {
+		if t < len(derivatives) && t < len(advantages) && advantages[t] != 0 && derivatives[t] == 0 {
 			clipped++
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// cache has what is in memory of the runs' files. What was used least goes first.
+// cache keeps columns of the runs' metrics in memory. When they are too many, it drops the file that was
+// used the longest time ago.
 type cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by directory

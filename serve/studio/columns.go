@@ -41,7 +41,7 @@ type column struct {
 	values  []float64
 }
 
-// mark is a place in a file, and what is before it.
+// mark is an offset in a file, and tells whether the bytes before it are still the same.
 type mark struct {
 	Offset  int64  `json:"o"`
 	Hash    uint64 `json:"h"` // of the bytes before it

@@ -22,7 +22,7 @@ type Template struct {
 	Text string `json:"text"`
 }
 
-// written is a configuration in a request: a text, or that of a run, with key=value settings.
+// written is the configuration in a request: its text, or the run that has it, and settings that override it.
 type written struct {
 	Text      string   `json:"text"`
 	Run       string   `json:"run"` // whose configuration is meant if there is no text

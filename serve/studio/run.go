@@ -228,7 +228,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// earlier returns the earlier one of two times, of which a may not be known.
+// earlier returns the earlier of two times, or b if a is unknown (zero).
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

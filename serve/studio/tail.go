@@ -152,7 +152,7 @@ func rank(name string) int {
 	return unranked
 }
 
-// sparkOf returns values of a metric from the whole length of a file, of which it reads a bounded part.
+// sparkOf returns values of a metric for a small curve of the whole run. Of a long file it reads samples.
 func sparkOf(f *os.File, size int64, metric string) (values []float64) {
 	if size <= sparkLen*sparkRead {
 		text, err := wholeLines(f, 0, size)
