@@ -52,18 +52,11 @@ func OpenWatch(dir string) (*Watch, error) {
 func newestMonitor(dir string) (home string, files []string, err error) {
 	var newest time.Time
 	of := map[string][]string{}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasPrefix(d.Name(), "global_step_"):
-			return filepath.SkipDir
-		case d.Name() != File:
-			return nil
-		}
-		info, err := d.Info()
+	_, all, err := Files(dir)
+	for _, path := range all {
+		info, err := os.Stat(path)
 		if err != nil {
-			return err
+			return "", nil, err
 		}
 		at := filepath.Dir(path)
 		if parent := filepath.Dir(at); filepath.Base(at) != "monitor" && filepath.Base(parent) == "monitor" { // of one of several explorers
@@ -73,8 +66,7 @@ func newestMonitor(dir string) (home string, files []string, err error) {
 		if info.ModTime().After(newest) {
 			newest, home = info.ModTime(), at
 		}
-		return nil
-	})
+	}
 	if err == nil && home == "" {
 		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor, which has begun?", dir, File)
 	}

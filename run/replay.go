@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -98,22 +97,16 @@ type replay struct {
 
 // TrainedLast returns the directory at or below dir of the run or stage that has trained last.
 func TrainedLast(dir string) (string, error) {
-	root, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	written := map[string]time.Time{} // when, by directory
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != monitor.File || filepath.Base(filepath.Dir(path)) != "monitor" {
-			return err
-		}
-		if info, err := d.Info(); err == nil {
-			written[filepath.Dir(filepath.Dir(path))] = info.ModTime()
-		}
-		return nil
-	})
+	_, files, err := monitor.Files(dir)
 	if err != nil {
 		return "", err
+	}
+	written := map[string]time.Time{} // when, by directory
+	for _, path := range files {
+		home := filepath.Dir(path)
+		if info, err := os.Stat(path); err == nil && filepath.Base(home) == "monitor" {
+			written[filepath.Dir(home)] = info.ModTime()
+		}
 	}
 	newest := slices.SortedFunc(maps.Keys(written), func(a, b string) int { return written[b].Compare(written[a]) })
 	for _, run := range newest {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -75,15 +74,10 @@ func runDir(dir string) (string, error) {
 
 // monitorDirs returns the directories below dir that have a metrics.jsonl.
 func monitorDirs(dir string) (dirs []string, err error) {
-	if dir, err = runDir(dir); err != nil {
-		return nil, err
+	_, files, err := monitor.Files(dir)
+	for _, path := range files {
+		dirs = append(dirs, filepath.Dir(path))
 	}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == monitor.File {
-			dirs = append(dirs, filepath.Dir(path))
-		}
-		return err
-	})
 	if err == nil && len(dirs) == 0 {
 		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
 	}

@@ -44,26 +44,20 @@ var ErrNoRecords = errors.New("no records")
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string) (*run, error) {
 	dir = filepath.Clean(dir)
-	root, err := filepath.EvalSymlinks(dir) // WalkDir does not enter a link
+	root, files, err := monitor.Files(dir)
 	if err != nil {
-		return nil, fmt.Errorf("no run in %s: %w", dir, err)
+		return nil, err
 	}
 	stages := map[string]*stage{}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the run has removed a checkpoint meanwhile
-		}
-		if err != nil || d.Name() != monitor.File {
-			return err
-		}
+	for _, path := range files {
 		inside, err := filepath.Rel(root, path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
 		records, err := monitor.ReadFile(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if stages[name] == nil {
 			stages[name] = &stage{name: name, run: filepath.Base(dir)}
@@ -77,14 +71,10 @@ func read(dir string) (*run, error) {
 		s.records = append(s.records, records...)
 		s.failed = cmp.Or(s.failed, failure(about))
 		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
-		s.config = cmp.Or(s.config, string(settings))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+		s.config = cmp.Or(s.config, string(settings))
 	}
 	r := &run{Name: filepath.Base(dir), dir: dir}
 	for _, s := range stages {
