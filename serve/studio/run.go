@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
@@ -203,7 +204,7 @@ func (r *Run) nameStage(dir string, set *settings, described bool) {
 
 // readAbout reads the description of a run, and when it was written.
 func readAbout(dir string) (about monitor.About, at time.Time, err error) {
-	text, err := within(dir, monitor.AboutFile, maxSmall)
+	text, err := durable.ReadWithin(dir, monitor.AboutFile, maxSmall)
 	if err != nil {
 		return about, at, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -37,8 +38,10 @@ type Server struct {
 	Templates []Template                                 // to begin with
 	Version   string                                     // of the program
 	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
+	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
 
 	cache     cache
+	answering answering
 	textCache textCache
 	spanCache spanCache
 	runsKnown sync.Map // *known by directory
