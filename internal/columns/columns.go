@@ -274,21 +274,24 @@ func (c *File) Damage() error {
 	if c.bad == 0 {
 		return nil
 	}
-	why := errLine
+	var why error
 	f, size, err := durable.OpenWithin(c.dir, monitor.File)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	err = eachLine(f, c.firstBad.Offset, min(size, c.at.Offset), func(line []byte, _ int64) {
-		if _, err := monitor.Parse(line); err != nil && why == errLine {
-			why = err
+	err = eachLine(f, c.firstBad.Offset, min(size, c.at.Offset, c.firstBad.Offset+maxLine), func(line []byte, _ int64) {
+		if why != nil {
+			return
+		}
+		if _, why = monitor.Parse(line); why == nil {
+			why = errLine
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s:%d: %w", filepath.Join(c.dir, monitor.File), c.firstBad.Records+1, why)
+	return fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", filepath.Join(c.dir, monitor.File), c.firstBad.Records+1, why)
 }
 
 // Size returns the bytes of memory that the columns take, about.

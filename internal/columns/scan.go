@@ -17,7 +17,7 @@ type Head struct {
 	Time int64 // ms since 1970; 0 if unknown
 }
 
-var errLine = errors.New("no record of the jsonl monitor")
+var errLine = errors.New("its form is another one")
 
 // Pair is a metric as a line has it.
 type Pair struct{ Name, Value []byte }

@@ -33,8 +33,10 @@ type entry struct {
 const maxBytes = 96 << 20
 
 // update brings the columns of a directory up to date and returns them. has reports whether the file
-// still has what was before a mark.
-func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since columns.Mark) (t columns.Table, has bool, err error) {
+// still has what was before a mark. damage is an error about a line that is no record.
+func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since columns.Mark) (
+	t columns.Table, has bool, damage, err error,
+) {
 	e := c.entry(dir, disk)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +44,7 @@ func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool,
 	defer func() { <-c.reads }()
 	has, err = e.columns.Update(wanted, since)
 	e.bytes.Store(int64(e.columns.Size()))
-	return e.columns.Table(), has, err
+	return e.columns.Table(), has, e.columns.Damage(), err
 }
 
 // entry returns the file of a directory.

@@ -70,7 +70,7 @@ func (s *Server) read(dir string, wanted func(string) bool, word string) (r read
 			return r, err
 		}
 		name = strings.TrimPrefix(name, ".")
-		t, has, err := s.cache.update(d, s.Disk, wanted, since[name])
+		t, has, _, err := s.cache.update(d, s.Disk, wanted, since[name])
 		if err != nil {
 			return r, err
 		}
