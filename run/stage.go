@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -41,6 +42,7 @@ type stage struct {
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
+	joined  *fleet.Client      // the trainer in another process; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.

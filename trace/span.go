@@ -30,7 +30,8 @@ type Span struct {
 	End     int64            `json:"end"`
 }
 
-func spanOf(s trinity.Span) Span {
+// SpanOf returns the line of a span.
+func SpanOf(s trinity.Span) Span {
 	out := Span{
 		Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step, Version: s.Version,
 		Begin: s.Begin.UnixMicro(), End: s.End.UnixMicro(),
