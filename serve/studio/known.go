@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -46,10 +47,10 @@ func (k *keptSettings) of(dir string) (*settings, error) {
 	return k.set, k.err
 }
 
-func (k *known) tail(dir string) (*tail, error) {
+func (k *known) tail(dir string, starts []time.Time) (*tail, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t, err := readTail(dir, k.tails[dir])
+	t, err := readTail(dir, starts, k.tails[dir])
 	if err == nil {
 		k.tails[dir] = t
 	}

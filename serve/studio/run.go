@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/monitor"
@@ -150,7 +151,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 			maps.Copy(parts, about.Parts)
 			began, updated = earlier(began, about.Began), later(updated, at)
 		}
-		t, err := known.tail(d)
+		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
 		if err == nil {
 			updated = later(updated, time.Unix(0, t.modified))

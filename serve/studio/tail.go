@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/columns"
@@ -36,8 +37,8 @@ const (
 )
 
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
-// an earlier call returned; it may be nil.
-func readTail(dir string, before *tail) (*tail, error) {
+// an earlier call returned; it may be nil. starts are those of the trainer's processes.
+func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 	f, size, err := durable.OpenWithin(dir, monitor.File)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func readTail(dir string, before *tail) (*tail, error) {
 			t.first = h.Time
 		}
 	}
-	value := t.read(end)
+	value := t.read(end, starts)
 	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
 		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
 	} else if t.reward != "" {
@@ -93,7 +94,7 @@ func wholeLines(f *os.File, from, to int64) ([]byte, error) {
 }
 
 // read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
-func (t *tail) read(lines []byte) float64 {
+func (t *tail) read(lines []byte, starts []time.Time) float64 {
 	var pairs []columns.Pair
 	newest := map[string]float64{}
 	var steps, times []int64 // of the trainer
@@ -116,8 +117,12 @@ func (t *tail) read(lines []byte) float64 {
 			}
 		}
 	}
-	if n := len(steps); n > 1 && steps[n-1] > steps[0] && times[n-1] > times[0] {
-		t.pace = float64(times[n-1]-times[0]) / float64(steps[n-1]-steps[0])
+	if n := len(steps); n > 1 && steps[n-1] > steps[0] {
+		lived := time.Duration(0)
+		for i, at := range times[1:] {
+			lived += monitor.Lived(starts, time.UnixMilli(times[i]), time.UnixMilli(at))
+		}
+		t.pace = float64(lived.Milliseconds()) / float64(steps[n-1]-steps[0])
 	}
 	best := unranked
 	for name := range newest {
