@@ -94,6 +94,17 @@ func identify(run *Run) error {
 	})
 }
 
+// KeepFailure describes a run that failed before it opened its monitors, and notes why. A run that is
+// described already keeps the description.
+func KeepFailure(run Run, reason string) error {
+	if _, err := os.Stat(filepath.Join(run.Dir, AboutFile)); errors.Is(err, fs.ErrNotExist) {
+		if err := identify(&run); err != nil {
+			return err
+		}
+	}
+	return KeepEnd(run.Dir, run.Parts, Failed, reason)
+}
+
 // KeepEnd notes in the monitor directory dir how some parts of a run ended; reason is "" unless they
 // failed. It does nothing if the run has never opened its monitors.
 func KeepEnd(dir string, parts []string, status Status, reason string) error {
