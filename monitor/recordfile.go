@@ -79,6 +79,25 @@ func (f *recordFile) write(rows int64, messages [][]byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
+// each calls visit with the messages up to the last row.
+func (f *recordFile) each(visit func(message []byte) error) error {
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	for at := int64(fileHeader); at < f.ends[len(f.ends)-1]; {
+		message, end, ok := readFrames(data, at)
+		if !ok {
+			return nil
+		}
+		if err := visit(message); err != nil {
+			return err
+		}
+		at = end
+	}
+	return nil
+}
+
 // setEnd notes where the messages of a row end.
 func (f *recordFile) setEnd(row, end int64) {
 	for int64(len(f.ends)) <= row {

@@ -45,8 +45,10 @@ type position struct {
 	Before map[string]int64 `json:"before,omitempty"`
 	Spans  trace.Position   `json:"spans,omitempty"`  // of the trace, that the sink has got
 	Tables int64            `json:"tables,omitempty"` // the newest train step of the trace that it has
-	Status Status           `json:"status,omitempty"` // of the run; "" until it ends
-	Told   bool             `json:"told,omitempty"`   // the sink knows the status
+	// TableCount is how many tables the sink has.
+	TableCount int64  `json:"table_count,omitempty"`
+	Status     Status `json:"status,omitempty"` // of the run; "" until it ends
+	Told       bool   `json:"told,omitempty"`   // the sink knows the status
 }
 
 func openTail(dir, sink string) (*tail, error) {

@@ -54,6 +54,25 @@ type Rollout struct {
 	Dropped     string   // who dropped it before the update; "" means that it was trained on
 }
 
+// rolloutColumns name the columns of a table.
+var rolloutColumns = []string{
+	"step", "explore_step", "task", "id", "model_version", "reward", "advantage", "prompt", "response", "reason", "dropped"}
+
+// grid is a table as MLflow and W&B read it.
+type grid struct {
+	Columns []string `json:"columns"`
+	Data    [][]any  `json:"data"`
+}
+
+func (t *Table) grid() grid {
+	out := grid{Columns: rolloutColumns, Data: [][]any{}}
+	for _, r := range t.Rollouts {
+		out.Data = append(out.Data, []any{
+			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*value)(r.Reward), value(r.Advantage), r.Prompt, r.Response, r.Reason, r.Dropped})
+	}
+	return out
+}
+
 // The bounds of a table: rollouts, and characters of a prompt or response.
 const (
 	maxRollouts = 32
@@ -149,15 +168,17 @@ func (f *Follower) sendTables(ctx context.Context) error {
 	}
 	for _, step := range steps {
 		table, err := readTable(f.run.traceDir(), step)
+		at := f.tail.at
 		if err != nil {
 			f.say("%v: the sink does not get this step's rollouts", err)
 		} else if err := sink.SendTable(ctx, table); err != nil {
 			return err
+		} else {
+			at.TableCount++
 		}
 		if !sink.TakesTables() { // trinity sync may send them later
 			return nil
 		}
-		at := f.tail.at
 		at.Tables = step
 		if err := f.tail.keep(at); err != nil {
 			return err

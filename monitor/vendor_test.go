@@ -214,7 +214,8 @@ uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
 
 // wandb sync sends a server the rows of the offline run.
 func TestRealWandb(t *testing.T) {
-	py, dir := python(t), t.TempDir()
+	py, dir := python(t), filepath.Join(t.TempDir(), "monitor")
+	train(t, dir, 40, 1, 2)
 	killedAndResumed(t, dir, "wandb", map[string]any{})
 	s := &wandbServer{}
 	server := httptest.NewServer(s.handler(t))
@@ -233,6 +234,14 @@ func TestRealWandb(t *testing.T) {
 	compare(t, dir, service{points: func() points { return s.points(t) }})
 	if s.status() != Finished {
 		t.Errorf("the last request is %v", s.last)
+	}
+	local, err := filepath.Glob(filepath.Join(offline[0], "files", "media", "table", "rollouts_*.table.json"))
+	tables := s.tables(t)
+	if err != nil || len(tables) != 2 || len(local) != 2 || !strings.Contains(tables[1], `"two \u003cb\u003e1 "`) {
+		t.Fatalf("the server has the tables %v of %v, %v", tables, local, err)
+	}
+	if text, err := os.ReadFile(local[1]); err != nil || string(text) != tables[2] {
+		t.Errorf("the table of step 2 is %.80q there, want %.80q, %v", tables[2], text, err)
 	}
 	var config struct {
 		Own struct {
