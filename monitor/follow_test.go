@@ -34,7 +34,7 @@ type service struct {
 // services makes the service of each sink that has one. faults fails some requests first.
 var services = map[string]func(t *testing.T, dir string, faults *faults) service{
 	"mlflow": newMLflow, "trackio": newTrackio, "trackio server": newTrackioServer, "wandb": newWandb,
-	"wandb server": newWandbServer, "swanlab": newSwanLab,
+	"wandb server": newWandbServer, "swanlab": newSwanLab, "swanlab server": newSwanLabServer,
 	"otel": newOtel,
 }
 

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,6 +300,73 @@ for r in records[1:-1]:
     print(r.scalar.step, r.scalar.value.number, r.scalar.key)
 `, filepath.Join(dir, "swanlab", "run-*.swanlab"))
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
+}
+
+// SwanLab's own client and its sync send a server what the sink sends: the same requests, but for what
+// they tell of their machine, and the same points.
+func TestRealSwanLabServer(t *testing.T) {
+	py := python(t)
+	records := []trinity.Record{
+		rec("trainer", 1, trinity.Metrics{"actor/final_loss": 0.5, "lr": 1}), rec("trainer", 2, trinity.Metrics{"actor/final_loss": math.NaN(), "lr": 2})}
+	t.Setenv("SWANLAB_API_KEY", "a-secret-key")
+	ours, dir := &swanlabRecorder{version: 1}, t.TempDir()
+	monitors, said := followed(t, dir, "swanlab", map[string]any{
+		"api_host": (&faults{}).serve(t, ours.handler(t)), "tags": []any{"a"}, "description": "d"})
+	for _, m := range monitors {
+		logAll(t, m, records...)
+	}
+	end(t, monitors, Finished)
+	if said() != "" {
+		t.Error(said())
+	}
+	about, err := ReadAbout(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, synced := &swanlabRecorder{version: 1}, &swanlabRecorder{version: 1}
+	for recorder, program := range map[*swanlabRecorder][]string{
+		theirs: {py, "-c", `
+import sys, swanlab
+run = swanlab.init(project="p", experiment_name="n", id=sys.argv[1], resume="allow", tags=["a"], description="d", public=False,
+    config={"algorithm.repeat_times": 8, "model.model_path": "m"})
+for step, loss in ((1, 0.5), (2, float("nan"))):
+    swanlab.log({"actor/final_loss": loss, "lr": step}, step=step)
+swanlab.finish()
+`, about.ID},
+		synced: {py, "-m", "swanlab", "sync", filepath.Join(dir, "swanlab")},
+	} {
+		host := (&faults{}).serve(t, recorder.handler(t))
+		cmd := exec.Command(program[0], program[1:]...)
+		cmd.Env = append(os.Environ(), "SWANLAB_API_HOST="+host, "SWANLAB_WEB_HOST="+host, "HOME="+t.TempDir())
+		cmd.Dir = t.TempDir()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", program, err, out)
+		}
+	}
+	if got := theirs.comparable(t); !slices.Equal(got, ours.comparable(t)) {
+		t.Errorf("SwanLab's client sends\n%s\nand the sink\n%s", strings.Join(got, "\n"), strings.Join(ours.comparable(t), "\n"))
+	}
+	if got := synced.points(); !maps.Equal(got, ours.points()) || len(got) != 4 || synced.status() != Finished {
+		t.Errorf("swanlab sync sends %v, and the sink %v", got, ours.points())
+	}
+}
+
+// comparable returns the requests without what only a program in Python sends, and without times.
+func (s *swanlabRecorder) comparable(t *testing.T) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := regexp.MustCompile(`"(createdAt|finishedAt|create_time)":"[^"]*"`)
+	for _, r := range s.requests {
+		left := strings.Contains(r, "/summaries/") || strings.Contains(r, "/heartbeat") || strings.Contains(r, `"type":"log"`) ||
+			strings.Contains(r, `{"metadata":`) || strings.Contains(r, `{"requirements":`) || strings.Contains(r, `{"conda":`)
+		if !left {
+			all = append(all, times.ReplaceAllString(r, `"$1":""`))
+		}
+	}
+	if len(all) < 8 {
+		t.Errorf("there are the requests %q", s.requests)
+	}
+	return all
 }
 
 // OpenTelemetry's own messages decode what a collector gets.

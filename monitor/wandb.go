@@ -85,7 +85,7 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 	if err != nil {
 		return err
 	}
-	if w.file, err = openRecordFile(filepath.Join(w.dir, "run-"+run.ID+".wandb"), wandbHeader, message(nil, wandbRun, described)); err != nil {
+	if w.file, err = openRecordFile(filepath.Join(w.dir, "run-"+run.ID+".wandb"), wandbHeader, 0, message(nil, wandbRun, described)); err != nil {
 		return err
 	}
 	if err := w.readSummary(); err != nil {
@@ -95,12 +95,11 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 		return nil
 	}
 	w.server = true
-	online := filepath.Join(w.dir, "online") // the server gets the rows from the first one on
-	if _, err := os.Stat(online); err != nil && len(w.file.ends) > 1 {
+	whole, err := fromTheFirst(w.dir, w.file)
+	if !whole {
 		w.barred = fmt.Errorf("the run began offline: wandb sync %s uploads it", w.dir)
-		return nil
 	}
-	return durable.WriteFile(online, nil)
+	return err
 }
 
 // described returns a RunRecord.
@@ -135,19 +134,12 @@ func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record)
 	return nil
 }
 
-// writeRest writes to the file the records that are in metrics.jsonl, from those on that the server
-// has not got. The position stays, because the server gets them later.
+// writeRest writes to the file the records that the server has not got.
 func (w *wandb) writeRest() error {
-	for rest := *w.tail; ; {
-		records, then, err := rest.next()
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		if _, err := w.write(rest.at.Records, records); err != nil {
-			return err
-		}
-		rest.at = then
-	}
+	return w.rest(func(first int64, records []trinity.Record) error {
+		_, err := w.write(first, records)
+		return err
+	})
 }
 
 // write writes records to the file, and returns their rows as JSON. A table that the sink has is a row

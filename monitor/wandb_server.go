@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity/internal/retry"
 )
@@ -150,6 +151,20 @@ func (w *wandb) graphql(ctx context.Context, name, query string, variables map[s
 		return fmt.Errorf("%s: %s: %w", w.BaseURL, name, err)
 	}
 	return nil
+}
+
+// wandbBeat is how often W&B wants to hear of a run; after some minutes it takes the run for dead.
+var wandbBeat = 30 * time.Second
+
+// BeatEvery implements [Beats].
+func (*wandb) BeatEvery() time.Duration { return wandbBeat }
+
+// Beat implements [Beats].
+func (w *wandb) Beat(ctx context.Context) error {
+	if w.stream == "" {
+		return nil
+	}
+	return w.post(ctx, w.stream, struct{}{}, nil)
 }
 
 // axes tells W&B, by numbers in place of names, that every metric (1) is drawn over the first of the

@@ -28,6 +28,7 @@ type wandbServer struct {
 	summary  map[string]json.RawMessage
 	files    map[string]string
 	uploaded []string // of which the stream has been told
+	beats    int
 }
 
 func (s *wandbServer) handler(t *testing.T) http.Handler {
@@ -66,6 +67,9 @@ func (s *wandbServer) handler(t *testing.T) http.Handler {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.last = sent(t, r)
+		if len(s.last) == 0 {
+			s.beats++
+		}
 		files, _ := s.last["files"].(map[string]any)
 		history, _ := files["wandb-history.jsonl"].(map[string]any)
 		lines, _ := history["content"].([]any)
