@@ -300,7 +300,7 @@ func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
 		}
 		sent += int64(len(records))
 	}
-	if err := errors.Join(f.sendSpans(ctx), f.sendTables(ctx)); err != nil {
+	if err := errors.Join(f.sendSpans(ctx), f.sendLogs(ctx), f.sendTables(ctx)); err != nil {
 		return sent, err
 	}
 	at := f.tail.at

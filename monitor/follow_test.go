@@ -27,6 +27,7 @@ type service struct {
 	args   map[string]any
 	points func() points
 	status func() Status
+	logs   func() points       // log records; nil if it takes none
 	named  func(string) string // names of metrics there; nil keeps them
 	local  bool                // it is files, which have no faults
 }

@@ -44,6 +44,8 @@ type position struct {
 	Newest map[string]int64 `json:"newest,omitempty"`
 	Before map[string]int64 `json:"before,omitempty"`
 	Spans  trace.Position   `json:"spans,omitempty"`  // of the trace, that the sink has got
+	Failed trace.Position   `json:"failed,omitempty"` // of the failed rollouts in the trace
+	Said   int64            `json:"said,omitempty"`   // of the lines for people, in bytes
 	Tables int64            `json:"tables,omitempty"` // the newest train step of the trace that it has
 	// TableCount is how many tables the sink has.
 	TableCount int64  `json:"table_count,omitempty"`

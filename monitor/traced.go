@@ -20,7 +20,7 @@ type Spans interface {
 	TakesSpans() bool
 	// SendSpans sends some spans of a process. After an error the service may have them; they then come
 	// again, perhaps with more behind them.
-	SendSpans(ctx context.Context, part trace.Part) error
+	SendSpans(ctx context.Context, part trace.Part[trace.Span]) error
 }
 
 // Tables is a Sink that also gets rollouts of the run's trace, a table for each train step that the
@@ -108,7 +108,7 @@ func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), trac
 
 // nextSpans returns the next spans for the sink, and whether there is anything behind its position. It
 // says what is damaged, which the sink never gets.
-func (f *Follower) nextSpans() (part trace.Part, more bool, err error) {
+func (f *Follower) nextSpans() (part trace.Part[trace.Span], more bool, err error) {
 	part, err = trace.NextSpans(f.run.traceDir(), f.tail.at.Spans)
 	more = !maps.Equal(part.Then, f.tail.at.Spans)
 	if err != nil && more {
@@ -126,7 +126,7 @@ func (f *Follower) sendSpans(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		if len(part.Spans) > 0 {
+		if len(part.Lines) > 0 {
 			if err := sink.SendSpans(ctx, part); err != nil {
 				return err
 			}
@@ -195,6 +195,11 @@ func (f *Follower) hasAll() (bool, error) {
 	}
 	if sink, ok := f.sink.(Spans); ok && sink.TakesSpans() {
 		if _, more, err := f.nextSpans(); err != nil || more {
+			return false, err
+		}
+	}
+	if sink, ok := f.sink.(Logs); ok && sink.TakesLogs() {
+		if _, _, more, err := f.nextLogs(); err != nil || more {
 			return false, err
 		}
 	}

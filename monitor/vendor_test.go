@@ -375,6 +375,7 @@ func TestRealOtel(t *testing.T) {
 	dir, kept := filepath.Join(t.TempDir(), "monitor"), t.TempDir()
 	s := newOtel(t, kept, &faults{})
 	spans(t, dir, 1)
+	says(t, dir, []string{"WARNING: a line"}, 2)
 	monitors, _ := followed(t, dir, "otel", s.args)
 	for _, m := range monitors {
 		logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": 0.5, "actor/lr": math.NaN()}))
@@ -407,6 +408,21 @@ about = {a.key: a.value.string_value or a.value.int_value for a in call.attribut
 assert about == {"trinity.role": "explorer", "trinity.name": "a", "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.version": 4,
     "gen_ai.operation.name": "text_completion", "gen_ai.provider.name": "trinity", "gen_ai.request.model": "m",
     "gen_ai.conversation.id": "1/a/2/0"}, about
+from opentelemetry.proto.logs.v1 import logs_pb2
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+all = ExportLogsServiceRequest.FromString(open(sys.argv[1] + "/logs", "rb").read())
+for of in all.resource_logs:
+    scope(of)
+line, failed, ended = [r for of in all.resource_logs for s in of.scope_logs for r in s.log_records]
+assert (line.body.string_value, line.severity_number, line.severity_text) == ("WARNING: a line", logs_pb2.SEVERITY_NUMBER_WARN, "WARN"), line
+assert (line.event_name, ended.event_name, failed.event_name) == ("trinity.said", "trinity.run.ended", "trinity.rollout.failed"), all
+assert line.time_unix_nano == line.observed_time_unix_nano > 10**18 and not line.trace_id, line
+assert (ended.body.string_value, ended.severity_number) == ("the run has finished", logs_pb2.SEVERITY_NUMBER_INFO), ended
+assert (failed.body.string_value, failed.time_unix_nano) == ("no such tool \ufffd", 1005000), failed
+assert len(failed.trace_id) == 16 and len(failed.span_id) == 8, failed
+about = {a.key: a.value.string_value or a.value.int_value for a in failed.attributes}
+assert about == {"error.type": "tool", "exception.stacktrace": "a stack", "trinity.role": "explorer", "trinity.task": "a",
+    "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.retries": 2}, about
 `, kept)
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }

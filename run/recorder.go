@@ -203,6 +203,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
 		return err
 	}
+	if err := s.said.Keep(cfg.Monitor.CacheDir); err != nil {
+		return err
+	}
 	s.log.trace, s.log.waits = openTrace(s, fromStep), newWaits(s.Settled)
 	if s.opts.Brief {
 		return nil
