@@ -14,6 +14,7 @@ type known struct {
 	mu       sync.Mutex
 	settings keptSettings
 	tails    map[string]*tail // by monitor directory
+	newest   map[string]*newest
 }
 
 // keptSettings are settings until their file changes.
@@ -26,7 +27,7 @@ type keptSettings struct {
 
 // known returns what is kept of the run in a directory.
 func (s *Server) known(dir string) *known {
-	k, _ := s.runsKnown.LoadOrStore(dir, &known{tails: map[string]*tail{}})
+	k, _ := s.runsKnown.LoadOrStore(dir, &known{tails: map[string]*tail{}, newest: map[string]*newest{}})
 	return k.(*known)
 }
 

@@ -72,15 +72,22 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 
 // runs answers with all runs, or with a run and its stages, the newest first.
 func (s *Server) runs(r *http.Request) (any, error) {
+	runs, damaged, err := s.list(r.URL.Query().Get("below"))
+	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, err
+}
+
+// list returns all runs, or a run and its stages, the newest first, and lines about what cannot be read.
+func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
 	root, err := s.root()
 	if err != nil {
-		return nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
+		return nil, nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
 	}
 	ids, damaged := find(root)
-	if below := r.URL.Query().Get("below"); below != "" {
+	if below != "" {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id != below && !strings.HasPrefix(id, below+"/") })
 	}
-	runs, lines := make([]*Run, len(ids)), make([][]string, len(ids))
+	lines := make([][]string, len(ids))
+	runs = make([]*Run, len(ids))
 	var reading sync.WaitGroup
 	next := make(chan int)
 	for range min(len(ids), runtime.GOMAXPROCS(0)) {
@@ -97,8 +104,7 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	reading.Wait()
 	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // gone meanwhile
 	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(b.Updated, a.Updated), strings.Compare(a.ID, b.ID)) })
-	damaged = append(damaged, slices.Concat(lines...)...)
-	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, nil
+	return runs, append(damaged, slices.Concat(lines...)...), nil
 }
 
 // run answers with a run and its settings.

@@ -90,6 +90,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/api/", web.WithToken(api, s.Token, "trinity studio", web.Refuse))
+	mux.Handle("GET /metrics", web.WithToken(http.HandlerFunc(s.gauges), s.Token, "trinity studio", web.Refuse))
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
