@@ -29,6 +29,8 @@ type Options struct {
 	// TaskDir says that the path is a directory with a folder for each task. Such a directory has
 	// neither splits nor subsets.
 	TaskDir bool
+	// Queue says that the line null ends the rows, see [Queue]. Only a [Browser] reads it.
+	Queue bool
 	// Resolve returns the directory for a name that is not a local path, such as a hub dataset.
 	// Without it, only local paths work.
 	Resolve func(name string) (dir string, err error)
@@ -46,6 +48,8 @@ type Options struct {
 	RetryInterval time.Duration
 
 	held int64 // bytes of rows of one file that may stay in memory; 0 is heldBytes
+	// visit gets each row instead of the memory, see [Browser]; nil keeps the rows.
+	visit func(number int, data []byte) error
 }
 
 // large returns how many bytes of rows of one file stay in memory; further rows go to a temporary

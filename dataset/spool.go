@@ -58,6 +58,10 @@ func (s *spool) add(number int, data []byte) error {
 	if len(data) > maxRow {
 		return fmt.Errorf("%s: %w", s.at(number), errLong)
 	}
+	if s.opts.visit != nil {
+		s.rows++
+		return s.opts.visit(number, data)
+	}
 	s.marks.add(mark{Begin: s.size, Row: s.rows, Number: number}, len(data))
 	var head [2 * binary.MaxVarintLen64]byte
 	record := binary.AppendUvarint(binary.AppendUvarint(head[:0], uint64(number)), uint64(len(data)))

@@ -76,7 +76,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
-	s := studio.Server{Dir: dir, Version: version()}
+	s := studio.Server{Dir: dir, Version: version(), Data: studio.Data{Sources: studioSources, Text: run.OpenText}}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)
 	}
@@ -121,6 +121,15 @@ func addControl(s *studio.Server, token string) error {
 		s.Templates = append(s.Templates, studio.Template{Name: kind[0], Doc: kind[1], Text: string(text)})
 	}
 	return nil
+}
+
+// studioSources lists the data of a stage for the studio.
+func studioSources(cfg *config.Settled, dir string) []studio.Source {
+	var all []studio.Source
+	for _, d := range run.DataSources(cfg, dir) {
+		all = append(all, studio.Source(d))
+	}
+	return all
 }
 
 // openBrowser shows an address in the user's browser.

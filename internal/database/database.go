@@ -23,10 +23,13 @@ var (
 // Options are the settings of a database.
 type Options struct {
 	ReadOnly bool
-	Retries  int           // after an error that may pass, such as a lost connection
-	Interval time.Duration // before each retry
-	Silence  time.Duration // how long a server may be silent, at each wait for it; 0 means 30 s
-	Say      func(string)  // prints a line when the server is lost, and when it is back; may be nil
+	// Untouched writes nothing beside a file of SQLite that is read. Without it a reader leaves files
+	// there. What a killed program left in a -wal file without its -shm file is not read then.
+	Untouched bool
+	Retries   int           // after an error that may pass, such as a lost connection
+	Interval  time.Duration // before each retry
+	Silence   time.Duration // how long a server may be silent, at each wait for it; 0 means 30 s
+	Say       func(string)  // prints a line when the server is lost, and when it is back; may be nil
 }
 
 // DB is an open database. It is safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,9 @@ func openSQLite(a Address, o Options) (*sql.DB, error) {
 	q := url.Values{"_pragma": {"busy_timeout(10000)"}}
 	if o.ReadOnly {
 		q.Set("mode", "ro")
+		if o.Untouched && !isWritten(a.file) {
+			q.Set("immutable", "1")
+		}
 	} else {
 		q.Set("_txlock", "immediate") // a transaction that reads first would fail at its write if another one writes
 		q["_pragma"] = append(q["_pragma"], "page_size(65536)", "synchronous(FULL)")
@@ -119,6 +123,16 @@ func openSQLite(a Address, o Options) (*sql.DB, error) {
 		db.SetMaxOpenConns(1) // SQLite has one writer at a time
 	}
 	return db, err
+}
+
+// isWritten reports whether a program writes a file of SQLite, or was killed while it did.
+func isWritten(file string) bool {
+	wal, err := os.Stat(file + "-wal")
+	if err != nil || wal.Size() == 0 {
+		return false
+	}
+	_, err = os.Stat(file + "-shm")
+	return err == nil
 }
 
 func openPostgres(a Address, o Options) (*sql.DB, error) {

@@ -60,6 +60,41 @@ func (r *LogReader) Next() ([]byte, error) {
 	}
 }
 
+// Skip passes over the damaged record that Next has an error for. It returns io.EOF if nothing follows:
+// not even the next segment tells where the record ends.
+func (r *LogReader) Skip() error {
+	all, err := segments(r.dir)
+	if err != nil || r.file == nil {
+		return errors.Join(err, io.EOF)
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if length, _, err := r.frame(info.Size()); err == nil && r.offset > 0 {
+		r.offset += frameBytes + length
+		r.next++
+		return nil
+	}
+	i := slices.IndexFunc(all, func(first int64) bool { return first > r.first })
+	if i < 0 {
+		return io.EOF
+	}
+	if err := r.file.Close(); err != nil {
+		return err
+	}
+	return r.enter(all[i])
+}
+
+// LogBegins returns the number of the first record of the log in a directory; 0 of an empty one.
+func LogBegins(dir string) (int64, error) {
+	all, err := segments(dir)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	return all[0], nil
+}
+
 // Number returns the number of the record that Next returns next.
 func (r *LogReader) Number() int64 { return max(r.next, r.skip) }
 

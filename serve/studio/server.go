@@ -36,6 +36,7 @@ type Server struct {
 	Program   []string                                   // runs a configuration; its path and settings come after it
 	Plan      func(*config.Config) (*config.Plan, error) // plans a run on this machine
 	Templates []Template                                 // to begin with
+	Data      Data                                       // of the runs; without it the studio shows none
 	Version   string                                     // of the program
 	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
 	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
@@ -48,6 +49,7 @@ type Server struct {
 	planning  sync.Mutex
 	starting  sync.Mutex
 	comparing sync.Mutex
+	dataState dataState
 	starts    starts
 	signalled sync.Map // when the processes that were told to stop had begun their run, by number
 }
@@ -65,6 +67,10 @@ func (s *Server) Handler() http.Handler {
 		"compare":                               s.compare,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
+		"data":                                  s.dataSources,
+		"data/rows":                             s.dataRows,
+		"data/lengths":                          s.dataLengths,
+		"data/row":                              s.dataRow,
 		"runs/{run}/spans":                      s.spans,
 		"runs/{run}/steps":                      s.steps,
 		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
