@@ -70,6 +70,9 @@ func Browse(path string, opts Options) (*Browser, error) {
 	return b, err
 }
 
+// taker gets the JSON of a row, and the number by which its file calls it.
+type taker func(number int, data []byte) error
+
 // errStop ends a visit of rows.
 var errStop = errors.New("no more rows are wanted")
 
@@ -86,9 +89,9 @@ func (b *Browser) Rows(ctx context.Context, from Place, visit func(Seen) bool) (
 	}
 	switch {
 	case b.folders != nil:
-		err = b.counted(ctx, 0, from, see, func(take func(number int, data []byte) error) error { return b.eachFolder(ctx, take) })
+		err = b.counted(ctx, 0, from, see, func(take taker) error { return b.eachFolder(ctx, take) })
 	case b.files == nil:
-		err = b.counted(ctx, 0, from, see, func(take func(number int, data []byte) error) error { return b.eachRecord(ctx, take) })
+		err = b.counted(ctx, 0, from, see, func(take taker) error { return b.eachRecord(ctx, take) })
 	default:
 		for file := from.File; file < len(b.files) && err == nil; file++ {
 			if file > from.File {
@@ -124,8 +127,14 @@ func (b *Browser) file(ctx context.Context, path string, from Place, see func(Se
 	if (format == ".jsonl" || format == ".ndjson") && compression == "" {
 		return (&lineBrowser{path: path, file: from.File, size: info.Size(), queue: b.opts.Queue, see: see}).read(ctx, f, from)
 	}
-	return b.counted(ctx, from.File, from, see, func(take func(number int, data []byte) error) error {
-		in := &input{path, during{ctx, f}, info.Size(), b.opts}
+	return b.counted(ctx, from.File, from, see, func(take taker) error {
+		untilEnd := readerAt(func(p []byte, off int64) (int, error) {
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			return f.ReadAt(p, off)
+		})
+		in := &input{path, untilEnd, info.Size(), b.opts}
 		if format == ".parquet" || format == ".arrow" {
 			in.at = f // a child process reads it, which ends with ctx
 		}
@@ -135,22 +144,15 @@ func (b *Browser) file(ctx context.Context, path string, from Place, see func(Se
 	})
 }
 
-// during reads a file until ctx ends.
-type during struct {
-	ctx context.Context
-	r   io.ReaderAt
-}
+// readerAt reads at an offset.
+type readerAt func(p []byte, off int64) (int, error)
 
-func (d during) ReadAt(p []byte, off int64) (int, error) {
-	if d.ctx.Err() != nil {
-		return 0, context.Cause(d.ctx)
-	}
-	return d.r.ReadAt(p, off)
-}
+// ReadAt implements [io.ReaderAt].
+func (r readerAt) ReadAt(p []byte, off int64) (int, error) { return r(p, off) }
 
 // counted reads rows that have no offsets: it skips those before the place. An error of each is that
 // of a row after which nothing can be read.
-func (b *Browser) counted(ctx context.Context, file int, from Place, see func(Seen) bool, each func(take func(int, []byte) error) error) error {
+func (b *Browser) counted(ctx context.Context, file int, from Place, see func(Seen) bool, each func(take taker) error) error {
 	rows, path := int64(0), database.Hidden(b.path)
 	if b.files != nil {
 		path = b.files[file]
@@ -193,7 +195,7 @@ func placeIn(path string, number int) string {
 }
 
 // eachFolder reads the tasks of a directory.
-func (b *Browser) eachFolder(ctx context.Context, take func(int, []byte) error) error {
+func (b *Browser) eachFolder(ctx context.Context, take taker) error {
 	for i := range b.folders.len() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -210,7 +212,7 @@ func (b *Browser) eachFolder(ctx context.Context, take func(int, []byte) error) 
 }
 
 // eachRecord reads a table or a query of a database.
-func (b *Browser) eachRecord(ctx context.Context, take func(int, []byte) error) error {
+func (b *Browser) eachRecord(ctx context.Context, take taker) error {
 	address, err := database.Parse(b.path)
 	if err != nil {
 		return err

@@ -85,6 +85,23 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 	}}, nil
 }
 
+// Label returns what experience i of a row of a schema is to training: chosen, rejected, desirable or
+// undesirable; "" if the schema tells no such thing.
+func Label(schema string, i int, e *trinity.Experience) string {
+	switch {
+	case schema == "dpo":
+		return []string{"chosen", "rejected"}[min(i, 1)]
+	case schema == "kto" && e.Chosen:
+		return "desirable"
+	case schema == "kto":
+		return "undesirable"
+	}
+	return ""
+}
+
+// ReadsChats reports whether the rows of a schema need a chat template.
+func ReadsChats(schema string) bool { return schema != "experience" && schema != "cpt" }
+
 // LengthError is a row that is too long for the model.
 type LengthError struct {
 	Tokens int // of the sequence, or of the prompt if that alone is too long

@@ -114,7 +114,8 @@ func (l *dataLister) format(f *config.Format) dataset.Format {
 
 // buffer adds a buffer that is a dataset.
 func (l *dataLister) buffer(key, name string, b *config.ExperienceBuffer, schema string) {
-	l.add(DataSource{Key: key, Name: name, Kind: cmp.Or(schema, "experience"), Path: b.Path, Options: bufferRows(b), Format: l.format(&b.Format)})
+	schema = cmp.Or(schema, "experience")
+	l.add(DataSource{Key: key, Name: name, Kind: schema, Path: b.Path, Options: bufferRows(b), Format: l.format(&b.Format)})
 }
 
 // store adds what passes experiences to the trainer, or the dataset that it reads instead.
@@ -157,7 +158,7 @@ func (l *dataLister) archives(key, name, at, what string) {
 		return
 	}
 	if at = l.own(at); !l.isOwn(at) { // each run has a directory below it
-		word, err := os.ReadFile(l.wordFile())
+		word, err := os.ReadFile(wordFile(l.Buffer.CacheDir))
 		if err != nil {
 			return // it has written nothing yet
 		}
@@ -179,7 +180,7 @@ func (l *dataLister) archives(key, name, at, what string) {
 // rowsOf adds the run's rows of a table that runs share. The run's word ends the name that they have.
 func (l *dataLister) rowsOf(key, name, at, table, where, order, begin string) {
 	d := DataSource{Key: key, Name: name, Kind: "experience", Path: at}
-	word, err := os.ReadFile(l.wordFile())
+	word, err := os.ReadFile(wordFile(l.Buffer.CacheDir))
 	full := begin + "-" + string(word)
 	switch {
 	case err != nil:

@@ -127,7 +127,7 @@ func (s *Settled) archiveName(what string) (string, error) {
 // directory and starts a run of the same name: the word tells the two runs apart in a shared store
 // and in archives outside of the directory.
 func (s *Settled) word() (string, error) {
-	file := s.wordFile()
+	file := wordFile(s.Buffer.CacheDir)
 	if err := durable.MkdirAll(s.Buffer.CacheDir, 0o755); err != nil {
 		return "", err
 	}
@@ -145,4 +145,4 @@ func (s *Settled) word() (string, error) {
 	return string(word), err
 }
 
-func (s *Settled) wordFile() string { return filepath.Join(s.Buffer.CacheDir, "store_word") }
+func wordFile(cacheDir string) string { return filepath.Join(cacheDir, "store_word") }

@@ -1,7 +1,6 @@
 package studio
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
@@ -53,7 +51,7 @@ type stageSource struct {
 
 // sources lists the data of a run, or of its stage. A run with stages has the data of all of them; the
 // stage begins their keys.
-func (s *Server) sources(id string) ([]stageSource, error) {
+func (s dataAPI) sources(id string) ([]stageSource, error) {
 	if s.Data.Sources == nil {
 		return nil, notFound{errors.New("this studio opens no data")}
 	}
@@ -97,8 +95,8 @@ func firstLine(err error) string {
 	return line
 }
 
-// dataSources answers with the data of a run.
-func (s *Server) dataSources(r *http.Request) (any, error) {
+// list answers with the data of a run.
+func (s dataAPI) list(r *http.Request) (any, error) {
 	all, err := s.sources(r.URL.Query().Get("run"))
 	if err != nil {
 		return nil, err
@@ -116,6 +114,9 @@ func (s *Server) dataSources(r *http.Request) (any, error) {
 	}
 	return map[string]any{"sources": out}, nil
 }
+
+// dataAPI answers requests for data.
+type dataAPI struct{ *Server }
 
 // view is an open source, and what a request wants of it.
 type view struct {
@@ -137,7 +138,7 @@ const (
 )
 
 // open opens the source that a request names, and waits for its turn to read. The caller calls done.
-func (s *Server) openView(r *http.Request, n int) (v *view, done func(), err error) {
+func (s dataAPI) open(r *http.Request, n int) (v *view, done func(), err error) {
 	q := r.URL.Query()
 	all, err := s.sources(q.Get("run"))
 	if err != nil {
@@ -201,13 +202,13 @@ type scanned struct {
 	Why  string `json:"why"`  // there are no tokens; "" if there are
 }
 
-// dataRows answers with rows from a place on.
-func (s *Server) dataRows(r *http.Request) (any, error) {
+// rows answers with rows from a place on.
+func (s dataAPI) rows(r *http.Request) (any, error) {
 	n, err := number(r, "n", 20)
 	if err != nil {
 		return nil, err
 	}
-	v, done, err := s.openView(r, int(min(max(n, 1), mostRows)))
+	v, done, err := s.open(r, int(min(max(n, 1), mostRows)))
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +238,9 @@ type lengthsFound struct {
 	scanned
 }
 
-// dataLengths answers with the lengths of rows from a place on.
-func (s *Server) dataLengths(r *http.Request) (any, error) {
-	v, done, err := s.openView(r, mostLengths)
+// lengths answers with the lengths of rows from a place on.
+func (s dataAPI) lengths(r *http.Request) (any, error) {
+	v, done, err := s.open(r, mostLengths)
 	if err != nil {
 		return nil, err
 	}
@@ -261,9 +262,9 @@ func (s *Server) dataLengths(r *http.Request) (any, error) {
 	return out, err
 }
 
-// dataRow answers with the row at a place, with the tokens of its examples.
-func (s *Server) dataRow(r *http.Request) (any, error) {
-	v, done, err := s.openView(r, 1)
+// row answers with the row at a place, with the tokens of its examples.
+func (s dataAPI) row(r *http.Request) (any, error) {
+	v, done, err := s.open(r, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +281,7 @@ func (s *Server) dataRow(r *http.Request) (any, error) {
 		if wrong != nil {
 			out.Error = shown(firstLine(wrong))
 		}
-		out.Text, out.Cut = cutText(database.Hidden(string(found.text)), mostText)
+		out.Text, out.Cut = cutText(string(found.text), mostText)
 		for _, e := range examples {
 			out.Examples = append(out.Examples, v.whole(e))
 		}
@@ -310,8 +311,8 @@ func (v *view) scan(ctx context.Context, visit func(item, []example, error) bool
 		}
 		return visit(found, examples, wrong) && time.Since(began) < scanTime
 	})
-	if err != nil {
-		err = errors.New(shown(cmp.Or(firstLine(err), "unknown")))
+	if err != nil && !errors.As(err, new(mistake)) {
+		err = errors.New(shown(firstLine(err)))
 	}
 	return out, err
 }

@@ -157,14 +157,7 @@ func (v *view) examples(found item) ([]example, error) {
 	var out []example
 	for i, e := range exps {
 		one := v.experience(e)
-		switch {
-		case v.Kind == "dpo":
-			one.Label = []string{"chosen", "rejected"}[min(i, 1)]
-		case v.Kind == "kto" && e.Chosen:
-			one.Label = "desirable"
-		case v.Kind == "kto":
-			one.Label = "undesirable"
-		}
+		one.Label = dataset.Label(v.Kind, i, e)
 		out = append(out, one)
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -50,8 +51,7 @@ func (d *dataState) modelText(of stageSource, open func(*config.Settled) (*rende
 			d.last = modelText{why: firstLine(err)}
 		}
 	}
-	chats := of.Kind != kindExperience && of.Kind != kindLog && of.Kind != "cpt"
-	if d.last.renderer != nil && chats && !d.last.renderer.HasTemplate() {
+	if d.last.renderer != nil && of.Kind != kindLog && dataset.ReadsChats(of.Kind) && !d.last.renderer.HasTemplate() {
 		return modelText{why: "the model has no chat template"}
 	}
 	return d.last
@@ -79,16 +79,18 @@ func (v *view) decode(tokens []int32) string {
 // wholeExample is an example with its tokens.
 type wholeExample struct {
 	example
-	Tokens       []int32 `json:"tokens"` // null without the model's tokenizer
-	Mask         []bool  `json:"mask"`
-	PromptTokens int64   `json:"prompt_tokens"`
-	More         int     `json:"more"` // tokens that are left out
+	Tokens       []int32                 `json:"tokens"` // null without the model's tokenizer
+	Mask         []bool                  `json:"mask"`
+	PromptTokens int64                   `json:"prompt_tokens"`
+	More         int                     `json:"more"`    // tokens that are left out
+	Streams      map[string]trace.Floats `json:"streams"` // numbers of the tokens of an experience
+	Updates      []any                   `json:"updates"` // none: as a rollout has them
 	spelled
 }
 
 // whole returns an example with the texts of its tokens.
 func (v *view) whole(e example) wholeExample {
-	w := wholeExample{example: e}
+	w := wholeExample{example: e, Streams: map[string]trace.Floats{}, Updates: []any{}}
 	for _, text := range []*string{&w.Prompt, &w.Response, &w.Answer} {
 		short, cut := cutText(*text, mostText)
 		*text, w.Cut = short, w.Cut || cut
@@ -98,6 +100,14 @@ func (v *view) whole(e example) wholeExample {
 	}
 	n := min(len(e.exp.Tokens), mostTokens)
 	w.Tokens, w.Mask, w.More, w.PromptTokens = e.exp.Tokens[:n], e.exp.Mask[:n], len(e.exp.Tokens)-n, int64(e.PromptLength)
+	for name, stream := range map[string][]float32{
+		"logprobs": e.exp.Logprobs, "advantages": e.exp.Advantages, "returns": e.exp.Returns, "ref_logprobs": e.exp.RefLogprobs,
+		"teacher_logprobs": e.exp.TeacherLogprobs,
+	} {
+		if len(stream) == len(e.exp.Tokens) {
+			w.Streams[name] = stream[:n]
+		}
+	}
 	texts := map[int32]string{}
 	for _, token := range w.Tokens {
 		if _, ok := texts[token]; !ok {

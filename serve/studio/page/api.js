@@ -157,3 +157,15 @@ export const resume = (id) => post(runPath(id) + "/resume", {});
 
 /** @type {(id: string, since?: number) => Promise<{started: boolean, text: string, cursor: number, reset: boolean}>} */
 export const log = (id, since) => json(runPath(id) + "/log", { since });
+
+/** The data of a run: tasksets, buffers, copies of experiences. @type {(run: string, signal?: AbortSignal) => Promise<{sources: DataSource[]}>} */
+export const data = (run, signal) => json("data", { run }, signal);
+
+/** @type {(of: DataQuery, signal?: AbortSignal) => Promise<Scanned & {rows: DataRow[]}>} */
+export const dataRows = (of, signal) => json("data/rows", of, signal);
+
+/** @type {(of: DataQuery, signal?: AbortSignal) => Promise<Scanned & {prompt: number[], response: number[], damaged: number}>} response: −1 without one */
+export const dataLengths = (of, signal) => json("data/lengths", of, signal);
+
+/** @type {(of: DataQuery, signal?: AbortSignal) => Promise<Scanned & DataRow & {text: string, cut: boolean}>} */
+export const dataRow = (of, signal) => json("data/row", of, signal);

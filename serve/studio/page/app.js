@@ -27,6 +27,7 @@ const pages = {
   group: { load: () => import("./group.js"), component: "Group" },
   tokens: { load: () => import("./tokens.js"), component: "Tokens" },
   time: { load: () => import("./time.js"), component: "Time", key: "t", needsRun: true },
+  data: { load: () => import("./data.js"), component: "Data", key: "d", needsRun: true },
   log: { load: () => import("./log.js"), component: "Log", key: "l", needsRun: true },
   config: { load: () => import("./config.js"), component: "Config", key: "e" },
 };

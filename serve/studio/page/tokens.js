@@ -71,6 +71,17 @@ function Sequence({ answer, run, step, query, go }) {
       </div>`}`;
 }
 
+/** Reader shows tokens and which of them training learns, without numbers of an optimizer step. @param {{answer: any}} props */
+export function Reader({ answer }) {
+  const of = useMemo(() => numbered(answer), [answer]);
+  const [cursor, setCursor] = useState(() => Math.max(0, of.mask.indexOf(true)));
+  const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
+  return html`<div class="tokens-split">
+    <${Text} answer=${answer} of=${of} spaces=${false} cursor=${cursor} point=${setPointed} choose=${setCursor} />
+    <${Panel} answer=${answer} of=${of} update=${undefined} token=${pointed ?? cursor} />
+  </div>`;
+}
+
 /** Headlines says how far sampler and trainer are apart, and what was clipped. @param {any} props */
 function Headlines({ of, clipped, go, nextClipped }) {
   const apart = useMemo(() => disagreement(of), [of]);

@@ -69,6 +69,22 @@ interface Problem { line: number; column: number; key: string; text: string; war
 
 interface Checked { errors: Problem[]; warnings: Problem[]; stages: { name: string; settings: Record<string, unknown> }[] }
 
+/** Rows that a run reads, or experiences that it writes. */
+interface DataSource { key: string; name: string; kind: string; path: string; problem: string }
+
+interface DataQuery { run: string; source: string; at?: string | null; n?: number; q?: string | null; prompt?: string | null; response?: string | null }
+
+/** How far a request has read: unit is that of lengths, why says that there are no tokens. */
+interface Scanned { next: string; end: boolean; seen: number; unit: "tokens" | "characters"; why: string }
+
+/** What a model reads and learns of a row. tokens and what follows are only in a single row, if the model's tokenizer is there. */
+interface Example {
+  label: string; id: string; prompt: string; response: string; answer: string; cut: boolean; prompt_length: number; response_length: number | null;
+  learned: number; reward: number | string | null; tokens?: number[] | null; more?: number;
+}
+
+interface DataRow { at: string; where: string; error?: string; examples: Example[] }
+
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;
 
