@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"path"
 	"path/filepath"
@@ -176,7 +177,7 @@ func lengthRange(text string) (*[2]int, error) {
 	if !ok || err != nil || err2 != nil || !(a >= 0 && a <= b && b < 1<<40) {
 		return nil, mistake{fmt.Errorf("a range of lengths is %.40q: want two numbers, as 10,20", text)}
 	}
-	return &[2]int{int(a), int(b)}, nil
+	return &[2]int{int(math.Ceil(a)), int(b)}, nil
 }
 
 // dataRow is a row in a list.
@@ -249,6 +250,7 @@ func (s dataAPI) lengths(r *http.Request) (any, error) {
 	out.scanned, err = v.scan(r.Context(), func(_ item, examples []example, wrong error) bool {
 		if wrong != nil {
 			out.Damaged++
+			examples = nil
 		}
 		for _, e := range examples {
 			response := -1

@@ -126,12 +126,12 @@ function List({ rows, open, onOpen }) {
   ];
   if (has((of) => of.response)) columns.push({ key: "response", title: t("data.response"), wide: true, cell: (l) => line(l.of ? l.of.response : "") });
   if (has((of) => of.answer)) columns.push({ key: "answer", title: t("data.answer"), wide: true, cell: (l) => line(l.of ? l.of.answer : "") });
-  columns.push({ key: "length", title: t("answer.length"), align: "right", width: "7rem",
+  columns.push({ key: "length", title: t("data.length"), align: "right", width: "7rem",
     cell: (l) => l.of && number(l.of.prompt_length) + (l.of.response_length === null ? "" : " + " + number(l.of.response_length)) });
   if (has((of) => of.learned)) columns.push({ key: "learned", title: t("data.learned"), align: "right", width: "5rem", wide: true, cell: (l) => l.of && number(l.of.learned) });
   if (has((of) => of.reward !== null)) columns.push({ key: "reward", title: t("answer.reward"), align: "right", width: "5rem", cell: (l) => l.of && number(l.of.reward) });
-  return html`<${Table} columns=${columns} rows=${lines} id=${(/** @type {any} */ l) => l.row.at + "/" + l.n} sort="" onSort=${() => {}} label=${t("page.data")}
-    onOpen=${(/** @type {any} */ l) => onOpen(l.row.at)} classOf=${(/** @type {any} */ l) => l.row.error ? "invalid" : l.row.at === open ? "selected" : ""} height="60vh" />`;
+  return html`<div class=${open ? "data-rows open" : "data-rows"}><${Table} columns=${columns} rows=${lines} id=${(/** @type {any} */ l) => l.row.at + "/" + l.n} sort="" onSort=${() => {}} label=${t("page.data")}
+    onOpen=${(/** @type {any} */ l) => onOpen(l.row.at)} classOf=${(/** @type {any} */ l) => l.row.error ? "invalid" : l.row.at === open ? "selected" : ""} height=${open ? "30vh" : "60vh"} /></div>`;
 }
 
 /** Row shows a row with its tokens. @param {{run: string, source: string, at: string, close: () => void}} props */
