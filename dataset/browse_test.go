@@ -84,7 +84,8 @@ func TestBrowseReadsWhatIsWanted(t *testing.T) {
 func TestBrowseOtherForms(t *testing.T) {
 	rows := "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n"
 	dir := write(t, map[string]string{
-		"gz/train-1.jsonl.gz": gz(t, rows), "zst.jsonl.zst": zst(t, rows), "json.json": "[" + strings.ReplaceAll(strings.TrimSpace(rows), "\n", ",\n") + "]",
+		"gz/train-1.jsonl.gz": gz(t, rows), "zst.jsonl.zst": zst(t, rows),
+		"json.json":    "[" + strings.ReplaceAll(strings.TrimSpace(rows), "\n", ",\n") + "]",
 		"cut.jsonl.gz": gz(t, rows)[:20], "bad.json": "[{\"n\":1},\n{\"n\":2},\nx]", "queue.jsonl": rows + "null\n",
 		"tasks/a/instruction.md": "do a", "tasks/b/instruction.md": "do b",
 	})
@@ -112,14 +113,16 @@ func TestBrowseOtherForms(t *testing.T) {
 	if got, _, _ := browsed(t, filepath.Join(dir, "queue.jsonl"), Options{Queue: true}, Place{}, 9); len(got) != 3 {
 		t.Errorf("the queue has %q", got)
 	}
-	if got, _, _ := browsed(t, filepath.Join(dir, "tasks"), Options{TaskDir: true}, Place{Offset: 1}, 9); len(got) != 1 || !strings.Contains(got[0], "do b") {
+	got, _, _ := browsed(t, filepath.Join(dir, "tasks"), Options{TaskDir: true}, Place{Offset: 1}, 9)
+	if len(got) != 1 || !strings.Contains(got[0], "do b") {
 		t.Errorf("the second task is %q", got)
 	}
 }
 
 // A database is read without files beside it.
 func TestBrowseDatabase(t *testing.T) {
-	url := sqliteFile(t, "PRAGMA journal_mode = WAL", "CREATE TABLE q (id INTEGER PRIMARY KEY, x TEXT)", "INSERT INTO q VALUES (2, 'b'), (1, 'a')")
+	url := sqliteFile(t, "PRAGMA journal_mode = WAL", "CREATE TABLE q (id INTEGER PRIMARY KEY, x TEXT)",
+		"INSERT INTO q VALUES (2, 'b'), (1, 'a')")
 	got, _, end := browsed(t, url, Options{Subset: "q"}, Place{Offset: 1}, 9)
 	if !slices.Equal(got, []string{`{"id":2,"x":"b"}`}) || !end {
 		t.Errorf("got %q", got)

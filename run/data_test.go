@@ -72,7 +72,7 @@ func TestDataSources(t *testing.T) {
 	for key, want := range map[string]struct{ kind, path, problem string }{
 		"buffer.explorer_input.tasksets.0":                                           {"tasks", dir + "/tasks.jsonl", ""},
 		"buffer.explorer_input.tasksets.1":                                           {"tasks", dir + "/gone.jsonl", "no such file"},
-		"buffer.explorer_input.tasksets.2":                                           {"tasks", "postgresql://u:***@host/db", "without its password"},
+		"buffer.explorer_input.tasksets.2":                                           {"tasks", "postgresql://u:***@host/db", "its password"},
 		"buffer.trainer_input.experience_buffer":                                     {"log", job + "/buffer/experience_buffer", ""},
 		"data_processor.experience_pipeline.input_save_path":                         {"experience", job + "/buffer/explorer_output.jsonl", ""},
 		"data_processor.experience_pipeline.input_save_path.a-explorer_output.jsonl": {"experience", job + "/buffer/a-explorer_output.jsonl", ""},

@@ -39,11 +39,7 @@ func annotateCommand() *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			data, err := annotate.Read(cmd.Context(), f.data, f.options)
-			if err != nil {
-				return err
-			}
-			book, err := annotate.Open(f.out, data.Pairs, f.terms)
+			book, data, err := annotate.Questions{Data: f.data, Options: f.options, Terms: f.terms}.Open(cmd.Context(), f.out)
 			if err != nil {
 				return err
 			}

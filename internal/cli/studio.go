@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/serve/annotate"
 	"github.com/trinity-go/trinity/serve/studio"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -61,8 +62,11 @@ func studioCommand() *cobra.Command {
 // studioMemory is the memory at which the studio collects its garbage more often, in bytes.
 const studioMemory = 128 << 20
 
-// studioCache bounds what the studio keeps in the user's cache, in bytes.
-const studioCache = 2 << 30
+// What the studio keeps in the user's cache, and the largest data that people annotate in it, in bytes.
+const (
+	studioCache = 2 << 30
+	studioBook  = 128 << 20
+)
 
 // serveStudio serves the page until Ctrl-C.
 func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) error {
@@ -76,7 +80,9 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
-	s := studio.Server{Dir: dir, Version: version(), Data: studio.Data{Sources: studioSources, Text: run.OpenText}}
+	s := studio.Server{
+		Dir: dir, Version: version(), Data: studio.Data{Sources: studioSources, Text: run.OpenText}, Annotator: annotate.Shelf{Most: studioBook},
+	}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)
 	}
@@ -101,7 +107,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 		}
 	}
 	server := web.Server{Handler: s.Handler(), Read: time.Minute, Write: time.Minute}
-	return server.Serve(ctx, listener)
+	return errors.Join(server.Serve(ctx, listener), s.Close())
 }
 
 // addControl lets the studio plan, start and stop runs for who has the token.

@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/serve/annotate"
 	"github.com/trinity-go/trinity/serve/studio"
 )
 
@@ -82,8 +83,9 @@ func TestDataInABrowser(t *testing.T) {
 			w.until(t, "document.querySelectorAll('.data-row .lines span').length > 10")
 			w.until(t, "document.querySelectorAll('.data-row .lines span.masked').length > 5")
 			w.do(t, chromedp.EmulateViewport(1100, 1000))
-			value[bool](t, w, fmt.Sprintf("(() => { for (const e of document.querySelectorAll('option, h2')) // the picture does not name a machine\n"+
-				"e.textContent = e.textContent.replaceAll(%q, 'data/sums.jsonl'); document.getElementById('main').scrollTop = 0; return true; })()", data))
+			value[bool](t, w, fmt.Sprintf("(() => { for (const e of document.querySelectorAll('option, h2'))"+ // no picture names a machine
+				" e.textContent = e.textContent.replaceAll(%q, 'data/sums.jsonl');"+
+				" document.getElementById('main').scrollTop = 0; return true; })()", data))
 			w.keep(t, "data")
 			w.do(t, chromedp.EmulateViewport(1100, 640))
 			w.do(t, chromedp.Click(chromedp.CSS(".data-row .row button")))
@@ -146,7 +148,8 @@ func TestDataInABrowser(t *testing.T) {
 			value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
 			defer value[bool](t, w, "localStorage.removeItem('theme') || true")
 			w.show(t, route+"&row=0.0.1", "As it is in the file")
-			if colour := value[string](t, w, "getComputedStyle(document.querySelector('.data-row')).backgroundColor"); strings.Contains(colour, "255") {
+			colour := value[string](t, w, "getComputedStyle(document.querySelector('.data-row')).backgroundColor")
+			if strings.Contains(colour, "255") {
 				t.Errorf("the row is %s", colour)
 			}
 		}},
@@ -158,5 +161,70 @@ func TestDataInABrowser(t *testing.T) {
 				t.Error("what a file says became a part of the page")
 			}
 		})
+	}
+}
+
+// People compare answers on the page that the studio opens for the experiences of a run.
+func TestAnnotateInABrowser(t *testing.T) {
+	root := t.TempDir()
+	run := record(t, root, "sums/sft", "")
+	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", monitor.ConfigFile), []byte(training)); err != nil {
+		t.Fatal(err)
+	}
+	run.end(monitor.Finished, "")
+	kept := filepath.Join(root, "kept.jsonl")
+	var text strings.Builder
+	for i, response := range []string{"first " + script, "second " + escape} {
+		line, err := json.Marshal(map[string]any{
+			"id": map[string]any{"step": 1, "task": "t", "run": i}, "tokens": []int{1, 2}, "mask": []bool{false, true}, "prompt_len": 1,
+			"prompt": "which?", "response": response,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(kept, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	site := &studio.Server{Dir: root, Version: "v1", Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: studio.Data{
+		Sources: func(*config.Settled, string) []studio.Source {
+			return []studio.Source{{Key: "kept", Name: "kept", Kind: "experience", Path: kept}}
+		},
+		Text: func(*config.Settled) (*renderer.Renderer, error) { return nil, fmt.Errorf("no model") },
+	}}
+	server := httptest.NewServer(site.Handler())
+	t.Cleanup(server.Close)
+	w := openWindow(t, server.URL)
+	w.do(t, chromedp.Navigate("about:blank"), chromedp.Navigate(server.URL+"/#token=secret"))
+	w.until(t, says("sft"))
+	if value[bool](t, w, says("Annotate")) {
+		t.Error("the navigation has a page of questions that nobody asks")
+	}
+	w.do(t, chromedp.Navigate(server.URL+"/#/data?run=sums%2Fsft"))
+	w.until(t, "[...document.querySelectorAll('button')].some((b) => b.innerText === 'Annotate')")
+	value[bool](t, w, "[...document.querySelectorAll('button')].find((b) => b.innerText === 'Annotate').click() || true")
+	w.until(t, "location.pathname.startsWith('/annotate/') && document.getElementById('who')")
+	w.do(t, chromedp.EmulateViewport(400, 700), chromedp.Click(chromedp.CSS("#who")), chromedp.KeyEvent("ann\r"))
+	w.until(t, says("0 of 1 pairs done")+"&&"+says("window.pwned"))
+	if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
+		t.Errorf("the page is %v pixels wide", width)
+	}
+	value[bool](t, w, "localStorage.setItem('language', 'zh') || localStorage.setItem('theme', 'dark') || location.reload() || true")
+	w.until(t, "document.querySelector('[data-key=\"=\"]')?.innerText === '= 一样好' && document.body.innerText.includes('0 / 1')")
+	if colour := value[string](t, w, "getComputedStyle(document.documentElement).colorScheme"); colour != "dark" {
+		t.Errorf("the colours are %s", colour)
+	}
+	w.do(t, chromedp.EmulateViewport(1100, 640), chromedp.Click(chromedp.CSS("[data-key=ArrowLeft]")))
+	w.until(t, says("全部完成"))
+	value[bool](t, w, "localStorage.clear() || true")
+	w.do(t, chromedp.Navigate(server.URL+"/#/annotate"))
+	w.until(t, says("Compare answers")+"&& document.querySelector('nav a[aria-current=page]')?.innerText === 'Annotate'")
+	w.noProblems(t)
+	if value[bool](t, w, "'pwned' in window") {
+		t.Error("an answer became a part of the page")
+	}
+	if err := site.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

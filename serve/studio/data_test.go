@@ -109,7 +109,7 @@ func TestDataRows(t *testing.T) {
 	if fmt.Sprint(lengths.Prompt, lengths.Response[:2], lengths.Damaged) != "[23 30 58] [2 3] 1" {
 		t.Errorf("lengths %v %v %d", lengths.Prompt, lengths.Response, lengths.Damaged)
 	}
-	if found := rowsOf(t, s, "rows", "prompt", "24,30", "response", "3,3"); len(found.Rows) != 1 || found.Rows[0].Examples[0].ResponseLength == nil {
+	if found := rowsOf(t, s, "rows", "prompt", "24,30", "response", "3,3"); len(found.Rows) != 1 || *found.Rows[0].Examples[0].ResponseLength != 3 {
 		t.Errorf("lengths choose %+v", found)
 	}
 	one := rowsOf(t, s, "row", "at", rest.Rows[1].At)
@@ -164,8 +164,10 @@ func TestDataOfBuffers(t *testing.T) {
 	}
 	q := buffer.NewQueue(10, 1<<20, log)
 	defer log.Close()
-	e := &trinity.Experience{ID: trinity.ExperienceID{Step: 3, Task: "t"}, Tokens: []int32{5, 6, 1 << 30}, Mask: []bool{false, true, true}, PromptLen: 1,
-		Prompt: "p", Response: hostileRow, Logprobs: []float32{0, -1, -2}, Reward: trinity.NewReward(map[string]float64{"a": .5})}
+	e := &trinity.Experience{
+		ID: trinity.ExperienceID{Step: 3, Task: "t"}, Tokens: []int32{5, 6, 1 << 30}, Mask: []bool{false, true, true}, PromptLen: 1,
+		Prompt: "p", Response: hostileRow, Logprobs: []float32{0, -1, -2}, Reward: trinity.NewReward(map[string]float64{"a": .5}),
+	}
 	for range 2 {
 		if err := q.Sink("explorer").Put(context.Background(), trinity.Delivery{Groups: []trinity.Group{{e}}, Cursor: []byte("1")}); err != nil {
 			t.Fatal(err)
@@ -193,7 +195,8 @@ func TestDataRefusals(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "d.jsonl", "{}\n")
 	secret := put(t, dir, "secret.jsonl", "{\"geheim\":1}\n")
-	s := dataSite(t, false, Source{Key: "k", Kind: "sft", Path: path, Format: chatFormat}, Source{Key: "gone", Kind: "sft", Path: dir + "/none.jsonl"},
+	s := dataSite(t, false, Source{Key: "k", Kind: "sft", Path: path, Format: chatFormat},
+		Source{Key: "gone", Kind: "sft", Path: dir + "/none.jsonl"},
 		Source{Key: "problem", Path: "postgresql://u:geheim@h/db", Problem: "is lost"}, Source{Key: "dir", Kind: "sft", Path: dir + "/empty"})
 	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
 		t.Fatal(err)

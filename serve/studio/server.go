@@ -37,6 +37,7 @@ type Server struct {
 	Plan      func(*config.Config) (*config.Plan, error) // plans a run on this machine
 	Templates []Template                                 // to begin with
 	Data      Data                                       // of the runs; without it the studio shows none
+	Annotator Annotator                                  // without one people are asked nothing
 	Version   string                                     // of the program
 	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
 	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
@@ -50,6 +51,7 @@ type Server struct {
 	starting  sync.Mutex
 	comparing sync.Mutex
 	dataState dataState
+	books     books
 	starts    starts
 	signalled sync.Map // when the processes that were told to stop had begun their run, by number
 }
@@ -71,6 +73,7 @@ func (s *Server) Handler() http.Handler {
 		"data/rows":                             dataAPI{s}.rows,
 		"data/lengths":                          dataAPI{s}.lengths,
 		"data/row":                              dataAPI{s}.row,
+		"annotations":                           annotations{s}.list,
 		"runs/{run}/spans":                      s.spans,
 		"runs/{run}/steps":                      s.steps,
 		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
@@ -88,6 +91,7 @@ func (s *Server) Handler() http.Handler {
 	api.HandleFunc("GET /api/v1/runs/{run}/live", s.live)
 	api.Handle("POST /api/v1/config/check", posted(s, s.check))
 	api.Handle("POST /api/v1/config/plan", posted(s, s.plan))
+	api.Handle("POST /api/v1/annotations", posted(s, annotations{s}.begin))
 	api.Handle("POST /api/v1/runs", posted(s, s.start))
 	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
 	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
@@ -97,6 +101,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/", web.WithToken(api, s.Token, "trinity studio", web.Refuse))
 	mux.Handle("GET /metrics", web.WithToken(http.HandlerFunc(s.gauges), s.Token, "trinity studio", web.Refuse))
+	mux.Handle("/annotate/", annotations{s})
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }

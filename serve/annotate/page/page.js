@@ -1,6 +1,29 @@
 "use strict";
 
-const token = new URLSearchParams(location.search).get("token");
+// The words of the page: those of index.html are English, and its attributes data-t and data-title name them here.
+const english = {
+  done: "{done} of {pairs} pairs done, you have decided on {mine}", agree: "; annotators agree on {share} % of {pairs} pairs",
+  kappa: ", {name}'s κ {kappa}", rest: "Nothing is left for you now; what others are at may come back.",
+  all: "All pairs are done. Thank you! (u takes the last decision back.)", rated: "rated {n}", edited: "edited", empty: "An empty answer cannot be learnt.",
+  lost: "No answer ({error}). Nothing was lost: try again.",
+};
+const chinese = {
+  done: "已完成 {done} / {pairs} 对，你决定了 {mine} 对", agree: "；标注者在 {pairs} 对中有 {share} % 一致", kappa: "，{name} 的 κ {kappa}",
+  rest: "现在没有留给你的了；别人正在处理的可能会回来。", all: "全部完成。谢谢！（u 撤回上一个决定。）", rated: "评分 {n}", edited: "已编辑",
+  empty: "空的回答无法学习。", lost: "没有响应（{error}）。没有丢失任何内容：请重试。",
+  title: "哪个回答更好？", other: "换一个名字工作", keys: "按键 (?)", yourname: "你的名字", begin: "开始", prompt: "提示", left: "左边的回答", right: "右边的回答",
+  isleft: "← 左边更好", equal: "= 一样好", isright: "右边更好 →", rate: "评分", edit: "编辑", skip: "跳过", undo: "撤回",
+  kside: "左边、右边的回答更好", kequal: "两者一样好", kskip: "跳过：由别人判断", kundo: "撤回，次数不限", kmark: "标记另一个回答",
+  krate: "给标记的回答评分，5 最好；再按一次取消", kedit: "编辑标记的回答；Ctrl+Enter 保留，Esc 放弃。若你之后选择该回答，编辑才有效", khelp: "显示或隐藏此帮助",
+};
+const inChinese = localStorage.getItem("language") === "zh";
+
+// t returns a sentence with its values.
+const t = (key, values = {}) => ((inChinese && chinese[key]) || english[key]).replace(/{(\w+)}/g, (_, name) => values[name]);
+
+// What the studio keeps in the browser holds here too: its token, language and colours.
+const studio = (key) => (typeof sessionStorage === "undefined" ? null : sessionStorage.getItem(key));
+const token = new URLSearchParams(location.search).get("token") || studio("token");
 const at = (id) => document.getElementById(id);
 const answers = ["left", "right"];
 
@@ -23,7 +46,7 @@ async function ask(path, fields) {
     say(reply.error || "", true);
     return decided || (reply.error ? undefined : reply);
   } catch (error) {
-    say(`No answer (${error.message}). Nothing was lost: try again.`, true);
+    say(t("lost", { error: error.message }), true);
   }
 }
 
@@ -45,7 +68,7 @@ function show(reply) {
   const p = reply.progress;
   at("bar").max = p.pairs;
   at("bar").value = p.done;
-  at("progress").textContent = `${p.done} of ${p.pairs} pairs done, you have decided on ${p.mine}` + agreement(p.agreement);
+  at("progress").textContent = t("done", p) + agreement(p.agreement);
   clearInterval(renewal);
   renewal = setInterval(renew, 1000 * reply.renew);
   pair = reply.pair;
@@ -53,7 +76,7 @@ function show(reply) {
   marked = "left";
   at("pair").hidden = !pair;
   if (!pair) {
-    say(p.done < p.pairs ? "Nothing is left for you now; what others are at may come back." : "All pairs are done. Thank you! (u takes the last decision back.)");
+    say(t(p.done < p.pairs ? "rest" : "all"));
     return;
   }
   ratings = pair.before ? pair.before.ratings : { left: 0, right: 0 };
@@ -65,8 +88,8 @@ function show(reply) {
 
 function agreement(a) {
   if (!a.pairs) return "";
-  const kappa = a.kappa === null ? "" : `, ${a.name}'s κ ${a.kappa.toFixed(2)}`;
-  return `; annotators agree on ${Math.round(100 * a.share)} % of ${a.pairs} pairs${kappa}`;
+  const kappa = a.kappa === null ? "" : t("kappa", { name: a.name, kappa: a.kappa.toFixed(2) });
+  return t("agree", { share: Math.round(100 * a.share), pairs: a.pairs }) + kappa;
 }
 
 // renew keeps the pair, or looks whether there is one again. What is on the screen stays there: a decision on it counts in any case.
@@ -79,7 +102,7 @@ async function renew() {
 
 // draw shows an answer as it is now.
 function draw(side) {
-  const state = [ratings[side] ? `rated ${ratings[side]}` : "", edits[side] === null ? "" : "edited"].filter(Boolean).join(", ");
+  const state = [ratings[side] ? t("rated", { n: ratings[side] }) : "", edits[side] === null ? "" : t("edited")].filter(Boolean).join(", ");
   at(side).replaceChildren(labelled("state", state), ...text(edits[side] ?? pair[side]));
   at(side).className = side === marked ? "answer marked" : "answer";
 }
@@ -122,7 +145,7 @@ function edit() {
 
 function endEdit(keep) {
   const value = at(marked).firstChild.value;
-  if (keep && value.trim() === "") return say("An empty answer cannot be learnt.", true);
+  if (keep && value.trim() === "") return say(t("empty"), true);
   if (keep) edits[marked] = value === pair[marked] ? null : value;
   editing = false;
   draw(marked);
@@ -183,4 +206,17 @@ function enter(as) {
   else at("who").focus();
 }
 
+// translate puts the words of the studio's language in place of the English ones, and takes its colours.
+function translate() {
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") document.documentElement.style.colorScheme = theme;
+  if (!inChinese) return;
+  document.documentElement.lang = "zh";
+  document.title = chinese.title;
+  document.querySelectorAll("[data-t]").forEach((e) => { e.textContent = chinese[e.dataset.t]; });
+  document.querySelectorAll("[data-title]").forEach((e) => { e.title = chinese[e.dataset.title]; });
+  document.querySelectorAll("[data-label]").forEach((e) => { e.setAttribute("aria-label", chinese[e.dataset.label]); });
+}
+
+translate();
 enter(name);

@@ -169,3 +169,9 @@ export const dataLengths = (of, signal) => json("data/lengths", of, signal);
 
 /** @type {(of: DataQuery, signal?: AbortSignal) => Promise<Scanned & DataRow & {text: string, cut: boolean}>} */
 export const dataRow = (of, signal) => json("data/row", of, signal);
+
+/** The books of decisions on which of two answers is better. @returns {Promise<{books: {id: string, run: string, data: string, dir: string}[]}>} */
+export const annotations = (/** @type {AbortSignal | undefined} */ signal) => json("annotations", {}, signal);
+
+/** Begins a book about data of a run. @type {(run: string, source: string) => Promise<{id: string}>} */
+export const beginAnnotation = (run, source) => post("annotations", { run, source });

@@ -28,6 +28,7 @@ const pages = {
   tokens: { load: () => import("./tokens.js"), component: "Tokens" },
   time: { load: () => import("./time.js"), component: "Time", key: "t", needsRun: true },
   data: { load: () => import("./data.js"), component: "Data", key: "d", needsRun: true },
+  annotate: { load: () => import("./annotate.js"), component: "Annotate", key: "a" },
   log: { load: () => import("./log.js"), component: "Log", key: "l", needsRun: true },
   config: { load: () => import("./config.js"), component: "Config", key: "e" },
 };
@@ -53,7 +54,8 @@ function App() {
   const [{ route, query }, show] = useState(parse(location.hash));
   const [, draw] = useState(0);
   const [menu, setMenu] = useState(false);
-  const about = useData(api.about, []), hidden = about.value && !about.value.control ? "config" : "";
+  const about = useData(api.about, []), books = useData(api.annotations, []);
+  const hidden = [about.value && !about.value.control && "config", !(books.value && books.value.books.length) && route !== "annotate" && "annotate"];
   const theme = document.documentElement.dataset.theme || "auto";
   const help = useRef(/** @type {any} */ (null));
   useEffect(() => {
@@ -69,7 +71,7 @@ function App() {
       <button class="menu" aria-expanded=${menu} aria-controls="pages" onClick=${() => setMenu(!menu)}>☰<span class="sr">${t("app.menu")}</span></button>
       <a class="brand" href="#/runs">${t("app.title")}</a>
       <nav id="pages" class=${menu ? "open" : ""} aria-label=${t("app.pages")}>
-        ${Object.entries(pages).filter(([name, page]) => page.key && name !== hidden && (!page.needsRun || query.get("run"))).map(([name]) => html`
+        ${Object.entries(pages).filter(([name, page]) => page.key && !hidden.includes(name) && (!page.needsRun || query.get("run"))).map(([name]) => html`
           <a href=${href(name, kept(name, query))} aria-current=${name === route ? "page" : undefined}>${t("page." + name)}</a>`)}
       </nav>
       <span class="tools">

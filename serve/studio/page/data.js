@@ -4,6 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Histogram, Loaded, Table, Text, number, plain, useData, useKeys } from "./parts.js";
 import { Scroll } from "./answer.js";
+import { Token, isTokenMissing } from "./token.js";
 import { Reader } from "./tokens.js";
 import { t } from "./words.js";
 
@@ -22,8 +23,18 @@ export function Data({ query, go }) {
   return html`
     <div class="row data-source"><label>${t("data.source")} <select value=${source.key} onChange=${(/** @type {any} */ e) => go("", { ...fresh, source: e.target.value })}>
       ${sources.map((s) => html`<option key=${s.key} value=${s.key}>${named(s)}</option>`)}</select></label>
-      <span class="muted mono">${plain(source.key)}</span></div>
+      <span class="muted mono">${plain(source.key)}</span><${Compare} run=${run} source=${source} /></div>
     ${source.problem ? html`<p class="error">${plain(source.problem)}</p>` : html`<${Rows} key=${source.key} run=${run} source=${source} query=${query} go=${go} />`}`;
+}
+
+/** Compare begins to ask people which of two answers is better. @param {{run: string, source: DataSource}} props */
+function Compare({ run, source }) {
+  const about = useData(api.about, []), [failed, fail] = useState(/** @type {Error | null} */ (null));
+  useEffect(() => fail(null), [source.key]);
+  if (!about.value || !about.value.control || !["experience", "dpo"].includes(source.kind) || source.problem) return null;
+  const begin = () => api.beginAnnotation(run, source.key).then((book) => { location.href = `annotate/${book.id}/`; }, fail);
+  return html`<button title=${t("data.annotate.title")} onClick=${begin}>${t("data.annotate")}</button>
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<span class="error" role="alert">${plain(failed.message)}</span>`}`;
 }
 
 /** Rows shows the rows of a source from a place on. @param {PageProps & {run: string, source: DataSource}} props */

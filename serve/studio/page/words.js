@@ -44,6 +44,7 @@ const en = {
   "page.config": "Config",
   "page.log": "Log",
   "page.data": "Data",
+  "page.annotate": "Annotate",
   "step.n": "step {step}",
   "choose.run": "Choose a run",
   // states of a run
@@ -121,6 +122,14 @@ const en = {
   "data.file": "As it is in the file",
   "data.close": "Close the row",
   "data.more": "{n} more tokens are left out.",
+  "data.annotate": "Annotate",
+  "data.annotate.title": "People say which of two answers is better. The studio keeps their decisions.",
+  // annotate
+  "annotate.intro": "People compare two answers to a prompt. Their decisions become data for dpo, kto and sft.",
+  "annotate.readonly": "This studio only shows. To annotate, start it without --read-only.",
+  "annotate.none": "Nothing is asked yet. Begin on the page Data of a run, or with: trinity annotate --data PATH",
+  "annotate.open": "Compare answers",
+  "annotate.dir": "The decisions are in {dir}.",
   // config
   "act.stop": "Stop",
   "act.stop.title": "The run ends after its step, with a checkpoint.",
@@ -401,6 +410,7 @@ const zh = {
   "page.config": "配置",
   "page.log": "日志",
   "page.data": "数据",
+  "page.annotate": "标注",
   "step.n": "第 {step} 步",
   "choose.run": "选择一个运行",
   // states of a run
@@ -478,6 +488,14 @@ const zh = {
   "data.file": "文件中的原文",
   "data.close": "关闭此行",
   "data.more": "另有 {n} 个词元未显示。",
+  "data.annotate": "标注",
+  "data.annotate.title": "由人判断两个回答中哪个更好。工作台保存他们的决定。",
+  // annotate
+  "annotate.intro": "由人比较同一提示的两个回答。他们的决定成为 dpo、kto 和 sft 的数据。",
+  "annotate.readonly": "此工作台只用于查看。要标注，请不带 --read-only 启动它。",
+  "annotate.none": "还没有要标注的内容。请从某个运行的数据页面开始，或使用：trinity annotate --data PATH",
+  "annotate.open": "比较回答",
+  "annotate.dir": "决定保存在 {dir}。",
   // config
   "act.stop": "停止",
   "act.stop.title": "运行在当前步之后结束，并保存检查点。",
