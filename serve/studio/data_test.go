@@ -109,7 +109,8 @@ func TestDataRows(t *testing.T) {
 	if fmt.Sprint(lengths.Prompt, lengths.Response[:2], lengths.Damaged) != "[23 30 58] [2 3] 1" {
 		t.Errorf("lengths %v %v %d", lengths.Prompt, lengths.Response, lengths.Damaged)
 	}
-	if found := rowsOf(t, s, "rows", "prompt", "24,30", "response", "3,3"); len(found.Rows) != 1 || *found.Rows[0].Examples[0].ResponseLength != 3 {
+	found := rowsOf(t, s, "rows", "prompt", "24,30", "response", "3,3")
+	if len(found.Rows) != 1 || *found.Rows[0].Examples[0].ResponseLength != 3 {
 		t.Errorf("lengths choose %+v", found)
 	}
 	one := rowsOf(t, s, "row", "at", rest.Rows[1].At)
