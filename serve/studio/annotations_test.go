@@ -128,6 +128,9 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("the token %q: %d %s", token, status, text)
 		}
 	}
+	if len(server.books.open) > 0 {
+		t.Error("a request without the token opened the book")
+	}
 	if status, text := asked(t, s, "/annotate/none/api/next", "secret", `{"annotator":"ann"}`); status != 404 {
 		t.Errorf("a book that is not there: %d %s", status, text)
 	}
