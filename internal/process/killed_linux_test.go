@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -90,5 +91,30 @@ func TestLimitsOfTheShellAreTold(t *testing.T) {
 	})
 	if want := "it needs more memory than `ulimit -v` allows: 4096 MiB"; !errors.Is(err, ErrMemory) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Resident counts what a child process of the program has, and not the supervisor. Linux kills an
+// expendable program first.
+func TestMemoryOfAProgram(t *testing.T) {
+	p := shell(t, `sh -c 'x=$(head -c 30000000 /dev/zero | tr "\0" a); echo ready; read y'; cat /proc/self/oom_score_adj`, "")
+	p.Expendable = true
+	x, err := p.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(x.Out)
+	if line, err := out.ReadString('\n'); line != "ready\n" {
+		t.Fatal(line, err)
+	}
+	if bytes := x.Resident(); bytes < 30e6 || bytes > 150e6 {
+		t.Errorf("%d bytes", bytes)
+	}
+	fmt.Fprintln(x.In)
+	if line, err := out.ReadString('\n'); line != "1000\n" {
+		t.Error(line, err)
+	}
+	if err := x.Wait(); err != nil {
+		t.Error(err)
 	}
 }

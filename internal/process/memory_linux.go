@@ -22,6 +22,20 @@ func allowed() string {
 	return fmt.Sprintf("the %d GiB that it gets", maxMemory>>30)
 }
 
+// Resident returns the bytes of memory that the program and its descendants have now, pages of mapped
+// files among them. 0 means that the system does not tell.
+func (x *Process) Resident() (bytes int64) {
+	for left := children(x.cmd.Process.Pid); len(left) > 0; left = left[1:] { // the supervisor does not count
+		var size, resident int64
+		statm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", left[0])) // it may have ended
+		if _, err := fmt.Sscan(string(statm), &size, &resident); err == nil {
+			bytes += resident * int64(os.Getpagesize())
+		}
+		left = append(left, children(left[0])...)
+	}
+	return bytes
+}
+
 // limitMemory limits the writable memory that this process gets beyond what it has.
 func limitMemory(bytes uint64) error {
 	var pages [6]uint64 // size, resident, shared, text, lib, data

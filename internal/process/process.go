@@ -33,6 +33,9 @@ type Program struct {
 	Scratch   string            // on Linux: a directory that is removed with the program if this process is killed
 	Files     []*os.File        // its descriptors 3, 4, …
 	Role      string            // on Linux: the program is this binary in a role, whatever Command[0] says
+
+	// Expendable makes the program the first that Linux kills if the machine has no memory.
+	Expendable bool
 }
 
 // Process is a program that has started.

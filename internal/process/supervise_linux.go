@@ -31,7 +31,7 @@ func init() {
 func (p *Program) command(ctx context.Context, path string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = append([]string{"trinity-supervise", strconv.Itoa(os.Getpid()), strconv.FormatInt(p.MaxMemory, 10),
-		strconv.Itoa(len(p.Files)), p.Scratch, path}, p.Command...)
+		strconv.Itoa(len(p.Files)), p.Scratch, strconv.FormatBool(p.Expendable), path}, p.Command...)
 	cmd.Env = append(p.environment(), RoleVariable(append([]string{supervisor}, p.roles()...)...))
 	cmd.Dir, cmd.ExtraFiles = p.Dir, p.Files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
@@ -55,7 +55,10 @@ func killGroup(*exec.Cmd) {}
 func supervise() int {
 	parent, _ := strconv.Atoi(os.Args[1])
 	extra, _ := strconv.Atoi(os.Args[3])
-	scratch, path, argv, env := os.Args[4], os.Args[5], os.Args[6:], os.Environ()
+	scratch, path, argv, env := os.Args[4], os.Args[6], os.Args[7:], os.Environ()
+	if expendable, _ := strconv.ParseBool(os.Args[5]); expendable {
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // its child processes have the same; not everywhere
+	}
 	if maxMemory := os.Args[2]; maxMemory != "0" {
 		path, argv, env = "/proc/self/exe", append([]string{"trinity-limit", maxMemory, path}, argv...), roleOf(limiter)
 	}
@@ -131,7 +134,7 @@ func killAll() {
 	known := map[int]bool{}
 	for end := time.Now().Add(ending / 2); time.Now().Before(end); {
 		fresh := false
-		for _, pid := range children() {
+		for _, pid := range children(os.Getpid()) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			fresh = fresh || !known[pid]
 			known[pid] = true
@@ -152,10 +155,10 @@ func killAll() {
 	}
 }
 
-// children returns the ids of the child processes, from the lists of its threads where the kernel
+// children returns the ids of a process's children, from the lists of its threads where the kernel
 // has them (CONFIG_PROC_CHILDREN), which takes microseconds, else from all processes.
-func children() (pids []int) {
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
+func children(of int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", of))
 	for _, path := range lists {
 		text, _ := os.ReadFile(path) // the thread may have ended
 		for field := range bytes.FieldsSeq(text) {
@@ -170,7 +173,7 @@ func children() (pids []int) {
 	for _, path := range files {
 		text, _ := os.ReadFile(path)                                    // it may have ended
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // state, parent, …
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(of) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}
