@@ -66,23 +66,12 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string
 	if _, err := f.find(cmd.Context()); err != nil {
 		return nil, err
 	}
-	model, err := f.config()
-	if err != nil {
-		return nil, err
-	}
-	length := f.length
-	if length == 0 {
-		length = min(model.MaxPositions, usualLength)
-	}
 	dir, err := os.MkdirTemp("", "trinity-"+mode)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg, err := config.Parse("command line", nil, config.Options{Overrides: append([]string{
-		"mode=" + mode, "name=" + mode, setting("checkpoint_root_dir", dir),
-		setting("model.model_path", f.path), "model.max_model_len=" + strconv.Itoa(length), "monitor.monitor_type=[jsonl]",
-	}, settings...)})
+	cfg, err := f.alone(mode, dir, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -90,4 +79,20 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string
 	defer cancel()
 	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
 	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Brief: true})
+}
+
+// alone returns the configuration of a mode on the model that was found, which writes to dir. It sets the
+// usual length if none was given.
+func (f *modelFlags) alone(mode, dir string, settings []string) (*config.Config, error) {
+	model, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	if f.length == 0 {
+		f.length = min(model.MaxPositions, usualLength)
+	}
+	return config.Parse("command line", nil, config.Options{Overrides: append([]string{
+		"mode=" + mode, "name=" + mode, setting("checkpoint_root_dir", dir),
+		setting("model.model_path", f.path), "model.max_model_len=" + strconv.Itoa(f.length), "monitor.monitor_type=[jsonl]",
+	}, settings...)})
 }

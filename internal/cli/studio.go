@@ -116,7 +116,7 @@ func addControl(s *studio.Server, token string) error {
 	if err != nil {
 		return err
 	}
-	s.Control, s.Program = token, []string{self, "run", "--config"}
+	s.Control, s.Program, s.Talker = token, []string{self, "run", "--config"}, talker(self)
 	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
 	for _, kind := range taskKinds {
 		b := beginning{File: kind[0] + ".yaml", Model: "MODEL", Data: "data.jsonl", Task: kind[0], Prompt: "question", Answer: "answer"}

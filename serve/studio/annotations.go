@@ -277,17 +277,17 @@ func (a annotations) close(id string) error {
 	return b.end()
 }
 
-// Close closes the books of decisions that are open, and writes their training data.
-func (s *Server) Close() error {
-	s.books.mu.Lock()
+// closeAll closes the books that are open.
+func (a annotations) closeAll() error {
+	a.books.mu.Lock()
 	var ids []string
-	for id := range s.books.open {
+	for id := range a.books.open {
 		ids = append(ids, id)
 	}
-	s.books.mu.Unlock()
+	a.books.mu.Unlock()
 	var errs []error
 	for _, id := range ids {
-		errs = append(errs, annotations{s}.close(id))
+		errs = append(errs, a.close(id))
 	}
 	return errors.Join(errs...)
 }

@@ -38,6 +38,7 @@ type Server struct {
 	Templates []Template                                 // to begin with
 	Data      Data                                       // of the runs; without it the studio shows none
 	Annotator Annotator                                  // without one people are asked nothing
+	Talker    Talker                                     // finds and serves models
 	Version   string                                     // of the program
 	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
 	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
@@ -53,6 +54,7 @@ type Server struct {
 	dataState dataState
 	books     books
 	starts    starts
+	talks     talks
 	signalled sync.Map // when the processes that were told to stop had begun their run, by number
 }
 
@@ -66,6 +68,8 @@ func (s *Server) Handler() http.Handler {
 		"runs/{run}/names":                      s.names,
 		"runs/{run}/config":                     s.configOf,
 		"runs/{run}/log":                        s.log,
+		"runs/{run}/models":                     s.models,
+		"talk":                                  s.talksNow,
 		"compare":                               s.compare,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
@@ -95,6 +99,9 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("POST /api/v1/runs", posted(s, s.start))
 	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
 	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
+	api.Handle("POST /api/v1/talk", posted(s, s.load))
+	api.Handle("POST /api/v1/talk/{talk}/end", posted(s, s.unload))
+	api.Handle("POST /api/v1/talk/{talk}/chat", web.WithToken(http.HandlerFunc(s.chat), s.Control, "trinity studio", web.Refuse))
 	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
 	})
@@ -104,6 +111,12 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("/annotate/", annotations{s})
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
+}
+
+// Close ends the models that somebody talks to, and writes the training data of decisions.
+func (s *Server) Close() error {
+	s.talks.close()
+	return annotations{s}.closeAll()
 }
 
 // notFound is an error about something that is not there, and mistake one about the request.

@@ -103,26 +103,34 @@ export async function metrics(id, names, since, signal) {
 }
 
 /**
+ * eventsOf reads a stream of events with fetch, because an EventSource sends no token. An event without a name has the name "".
+ * @param {Response} response
+ * @returns {AsyncGenerator<{name: string, data: string}>}
+ */
+async function* eventsOf(response) {
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader(), decoder = new TextDecoder();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = /** @type {string} */ (events.pop());
+    for (const event of events) {
+      const name = /^event: ?(.*)$/m.exec(event), data = /^data: ?(.*)$/m.exec(event);
+      if (data) yield { name: name ? name[1] : "", data: data[1] };
+    }
+  }
+}
+
+/**
  * live calls on for each event of a run until signal ends it; the promise fails when the connection ends.
- * It reads the stream with fetch, because an EventSource sends no token.
  * @param {string} id
  * @param {string | undefined} since
  * @param {(event: string, data: any) => void} on
  * @param {AbortSignal} signal
  */
 export async function live(id, since, on, signal) {
-  const response = await call(runPath(id) + "/live", { since }, signal);
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader(), decoder = new TextDecoder();
-  for (let rest = ""; ;) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error("the server closed the connection");
-    const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
-    rest = /** @type {string} */ (events.pop());
-    for (const event of events) {
-      const name = /^event: ?(.*)$/m.exec(event), data = /^data: ?(.*)$/m.exec(event);
-      if (name && data) on(name[1], JSON.parse(data[1]));
-    }
-  }
+  for await (const { name, data } of eventsOf(await call(runPath(id) + "/live", { since }, signal))) on(name, JSON.parse(data));
+  throw new Error("the server closed the connection");
 }
 
 /** How many runs one compares at most. */
@@ -175,3 +183,28 @@ export const annotations = (/** @type {AbortSignal | undefined} */ signal) => js
 
 /** Begins a book about data of a run. @type {(run: string, source: string) => Promise<{id: string}>} */
 export const beginAnnotation = (run, source) => post("annotations", { run, source });
+
+/** @type {(id: string, signal?: AbortSignal) => Promise<{models: RunModel[]}>} */
+export const models = (id, signal) => json(runPath(id) + "/models", {}, signal);
+
+/** @returns {Promise<{talks: TalkModel[], most: number}>} the models that are loaded, the newest last */
+export const talks = (/** @type {AbortSignal} */ signal) => json("talk", {}, signal);
+
+/** load starts to load a model. length 0: the longest conversation is the model's usual one. @type {(run: string, model: string, length: number) => Promise<TalkModel>} */
+export const load = (run, model, length) => post("talk", { run, model, length });
+
+/** @type {(id: string) => Promise<TalkModel>} */
+export const unload = (id) => post(`talk/${id}/end`, {});
+
+/**
+ * chat asks a model, and calls on for each part of its answer as OpenAI's API has it.
+ * @param {string} id @param {unknown} request @param {(part: any) => void} on @param {AbortSignal} signal
+ */
+export async function chat(id, request, on, signal) {
+  for await (const { name, data } of eventsOf(await call(`talk/${id}/chat`, {}, signal, request))) {
+    if (data === "[DONE]") return;
+    if (name === "error") throw new Error(JSON.parse(data).error);
+    on(JSON.parse(data));
+  }
+  throw new Error("the server closed the connection");
+}

@@ -31,6 +31,7 @@ const pages = {
   annotate: { load: () => import("./annotate.js"), component: "Annotate", key: "a" },
   log: { load: () => import("./log.js"), component: "Log", key: "l", needsRun: true },
   config: { load: () => import("./config.js"), component: "Config", key: "e" },
+  talk: { load: () => import("./talk.js"), component: "Talk", key: "k" },
 };
 
 /** The parameters that the navigation takes along from page to page. @param {string} route @param {URLSearchParams} query */
@@ -55,7 +56,8 @@ function App() {
   const [, draw] = useState(0);
   const [menu, setMenu] = useState(false);
   const about = useData(api.about, []), books = useData(api.annotations, []);
-  const hidden = [about.value && !about.value.control && "config", !(books.value && books.value.books.length) && route !== "annotate" && "annotate"];
+  const hidden = about.value && !about.value.control ? ["config", "talk"] : [];
+  if (!(books.value && books.value.books.length) && route !== "annotate") hidden.push("annotate");
   const theme = document.documentElement.dataset.theme || "auto";
   const help = useRef(/** @type {any} */ (null));
   useEffect(() => {

@@ -148,3 +148,33 @@ function callOf(json) {
     };
   } catch { return null; }
 }
+
+/**
+ * placed lays the tokens of an answer over its text. Tokens that are parts of characters share a piece. A token that the text does not
+ * have, such as the one that ended it, is a piece without text.
+ * @param {string} text @param {{token: string}[]} tokens
+ * @returns {{text: string, from: number, to: number}[]} pieces with their tokens, from up to to
+ */
+export function placed(text, tokens) {
+  const pieces = [];
+  let at = 0;
+  for (let from = 0, to; from < tokens.length; from = to) {
+    to = from + 1;
+    let end = at + tokens[from].token.length;
+    if (!text.startsWith(tokens[from].token, at)) {
+      end = at;
+      if (tokens[from].token.includes("\ufffd")) {
+        while (to < tokens.length && tokens[to].token.includes("\ufffd") && !text.startsWith(tokens[to].token, at)) to++;
+        end = text.length;
+        for (let next = to; next < tokens.length; next++) {
+          const found = text.indexOf(tokens[next].token, at);
+          if (found >= 0) { end = found; break; }
+        }
+      }
+    }
+    pieces.push({ text: text.slice(at, end), from, to });
+    at = end;
+  }
+  if (at < text.length) pieces.push({ text: text.slice(at), from: tokens.length, to: tokens.length });
+  return pieces;
+}

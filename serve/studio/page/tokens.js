@@ -16,7 +16,7 @@ import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, tr
 const mostShown = 4096;
 
 /** tint is the background of a strength; text on it stays readable. @param {Measure} measure @param {number} at */
-const tint = (measure, at) => !at ? "" : measure.kind === "amount" ? shade(0.5 * at) : diverging(0.6 * at);
+export const tint = (measure, at) => !at ? "" : measure.kind === "amount" ? shade(0.5 * at) : diverging(0.6 * at);
 
 /** Tokens is the page. @param {PageProps} props */
 export function Tokens({ query, go }) {
@@ -96,7 +96,7 @@ function Headlines({ of, clipped, go, nextClipped }) {
 }
 
 /** Legend shows the scale of a number. @param {{measure: Measure}} props */
-function Legend({ measure }) {
+export function Legend({ measure }) {
   const from = measure.kind === "signed" ? -1 : 0, cells = Array.from({ length: 15 }, (_, i) => from + (1 - from) * i / 14);
   const says = (end) => measure.key === "derivative" ? t("tokens." + end) + " " : "";
   return html`<span class="legend">${says("likelier")}${number(measure.low)}

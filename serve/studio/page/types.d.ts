@@ -85,6 +85,18 @@ interface Example {
 
 interface DataRow { at: string; where: string; error?: string; examples: Example[] }
 
+/** A model of a run. kind: model, adapter, or base; why one cannot talk to it. */
+interface RunModel { name: string; kind: string; path: string; why: string }
+
+/** A model that the studio has loaded, or that has ended. Times are ms since 1970; 0 is none. */
+interface TalkModel {
+  id: string; run: string; model: string; kind: string; state: "loading" | "ready" | "ended"; length: number; said: string; error: string;
+  planned: number; resident: number; began: number; ends: number;
+}
+
+/** A token of an answer with its log-probability, and the likeliest tokens at its place. */
+interface SaidToken { token: string; logprob: number; top_logprobs?: { token: string; logprob: number }[] }
+
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;
 

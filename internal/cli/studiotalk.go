@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/serve/studio"
+)
+
+// talker finds the models that the studio talks to, and serves them with this program.
+func talker(self string) studio.Talker {
+	return studio.Talker{
+		Models: modelsOf,
+		Plan:   func(path string, length int) (studio.ModelPlan, error) { return planTalk(self, path, length) },
+	}
+}
+
+// modelsOf lists the models in the checkpoints of a run, the newest first.
+func modelsOf(dir string) (all []studio.Model, err error) {
+	d := checkpoint.Dir{Path: dir}
+	steps, err := d.Steps()
+	for _, step := range slices.Backward(steps) {
+		at := d.Of(step)
+		m := studio.Model{Name: checkpoint.ModelName(at), Kind: "model", Path: checkpoint.ModelBelow(at)}
+		if m.Path == at {
+			m.Why = "it has only what training resumes from, and no model: train with trainer.save_hf_checkpoint: always"
+		} else if _, isAdapter, err := model.AdapterBase(m.Path); err == nil && isAdapter {
+			m.Kind = "adapter"
+		}
+		all = append(all, m)
+	}
+	return all, err
+}
+
+// oneAtOnce lets a model answer one conversation, so that it takes memory for one.
+const oneAtOnce = "explorer.runner_per_model=1"
+
+// planTalk plans to serve a model. It downloads nothing.
+func planTalk(self, path string, length int) (plan studio.ModelPlan, err error) {
+	f := modelFlags{path: path, length: length}
+	if f.base, err = hereOrError(path); err != nil {
+		return plan, err
+	}
+	cfg, err := f.alone("serve", os.TempDir(), []string{oneAtOnce})
+	if err != nil {
+		return plan, err
+	}
+	planned, err := cfg.PlanStages(run.Facts)
+	if err != nil {
+		return plan, err
+	}
+	stage := planned.Stages[0]
+	plan.Command = []string{
+		self, "serve", "--addr", "127.0.0.1:0", "--model", path, "--max-model-len", strconv.Itoa(f.length), oneAtOnce,
+	}
+	plan.Length, plan.Memory, plan.DoesNotFit = f.length, stage.Memory, stage.DoesNotFit
+	plan.Sum, plan.Free = stage.MemorySum, stage.MemoryHere
+	return plan, nil
+}
+
+// hereOrError returns the path of a model, or of the base model of an adapter. One that is not on this
+// machine is an error.
+func hereOrError(path string) (string, error) {
+	path = checkpoint.ModelBelow(path)
+	base, isAdapter, err := model.AdapterBase(path)
+	if err != nil {
+		return "", err
+	}
+	if isAdapter {
+		path = base
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if dir, ok := hub.Cached(path); ok {
+		return dir, nil
+	}
+	if hub.IsName(path) {
+		return "", fmt.Errorf("the model %s is not on this machine: get it with `trinity pull %s`", path, path)
+	}
+	return "", fmt.Errorf("there is no model %s: if the run was started in another directory, start the studio there", path)
+}

@@ -1,0 +1,239 @@
+// Talk with a model of a run, or with two side by side. What was said stays in this tab.
+
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import * as api from "./api.js";
+import { Answer } from "./said.js";
+import { Loaded, duration, number, plain, useData, useEvery, visible } from "./parts.js";
+import { Token, isTokenMissing } from "./token.js";
+import { t } from "./words.js";
+
+const LOADS = 500, RESTS = 3000; // milliseconds between looks at the models
+
+/** @typedef {import("./said.js").Said} Said */
+/** @typedef {{asked: string, said: (Said | null)[]}} Turn what somebody asked, and what the models answered */
+
+/** What was said, and what is being said: other pages leave it as it is. @type {{turns: Turn[], asking: AbortController | null, changed: () => void}} */
+const talked = { turns: [], asking: null, changed: () => {} };
+
+/** The settings of an answer, with their usual values; "" is the server's. */
+const usual = { temperature: "0.7", top_p: "", max_tokens: "512", seed: "" };
+
+/** @param {PageProps} props */
+export function Talk({ query, go }) {
+  const about = useData(api.about, []);
+  if (about.value && !about.value.control) return html`<p class="panel">${t("talk.readonly")}</p>`;
+  return about.value ? html`<${Talking} query=${query} go=${go} />` : html`<${Loaded} data=${about} />`;
+}
+
+/** @param {PageProps} props */
+function Talking({ query, go }) {
+  const [, draw] = useState(0), [failed, fail] = useState(/** @type {Error | null} */ (null));
+  const runs = useData((signal) => api.runs(signal), []), talks = useData(api.talks, []);
+  const all = talks.value ? talks.value.talks : [];
+  useEvery(all.some((m) => m.state === "loading") ? LOADS : RESTS, talks.again);
+  useEffect(() => {
+    let asked = 0; // a picture of all that came before it
+    talked.changed = () => { asked ||= requestAnimationFrame(() => { asked = 0; draw((n) => n + 1); }); };
+    return () => { cancelAnimationFrame(asked); talked.changed = () => {}; };
+  }, []);
+  const seats = query.getAll("run").slice(0, 2), names = query.getAll("model");
+  if (!seats.length) seats.push("");
+  const models = seats.map((run, i) => all.findLast((m) => m.run === run && m.model === names[i]));
+  const choose = (/** @type {number} */ i, /** @type {string} */ run, /** @type {string} */ model, replace = false) =>
+    go("", { run: seats.map((r, n) => n === i ? run : r), model: seats.map((_, n) => n === i ? model : names[n] || "") }, { replace });
+  const act = async (/** @type {() => Promise<unknown>} */ f) => {
+    fail(null);
+    try { await f(); } catch (error) { fail(/** @type {Error} */ (error)); }
+    talks.again();
+  };
+  return html`
+    <${Loaded} data=${runs} />
+    <div class="seats">${seats.map((run, i) => html`<${Seat} key=${i} ...${{
+      nth: i, run, name: names[i] || "", runs: runs.value ? runs.value.runs : [], loaded: models[i], act, length: Number(query.get("length")) || 0,
+      choose: (/** @type {string} */ r, /** @type {string} */ m, /** @type {boolean} */ replace) => choose(i, r, m, replace),
+    }} />`)}</div>
+    <div class="row">
+      ${seats.length < 2 ? html`<button disabled=${!seats[0]} onClick=${() => go("", { run: [...seats, seats[0]], model: [names[0] || "", ""] })}>${t("talk.beside")}</button>`
+        : html`<button onClick=${() => go("", { run: seats.slice(0, 1), model: names.slice(0, 1) })}>${t("talk.alone")}</button>`}
+      <span class="grow"></span>
+      <label title=${t("talk.shade.title")}><input type="checkbox" checked=${query.get("shade") === "1"}
+        onChange=${(/** @type {any} */ e) => go("", { shade: e.target.checked ? "1" : null }, { replace: true })} /> ${t("talk.shade")}</label>
+      <${Copy} />
+      <button disabled=${!talked.turns.length} onClick=${() => { talked.asking?.abort(); talked.turns = []; draw((n) => n + 1); }}>${t("talk.clear")}</button>
+    </div>
+    <${Sampling} query=${query} go=${go} />
+    ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
+    <${Turns} shaded=${query.get("shade") === "1"} />
+    <${Ask} models=${models} query=${query} />`;
+}
+
+/**
+ * Seat chooses a model, loads it and ends it.
+ * @param {{nth: number, run: string, name: string, runs: Run[], loaded?: TalkModel, length: number, act: (f: () => Promise<unknown>) => void,
+ *   choose: (run: string, model: string, replace?: boolean) => void}} props
+ */
+function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
+  const found = useData(async (signal) => run ? (await api.models(run, signal)).models : [], [run]);
+  useEvery(10 * RESTS, found.again); // a run that trains writes checkpoints
+  const models = found.value || [], live = loaded && loaded.state !== "ended";
+  useEffect(() => { // the newest is what one most likely wants
+    const first = models.find((m) => !m.why && m.kind !== "base") || models.find((m) => !m.why);
+    if (run && !name && first) choose(run, first.name, true);
+  }, [run, name, models.length]);
+  const label = t(nth ? "talk.second" : "talk.first");
+  return html`<section class="panel seat" aria-label=${label}>
+    <div class="row">
+      <select aria-label=${`${t("choose.run")}, ${label}`} value=${run} onChange=${(/** @type {any} */ e) => choose(e.target.value, "")}>
+        <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
+      <select aria-label=${`${t("talk.model")}, ${label}`} value=${name} onChange=${(/** @type {any} */ e) => choose(run, e.target.value)}>
+        <option value="">${t("talk.choose")}</option>
+        ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(m.why || m.path)}>${plain(m.name)}${
+          m.why ? ` (${t("talk.unusable")})` : m.kind === "adapter" ? ` (${t("talk.adapter")})` : m.kind === "base" ? `: ${plain(m.path)}` : ""}</option>`)}</select>
+      ${live ? html`<button title=${t("talk.unload.title")} onClick=${() => act(() => api.unload(loaded.id))}>${t("talk.unload")}</button>`
+        : html`<button class="primary" disabled=${!run || !name} onClick=${() => act(() => api.load(run, name, length))}>${t("talk.load")}</button>`}
+    </div>
+    ${found.error && html`<p class="error" role="alert">${plain(found.error.message)}</p>`}
+    ${run && found.value && !models.some((m) => !m.why) && html`<p class="muted">${t("talk.none")}</p>`}
+    ${loaded && html`<${State} of=${loaded} />`}
+  </section>`;
+}
+
+/** bytes shows a number of bytes. @param {number} n */
+const bytes = (n) => n <= 0 ? "–" : n < 2 ** 30 ? number(n / 2 ** 20, 3) + " MiB" : number(n / 2 ** 30, 3) + " GiB";
+
+/** State says how far a model is. @param {{of: TalkModel}} props */
+function State({ of }) {
+  const parts = { resident: bytes(of.resident), planned: bytes(of.planned), length: number(of.length), seconds: duration((Date.now() - of.began) / 1000) };
+  if (of.state === "ended") {
+    return html`<p class=${of.error ? "error" : "muted"} role="status">${t("talk.ended", { why: of.error ? plain(of.error) : t("talk.wanted") })}</p>`;
+  }
+  const ends = of.state === "ready" && of.ends ? new Date(of.ends).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "";
+  return html`
+    ${of.state === "loading" && html`<div class="loads" aria-hidden="true" style=${{ backgroundSize: `${Math.min(100, 100 * of.resident / (of.planned || 1))}% 100%` }}></div>`}
+    <p class="muted" role="status">${t("talk." + of.state, parts)}${ends && "; " + t("talk.ends", { time: ends })}${
+      of.state === "loading" && of.said && html`<br />${plain(of.said)}`}</p>`;
+}
+
+/** Sampling has the settings of the next answers. @param {PageProps} props */
+function Sampling({ query, go }) {
+  const field = (/** @type {string} */ name, /** @type {string} */ value, /** @type {Record<string, unknown>} */ more) => html`<label>${t("talk." + name)}
+    <input type="number" value=${query.get(name) ?? value} placeholder=${t("talk.usual")} ...${more}
+      onChange=${(/** @type {any} */ e) => go("", { [name]: e.target.value === value ? null : e.target.value }, { replace: true })} /></label>`;
+  return html`<details><summary>${t("talk.settings")}</summary><div class="sampling">
+    ${field("temperature", usual.temperature, { min: 0, max: 10, step: 0.1 })}${field("top_p", usual.top_p, { min: 0.01, max: 1, step: 0.01 })}
+    ${field("max_tokens", usual.max_tokens, { min: 1, step: 1 })}${field("seed", usual.seed, { min: 0, step: 1 })}${field("length", "", { min: 2, step: 1 })}
+    <label class="system">${t("talk.system")} <textarea rows="2" value=${query.get("system") || ""}
+      onChange=${(/** @type {any} */ e) => go("", { system: e.target.value || null }, { replace: true })}></textarea></label>
+  </div></details>`;
+}
+
+/** Turns shows what was said, the newest at the bottom. @param {{shaded: boolean}} props */
+function Turns({ shaded }) {
+  const box = useRef(/** @type {any} */ (null)), bottom = useRef(true);
+  useLayoutEffect(() => { if (bottom.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
+  return html`<div class="turns" ref=${box} tabindex="0" role="log" aria-label=${t("page.talk")}
+    onScroll=${(/** @type {any} */ e) => { bottom.current = e.currentTarget.scrollTop + e.currentTarget.clientHeight > e.currentTarget.scrollHeight - 30; }}>
+    ${talked.turns.map((turn, n) => html`<article key=${n}>
+      <div class="asked"><span class="sr">${t("talk.you")}</span><div class="text" dir="auto">${visible(turn.asked)}</div></div>
+      <div class="said">${turn.said.map((said, i) => said && html`<${Answer} key=${i} said=${said} shaded=${shaded} />`)}</div>
+    </article>`)}
+  </div>`;
+}
+
+/** Copy copies the conversation as text. */
+function Copy() {
+  const [done, set] = useState(false);
+  const text = () => talked.turns.map((turn) => [`${t("talk.you")}:\n${turn.asked}`,
+    ...turn.said.map((said) => said ? `${said.name}:\n${said.thought ? said.thought + "\n\n" : ""}${said.text}` : "").filter(Boolean)].join("\n\n")).join("\n\n");
+  return html`<button disabled=${!talked.turns.length} onClick=${async () => {
+    await copy(text());
+    set(true);
+    setTimeout(() => set(false), 1500);
+  }}>${done ? t("talk.copied") : t("talk.copy")}</button>`;
+}
+
+/** copy puts a text into the clipboard, also where the browser gives it only to older calls: a page that is not encrypted. @param {string} text */
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+/** Ask sends a message to all models that are ready. @param {{models: (TalkModel | undefined)[], query: URLSearchParams}} props */
+function Ask({ models, query }) {
+  const [text, set] = useState("");
+  const ready = models.some((m) => m && m.state === "ready");
+  const send = () => {
+    if (!text.trim() || !ready || talked.asking) return;
+    ask(text, models, query);
+    set("");
+  };
+  return html`<form class="ask" onSubmit=${(/** @type {Event} */ e) => { e.preventDefault(); send(); }}>
+    <textarea rows="3" value=${text} placeholder=${t("talk.hint")} aria-label=${t("talk.message")} onInput=${(/** @type {any} */ e) => set(e.target.value)}
+      onKeyDown=${(/** @type {KeyboardEvent} */ e) => { // the Enter that chooses a Chinese word sends nothing
+        if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+        e.preventDefault();
+        send();
+      }}></textarea>
+    <div class="row"><span class="muted">${!ready && t("talk.unloaded")}</span><span class="grow"></span>
+      ${talked.asking ? html`<button type="button" onClick=${() => talked.asking?.abort()}>${t("talk.stop")}</button>`
+        : html`<button class="primary" disabled=${!ready || !text.trim()}>${t("talk.send")}</button>`}</div>
+  </form>`;
+}
+
+/** ask adds a turn, and follows the answers of the models. @param {string} asked @param {(TalkModel | undefined)[]} models @param {URLSearchParams} query */
+async function ask(asked, models, query) {
+  const ending = new AbortController();
+  /** @type {Turn} */
+  const turn = { asked, said: [] };
+  const before = talked.turns;
+  talked.turns = [...before, turn];
+  talked.asking = ending;
+  await Promise.all(models.map(async (model, i) => {
+    if (!model || model.state !== "ready") return;
+    /** @type {Said} */
+    const said = { name: `${model.model} · ${model.run}`, thought: "", text: "", tokens: [], finish: "", error: "", began: performance.now(), seconds: 0, state: "asked" };
+    turn.said[i] = said;
+    try {
+      await api.chat(model.id, request(before, i, asked, query), (part) => { heard(said, part); talked.changed(); }, ending.signal);
+      said.state = "done";
+    } catch (error) {
+      said.state = ending.signal.aborted ? "stopped" : "failed";
+      if (said.state === "failed") said.error = /** @type {Error} */ (error).message;
+    }
+    said.seconds = (performance.now() - said.began) / 1000;
+    talked.changed();
+  }));
+  talked.asking = null;
+  talked.changed();
+}
+
+/** heard adds a part of an answer. @param {Said} said @param {any} part */
+function heard(said, part) {
+  const choice = part.choices[0];
+  if (!choice) return;
+  said.state = "saying";
+  said.thought += choice.delta?.reasoning_content || "";
+  said.text += choice.delta?.content || "";
+  if (choice.logprobs?.content) said.tokens.push(...choice.logprobs.content);
+  said.finish = choice.finish_reason || said.finish;
+}
+
+/** request is what a model is asked: what it was asked and has answered before, and the settings. @param {Turn[]} before @param {number} i @param {string} asked @param {URLSearchParams} query */
+function request(before, i, asked, query) {
+  const system = query.get("system"), body = { messages: system ? [{ role: "system", content: system }] : [], logprobs: true, top_logprobs: 3 };
+  for (const turn of before) {
+    const said = turn.said[i];
+    if (said && said.text) body.messages.push({ role: "user", content: turn.asked }, { role: "assistant", content: said.text });
+  }
+  body.messages.push({ role: "user", content: asked });
+  for (const [name, value] of Object.entries(usual)) {
+    const chosen = query.get(name) ?? value;
+    if (chosen !== "") body[name] = Number(chosen);
+  }
+  return body;
+}
