@@ -24,6 +24,7 @@ import (
 
 // Program is a program that a configuration names.
 type Program struct {
+	Path      string            // of the program; "" looks Command[0] up
 	Command   []string          // the program and its arguments
 	Env       map[string]string // variables besides those of this process
 	Alone     bool              // Env has all variables
@@ -90,10 +91,11 @@ func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, erro
 // of ctx kills the program and its descendants. killRest kills the descendants that the program has
 // left running, and must be called after the command's Wait.
 func (p *Program) Cmd(ctx context.Context) (cmd *exec.Cmd, killRest func(), err error) {
-	path := ""
-	if p.Role != "" {
+	path := p.Path
+	switch {
+	case p.Role != "":
 		path, err = Self()
-	} else {
+	case path == "":
 		path, err = exec.LookPath(p.Command[0])
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ func TestTalkInABrowser(t *testing.T) {
 	}
 	w.loadModel(t, 0)
 	w.say(t, "What is 3 + 4?")
-	w.until(t, answer(0, 0)+" === 'You said What is 3 + 4?, after 0 messages.'")
+	w.until(t, answer(0, 0)+" === 'I add 3 to 4, and the answer is 7.'")
 	w.until(t, says("11 tokens in"))
 
 	value[bool](t, w, "[...document.querySelectorAll('button')].find((b) => b.innerText === 'Add a second model').click() || true")
@@ -98,7 +98,7 @@ func TestTalkInABrowser(t *testing.T) {
 	w.until(t, "document.querySelectorAll('.shaded')[1].innerText.startsWith('You said And 4 + 5?, after 2 messages.')") // it knows the first turn
 	w.until(t, "document.querySelectorAll('.shaded')[2].innerText.startsWith('You said And 4 + 5?, after 0 messages.')") // and this one does not
 	w.do(t, chromedp.Click(chromedp.CSS(".shaded")), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
-	w.until(t, says(`"said " 60.7 % (−0.5) likeliest: "said " 60.7 %`))
+	w.until(t, says(`"add " 60.7 % (−0.5) likeliest: "add " 60.7 %`))
 	w.noProblems(t)
 	w.keep(t, "talk")
 

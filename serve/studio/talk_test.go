@@ -69,11 +69,16 @@ func pretend(w http.ResponseWriter, r *http.Request, kind string) {
 		_ = http.NewResponseController(w).Flush()
 	}
 	last := in.Messages[len(in.Messages)-1].Content
-	words := strings.SplitAfter(fmt.Sprintf("You said %s, after %d messages.", last, len(in.Messages)-1), " ")
+	said := fmt.Sprintf("You said %s, after %d messages.", last, len(in.Messages)-1)
+	var a, b int
+	if n, _ := fmt.Sscanf(last, "What is %d + %d?", &a, &b); n == 2 {
+		said = fmt.Sprintf("I add %d to %d, and the answer is %d.", a, b, a+b)
+	}
+	words := strings.SplitAfter(said, " ")
 	all := wire.Logprobs{}
 	for i, word := range words {
 		part(wire.Choice{Delta: &wire.Message{Content: word}})
-		of := wire.TokenLogprob{Token: word, Logprob: -float32(i) / 2}
+		of := wire.TokenLogprob{Token: word, Logprob: -float32(i*i%5) / 2}
 		of.TopLogprobs = []wire.TokenLogprob{{Token: word, Logprob: of.Logprob}}
 		all.Content = append(all.Content, of)
 		if kind == "crashes" {

@@ -120,7 +120,7 @@ func (t *talks) start(run string, model Model, plan ModelPlan) (*talk, error) {
 		idle: cmp.Or(t.idle, idleTime), ended: make(chan struct{}),
 	}
 	program := process.Program{
-		Command: plan.Command, Scratch: scratch, Stderr: one, Expendable: true,
+		Path: plan.Command[0], Command: append([]string{os.Args[0]}, plan.Command[1:]...), Scratch: scratch, Stderr: one, Expendable: true,
 		Env: map[string]string{"TRINITY_TOKEN": one.token, "TMPDIR": scratch, "TMP": scratch},
 	}
 	ctx, kill := context.WithCancelCause(context.Background())

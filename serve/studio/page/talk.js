@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { Answer } from "./said.js";
 import { Loaded, duration, number, plain, useData, useEvery, visible } from "./parts.js";
 import { Token, isTokenMissing } from "./token.js";
+import { Legend } from "./tokens.js";
 import { t } from "./words.js";
 
 const LOADS = 500, RESTS = 3000; // milliseconds between looks at the models
@@ -17,6 +18,9 @@ const talked = { turns: [], asking: null, changed: () => {} };
 
 /** The settings of an answer, with their usual values; "" is the server's. */
 const usual = { temperature: "0.7", top_p: "", max_tokens: "512", seed: "" };
+
+/** @type {import("./measures.js").Measure} */
+const PROBABILITY = { key: "probability", kind: "amount", low: 1, high: 0, at: () => NaN };
 
 /** @param {PageProps} props */
 export function Talk({ query, go }) {
@@ -36,6 +40,7 @@ function Talking({ query, go }) {
     talked.changed = () => { asked ||= requestAnimationFrame(() => { asked = 0; draw((n) => n + 1); }); };
     return () => { cancelAnimationFrame(asked); talked.changed = () => {}; };
   }, []);
+  const shaded = query.get("shade") === "1";
   const seats = query.getAll("run").slice(0, 2), names = query.getAll("model");
   if (!seats.length) seats.push("");
   const models = seats.map((run, i) => all.findLast((m) => m.run === run && m.model === names[i]));
@@ -56,14 +61,15 @@ function Talking({ query, go }) {
       ${seats.length < 2 ? html`<button disabled=${!seats[0]} onClick=${() => go("", { run: [...seats, seats[0]], model: [names[0] || "", ""] })}>${t("talk.beside")}</button>`
         : html`<button onClick=${() => go("", { run: seats.slice(0, 1), model: names.slice(0, 1) })}>${t("talk.alone")}</button>`}
       <span class="grow"></span>
-      <label title=${t("talk.shade.title")}><input type="checkbox" checked=${query.get("shade") === "1"}
+      ${shaded && html`<${Legend} measure=${PROBABILITY} />`}
+      <label title=${t("talk.shade.title")}><input type="checkbox" checked=${shaded}
         onChange=${(/** @type {any} */ e) => go("", { shade: e.target.checked ? "1" : null }, { replace: true })} /> ${t("talk.shade")}</label>
       <${Copy} />
       <button disabled=${!talked.turns.length} onClick=${() => { talked.asking?.abort(); talked.turns = []; draw((n) => n + 1); }}>${t("talk.clear")}</button>
     </div>
     <${Sampling} query=${query} go=${go} />
     ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
-    <${Turns} shaded=${query.get("shade") === "1"} />
+    <${Turns} shaded=${shaded} />
     <${Ask} models=${models} query=${query} />`;
 }
 
@@ -173,7 +179,7 @@ function Ask({ models, query }) {
     set("");
   };
   return html`<form class="ask" onSubmit=${(/** @type {Event} */ e) => { e.preventDefault(); send(); }}>
-    <textarea rows="3" value=${text} placeholder=${t("talk.hint")} aria-label=${t("talk.message")} onInput=${(/** @type {any} */ e) => set(e.target.value)}
+    <textarea rows="2" value=${text} placeholder=${t("talk.hint")} aria-label=${t("talk.message")} onInput=${(/** @type {any} */ e) => set(e.target.value)}
       onKeyDown=${(/** @type {KeyboardEvent} */ e) => { // the Enter that chooses a Chinese word sends nothing
         if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
         e.preventDefault();
