@@ -34,7 +34,8 @@ func studioCommand() *cobra.Command {
 		Short: "Show, start and stop runs in the browser: curves, rollouts and every token",
 		Long: "Serve a page that shows the runs below a directory, also while they run: their state, curves, rollouts,\n" +
 			"tokens and times. It only reads the runs' files, so a finished or a copied run opens as well. Whoever\n" +
-			"has the printed token also checks configurations, and starts and stops runs, unless --read-only.",
+			"has the printed token also checks configurations, starts and stops runs, and talks to their models,\n" +
+			"unless --read-only.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {

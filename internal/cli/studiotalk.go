@@ -43,8 +43,8 @@ const oneAtOnce = "explorer.runner_per_model=1"
 
 // planTalk plans to serve a model. It downloads nothing.
 func planTalk(self, path string, length int) (plan studio.ModelPlan, err error) {
-	f := modelFlags{path: path, length: length}
-	if f.base, err = hereOrError(path); err != nil {
+	f := modelFlags{length: length}
+	if f.path, f.base, err = foundHere(path); err != nil {
 		return plan, err
 	}
 	cfg, err := f.alone("serve", os.TempDir(), []string{oneAtOnce})
@@ -57,32 +57,36 @@ func planTalk(self, path string, length int) (plan studio.ModelPlan, err error) 
 	}
 	stage := planned.Stages[0]
 	plan.Command = []string{
-		self, "serve", "--addr", "127.0.0.1:0", "--model", path, "--max-model-len", strconv.Itoa(f.length), oneAtOnce,
+		self, "serve", "--addr", "127.0.0.1:0", "--model", f.path, "--max-model-len", strconv.Itoa(f.length), oneAtOnce,
 	}
 	plan.Length, plan.Memory, plan.DoesNotFit = f.length, stage.Memory, stage.DoesNotFit
 	plan.Sum, plan.Free = stage.MemorySum, stage.MemoryHere
 	return plan, nil
 }
 
-// hereOrError returns the path of a model, or of the base model of an adapter. One that is not on this
-// machine is an error.
-func hereOrError(path string) (string, error) {
-	path = checkpoint.ModelBelow(path)
+// foundHere returns the path of a model, and that of its base model: the same if it is no adapter. A
+// model that is not on this machine is an error.
+func foundHere(name string) (path, base string, err error) {
+	path = checkpoint.ModelBelow(name)
 	base, isAdapter, err := model.AdapterBase(path)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if isAdapter {
+	if !isAdapter {
+		base = path
+	}
+	if _, err := os.Stat(base); err != nil {
+		dir, ok := hub.Cached(base)
+		switch {
+		case !ok && hub.IsName(base):
+			return "", "", fmt.Errorf("the model %s is not on this machine: get it with `trinity pull %s`", base, base)
+		case !ok:
+			return "", "", fmt.Errorf("there is no model %s: if the run was started in another directory, start the studio there", base)
+		}
+		base = dir
+	}
+	if !isAdapter {
 		path = base
 	}
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if dir, ok := hub.Cached(path); ok {
-		return dir, nil
-	}
-	if hub.IsName(path) {
-		return "", fmt.Errorf("the model %s is not on this machine: get it with `trinity pull %s`", path, path)
-	}
-	return "", fmt.Errorf("there is no model %s: if the run was started in another directory, start the studio there", path)
+	return path, base, nil
 }

@@ -117,8 +117,10 @@ func TestStudioTalks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"kind":"adapter","name":"global_step_2"`, `"name":"global_step_1"`, `"why":"it has only what training resumes from`,
-		`{"kind":"base","name":"base","path":"` + filepath.ToSlash(full)} {
+	for _, want := range []string{
+		`{"kind":"adapter","name":"global_step_2"`, `"name":"global_step_1"`, `"why":"it has only what training resumes from`,
+		`{"kind":"base","name":"base","path":"` + filepath.ToSlash(full),
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the models lack %s: %s", want, text)
 		}

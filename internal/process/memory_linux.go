@@ -52,6 +52,10 @@ func limitMemory(bytes uint64) error {
 	}
 	limit.Cur = min(limit.Max, pages[5]*uint64(os.Getpagesize())+bytes)
 	debug.SetMemoryLimit(int64(bytes / 4 * 3))
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // not everywhere
+	endFirst()
 	return unix.Setrlimit(unix.RLIMIT_DATA, &limit)
 }
+
+// endFirst makes this process, and those that it starts, the first that the system kills if the machine
+// has no memory. Not every system lets it.
+func endFirst() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) }

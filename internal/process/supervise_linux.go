@@ -57,7 +57,7 @@ func supervise() int {
 	extra, _ := strconv.Atoi(os.Args[3])
 	scratch, path, argv, env := os.Args[4], os.Args[6], os.Args[7:], os.Environ()
 	if expendable, _ := strconv.ParseBool(os.Args[5]); expendable {
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // its child processes have the same; not everywhere
+		endFirst()
 	}
 	if maxMemory := os.Args[2]; maxMemory != "0" {
 		path, argv, env = "/proc/self/exe", append([]string{"trinity-limit", maxMemory, path}, argv...), roleOf(limiter)

@@ -28,7 +28,8 @@ func (w *window) choose(t *testing.T, seat, list int, option string) {
 	t.Helper()
 	of := fmt.Sprintf("document.querySelectorAll('.seat')[%d]?.querySelectorAll('select')[%d]", seat, list)
 	w.until(t, fmt.Sprintf("%s?.querySelector('option[value=%q]')", of, option))
-	value[bool](t, w, fmt.Sprintf("(() => { const s = %s; s.value = %q; return s.dispatchEvent(new Event('change', {bubbles: true})); })()", of, option))
+	value[bool](t, w, fmt.Sprintf("(() => { const s = %s; s.value = %q;"+
+		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()", of, option))
 	w.until(t, fmt.Sprintf("%s.value === %q", of, option))
 }
 
@@ -41,7 +42,8 @@ func (w *window) loadModel(t *testing.T, seat int) {
 
 // answer is the text of an answer: the nth turn, the model's place.
 func answer(turn, seat int) string {
-	return fmt.Sprintf("document.querySelectorAll('.turns > article')[%d]?.querySelectorAll('.said > div')[%d]?.querySelector('.text')?.innerText", turn, seat)
+	return fmt.Sprintf("document.querySelectorAll('.turns > article')[%d]?.querySelectorAll('.said > div')[%d]"+
+		"?.querySelector('.text')?.innerText", turn, seat)
 }
 
 // Somebody talks to two models in a real browser: they answer side by side, and what they write is text.
@@ -62,7 +64,7 @@ func TestTalkInABrowser(t *testing.T) {
 		Models: func(string) ([]studio.Model, error) {
 			return []studio.Model{
 				{Name: "global_step_60", Kind: "adapter", Path: "answers"}, {Name: "global_step_30", Kind: "model", Path: "answers again"},
-				{Name: "global_step_10", Kind: "model", Path: "none", Why: "it has only what training resumes from"},
+				{Name: "global_step_10", Kind: "model", Path: "early", Why: "it has only what training resumes from"},
 			}, nil
 		},
 		Plan: func(path string, length int) (studio.ModelPlan, error) {
@@ -95,8 +97,9 @@ func TestTalkInABrowser(t *testing.T) {
 	value[bool](t, w, "document.querySelector('.row input[type=checkbox]').click() || true")
 	w.say(t, "And 4 + 5?")
 	w.until(t, "document.querySelectorAll('.shaded').length === 3")
-	w.until(t, "document.querySelectorAll('.shaded')[1].innerText.startsWith('You said And 4 + 5?, after 2 messages.')") // it knows the first turn
-	w.until(t, "document.querySelectorAll('.shaded')[2].innerText.startsWith('You said And 4 + 5?, after 0 messages.')") // and this one does not
+	// The first model knows the first turn, and the second one does not.
+	w.until(t, "document.querySelectorAll('.shaded')[1].innerText.startsWith('You said And 4 + 5?, after 2 messages.')")
+	w.until(t, "document.querySelectorAll('.shaded')[2].innerText.startsWith('You said And 4 + 5?, after 0 messages.')")
 	w.do(t, chromedp.Click(chromedp.CSS(".shaded")), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
 	w.until(t, says(`"add " 60.7 % (−0.5) likeliest: "add " 60.7 %`))
 	w.noProblems(t)
@@ -110,7 +113,8 @@ func TestTalkInABrowser(t *testing.T) {
 	w.say(t, script+escape+marks)
 	w.until(t, "document.querySelectorAll('.shaded')[3]?.innerText.includes('after 6 messages.')")
 	w.until(t, "document.querySelectorAll('.shaded')[3]?.innerText.includes('window.pwned = 1')")
-	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null || /[\\u001b\\u202e]/.test(document.body.innerText)") {
+	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null"+
+		" || /[\\u001b\\u202e]/.test(document.body.innerText)") {
 		t.Error("what a model wrote became a part of the page")
 	}
 	w.noProblems(t)
@@ -123,7 +127,8 @@ func TestTalkInABrowser(t *testing.T) {
 	value[bool](t, w, "[...document.querySelectorAll('button')].find((b) => b.innerText === 'Clear').click() || true")
 	w.until(t, "document.querySelectorAll('.turns > article').length === 0")
 	w.do(t, chromedp.EmulateViewport(400, 700))
-	if width := value[float64](t, w, "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"); width > 400 {
+	const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
+	if width := value[float64](t, w, widest); width > 400 {
 		t.Errorf("the page is %v pixels wide", width)
 	}
 	w.do(t, chromedp.EmulateViewport(1100, 640))

@@ -68,8 +68,8 @@ func (s *Server) Handler() http.Handler {
 		"runs/{run}/names":                      s.names,
 		"runs/{run}/config":                     s.configOf,
 		"runs/{run}/log":                        s.log,
-		"runs/{run}/models":                     s.models,
-		"talk":                                  s.talksNow,
+		"runs/{run}/models":                     talking{s}.models,
+		"talk":                                  talking{s}.talksNow,
 		"compare":                               s.compare,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
@@ -99,9 +99,9 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("POST /api/v1/runs", posted(s, s.start))
 	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
 	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
-	api.Handle("POST /api/v1/talk", posted(s, s.load))
-	api.Handle("POST /api/v1/talk/{talk}/end", posted(s, s.unload))
-	api.Handle("POST /api/v1/talk/{talk}/chat", web.WithToken(http.HandlerFunc(s.chat), s.Control, "trinity studio", web.Refuse))
+	api.Handle("POST /api/v1/talk", posted(s, talking{s}.load))
+	api.Handle("POST /api/v1/talk/{talk}/end", posted(s, talking{s}.unload))
+	api.Handle("POST /api/v1/talk/{talk}/chat", web.WithToken(http.HandlerFunc(talking{s}.chat), s.Control, "trinity studio", web.Refuse))
 	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
 	})
@@ -115,7 +115,7 @@ func (s *Server) Handler() http.Handler {
 
 // Close ends the models that somebody talks to, and writes the training data of decisions.
 func (s *Server) Close() error {
-	s.talks.close()
+	talking{s}.close()
 	return annotations{s}.closeAll()
 }
 

@@ -57,8 +57,12 @@ type talks struct {
 	idle, load time.Duration // 0 is idleTime, loadTime
 }
 
+// talking is the server as far as it talks to models.
+type talking struct{ *Server }
+
 // close ends the models that somebody talks to.
-func (t *talks) close() {
+func (s talking) close() {
+	t := &s.talks
 	t.mu.Lock()
 	t.closed = true
 	all := t.all
@@ -70,7 +74,7 @@ func (t *talks) close() {
 }
 
 // models answers with the models of a run: those of its checkpoints, and the one that it began with.
-func (s *Server) models(r *http.Request) (any, error) {
+func (s talking) models(r *http.Request) (any, error) {
 	id, dir, err := s.runDir(r)
 	if err != nil {
 		return nil, err
@@ -79,7 +83,7 @@ func (s *Server) models(r *http.Request) (any, error) {
 	return map[string]any{"models": list(all)}, err
 }
 
-func (s *Server) modelsIn(id, dir string) ([]Model, error) {
+func (s talking) modelsIn(id, dir string) ([]Model, error) {
 	if s.Talker.Models == nil {
 		return nil, nil
 	}
@@ -102,7 +106,7 @@ type wanted struct {
 }
 
 // find returns the model that a request wants.
-func (s *Server) find(in wanted) (Model, error) {
+func (s talking) find(in wanted) (Model, error) {
 	dir, err := s.dirOf(in.Run)
 	if err != nil {
 		return Model{}, err
@@ -123,7 +127,7 @@ func (s *Server) find(in wanted) (Model, error) {
 }
 
 // talksNow answers with the models that are loaded, and those that have ended a while ago.
-func (s *Server) talksNow(*http.Request) (any, error) {
+func (s talking) talksNow(*http.Request) (any, error) {
 	all := []status{}
 	for _, t := range s.talks.list() {
 		all = append(all, t.status())
@@ -132,7 +136,7 @@ func (s *Server) talksNow(*http.Request) (any, error) {
 }
 
 // load starts to load a model, in a process of its own. A model that is loaded is taken as it is.
-func (s *Server) load(_ *http.Request, in wanted) (any, error) {
+func (s talking) load(_ *http.Request, in wanted) (any, error) {
 	if in.Length < 0 {
 		return nil, mistake{fmt.Errorf("length is %d: want a number of tokens, or 0 for the model's usual one", in.Length)}
 	}
@@ -183,12 +187,13 @@ func lacking(plan ModelPlan, live []*talk) error {
 	if plan.Free == 0 || plan.Sum <= plan.Free-held {
 		return nil
 	}
-	return fmt.Errorf("it needs about %s of memory and %s are available, besides %s that %s may still take; shorten the conversation, or end that model",
+	return fmt.Errorf("it needs about %s of memory and %s are available, besides %s that %s may still take; "+
+		"shorten the conversation, or end that model",
 		config.Size(plan.Sum), config.Size(max(0, plan.Free-held)), config.Size(held), strings.Join(names, " and "))
 }
 
 // unload ends a model.
-func (s *Server) unload(r *http.Request, _ struct{}) (any, error) {
+func (s talking) unload(r *http.Request, _ struct{}) (any, error) {
 	t, err := s.talk(r)
 	if err != nil {
 		return nil, err
@@ -198,7 +203,7 @@ func (s *Server) unload(r *http.Request, _ struct{}) (any, error) {
 	return t.status(), nil
 }
 
-func (s *Server) talk(r *http.Request) (*talk, error) {
+func (s talking) talk(r *http.Request) (*talk, error) {
 	for _, t := range s.talks.list() {
 		if t.id == r.PathValue("talk") {
 			return t, nil
@@ -209,8 +214,8 @@ func (s *Server) talk(r *http.Request) (*talk, error) {
 
 // chat answers as /v1/chat/completions does, always with a stream. It sends what the model's process
 // sends, and event: error if that ends early.
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	in, code, err := decoded[map[string]json.RawMessage](s, w, r)
+func (s talking) chat(w http.ResponseWriter, r *http.Request) {
+	in, code, err := decoded[map[string]json.RawMessage](s.Server, w, r)
 	if err != nil {
 		web.Refuse(w, code, err)
 		return

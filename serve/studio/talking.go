@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +34,7 @@ type talk struct {
 	mu       sync.Mutex
 	line     []byte // of the process, as far as it has come
 	said     string // its last line
+	failed   string // the line with which it failed
 	address  string // "" until it serves
 	cause    error  // why it ends; nil: somebody wanted it, or the process has ended itself
 	ending   bool
@@ -158,7 +159,7 @@ func (t *talk) wait(scratch string) {
 	err := t.process.Wait()
 	t.mu.Lock()
 	if !t.ending {
-		t.ending, t.cause = true, fmt.Errorf("its process ended: %s", reasonOf(err, t.said))
+		t.ending, t.cause = true, fmt.Errorf("its process ended: %s", reasonOf(err, t.failed))
 	}
 	t.deadline.Stop()
 	t.mu.Unlock()
@@ -167,19 +168,28 @@ func (t *talk) wait(scratch string) {
 	close(t.ended)
 }
 
-// reasonOf returns why a process has ended, by its last line if it is an error.
-func reasonOf(err error, said string) string {
-	if line, is := strings.CutPrefix(said, "trinity: "); is {
-		return line
+// killed is the status of a process that signal 9 has ended.
+const killed = 128 + 9
+
+// reasonOf returns why a process has ended: the line with which it failed, or how it was ended.
+func reasonOf(err error, failed string) string {
+	var exit *exec.ExitError
+	switch {
+	case failed != "":
+		return failed
+	case errors.As(err, &exit) && exit.ExitCode() == killed:
+		return "it was killed, perhaps because memory ran out"
+	case errors.As(err, &exit):
+		return exit.Error()
 	}
-	if err == nil {
-		return "exit status 0"
-	}
-	return shown(err.Error())
+	return shown(fmt.Sprint(err))
 }
 
 // served is the line with which a process says where it serves.
 var served = regexp.MustCompile(`^serves .* at (http://127\.0\.0\.1:\d+/v1)$`)
+
+// fails is the line with which a process fails.
+var fails = regexp.MustCompile(`^(?:trinity: (.+)|((?:panic|fatal error): .+))$`)
 
 // mostSaid is the size of the longest line of a process that is kept.
 const mostSaid = 4096
@@ -200,6 +210,9 @@ func (t *talk) Write(p []byte) (int, error) {
 			t.rest()
 		} else if len(bytes.TrimSpace(line)) > 0 {
 			t.said = shown(string(line))
+			if found := fails.FindStringSubmatch(t.said); found != nil && t.failed == "" {
+				t.failed = found[1] + found[2]
+			}
 		}
 	}
 	t.line = t.line[:min(len(t.line), mostSaid)]
@@ -224,7 +237,7 @@ func (t *talk) late(after time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.address == "" {
-		t.endNow(fmt.Errorf("it has not loaded within %v; the last line of its process: %s", after, cmp.Or(t.said, "none")))
+		t.endNow(fmt.Errorf("it has not loaded within %v; the last line of its process: %s", after, cmp.Or(t.said, "it has said nothing")))
 	}
 }
 

@@ -103,7 +103,7 @@ export async function metrics(id, names, since, signal) {
 }
 
 /**
- * eventsOf reads a stream of events with fetch, because an EventSource sends no token. An event without a name has the name "".
+ * eventsOf reads a stream of events with fetch, because an EventSource sends no token. An event without a name has "".
  * @param {Response} response
  * @returns {AsyncGenerator<{name: string, data: string}>}
  */
@@ -190,7 +190,10 @@ export const models = (id, signal) => json(runPath(id) + "/models", {}, signal);
 /** @returns {Promise<{talks: TalkModel[], most: number}>} the models that are loaded, the newest last */
 export const talks = (/** @type {AbortSignal} */ signal) => json("talk", {}, signal);
 
-/** load starts to load a model. length 0: the longest conversation is the model's usual one. @type {(run: string, model: string, length: number) => Promise<TalkModel>} */
+/**
+ * load starts to load a model. length 0: the longest conversation is the model's usual one.
+ * @type {(run: string, model: string, length: number) => Promise<TalkModel>}
+ */
 export const load = (run, model, length) => post("talk", { run, model, length });
 
 /** @type {(id: string) => Promise<TalkModel>} */

@@ -13,7 +13,10 @@ const LOADS = 500, RESTS = 3000; // milliseconds between looks at the models
 /** @typedef {import("./said.js").Said} Said */
 /** @typedef {{asked: string, said: (Said | null)[]}} Turn what somebody asked, and what the models answered */
 
-/** What was said, and what is being said: other pages leave it as it is. @type {{turns: Turn[], asking: AbortController | null, changed: () => void}} */
+/**
+ * What was said, and what is being said: other pages leave it as it is.
+ * @type {{turns: Turn[], asking: AbortController | null, changed: () => void}}
+ */
 const talked = { turns: [], asking: null, changed: () => {} };
 
 /** The settings of an answer, with their usual values; "" is the server's. */
@@ -44,28 +47,37 @@ function Talking({ query, go }) {
   const seats = query.getAll("run").slice(0, 2), names = query.getAll("model");
   if (!seats.length) seats.push("");
   const models = seats.map((run, i) => all.findLast((m) => m.run === run && m.model === names[i]));
-  const choose = (/** @type {number} */ i, /** @type {string} */ run, /** @type {string} */ model, replace = false) =>
-    go("", { run: seats.map((r, n) => n === i ? run : r), model: seats.map((_, n) => n === i ? model : names[n] || "") }, { replace });
   const act = async (/** @type {() => Promise<unknown>} */ f) => {
     fail(null);
     try { await f(); } catch (error) { fail(/** @type {Error} */ (error)); }
     talks.again();
   };
+  /** @param {number} i @param {string} run @param {string} model @param {boolean} [replace] */
+  const choose = (i, run, model, replace = false) =>
+    go("", { run: seats.map((r, n) => n === i ? run : r), model: seats.map((_, n) => n === i ? model : names[n] || "") }, { replace });
+  const beside = () => go("", { run: [...seats, seats[0]], model: [names[0] || "", ""] });
+  const clear = () => {
+    talked.asking?.abort();
+    talked.turns = [];
+    draw((n) => n + 1);
+  };
+  /** @type {SeatProps[]} */
+  const props = seats.map((run, i) => ({
+    nth: i, run, name: names[i] || "", runs: runs.value ? runs.value.runs : [], loaded: models[i], act,
+    length: Number(query.get("length")) || 0, choose: (r, m, replace) => choose(i, r, m, replace),
+  }));
   return html`
     <${Loaded} data=${runs} />
-    <div class="seats">${seats.map((run, i) => html`<${Seat} key=${i} ...${{
-      nth: i, run, name: names[i] || "", runs: runs.value ? runs.value.runs : [], loaded: models[i], act, length: Number(query.get("length")) || 0,
-      choose: (/** @type {string} */ r, /** @type {string} */ m, /** @type {boolean} */ replace) => choose(i, r, m, replace),
-    }} />`)}</div>
+    <div class="seats">${props.map((seat) => html`<${Seat} key=${seat.nth} ...${seat} />`)}</div>
     <div class="row">
-      ${seats.length < 2 ? html`<button disabled=${!seats[0]} onClick=${() => go("", { run: [...seats, seats[0]], model: [names[0] || "", ""] })}>${t("talk.beside")}</button>`
+      ${seats.length < 2 ? html`<button disabled=${!seats[0]} onClick=${beside}>${t("talk.beside")}</button>`
         : html`<button onClick=${() => go("", { run: seats.slice(0, 1), model: names.slice(0, 1) })}>${t("talk.alone")}</button>`}
       <span class="grow"></span>
       ${shaded && html`<${Legend} measure=${PROBABILITY} />`}
       <label title=${t("talk.shade.title")}><input type="checkbox" checked=${shaded}
-        onChange=${(/** @type {any} */ e) => go("", { shade: e.target.checked ? "1" : null }, { replace: true })} /> ${t("talk.shade")}</label>
+        onChange=${() => go("", { shade: shaded ? null : "1" }, { replace: true })} /> ${t("talk.shade")}</label>
       <${Copy} />
-      <button disabled=${!talked.turns.length} onClick=${() => { talked.asking?.abort(); talked.turns = []; draw((n) => n + 1); }}>${t("talk.clear")}</button>
+      <button disabled=${!talked.turns.length} onClick=${clear}>${t("talk.clear")}</button>
     </div>
     <${Sampling} query=${query} go=${go} />
     ${isTokenMissing(failed) ? html`<${Token} />` : failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
@@ -74,10 +86,11 @@ function Talking({ query, go }) {
 }
 
 /**
- * Seat chooses a model, loads it and ends it.
- * @param {{nth: number, run: string, name: string, runs: Run[], loaded?: TalkModel, length: number, act: (f: () => Promise<unknown>) => void,
- *   choose: (run: string, model: string, replace?: boolean) => void}} props
+ * @typedef {{nth: number, run: string, name: string, runs: Run[], loaded?: TalkModel, length: number,
+ *   act: (f: () => Promise<unknown>) => void, choose: (run: string, model: string, replace?: boolean) => void}} SeatProps
  */
+
+/** Seat chooses a model, loads it and ends it. @param {SeatProps} props */
 function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
   const found = useData(async (signal) => run ? (await api.models(run, signal)).models : [], [run]);
   useEvery(10 * RESTS, found.again); // a run that trains writes checkpoints
@@ -87,16 +100,18 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
     if (run && !name && first) choose(run, first.name, true);
   }, [run, name, models.length]);
   const label = t(nth ? "talk.second" : "talk.first");
+  const unload = () => loaded && act(() => api.unload(loaded.id));
   return html`<section class="panel seat" aria-label=${label}>
     <div class="row">
       <select aria-label=${`${t("choose.run")}, ${label}`} value=${run} onChange=${(/** @type {any} */ e) => choose(e.target.value, "")}>
         <option value="">${t("choose.run")}</option>${runs.map((r) => html`<option value=${r.id}>${plain(r.id)}</option>`)}</select>
       <select aria-label=${`${t("talk.model")}, ${label}`} value=${name} onChange=${(/** @type {any} */ e) => choose(run, e.target.value)}>
         <option value="">${t("talk.choose")}</option>
-        ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(m.why || m.path)}>${plain(m.name)}${
-          m.why ? ` (${t("talk.unusable")})` : m.kind === "adapter" ? ` (${t("talk.adapter")})` : m.kind === "base" ? `: ${plain(m.path)}` : ""}</option>`)}</select>
-      ${live ? html`<button title=${t("talk.unload.title")} onClick=${() => act(() => api.unload(loaded.id))}>${t("talk.unload")}</button>`
-        : html`<button class="primary" disabled=${!run || !name} onClick=${() => act(() => api.load(run, name, length))}>${t("talk.load")}</button>`}
+        ${models.map((m) => html`<option value=${m.name} disabled=${!!m.why} title=${plain(m.why || m.path)}>
+          ${nameOf(m)}</option>`)}</select>
+      ${live ? html`<button title=${t("talk.unload.title")} onClick=${unload}>${t("talk.unload")}</button>`
+        : html`<button class="primary" disabled=${!run || !name} onClick=${() => act(() => api.load(run, name, length))}>
+          ${t("talk.load")}</button>`}
     </div>
     ${found.error && html`<p class="error" role="alert">${plain(found.error.message)}</p>`}
     ${run && found.value && !models.some((m) => !m.why) && html`<p class="muted">${t("talk.none")}</p>`}
@@ -104,32 +119,49 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
   </section>`;
 }
 
+/** nameOf says which model it is. @param {RunModel} of */
+function nameOf(of) {
+  if (of.why) return `${plain(of.name)} (${t("talk.unusable")})`;
+  if (of.kind === "adapter") return `${plain(of.name)} (${t("talk.adapter")})`;
+  return of.kind === "base" ? `${t("talk.base")}: ${plain(of.path.split("/").slice(-2).join("/"))}` : plain(of.name);
+}
+
 /** bytes shows a number of bytes. @param {number} n */
 const bytes = (n) => n <= 0 ? "–" : n < 2 ** 30 ? number(n / 2 ** 20, 3) + " MiB" : number(n / 2 ** 30, 3) + " GiB";
 
 /** State says how far a model is. @param {{of: TalkModel}} props */
 function State({ of }) {
-  const parts = { resident: bytes(of.resident), planned: bytes(of.planned), length: number(of.length), seconds: duration((Date.now() - of.began) / 1000) };
   if (of.state === "ended") {
-    return html`<p class=${of.error ? "error" : "muted"} role="status">${t("talk.ended", { why: of.error ? plain(of.error) : t("talk.wanted") })}</p>`;
+    const why = of.error ? plain(of.error) : t("talk.wanted");
+    return html`<p class=${of.error ? "error" : "muted"} role="status">${t("talk.ended", { why })}</p>`;
   }
-  const ends = of.state === "ready" && of.ends ? new Date(of.ends).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "";
+  const says = t("talk." + of.state, {
+    resident: bytes(of.resident), planned: bytes(of.planned), length: number(of.length), seconds: duration((Date.now() - of.began) / 1000),
+  });
+  const clock = new Date(of.ends).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const share = Math.min(100, 100 * of.resident / (of.planned || 1));
   return html`
-    ${of.state === "loading" && html`<div class="loads" aria-hidden="true" style=${{ backgroundSize: `${Math.min(100, 100 * of.resident / (of.planned || 1))}% 100%` }}></div>`}
-    <p class="muted" role="status">${t("talk." + of.state, parts)}${ends && "; " + t("talk.ends", { time: ends })}${
+    ${of.state === "loading" && html`<div class="loads" aria-hidden="true" style=${{ backgroundSize: share + "% 100%" }}></div>`}
+    <p class="muted" role="status">${says}${of.state === "ready" && of.ends > 0 && "; " + t("talk.ends", { time: clock })}${
       of.state === "loading" && of.said && html`<br />${plain(of.said)}`}</p>`;
 }
 
 /** Sampling has the settings of the next answers. @param {PageProps} props */
 function Sampling({ query, go }) {
-  const field = (/** @type {string} */ name, /** @type {string} */ value, /** @type {Record<string, unknown>} */ more) => html`<label>${t("talk." + name)}
+  /** @param {string} name @param {string} value @param {any} event */
+  const set = (name, value, event) => go("", { [name]: event.target.value === value ? null : event.target.value }, { replace: true });
+  /** @param {string} name @param {string} value @param {Record<string, unknown>} more */
+  const field = (name, value, more) => html`<label>${t("talk." + name)}
     <input type="number" value=${query.get(name) ?? value} placeholder=${t("talk.usual")} ...${more}
-      onChange=${(/** @type {any} */ e) => go("", { [name]: e.target.value === value ? null : e.target.value }, { replace: true })} /></label>`;
+      onChange=${(/** @type {any} */ e) => set(name, value, e)} /></label>`;
   return html`<details><summary>${t("talk.settings")}</summary><div class="sampling">
-    ${field("temperature", usual.temperature, { min: 0, max: 10, step: 0.1 })}${field("top_p", usual.top_p, { min: 0.01, max: 1, step: 0.01 })}
-    ${field("max_tokens", usual.max_tokens, { min: 1, step: 1 })}${field("seed", usual.seed, { min: 0, step: 1 })}${field("length", "", { min: 2, step: 1 })}
-    <label class="system">${t("talk.system")} <textarea rows="2" value=${query.get("system") || ""}
-      onChange=${(/** @type {any} */ e) => go("", { system: e.target.value || null }, { replace: true })}></textarea></label>
+    ${field("temperature", usual.temperature, { min: 0, max: 10, step: 0.1 })}
+    ${field("top_p", usual.top_p, { min: 0.01, max: 1, step: 0.01 })}
+    ${field("max_tokens", usual.max_tokens, { min: 1, step: 1 })}
+    ${field("seed", usual.seed, { min: 0, step: 1 })}
+    ${field("length", "", { min: 2, step: 1 })}
+    <label class="system">${t("talk.system")}
+      <textarea rows="2" value=${query.get("system") || ""} onChange=${(/** @type {any} */ e) => set("system", "", e)}></textarea></label>
   </div></details>`;
 }
 
@@ -137,8 +169,8 @@ function Sampling({ query, go }) {
 function Turns({ shaded }) {
   const box = useRef(/** @type {any} */ (null)), bottom = useRef(true);
   useLayoutEffect(() => { if (bottom.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
-  return html`<div class="turns" ref=${box} tabindex="0" role="log" aria-label=${t("page.talk")}
-    onScroll=${(/** @type {any} */ e) => { bottom.current = e.currentTarget.scrollTop + e.currentTarget.clientHeight > e.currentTarget.scrollHeight - 30; }}>
+  const scrolled = () => { bottom.current = box.current.scrollTop + box.current.clientHeight > box.current.scrollHeight - 30; };
+  return html`<div class="turns" ref=${box} tabindex="0" role="log" aria-label=${t("page.talk")} onScroll=${scrolled}>
     ${talked.turns.map((turn, n) => html`<article key=${n}>
       <div class="asked"><span class="sr">${t("talk.you")}</span><div class="text" dir="auto">${visible(turn.asked)}</div></div>
       <div class="said">${turn.said.map((said, i) => said && html`<${Answer} key=${i} said=${said} shaded=${shaded} />`)}</div>
@@ -149,8 +181,10 @@ function Turns({ shaded }) {
 /** Copy copies the conversation as text. */
 function Copy() {
   const [done, set] = useState(false);
-  const text = () => talked.turns.map((turn) => [`${t("talk.you")}:\n${turn.asked}`,
-    ...turn.said.map((said) => said ? `${said.name}:\n${said.thought ? said.thought + "\n\n" : ""}${said.text}` : "").filter(Boolean)].join("\n\n")).join("\n\n");
+  const answer = (/** @type {Said} */ said) => `${said.name}:\n${said.thought ? said.thought + "\n\n" : ""}${said.text}`;
+  const text = () => talked.turns.flatMap((turn) => [
+    `${t("talk.you")}:\n${turn.asked}`, ...turn.said.flatMap((said) => said ? [answer(said)] : []),
+  ]).join("\n\n");
   return html`<button disabled=${!talked.turns.length} onClick=${async () => {
     await copy(text());
     set(true);
@@ -158,7 +192,10 @@ function Copy() {
   }}>${done ? t("talk.copied") : t("talk.copy")}</button>`;
 }
 
-/** copy puts a text into the clipboard, also where the browser gives it only to older calls: a page that is not encrypted. @param {string} text */
+/**
+ * copy puts a text into the clipboard, also on a page that is not encrypted, which has only the older call.
+ * @param {string} text
+ */
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");
@@ -179,7 +216,8 @@ function Ask({ models, query }) {
     set("");
   };
   return html`<form class="ask" onSubmit=${(/** @type {Event} */ e) => { e.preventDefault(); send(); }}>
-    <textarea rows="2" value=${text} placeholder=${t("talk.hint")} aria-label=${t("talk.message")} onInput=${(/** @type {any} */ e) => set(e.target.value)}
+    <textarea rows="2" value=${text} placeholder=${t("talk.hint")} aria-label=${t("talk.message")}
+      onInput=${(/** @type {any} */ e) => set(e.target.value)}
       onKeyDown=${(/** @type {KeyboardEvent} */ e) => { // the Enter that chooses a Chinese word sends nothing
         if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
         e.preventDefault();
@@ -191,7 +229,10 @@ function Ask({ models, query }) {
   </form>`;
 }
 
-/** ask adds a turn, and follows the answers of the models. @param {string} asked @param {(TalkModel | undefined)[]} models @param {URLSearchParams} query */
+/**
+ * ask adds a turn, and follows the answers of the models.
+ * @param {string} asked @param {(TalkModel | undefined)[]} models @param {URLSearchParams} query
+ */
 async function ask(asked, models, query) {
   const ending = new AbortController();
   /** @type {Turn} */
@@ -202,7 +243,10 @@ async function ask(asked, models, query) {
   await Promise.all(models.map(async (model, i) => {
     if (!model || model.state !== "ready") return;
     /** @type {Said} */
-    const said = { name: `${model.model} · ${model.run}`, thought: "", text: "", tokens: [], finish: "", error: "", began: performance.now(), seconds: 0, state: "asked" };
+    const said = {
+      name: `${model.model} · ${model.run}`, thought: "", text: "", tokens: [], finish: "", error: "", seconds: 0, state: "asked",
+    };
+    const began = performance.now();
     turn.said[i] = said;
     try {
       await api.chat(model.id, request(before, i, asked, query), (part) => { heard(said, part); talked.changed(); }, ending.signal);
@@ -211,7 +255,7 @@ async function ask(asked, models, query) {
       said.state = ending.signal.aborted ? "stopped" : "failed";
       if (said.state === "failed") said.error = /** @type {Error} */ (error).message;
     }
-    said.seconds = (performance.now() - said.began) / 1000;
+    said.seconds = (performance.now() - began) / 1000;
     talked.changed();
   }));
   talked.asking = null;
@@ -229,9 +273,13 @@ function heard(said, part) {
   said.finish = choice.finish_reason || said.finish;
 }
 
-/** request is what a model is asked: what it was asked and has answered before, and the settings. @param {Turn[]} before @param {number} i @param {string} asked @param {URLSearchParams} query */
+/**
+ * request is what a model is asked: what it was asked and has answered before, and the settings.
+ * @param {Turn[]} before @param {number} i @param {string} asked @param {URLSearchParams} query
+ */
 function request(before, i, asked, query) {
-  const system = query.get("system"), body = { messages: system ? [{ role: "system", content: system }] : [], logprobs: true, top_logprobs: 3 };
+  const system = query.get("system");
+  const body = { messages: system ? [{ role: "system", content: system }] : [], logprobs: true, top_logprobs: 3 };
   for (const turn of before) {
     const said = turn.said[i];
     if (said && said.text) body.messages.push({ role: "user", content: turn.asked }, { role: "assistant", content: said.text });

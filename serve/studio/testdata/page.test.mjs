@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { commonStart, difference, words } from "./diff.js";
 import { place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
-import { blocksOf, partsOf, rowsOf } from "./sequence.js";
+import { blocksOf, partsOf, placed, rowsOf } from "./sequence.js";
 import { proposals, treeOf } from "./schema.js";
 import { changed, context, entries, valueOf } from "./yaml.js";
 
@@ -205,4 +205,14 @@ test("an axis comes from a series of the trainer", async () => {
   assert.deepEqual([...pointsOf(reward, "tokens", 0, series([1, 2, 4], [100, 50, 7])).x], [0, 100, 150, 150, 157]);
   assert.deepEqual([...pointsOf(reward, "time", 1000, undefined).x], [-1, 0, 1, 2, 8]);
   assert.deepEqual([...pointsOf(reward, "updates", 0, undefined).x], []);
+});
+
+test("the tokens of an answer lie over its text", () => {
+  const pieces = (text, ...tokens) => placed(text, tokens.map((token) => ({ token }))).map((p) => [p.text, p.from, p.to]);
+  assert.deepEqual(pieces("Hi you", "Hi", " you", "<|end|>"), [["Hi", 0, 1], [" you", 1, 2], ["", 2, 3]]);
+  assert.deepEqual(pieces("a 漢 b", "a ", "\ufffd", "\ufffd", " b"), [["a ", 0, 1], ["漢", 1, 3], [" b", 3, 4]]);
+  assert.deepEqual(pieces("🙂", "\ufffd", "\ufffd", "<|end|>"), [["🙂", 0, 2], ["", 2, 3]]);
+  assert.deepEqual(pieces("x\ufffdy", "x", "\ufffd", "y"), [["x", 0, 1], ["\ufffd", 1, 2], ["y", 2, 3]]);
+  assert.deepEqual(pieces("more than that", "more"), [["more", 0, 1], [" than that", 1, 1]]);
+  assert.deepEqual(pieces("", "<|end|>"), [["", 0, 1]]);
 });
