@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
+
+// maxHolder is the most bytes that a file about a holder may have.
+const maxHolder = 64 << 10
 
 // Holders returns by the names of the locks in a directory who held them last. It takes no lock, so
 // a holder may have released its own since; see [Held.Lives].
@@ -27,7 +29,7 @@ func Holders(dir string) (map[string]Held, error) {
 			continue
 		}
 		var h Held
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		text, err := ReadWithin(dir, e.Name(), maxHolder)
 		if err == nil && json.Unmarshal(text, &h) == nil && h.PID > 0 { // a half-written file knows no holder yet
 			found[name] = h
 		}

@@ -88,7 +88,7 @@ func (a annotations) find() ([]bookAt, error) {
 			}
 		}
 	}
-	ids, _ := find(root) // the list of runs tells what it cannot read
+	ids, _ := a.finder.find(root) // the list of runs tells what it cannot read
 	look("", root)
 	for _, id := range ids {
 		dir := dirIn(root, id)

@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity/trace"
 )
@@ -31,36 +34,87 @@ func (s *Server) root() (string, error) {
 	return dir, err
 }
 
+// finder finds runs below a directory. It keeps what it has seen of a directory until that changes.
+type finder struct {
+	mu           sync.Mutex
+	root         string
+	dirs         map[string]*seen
+	ids, damaged []string
+	again        time.Time // before which it does not look again, because that takes long
+}
+
+// seen is what is known of a directory.
+type seen struct {
+	modified time.Time
+	isSure   bool     // the time would tell a change
+	isRun    bool     // it has a run's files
+	below    []string // names of the directories that may have runs
+}
+
+// settled is how long a directory must have been as it is for its time to tell a change: file systems
+// have coarse clocks.
+const settled = 3 * time.Second
+
 // find returns the IDs of all runs below a directory, and lines about what cannot be read. It follows
-// no links.
-func find(root string) (ids, damaged []string) {
-	var visit func(dir, id string, depth int)
-	visit = func(dir, id string, depth int) {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			damaged = append(damaged, err.Error())
+// no links. Of a directory with very many others the answer may be some seconds old.
+func (f *finder) find(root string) (ids, damaged []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if begin := time.Now(); f.root != root || begin.After(f.again) {
+		if f.root != root {
+			f.dirs = nil
 		}
-		isRun := false
-		for _, e := range entries {
-			name := e.Name()
-			switch {
-			case !e.IsDir():
-			case name == monitorDir || name == trace.Dir:
-				isRun = true
-			case strings.HasPrefix(name, "global_step_") || name == "buffer" || name == "log" || strings.HasPrefix(name, "."):
-			case depth < maxDepth:
-				visit(filepath.Join(dir, name), strings.TrimPrefix(id+"/"+name, "/"), depth+1)
-			}
+		before := f.dirs
+		f.root, f.dirs, f.ids, f.damaged = root, map[string]*seen{}, nil, nil
+		f.visit(before, root, "", 0)
+		f.again = time.Now().Add(patient * time.Since(begin))
+	}
+	return slices.Clone(f.ids), slices.Clone(f.damaged)
+}
+
+// visit looks at a directory and those below it.
+func (f *finder) visit(before map[string]*seen, dir, id string, depth int) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			f.damaged = append(f.damaged, err.Error())
 		}
-		if isRun && id == "" {
-			id = whole
-		}
-		if isRun {
-			ids = append(ids, id)
+		return
+	}
+	known := before[dir]
+	if known == nil || !known.isSure || !known.modified.Equal(info.ModTime()) {
+		if known, err = readSeen(dir, info); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.damaged = append(f.damaged, err.Error())
 		}
 	}
-	visit(root, "", 0)
-	return ids, damaged
+	f.dirs[dir] = known
+	if depth < maxDepth {
+		for _, name := range known.below {
+			f.visit(before, filepath.Join(dir, name), strings.TrimPrefix(id+"/"+name, "/"), depth+1)
+		}
+	}
+	if known.isRun {
+		f.ids = append(f.ids, cmp.Or(id, whole))
+	}
+}
+
+// readSeen reads a directory.
+func readSeen(dir string, info fs.FileInfo) (*seen, error) {
+	s := &seen{modified: info.ModTime(), isSure: time.Since(info.ModTime()) > settled}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case !e.IsDir():
+		case name == monitorDir || name == trace.Dir:
+			s.isRun = true
+		case strings.HasPrefix(name, "global_step_") || name == "buffer" || name == "log" || strings.HasPrefix(name, "."):
+		default:
+			s.below = append(s.below, name)
+		}
+	}
+	s.isSure = s.isSure && err == nil
+	return s, err
 }
 
 // runDir returns the directory of the run that a request names.

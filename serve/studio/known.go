@@ -31,6 +31,20 @@ func (s *Server) known(dir string) *known {
 	return k.(*known)
 }
 
+// forget drops what is kept of runs that are no longer there; ids are all that are.
+func (s *Server) forget(root string, ids []string) {
+	there := map[string]bool{}
+	for _, id := range ids {
+		there[dirIn(root, id)] = true
+	}
+	s.runsKnown.Range(func(dir, _ any) bool {
+		if !there[dir.(string)] && !exists(dir.(string)) {
+			s.runsKnown.Delete(dir)
+		}
+		return true
+	})
+}
+
 func (k *keptSettings) of(dir string) (*settings, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

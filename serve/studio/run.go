@@ -82,7 +82,8 @@ func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
 	}
-	ids, damaged := find(root)
+	ids, damaged := s.finder.find(root)
+	s.forget(root, ids)
 	if below != "" {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id != below && !strings.HasPrefix(id, below+"/") })
 	}

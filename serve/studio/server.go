@@ -43,6 +43,7 @@ type Server struct {
 	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
 	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
 
+	finder    finder
 	cache     cache
 	answering answering
 	textCache textCache

@@ -213,6 +213,9 @@ func (s *Server) launch(id string, in written) (any, error) {
 		}
 	}
 	root, err := s.root()
+	if err == nil {
+		err = checkOwner(root)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -268,11 +271,32 @@ func prepare(dir string, in written) (*os.File, error) {
 // startDir returns the directory of the studio's files about a run.
 func startDir(root, id string) string { return filepath.Join(root, ownDir, filepath.FromSlash(id)) }
 
+// checkOwner returns an error if another user has made the directory of the studio's files: that user
+// would choose which programs run.
+func checkOwner(root string) error {
+	dir := filepath.Join(root, ownDir)
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory: move it away, the studio keeps its files there", dir)
+	case !isMine(info):
+		return fmt.Errorf("%s belongs to another user: move it away, or serve another directory with --dir", dir)
+	}
+	return nil
+}
+
 // startedAs returns the configuration of a run that a studio has started, and the run's ID; "" if none
 // has. A stage was started with its run.
 func startedAs(root, id string) (in written, started string, err error) {
 	if !isID(id) {
 		return in, "", notFound{fmt.Errorf("there is no run %.200q", id)}
+	}
+	if checkOwner(root) != nil { // nobody starts that
+		return in, "", nil
 	}
 	for _, at := range []string{id, path.Dir(id)} {
 		dir := startDir(root, at)
