@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -167,4 +168,41 @@ func FuzzDecodeTable(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// One experience of a step is read alone, with all of its rows.
+func TestReadAnswer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), Dir)
+	w, err := New(Options{Dir: dir, Text: func(int32) string { return "" }, Say: func(line string) { t.Error(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []trinity.TrainedExperience
+	for run := range 100 {
+		e := trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "t", Run: run}, Tokens: make([]int32, 3000), Mask: make([]bool, 3000)}
+		for i := range e.Tokens {
+			e.Tokens[i] = int32(i * run)
+		}
+		all = append(all, trinity.TrainedExperience{Experience: e, Updates: make([]trinity.Update, run%3)})
+		for i := range all[run].Updates {
+			all[run].Updates[i].Index = i
+		}
+	}
+	w.Trained(trinity.Trained{Step: 1, Experiences: all})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ReadStep(dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range Answers(rows) {
+		got, err := ReadAnswer(dir, 1, want.ID)
+		if err != nil || !reflect.DeepEqual(Answers(got), []*Answer{want}) {
+			t.Fatalf("%s: %d rows, %v", want.ID, len(got), err)
+		}
+	}
+	if rows, err := ReadAnswer(dir, 1, "none"); err != nil || rows != nil {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
 }

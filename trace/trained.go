@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,6 +236,37 @@ func Steps(dir string) (steps []int64, err error) {
 // ReadStep reads what a trace has of a train step.
 func ReadStep(dir string, step int64) ([]Row, error) { return readStep[Row](StepFile(dir, step)) }
 
+// ReadAnswer reads the rows of one experience of a train step, which has many of up to 32,768 tokens.
+func ReadAnswer(dir string, step int64, id string) (rows []Row, err error) {
+	type row struct {
+		ID string `parquet:"id"`
+	}
+	path := StepFile(dir, step)
+	ids, err := readStep[row](path)
+	if err != nil {
+		return nil, err
+	}
+	err = openStep(path, func(file *parquet.File) error {
+		table := parquet.NewGenericReader[Row](file)
+		defer table.Close()
+		for at, known := range ids {
+			if known.ID != id {
+				continue
+			}
+			if err := table.SeekToRow(int64(at)); err != nil {
+				return err
+			}
+			one := make([]Row, 1)
+			if n, err := table.Read(one); n == 0 {
+				return cmp.Or(err, io.ErrNoProgress)
+			}
+			rows = append(rows, one[0])
+		}
+		return nil
+	})
+	return rows, err
+}
+
 // ReadAnswers reads the experiences of a train step without their streams, but for masks and
 // advantages, and without what the optimizer steps did.
 func ReadAnswers(dir string, step int64) ([]*Answer, error) {
@@ -255,6 +287,30 @@ func ReadAnswers(dir string, step int64) ([]*Answer, error) {
 
 // readStep reads rows with all columns of the file or some.
 func readStep[T any](path string) (rows []T, err error) {
+	err = openStep(path, func(file *parquet.File) error {
+		table := parquet.NewGenericReader[T](file)
+		defer table.Close()
+		for {
+			batch := make([]T, 64)
+			n, err := table.Read(batch)
+			rows = append(rows, batch[:n]...)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err == nil && n == 0 {
+				err = io.ErrNoProgress
+			}
+			if err != nil {
+				rows = nil
+				return err
+			}
+		}
+	}, parquet.SkipPageIndex(true))
+	return rows, err
+}
+
+// openStep calls use with the file of a train step.
+func openStep(path string, use func(*parquet.File) error, options ...parquet.FileOption) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library's, at a damaged file
 			err = errors.New("its schema or its pages are damaged")
@@ -266,33 +322,18 @@ func readStep[T any](path string) (rows []T, err error) {
 	}()
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return errors.Unwrap(err)
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	file, err := parquet.OpenFile(in, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	file, err := parquet.OpenFile(in, info.Size(), append(options, parquet.SkipBloomFilters(true))...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	table := parquet.NewGenericReader[T](file)
-	defer table.Close()
-	for {
-		batch := make([]T, 64)
-		n, err := table.Read(batch)
-		rows = append(rows, batch[:n]...)
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err == nil && n == 0 {
-			err = io.ErrNoProgress
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	return use(file)
 }
 
 // removeAfter removes the train steps after a step.

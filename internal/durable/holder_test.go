@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,6 +18,10 @@ func TestHolders(t *testing.T) {
 	}
 	defer lock.Release()
 	if err := os.WriteFile(filepath.Join(dir, ".holder_torn.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	huge := `{"pid":1}` + strings.Repeat(" ", maxHolder)
+	if err := os.WriteFile(filepath.Join(dir, ".holder_huge.json"), []byte(huge), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	holders, err := Holders(dir)

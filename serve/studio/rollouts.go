@@ -66,8 +66,8 @@ func (s *Server) steps(r *http.Request) (any, error) {
 	return map[string]any{"steps": list(steps), "damaged": []string{}}, err
 }
 
-// answers returns the answers of the train step that a request names, and the texts of their tokens.
-func (s *Server) answers(r *http.Request) (dir string, step int64, answers []*trace.Answer, err error) {
+// answers returns the answers of the train step that a request names, or the one of an ID.
+func (s *Server) answers(r *http.Request, id string) (dir string, step int64, answers []*trace.Answer, err error) {
 	dir, err = s.traceDir(r)
 	if err == nil {
 		step, err = number(r, "step", 0)
@@ -82,13 +82,18 @@ func (s *Server) answers(r *http.Request) (dir string, step int64, answers []*tr
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return dir, step, nil, notFound{fmt.Errorf("%s is no file", path)}
 	}
-	rows, err := trace.ReadStep(dir, step)
+	var rows []trace.Row
+	if id == "" {
+		rows, err = trace.ReadStep(dir, step)
+	} else {
+		rows, err = trace.ReadAnswer(dir, step, id)
+	}
 	return dir, step, trace.Answers(rows), err
 }
 
 // rollouts answers with the rollouts of a train step.
 func (s *Server) rollouts(r *http.Request) (any, error) {
-	dir, step, answers, err := s.answers(r)
+	dir, step, answers, err := s.answers(r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +183,11 @@ func (r *Rollout) cut() {
 
 // rollout answers with one rollout and the numbers of its tokens.
 func (s *Server) rollout(r *http.Request) (any, error) {
-	dir, step, answers, err := s.answers(r)
+	id := r.PathValue("id")
+	dir, step, answers, err := s.answers(r, id)
 	if err != nil {
 		return nil, err
 	}
-	id := r.PathValue("id")
 	i := slices.IndexFunc(answers, func(a *trace.Answer) bool { return a.ID == id })
 	if i < 0 {
 		return nil, notFound{fmt.Errorf("the trace of train step %d has no rollout %.200q", step, id)}

@@ -441,8 +441,8 @@ func TestThePageIsRevalidated(t *testing.T) {
 	}
 	resp.Body.Close()
 	tag := resp.Header.Get("ETag")
-	if tag == "" || resp.Header.Get("Cache-Control") != "no-cache" || !strings.Contains(resp.Header.Get("Content-Security-Policy"),
-		"script-src 'self'") ||
+	if tag == "" || resp.Header.Get("Cache-Control") != "no-cache" || resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" ||
+		!strings.Contains(resp.Header.Get("Content-Security-Policy"), "script-src 'self'") ||
 		!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("%v", resp.Header)
 	}
