@@ -75,8 +75,8 @@ func writeStudioMetrics(dir string, seed uint64, size studioSize) (err error) {
 	var line []byte
 	for step := 1; step <= size.steps; step++ {
 		for i, role := range []string{trinity.RoleExplorer, trinity.RoleTrainer} {
-			at := studioBegan.Add(time.Duration(2*step+i) * 1500 * time.Millisecond)
-			line = fmt.Appendf(line[:0], `{"step":%d,"role":%q,"time":%q,"metrics":{`, step, role, at.Format("2006-01-02T15:04:05.000Z07:00"))
+			at := studioBegan.Add(time.Duration(2*step+i) * 1500 * time.Millisecond).Format("2006-01-02T15:04:05.000Z07:00")
+			line = fmt.Appendf(line[:0], `{"step":%d,"role":%q,"time":%q,"metrics":{`, step, role, at)
 			for k, name := range names[role] {
 				if k > 0 {
 					line = append(line, ',')
@@ -96,7 +96,9 @@ func writeStudioMetrics(dir string, seed uint64, size studioSize) (err error) {
 // writeStudioSpans writes the trace of a run whose explorer has eight rollouts at once, and whose trainer
 // waits for it.
 func writeStudioSpans(dir string, n int) (err error) {
-	w, err := trace.New(trace.Options{Dir: dir, Spans: true, Text: func(int32) string { return "" }, Say: func(line string) { err = errors.New(line) }})
+	w, err := trace.New(trace.Options{
+		Dir: dir, Spans: true, Text: func(int32) string { return "" }, Say: func(line string) { err = errors.New(line) },
+	})
 	if err != nil {
 		return err
 	}

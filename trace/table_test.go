@@ -28,9 +28,13 @@ func traceSteps(t *testing.T, dir string, from, to int64) {
 		at := time.UnixMicro(step * 1000)
 		id := trinity.ExperienceID{Step: step, Task: "é \"x\"", Run: int(step % 3)}
 		for i, kind := range []trinity.SpanKind{trinity.SpanCall, trinity.SpanRollout, trinity.SpanReward} {
-			w.Span(trinity.Span{Role: trinity.RoleExplorer, Kind: kind, Name: fmt.Sprint("task", i), Step: step, Experience: id, Begin: at, End: at.Add(900)})
+			w.Span(trinity.Span{
+				Role: trinity.RoleExplorer, Kind: kind, Name: fmt.Sprint("task", i), Step: step, Experience: id, Begin: at, End: at.Add(900),
+			})
 		}
-		w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: trinity.RoleExplorer, Step: step, Begin: at.Add(5), End: at})
+		w.Span(trinity.Span{
+			Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: trinity.RoleExplorer, Step: step, Begin: at.Add(5), End: at,
+		})
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -42,7 +46,8 @@ func expanded(table *Table) (all []Span) {
 	w := table.Words
 	for _, s := range table.Spans() {
 		all = append(all, Span{
-			Role: w[s.Role], Kind: trinity.SpanKind(w[s.Kind]), Name: w[s.Name], For: w[s.For], Step: s.Step, ID: w[s.ID], Begin: s.Begin, End: s.End,
+			Role: w[s.Role], Kind: trinity.SpanKind(w[s.Kind]), Name: w[s.Name], For: w[s.For], Step: s.Step, ID: w[s.ID],
+			Begin: s.Begin, End: s.End,
 		})
 	}
 	return all
@@ -134,7 +139,8 @@ func TestTableOfADamagedTrace(t *testing.T) {
 		var table Table
 		_, damaged, err := table.Update(dir)
 		isDamaged := len(text) > first+5
-		if err != nil || len(damaged) > 0 != isDamaged || isDamaged && !strings.Contains(damaged[0], fmt.Sprint(path, " is damaged behind byte ", first)) {
+		where := fmt.Sprint(path, " is damaged behind byte ", first)
+		if err != nil || len(damaged) > 0 != isDamaged || isDamaged && !strings.Contains(damaged[0], where) {
 			t.Errorf("%q, %v", damaged, err)
 		}
 		if n := len(table.Spans()); n == 0 || n >= 12_000 {
@@ -179,7 +185,8 @@ func TestReadAnswer(t *testing.T) {
 	}
 	var all []trinity.TrainedExperience
 	for run := range 100 {
-		e := trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "t", Run: run}, Tokens: make([]int32, 3000), Mask: make([]bool, 3000)}
+		id := trinity.ExperienceID{Step: 1, Task: "t", Run: run}
+		e := trinity.Experience{ID: id, Tokens: make([]int32, 3000), Mask: make([]bool, 3000)}
 		for i := range e.Tokens {
 			e.Tokens[i] = int32(i * run)
 		}

@@ -20,7 +20,8 @@ func isB(name string) bool { return name == "b" }
 func long(from, to int) string {
 	var text strings.Builder
 	for step := from; step <= to; step++ {
-		text.WriteString(line(step, "explorer", fmt.Sprintf(`"a":%d,"b":"NaN","c":%d,%s`, step, -step, strings.Repeat(`"pad":1.234567890123,`, 100)+`"z":1`)))
+		pad := strings.Repeat(`"pad":1.234567890123,`, 100)
+		text.WriteString(line(step, "explorer", fmt.Sprintf(`"a":%d,"b":"NaN","c":%d,%s"z":1`, step, -step, pad)))
 		text.WriteString(line(step, "trainer", fmt.Sprintf(`"a":%d.5,"d":1e300`, step)))
 	}
 	return text.String()

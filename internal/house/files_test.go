@@ -41,6 +41,7 @@ var byThemselves = map[string]string{
 	"run/recorder.go":                                 "appends lines for people",
 	"internal/sweep/child.go":                         "appends lines; if that of success is lost, the run begins again and has nothing to do",
 	"serve/studio/start.go":                           "appends lines for people",
+	"internal/cachedir/cachedir.go":                   "renames whole files of a cache, which are computed again without them",
 	"trace/lines.go":                                  "appends frames for people, not state; readers leave out half a frame",
 	"trace/texts.go":                                  "appends lines for people, not state; readers leave out half a line",
 }

@@ -24,8 +24,9 @@ var layers = []struct {
 }{
 	{"nouns, standard library only", []string{"."}},
 	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
-		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/database", "internal/experience", "trace",
-		"model", "operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python", "internal/cluster",
+		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/database",
+		"internal/experience", "trace", "model",
+		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python", "internal/cluster",
 		"internal/machines"}},
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",

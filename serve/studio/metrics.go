@@ -146,7 +146,8 @@ func (r *reading) points(name string, points []point) []point {
 // usual are the metrics that the page of curves shows first. A file whose names are asked for has their
 // values read with them.
 var usual = []string{
-	"rollout/reward/mean", "critic/score/mean", "rollout/response_length/mean", "response_length/mean", "actor/entropy_loss", "actor/ppo_kl", "actor/kl",
+	"rollout/reward/mean", "critic/score/mean", "rollout/response_length/mean", "response_length/mean", "actor/entropy_loss",
+	"actor/ppo_kl", "actor/kl",
 }
 
 func isUsual(name string) bool { return slices.Contains(usual, name) }

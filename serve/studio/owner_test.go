@@ -23,7 +23,8 @@ func TestOwnerOfTheStudiosFiles(t *testing.T) {
 	if err := checkOwner(root); err == nil || !strings.Contains(err.Error(), own+" belongs to another user") {
 		t.Error(err)
 	}
-	if _, err := (&Server{Dir: root}).launch("p/small", written{Text: "name: small\n"}); err == nil || !strings.Contains(err.Error(), "another user") {
+	_, err := (&Server{Dir: root}).launch("p/small", written{Text: "name: small\n"})
+	if err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Error(err)
 	}
 	if _, started, err := startedAs(root, "p/small"); started != "" || err != nil {

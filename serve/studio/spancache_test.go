@@ -23,7 +23,9 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 	const n = 14_000
 	for i := range int64(n) {
 		at := time.UnixMicro(i * 1000)
-		w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanForward, Name: rand.Text(), Step: i, Begin: at, End: at.Add(time.Millisecond)})
+		w.Span(trinity.Span{
+			Role: trinity.RoleTrainer, Kind: trinity.SpanForward, Name: rand.Text(), Step: i, Begin: at, End: at.Add(time.Millisecond),
+		})
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
