@@ -9,7 +9,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -43,14 +42,15 @@ func noteFailure(cfg *Settled, why error) error {
 }
 
 // keepFailure notes that a run failed before its first unfinished stage could begin. It notes nothing where
-// another run lies, while another process does the run, and where nothing can be written.
+// another run lies, and while another process does the run. A run that never had a directory gets none: what
+// is refused before it begins writes nothing.
 func keepFailure(cfg *config.Config, opts Options, why error) {
 	for i, c := range cfg.Settled() {
 		stage := &Settled{Settled: c}
 		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, doneFile)) {
 			continue
 		}
-		if mustMove(c.Config) || durable.MkdirAll(c.CheckpointJobDir, 0o755) != nil {
+		if mustMove(c.Config) || !present(c.CheckpointJobDir) {
 			return
 		}
 		ownDirs(stage)

@@ -22,6 +22,15 @@ func TestRunThatFailsBeforeItBegins(t *testing.T) {
 			p := newProject(t, tiny, rl)
 			write(t, filepath.Join(p.dir, "broken.jsonl"), "{")
 			home := filepath.Join(p.job(), "monitor")
+			if name == "no data" { // it is refused before anything is written
+				_, err := p.run(t, strings.ReplaceAll(c.override, "DIR", p.dir))
+				if oneLine(t, err, c.want); exists(p.job()) {
+					t.Error("a run that was refused has a directory")
+				}
+				if err := os.MkdirAll(p.job(), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for range 2 {
 				_, err := p.run(t, strings.ReplaceAll(c.override, "DIR", p.dir), "continue_from_checkpoint=false")
 				oneLine(t, err, c.want)

@@ -259,7 +259,7 @@ func TestWrongInputsAreErrors(t *testing.T) {
 	} {
 		_, err := p.run(t, inputs+"={old: {path: "+filepath.Join(p.dir, path)+"}}")
 		oneLine(t, err, inputs+".old", want)
-		if exists(filepath.Join(p.job(), "monitor")) {
+		if exists(filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
 			t.Errorf("%s: the run has begun", path)
 		}
 	}

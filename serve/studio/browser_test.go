@@ -250,7 +250,8 @@ func opensStep(t *testing.T, w *window) {
 	value[bool](t, w, "(() => { const s = document.querySelector('.controls select'); s.value = 'updates';"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "location.hash.includes('x=updates')")
-	w.until(t, "(() => { const p = document.querySelector('.plot'); p.focus(); p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));"+
+	w.until(t, "(() => { const p = document.querySelector('.plot'); p.focus();"+
+		" p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));"+
 		" return document.querySelector('.tip')?.innerText.includes('180'); })()")
 	at := value[[]float64](t, w, "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"+
 		" return [r.left + r.width / 2, r.top + r.height / 3]; })()")
