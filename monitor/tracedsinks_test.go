@@ -25,8 +25,8 @@ type tracedService struct {
 }
 
 // tracedServices makes the service of each sink that gets spans or tables.
-var tracedServices = map[string]func(t *testing.T, f *faults) tracedService{
-	"mlflow": func(t *testing.T, f *faults) tracedService {
+var tracedServices = map[string]func(t *testing.T, dir string, f *faults) tracedService{
+	"mlflow": func(t *testing.T, _ string, f *faults) tracedService {
 		files, made := map[string]int{}, false
 		return counting(t, f, "uri", func(r *http.Request) string {
 			const info = `{"info": {"run_id": "r", "artifact_uri": "mlflow-artifacts:/7/r/artifacts"}}`
@@ -48,7 +48,7 @@ var tracedServices = map[string]func(t *testing.T, f *faults) tracedService{
 			return `{}`
 		}, files)
 	},
-	"trackio server": func(t *testing.T, f *faults) tracedService {
+	"trackio server": func(t *testing.T, _ string, f *faults) tracedService {
 		t.Setenv("TRACKIO_WRITE_TOKEN", "secret")
 		rows := map[string]int{}
 		return counting(t, f, "server_url", func(r *http.Request) string {
@@ -70,7 +70,7 @@ var tracedServices = map[string]func(t *testing.T, f *faults) tracedService{
 			return `{"data": null}`
 		}, rows)
 	},
-	"trackio": func(t *testing.T, _ *faults) tracedService {
+	"trackio": func(t *testing.T, _ string, _ *faults) tracedService {
 		dir := t.TempDir()
 		return tracedService{map[string]any{"dir": dir}, func() (n int) {
 			for _, of := range rolloutsIn(t, dir) {
@@ -79,7 +79,24 @@ var tracedServices = map[string]func(t *testing.T, f *faults) tracedService{
 			return n
 		}, true}
 	},
-	"otel": func(t *testing.T, f *faults) tracedService {
+	"wandb": func(t *testing.T, dir string, _ *faults) tracedService {
+		t.Setenv("WANDB_API_KEY", "")
+		return tracedService{map[string]any{}, func() (n int) {
+			tables, err := filepath.Glob(filepath.Join(dir, "wandb", "offline-run-*", "files", "media", "table", "*.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range tables {
+				var table struct{ Data [][]any }
+				if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &table) != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				n += len(table.Data)
+			}
+			return n
+		}, true}
+	},
+	"otel": func(t *testing.T, _ string, f *faults) tracedService {
 		s := newOtel(t, t.TempDir(), f)
 		return tracedService{s.args, func() int { return s.points()["spans"] }, false}
 	},
@@ -120,17 +137,16 @@ func TestConformanceOfTraces(t *testing.T) {
 	}
 	for name, begin := range tracedServices {
 		t.Run(name, func(t *testing.T) {
-			trinitytest.Trace(t, begin(t, &faults{}).files, func(t *testing.T, next []string) trinitytest.Traced {
-				f := &faults{next: next}
-				return traced(t, sinkOf(name), begin(t, f), f)
+			trinitytest.Trace(t, begin(t, "", &faults{}).files, func(t *testing.T, next []string) trinitytest.Traced {
+				f, dir := &faults{next: next}, filepath.Join(t.TempDir(), "monitor")
+				return traced(t, dir, sinkOf(name), begin(t, dir, f), f)
 			})
 		})
 	}
 }
 
 // traced returns a run with a sink, for the suite.
-func traced(t *testing.T, name string, s tracedService, f *faults) trinitytest.Traced {
-	dir := filepath.Join(t.TempDir(), "monitor")
+func traced(t *testing.T, dir, name string, s tracedService, f *faults) trinitytest.Traced {
 	_, isSpans := Monitors.Default(name).(Spans)
 	r := trinitytest.Traced{
 		Follow: func(hurry bool) string {
