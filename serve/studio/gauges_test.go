@@ -59,7 +59,8 @@ func TestGauges(t *testing.T) {
 	add(t, a, line(2, "explorer", `"rollout/reward/mean":0.5`)+line(3, "trainer", `"actor/lr":1`)+`{"step":4,"role":"trai`)
 	want(page(), "trinity_rollout_reward_mean"+ofA+`,role="explorer"} 0.5`, "trinity_step"+ofA+`,role="trainer"} 3`,
 		"trinity_time_x"+ofA+`,role="trainer"} 2`)
-	put(t, dir, "p/a/monitor/metrics.jsonl", line(1, "explorer", `"rollout/reward/mean":0.125`)) // cut back by a resume
+	put(t, dir, "p/a/monitor/metrics.jsonl", // cut back by a resume, and longer since
+		line(1, "explorer", `"rollout/reward/mean":0.125`)+strings.Repeat(line(2, "trainer", `"actor/lr":1`), 20))
 	if text = page(); strings.Contains(text, "trinity_time_x") {
 		t.Errorf("old values stay in\n%s", text)
 	}
