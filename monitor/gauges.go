@@ -27,8 +27,8 @@ type newestKey struct{ name, role string }
 
 // Add takes the values of a record.
 func (n *Newest) Add(r trinity.Record) {
-	for name, v := range r.Metrics {
-		n.set(newestKey{GaugeName(name), r.Role}, v)
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) { // of two with one name there, the last counts
+		n.set(newestKey{GaugeName(name), r.Role}, r.Metrics[name])
 	}
 	if !isEvaluation(r.Metrics) {
 		n.set(newestKey{GaugeName("step"), r.Role}, float64(r.Step))

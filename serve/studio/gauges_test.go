@@ -54,7 +54,7 @@ func TestGauges(t *testing.T) {
 		"trinity_actor_lr"+ofB+`,role="trainer"} 7`, "trinity_actor_lr"+ofC+`,role="trainer"} 8`,
 		"trinity_rollout_reward_mean"+ofC+`,explorer="east",role="explorer"} 1`, "trinity_step"+ofC+`,explorer="west",role="explorer"} 5`,
 		"trinity_run_state"+ofB+`,state="finished"} 1`, "trinity_runs_left_out 0", `trinity_runs{state="finished"} 2`,
-		"# TYPE trinity_time_x gauge", `trinity_x_y{project="Trinity-RFT",run="<b>\"",group="",id="q/<b>\"",role="x\\\"\\n"} 2`)
+		"# TYPE trinity_time_x gauge", `trinity_x_y{project="Trinity-RFT",run="<b>\"",group="",id="q/<b>\"",role="x\\\"\\n"} 1`)
 	promtool(t, text)
 	add(t, a, line(2, "explorer", `"rollout/reward/mean":0.5`)+line(3, "trainer", `"actor/lr":1`)+`{"step":4,"role":"trai`)
 	want(page(), "trinity_rollout_reward_mean"+ofA+`,role="explorer"} 0.5`, "trinity_step"+ofA+`,role="trainer"} 3`,
