@@ -104,15 +104,8 @@ func addControl(s *studio.Server, token string) error {
 	}
 	s.Control, s.Program = token, []string{self, "run", "--config"}
 	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
-	for _, kind := range taskKinds {
-		b := beginning{File: kind[0] + ".yaml", Model: "MODEL", Data: "data.jsonl", Task: kind[0], Prompt: "question", Answer: "answer"}
-		text, err := b.render()
-		if err != nil {
-			return err
-		}
-		s.Templates = append(s.Templates, studio.Template{Name: kind[0], Doc: kind[1], Text: string(text)})
-	}
-	return nil
+	s.Templates, err = templates()
+	return err
 }
 
 // openBrowser shows an address in the user's browser.

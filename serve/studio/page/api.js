@@ -134,7 +134,7 @@ export const compare = (ids, metric, signal) => json("compare", { run: ids, metr
 /** @returns {Promise<{keys: SchemaKey[]}>} */
 export const schema = (/** @type {AbortSignal} */ signal) => json("config/schema", {}, signal);
 
-/** @returns {Promise<{templates: {name: string, doc: string, text: string}[]}>} */
+/** @returns {Promise<{templates: Template[]}>} */
 export const templates = (/** @type {AbortSignal} */ signal) => json("config/templates", {}, signal);
 
 /** @type {(id: string, signal?: AbortSignal) => Promise<{text: string, overrides: string[]}>} */

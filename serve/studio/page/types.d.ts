@@ -61,6 +61,9 @@ interface Comparison {
 
 interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
 
+/** A configuration to begin with; missing are the files that it needs and that are not in the studio's directory. */
+interface Template { name: string; doc: string; text: string; missing: string[] }
+
 /** A configuration: its text, and key=value settings that come after it. */
 interface Written { text: string; overrides: string[] }
 
