@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/plan"
 	"github.com/trinity-go/trinity/serve/studio"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -104,8 +105,18 @@ func addControl(s *studio.Server, token string) error {
 	}
 	s.Control, s.Program = token, []string{self, "run", "--config"}
 	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
+	s.Advise = advise
 	s.Templates, err = templates()
 	return err
+}
+
+// maxSimulated is how many rollouts the studio simulates: about a second.
+const maxSimulated = 100_000
+
+// advise returns what trinity plan finds with the metrics in the directory of a run.
+func advise(dir string, load func(overrides ...string) (*config.Config, error)) (any, error) {
+	p := plan.Planner{Load: load, JobDir: dir, MaxStaleness: 2, Steps: 100, MaxRollouts: maxSimulated}
+	return p.Plan()
 }
 
 // openBrowser shows an address in the user's browser.

@@ -64,4 +64,3 @@ func exampleTemplate(name, text string) studio.Template {
 	t.Files = slices.Compact(t.Files)
 	return t
 }
-

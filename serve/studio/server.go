@@ -31,12 +31,15 @@ type Server struct {
 	Token string
 	// Control is what requests must carry that check, start or stop a run, which is to run programs; ""
 	// refuses them.
-	Control   string
-	Program   []string                                   // runs a configuration; its path and settings come after it
-	Plan      func(*config.Config) (*config.Plan, error) // plans a run on this machine
-	Templates []Template                                 // to begin with
-	Version   string                                     // of the program
-	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
+	Control string
+	Program []string                                   // runs a configuration; its path and settings come after it
+	Plan    func(*config.Config) (*config.Plan, error) // plans a run on this machine
+	// Advise simulates a run with the times in its directory, and returns what bounds a step as JSON has it.
+	// load reads its configuration with other settings.
+	Advise    func(dir string, load func(overrides ...string) (*config.Config, error)) (any, error)
+	Templates []Template    // to begin with
+	Version   string        // of the program
+	Every     time.Duration // how often a live page's run is looked at; 0 is 200 ms
 
 	cache     cache
 	textCache textCache
@@ -82,6 +85,7 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("POST /api/v1/runs", posted(s, s.start))
 	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
 	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
+	api.Handle("POST /api/v1/runs/{run}/advice", posted(s, s.advise))
 	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
 	})

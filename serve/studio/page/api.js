@@ -155,5 +155,8 @@ export const stop = (id, now) => post(runPath(id) + "/stop", { now });
 /** @type {(id: string) => Promise<{id: string}>} */
 export const resume = (id) => post(runPath(id) + "/resume", {});
 
+/** advice is what trinity plan finds for a run, or the reason why there is nothing to plan. @type {(id: string, signal?: AbortSignal) => Promise<{advice: Planned | null, reason: string}>} */
+export const advice = (id, signal) => post(runPath(id) + "/advice", {}, signal);
+
 /** @type {(id: string, since?: number) => Promise<{started: boolean, text: string, cursor: number, reset: boolean}>} */
 export const log = (id, since) => json(runPath(id) + "/log", { since });

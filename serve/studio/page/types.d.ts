@@ -72,6 +72,16 @@ interface Problem { line: number; column: number; key: string; text: string; war
 
 interface Checked { errors: Problem[]; warnings: Problem[]; stages: { name: string; settings: Record<string, unknown> }[] }
 
+interface PlannedChoice {
+  report: { train_steps_per_hour: number; explorer_idle: number; trainer_idle: number; staleness: { mean: number } };
+}
+
+/** What trinity plan finds: who bounds a step now and then, and the settings. */
+interface Planned {
+  current: PlannedChoice; recommended: PlannedChoice;
+  advice: { bound: string; then: string; gain: number; settings: string; keys: string[]; more_staleness: boolean };
+}
+
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;
 
