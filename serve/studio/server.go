@@ -44,6 +44,7 @@ type Server struct {
 	cache     cache
 	textCache textCache
 	spanCache spanCache
+	scores    scoreCache
 	runsKnown sync.Map // *known by directory
 	planning  sync.Mutex
 	starting  sync.Mutex
@@ -63,6 +64,8 @@ func (s *Server) Handler() http.Handler {
 		"runs/{run}/config":                     s.configOf,
 		"runs/{run}/log":                        s.log,
 		"compare":                               s.compare,
+		"groups":                                s.groups,
+		"tasks":                                 s.tasks,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
 		"runs/{run}/spans":                      s.spans,

@@ -3,7 +3,6 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Editor } from "./editor.js";
-import { differences } from "./groups.js";
 import { Loaded, plain, useData } from "./parts.js";
 import { nodeAt, treeOf } from "./schema.js";
 import { Missing, Templates } from "./templates.js";
@@ -165,6 +164,13 @@ function Fields({ text, onText, tree }) {
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
         ${values.length > 0 && html`<datalist id=${"values-" + path}>${values.filter(Boolean).map((v) => html`<option value=${v}></option>`)}</datalist>`}</label>`;
     })}</form>`;
+}
+
+/** The settings in which runs differ, by key. @param {RunDetails[]} runs @returns {{key: string, values: unknown[]}[]} */
+function differences(runs) {
+  const keys = [...new Set(runs.flatMap((run) => Object.keys(run.settings ?? {})))].sort();
+  return keys.map((key) => ({ key, values: runs.map((run) => run.settings?.[key]) }))
+    .filter(({ values }) => values.some((v) => JSON.stringify(v) !== JSON.stringify(values[0])));
 }
 
 /** Difference shows the settings that differ from those of a run. @param {{id: string, runs: Run[], checked: Checked | null, go: Go}} props */

@@ -59,6 +59,12 @@ interface Comparison {
   metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
 }
 
+/** The answers of a run to a task in a train step: how many, and their mean reward. */
+interface Asked { step: number; explore_step: number; n: number; invalid: number; mean: number | string | null }
+
+/** A task, and what each of the compared runs answered to it, by step. */
+interface SharedTask { task: string; runs: Asked[][] }
+
 interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
 
 /** A configuration to begin with; missing are the files that it needs and that are not in the studio's directory. */

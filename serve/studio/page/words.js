@@ -155,6 +155,11 @@ const en = {
   "compare.value": ["{n} seed; the first value was {first}", "{n} seeds; the first value was {first}"],
   "compare.more": ["Difference from the first column, by pairs of runs with the same seed: {n} pair", "Difference from the first column, by pairs of runs with the same seed: {n} pairs"],
   "compare.seed": "seed {seed}, {steps} steps",
+  "compare.task": "The same task",
+  "compare.task.search": "Search tasks",
+  "compare.task.none": "The traces of these runs have no task in common (monitor.trace.tokens: all keeps every answer).",
+  "compare.task.lacks": "The trace of this run has no answer to it.",
+  "compare.task.step": "step of {run}",
   // rollouts
   "answer.run": "run {run}",
   "answer.turn": "turn {turn}",
@@ -494,6 +499,11 @@ const zh = {
   "compare.value": "{n} 个种子；第一个值为 {first}",
   "compare.more": "与第一列的差，按相同种子的运行配对：{n} 对",
   "compare.seed": "种子 {seed}，{steps} 步",
+  "compare.task": "同一任务",
+  "compare.task.search": "搜索任务",
+  "compare.task.none": "这些运行的轨迹没有共同的任务（monitor.trace.tokens: all 保留所有回答）。",
+  "compare.task.lacks": "此运行的轨迹中没有对它的回答。",
+  "compare.task.step": "{run} 的步",
   // rollouts
   "answer.run": "第 {run} 次",
   "answer.turn": "第 {turn} 轮",
