@@ -182,7 +182,8 @@ func TestStudioHasTheExamplesAsTemplates(t *testing.T) {
 	if err != nil || len(missing) < len(configs)-2+5 { // but for two with plug-ins of their own; and five of trinity init
 		t.Errorf("%d templates for %d examples, %v", len(missing), len(configs), err)
 	}
-	want := "[examples/quickstart/data/eval.jsonl examples/quickstart/data/sft.jsonl examples/quickstart/data/train.jsonl examples/quickstart/model]"
+	const data = "examples/quickstart/data/"
+	want := "[" + data + "eval.jsonl " + data + "sft.jsonl " + data + "train.jsonl examples/quickstart/model]"
 	if missing["quickstart"] != want || missing["number"] != "[]" {
 		t.Errorf("quickstart misses %s, number %s", missing["quickstart"], missing["number"])
 	}

@@ -9,9 +9,9 @@ import (
 
 // Who bounds a step.
 const (
-	ByExplorer = "explorer" // the trainer waits for it
-	ByTrainer  = "trainer"
-	ByTurns    = "turns" // one works while the other waits
+	byExplorer = "explorer" // the trainer waits for it
+	byTrainer  = "trainer"
+	byTurns    = "turns" // one works while the other waits
 )
 
 // Advice says what bounds a step, and which settings change that.
@@ -31,11 +31,11 @@ const turns = 0.9
 func boundOf(r *simulation.Report) string {
 	switch {
 	case r.ExplorerIdle+r.TrainerIdle >= turns && min(r.ExplorerIdle, r.TrainerIdle) > alike:
-		return ByTurns
+		return byTurns
 	case r.TrainerIdle > r.ExplorerIdle:
-		return ByExplorer
+		return byExplorer
 	}
-	return ByTrainer
+	return byTrainer
 }
 
 // advise compares the recommended choice with the current one. rollouts is how many a step has, and
@@ -57,12 +57,12 @@ func (p *Planned) advise(rollouts, inFlight int) {
 	}
 	trains := []string{"algorithm.repeat_times", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size"}
 	switch {
-	case a.Then == ByExplorer, a.Then == ByTurns && p.Rates.Explore > p.Rates.Train:
+	case a.Then == byExplorer, a.Then == byTurns && p.Rates.Explore > p.Rates.Train:
 		a.Keys = explores
 	default:
 		a.Keys = trains
 	}
-	a.Staler = a.Then == ByTurns
+	a.Staler = a.Then == byTurns
 	p.Advice = a
 }
 
@@ -121,7 +121,7 @@ func (a *Advice) String() string {
 
 // bounds says who bounds a step.
 var bounds = map[string]string{
-	ByExplorer: "the explorer bounds a step: the trainer waits for it",
-	ByTrainer:  "the trainer bounds a step: the explorer waits for it",
-	ByTurns:    "explorer and trainer take turns: a step takes the time of both",
+	byExplorer: "the explorer bounds a step: the trainer waits for it",
+	byTrainer:  "the trainer bounds a step: the explorer waits for it",
+	byTurns:    "explorer and trainer take turns: a step takes the time of both",
 }

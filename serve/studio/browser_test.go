@@ -190,8 +190,8 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		run  func(*testing.T, *window)
 	}{
-		{"filter", filters}, {"compared", compares}, {"same task", sideBySide}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
-		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers}, {"gone", saysWhatLacks},
+		{"filter", filters}, {"compared", compares}, {"same task", sideBySide}, {"curve", opensStep}, {"numbers", tellsNumbers},
+		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers}, {"gone", saysWhatLacks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)
@@ -252,7 +252,8 @@ func sideBySide(t *testing.T, w *window) {
 	if step := value[string](t, w, second+".querySelector('select').value"); step != "20" {
 		t.Errorf("the newest step of the second run is %s", step)
 	}
-	value[bool](t, w, "(() => { const s = "+second+".querySelector('select'); s.value = '10'; return s.dispatchEvent(new Event('change')); })()")
+	value[bool](t, w, "(() => { const s = "+second+".querySelector('select'); s.value = '10';"+
+		" return s.dispatchEvent(new Event('change')); })()")
 	w.until(t, "location.hash.includes('at=60&at=10')")
 	w.until(t, second+".querySelectorAll('article a')[0]?.href.includes('step=10')")
 	for column := range 2 {

@@ -80,7 +80,9 @@ func TestPostsAreRefused(t *testing.T) {
 	_, s := controlled(t, "false")
 	_, readOnly := site(t, "")
 	_, readOnlyToken := site(t, "secret")
-	for _, path := range []string{"config/check", "config/plan", "runs", "runs/p%2Fsmall/stop", "runs/p%2Fsmall/resume", "runs/p%2Fsmall/advice"} {
+	for _, path := range []string{
+		"config/check", "config/plan", "runs", "runs/p%2Fsmall/stop", "runs/p%2Fsmall/resume", "runs/p%2Fsmall/advice",
+	} {
 		for _, c := range []struct {
 			what    string
 			of      *httptest.Server

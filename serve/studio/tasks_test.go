@@ -78,7 +78,8 @@ func TestSharedTasks(t *testing.T) {
 	if err := os.Truncate(broken, 40); err != nil {
 		t.Fatal(err)
 	}
-	if got := shared("run=a&run=b"); !strings.Contains(got, `"damaged":["`+broken) || !strings.Contains(got, `"n":3`) || strings.Contains(got, `"step":5`) {
+	if got := shared("run=a&run=b"); !strings.Contains(got, `"damaged":["`+broken) || !strings.Contains(got, `"n":3`) ||
+		strings.Contains(got, `"step":5`) {
 		t.Error(got)
 	}
 	for runs, says := range map[string]string{"run=a": "2 to 16", "run=a&run=x": "no run", "run=a&run=../b": "no run"} {
