@@ -25,7 +25,8 @@ func smolLM2Files(t *testing.T) string {
 		trinitytest.Missing(t, "needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
 	}
 	dir := filepath.Join(t.TempDir(), "model")
-	if out, err := exec.CommandContext(t.Context(), "go", "run", "../cmd/trinity", "convert", gguf, "--output", dir).CombinedOutput(); err != nil {
+	convert := exec.CommandContext(t.Context(), "go", "run", "../cmd/trinity", "convert", gguf, "--output", dir)
+	if out, err := convert.CombinedOutput(); err != nil {
 		t.Fatalf("convert: %v\n%s", err, out)
 	}
 	return dir
