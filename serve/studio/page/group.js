@@ -87,6 +87,7 @@ export const mostOf = (answers) => ({
 /** Spread says in words how the rewards of the group differ. @param {{answers: Rollout[]}} props */
 export function Spread({ answers }) {
   const rewards = answers.map(rewarded).filter((r) => r !== null).map(Number), n = rewards.length;
+  if (!n && !answers.some((of) => of.reason)) return null; // demonstrations and preferences have none
   if (!n) return html`<span class="warn">${t("group.unrewarded")}</span>`;
   const mean = rewards.reduce((sum, r) => sum + r, 0) / n;
   if (n > 1 && rewards.every((r) => r === rewards[0])) return html`<span class="warn">${t("group.flat", { n, reward: number(rewards[0]) })}</span>`;
