@@ -191,7 +191,8 @@ func TestPagesInABrowser(t *testing.T) {
 		run  func(*testing.T, *window)
 	}{
 		{"filter", filters}, {"compared", compares}, {"same task", sideBySide}, {"curve", opensStep}, {"numbers", tellsNumbers},
-		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers}, {"gone", saysWhatLacks},
+		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
+		{"slow", waitsForAnswers}, {"gone", saysWhatLacks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)

@@ -62,29 +62,23 @@ func (s *Server) compare(r *http.Request) (any, error) {
 // metricsBytes returns how many bytes the metrics.jsonl of a run and its stages have. What a comparison
 // reads and is a link, which could lead anywhere, or is too large, is an error.
 func metricsBytes(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the run has removed a checkpoint meanwhile
-		}
-		if err != nil || d.Name() != monitor.File {
-			return err
-		}
+	_, files, err := monitor.Files(dir)
+	for _, path := range files {
 		for _, name := range []string{monitor.File, monitor.ConfigFile, monitor.AboutFile} {
 			file := filepath.Join(filepath.Dir(path), name)
 			info, err := os.Lstat(file)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
-				return err
+				return 0, err
 			case !info.Mode().IsRegular():
-				return fmt.Errorf("%s is no regular file", file)
+				return 0, fmt.Errorf("%s is no regular file", file)
 			case name == monitor.File:
 				sum += info.Size()
 			case info.Size() > maxSmall:
-				return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
+				return 0, fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
 			}
 		}
-		return nil
-	})
+	}
 	return sum, err
 }
