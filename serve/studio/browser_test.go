@@ -160,6 +160,7 @@ var routes = []struct{ name, route, text string }{
 	{"curves", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed1", "rollout/reward/mean"},
 	{"groups", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&band=1&smooth=0.6&log=1&x=time", "rollout/reward/mean"},
 	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
+	{"same task", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&same=sums%2F1", "The same task"},
 	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
 	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
 	{"tokens", firstTokens, "three and four"},
