@@ -42,6 +42,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "limits" {
 		exit(sayLimits(os.Stdout))
 	}
+	if len(os.Args) >= 2 && os.Args[1] == "studioruns" {
+		exit(writeStudio(os.Args[2:]))
+	}
 	if len(os.Args) == 2 && os.Args[1] == "load" {
 		exit(load(os.Stdin, os.Stdout))
 	}

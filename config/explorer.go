@@ -104,6 +104,14 @@ func (e *Explorer) Part() (k, n int) {
 // OnlyExplorer is the default name, which an explorer has if it is the only one.
 const OnlyExplorer = "explorer"
 
+// ExplorerRole returns the role of an explorer in spans: one of several explorers has its name in it.
+func ExplorerRole(role, explorer string) string {
+	if explorer == OnlyExplorer {
+		return role
+	}
+	return role + " " + explorer
+}
+
 // OverRollout continues with a part of a batch and cancels the slow rest.
 type OverRollout struct {
 	// Share of the batch that may stay unfinished.

@@ -42,6 +42,22 @@ type Part struct {
 	Error  string    `json:"error,omitempty"`  // that it failed with, a line
 	Time   time.Time `json:"time"`             // when it ended; until then, when it began
 	For    string    `json:"for,omitempty"`    // for whom it waits; "" if it works, or has waited for less than a few seconds
+	// Starts has when the part's processes began, this one's last. Of many it lacks the oldest.
+	Starts []time.Time `json:"starts,omitempty"`
+}
+
+// maxStarts is how many starts of a part are kept.
+const maxStarts = 32
+
+// Lived returns how much of the time between two records of a part its processes lived. What one did
+// after its last record is lost, so the time counts from the last of the starts between them.
+func Lived(starts []time.Time, from, to time.Time) time.Duration {
+	for _, s := range starts {
+		if s.After(from) && !s.After(to) {
+			from = s
+		}
+	}
+	return max(0, to.Sub(from))
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in
@@ -68,8 +84,25 @@ func identify(run *Run) error {
 		}
 		a.Project, a.Group, a.Name, a.Settings = run.Project, run.Group, run.Name, run.Settings
 		a.set(run.Parts, Part{Time: now()})
+		for _, name := range run.Parts {
+			part := a.Parts[name]
+			part.Starts = append(part.Starts, part.Time)
+			part.Starts = part.Starts[max(0, len(part.Starts)-maxStarts):]
+			a.Parts[name] = part
+		}
 		return nil
 	})
+}
+
+// KeepFailure describes a run that failed before it opened its monitors, and notes why. A run that is
+// described already keeps the description.
+func KeepFailure(run Run, reason string) error {
+	if _, err := os.Stat(filepath.Join(run.Dir, AboutFile)); errors.Is(err, fs.ErrNotExist) {
+		if err := identify(&run); err != nil {
+			return err
+		}
+	}
+	return KeepEnd(run.Dir, run.Parts, Failed, reason)
 }
 
 // KeepEnd notes in the monitor directory dir how some parts of a run ended; reason is "" unless they
@@ -102,11 +135,13 @@ func keep(dir string, change func(*About)) error {
 	return err
 }
 
+// set changes what parts tell, but for their starts.
 func (a *About) set(parts []string, to Part) {
 	if a.Parts == nil {
 		a.Parts = map[string]Part{}
 	}
 	for _, part := range parts {
+		to.Starts = a.Parts[part].Starts
 		a.Parts[part] = to
 	}
 }

@@ -21,6 +21,7 @@ type display struct {
 	started time.Time
 	latest  map[string]trinity.Record // by role
 	marks   []mark                    // of the last steps of the role whose steps count
+	starts  []time.Time               // of the processes of that role, if they were several
 	rewards *curve
 	losses  *curve
 	evals   trinity.Metrics
@@ -230,21 +231,25 @@ func (d *display) stepText(width int) string {
 	return text
 }
 
-// left estimates the time to the end from the speed of the last steps. It returns false if there
-// are too few.
+// left estimates the time to the end from the speed of the last steps, without the pauses in which no
+// process made some. It returns false if there are too few.
 func (d *display) left(step int64) (time.Duration, bool) {
 	if len(d.marks) == 0 || step >= d.run.TotalSteps {
 		return 0, false
 	}
-	from, to := mark{d.run.FromStep, d.started}, d.marks[len(d.marks)-1]
-	if len(d.marks) > 1 {
-		from = d.marks[0]
+	marks := d.marks
+	if len(marks) == 1 {
+		marks = []mark{{d.run.FromStep, d.started}, marks[0]}
 	}
-	steps := to.step - from.step
+	steps := marks[len(marks)-1].step - marks[0].step
 	if steps <= 0 {
 		return 0, false
 	}
-	return time.Duration(float64(to.time.Sub(from.time)) / float64(steps) * float64(d.run.TotalSteps-step)), true
+	lived := time.Duration(0)
+	for i, m := range marks[1:] {
+		lived += Lived(d.starts, marks[i].time, m.time)
+	}
+	return time.Duration(float64(lived) / float64(steps) * float64(d.run.TotalSteps-step)), true
 }
 
 func (d *display) lastTime() time.Time {

@@ -134,10 +134,7 @@ func (f *Follower) follow(ctx context.Context) {
 		}
 		if said = err != nil; !said {
 			pause = f.pause
-			select {
-			case <-f.wake:
-			case <-f.ending:
-			}
+			f.waitForRecord(ctx)
 			continue
 		}
 		var again <-chan time.Time // never, after an error that stays
@@ -155,6 +152,51 @@ func (f *Follower) follow(ctx context.Context) {
 	}
 	if f.lock != nil {
 		f.lock.Release()
+	}
+}
+
+// Beats is a Sink whose service takes a run for dead that it does not hear of for some time.
+type Beats interface {
+	Sink
+	// Beat tells the service that the run lives. What fails is tried again after the next pause.
+	Beat(ctx context.Context) error
+	// BeatEvery returns the pause between two beats.
+	BeatEvery() time.Duration
+}
+
+// waitForRecord waits for a record, or for Close. The service hears of the run meanwhile.
+func (f *Follower) waitForRecord(ctx context.Context) {
+	var beats <-chan time.Time // never
+	sink, ok := f.sink.(Beats)
+	if ok && f.lock != nil { // else another process follows the file
+		ticker := time.NewTicker(sink.BeatEvery())
+		defer ticker.Stop()
+		beats = ticker.C
+	}
+	for {
+		select {
+		case <-f.wake:
+			return
+		case <-f.ending:
+			return
+		case <-beats:
+			_ = sink.Beat(ctx)
+		}
+	}
+}
+
+// rest calls write with the records in the file that the service has not got. A sink that also writes
+// files writes them there while it cannot reach the service. The position stays.
+func (f *Follower) rest(write func(first int64, records []trinity.Record) error) error {
+	for rest := *f.tail; ; {
+		records, then, err := rest.next()
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := write(rest.at.Records, records); err != nil {
+			return err
+		}
+		rest.at = then
 	}
 }
 
@@ -258,7 +300,7 @@ func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
 		}
 		sent += int64(len(records))
 	}
-	if err := errors.Join(f.sendSpans(ctx), f.sendTables(ctx)); err != nil {
+	if err := errors.Join(f.sendSpans(ctx), f.sendLogs(ctx), f.sendTables(ctx)); err != nil {
 		return sent, err
 	}
 	at := f.tail.at

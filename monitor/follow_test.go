@@ -27,6 +27,7 @@ type service struct {
 	args   map[string]any
 	points func() points
 	status func() Status
+	logs   func() points       // log records; nil if it takes none
 	named  func(string) string // names of metrics there; nil keeps them
 	local  bool                // it is files, which have no faults
 }
@@ -34,7 +35,7 @@ type service struct {
 // services makes the service of each sink that has one. faults fails some requests first.
 var services = map[string]func(t *testing.T, dir string, faults *faults) service{
 	"mlflow": newMLflow, "trackio": newTrackio, "trackio server": newTrackioServer, "wandb": newWandb,
-	"wandb server": newWandbServer, "swanlab": newSwanLab,
+	"wandb server": newWandbServer, "swanlab": newSwanLab, "swanlab server": newSwanLabServer,
 	"otel": newOtel,
 }
 

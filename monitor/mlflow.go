@@ -200,20 +200,10 @@ func (m *mlflow) SendTable(ctx context.Context, t Table) error {
 		m.say("the server keeps the artifacts of the run elsewhere, so it gets no tables of rollouts; tables: false asks for none")
 		return nil
 	}
-	var out struct {
-		Columns []string `json:"columns"`
-		Data    [][]any  `json:"data"`
-	}
-	out.Columns = []string{
-		"step", "explore_step", "task", "id", "model_version", "reward", "advantage", "prompt", "response", "reason", "dropped"}
-	for _, r := range t.Rollouts {
-		out.Data = append(out.Data, []any{
-			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*value)(r.Reward), value(r.Advantage), r.Prompt, r.Response, r.Reason, r.Dropped})
-	}
 	table := mlflowTable{fmt.Sprintf("rollouts/step-%d.json", t.Step), "table"}
 	r := m.request(http.MethodPut, "")
 	r.URL = strings.TrimRight(m.URI, "/") + "/api/2.0/mlflow-artifacts/artifacts" + m.artifacts + "/" + table.Path
-	if err := client().JSON(ctx, r, out, nil); err != nil { // the answer is empty
+	if err := client().JSON(ctx, r, t.grid(), nil); err != nil { // the answer is empty
 		return err
 	}
 	m.tables = append(slices.DeleteFunc(m.tables, func(old mlflowTable) bool { return old == table }), table)

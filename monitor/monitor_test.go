@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +178,10 @@ func TestPartsOfARunEnd(t *testing.T) {
 			if part.Time.IsZero() {
 				t.Errorf("%s: %s has no time", what, name)
 			}
-			if part.Time = (time.Time{}); part != parts[name] {
+			if n := len(part.Starts); n == 0 || !slices.IsSortedFunc(part.Starts, time.Time.Compare) {
+				t.Errorf("%s: %s began at %v", what, name, part.Starts)
+			}
+			if part.Time, part.Starts = (time.Time{}), nil; !reflect.DeepEqual(part, parts[name]) {
 				t.Errorf("%s: %s %+v, want %+v", what, name, part, parts[name])
 			}
 		}
@@ -194,4 +199,10 @@ func TestPartsOfARunEnd(t *testing.T) {
 		t.Error(err)
 	}
 	want("the trainer begins anew", 12, map[string]Part{"trainer": {For: "explorer"}, "explorer": {Status: Stopped}})
+	for range 2 * maxStarts {
+		begin("trainer", true, 12)
+	}
+	if a, err := ReadAbout(dir); err != nil || len(a.Parts["trainer"].Starts) != maxStarts || len(a.Parts["explorer"].Starts) != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
 }

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,24 +23,27 @@ import (
 )
 
 func init() {
-	Monitors.Register("otel", "Sends metrics and spans to an OpenTelemetry collector by OTLP over HTTP. Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
+	Monitors.Register("otel", "Sends metrics, spans and logs to an OpenTelemetry collector by OTLP over HTTP. Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
 		func() trinity.Monitor {
-			return &otel{Follower: newFollower(), Spans: true,
+			return &otel{Follower: newFollower(), Spans: true, Logs: true,
 				Endpoint: cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")}
 		})
 }
 
-// otel sends each metric as a gauge, whose point has the record's time, role and step, and each span of
-// the run's trace. What comes twice is the same there: a point by its time, a span by its ID.
+// otel sends each metric as a gauge, whose point has the record's time, role and step, each span of the
+// run's trace, and as logs what the run says and which rollouts failed. What comes twice is the same there:
+// a point by its time, a span by its ID. A log record has no ID, so it may be there twice after a kill.
 type otel struct {
 	Follower `yaml:",inline"`
 	Endpoint string `yaml:"endpoint" doc:"base address of the collector; OTEL_EXPORTER_OTLP_ENDPOINT if that is set"`
 	Spans    bool   `yaml:"spans" doc:"send the spans of the run's trace too: who worked and who waited for whom"`
+	Logs     bool   `yaml:"logs" doc:"send what the run says, the rollouts that failed and how the run ended, as logs"`
 
 	run      Run
 	resource []byte // of the run, encoded
 	header   http.Header
 	noSpans  bool // the collector takes none
+	noLogs   bool
 }
 
 // Begin implements [Sink].
@@ -92,17 +93,22 @@ func (o *otel) TakesSpans() bool { return o.Spans && !o.noSpans }
 
 // SendSpans implements [Spans]. A rollout is a trace, with its model calls and rewards below it; else a
 // step of a role is one.
-func (o *otel) SendSpans(ctx context.Context, part trace.Part) error {
+func (o *otel) SendSpans(ctx context.Context, part trace.Part[trace.Span]) error {
 	var all [][]byte
-	for _, s := range part.Spans {
+	for _, s := range part.Lines {
 		all = append(all, o.span(part.Process, s))
 	}
-	err := o.post(ctx, "traces", all)
-	var refused *retry.StatusError
+	return o.offer(ctx, "traces", all, &o.noSpans, "no spans; spans: false asks it for no more")
+}
+
+// offer sends what a collector need not take. If it takes none, refused is set.
+func (o *otel) offer(ctx context.Context, what string, all [][]byte, refused *bool, gets string) error {
+	err := o.post(ctx, what, all)
+	var status *retry.StatusError
 	unknown := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
-	if errors.As(err, &refused) && slices.Contains(unknown, refused.Code) {
-		o.noSpans = true
-		o.say("%v: the collector gets metrics alone; spans: false asks it for no more", err)
+	if errors.As(err, &status) && slices.Contains(unknown, status.Code) {
+		*refused = true
+		o.say("%v: the collector gets %s", err, gets)
 		return nil
 	}
 	return err
@@ -114,12 +120,18 @@ const (
 	otelClient   = 3
 )
 
+// ids returns the ID of the trace of a rollout, or of a step of a role if rollout is "", and that of the
+// rollout's own span. both tells them from those of others.
+func (o *otel) ids(process int, role, rollout string, step int64) (group, own []byte, both string) {
+	both = fmt.Sprintf("%s\n%d\n%s\n%s", o.run.ID, process, role, cmp.Or(rollout, strconv.FormatInt(step, 10)))
+	sum := sha256.Sum256([]byte(both))
+	return sum[:16], sum[16:24], both
+}
+
 // span encodes a span. Its ID follows from what it is, and so does that of the rollout above it, which
 // ends later.
 func (o *otel) span(process int, s trace.Span) []byte {
-	of := fmt.Sprintf("%s\n%d\n%s\n%s", o.run.ID, process, s.Role, cmp.Or(s.ID, strconv.FormatInt(s.Step, 10)))
-	group := sha256.Sum256([]byte(of))
-	own := group[16:24] // of the rollout
+	group, own, of := o.ids(process, s.Role, s.ID, s.Step)
 	var parent []byte
 	if s.Kind != trinity.SpanRollout {
 		if s.ID != "" {
@@ -135,23 +147,19 @@ func (o *otel) span(process int, s trace.Span) []byte {
 		name = strings.TrimSpace("wait for " + s.For)
 	case trinity.SpanCall:
 		const operation = "text_completion"
-		model := fmt.Sprint(o.run.Settings["model.model_path"])
-		name, kind = operation+" "+model, otelClient
+		model := modelName(fmt.Sprint(cmp.Or(o.run.Settings["model.model_path"], any(""))))
+		name, kind = strings.TrimSpace(operation+" "+model), otelClient
 		attributes = append(attributes, [2]string{"gen_ai.operation.name", operation}, [2]string{"gen_ai.provider.name", "trinity"},
 			[2]string{"gen_ai.request.model", model}, [2]string{"gen_ai.conversation.id", s.ID})
 	}
-	b := message(message(nil, 1, group[:16]), 2, own)
+	b := message(message(nil, 1, group), 2, own)
 	if parent != nil {
 		b = message(b, 4, parent)
 	}
 	b = varint(message(b, 5, []byte(name)), 6, kind)
 	b = protowire.AppendFixed64(protowire.AppendTag(b, 7, protowire.Fixed64Type), uint64(s.Begin)*1000)
 	b = protowire.AppendFixed64(protowire.AppendTag(b, 8, protowire.Fixed64Type), uint64(s.End)*1000)
-	for _, a := range attributes {
-		if a[1] != "" {
-			b = message(b, 9, attribute(a[0], message(nil, 1, []byte(a[1]))))
-		}
-	}
+	b = addTexts(b, 9, attributes)
 	b = message(b, 9, attribute("trinity.step", varint(nil, 3, s.Step)))
 	return message(b, 9, attribute("trinity.version", varint(nil, 3, s.Version)))
 }
@@ -180,79 +188,18 @@ func (o *otel) post(ctx context.Context, what string, all [][]byte) error {
 	return nil
 }
 
-// otelAnswer returns how much a collector refuses of what it got, and why. An empty answer accepts all.
-// Some collectors answer in JSON.
-func otelAnswer(reply *retry.Reply) (refused int64, why string, err error) {
-	kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type"))
-	switch {
-	case len(reply.Body) == 0:
-		return 0, "", nil
-	case kind == "application/json":
-		var answer struct {
-			Partial struct {
-				Points json.Number `json:"rejectedDataPoints"`
-				Spans  json.Number `json:"rejectedSpans"`
-				Why    string      `json:"errorMessage"`
-			} `json:"partialSuccess"`
-		}
-		err = json.Unmarshal(reply.Body, &answer)
-		refused, _ = cmp.Or(answer.Partial.Points, answer.Partial.Spans).Int64() // 0 if there is none
-		return refused, answer.Partial.Why, err
-	case kind != "" && kind != "application/x-protobuf":
-		return 0, "", fmt.Errorf("its type is %s", kind)
-	}
-	err = eachField(reply.Body, func(num protowire.Number, _ uint64, partial []byte) error {
-		if num != 1 || partial == nil {
-			return nil
-		}
-		return eachField(partial, func(num protowire.Number, v uint64, text []byte) error {
-			switch num {
-			case 1:
-				refused = int64(v)
-			case 2:
-				why = string(text)
-			}
-			return nil
-		})
-	})
-	return refused, why, err
-}
-
-// eachField calls visit with the fields of an encoded message: a number, or bytes that are not nil.
-func eachField(b []byte, visit func(num protowire.Number, v uint64, b []byte) error) error {
-	for len(b) > 0 {
-		num, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		if n = protowire.ConsumeFieldValue(num, kind, b); n < 0 {
-			return protowire.ParseError(n)
-		}
-		var v uint64
-		var text []byte
-		switch kind {
-		case protowire.VarintType:
-			v, _ = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			text, _ = protowire.ConsumeBytes(b)
-			text = append([]byte{}, text...)
-		}
-		if err := visit(num, v, text); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
-}
-
 // attribute is a key with an encoded value.
 func attribute(key string, value []byte) []byte {
 	return message(message(nil, 1, []byte(key)), 2, value)
 }
 
-// Tell implements [Sink]. OpenTelemetry knows no end of a run.
-func (o *otel) Tell(context.Context, Status) error { return nil }
+// Tell implements [Sink]. OpenTelemetry knows no end of a run, so the end is a log record.
+func (o *otel) Tell(ctx context.Context, status Status) error {
+	if !o.TakesLogs() {
+		return nil
+	}
+	return o.sendLogs(ctx, [][]byte{o.endLog(status)})
+}
 
 // Target implements [Sink].
 func (o *otel) Target() string { return withoutSecrets(o.Endpoint) }

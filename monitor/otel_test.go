@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -46,18 +47,30 @@ func spans(t *testing.T, dir string, rollouts ...int) {
 func newOtel(t *testing.T, dir string, f *faults) service {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=a%20secret, x-other=1")
 	var mu sync.Mutex
-	got, seen := points{}, map[string]bool{}
+	got, seen, logs := points{}, map[string]bool{}, points{}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		body, err := io.ReadAll(r.Body)
-		known := r.URL.Path == "/v1/metrics" || r.URL.Path == "/v1/traces"
+		known := r.URL.Path == "/v1/metrics" || r.URL.Path == "/v1/traces" || r.URL.Path == "/v1/logs"
 		if err != nil || !known || r.Header.Get("X-Token") != "a secret" || r.Header.Get("X-Other") != "1" ||
 			r.Header.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("%s %v: %v", r.URL.Path, r.Header, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(r.URL.Path)), body, 0o644); err != nil {
+		kept, err := os.OpenFile(filepath.Join(dir, filepath.Base(r.URL.Path)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = kept.Write(body) // a message with all parts that came
+			err = errors.Join(err, kept.Close())
+		}
+		if err != nil {
 			t.Error(err)
+		}
+		if r.URL.Path == "/v1/logs" {
+			for _, text := range parseFields(t, body).sub(1).sub(2).all(2) {
+				l := parseFields(t, text)
+				logs[fmt.Sprintf("%s %s %s", l.bytes[3], l.bytes[12], l.sub(5).bytes[1])]++
+			}
+			return
 		}
 		if r.URL.Path == "/v1/traces" {
 			for _, span := range parseFields(t, body).sub(1).sub(2).all(2) {
@@ -85,6 +98,20 @@ func newOtel(t *testing.T, dir string, f *faults) service {
 	})
 	return service{
 		args: map[string]any{"endpoint": f.serve(t, h)}, points: func() points { mu.Lock(); defer mu.Unlock(); return maps.Clone(got) },
+		logs: func() points { mu.Lock(); defer mu.Unlock(); return maps.Clone(logs) },
+		status: func() (status Status) {
+			mu.Lock()
+			defer mu.Unlock()
+			for text, s := range map[string]Status{
+				"INFO trinity.run.ended the run has finished": Finished, "ERROR trinity.run.ended the run has failed": Failed,
+				"WARN trinity.run.ended the run has been stopped": Stopped,
+			} {
+				if logs[text] > 0 {
+					status = s
+				}
+			}
+			return status
+		},
 	}
 }
 
@@ -126,6 +153,115 @@ func TestOtelSendsEachSpanOnce(t *testing.T) {
 	}
 }
 
+// says writes lines for people and failed rollouts of a process beside the monitor directory dir.
+func says(t *testing.T, dir string, lines []string, failed ...int) {
+	t.Helper()
+	w, err := trace.New(trace.Options{
+		Dir: filepath.Join(filepath.Dir(dir), trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := Said{To: func(string) {}}
+	said.Say("nobody keeps this line")
+	err = said.Keep(dir)
+	for _, line := range lines {
+		said.Say(line)
+	}
+	for _, run := range failed {
+		w.Failed(trinity.FailedRollout{
+			ID: trinity.ExperienceID{Step: 1, Task: "a", Run: run}, Role: "explorer", Kind: trinity.FailedTool, Retries: 2,
+			Reason: "no such tool \xff\na stack", Time: time.UnixMicro(1005),
+		})
+	}
+	if err := errors.Join(err, said.Close(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	said.Say("nor this")
+}
+
+// A collector has each line and each failed rollout, of the run and of trinity sync.
+func TestOtelSendsLogs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "monitor")
+	s := newOtel(t, t.TempDir(), &faults{next: []string{"500", "", "loses the request"}})
+	says(t, dir, []string{"mode both", "WARNING: all rewards\nare equal"}, 3)
+	monitors, said := followed(t, dir, "otel", s.args)
+	for _, m := range monitors {
+		logAll(t, m, rec("trainer", 1, trinity.Metrics{"actor/lr": 1}))
+	}
+	end(t, monitors, Stopped)
+	says(t, dir, []string{"resumes"}, 5)
+	monitors, again := followed(t, dir, "otel", s.args)
+	end(t, monitors, Finished)
+	says(t, dir, []string{"the end"})
+	for range 2 {
+		if n, err := Sync(t.Context(), dir, "otel", s.args, nil); n != 0 || err != nil {
+			t.Errorf("sync: %d, %v", n, err)
+		}
+	}
+	want := points{
+		"INFO trinity.said mode both": 1, "WARN trinity.said WARNING: all rewards are equal": 1, "INFO trinity.said resumes": 1,
+		"INFO trinity.said the end": 1, "WARN trinity.rollout.failed no such tool \ufffd": 2,
+		"WARN trinity.run.ended the run has been stopped": 1, "INFO trinity.run.ended the run has finished": 1,
+	}
+	if got := s.logs(); !maps.Equal(got, want) {
+		t.Errorf("the collector has %v, want %v", got, want)
+	}
+	if strings.Contains(said()+again(), "trinity sync") {
+		t.Errorf("said %q", said()+again())
+	}
+}
+
+// A collector without logs gets none, and all else.
+func TestOtelWithoutLogs(t *testing.T) {
+	metrics := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/logs" {
+			http.NotFound(w, r)
+		} else {
+			metrics++
+		}
+	}))
+	defer server.Close()
+	for want, logs := range map[string]bool{"": false, "404 Not Found: 404 page not found: the collector gets no logs": true} {
+		dir := filepath.Join(t.TempDir(), "monitor")
+		says(t, dir, []string{"a line"}, 1)
+		monitors, said := followed(t, dir, "otel", map[string]any{"endpoint": server.URL, "logs": logs})
+		for _, m := range monitors {
+			logAll(t, m, rec("trainer", 1, trinity.Metrics{"actor/lr": 1}))
+		}
+		end(t, monitors, Finished)
+		if got := said(); !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "trinity sync") {
+			t.Errorf("said %q", got)
+		}
+	}
+	if metrics != 2 {
+		t.Errorf("%d requests with metrics", metrics)
+	}
+}
+
+// The log record of a failed rollout belongs to the rollout's span.
+func TestOtelLogsBelongToSpans(t *testing.T) {
+	o := &otel{run: Run{ID: "r"}}
+	span := parseFields(t, o.span(3, trace.Span{Role: "explorer", Kind: trinity.SpanRollout, ID: "1/a/2/0", Step: 1}))
+	log := parseFields(t, o.log(LogRecord{Process: 3, Failure: &trace.Failure{Role: "explorer", ID: "1/a/2/0", Step: 1}}))
+	if string(span.bytes[1]) != string(log.bytes[9]) || string(span.bytes[2]) != string(log.bytes[10]) || len(log.bytes[10]) != 8 {
+		t.Errorf("the span is %x %x, the log record of %x %x", span.bytes[1], span.bytes[2], log.bytes[9], log.bytes[10])
+	}
+}
+
+func TestModelNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"/data/models/SmolLM2-135M-Instruct.Q4_1.gguf": "SmolLM2-135M-Instruct.Q4_1", "Qwen/Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B", "": "",
+		"/root/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/0123": "Qwen/Qwen2.5-0.5B", "./tiny": "tiny", "../tiny/": "tiny",
+		"m": "m", "models/tiny.gguf": "tiny", "/models/tiny": "tiny", "~/tiny": "tiny",
+	} {
+		if got := modelName(path); got != want {
+			t.Errorf("%q is called %q, want %q", path, got, want)
+		}
+	}
+}
+
 // What answers in another language is no collector, and a collector may refuse some of what it gets.
 func TestOtelReadsTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ kind, body, traces, fails, says string }{
@@ -139,7 +275,7 @@ func TestOtelReadsTheAnswer(t *testing.T) {
 		"bytes":            {"application/x-protobuf", "OK", "", "is not OTLP", ""},
 		"damaged inside":   {"application/x-protobuf", "\x0a\x01\x08", "", "is not OTLP", ""},
 		"a number in JSON": {"application/json", "7", "", "is not OTLP", ""},
-		"metrics alone":    {"", "", "404 page not found", "", "404 Not Found: 404 page not found: the collector gets metrics alone"},
+		"no spans":         {"", "", "404 page not found", "", "404 Not Found: 404 page not found: the collector gets no spans"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

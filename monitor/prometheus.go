@@ -1,18 +1,10 @@
 package monitor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"maps"
-	"math"
 	"net/http"
 	"os"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,15 +28,12 @@ type prometheus struct {
 	ended chan struct{} // closed when the server has ended
 
 	mu     sync.Mutex
-	values map[gauge]float64
+	newest Newest
 }
-
-// gauge is a time series, whose name is one that Prometheus takes.
-type gauge struct{ name, role string }
 
 // Open implements [Opener].
 func (p *prometheus) Open(run Run) error {
-	p.run, p.token, p.values, p.ended = run, os.Getenv("TRINITY_METRICS_TOKEN"), map[gauge]float64{}, make(chan struct{})
+	p.run, p.token, p.newest, p.ended = run, os.Getenv("TRINITY_METRICS_TOKEN"), Newest{}, make(chan struct{})
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
 	l, err := web.Listen(ctx, p.Addr, p.token)
@@ -74,8 +63,10 @@ func (p *prometheus) handler() http.Handler {
 			refuse(w, http.StatusUnauthorized, fmt.Errorf("want the token of TRINITY_METRICS_TOKEN"))
 			return
 		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = io.WriteString(w, p.page()) // the client is gone
+		p.mu.Lock()
+		gauges := p.newest.Gauges([]Label{{"project", p.run.Project}, {"run", p.run.Name}})
+		p.mu.Unlock()
+		WriteGauges(w, gauges)
 	})
 	return web.Guard(mux, p.token, refuse)
 }
@@ -84,33 +75,8 @@ func (p *prometheus) handler() http.Handler {
 func (p *prometheus) Log(_ context.Context, r trinity.Record) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, v := range r.Metrics {
-		p.values[gauge{prometheusName(name), r.Role}] = v
-	}
-	if !isEvaluation(r.Metrics) {
-		p.values[gauge{"trinity_step", r.Role}] = float64(r.Step)
-	}
+	p.newest.Add(r)
 	return nil
-}
-
-// page returns the values in Prometheus's text format.
-func (p *prometheus) page() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := slices.SortedFunc(maps.Keys(p.values), func(a, b gauge) int {
-		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.role, b.role))
-	})
-	var b strings.Builder
-	last := ""
-	for _, s := range all {
-		if s.name != last {
-			fmt.Fprintf(&b, "# HELP %s Newest value of the run.\n# TYPE %s gauge\n", s.name, s.name)
-			last = s.name
-		}
-		fmt.Fprintf(&b, "%s{project=%s,run=%s,role=%s} %s\n", s.name, label(p.run.Project), label(p.run.Name), label(s.role),
-			prometheusNumber(p.values[s]))
-	}
-	return b.String()
 }
 
 // Close implements [trinity.Monitor].
@@ -118,27 +84,4 @@ func (p *prometheus) Close() error {
 	p.stop()
 	<-p.ended
 	return nil
-}
-
-var notPrometheus = regexp.MustCompile(`[^a-zA-Z0-9]+`)
-
-// prometheusName returns a name that Prometheus takes: trinity_rollout_reward_mean.
-func prometheusName(name string) string {
-	return "trinity_" + strings.Trim(notPrometheus.ReplaceAllString(name, "_"), "_")
-}
-
-var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-
-func label(value string) string {
-	return `"` + labelEscapes.Replace(strings.ToValidUTF8(value, "�")) + `"`
-}
-
-func prometheusNumber(v float64) string {
-	switch {
-	case math.IsInf(v, 1):
-		return "+Inf"
-	case math.IsInf(v, -1):
-		return "-Inf"
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
 }

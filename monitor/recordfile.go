@@ -15,10 +15,12 @@ import (
 )
 
 // recordFile is a file of protobuf messages in the framing of LevelDB's logs, as W&B and SwanLab
-// write it: a header, then blocks of 32 KiB. The first field of a message is its number. Here it is
-// the number of the row to which the message belongs, from 1 on; other messages have 0 or less.
+// write it: a header, then blocks of 32 KiB. The first field of a message is its number. Here its first
+// bits are the number of the row to which the message belongs, from 1 on, and its last ones tell the
+// messages of a row apart. Other messages have 0 or less.
 type recordFile struct {
 	path string
+	bits int     // that tell the messages of a row apart
 	ends []int64 // offsets after the messages of the rows; the first one is before all rows
 }
 
@@ -39,8 +41,8 @@ const (
 
 // openRecordFile opens a file, or makes it with a header and first messages. It ignores what
 // follows the last row: half a message of a killed process, or the end of a run that resumes.
-func openRecordFile(path, header string, first ...[]byte) (*recordFile, error) {
-	f := &recordFile{path: path}
+func openRecordFile(path, header string, bits int, first ...[]byte) (*recordFile, error) {
+	f := &recordFile{path: path, bits: bits}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		data = frames([]byte(header), first...)
@@ -51,7 +53,7 @@ func openRecordFile(path, header string, first ...[]byte) (*recordFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.ends = rowEnds(data, len(first))
+	f.findEnds(data, len(first))
 	return f, nil
 }
 
@@ -68,8 +70,8 @@ func (f *recordFile) write(rows int64, messages [][]byte) error {
 	out := make([]byte, begin%blockSize)
 	for _, m := range messages {
 		out = frames(out, m)
-		if rowOf(m) > 0 {
-			f.setEnd(rowOf(m), begin-begin%blockSize+int64(len(out)))
+		if row := f.rowOf(m); row > 0 {
+			f.setEnd(row, begin-begin%blockSize+int64(len(out)))
 		}
 	}
 	_, err = file.WriteAt(out[begin%blockSize:], begin)
@@ -77,6 +79,35 @@ func (f *recordFile) write(rows int64, messages [][]byte) error {
 		err = file.Truncate(begin - begin%blockSize + int64(len(out)))
 	}
 	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// fromTheFirst reports whether a server gets the rows of an offline run in dir from the first one on. A
+// run that began offline is uploaded by the vendor's program, which sends all rows.
+func fromTheFirst(dir string, f *recordFile) (bool, error) {
+	mark := filepath.Join(dir, "online")
+	if _, err := os.Stat(mark); err != nil && len(f.ends) > 1 {
+		return false, nil
+	}
+	return true, durable.WriteFile(mark, nil)
+}
+
+// each calls visit with the messages up to the last row.
+func (f *recordFile) each(visit func(message []byte) error) error {
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	for at := int64(fileHeader); at < f.ends[len(f.ends)-1]; {
+		message, end, ok := readFrames(data, at)
+		if !ok {
+			return nil
+		}
+		if err := visit(message); err != nil {
+			return err
+		}
+		at = end
+	}
+	return nil
 }
 
 // setEnd notes where the messages of a row end.
@@ -87,26 +118,26 @@ func (f *recordFile) setEnd(row, end int64) {
 	f.ends[row] = end
 }
 
-// rowEnds returns the offsets after the rows of a file that begins with some other messages.
-func rowEnds(data []byte, others int) []int64 {
-	f := recordFile{ends: []int64{int64(min(len(data), fileHeader))}}
+// findEnds finds the offsets after the rows of a file that begins with some other messages.
+func (f *recordFile) findEnds(data []byte, others int) {
+	f.ends = []int64{int64(min(len(data), fileHeader))}
 	for i := 0; ; i++ {
 		message, end, ok := readFrames(data, f.ends[len(f.ends)-1])
-		switch last := int64(len(f.ends) - 1); {
+		switch row, last := f.rowOf(message), int64(len(f.ends)-1); {
 		case !ok:
-			return f.ends
+			return
 		case i < others:
 			f.ends[0] = end
-		case rowOf(message) < max(1, last) || rowOf(message) > last+maxEmpty:
-			return f.ends // the end of a run
+		case row < max(1, last) || row > last+maxEmpty:
+			return // the end of a run
 		default:
-			f.setEnd(rowOf(message), end)
+			f.setEnd(row, end)
 		}
 	}
 }
 
-// rowOf returns the first field of a message, 0 if it has none.
-func rowOf(message []byte) int64 {
+// rowOf returns the number of a message's row, 0 if the message has no number.
+func (f *recordFile) rowOf(message []byte) int64 {
 	field, kind, n := protowire.ConsumeTag(message)
 	if n < 0 || field != 1 || kind != protowire.VarintType {
 		return 0
@@ -115,7 +146,7 @@ func rowOf(message []byte) int64 {
 	if n < 0 {
 		return 0
 	}
-	return int64(v)
+	return int64(v) >> f.bits
 }
 
 // frames appends messages to a file whose beginning, from a block on, is out.

@@ -100,7 +100,7 @@ func TestRecordFileKeepsRows(t *testing.T) {
 	for _, size := range []int{1, 100, blockSize - fileHeader - frameHeader - 40, blockSize - 7, 3 * blockSize} {
 		path := filepath.Join(t.TempDir(), "dir", "x")
 		begin := func() *recordFile {
-			f, err := openRecordFile(path, "header!", numbered(0, 20), numbered(0, 3))
+			f, err := openRecordFile(path, "header!", 0, numbered(0, 20), numbered(0, 3))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,9 @@ func FuzzRecordFile(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(frames([]byte("header!"), numbered(0, 3), numbered(1, 40000), numbered(2, 1), numbered(-2, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ends := rowEnds(data, 1)
+		f := recordFile{}
+		f.findEnds(data, 1)
+		ends := f.ends
 		if !slices.IsSorted(ends) || ends[len(ends)-1] > int64(len(data)) {
 			t.Errorf("%d bytes have rows that end at %v", len(data), ends)
 		}

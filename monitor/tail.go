@@ -44,9 +44,13 @@ type position struct {
 	Newest map[string]int64 `json:"newest,omitempty"`
 	Before map[string]int64 `json:"before,omitempty"`
 	Spans  trace.Position   `json:"spans,omitempty"`  // of the trace, that the sink has got
+	Failed trace.Position   `json:"failed,omitempty"` // of the failed rollouts in the trace
+	Said   int64            `json:"said,omitempty"`   // of the lines for people, in bytes
 	Tables int64            `json:"tables,omitempty"` // the newest train step of the trace that it has
-	Status Status           `json:"status,omitempty"` // of the run; "" until it ends
-	Told   bool             `json:"told,omitempty"`   // the sink knows the status
+	// TableCount is how many tables the sink has.
+	TableCount int64  `json:"table_count,omitempty"`
+	Status     Status `json:"status,omitempty"` // of the run; "" until it ends
+	Told       bool   `json:"told,omitempty"`   // the sink knows the status
 }
 
 func openTail(dir, sink string) (*tail, error) {

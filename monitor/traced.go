@@ -20,7 +20,7 @@ type Spans interface {
 	TakesSpans() bool
 	// SendSpans sends some spans of a process. After an error the service may have them; they then come
 	// again, perhaps with more behind them.
-	SendSpans(ctx context.Context, part trace.Part) error
+	SendSpans(ctx context.Context, part trace.Part[trace.Span]) error
 }
 
 // Tables is a Sink that also gets rollouts of the run's trace, a table for each train step that the
@@ -52,6 +52,25 @@ type Rollout struct {
 	Advantage   float64  // the mean over the tokens that training reads; 0 if there is none
 	Reason      string   // why there is no valid reward
 	Dropped     string   // who dropped it before the update; "" means that it was trained on
+}
+
+// rolloutColumns name the columns of a table.
+var rolloutColumns = []string{
+	"step", "explore_step", "task", "id", "model_version", "reward", "advantage", "prompt", "response", "reason", "dropped"}
+
+// grid is a table as MLflow and W&B read it.
+type grid struct {
+	Columns []string `json:"columns"`
+	Data    [][]any  `json:"data"`
+}
+
+func (t *Table) grid() grid {
+	out := grid{Columns: rolloutColumns, Data: [][]any{}}
+	for _, r := range t.Rollouts {
+		out.Data = append(out.Data, []any{
+			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*value)(r.Reward), value(r.Advantage), r.Prompt, r.Response, r.Reason, r.Dropped})
+	}
+	return out
 }
 
 // The bounds of a table: rollouts, and characters of a prompt or response.
@@ -89,7 +108,7 @@ func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), trac
 
 // nextSpans returns the next spans for the sink, and whether there is anything behind its position. It
 // says what is damaged, which the sink never gets.
-func (f *Follower) nextSpans() (part trace.Part, more bool, err error) {
+func (f *Follower) nextSpans() (part trace.Part[trace.Span], more bool, err error) {
 	part, err = trace.NextSpans(f.run.traceDir(), f.tail.at.Spans)
 	more = !maps.Equal(part.Then, f.tail.at.Spans)
 	if err != nil && more {
@@ -107,7 +126,7 @@ func (f *Follower) sendSpans(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		if len(part.Spans) > 0 {
+		if len(part.Lines) > 0 {
 			if err := sink.SendSpans(ctx, part); err != nil {
 				return err
 			}
@@ -149,15 +168,17 @@ func (f *Follower) sendTables(ctx context.Context) error {
 	}
 	for _, step := range steps {
 		table, err := readTable(f.run.traceDir(), step)
+		at := f.tail.at
 		if err != nil {
 			f.say("%v: the sink does not get this step's rollouts", err)
 		} else if err := sink.SendTable(ctx, table); err != nil {
 			return err
+		} else {
+			at.TableCount++
 		}
 		if !sink.TakesTables() { // trinity sync may send them later
 			return nil
 		}
-		at := f.tail.at
 		at.Tables = step
 		if err := f.tail.keep(at); err != nil {
 			return err
@@ -174,6 +195,11 @@ func (f *Follower) hasAll() (bool, error) {
 	}
 	if sink, ok := f.sink.(Spans); ok && sink.TakesSpans() {
 		if _, more, err := f.nextSpans(); err != nil || more {
+			return false, err
+		}
+	}
+	if sink, ok := f.sink.(Logs); ok && sink.TakesLogs() {
+		if _, _, more, err := f.nextLogs(); err != nil || more {
 			return false, err
 		}
 	}

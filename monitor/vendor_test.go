@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,7 +216,8 @@ uvicorn.run(app, host=sys.argv[2], port=int(sys.argv[4]))
 
 // wandb sync sends a server the rows of the offline run.
 func TestRealWandb(t *testing.T) {
-	py, dir := python(t), t.TempDir()
+	py, dir := python(t), filepath.Join(t.TempDir(), "monitor")
+	train(t, dir, 40, 1, 2)
 	killedAndResumed(t, dir, "wandb", map[string]any{})
 	s := &wandbServer{}
 	server := httptest.NewServer(s.handler(t))
@@ -233,6 +236,14 @@ func TestRealWandb(t *testing.T) {
 	compare(t, dir, service{points: func() points { return s.points(t) }})
 	if s.status() != Finished {
 		t.Errorf("the last request is %v", s.last)
+	}
+	local, err := filepath.Glob(filepath.Join(offline[0], "files", "media", "table", "rollouts_*.table.json"))
+	tables := s.tables(t)
+	if err != nil || len(tables) != 2 || len(local) != 2 || !strings.Contains(tables[1], `"two \u003cb\u003e1 "`) {
+		t.Fatalf("the server has the tables %v of %v, %v", tables, local, err)
+	}
+	if text, err := os.ReadFile(local[1]); err != nil || string(text) != tables[2] {
+		t.Errorf("the table of step 2 is %.80q there, want %.80q, %v", tables[2], text, err)
 	}
 	var config struct {
 		Own struct {
@@ -291,12 +302,80 @@ for r in records[1:-1]:
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }
 
+// SwanLab's own client and its sync send a server what the sink sends: the same requests, but for what
+// they tell of their machine, and the same points.
+func TestRealSwanLabServer(t *testing.T) {
+	py := python(t)
+	records := []trinity.Record{
+		rec("trainer", 1, trinity.Metrics{"actor/final_loss": 0.5, "lr": 1}), rec("trainer", 2, trinity.Metrics{"actor/final_loss": math.NaN(), "lr": 2})}
+	t.Setenv("SWANLAB_API_KEY", "a-secret-key")
+	ours, dir := &swanlabRecorder{version: 1}, t.TempDir()
+	monitors, said := followed(t, dir, "swanlab", map[string]any{
+		"api_host": (&faults{}).serve(t, ours.handler(t)), "tags": []any{"a"}, "description": "d"})
+	for _, m := range monitors {
+		logAll(t, m, records...)
+	}
+	end(t, monitors, Finished)
+	if said() != "" {
+		t.Error(said())
+	}
+	about, err := ReadAbout(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, synced := &swanlabRecorder{version: 1}, &swanlabRecorder{version: 1}
+	for recorder, program := range map[*swanlabRecorder][]string{
+		theirs: {py, "-c", `
+import sys, swanlab
+run = swanlab.init(project="p", experiment_name="n", id=sys.argv[1], resume="allow", tags=["a"], description="d", public=False,
+    config={"algorithm.repeat_times": 8, "model.model_path": "m"})
+for step, loss in ((1, 0.5), (2, float("nan"))):
+    swanlab.log({"actor/final_loss": loss, "lr": step}, step=step)
+swanlab.finish()
+`, about.ID},
+		synced: {py, "-m", "swanlab", "sync", filepath.Join(dir, "swanlab")},
+	} {
+		host := (&faults{}).serve(t, recorder.handler(t))
+		cmd := exec.Command(program[0], program[1:]...)
+		cmd.Env = append(os.Environ(), "SWANLAB_API_HOST="+host, "SWANLAB_WEB_HOST="+host, "HOME="+t.TempDir())
+		cmd.Dir = t.TempDir()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", program, err, out)
+		}
+	}
+	if got := theirs.comparable(t); !slices.Equal(got, ours.comparable(t)) {
+		t.Errorf("SwanLab's client sends\n%s\nand the sink\n%s", strings.Join(got, "\n"), strings.Join(ours.comparable(t), "\n"))
+	}
+	if got := synced.points(); !maps.Equal(got, ours.points()) || len(got) != 4 || synced.status() != Finished {
+		t.Errorf("swanlab sync sends %v, and the sink %v", got, ours.points())
+	}
+}
+
+// comparable returns the requests without what only a program in Python sends, and without times.
+func (s *swanlabRecorder) comparable(t *testing.T) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := regexp.MustCompile(`"(createdAt|finishedAt|create_time)":"[^"]*"`)
+	for _, r := range s.requests {
+		left := strings.Contains(r, "/summaries/") || strings.Contains(r, "/heartbeat") || strings.Contains(r, `"type":"log"`) ||
+			strings.Contains(r, `{"metadata":`) || strings.Contains(r, `{"requirements":`) || strings.Contains(r, `{"conda":`)
+		if !left {
+			all = append(all, times.ReplaceAllString(r, `"$1":""`))
+		}
+	}
+	if len(all) < 8 {
+		t.Errorf("there are the requests %q", s.requests)
+	}
+	return all
+}
+
 // OpenTelemetry's own messages decode what a collector gets.
 func TestRealOtel(t *testing.T) {
 	python(t)
 	dir, kept := filepath.Join(t.TempDir(), "monitor"), t.TempDir()
 	s := newOtel(t, kept, &faults{})
 	spans(t, dir, 1)
+	says(t, dir, []string{"WARNING: a line"}, 2)
 	monitors, _ := followed(t, dir, "otel", s.args)
 	for _, m := range monitors {
 		logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": 0.5, "actor/lr": math.NaN()}))
@@ -329,6 +408,21 @@ about = {a.key: a.value.string_value or a.value.int_value for a in call.attribut
 assert about == {"trinity.role": "explorer", "trinity.name": "a", "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.version": 4,
     "gen_ai.operation.name": "text_completion", "gen_ai.provider.name": "trinity", "gen_ai.request.model": "m",
     "gen_ai.conversation.id": "1/a/2/0"}, about
+from opentelemetry.proto.logs.v1 import logs_pb2
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+all = ExportLogsServiceRequest.FromString(open(sys.argv[1] + "/logs", "rb").read())
+for of in all.resource_logs:
+    scope(of)
+line, failed, ended = [r for of in all.resource_logs for s in of.scope_logs for r in s.log_records]
+assert (line.body.string_value, line.severity_number, line.severity_text) == ("WARNING: a line", logs_pb2.SEVERITY_NUMBER_WARN, "WARN"), line
+assert (line.event_name, ended.event_name, failed.event_name) == ("trinity.said", "trinity.run.ended", "trinity.rollout.failed"), all
+assert line.time_unix_nano == line.observed_time_unix_nano > 10**18 and not line.trace_id, line
+assert (ended.body.string_value, ended.severity_number) == ("the run has finished", logs_pb2.SEVERITY_NUMBER_INFO), ended
+assert (failed.body.string_value, failed.time_unix_nano) == ("no such tool \ufffd", 1005000), failed
+assert len(failed.trace_id) == 16 and len(failed.span_id) == 8, failed
+about = {a.key: a.value.string_value or a.value.int_value for a in failed.attributes}
+assert about == {"error.type": "tool", "exception.stacktrace": "a stack", "trinity.role": "explorer", "trinity.task": "a",
+    "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.retries": 2}, about
 `, kept)
 	compare(t, dir, service{points: func() points { return readPoints(t, got) }})
 }

@@ -142,6 +142,7 @@ func (w *Watch) Update(now time.Time) error {
 	if a, err := ReadAbout(filepath.Join(w.job, "monitor")); err == nil {
 		w.parts = a.Parts
 	}
+	w.display.starts = w.parts[w.display.counts()].Starts
 	w.display.now = time.Time{}
 	if w.isHeld() {
 		w.display.now = now

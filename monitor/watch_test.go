@@ -115,6 +115,30 @@ func TestWatchFollowsARun(t *testing.T) {
 	}
 }
 
+// The time left follows from the time in which processes of the run lived, however long it paused.
+func TestPausesAreNoPartOfThePace(t *testing.T) {
+	d := newDisplay(Run{TotalSteps: 10})
+	d.started = noon
+	step := func(n int64, at time.Duration) {
+		d.add(trinity.Record{Role: "trainer", Step: n, Time: noon.Add(at), Metrics: trinity.Metrics{"time/train_step": 1}})
+	}
+	for n := range int64(4) {
+		step(n+1, time.Duration(n+1)*10*time.Second)
+	}
+	const day = 24 * time.Hour
+	d.starts = []time.Time{noon, noon.Add(day), noon.Add(2 * day)} // the second one died before its first step
+	step(5, 2*day+10*time.Second)
+	step(6, 2*day+20*time.Second)
+	if left, ok := d.left(6); !ok || left != 40*time.Second {
+		t.Errorf("left %v, %v, want 40s", left, ok)
+	}
+	for _, c := range []struct{ from, to, want time.Duration }{{0, 5, 5}, {0, 0, 0}, {5, 0, 0}, {-9, 5, 5}, {0, day, 0}, {1, day + 7, 7}} {
+		if got := Lived(d.starts, noon.Add(c.from), noon.Add(c.to)); got != c.want {
+			t.Errorf("between %v and %v: %v, want %v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
 // Spans reach the disk apart from the records. A wait after the newest record is no part of the time
 // until then.
 func TestWaitsAreAPartOfTheTime(t *testing.T) {

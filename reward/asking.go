@@ -153,7 +153,13 @@ func unscored(err error) (trinity.Reward, error) {
 	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
 		return trinity.Reward{}, err
 	}
-	return trinity.InvalidReward(err.Error()), nil
+	return unscoredBy(trinity.KindOf(err, trinity.FailedReward), err.Error()), nil
+}
+
+// unscoredBy returns the reward of a reply on which a reward function failed, while it may score others
+// of the group. With a kind, the rollout counts as a failed one.
+func unscoredBy(kind trinity.FailureKind, reason string) trinity.Reward {
+	return trinity.Reward{Reason: reason, Kind: kind}
 }
 
 // scoreOne scores a reply without its group.

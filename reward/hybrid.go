@@ -161,7 +161,7 @@ func (p *hybridPart) score(ctx context.Context, in []trinity.RewardInput, variab
 		if p.when != nil {
 			takes, err := expr.Run(p.when, variables[i])
 			if err != nil {
-				rewards[i] = trinity.InvalidReward(fmt.Sprintf("%s: when: %v", p.Name, err))
+				rewards[i] = unscoredBy(trinity.FailedReward, fmt.Sprintf("%s: when: %v", p.Name, err))
 				continue
 			}
 			if !takes.(bool) {
@@ -181,7 +181,7 @@ func (p *hybridPart) score(ctx context.Context, in []trinity.RewardInput, variab
 		if i := taken[k]; r.Valid {
 			variables[i][p.Name] = r.Value
 		} else {
-			rewards[i] = trinity.InvalidReward(p.Name + ": " + r.Reason)
+			rewards[i] = unscoredBy(r.Kind, p.Name+": "+r.Reason)
 		}
 	}
 	return nil
@@ -213,11 +213,11 @@ func scoreAll(ctx context.Context, fn trinity.RewardFunc, in []trinity.RewardInp
 func (h *hybrid) combine(variables map[string]any) trinity.Reward {
 	out, err := expr.Run(h.value, variables)
 	if err != nil {
-		return trinity.InvalidReward(fmt.Sprintf("value: %v", err))
+		return unscoredBy(trinity.FailedReward, fmt.Sprintf("value: %v", err))
 	}
 	value := out.(float64)
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return trinity.InvalidReward("value is not a finite number")
+		return unscoredBy(trinity.FailedReward, "value is not a finite number")
 	}
 	parts := map[string]float64{}
 	for _, p := range slices.Sorted(maps.Keys(variables)) {

@@ -231,7 +231,7 @@ func (j *judgeReward) pairs(ctx context.Context, in []trinity.RewardInput) ([]tr
 				won, compared = won+1-p.won, compared+1
 			}
 		}
-		if rewards[i] = trinity.InvalidReward(why.Error()); compared > 0 {
+		if rewards[i] = unscoredBy(trinity.KindOf(why, ""), why.Error()); compared > 0 {
 			rewards[i] = trinity.NewReward(map[string]float64{"judge": won / float64(compared)})
 		}
 	}

@@ -355,3 +355,30 @@ func TestBadArgumentsOfHybrid(t *testing.T) {
 		}
 	}
 }
+
+// A reply that a function failed to score says what the function failed by, so explorer.max_failed_ratio
+// counts it.
+func TestAReplyThatIsNotScoredHasAKind(t *testing.T) {
+	number := part("test_digit", "name", "number")
+	judge := part("judge_reward", "name", "judge", "args", map[string]any{"judge": "j"})
+	down := func(string) (string, error) { return "", trinity.NoAnswer("j", trinity.AskUnreachable, errors.New("down")) }
+	for _, c := range []struct {
+		name string
+		args map[string]any
+		want trinity.FailureKind
+	}{
+		{"hybrid_reward", hybridOf("1 + fromJSON(response)", number), trinity.FailedReward},
+		{"hybrid_reward", hybridOf("number / 0", number), trinity.FailedReward},
+		{"hybrid_reward", hybridOf("1.0", part("test_digit", "name", "number", "when", "fromJSON(response)")), trinity.FailedReward},
+		{"hybrid_reward", hybridOf("judge", judge), trinity.FailedModel},
+		{"hybrid_reward", hybridOf("number", number), ""},
+		{"judge_reward", map[string]any{"judge": "j"}, trinity.FailedModel},
+		{"judge_reward", map[string]any{"judge": "j", "mode": "pairwise"}, trinity.FailedModel},
+	} {
+		b := &bench{answer: down}
+		rewards, err := build(t, c.name, c.args).(trinity.GroupReward).ScoreGroup(t.Context(), b.group("a3", "a4"))
+		if err != nil || rewards[0].Kind != c.want || rewards[0].Valid != (c.want == "") {
+			t.Errorf("%s %v: %+v, %v; want kind %q", c.name, c.args, rewards, err, c.want)
+		}
+	}
+}

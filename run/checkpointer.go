@@ -50,6 +50,9 @@ func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withMo
 	state := checkpoint.State{
 		Step: at.Step, Published: at.Published, Cursor: src.Cursor, Algorithm: coefficients, Made: c.madeWith, Pending: src.Pending,
 	}
+	if at.OptimizerSteps >= 0 {
+		state.OptimizerSteps = &at.OptimizerSteps
+	}
 	return c.checkpoints.Save(state, func(dir string) error {
 		engine := filepath.Join(dir, checkpoint.EngineDir)
 		if err := os.MkdirAll(engine, 0o755); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/serve/studio"
 )
 
 // The dashboard and the alert rules name metrics that a run has. A real Prometheus reads the rules and
@@ -41,27 +43,30 @@ func TestDashboardAndRulesNameMetricsOfARun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page := get(t, "http://"+address+"/metrics")
+	watched := httptest.NewServer((&studio.Server{Dir: p.job()}).Handler()) // has the same metrics
+	t.Cleanup(watched.Close)
 	rules := "../docs/operate/alerts.yaml"
-	for _, path := range []string{rules, "../docs/operate/grafana.json"} {
-		names := regexp.MustCompile(`trinity_\w+`).FindAllString(read(t, path), -1)
-		if len(names) == 0 {
-			t.Errorf("%s names no metric", path)
-		}
-		for _, name := range names {
-			if !strings.Contains(page, "\n"+name+"{") {
-				t.Errorf("%s names %s, which no run has", path, name)
+	for _, page := range []string{get(t, "http://"+address+"/metrics"), get(t, watched.URL+"/metrics")} {
+		for _, path := range []string{rules, "../docs/operate/grafana.json"} {
+			names := regexp.MustCompile(`trinity_\w+`).FindAllString(read(t, path), -1)
+			if len(names) == 0 {
+				t.Errorf("%s names no metric", path)
+			}
+			for _, name := range names {
+				if !strings.Contains(page, "\n"+name+"{") {
+					t.Errorf("%s names %s, which no run has", path, name)
+				}
 			}
 		}
 	}
 	if !json.Valid([]byte(read(t, "../docs/operate/grafana.json"))) {
 		t.Error("the dashboard is no JSON")
 	}
-	scraped(t, address, rules)
+	scraped(t, rules, address, watched.Listener.Addr().String())
 }
 
-// scraped starts Prometheus and waits until it has the step of the run at an address.
-func scraped(t *testing.T, address, rules string) {
+// scraped starts Prometheus and waits until it has the step of the run at each address.
+func scraped(t *testing.T, rules string, addresses ...string) {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -70,7 +75,7 @@ func scraped(t *testing.T, address, rules string) {
 	dir, at := t.TempDir(), freeAddress(t)
 	write(t, filepath.Join(dir, "alerts.yaml"), read(t, rules))
 	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf("global: {scrape_interval: 1s}\nrule_files: [alerts.yaml]\n"+
-		"scrape_configs: [{job_name: trinity, static_configs: [{targets: [%q]}]}]\n", address))
+		"scrape_configs: [{job_name: trinity, static_configs: [{targets: [%s]}]}]\n", strings.Join(addresses, ", ")))
 	cmd := exec.CommandContext(t.Context(), program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+at)
 	var log bytes.Buffer
@@ -79,12 +84,12 @@ func scraped(t *testing.T, address, rules string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
-	query := "http://" + at + "/api/v1/query?query=" + url.QueryEscape(`trinity_step{role="trainer",run="r"}`)
+	query := "http://" + at + "/api/v1/query?query=" + url.QueryEscape(`trinity_step{role="trainer"}`)
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if r, err := http.Get(query); err == nil {
 			text, _ := io.ReadAll(r.Body)
 			r.Body.Close()
-			if strings.Contains(string(text), `"8"]`) { // the run has eight steps
+			if strings.Count(string(text), `"8"]`) == len(addresses) { // the run has eight steps
 				break
 			}
 		}

@@ -43,7 +43,7 @@ func freshDir(cfg *Settled) error {
 // mustMove reports whether a run must not resume, and its directory is not empty.
 func mustMove(cfg *config.Config) bool {
 	entries, err := os.ReadDir(cfg.CheckpointJobDir)
-	return err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve"
+	return err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" && !neverBegan(cfg.CheckpointJobDir)
 }
 
 // newStamp returns the end of a name that no run has yet.

@@ -45,6 +45,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Say = s.say
 	client.Rows = dividedRows(s.Settled)
 	client.Stage = opts.Stage
+	client.Dir, s.joined = s.CheckpointJobDir, client
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
@@ -61,6 +62,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	joined, enough := context.WithCancel(ctx)
 	eg.Go(func() error { return client.Alive(joined) })
+	eg.Go(func() error { return client.SendSpans(joined) })
 	eg.Go(func() error {
 		defer enough()
 		return s.exploreFor(ctx, ex, client)

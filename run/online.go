@@ -84,7 +84,7 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token 
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
 		Explorer: cfg.Explorer.Name, Token: token,
 		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
-		Say: func(line string) { s.say(line); write(line) },
+		Say: func(line string) { s.say(line); write(line) }, Lane: laneOf(s),
 	}, note, nil
 }
 

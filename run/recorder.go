@@ -175,19 +175,25 @@ func (r *recorder) close(status monitor.Status) error {
 	return errors.Join(append(errs, monitor.Close(r.monitors, status))...)
 }
 
+// monitored returns what the monitors must know of a stage, and its configuration tells.
+func monitored(cfg *Settled) (monitor.Run, error) {
+	text, err := cfg.Config.YAML()
+	return monitor.Run{
+		Dir: cfg.Monitor.CacheDir, Parts: parts(cfg), Project: cfg.Project, Group: cfg.Group, Name: cfg.Name,
+		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Config: text, Settings: cfg.Config.Settings(),
+	}, err
+}
+
 // openLog opens the monitors and the log of failed rollouts. A run that was killed may have left
 // records after fromStep, which the monitors drop.
 func (s *stage) openLog(fromStep int64, total int64) error {
 	cfg := s.Settled
-	text, err := cfg.Config.YAML()
+	run, err := monitored(cfg)
 	if err != nil {
 		return err
 	}
-	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
-		Dir: cfg.Monitor.CacheDir, Parts: parts(cfg), Project: cfg.Project, Group: cfg.Group, Name: cfg.Name,
-		FromStep: fromStep, TotalSteps: total, Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.opts.Console, Quiet: s.opts.Quiet,
-		Config: text, Settings: cfg.Config.Settings(), Say: s.say,
-	})
+	run.FromStep, run.TotalSteps, run.Shows, run.Quiet, run.Say = fromStep, total, s.opts.Console, s.opts.Quiet, s.say
+	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, run)
 	if err != nil {
 		return err
 	}
@@ -195,6 +201,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 		return err
 	}
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
+		return err
+	}
+	if err := s.said.Keep(cfg.Monitor.CacheDir); err != nil {
 		return err
 	}
 	s.log.trace, s.log.waits = openTrace(s, fromStep), newWaits(s.Settled)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -63,6 +62,9 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	}
 	stages, err := settle(ctx, cfg, opts)
 	if err != nil {
+		if ctx.Err() == nil && stop.Err() == nil {
+			keepFailure(cfg, opts, err)
+		}
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
@@ -183,7 +185,12 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	}
 	defer unlock()
 	var status monitor.Status
-	defer func() { keepEnd(cfg, status, err, opts.Say) }()
+	defer func() {
+		if status == "" {
+			status = statusOf(err, stop)
+		}
+		keepEnd(cfg, status, err, opts.Say)
+	}()
 	juicer := newJuicer(cfg, opts.Say)
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
@@ -251,19 +258,6 @@ func statusOf(err error, stop context.Context) monitor.Status {
 		return monitor.Stopped
 	}
 	return monitor.Failed
-}
-
-// keepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
-// not fail if it cannot.
-func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
-	reason := ""
-	if err != nil && status != monitor.Stopped {
-		status = monitor.Failed
-		reason, _, _ = strings.Cut(database.Hidden(withAdvice(err).Error()), "\n")
-	}
-	if err := monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), status, reason); err != nil {
-		say(fmt.Sprintf("how the run ended is not kept: %v", err))
-	}
 }
 
 // withStop returns a context that either context cancels, with its cause.

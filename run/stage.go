@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -23,6 +24,7 @@ type stage struct {
 	reader
 	madeWith    checkpoint.Made
 	log         *recorder
+	said        *monitor.Said
 	checkpoints checkpoint.Dir
 
 	available    int64 // bytes of memory before anything was loaded
@@ -41,6 +43,7 @@ type stage struct {
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
+	joined  *fleet.Client      // the trainer in another process; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
@@ -48,8 +51,10 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
+	said := &monitor.Said{To: opts.Say}
+	opts.Say = said.Say
 	return &stage{
-		reader: reader{Settled: cfg, say: opts.Say}, opts: opts,
+		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said,
 		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
@@ -182,7 +187,7 @@ func (s *stage) close(status monitor.Status) error {
 		s.variables.restore(),
 	)
 	if s.log != nil {
-		err = errors.Join(err, s.log.close(status))
+		err = errors.Join(err, s.log.close(status), s.said.Close())
 	}
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())

@@ -7,6 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trace"
 	"github.com/trinity-go/trinity/trainer"
 )
@@ -33,10 +34,10 @@ const traceBuffers = 6 << 20
 
 // named returns a role with the explorer's own name.
 func (t tracer) named(role string) string {
-	if name := t.Explorer.Name; name != config.OnlyExplorer && role != trinity.RoleTrainer {
-		return role + " " + name
+	if role == trinity.RoleTrainer {
+		return role
 	}
-	return role
+	return config.ExplorerRole(role, t.Explorer.Name)
 }
 
 // writer returns the trace, nil before it is open and if there is no place for it.
@@ -49,6 +50,9 @@ func (t tracer) writer() *trace.Writer {
 
 // Span implements [trinity.Tracer].
 func (t tracer) Span(s trinity.Span) {
+	if t.joined != nil && t.Monitor.Trace.Spans {
+		t.joined.Span(s)
+	}
 	s.Role = t.named(s.Role)
 	if w := t.writer(); w != nil {
 		w.Span(s)
@@ -87,19 +91,33 @@ func (t tracer) witness(tell func(monitor.Witness)) {
 // openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place
 // for them.
 func openTrace(s *stage, fromStep int64) *trace.Writer {
-	o := &s.Monitor.Trace
 	if !keepsTrace(s.Settled) {
 		return nil
 	}
-	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
-		MaxBytes: int64(o.MaxGb * 1e9), Text: s.text.Tokenizer().Text, Say: s.say,
-	})
+	w, err := newTrace(s, fromStep)
 	if err != nil {
 		s.say(fmt.Sprintf("the run goes on without its trace: %v", err))
 		return nil
 	}
 	return w
+}
+
+// newTrace begins files of a process in the directory of the stage's traces.
+func newTrace(s *stage, fromStep int64) (*trace.Writer, error) {
+	o := &s.Monitor.Trace
+	return trace.New(trace.Options{
+		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
+		MaxBytes: int64(o.MaxGb * 1e9), Text: s.text.Tokenizer().Text, Say: s.say,
+	})
+}
+
+// laneOf returns what opens a trace for explorers that do not see the stage's directory; nil if the stage
+// keeps no spans.
+func laneOf(s *stage) func() (fleet.Lane, error) {
+	if !s.Monitor.Trace.Spans {
+		return nil
+	}
+	return func() (fleet.Lane, error) { return newTrace(s, 0) }
 }
 
 // tracing returns what the trainer tells.

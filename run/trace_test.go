@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,4 +135,51 @@ func glob(t *testing.T, pattern string) []string {
 		t.Fatal(err)
 	}
 	return paths
+}
+
+// The trace of a run has the spans of all its explorers, once: of one in another directory, which sends
+// them, and of one in the run's, which writes them. Without spans in the trainer they stay where they are.
+func TestTraceHasTheSpansOfAllExplorers(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		t.Run(fmt.Sprint(keeps), func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			elsewhere := p.copyOf(t)
+			const token = "TRINITY_TOKEN=of the test"
+			port := freePort(t)
+			trainer := p.start(t, []string{token}, append(fields(trainingTwo), "trainer.listen_address=127.0.0.1:"+port,
+				fmt.Sprintf("monitor.trace.spans=%v", keeps))...)
+			left := elsewhere.start(t, []string{token, childJoin + "=http://127.0.0.1:" + port}, half("left", "1/2")...)
+			p.start(t, []string{token, childJoin + "=http://127.0.0.1:" + port}, half("right", "2/2")...).finish(t)
+			left.finish(t)
+			trainer.finish(t)
+			of := func(p project, name string) map[string]int {
+				spans, err := trace.ReadSpans(filepath.Join(p.job(), trace.Dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				count := map[string]int{}
+				for _, s := range spans {
+					if strings.HasSuffix(s.Role, name) {
+						count[fmt.Sprint(s.Role, " ", s.Kind, " ", s.Step, " ", s.ID)]++
+					}
+				}
+				return count
+			}
+			want := of(elsewhere, "left")
+			got := of(p, "left")
+			if len(want) == 0 || keeps && !maps.Equal(got, want) || !keeps && len(got) > 0 {
+				t.Errorf("the trainer's trace has the spans of left %v, and left's own %v", got, want)
+			}
+			right := of(p, "right")
+			for what, n := range right {
+				if strings.Contains(what, "rollout") && n > 1 {
+					t.Errorf("%s is there %d times", what, n)
+				}
+			}
+			if len(right) == 0 {
+				t.Error("the trace has no spans of right")
+			}
+		})
+	}
 }

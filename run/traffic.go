@@ -31,6 +31,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	sync := &s.Synchronizer
 	client := fleet.NewClient(s.Explorer.Name, sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
 	client.Algorithm, client.Say, client.Stage, client.Rows = s.Algorithm.AlgorithmType, s.say, stage, "the traffic of "+s.Explorer.Name
+	client.Dir, s.joined = s.CheckpointJobDir, client
 	follower, err := s.follower(client)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 		return err
 	}
 	eg.Go(func() error { return client.Alive(ctx) })
+	eg.Go(func() error { return client.SendSpans(ctx) })
 	eg.Go(func() error {
 		if err := follower.Follow(ctx); err != nil || ctx.Err() != nil {
 			return err

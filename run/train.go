@@ -137,7 +137,7 @@ func loadState(
 	if err := s.algorithm.Restore(state.Algorithm); err != nil {
 		return at, err
 	}
-	at = trainer.Progress{Step: state.Step, Published: state.Published}
+	at = trainer.Progress{Step: state.Step, Published: state.Published, OptimizerSteps: value(-1, state.OptimizerSteps)}
 	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: state.Pending})
 }
 

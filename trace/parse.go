@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"github.com/trinity-go/trinity"
 )
@@ -26,63 +25,84 @@ type parser struct {
 
 // span reports whether the line has the form of a written span. s keeps its texts if they are the same.
 func (p *parser) span(s *Span) bool {
+	var texts [5][]byte
+	p.fields(&texts, &s.Step, &s.Version, &s.Begin, &s.End)
+	if !p.ok {
+		return false
+	}
 	kind := string(s.Kind)
-	p.text(`{"role":"`, &s.Role, true)
-	p.text(`,"kind":"`, &kind, true)
-	p.text(`,"name":"`, &s.Name, false)
-	p.text(`,"for":"`, &s.For, false)
-	p.number(`,"step":`, &s.Step, false)
-	p.number(`,"version":`, &s.Version, false)
-	p.text(`,"id":"`, &s.ID, false)
-	p.number(`,"begin":`, &s.Begin, true)
-	p.number(`,"end":`, &s.End, true)
+	for i, to := range []*string{&s.Role, &kind, &s.Name, &s.For, &s.ID} {
+		if *to != string(texts[i]) {
+			*to = string(texts[i])
+		}
+	}
 	s.Kind = trinity.SpanKind(kind)
-	return p.ok && string(p.rest) == "}\n"
+	return true
+}
+
+// fields reads a line: role, kind, name, who was waited for and ID, and the numbers.
+func (p *parser) fields(texts *[5][]byte, step, version, begin, end *int64) {
+	texts[0] = p.text(`{"role":"`, true)
+	texts[1] = p.text(`,"kind":"`, true)
+	texts[2] = p.text(`,"name":"`, false)
+	texts[3] = p.text(`,"for":"`, false)
+	p.number(`,"step":`, step, false)
+	p.number(`,"version":`, version, false)
+	texts[4] = p.text(`,"id":"`, false)
+	p.number(`,"begin":`, begin, true)
+	p.number(`,"end":`, end, true)
+	p.ok = p.ok && string(p.rest) == "}\n"
 }
 
 // text reads a text behind a key. Without the key the text is "".
-func (p *parser) text(key string, to *string, must bool) {
-	rest, ok := bytes.CutPrefix(p.rest, []byte(key))
-	if !ok {
-		*to, p.ok = "", p.ok && !must
-		return
+func (p *parser) text(key string, must bool) []byte {
+	if len(p.rest) < len(key) || string(p.rest[:len(key)]) != key {
+		p.ok = p.ok && !must
+		return nil
 	}
+	rest := p.rest[len(key):]
 	end := bytes.IndexByte(rest, '"')
-	if end < 0 || bytes.IndexByte(rest[:end], '\\') >= 0 || !isPlain(rest[:end]) {
+	if end < 0 || !isPlain(rest[:end]) {
 		p.ok = false
-		return
-	}
-	if *to != string(rest[:end]) {
-		*to = string(rest[:end])
+		return nil
 	}
 	p.rest = rest[end+1:]
+	return rest[:end]
 }
 
 // isPlain reports whether a text means itself in JSON, without a decoder's look at its characters.
 func isPlain(text []byte) bool {
 	for _, c := range text {
-		if c < ' ' || c >= 0x80 {
+		if c < ' ' || c >= 0x80 || c == '\\' {
 			return false
 		}
 	}
 	return true
 }
 
+// maxDigits is how many digits any number of 64 bits may have.
+const maxDigits = 18
+
 // number reads a whole number behind a key. Without the key it is 0.
 func (p *parser) number(key string, to *int64, must bool) {
 	*to = 0
-	rest, ok := bytes.CutPrefix(p.rest, []byte(key))
-	if !ok {
+	if len(p.rest) < len(key) || string(p.rest[:len(key)]) != key {
 		p.ok = p.ok && !must
 		return
 	}
-	n := 0
-	for n < len(rest) && (rest[n] == '-' && n == 0 || '0' <= rest[n] && rest[n] <= '9') {
-		n++
+	rest, n, v := p.rest[len(key):], 0, int64(0)
+	isNegative := len(rest) > 0 && rest[0] == '-'
+	if isNegative {
+		rest = rest[1:]
 	}
-	v, err := strconv.ParseInt(string(rest[:n]), 10, 64)
-	if err != nil {
+	for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
+		v, n = 10*v+int64(rest[n]-'0'), n+1
+	}
+	if n == 0 || n > maxDigits {
 		p.ok = false
+	}
+	if isNegative {
+		v = -v
 	}
 	*to, p.rest = v, rest[n:]
 }

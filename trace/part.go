@@ -8,17 +8,18 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// Position says how much of each file of spans is read, in bytes, by the name of the file.
+// Position says how much of each file of lines is read, in bytes, by the name of the file.
 type Position map[string]int64
 
-// Part is some of the spans of a process, and the position behind them.
-type Part struct {
+// Part is some of the spans or failed rollouts of a process, and the position behind them.
+type Part[T any] struct {
 	Process int // from 1 on; a run that resumes is another one
-	Spans   []Span
+	Lines   []T
 	Then    Position
 }
 
@@ -31,9 +32,20 @@ const (
 // NextSpans reads some spans behind a position, the oldest files first. Without new ones it returns the
 // same position. An error about a damaged file comes with a position behind that file, and with its
 // spans before the damage.
-func NextSpans(dir string, from Position) (part Part, err error) {
+func NextSpans(dir string, from Position) (Part[Span], error) {
+	return nextPart[Span](dir, spansPrefix, from)
+}
+
+// NextFailures reads some failed rollouts behind a position, as [NextSpans] reads spans.
+func NextFailures(dir string, from Position) (Part[Failure], error) {
+	part, err := nextPart[Failure](dir, failedPrefix, from)
+	part.Lines = slices.DeleteFunc(part.Lines, func(f Failure) bool { return f.Kind == "" })
+	return part, err
+}
+
+func nextPart[T any](dir, prefix string, from Position) (part Part[T], err error) {
 	part.Then = Position{}
-	files, err := linesIn(dir, spansPrefix)
+	files, err := linesIn(dir, prefix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return part, err
 	}
@@ -46,7 +58,7 @@ func NextSpans(dir string, from Position) (part Part, err error) {
 		name := filepath.Base(file.path)
 		part.Process = file.process
 		var end int64
-		part.Spans, end, err = readPart(file.path, part.Then[name])
+		part.Lines, end, err = readPart[T](file.path, part.Then[name])
 		if end > part.Then[name] {
 			part.Then[name] = end
 			return part, err
@@ -59,7 +71,7 @@ func NextSpans(dir string, from Position) (part Part, err error) {
 }
 
 // readPart reads whole frames of a file from an offset on, and returns where to go on.
-func readPart(path string, from int64) (all []Span, end int64, err error) {
+func readPart[T any](path string, from int64) (all []T, end int64, err error) {
 	file, size, err := unread(path, from)
 	if file == nil {
 		return nil, from, err
@@ -92,7 +104,7 @@ func readPart(path string, from int64) (all []Span, end int64, err error) {
 			return all, size, damaged(err)
 		}
 		for line := range bytes.Lines(lines) {
-			var s Span
+			var s T
 			if err := json.Unmarshal(line, &s); err != nil {
 				return all, size, damaged(err)
 			}

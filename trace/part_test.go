@@ -25,7 +25,7 @@ func TestPartsHaveEachSpanOnce(t *testing.T) {
 			if fmt.Sprint(part.Then) == fmt.Sprint(at) {
 				return out
 			}
-			for i, s := range part.Spans {
+			for i, s := range part.Lines {
 				if i == 0 {
 					out += fmt.Sprintf("process %d: ", part.Process)
 				}

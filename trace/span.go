@@ -30,7 +30,8 @@ type Span struct {
 	End     int64            `json:"end"`
 }
 
-func spanOf(s trinity.Span) Span {
+// SpanOf returns the line of a span.
+func SpanOf(s trinity.Span) Span {
 	out := Span{
 		Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step, Version: s.Version,
 		Begin: s.Begin.UnixMicro(), End: s.End.UnixMicro(),
@@ -65,16 +66,15 @@ func failureOf(f trinity.FailedRollout) Failure {
 // resumed, the steps that it did again replace what the killed process did of them. With an error about
 // a damaged file it returns what the others have, and what that file has before the damage.
 func ReadSpans(dir string) ([]Span, error) {
-	return MapSpans(dir, func(s *Span) Span { return *s })
+	return readLines(dir, spansPrefix, parseSpan, func(s *Span) Span { return *s }, func(s *Span) placed {
+		return placed{s.Role, s.Step, does(string(s.Kind)), s.Begin, s.End}
+	})
 }
 
-// MapSpans is [ReadSpans] for a reader who keeps something smaller of each span. The span that keep gets
-// is valid until it returns.
-func MapSpans[T any](dir string, keep func(*Span) T) ([]T, error) {
-	return readLines(dir, spansPrefix, parseSpan, keep, func(s *Span) placed {
-		does := s.Kind == trinity.SpanRollout || s.Kind == trinity.SpanForward
-		return placed{s.Role, s.Step, does, s.Begin, s.End}
-	})
+// does reports whether a span of this kind says that its role did the step, and not only what comes
+// before or after it.
+func does(kind string) bool {
+	return kind == string(trinity.SpanRollout) || kind == string(trinity.SpanForward)
 }
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.

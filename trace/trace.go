@@ -103,6 +103,13 @@ func (w *Writer) Span(s trinity.Span) {
 	}
 }
 
+// Line keeps a span of a process that does not see the directory, in the form of [SpanOf].
+func (w *Writer) Line(s Span) {
+	if w.opts.Spans {
+		w.put(s)
+	}
+}
+
 // Failed implements [trinity.Tracer].
 func (w *Writer) Failed(f trinity.FailedRollout) { w.put(f) }
 
@@ -185,10 +192,12 @@ func (w *Writer) try(write func() error) {
 func (w *Writer) write(what any) error {
 	switch v := what.(type) {
 	case trinity.Span:
-		if err := w.begun(v); err != nil || !w.opts.Spans {
-			return err
+		if w.opts.Spans {
+			return w.writeLine(SpanOf(v))
 		}
-		return errors.Join(w.spans.add(spanOf(v)), w.thin())
+		return w.begun(v.Role, v.Kind, v.Step, v.Begin)
+	case Span:
+		return w.writeLine(v)
 	case trinity.FailedRollout:
 		if err := w.texts.add(v.Prompt, w.opts.Text); err != nil {
 			return err
@@ -214,14 +223,19 @@ func (w *Writer) write(what any) error {
 	panic(fmt.Sprintf("trace: %T", what))
 }
 
+func (w *Writer) writeLine(s Span) error {
+	err := w.begun(s.Role, s.Kind, s.Step, time.UnixMicro(s.Begin))
+	return errors.Join(err, w.spans.add(s), w.thin())
+}
+
 // begun notes among the failures the first step that a role does, so that a later reader knows which
 // failures of earlier processes it did again.
-func (w *Writer) begun(s trinity.Span) error {
-	if first, ok := w.first[s.Role]; s.Kind != trinity.SpanRollout || ok && first <= s.Step {
+func (w *Writer) begun(role string, kind trinity.SpanKind, step int64, at time.Time) error {
+	if first, ok := w.first[role]; kind != trinity.SpanRollout || ok && first <= step {
 		return nil
 	}
-	w.first[s.Role] = s.Step
-	return w.failed.add(Failure{Role: s.Role, Step: s.Step, Time: s.Begin})
+	w.first[role] = step
+	return w.failed.add(Failure{Role: role, Step: step, Time: at})
 }
 
 // thin removes files until the others fit into MaxBytes.

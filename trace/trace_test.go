@@ -202,7 +202,7 @@ func TestWhatIsLeftOfAKilledProcessIsAPrefix(t *testing.T) {
 	dir := t.TempDir()
 	l := lines{dir: dir, prefix: spansPrefix, process: 1, max: maxFile}
 	for step := range int64(6) {
-		if err := l.add(spanOf(span("trainer", step, step))); err != nil {
+		if err := l.add(SpanOf(span("trainer", step, step))); err != nil {
 			t.Fatal(err)
 		}
 		if step%2 == 1 {

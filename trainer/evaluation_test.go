@@ -55,7 +55,7 @@ func TestHeldOutDataIsMeasured(t *testing.T) {
 func TestHeldOutDataAfterResume(t *testing.T) {
 	o, _, _ := newOptions(t, 2, new([]int64))
 	o.Evaluation.HeldOut, o.Evaluation.OnStartup, o.Evaluation.Interval, o.TotalSteps = []HeldOut{{"h", reinforce{}, scored(2)}}, true, 100, 3
-	o.From = Progress{1, 0}
+	o.From = Progress{Step: 1}
 	var steps []int64
 	o.Recorder = recorder{log: func(step int64, m trinity.Metrics) {
 		if _, ok := m["time/eval"]; ok {

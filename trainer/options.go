@@ -49,6 +49,9 @@ type Learner struct {
 type Progress struct {
 	Step      int64 // the last step that was trained
 	Published int64 // the version that samplers were last given
+	// OptimizerSteps counts those of the policy: a train step has one for each epoch and mini-batch with
+	// something to train on. Below 0 it is unknown, from a checkpoint of an earlier version on.
+	OptimizerSteps int64
 }
 
 // IsCurrent reports whether the published weights are the trained weights.

@@ -108,6 +108,9 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	}
 	t.trace.end(&fate)
 	elapsed := time.Since(start).Seconds()
+	if t.at.OptimizerSteps >= 0 {
+		metrics["actor/optimizer_steps"] = float64(t.at.OptimizerSteps)
+	}
 	metrics["time/train_step"] = elapsed
 	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
 	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.opts.Policy.Epochs)) / elapsed
@@ -183,6 +186,9 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 	u := t.policy()
 	u.progress = func(done, total int) { t.opts.Recorder.Progress(fmt.Sprintf("trains step %d", step), done, total) }
 	m, err := u.learn(ctx, step, exps)
+	if t.at.OptimizerSteps >= 0 {
+		t.at.OptimizerSteps += u.taken
+	}
 	metrics.Merge("actor/", m)
 	return err
 }

@@ -232,6 +232,64 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	}
 }
 
+// actor/optimizer_steps counts the optimizer steps that had something to train on, also those before a
+// checkpoint. A checkpoint that does not say how many there were leaves the number unknown.
+func TestOptimizerStepsAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		epochs, mini int
+		from         int64
+		masked       bool // half of each batch is masked
+		want         string
+	}{
+		{0, 0, 0, false, "[1 2]"}, {2, 4, 0, false, "[4 8]"}, {3, 3, 100, false, "[109 118]"}, {2, 4, 0, true, "[2 4]"}, {1, 0, -1, false, "[]"},
+	} {
+		o, b, _ := newOptions(t, 2, new([]int64))
+		o.Policy.Epochs, o.Policy.MiniBatch, o.From.OptimizerSteps = c.epochs, c.mini, c.from
+		if c.masked {
+			o.Source = &masking{o.Source}
+		}
+		var logged []float64
+		o.Recorder = recorder{log: func(_ int64, m trinity.Metrics) {
+			if v, ok := m["actor/optimizer_steps"]; ok {
+				logged = append(logged, v)
+			}
+		}}
+		var saved Progress
+		o.Checkpointer = saveFunc(func(at Progress, _ bool) error { saved = at; return nil })
+		steps := &stepping{Bandit: b}
+		o.Policy.Engine = steps
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil || fmt.Sprint(logged) != c.want {
+			t.Errorf("%+v: logged %v, %v", c, logged, err)
+		}
+		if want := c.from + steps.n; c.from >= 0 && saved.OptimizerSteps != want || c.from < 0 && saved.OptimizerSteps >= 0 {
+			t.Errorf("%+v: the checkpoint has %d, and the engine took %d", c, saved.OptimizerSteps, steps.n)
+		}
+	}
+}
+
+// stepping counts the optimizer steps of a bandit.
+type stepping struct {
+	*trinitytest.Bandit
+	n int64
+}
+
+func (c *stepping) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
+	c.n++
+	return c.Bandit.OptimStep(ctx, p)
+}
+
+// masking is a source whose batches begin with experiences that nobody trains on.
+type masking struct{ trinity.Source }
+
+func (s *masking) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := s.Source.Take(ctx, want)
+	exps := taken.Experiences()
+	for _, e := range exps[:len(exps)/2] {
+		e.Mask = make([]bool, len(e.Tokens))
+	}
+	return taken, err
+}
+
 // A run that resumes with a shorter sync_interval first publishes the version that explorers may be
 // waiting for.
 func TestShorterIntervalPublishesFirst(t *testing.T) {
@@ -242,7 +300,7 @@ func TestShorterIntervalPublishesFirst(t *testing.T) {
 		{3, 0, 1, "[3 4 5]"}, {3, 0, 2, "[3 4]"}, {3, 0, 4, "[4]"}, {3, 2, 2, "[4]"}, {3, 3, 4, "[4]"}, {0, 0, 2, "[2 4]"},
 	} {
 		o, _, _ := newOptions(t, 5, new([]int64))
-		o.From = Progress{c.step, c.published}
+		o.From = Progress{Step: c.step, Published: c.published}
 		o.TotalSteps, o.SyncInterval = 5, c.interval
 		var published []int64
 		o.Weights = publishFunc(func(version int64) error {

@@ -18,6 +18,7 @@ type updater struct {
 
 	progress     func(done, total int) // receives the micro-batches of a batch; nil: nobody asks
 	begun, steps int                   // optimizer steps of the batch
+	taken        int64                 // those that had something to train on
 }
 
 // learn runs the optimizer steps of one batch. Each metric is the mean over the optimizer steps
@@ -36,6 +37,7 @@ func (u *updater) learn(ctx context.Context, step int64, exps []*trinity.Experie
 			if err != nil {
 				return nil, err
 			}
+			u.taken++
 			metrics.Add(m)
 			for name := range m {
 				count[name]++

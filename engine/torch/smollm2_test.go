@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -22,13 +23,16 @@ func TestSmolLM2AgreesWithTheEmbeddedEngine(t *testing.T) {
 	}
 	ref, _ := gradientOf(t, theirs, b, mixed{trinity.Streams{Entropy: true}}, false)
 	for _, ranks := range []int{1, 2} {
-		spec.Place = here(t, ranks)
-		ours := opened(t, realPlugin(t, nil), spec)
-		got, err := ours.Forward(t.Context(), b, trinity.Streams{Entropy: true, Discriminator: true})
-		if err != nil || apart(got, streams) > 1e-4 {
-			t.Errorf("ranks: %d: %v, streams are %.2g apart", ranks, err, apart(got, streams))
-		}
-		gradient, _ := gradientOf(t, ours, b, mixed{trinity.Streams{Entropy: true}}, false)
-		compareGradients(t, gradient, ref, 6e-5, 1.5e-4) // docs/develop/worker.md says why these are not 1e-5
+		t.Run(fmt.Sprint(ranks, " ranks"), func(t *testing.T) {
+			spec := spec
+			spec.Place = here(t, ranks)
+			ours := opened(t, realPlugin(t, nil), spec)
+			got, err := ours.Forward(t.Context(), b, trinity.Streams{Entropy: true, Discriminator: true})
+			if err != nil || apart(got, streams) > 1e-4 {
+				t.Errorf("%v, streams are %.2g apart", err, apart(got, streams))
+			}
+			gradient, _ := gradientOf(t, ours, b, mixed{trinity.Streams{Entropy: true}}, false)
+			compareGradients(t, gradient, ref, 6e-5, 1.5e-4) // docs/develop/worker.md says why these are not 1e-5
+		})
 	}
 }

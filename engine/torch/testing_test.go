@@ -80,11 +80,12 @@ func here(t testing.TB, ranks int) trinity.Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gpus, _ := local.GPUs(); gpus > 0 && ranks > gpus {
+	gpus, _ := local.GPUs()
+	if gpus > 0 && ranks > gpus {
 		t.Skipf("%d ranks need as many GPUs; this machine has %d", ranks, gpus)
 	}
 	programs := &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}
-	return trinity.Place{Programs: programs, Nodes: 1, Ranks: ranks}
+	return trinity.Place{Programs: programs, Nodes: 1, Ranks: ranks, GPUs: min(gpus, ranks)}
 }
 
 // tiny is a model that the tests of the embedded engine have recorded with PyTorch.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/run/plan"
@@ -60,6 +62,9 @@ func studioCommand() *cobra.Command {
 // studioMemory is the memory at which the studio collects its garbage more often, in bytes.
 const studioMemory = 128 << 20
 
+// studioCache bounds what the studio keeps in the user's cache, in bytes.
+const studioCache = 2 << 30
+
 // serveStudio serves the page until Ctrl-C.
 func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) error {
 	ctx, stop := interruptible(cmd.Context())
@@ -73,6 +78,9 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 		return fmt.Errorf("--addr: %w", err)
 	}
 	s := studio.Server{Dir: dir, Version: version()}
+	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
+		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)
+	}
 	address := "http://" + listener.Addr().String() + "/"
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		s.Token = token

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"text/template"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -81,7 +80,7 @@ func (t *Training) read() error {
 	if _, err := os.Stat(filepath.Join(t.Dir, "monitor")); err != nil {
 		return nil // the checkpoint was moved away from its run
 	}
-	r, err := read(t.Dir)
+	r, err := read(t.Dir, readColumns, isShown)
 	if errors.Is(err, ErrNoRecords) {
 		return nil
 	} else if err != nil {
@@ -92,7 +91,7 @@ func (t *Training) read() error {
 		return nil
 	}
 	s := &r.stages[i]
-	s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > t.Step })
+	s.until = t.Step
 	var sec section
 	sec.draw([]*group{{Runs: []*run{r}}})
 	t.Table = sec.Table

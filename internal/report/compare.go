@@ -53,12 +53,12 @@ type Compared struct {
 // Compare reads runs and compares them. With a metric, the groups are sorted by its final value, best
 // first; those that have made fewer steps come last. Without one, they are in the order of dirs.
 func Compare(metric string, dirs ...string) (*Comparison, error) {
-	return CompareNamed(metric, nil, dirs...)
+	return CompareNamed(readColumns, metric, nil, dirs...)
 }
 
-// CompareNamed compares runs as [Compare] does, and calls each run by the name at the index of its
-// directory. nil names them after their directories.
-func CompareNamed(metric string, names []string, dirs ...string) (*Comparison, error) {
+// CompareNamed compares runs as [Compare] does, whose metrics come from a reader, and calls each run by the
+// name at the index of its directory. nil names them after their directories.
+func CompareNamed(from Reader, metric string, names []string, dirs ...string) (*Comparison, error) {
 	var runs []*run
 	var empty []string
 	for i, dir := range dirs {
@@ -66,7 +66,7 @@ func CompareNamed(metric string, names []string, dirs ...string) (*Comparison, e
 		if names != nil {
 			name = names[i]
 		}
-		r, err := read(dir)
+		r, err := read(dir, from, func(name string) bool { return name == metric || isShown(name) })
 		switch {
 		case errors.Is(err, ErrNoRecords):
 			empty = append(empty, name)

@@ -29,12 +29,12 @@ func finalOf(metric string, points []point) float64 {
 // Final returns the final value of a metric of a run up to a step, in the last stage that has it. It
 // is NaN if the run diverged, and false without a value.
 func Final(dir, metric string, step int64) (float64, bool, error) {
-	r, err := read(dir)
+	r, err := read(dir, readColumns, func(name string) bool { return name == metric })
 	if err != nil {
 		return 0, false, err
 	}
 	for _, s := range slices.Backward(r.stages) {
-		s.records = slices.DeleteFunc(s.records, func(r trinity.Record) bool { return r.Step > step })
+		s.until = step
 		if s.diverged(metric) {
 			return math.NaN(), true, nil
 		}
@@ -49,7 +49,7 @@ func Final(dir, metric string, step int64) (float64, bool, error) {
 // MainMetric returns the metric by which the run in dir is judged: its first evaluation, or else its
 // reward, or else its loss; of several stages, that of the last one.
 func MainMetric(dir string) (string, error) {
-	r, err := read(dir)
+	r, err := read(dir, readColumns, isShown)
 	if err != nil {
 		return "", err
 	}
@@ -132,13 +132,16 @@ func (r *run) stage(name string) *stage {
 // steps returns the number of steps that a stage has made: of the trainer, if it has one.
 func (s *stage) steps() (n int64) {
 	trains := false
-	for _, r := range s.records {
-		if is := r.Role == "trainer"; is && !trains {
-			trains, n = true, 0
-		} else if !is && trains {
-			continue
+	for i := range s.files {
+		f := &s.files[i]
+		for record, step := range f.Steps {
+			if is := f.Role(record) == trinity.RoleTrainer; step > s.until || !is && trains {
+				continue
+			} else if is && !trains {
+				trains, n = true, 0
+			}
+			n = max(n, step)
 		}
-		n = max(n, r.Step)
 	}
 	return n
 }

@@ -22,11 +22,14 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"colour": func(i int) int { return i % colours }, "text": text,
 }).Parse(source))
 
-// metrics are the charts of a stage besides its evaluations, and the metrics in each.
-var metrics = []struct {
+// shownMetrics are the metrics of a chart.
+type shownMetrics struct {
 	title string
 	names []string
-}{
+}
+
+// metrics are the charts of a stage besides its evaluations.
+var metrics = []shownMetrics{
 	{"Reward", []string{"rollout/reward/mean"}},
 	{"Loss", []string{"actor/final_loss"}},
 	{"KL divergence (nats)", []string{"actor/kl_loss", "actor/ppo_kl"}},
@@ -71,7 +74,10 @@ type Page struct {
 func Read(dirs ...string) (*Page, error) {
 	var p Page
 	for _, dir := range dirs {
-		r, err := read(dir)
+		r, err := read(dir, readColumns, isShown)
+		if err == nil {
+			err = r.readSamples()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +122,7 @@ func nameApart(runs []*run) {
 func span(runs []*run) (begin, end time.Time) {
 	for _, r := range runs {
 		for _, s := range r.stages {
-			first, last := s.records[0].Time, s.records[len(s.records)-1].Time
+			first, last := s.began(), s.ended()
 			if begin.IsZero() || first.Before(begin) {
 				begin = first
 			}

@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -31,18 +33,31 @@ type run struct {
 // stage is a stage of a run. A run without stages has one, whose name is "".
 type stage struct {
 	name     string
-	run      string           // the run's name when it was recorded
-	records  []trinity.Record // in order of time
-	config   string           // YAML of the settings that differ from the defaults; "" if unknown
-	settings map[string]any   // the same by dotted key
-	failed   string           // the line with which its newest process failed; "" if it did not
+	run      string          // the run's name when it was recorded
+	files    []columns.Table // of each of several explorers
+	until    int64           // the last step that counts
+	samples  []answers       // in order of time; only of a page
+	config   string          // YAML of the settings that differ from the defaults; "" if unknown
+	settings map[string]any  // the same by dotted key
+	failed   string          // the line with which its newest process failed; "" if it did not
 }
 
 // ErrNoRecords is the error for a directory whose run has not made a step.
 var ErrNoRecords = errors.New("no records")
 
+// Reader returns what the metrics.jsonl in a directory has, with the values of the metrics that are
+// wanted. A line that is no record is an error.
+type Reader func(dir string, wanted func(name string) bool) (columns.Table, error)
+
+// readColumns is the Reader that keeps nothing.
+func readColumns(dir string, wanted func(name string) bool) (columns.Table, error) {
+	f := columns.New(dir, nil)
+	_, err := f.Update(wanted, columns.Mark{})
+	return f.Table(), cmp.Or(err, f.Damage())
+}
+
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
-func read(dir string) (*run, error) {
+func read(dir string, from Reader, wanted func(name string) bool) (*run, error) {
 	dir = filepath.Clean(dir)
 	root, files, err := monitor.Files(dir)
 	if err != nil {
@@ -55,12 +70,12 @@ func read(dir string) (*run, error) {
 			return nil, err
 		}
 		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
-		records, err := monitor.ReadFile(path)
+		table, err := from(filepath.Dir(path), wanted)
 		if err != nil {
 			return nil, err
 		}
 		if stages[name] == nil {
-			stages[name] = &stage{name: name, run: filepath.Base(dir)}
+			stages[name] = &stage{name: name, run: filepath.Base(dir), until: math.MaxInt64}
 		}
 		s := stages[name]
 		about, err := monitor.ReadAbout(filepath.Dir(path))
@@ -68,7 +83,9 @@ func read(dir string) (*run, error) {
 			own, _, _ := strings.Cut(about.Name, "/") // of the run, without its stage
 			s.run = cmp.Or(own, s.run)
 		}
-		s.records = append(s.records, records...)
+		if len(table.Steps) > 0 {
+			s.files = append(s.files, table)
+		}
 		s.failed = cmp.Or(s.failed, failure(about))
 		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +95,7 @@ func read(dir string) (*run, error) {
 	}
 	r := &run{Name: filepath.Base(dir), dir: dir}
 	for _, s := range stages {
-		if len(s.records) == 0 {
+		if len(s.files) == 0 {
 			continue
 		}
 		var tree map[string]any
@@ -88,14 +105,13 @@ func read(dir string) (*run, error) {
 		if tree != nil {
 			s.settings = config.Flatten(tree)
 		}
-		slices.SortStableFunc(s.records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
 		r.stages = append(r.stages, *s)
 	}
 	if len(r.stages) == 0 {
 		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run with the jsonl monitor?", dir, ErrNoRecords, monitor.File)
 	}
 	slices.SortFunc(r.stages, func(a, b stage) int {
-		return cmp.Or(a.records[0].Time.Compare(b.records[0].Time), strings.Compare(a.name, b.name))
+		return cmp.Or(a.began().Compare(b.began()), strings.Compare(a.name, b.name))
 	})
 	return r, nil
 }
@@ -121,13 +137,49 @@ func stageOf(path []string) string {
 	return strings.Join(path, "/")
 }
 
+// isShown reports whether a page or a comparison shows a metric, if a run has it.
+func isShown(name string) bool {
+	return isEvaluation(name) || slices.ContainsFunc(phases, func(p phaseMetric) bool { return p.metric == name }) ||
+		slices.ContainsFunc(metrics, func(m shownMetrics) bool { return slices.Contains(m.names, name) })
+}
+
+// isEvaluation reports whether a metric is an evaluation, and no length or time.
+func isEvaluation(name string) bool {
+	return len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0 && !strings.Contains(name, "length") && !strings.Contains(name, "/time/")
+}
+
+// recorded is a value of a metric.
+type recorded struct {
+	step, time int64
+	role       string
+	value      float64
+}
+
+// values returns the values of a metric in order of time.
+func (s *stage) values(metric string) (all []recorded) {
+	for i := range s.files {
+		f := &s.files[i]
+		column := f.Column(metric)
+		for k, record := range column.Records {
+			if step := f.Steps[record]; step <= s.until {
+				all = append(all, recorded{step, f.Times[record], f.Role(int(record)), column.Values[k]})
+			}
+		}
+	}
+	byTime := func(a, b recorded) int { return cmp.Compare(a.time, b.time) }
+	if !slices.IsSortedFunc(all, byTime) {
+		slices.SortStableFunc(all, byTime)
+	}
+	return all
+}
+
 // points returns the values of a metric, in order of steps. Of several values of a step, which
 // several explorers give, it returns the mean.
 func (s *stage) points(metric string) []point {
 	values := map[int64][]float64{}
-	for _, r := range s.records {
-		if v, ok := r.Metrics[metric]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
-			values[r.Step] = append(values[r.Step], v)
+	for _, r := range s.values(metric) {
+		if !math.IsNaN(r.value) && !math.IsInf(r.value, 0) {
+			values[r.step] = append(values[r.step], r.value)
 		}
 	}
 	var out []point
@@ -139,20 +191,32 @@ func (s *stage) points(metric string) []point {
 
 // diverged reports whether the last value of a metric is no finite number.
 func (s *stage) diverged(metric string) bool {
-	for _, r := range slices.Backward(s.records) {
-		if v, ok := r.Metrics[metric]; ok {
-			return math.IsNaN(v) || math.IsInf(v, 0)
-		}
+	all := s.values(metric)
+	if len(all) == 0 {
+		return false
 	}
-	return false
+	last := all[len(all)-1].value
+	return math.IsNaN(last) || math.IsInf(last, 0)
+}
+
+// began returns the time of the first record, and ended that of the last one.
+func (s *stage) began() time.Time { return time.UnixMilli(s.edge(slices.Min[[]int64])) }
+func (s *stage) ended() time.Time { return time.UnixMilli(s.edge(slices.Max[[]int64])) }
+
+func (s *stage) edge(of func([]int64) int64) int64 {
+	var times []int64
+	for _, f := range s.files {
+		times = append(times, of(f.Times))
+	}
+	return of(times)
 }
 
 // evaluations returns the names of the evaluated metrics, except lengths and times.
 func (s *stage) evaluations() []string {
 	names := map[string]bool{}
-	for _, r := range s.records {
-		for _, name := range monitor.Evaluations(r.Metrics) {
-			if !strings.Contains(name, "length") && !strings.Contains(name, "/time/") {
+	for _, f := range s.files {
+		for _, name := range f.Names {
+			if isEvaluation(name) && slices.ContainsFunc(f.Column(name).Records, func(r uint32) bool { return f.Steps[r] <= s.until }) {
 				names[name] = true
 			}
 		}
@@ -160,18 +224,47 @@ func (s *stage) evaluations() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// answers returns the sample answers of the first and the last step that has some.
-func (s *stage) answers() (out []answers) {
-	for _, r := range s.records {
-		if len(r.Samples) == 0 {
-			continue
-		}
-		if len(out) < 2 {
-			out = append(out, answers{})
-		}
-		out[len(out)-1] = answers{r.Step, r.Samples}
+// readSamples reads the sample answers of a run's stages.
+func (r *run) readSamples() error {
+	root, files, err := monitor.Files(r.dir)
+	if err != nil {
+		return err
 	}
-	return out
+	all := map[string][]trinity.Record{}
+	for _, path := range files {
+		inside, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		records, err := monitor.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
+		for _, record := range records {
+			if len(record.Samples) > 0 {
+				record.Metrics = nil
+				all[name] = append(all[name], record)
+			}
+		}
+	}
+	for name, records := range all {
+		slices.SortStableFunc(records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
+		if s := r.stage(name); s != nil {
+			for _, record := range records {
+				s.samples = append(s.samples, answers{record.Step, record.Samples})
+			}
+		}
+	}
+	return nil
+}
+
+// answers returns the sample answers of the first and the last step that has some.
+func (s *stage) answers() []answers {
+	if n := len(s.samples); n > 2 {
+		return []answers{s.samples[0], s.samples[n-1]}
+	}
+	return s.samples
 }
 
 type answers struct {
@@ -186,8 +279,10 @@ type phase struct {
 	Share      float64 // percent of the role's time
 }
 
+type phaseMetric struct{ role, metric, name string }
+
 // phases are the metrics with the seconds of the parts of a step, by role, and what a part is.
-var phases = []struct{ role, metric, name string }{
+var phases = []phaseMetric{
 	{"explorer", "time/explorer_sync_interval", "waits for weights"},
 	{"explorer", "time/explore_step", "rollouts"},
 	{"explorer", "time/experience_pipeline/total", "operators and advantage"},
@@ -204,9 +299,9 @@ func (s *stage) times() []phase {
 	total := map[string]float64{}
 	for _, p := range phases {
 		seconds := 0.0
-		for _, r := range s.records {
-			if v := r.Metrics[p.metric]; r.Role == p.role && !math.IsNaN(v) {
-				seconds += v
+		for _, r := range s.values(p.metric) {
+			if r.role == p.role && !math.IsNaN(r.value) {
+				seconds += r.value
 			}
 		}
 		if total[p.role] += seconds; seconds > 0 {

@@ -154,7 +154,7 @@ func TestNamesOfStages(t *testing.T) {
 	for second, path := range []string{"a_monitor/monitor", "monitor/monitor", "monitor_b/monitor/trainer", "monitor/explorer0"} {
 		writeStage(t, filepath.Join(dir, path), explored(second+1, "1", "[]"), "")
 	}
-	r, err := read(dir)
+	r, err := read(dir, readColumns, isShown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestMeansOfTheLargestNumbers(t *testing.T) {
 	for _, explorer := range []string{"a", "b"} {
 		writeStage(t, filepath.Join(dir, "monitor", explorer), explored(1, "1.5e308", "[]"), "")
 	}
-	r, err := read(dir)
+	r, err := read(dir, readColumns, isShown)
 	if err != nil {
 		t.Fatal(err)
 	}

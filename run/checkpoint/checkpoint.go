@@ -46,8 +46,11 @@ type Dir struct {
 
 // State is what a checkpoint holds besides the engine's own state.
 type State struct {
-	Step      int64           `json:"step"`      // the last that was trained
-	Published int64           `json:"published"` // version of the weights
+	Step      int64 `json:"step"`      // the last that was trained
+	Published int64 `json:"published"` // version of the weights
+	// OptimizerSteps counts those of the policy until the step; nil, of an earlier version, is unknown.
+	OptimizerSteps *int64 `json:"optimizer_steps,omitempty"`
+
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Count     int             `json:"pending"`   // experiences in Pending
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move

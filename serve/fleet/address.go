@@ -32,7 +32,8 @@ type address struct {
 	Token string `json:"token"` // only the owner of the file can read it
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
-	Ended bool   `json:"ended"` // the run has all its steps
+	Word  string `json:"word,omitempty"` // random, of the process
+	Ended bool   `json:"ended"`          // the run has all its steps
 	// TotalSteps was the trainer's last step; 0 if the trainer ends with its explorers.
 	TotalSteps int64 `json:"total_steps,omitempty"`
 }

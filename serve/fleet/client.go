@@ -35,10 +35,12 @@ type Client struct {
 	Stage     string        // of the run; the trainer may not have reached it yet
 	Timeout   time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place     Place
+	Dir       string       // of the explorer's run: the trainer's trace is there, or it gets the spans
 	Say       func(string) // receives lines for people; nil is nobody
 
 	http    http.Client
 	session string
+	spans   outbox
 
 	joins     sync.Mutex // one at a time
 	mu        sync.Mutex // guards:
@@ -57,7 +59,7 @@ func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	transport.MaxIdleConnsPerHost = 8
 	return &Client{
 		Name: name, Style: style, Timeout: timeout, Place: place, Share: Share{1, 1},
-		session: rand.Text(), http: http.Client{Transport: transport},
+		session: rand.Text(), http: http.Client{Transport: transport}, spans: newOutbox(),
 	}
 }
 

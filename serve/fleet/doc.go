@@ -6,6 +6,7 @@
 //	POST /v1/explorers/{name}/alive           the trainer holds it for a third of the lease
 //	POST /v1/explorers/{name}/using           the version that the explorer loaded, and its digest
 //	PUT  /v1/explorers/{name}/deliveries/{n}  delivery n
+//	POST /v1/explorers/{name}/spans           spans for the trainer's trace
 //	POST /v1/explorers/{name}/pause, …/close  as in trinity.Sink
 //	GET  /v1/versions, …/{version}/{file}     the weights: see weights.Shelf
 //
@@ -14,6 +15,9 @@
 // process ends or its lease expires. The buffer numbers the deliveries of each explorer and stores
 // the number with the delivery, so both are equally durable. A client whose request does not reach
 // the trainer retries until synchronizer.sync_timeout has passed.
+//
+// An explorer in another directory than the trainer's sends its spans, in the trainer's time. Replies
+// carry the trainer's clock. Neither side needs the other to know of spans.
 package fleet
 
 import (
@@ -47,6 +51,10 @@ type joined struct {
 	Delivered int64           `json:"delivered"` // number of the explorer's last delivery, 0 for none
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Lease     time.Duration   `json:"lease"` // nanoseconds
+
+	Spans   bool   `json:"spans"`   // the trainer keeps spans
+	Trainer string `json:"trainer"` // random word of its process, which is in AddressFile too
+	timing
 }
 
 type pausing struct {

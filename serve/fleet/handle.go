@@ -72,7 +72,12 @@ func answer(w http.ResponseWriter, body any, err error) {
 
 // read decodes a small body.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
-	data, _, err := web.Body(w, r, maxRequest)
+	return readBody(w, r, maxRequest, into)
+}
+
+// readBody decodes a body of at most limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	data, _, err := web.Body(w, r, limit)
 	if err == nil {
 		err = json.Unmarshal(data, into) // a json.Decoder would accept text after the value
 	}
@@ -83,12 +88,14 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 func (s *Server) handleJoin(w http.ResponseWriter, r *http.Request) {
+	came := s.arrive()
 	var j joining
 	if err := read(w, r, &j); err != nil {
 		answer(w, nil, err)
 		return
 	}
 	reply, err := s.join(r.Context(), r.PathValue("name"), j)
+	reply.timing = came.timing()
 	answer(w, reply, err)
 }
 
@@ -98,12 +105,13 @@ func (s *Server) sender(r *http.Request) (*explorer, *session, error) {
 }
 
 func (s *Server) handleAlive(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	came := s.arrive()
 	e, during, err := s.sender(r)
 	if err == nil {
 		s.hold(r.Context(), ctx, e, during)
 		err = during.err()
 	}
-	answer(w, struct{}{}, err)
+	answer(w, came.timing(), err)
 }
 
 // hold holds a request for a third of the lease. If the connection ends meanwhile, the explorer is

@@ -46,7 +46,7 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 		s.Say(fmt.Sprintf("explorer %s is new to this run, which resumes after step %d: "+
 			"the explorer begins with its first rows, whatever others have explored", name, s.Step))
 	}
-	return joined{Delivered: e.delivered, Cursor: cursor, Lease: s.Lease}, nil
+	return joined{Delivered: e.delivered, Cursor: cursor, Lease: s.Lease, Spans: s.Lane != nil, Trainer: s.word}, nil
 }
 
 // check refuses an explorer of another program, or whose settings differ from the trainer's.

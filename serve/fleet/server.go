@@ -37,6 +37,12 @@ type Server struct {
 	Say              func(string) // receives lines for people
 	Note             func(string) // receives lines for the log: which explorer has which weights
 
+	// Lane opens a trace for the spans of explorers; nil keeps none. It may return an error.
+	Lane func() (Lane, error)
+
+	word      string // random, of the process
+	now       func() time.Time
+	lanes     lanes
 	known     explorers
 	newcomers newcomers
 }
@@ -49,6 +55,7 @@ func NewToken() string { return rand.Text() }
 
 // Open reads which explorers an earlier process had, and makes the buffer wait for them.
 func (s *Server) Open(ctx context.Context) error {
+	s.word, s.now = rand.Text(), time.Now
 	s.known.mu.Lock()
 	s.known.byName = map[string]*explorer{}
 	err := s.recall(ctx)
@@ -147,7 +154,7 @@ func (s *Server) Serve(ctx, stop context.Context, listen string, train func(cont
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	at := address{URL: "http://" + listener.Addr().String(), Token: s.Token, Host: host, PID: os.Getpid()}
+	at := address{URL: "http://" + listener.Addr().String(), Token: s.Token, Host: host, PID: os.Getpid(), Word: s.word}
 	serving, closing := context.WithCancel(context.Background())
 	limit := max(s.Timeout, time.Minute) // explorers wait as long for a large delivery and for weights
 	server := &web.Server{Handler: s.Handler(serving), Read: limit, Write: limit}
@@ -177,6 +184,7 @@ func (s *Server) Serve(ctx, stop context.Context, listen string, train func(cont
 		}
 		return s.Weights.Clear()
 	})
+	defer s.closeLanes()
 	return eg.Wait()
 }
 
@@ -213,6 +221,7 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("POST /v1/explorers/{name}/alive", func(w http.ResponseWriter, r *http.Request) { s.handleAlive(ctx, w, r) })
 	mux.HandleFunc("POST /v1/explorers/{name}/using", s.handleUsing)
 	mux.HandleFunc("PUT /v1/explorers/{name}/deliveries/{n}", s.handlePut)
+	mux.HandleFunc("POST /v1/explorers/{name}/spans", s.handleSpans)
 	mux.HandleFunc("POST /v1/explorers/{name}/pause", s.handlePause)
 	mux.HandleFunc("POST /v1/explorers/{name}/close", s.handleClose)
 	versions := s.Weights.Handler(ctx, refuse)

@@ -43,9 +43,12 @@ func (c *Client) join(ctx context.Context, at address) (joined, error) {
 		return joined{}, err
 	}
 	var reply joined
+	sent := time.Now()
 	if err := c.request(ctx, at, http.MethodPost, c.path(""), body, &reply); err != nil {
 		return joined{}, err
 	}
+	c.spans.answered(sent, time.Now(), reply.timing)
+	c.spans.joined(reply)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lease = reply.Lease
@@ -85,7 +88,13 @@ func (c *Client) Alive(ctx context.Context) error {
 			c.mu.Unlock()
 			ctx, cancel := context.WithTimeout(ctx, max(lease, time.Second)) // gives up a connection that hangs
 			defer cancel()
-			return c.request(ctx, at, http.MethodPost, c.path("/alive"), nil, nil)
+			var reply timing
+			sent := time.Now()
+			err := c.request(ctx, at, http.MethodPost, c.path("/alive"), nil, &reply)
+			if err == nil {
+				c.spans.answered(sent, time.Now(), reply)
+			}
+			return err
 		})
 		switch {
 		case ctx.Err() != nil, errors.Is(err, trinity.ErrEnded):
@@ -122,6 +131,10 @@ func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delivered = n
+	select {
+	case c.spans.wake <- struct{}{}:
+	default: // the spans of the delivery before are on their way
+	}
 	return nil
 }
 
@@ -162,8 +175,10 @@ func (c *Client) Pause(ctx context.Context, until int64) error {
 	return c.post(ctx, "/pause", body)
 }
 
-// Close implements trinity.Sink. It waits for the trainer until ctx ends.
+// Close implements trinity.Sink. It waits for the trainer until ctx ends. The trainer may end then, so
+// the last spans come first, if it takes them at once.
 func (c *Client) Close(ctx context.Context) error {
+	c.sendSpans(ctx)
 	err := c.post(ctx, "/close", nil)
 	if errors.Is(err, trinity.ErrEnded) {
 		return nil

@@ -266,10 +266,15 @@ func sideBySide(t *testing.T, w *window) {
 	w.until(t, says("sums/lr1e-5_seed1, run 1"))
 }
 
-// opensStep: a click on a curve opens the rollouts of that step.
+// opensStep: a click on a curve opens the rollouts of that step, also where the axis has the optimizer steps.
 func opensStep(t *testing.T, w *window) {
 	w.show(t, "curves?run="+url.QueryEscape(both)+"&name=rollout%2Freward%2Fmean", "rollout/reward/mean")
 	w.until(t, "document.querySelector('.u-over')")
+	value[bool](t, w, "(() => { const s = document.querySelector('.controls select'); s.value = 'updates';"+
+		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
+	w.until(t, "location.hash.includes('x=updates')")
+	w.until(t, "(() => { const p = document.querySelector('.plot'); p.focus(); p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));"+
+		" return document.querySelector('.tip')?.innerText.includes('180'); })()")
 	at := value[[]float64](t, w, "(() => { const r = document.querySelector('.u-over').getBoundingClientRect();"+
 		" return [r.left + r.width / 2, r.top + r.height / 3]; })()")
 	w.do(t, chromedp.MouseEvent("mouseMoved", at[0], at[1]), chromedp.MouseClickXY(at[0], at[1]))

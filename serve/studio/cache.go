@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/trinity-go/trinity/internal/cachedir"
+	"github.com/trinity-go/trinity/internal/columns"
 )
 
 // cache keeps columns of the runs' metrics in memory. When they are too many, it drops the file that was
@@ -20,7 +23,7 @@ type cache struct {
 // entry is a metrics.jsonl in memory.
 type entry struct {
 	mu      sync.Mutex // held while the columns are read
-	columns *columns
+	columns *columns.File
 	used    int64
 	bytes   atomic.Int64
 }
@@ -29,8 +32,23 @@ type entry struct {
 // shows more reads them again each time.
 const maxBytes = 96 << 20
 
+// update brings the columns of a directory up to date and returns them. has reports whether the file
+// still has what was before a mark. damage is an error about a line that is no record.
+func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since columns.Mark) (
+	t columns.Table, has bool, damage, err error,
+) {
+	e := c.entry(dir, disk)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.reads <- struct{}{}
+	defer func() { <-c.reads }()
+	has, err = e.columns.Update(wanted, since)
+	e.bytes.Store(int64(e.columns.Size()))
+	return e.columns.Table(), has, e.columns.Damage(), err
+}
+
 // entry returns the file of a directory.
-func (c *cache) entry(dir string) *entry {
+func (c *cache) entry(dir string, disk *cachedir.Dir) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries == nil {
@@ -39,21 +57,12 @@ func (c *cache) entry(dir string) *entry {
 	}
 	e := c.entries[dir]
 	if e == nil {
-		e = &entry{columns: newColumns(dir)}
+		e = &entry{columns: columns.New(dir, disk)}
 		c.entries[dir] = e
 	}
 	c.uses++
 	e.used = c.uses
 	return e
-}
-
-// update brings an entry up to date, of which the caller holds the lock.
-func (c *cache) update(e *entry, wanted []string, since mark) (has bool, err error) {
-	c.reads <- struct{}{}
-	defer func() { <-c.reads }()
-	has, err = e.columns.update(wanted, since)
-	e.bytes.Store(int64(e.columns.size()))
-	return has, err
 }
 
 // trim forgets the files that were used least, until the others fit.

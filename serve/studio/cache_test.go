@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -22,11 +23,11 @@ func TestTheCacheHoldsAHundredRuns(t *testing.T) {
 	text.WriteString(line(steps, "trainer", strings.Join(names, ",")))
 	dir := t.TempDir()
 	put(t, dir, monitor.File, text.String())
-	c := newColumns(dir)
-	if _, err := c.update([]string{"a", "b", "c", "d"}, mark{}); err != nil {
+	c := columns.New(dir, nil)
+	if _, err := c.Update(func(name string) bool { return len(name) == 1 }, columns.Mark{}); err != nil {
 		t.Fatal(err)
 	}
-	if size := c.size(); runs*size > maxBytes {
+	if size := c.Size(); runs*size > maxBytes {
 		t.Errorf("%d runs take %d MB, and there is room for %d MB", runs, runs*size>>20, maxBytes>>20)
 	}
 }

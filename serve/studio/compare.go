@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,14 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/monitor"
 )
 
-const (
-	minCompared, maxCompared = 2, 16     // runs
-	maxComparedBytes         = 128 << 20 // of their metrics.jsonl together; in memory they take about three times as much
-)
+const minCompared, maxCompared = 2, 16 // runs
 
 // compare answers with a comparison of runs, as `trinity compare --json` prints it. The runs' names are
 // their IDs.
@@ -25,28 +24,27 @@ func (s *Server) compare(r *http.Request) (any, error) {
 		return nil, mistake{fmt.Errorf("run is given %d times: name %d to %d runs", len(ids), minCompared, maxCompared)}
 	}
 	var dirs []string
-	left := int64(maxComparedBytes)
 	for _, id := range ids {
 		dir, err := s.dirOf(id)
 		if err != nil {
 			return nil, err
 		}
-		n, err := metricsBytes(dir)
-		if err != nil {
+		if err := checkFiles(dir); err != nil {
 			return nil, err
-		}
-		if left -= n; left < 0 {
-			return nil, mistake{fmt.Errorf("the runs have more than %d MiB of metrics: compare fewer, or use `trinity compare`",
-				maxComparedBytes>>20)}
 		}
 		dirs = append(dirs, dir)
 	}
-	s.comparing.Lock() // one at a time: it reads whole files
+	s.comparing.Lock() // one at a time: the columns of all runs are in memory
 	defer s.comparing.Unlock()
 	if err := r.Context().Err(); err != nil { // who asked has gone
 		return nil, err
 	}
-	c, err := report.CompareNamed(r.URL.Query().Get("metric"), ids, dirs...)
+	defer s.cache.trim()
+	source := func(dir string, wanted func(string) bool) (columns.Table, error) {
+		t, _, damage, err := s.cache.update(dir, s.Disk, wanted, columns.Mark{})
+		return t, cmp.Or(err, damage)
+	}
+	c, err := report.CompareNamed(source, r.URL.Query().Get("metric"), ids, dirs...)
 	switch {
 	case errors.Is(err, report.ErrNoRecords), errors.Is(err, fs.ErrNotExist):
 		return nil, notFound{err}
@@ -59,9 +57,9 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	return c, nil
 }
 
-// metricsBytes returns how many bytes the metrics.jsonl of a run and its stages have. What a comparison
-// reads and is a link, which could lead anywhere, or is too large, is an error.
-func metricsBytes(dir string) (sum int64, err error) {
+// checkFiles returns an error about a file of a run or its stages that a comparison would read, and that
+// is a link, which could lead anywhere, or is too large.
+func checkFiles(dir string) error {
 	_, files, err := monitor.Files(dir)
 	for _, path := range files {
 		for _, name := range []string{monitor.File, monitor.ConfigFile, monitor.AboutFile} {
@@ -70,15 +68,13 @@ func metricsBytes(dir string) (sum int64, err error) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
-				return 0, err
+				return err
 			case !info.Mode().IsRegular():
-				return 0, fmt.Errorf("%s is no regular file", file)
-			case name == monitor.File:
-				sum += info.Size()
-			case info.Size() > maxSmall:
-				return 0, fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
+				return fmt.Errorf("%s is no regular file", file)
+			case name != monitor.File && info.Size() > maxSmall:
+				return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
 			}
 		}
 	}
-	return sum, err
+	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -216,7 +217,7 @@ func (s *Server) writtenFor(id string) (in written, started string, err error) {
 		return in, "", err
 	}
 	for _, d := range monitorDirs(dir) {
-		text, err := within(d, monitor.ConfigFile, maxSmall)
+		text, err := durable.ReadWithin(d, monitor.ConfigFile, maxSmall)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return written{Text: string(text)}, "", err
 		}

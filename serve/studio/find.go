@@ -3,7 +3,6 @@ package studio
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -154,42 +153,4 @@ func monitorDirs(dir string) []string {
 	}
 	slices.Sort(dirs)
 	return dirs
-}
-
-// within reads a file of a run's directory, unless it is a link out of it or is larger than limit.
-func within(dir, name string, limit int64) ([]byte, error) {
-	f, size, err := openWithin(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if size > limit {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", filepath.Join(dir, name), size, limit)
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
-}
-
-// openWithin opens a regular file of a run's directory, and returns its size. The error of one that is
-// not there is [fs.ErrNotExist].
-func openWithin(dir, name string) (f *os.File, size int64, err error) {
-	defer func() {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			err = fmt.Errorf("%s: %w", filepath.Join(dir, name), at.Err)
-		}
-	}()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer root.Close()
-	info, err := root.Stat(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() { // to open a pipe waits for its writer
-		return nil, 0, fmt.Errorf("%s is no regular file", filepath.Join(dir, name))
-	}
-	f, err = root.Open(name)
-	return f, info.Size(), err
 }

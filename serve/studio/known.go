@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -13,6 +14,7 @@ type known struct {
 	mu       sync.Mutex
 	settings keptSettings
 	tails    map[string]*tail // by monitor directory
+	newest   map[string]*newest
 }
 
 // keptSettings are settings until their file changes.
@@ -25,7 +27,7 @@ type keptSettings struct {
 
 // known returns what is kept of the run in a directory.
 func (s *Server) known(dir string) *known {
-	k, _ := s.runsKnown.LoadOrStore(dir, &known{tails: map[string]*tail{}})
+	k, _ := s.runsKnown.LoadOrStore(dir, &known{tails: map[string]*tail{}, newest: map[string]*newest{}})
 	return k.(*known)
 }
 
@@ -46,10 +48,10 @@ func (k *keptSettings) of(dir string) (*settings, error) {
 	return k.set, k.err
 }
 
-func (k *known) tail(dir string) (*tail, error) {
+func (k *known) tail(dir string, starts []time.Time) (*tail, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t, err := readTail(dir, k.tails[dir])
+	t, err := readTail(dir, starts, k.tails[dir])
 	if err == nil {
 		k.tails[dir] = t
 	}

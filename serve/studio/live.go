@@ -34,15 +34,14 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	for first := word == ""; ; first = false {
 		var events []event
-		err := s.read(dir, nil, word, func(read reading) {
-			if events = nil; !first {
-				events = read.events()
-			}
-			word = read.at.String()
-		})
+		read, err := s.read(dir, nil, word)
 		if err != nil {
 			return // the run is gone, and the page asks for it again
 		}
+		if !first {
+			events = read.events()
+		}
+		word = read.at.String()
 		for _, e := range events {
 			e.Cursor = word
 			l.send("step", e)
@@ -82,9 +81,10 @@ type event struct {
 
 // events returns the records that the reader lacks.
 func (r *reading) events() (events []event) {
-	for i, f := range r.files {
-		for record := max(r.since[i], len(f.steps)-maxEvents); record < len(f.steps); record++ {
-			events = append(events, event{Step: f.steps[record], Role: f.roleNames[f.roles[record]]})
+	for i := range r.files {
+		f := &r.files[i]
+		for record := max(r.since[i], len(f.Steps)-maxEvents); record < len(f.Steps); record++ {
+			events = append(events, event{Step: f.Steps[record], Role: f.Role(record)})
 		}
 	}
 	return events

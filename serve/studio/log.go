@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // Bytes of a run's log that go into a reply: the first one has the log's end.
@@ -28,7 +30,7 @@ func (s *Server) log(r *http.Request) (any, error) {
 		_, err := s.dirOf(id)
 		return map[string]any{"started": false, "text": "", "cursor": 0, "reset": true}, err
 	}
-	f, size, err := openWithin(startDir(root, started), logFile)
+	f, size, err := durable.OpenWithin(startDir(root, started), logFile)
 	if err != nil {
 		return nil, err
 	}

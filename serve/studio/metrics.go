@@ -13,13 +13,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
 // cursor says what of a run's metrics a page has: a mark of each file, by the name of its directory. In
 // an address it is one word.
-type cursor map[string]mark
+type cursor map[string]columns.Mark
 
 func (c cursor) String() string {
 	text, err := json.Marshal(c)
@@ -44,61 +48,43 @@ func parseCursor(word string) cursor {
 	return c
 }
 
-// reading is the metrics of a run, of all its files.
+// reading is the metrics of a run, of all its files. It stays as it is when the files grow.
 type reading struct {
-	files []*columns
+	files []columns.Table
 	since []int // by file, the number of records that the reader has
 	at    cursor
 	reset bool // the reader must forget what it has
 }
 
-// read calls use with the metrics of a run, and the values of those wanted. The files stay as they are
-// until it returns.
-func (s *Server) read(dir string, wanted []string, word string, use func(reading)) error {
-	var r reading
+// read returns the metrics of a run, with the values of those wanted; nil wants none.
+func (s *Server) read(dir string, wanted func(string) bool, word string) (r reading, err error) {
 	since, dirs := parseCursor(word), monitorDirs(dir)
 	r.at, r.reset = cursor{}, since == nil
 	for name := range since {
 		r.reset = r.reset || !slices.Contains(dirs, filepath.Join(dir, monitorDir, name))
 	}
-	var entries []*entry
-	defer func() {
-		for _, e := range entries {
-			e.mu.Unlock()
-		}
-		s.cache.trim()
-	}()
+	defer s.cache.trim()
 	for _, d := range dirs {
-		e := s.cache.entry(d)
-		e.mu.Lock()
-		entries = append(entries, e)
 		name, err := filepath.Rel(filepath.Join(dir, monitorDir), d)
 		if err != nil {
-			return err
+			return r, err
 		}
 		name = strings.TrimPrefix(name, ".")
-		from, ok := since[name]
-		if !ok {
-			from.Hash = emptyHash
-		}
-		has, err := s.cache.update(e, wanted, from)
+		t, has, _, err := s.cache.update(d, s.Disk, wanted, since[name])
 		if err != nil {
-			return err
+			return r, err
 		}
-		if len(e.columns.steps) > 0 {
-			r.at[name] = e.columns.at
+		if len(t.Steps) > 0 {
+			r.at[name] = t.At
 		}
 		r.reset = r.reset || !has
-		r.files, r.since = append(r.files, e.columns), append(r.since, from.Records)
+		r.files, r.since = append(r.files, t), append(r.since, since[name].Records)
 	}
 	if r.reset {
 		r.since = make([]int, len(r.files))
 	}
-	use(r)
-	return nil
+	return r, nil
 }
-
-var emptyHash = hashAt(strings.NewReader(""), 0)
 
 // point is a value of a metric.
 type point struct {
@@ -107,16 +93,34 @@ type point struct {
 	isNew      bool
 }
 
-// points returns the values of a metric that the reader lacks, by step. Several values of a step, which
-// several explorers give, are their mean; if one of them is new, the mean is.
-func (r *reading) points(name string) (points []point) {
-	for i, f := range r.files {
-		id, ok := f.ids[name]
-		if !ok || f.values[id] == nil {
-			continue
+// fresh returns how many values of a metric the reader lacks, and the least step of them.
+func (r *reading) fresh(name string) (n int, from int64) {
+	from = math.MaxInt64
+	for i := range r.files {
+		f := &r.files[i]
+		records := f.Column(name).Records
+		at, _ := slices.BinarySearch(records, uint32(min(r.since[i], math.MaxUint32)))
+		for _, record := range records[at:] {
+			n, from = n+1, min(from, f.Steps[record])
 		}
-		for k, record := range f.values[id].records {
-			points = append(points, point{f.steps[record], f.times[record], f.values[id].values[k], int(record) >= r.since[i]})
+	}
+	return n, from
+}
+
+// points appends the values of a metric that the reader lacks to points, by step. Several values of a
+// step, which several explorers give, are their mean; if one of them is new, the mean is.
+func (r *reading) points(name string, points []point) []point {
+	n, from := r.fresh(name)
+	if n == 0 {
+		return points
+	}
+	for i := range r.files {
+		f := &r.files[i]
+		column := f.Column(name)
+		for k, record := range column.Records {
+			if step := f.Steps[record]; step >= from {
+				points = append(points, point{step, f.Times[record], column.Values[k], int(record) >= r.since[i]})
+			}
 		}
 	}
 	byStep := func(a, b point) int { return cmp.Compare(a.step, b.step) }
@@ -139,27 +143,33 @@ func (r *reading) points(name string) (points []point) {
 	return out
 }
 
+// usual are the metrics that the page of curves shows first. A file whose names are asked for has their
+// values read with them.
+var usual = []string{
+	"rollout/reward/mean", "critic/score/mean", "rollout/response_length/mean", "response_length/mean", "actor/entropy_loss", "actor/ppo_kl", "actor/kl",
+}
+
+func isUsual(name string) bool { return slices.Contains(usual, name) }
+
 // names answers with the names of all metrics of a run.
 func (s *Server) names(r *http.Request) (any, error) {
 	_, dir, err := s.runDir(r)
 	if err != nil {
 		return nil, err
 	}
-	all, at, bad := map[string]bool{}, "", 0
-	err = s.read(dir, nil, "", func(r reading) {
-		for _, f := range r.files {
-			for _, name := range f.names {
-				all[name] = true
-			}
-			bad += f.bad
+	all, bad := map[string]bool{}, 0
+	read, err := s.read(dir, isUsual, "")
+	for _, f := range read.files {
+		for _, name := range f.Names {
+			all[name] = true
 		}
-		at = r.at.String()
-	})
+		bad += f.Bad
+	}
 	damaged := []string{}
 	if bad > 0 {
 		damaged = append(damaged, fmt.Sprintf("%d lines of %s are no records and are left out", bad, filepath.Join(dir, monitorDir)))
 	}
-	return map[string]any{"names": slices.Sorted(maps.Keys(all)), "cursor": at, "damaged": damaged}, err
+	return map[string]any{"names": slices.Sorted(maps.Keys(all)), "cursor": read.at.String(), "damaged": damaged}, err
 }
 
 // maxWanted is how many metrics one request may ask for.
@@ -179,20 +189,76 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	case len(wanted) > maxWanted:
 		err = mistake{fmt.Errorf("names has %d metrics: ask for at most %d at once", len(wanted), maxWanted)}
 	}
-	var body []byte
 	if err == nil {
-		err = s.read(dir, wanted, r.URL.Query().Get("since"), func(read reading) { body, err = encode(&read, wanted) })
+		err = s.writeMetrics(w, r, dir, wanted)
 	}
 	if err != nil {
 		web.Refuse(w, statusOf(err), err)
-		return
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(body) // the reader may have gone
 }
 
-// encode writes a header and the columns behind it, at a multiple of 8 bytes.
-func encode(r *reading, names []string) ([]byte, error) {
+// Bounds of what all requests for metrics have in memory together.
+const (
+	maxAnswers  = 64 << 20 // bytes of the answers that are being sent
+	valueBytes  = 24       // of a value in an answer, with its step and its time
+	metricReads = 2        // requests whose values are read at once
+)
+
+// answering bounds the memory of requests for metrics. Each waits until there is room for it.
+type answering struct {
+	once         sync.Once
+	reads, bytes *semaphore.Weighted
+}
+
+func (a *answering) prepare() {
+	a.once.Do(func() { a.reads, a.bytes = semaphore.NewWeighted(metricReads), semaphore.NewWeighted(maxAnswers) })
+}
+
+// writeMetrics writes the columns of some metrics. With an error it has written nothing.
+func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request, dir string, names []string) error {
+	s.answering.prepare()
+	if err := s.answering.reads.Acquire(r.Context(), 1); err != nil { // who asked has gone
+		return err
+	}
+	room := int64(0) // bytes that the answer takes
+	defer func() { s.answering.bytes.Release(room) }()
+	head, body, err := func() (head, body []byte, err error) {
+		defer s.answering.reads.Release(1)
+		set := map[string]bool{}
+		for _, name := range names {
+			set[name] = true
+		}
+		read, err := s.read(dir, func(name string) bool { return set[name] }, r.URL.Query().Get("since"))
+		if err != nil {
+			return nil, nil, err
+		}
+		n := int64(0)
+		for _, name := range names {
+			fresh, _ := read.fresh(name)
+			n += valueBytes * int64(fresh)
+		}
+		if n > maxAnswers {
+			return nil, nil, mistake{fmt.Errorf("the answer has %d MiB: ask for fewer metrics at once", n>>20)}
+		}
+		if err := s.answering.bytes.Acquire(r.Context(), n); err != nil {
+			return nil, nil, err
+		}
+		room = n
+		return encode(&read, names, make([]byte, 0, n))
+	}()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if _, err := w.Write(head); err == nil {
+		_, _ = w.Write(body) // the reader may have gone
+	}
+	return nil
+}
+
+// encode returns a header, whose end is at a multiple of 8 bytes, and appends the columns behind it to
+// body, which has the room.
+func encode(r *reading, names []string, body []byte) (head, _ []byte, err error) {
 	type series struct {
 		Name string `json:"name"`
 		N    int    `json:"n"`
@@ -202,33 +268,28 @@ func encode(r *reading, names []string) ([]byte, error) {
 		Reset  bool     `json:"reset"`
 		Series []series `json:"series"`
 	}{r.at.String(), r.reset, []series{}}
-	var all [][]point
-	values := 0
+	var points []point
 	for _, name := range names {
-		points := r.points(name)
-		all, values = append(all, points), values+3*len(points)
+		points = r.points(name, points[:0])
 		header.Series = append(header.Series, series{name, len(points)})
+		for _, p := range points {
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.step)))
+		}
+		for _, p := range points {
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.time)))
+		}
+		for _, p := range points {
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(p.value))
+		}
 	}
 	text, err := web.Encode(header)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	padded := (len(text)+4+7)/8*8 - 4
-	body := make([]byte, 0, 4+padded+8*values)
-	body = binary.LittleEndian.AppendUint32(body, uint32(padded))
-	body = append(body, text...)
-	for len(body) < 4+padded {
-		body = append(body, ' ')
+	head = append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+padded), uint32(padded)), text...)
+	for len(head) < 4+padded {
+		head = append(head, ' ')
 	}
-	for _, points := range all {
-		for _, of := range []func(point) float64{
-			func(p point) float64 { return float64(p.step) }, func(p point) float64 { return float64(p.time) },
-			func(p point) float64 { return p.value },
-		} {
-			for _, p := range points {
-				body = binary.LittleEndian.AppendUint64(body, math.Float64bits(of(p)))
-			}
-		}
-	}
-	return body, nil
+	return head, body, nil
 }

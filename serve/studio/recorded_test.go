@@ -65,7 +65,7 @@ func (r *recorder) step(n int, reward float64) {
 		}},
 		{Step: int64(n), Role: "trainer", Time: at.Add(time.Second), Metrics: trinity.Metrics{
 			"actor/entropy_loss": 2 * math.Exp(-float64(n)/20), "actor/grad_norm": 1 + math.Abs(math.Sin(float64(n*n))),
-			"perf/total_num_tokens": 4000,
+			"perf/total_num_tokens": 4000, "actor/optimizer_steps": float64(3 * n),
 		}},
 	} {
 		for _, m := range r.monitors {

@@ -177,10 +177,19 @@ type drawn struct {
 
 // However many spans there are, a lane has a few for each pixel, and none is lost.
 func TestSpansAreReduced(t *testing.T) {
-	s := &spans{numbers: map[string]int32{}, waits: map[[2]int32][]stretch{}}
-	var all []compact
+	var all []trace.Compact
+	var words []string
+	numbers := map[string]int32{}
+	word := func(text string) int32 {
+		n, ok := numbers[text]
+		if !ok {
+			n = int32(len(words))
+			numbers[text], words = n, append(words, text)
+		}
+		return n
+	}
 	add := func(role, kind, of, id string, begin, end int64) {
-		all = append(all, compact{begin: begin, end: end, role: s.word(role), kind: s.word(kind), of: s.word(of), id: s.word(id)})
+		all = append(all, trace.Compact{Begin: begin, End: end, Role: word(role), Kind: word(kind), For: word(of), ID: word(id), Name: word("")})
 	}
 	for i := range int64(20_000) {
 		add("explorer", "rollout", "", fmt.Sprint(i), 1000*i, 1000*i+2500)
@@ -189,7 +198,7 @@ func TestSpansAreReduced(t *testing.T) {
 	add("trainer", "wait", "explorer", "", 30_000_000, 40_000_000)
 	add("trainer", "wait", "explorer", "", 35_000_000, 45_000_000)
 	add("trainer", "publish", "", "", 50_000_000, 50_000_000)
-	s.order(all)
+	s := spansOf(words, all)
 	if s.first != 0 || s.last != 50_000_000 {
 		t.Errorf("from %d to %d", s.first, s.last)
 	}

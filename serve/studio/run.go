@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
@@ -70,15 +72,22 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 
 // runs answers with all runs, or with a run and its stages, the newest first.
 func (s *Server) runs(r *http.Request) (any, error) {
+	runs, damaged, err := s.list(r.URL.Query().Get("below"))
+	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, err
+}
+
+// list returns all runs, or a run and its stages, the newest first, and lines about what cannot be read.
+func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
 	root, err := s.root()
 	if err != nil {
-		return nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
+		return nil, nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
 	}
 	ids, damaged := find(root)
-	if below := r.URL.Query().Get("below"); below != "" {
+	if below != "" {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id != below && !strings.HasPrefix(id, below+"/") })
 	}
-	runs, lines := make([]*Run, len(ids)), make([][]string, len(ids))
+	lines := make([][]string, len(ids))
+	runs = make([]*Run, len(ids))
 	var reading sync.WaitGroup
 	next := make(chan int)
 	for range min(len(ids), runtime.GOMAXPROCS(0)) {
@@ -95,8 +104,7 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	reading.Wait()
 	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // gone meanwhile
 	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(b.Updated, a.Updated), strings.Compare(a.ID, b.ID)) })
-	damaged = append(damaged, slices.Concat(lines...)...)
-	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, nil
+	return runs, append(damaged, slices.Concat(lines...)...), nil
 }
 
 // run answers with a run and its settings.
@@ -149,7 +157,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 			maps.Copy(parts, about.Parts)
 			began, updated = earlier(began, about.Began), later(updated, at)
 		}
-		t, err := known.tail(d)
+		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
 		if err == nil {
 			updated = later(updated, time.Unix(0, t.modified))
@@ -203,7 +211,7 @@ func (r *Run) nameStage(dir string, set *settings, described bool) {
 
 // readAbout reads the description of a run, and when it was written.
 func readAbout(dir string) (about monitor.About, at time.Time, err error) {
-	text, err := within(dir, monitor.AboutFile, maxSmall)
+	text, err := durable.ReadWithin(dir, monitor.AboutFile, maxSmall)
 	if err != nil {
 		return about, at, err
 	}

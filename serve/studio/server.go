@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -40,8 +41,10 @@ type Server struct {
 	Templates []Template    // to begin with
 	Version   string        // of the program
 	Every     time.Duration // how often a live page's run is looked at; 0 is 200 ms
+	Disk      *cachedir.Dir // keeps what was read of large files for the next start; nil keeps nothing
 
 	cache     cache
+	answering answering
 	textCache textCache
 	spanCache spanCache
 	scores    scoreCache
@@ -94,6 +97,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/api/", web.WithToken(api, s.Token, "trinity studio", web.Refuse))
+	mux.Handle("GET /metrics", web.WithToken(http.HandlerFunc(s.gauges), s.Token, "trinity studio", web.Refuse))
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }

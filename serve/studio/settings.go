@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -30,7 +31,7 @@ const maxSmall = 4 << 20
 func readSettings(dir string) (set settings, err error) {
 	set.flat = map[string]any{}
 	for _, d := range monitorDirs(dir) {
-		text, err := within(d, monitor.ConfigFile, maxSmall)
+		text, err := durable.ReadWithin(d, monitor.ConfigFile, maxSmall)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

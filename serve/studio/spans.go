@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net/http"
 	"slices"
@@ -15,10 +14,10 @@ import (
 	"github.com/trinity-go/trinity/trace"
 )
 
-// spans are the spans of a trace in memory, in lanes.
+// spans are the spans of a trace in lanes.
 type spans struct {
 	words       []string // of all names, by number
-	numbers     map[string]int32
+	all         []trace.Compact
 	lanes       []*lane
 	waits       map[[2]int32][]stretch // by the numbers of who waited and for whom; in order
 	first, last int64                  // µs since 1970
@@ -28,13 +27,8 @@ type spans struct {
 // lane is what one role did, one after the other. Lanes of what a role did at once have numbers.
 type lane struct {
 	role, name string
-	spans      []compact // by their begin
-}
-
-// compact is a span whose words have numbers.
-type compact struct {
-	begin, end, step         int64
-	role, kind, name, of, id int32
+	spans      []int32 // places in all, by begin
+	end        int64   // of the last span
 }
 
 // stretch is a time in µs since 1970.
@@ -44,54 +38,37 @@ type stretch struct{ begin, end int64 }
 // overlap.
 const maxLanes = 8
 
-// word returns the number of a word.
-func (s *spans) word(text string) int32 {
-	n, ok := s.numbers[text]
-	if !ok {
-		n = int32(len(s.words))
-		s.numbers[text], s.words = n, append(s.words, text)
-	}
-	return n
-}
-
-// readSpans reads the spans of a trace. What cannot be read is a line in damaged.
-func readSpans(dir string) *spans {
-	s := &spans{numbers: map[string]int32{}, waits: map[[2]int32][]stretch{}}
-	all, err := trace.MapSpans(dir, func(o *trace.Span) compact {
-		return compact{
-			o.Begin, max(o.Begin, o.End), o.Step, // the clock may have been set
-			s.word(o.Role), s.word(string(o.Kind)), s.word(o.Name), s.word(o.For), s.word(o.ID),
-		}
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.damaged = strings.Split(err.Error(), "\n")
-	}
-	s.numbers = nil
-	s.order(all)
-	return s
-}
-
-// order puts spans into lanes.
-func (s *spans) order(all []compact) {
-	slices.SortStableFunc(all, func(a, b compact) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(b.end, a.end)) })
-	lanes := map[[2]int32][]*lane{}
-	for i, c := range all {
+// spansOf puts spans into lanes.
+func spansOf(words []string, all []trace.Compact) *spans {
+	s := &spans{words: words, all: all, waits: map[[2]int32][]stretch{}}
+	lanes := map[[2]int32]*[]*lane{}
+	trainer, wait := int32(slices.Index(words, trinity.RoleTrainer)), int32(slices.Index(words, string(trinity.SpanWait)))
+	var group [2]int32
+	var of *[]*lane // of the group
+	for i, at := range byBegin(all) {
+		c := &all[at]
 		if i == 0 {
-			s.first, s.last = c.begin, c.end
+			s.first, s.last = c.Begin, c.End
 		}
-		s.last = max(s.last, c.end)
-		group := [2]int32{c.role, c.kind}
-		if s.words[c.role] == trinity.RoleTrainer { // it does one thing at a time
-			group[1] = -1
+		s.last = max(s.last, c.End)
+		key := [2]int32{c.Role, c.Kind}
+		if c.Role == trainer { // it does one thing at a time
+			key[1] = -1
 		}
-		lanes[group] = place(lanes[group], c)
-		if s.words[c.kind] == string(trinity.SpanWait) {
-			key := [2]int32{c.role, c.of}
-			s.waits[key] = cover(s.waits[key], stretch{c.begin, c.end})
+		if of == nil || key != group {
+			if group, of = key, lanes[key]; of == nil {
+				of = new([]*lane)
+				lanes[key] = of
+			}
+		}
+		place(of, at, c)
+		if c.Kind == wait {
+			key := [2]int32{c.Role, c.For}
+			s.waits[key] = cover(s.waits[key], stretch{c.Begin, c.End})
 		}
 	}
 	for group, of := range lanes {
-		for i, l := range of {
+		for i, l := range *of {
 			l.role = s.words[group[0]]
 			if l.name = l.role; group[1] >= 0 {
 				l.name = s.words[group[1]]
@@ -100,23 +77,61 @@ func (s *spans) order(all []compact) {
 				l.name = fmt.Sprintf("%s %d", l.name, i+1)
 			}
 		}
-		s.lanes = append(s.lanes, of...)
+		s.lanes = append(s.lanes, *of...)
 	}
 	slices.SortFunc(s.lanes, func(a, b *lane) int {
 		// The trainer comes first, and evaluations come last.
-		return cmp.Or(strings.Compare(b.role, a.role), cmp.Compare(a.spans[0].begin, b.spans[0].begin), strings.Compare(a.name, b.name))
+		return cmp.Or(strings.Compare(b.role, a.role), cmp.Compare(all[a.spans[0]].Begin, all[b.spans[0]].Begin), strings.Compare(a.name, b.name))
 	})
+	return s
+}
+
+// byBegin returns the places of spans in the order of their begin; of those that begin at once the
+// longest comes first. Spans come about in this order, so each lands near its place when they are
+// counted by time, and little is left to sort.
+func byBegin(all []trace.Compact) []int32 {
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range all {
+		first, last = min(first, all[i].Begin), max(last, all[i].Begin)
+	}
+	shift := 0
+	for len(all) > 0 && uint64(last-first)>>shift >= uint64(len(all)) {
+		shift++
+	}
+	ends := make([]int32, len(all)+1) // of what begins in a stretch of time
+	for i := range all {
+		ends[uint64(all[i].Begin-first)>>shift+1]++
+	}
+	for i := range all {
+		ends[i+1] += ends[i]
+	}
+	places := make([]int32, len(all))
+	for i := range all {
+		at := &ends[uint64(all[i].Begin-first)>>shift]
+		places[*at] = int32(i)
+		*at++
+	}
+	begin := int32(0)
+	for _, end := range ends[:len(all)] {
+		if end-begin > 1 {
+			slices.SortStableFunc(places[begin:end], func(a, b int32) int {
+				return cmp.Or(cmp.Compare(all[a].Begin, all[b].Begin), cmp.Compare(all[b].End, all[a].End))
+			})
+		}
+		begin = end
+	}
+	return places
 }
 
 // place adds a span to the first lane that is free.
-func place(lanes []*lane, c compact) []*lane {
-	for i, l := range lanes {
-		if l.spans[len(l.spans)-1].end <= c.begin || i+1 == maxLanes {
-			l.spans = append(l.spans, c)
-			return lanes
+func place(lanes *[]*lane, at int32, c *trace.Compact) {
+	for i, l := range *lanes {
+		if l.end <= c.Begin || i+1 == maxLanes {
+			l.spans, l.end = append(l.spans, at), c.End
+			return
 		}
 	}
-	return append(lanes, &lane{spans: []compact{c}})
+	*lanes = append(*lanes, &lane{spans: []int32{at}, end: c.End})
 }
 
 // cover adds a stretch that does not begin before the others. Time that is in several counts once.
@@ -155,15 +170,19 @@ func (s *spans) within(l *lane, from, to, width int64) []Shown {
 	shown := []Shown{}
 	pixel := max(float64(to-from)/float64(width), 1e-3)
 	at, begun := int64(-1), 0 // the newest pixel, and the first place in it
-	for _, c := range l.spans {
-		if c.end < from || c.begin > to {
+	for _, place := range l.spans {
+		c := &s.all[place]
+		if c.Begin > to {
+			break
+		}
+		if c.End < from {
 			continue
 		}
-		p := int64(float64(max(c.begin, from)-from) / pixel)
+		p := int64(float64(max(c.Begin, from)-from) / pixel)
 		if p != at {
 			at, begun = p, len(shown)
 		}
-		kind, narrow := s.words[c.kind], float64(c.end-c.begin) < pixel
+		kind, narrow := s.words[c.Kind], float64(c.End-c.Begin) < pixel
 		same := slices.IndexFunc(shown[begun:], func(o Shown) bool { return narrow && o.Kind == kind && 1000*(o.End-o.Begin) < 2*pixel })
 		if same < 0 && len(shown)-begun == perPixel {
 			same = perPixel - 1
@@ -171,11 +190,11 @@ func (s *spans) within(l *lane, from, to, width int64) []Shown {
 		if same >= 0 {
 			o := &shown[begun+same]
 			o.N++
-			o.End = max(o.End, float64(c.end)/1000)
+			o.End = max(o.End, float64(c.End)/1000)
 			continue
 		}
 		shown = append(shown, Shown{
-			kind, s.words[c.name], s.words[c.of], c.step, s.words[c.id], float64(c.begin) / 1000, float64(c.end) / 1000, 1,
+			kind, s.words[c.Name], s.words[c.For], c.Step, s.words[c.ID], float64(c.Begin) / 1000, float64(c.End) / 1000, 1,
 		})
 	}
 	return shown
@@ -205,7 +224,7 @@ func (s *Server) spans(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.spanCache.read(dir)
+	all, err := s.spanCache.read(dir, s.Disk)
 	if err != nil {
 		return nil, err
 	}

@@ -276,7 +276,7 @@ func startedAs(root, id string) (in written, started string, err error) {
 	}
 	for _, at := range []string{id, path.Dir(id)} {
 		dir := startDir(root, at)
-		text, err := within(dir, startFile, maxPosted)
+		text, err := durable.ReadWithin(dir, startFile, maxPosted)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -3,6 +3,7 @@ package studio
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"os/exec"
@@ -154,6 +155,20 @@ func TestTheDirectoryIsARun(t *testing.T) {
 	}
 }
 
+// A pause between two processes of the trainer is no part of the time left.
+func TestPausesAreNoPartOfTheTimeLeft(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "metrics.jsonl", line(1, "trainer", `"a":1`)+line(2, "trainer", `"a":1`)+line(1000, "explorer", `"a":1`)+
+		line(1002, "trainer", `"a":1`)) // line writes a step that ends as many seconds after the first of all
+	resumed := time.UnixMilli(1e12 + 999_000)
+	for want, starts := range map[float64][]time.Time{1000: nil, 4000. / 1001: {time.UnixMilli(1e12), resumed}} {
+		tail, err := readTail(dir, starts, nil)
+		if err != nil || math.Abs(tail.pace-want) > 1e-9 {
+			t.Errorf("with the starts %v: %g ms a step, %v; want %g", starts, tail.pace, err, want)
+		}
+	}
+}
+
 // Of a long file the list reads a part.
 func TestSparklinesOfLongFiles(t *testing.T) {
 	dir := t.TempDir()
@@ -164,7 +179,7 @@ func TestSparklinesOfLongFiles(t *testing.T) {
 		text = append(text, `{"step":1,"role":"explorer",`+pad+"}\n"...)
 	}
 	put(t, dir, "metrics.jsonl", string(text))
-	tail, err := readTail(dir, nil)
+	tail, err := readTail(dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -34,9 +37,9 @@ const (
 )
 
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
-// an earlier call returned; it may be nil.
-func readTail(dir string, before *tail) (*tail, error) {
-	f, size, err := openWithin(dir, monitor.File)
+// an earlier call returned; it may be nil. starts are those of the trainer's processes.
+func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
+	f, size, err := durable.OpenWithin(dir, monitor.File)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +63,11 @@ func readTail(dir string, before *tail) (*tail, error) {
 	}
 	if begin, err := wholeLines(f, 0, min(size, tailSize)); err == nil {
 		line, _, _ := bytes.Cut(begin, []byte("\n"))
-		if h, _, err := scan(line, nil); err == nil {
-			t.first = h.time
+		if h, _, err := columns.Scan(line, nil); err == nil {
+			t.first = h.Time
 		}
 	}
-	value := t.read(end)
+	value := t.read(end, starts)
 	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
 		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
 	} else if t.reward != "" {
@@ -91,31 +94,35 @@ func wholeLines(f *os.File, from, to int64) ([]byte, error) {
 }
 
 // read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
-func (t *tail) read(lines []byte) float64 {
-	var pairs []pair
+func (t *tail) read(lines []byte, starts []time.Time) float64 {
+	var pairs []columns.Pair
 	newest := map[string]float64{}
 	var steps, times []int64 // of the trainer
 	for line := range bytes.Lines(lines) {
-		h, found, err := scan(line, pairs)
+		h, found, err := columns.Scan(line, pairs)
 		if pairs = found; err != nil {
 			continue
 		}
-		if string(h.role) == trinity.RoleTrainer {
-			t.trained = max(t.trained, h.step)
-			steps, times = append(steps, h.step), append(times, h.time)
+		if string(h.Role) == trinity.RoleTrainer {
+			t.trained = max(t.trained, h.Step)
+			steps, times = append(steps, h.Step), append(times, h.Time)
 		} else {
-			t.explored = max(t.explored, h.step)
+			t.explored = max(t.explored, h.Step)
 		}
 		for _, p := range pairs {
-			if rank(string(p.name)) < unranked {
-				if v, ok := valueOf(p.value); ok {
-					newest[string(p.name)] = v
+			if rank(string(p.Name)) < unranked {
+				if v, ok := columns.ValueOf(p.Value); ok {
+					newest[string(p.Name)] = v
 				}
 			}
 		}
 	}
-	if n := len(steps); n > 1 && steps[n-1] > steps[0] && times[n-1] > times[0] {
-		t.pace = float64(times[n-1]-times[0]) / float64(steps[n-1]-steps[0])
+	if n := len(steps); n > 1 && steps[n-1] > steps[0] {
+		lived := time.Duration(0)
+		for i, at := range times[1:] {
+			lived += monitor.Lived(starts, time.UnixMilli(times[i]), time.UnixMilli(at))
+		}
+		t.pace = float64(lived.Milliseconds()) / float64(steps[n-1]-steps[0])
 	}
 	best := unranked
 	for name := range newest {
@@ -172,7 +179,7 @@ func sparkOf(f *os.File, size int64, metric string) (values []float64) {
 
 // valuesIn returns the first values of a metric in lines.
 func valuesIn(lines []byte, metric string, most int) (values []float64) {
-	var pairs []pair
+	var pairs []columns.Pair
 	key := []byte(`"` + metric + `":`)
 	for line := range bytes.Lines(lines) {
 		if len(values) == most {
@@ -181,12 +188,12 @@ func valuesIn(lines []byte, metric string, most int) (values []float64) {
 		if !bytes.Contains(line, key) {
 			continue
 		}
-		_, found, err := scan(line, pairs)
+		_, found, err := columns.Scan(line, pairs)
 		if pairs = found; err != nil {
 			continue
 		}
 		for _, p := range pairs {
-			if v, ok := valueOf(p.value); ok && string(p.name) == metric {
+			if v, ok := columns.ValueOf(p.Value); ok && string(p.Name) == metric {
 				values = append(values, v)
 			}
 		}

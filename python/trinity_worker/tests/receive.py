@@ -17,7 +17,7 @@ def told(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict:
         name: [
             str(t.dtype),
             list(t.shape),
-            hashlib.sha256(t.contiguous().view(-1).view(torch.uint8).numpy()).hexdigest(),
+            hashlib.sha256(t.contiguous().view(-1).view(torch.uint8).cpu().numpy()).hexdigest(),
         ]
         for name, t in tensors
     }
@@ -28,7 +28,8 @@ def join(given: dict, rank: int, announces: bool) -> channel.Receiver:
     announce = channel.arrive
     channel.arrive = announce if announces else lambda *_: None  # type: ignore[assignment]
     try:
-        return channel.Receiver(channel.Channel(**given), rank, torch.device("cpu"))
+        device = torch.device("cuda", 0) if given["transport"] == channel.IPC else torch.device("cpu")
+        return channel.Receiver(channel.Channel(**given), rank, device)
     finally:
         channel.arrive = announce
 
@@ -44,7 +45,7 @@ def main() -> None:
         if verb == "join":
             receiver = join(*arguments)
         elif verb == "bucket":
-            answer = told(receiver.receive(*arguments, {}))
+            answer = told(receiver.receive(*arguments))
         else:
             receiver.close()
         print(json.dumps(answer), flush=True)

@@ -76,6 +76,32 @@ def test_attention_at_once_is_that_of_each_sequence(monkeypatch, window) -> None
     assert torch.allclose(at_once.float(), apart.float(), atol=2e-2)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernel needs a GPU")
+@pytest.mark.parametrize("window", [None, 3, 64])
+@pytest.mark.parametrize("head", [64, 128])
+def test_the_kernel_and_its_gradient_are_those_of_each_sequence(monkeypatch, window, head) -> None:
+    torch.manual_seed(0)
+    lengths = (5, 1, 300, 77)
+    ends = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device="cuda")
+    args = {"sliding_window": window, "trinity_lengths": lengths, "trinity_ends": ends}
+    drawn = [torch.randn(1, heads, sum(lengths), head, device="cuda") for heads in (8, 2, 2, 8)]
+
+    def results(dtype: torch.dtype) -> list[torch.Tensor]:
+        *qkv, d = (x.to(dtype) for x in drawn)
+        for x in qkv:
+            x.requires_grad_()
+        out, _ = attention.packed_attention(torch.nn.Module(), *qkv, None, **args)
+        out.backward(d.transpose(1, 2))
+        return [out, *(x.grad for x in qkv)]
+
+    assert attention._takes_all(drawn[0].bfloat16(), None)
+    at_once, exact = results(torch.bfloat16), results(torch.float64)
+    monkeypatch.setattr(attention, "_takes_all", lambda *a: False)
+    for got, apart, want in zip(at_once, results(torch.bfloat16), exact, strict=True):
+        off, off_apart = ((x.double() - want).norm() / want.norm() for x in (got, apart))
+        assert off < 1e-2 and off < 2 * off_apart
+
+
 def test_kernel_for_all_sequences_is_left_alone_where_it_cannot_compute() -> None:
     q = torch.zeros(1, 2, 4, 8, dtype=torch.bfloat16)
     assert not attention._takes_all(q, None)  # on a CPU

@@ -54,9 +54,9 @@ def plan(worker: Worker, limit: int = 10000, dtype: str = "float32") -> list:
     return send(worker, "plan", dtype=dtype, limit=limit)["buckets"]
 
 
-def opened(worker: Worker, group: str, ranks: int, seconds: float = 30) -> dict:
-    at = send(worker, "open", transport="gloo", group=group, peer="127.0.0.1", seconds=seconds)
-    return {"transport": "gloo", "group": group, "world": ranks + 1, "seconds": seconds, **at}
+def opened(worker: Worker, group: str, ranks: int, seconds: float = 30, transport: str = "gloo") -> dict:
+    at = send(worker, "open", transport=transport, group=group, peer="127.0.0.1", seconds=seconds)
+    return {"transport": transport, "group": group, "world": ranks + 1, "seconds": seconds, **at}
 
 
 def deliver(worker: Worker, server: list[Rank], buckets: list, group: str, announces: bool = True) -> list[dict]:
@@ -68,7 +68,7 @@ def deliver(worker: Worker, server: list[Rank], buckets: list, group: str, annou
     got: list[dict] = [r.answer() for r in server]
     for i, bucket in enumerate(buckets):
         for r in server:
-            r.ask("bucket", bucket)
+            r.ask("bucket", bucket, {})
         assert send(worker, "bucket", index=i) == {}
         for all_of, r in zip(got, server, strict=True):
             all_of |= r.answer()
@@ -159,13 +159,32 @@ def test_refusals(worker, model) -> None:
     for meta, want in (
         ({"stage": "join", "world": 2}, "the stage open is missing"),
         ({"stage": "open", "transport": "mpi"}, "transport is 'mpi'; expected one of gloo, nccl, ipc"),
-        ({"stage": "open", "transport": "nccl"}, "nccl needs GPUs, and this worker has none"),
-        ({"stage": "open", "transport": "ipc"}, "ipc needs GPUs, and this worker has none"),
     ):
         assert want in worker.refused(url, meta=meta)
+    if not torch.cuda.is_available():
+        for transport in ("nccl", "ipc"):
+            want = f"{transport} needs GPUs, and this worker has none"
+            assert want in worker.refused(url, meta={"stage": "open", "transport": transport})
     opened(worker, "r", 1)
     assert "index is 10000; there are" in worker.refused(url, meta={"stage": "bucket", "index": 10000})
     assert send(worker, "bucket", index=0) == {"failed": "the server has not joined"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that both processes use")
+def test_a_server_on_the_same_gpu_reads_its_memory(worker, model, tmp_path) -> None:
+    new = told(saved(worker, "model", tmp_path / "new"))
+    beside = Rank()
+    for dtype, want in (("float32", new), ("bfloat16", told(tmp_path / "new", "bfloat16"))):
+        buckets, got = plan(worker, dtype=dtype), {}
+        beside.ask("join", opened(worker, dtype, 1, transport="ipc"), 0, False)
+        beside.answer()
+        for i, bucket in enumerate(buckets):
+            handles = send(worker, "bucket", index=i)["handles"]
+            beside.ask("bucket", bucket, handles)
+            got |= beside.answer()
+        assert send(worker, "close") == {}
+        assert len(buckets) > 1 and got == want
+    beside.end()
 
 
 def test_experts_have_the_names_of_checkpoints(worker, server, tmp_path) -> None:

@@ -25,6 +25,8 @@ ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-6, "weight_decay": 0
 
 class Worker:
     def __init__(self, ranks: int, program: tuple[str, ...] = ("-m", "trinity_worker"), **variables: str) -> None:
+        if 0 < torch.cuda.device_count() < ranks:
+            pytest.skip(f"{ranks} ranks need as many GPUs")
         env = os.environ | {"OMP_NUM_THREADS": "1", "TRINITY_WORKER_TOKEN": TOKEN} | variables
         command = [sys.executable]
         if ranks > 1:

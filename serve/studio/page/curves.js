@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { Chart, position } from "./chart.js";
 import { Damaged, Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
 import { href } from "./route.js";
-import { Store, TOKENS, pointsOf, together } from "./series.js";
+import { AXES, Store, pointsOf, together } from "./series.js";
 import { t } from "./words.js";
 
 const POLL = 3000, RETRY = 2000, REDRAW = 150; // milliseconds
@@ -96,7 +96,7 @@ export function Curves({ query, go }) {
   const hidden = new Set(query.getAll("hide")), shown = ids.filter((id) => !hidden.has(id));
   const view = viewOf(query);
   const running = new Set(ids.filter((id) => ["running", "waiting"].includes(known.get(id)?.state ?? "")));
-  const { store, version, error } = useSeries(shown, [...new Set([...chosen, ...(view.axis === "tokens" ? [TOKENS] : [])])], running);
+  const { store, version, error } = useSeries(shown, [...new Set([...chosen, ...(AXES[view.axis] ? [AXES[view.axis]] : [])])], running);
   const grouped = useData(async (signal) => view.band && ids.length > 1 ? (await api.groups(ids, signal)).groups : null, [ids, view.band]);
   const theme = useTheme();
   const looks = looksOf(ids, grouped.value);
@@ -106,7 +106,7 @@ export function Curves({ query, go }) {
   return html`<div class="curves">
     <${Side} ...${{ ids, known, looks, hidden, available, chosen, go, loading: names }} />
     <section class="grow">
-      <${Controls} ...${{ view, go, several: ids.length > 1, tokens: available.includes(TOKENS), reset }} />
+      <${Controls} ...${{ view, go, several: ids.length > 1, axes: ["step", "time", ...Object.keys(AXES).filter((axis) => available.includes(AXES[axis]))], reset }} />
       ${[...new Set([error, ...names.value?.failed ?? []])].filter(Boolean).map((line) => html`<p class="error" role="alert">${plain(line)}</p>`)}
       <${Damaged} lines=${names.value?.damaged} />
       <${Loaded} data=${all} />
@@ -126,7 +126,7 @@ export function Curves({ query, go }) {
 function viewOf(query) {
   const from = query.get("from"), to = query.get("to"), smooth = Number(query.get("smooth"));
   return {
-    axis: ["time", "tokens"].find((axis) => axis === query.get("x")) ?? "step", smooth: smooth > 0 && smooth < 1 ? smooth : 0,
+    axis: ["time", ...Object.keys(AXES)].find((axis) => axis === query.get("x")) ?? "step", smooth: smooth > 0 && smooth < 1 ? smooth : 0,
     log: query.get("log") === "1", band: query.get("band") === "1", range: /** @type {[number, number] | null} */ (from && to && Number(from) < Number(to) ? [Number(from), Number(to)] : null),
   };
 }
@@ -154,7 +154,7 @@ function curvesOf(name, shown, looks, store, axis, known) {
   return looks.flatMap(({ label, runs, colour, dash }) => {
     const points = runs.filter((id) => shown.includes(id)).flatMap((id) => {
       const kept = store.get(id, name);
-      return kept && kept.steps.length ? [{ id, points: pointsOf(kept, axis, known.get(id)?.began || kept.times[0], store.get(id, TOKENS)) }] : [];
+      return kept && kept.steps.length ? [{ id, points: pointsOf(kept, axis, known.get(id)?.began || kept.times[0], store.get(id, AXES[axis])) }] : [];
     });
     if (!points.length) return [];
     return [{ label, colour, dash, run: points[0].id, points: points.length > 1 ? together(points.map((p) => p.points)) : points[0].points }];
@@ -179,12 +179,12 @@ function useTheme() {
   return n;
 }
 
-/** @param {{view: ReturnType<typeof viewOf>, go: Go, several: boolean, tokens: boolean, reset: () => void}} props */
-function Controls({ view, go, several, tokens, reset }) {
+/** @param {{view: ReturnType<typeof viewOf>, go: Go, several: boolean, axes: string[], reset: () => void}} props */
+function Controls({ view, go, several, axes, reset }) {
   const set = (/** @type {Parameters_} */ parameters) => go("", parameters, { replace: true });
   return html`<div class="row controls">
     <label>${t("curves.x")} <select value=${view.axis} onChange=${(/** @type {any} */ e) => set({ x: e.target.value, from: null, to: null })}>
-      <option value="step">${t("curves.x.step")}</option><option value="time">${t("curves.x.time")}</option>${tokens && html`<option value="tokens">${t("curves.x.tokens")}</option>`}
+      ${axes.map((axis) => html`<option key=${axis} value=${axis}>${t("curves.x." + axis)}</option>`)}
     </select></label>
     <label>${t("curves.smooth")} <input type="range" min="0" max="0.99" step="0.01" value=${view.smooth} aria-valuetext=${String(view.smooth)}
       onInput=${(/** @type {any} */ e) => set({ smooth: Number(e.target.value) || null })} /> <output>${view.smooth.toFixed(2)}</output></label>

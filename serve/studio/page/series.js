@@ -4,6 +4,10 @@ import * as api from "./api.js";
 
 /** The metric that counts the tokens of a train step. */
 export const TOKENS = "perf/total_num_tokens";
+/** The metric that counts the optimizer steps until a train step. */
+export const UPDATES = "actor/optimizer_steps";
+/** The metric from which an axis comes. @type {Record<string, string>} */
+export const AXES = { tokens: TOKENS, updates: UPDATES };
 
 /** @typedef {{cursor: string, steps: Float64Array, times: Float64Array, values: Float64Array}} Kept */
 
@@ -91,28 +95,32 @@ export function remembered(memory, at, inputs, compute) {
 const placed = new WeakMap(), means = new WeakMap();
 
 /**
- * pointsOf places a series on an axis: "step", "time" in seconds since the run began, or "tokens" that were trained until the step.
- * @param {Kept} kept @param {string} axis @param {number} began @param {Kept | undefined} tokens
+ * pointsOf places a series on an axis: "step", "time" in seconds since the run began, "tokens" that were trained until the step, or "updates", the optimizer steps until then.
+ * @param {Kept} kept @param {string} axis @param {number} began @param {Kept | undefined} by the series from which the axis comes
  * @returns {Points}
  */
-export const pointsOf = (kept, axis, began, tokens) => remembered(placed, kept, [axis, axis === "time" && began, axis === "tokens" && tokens], () => {
+export const pointsOf = (kept, axis, began, by) => remembered(placed, kept, [axis, axis === "time" && began, axis in AXES && by], () => {
   const { steps, times, values } = kept;
   let x = steps;
   if (axis === "time") x = times.map((ms) => (ms - began) / 1000);
-  if (axis === "tokens") x = tokens ? totals(steps, tokens) : new Float64Array(steps.length).fill(NaN);
+  if (axis in AXES) x = by ? reached(steps, by.steps, axis === "tokens" ? sums(by.values) : by.values) : new Float64Array(steps.length).fill(NaN);
   if (x.every((v, i) => Number.isFinite(v) && !(x[i - 1] > v))) return { x, y: values, step: steps };
   const order = [...x.keys()].filter((i) => Number.isFinite(x[i])).sort((a, b) => x[a] - x[b]); // a clock jumped
   const take = (/** @type {Float64Array} */ column) => Float64Array.from(order, (i) => column[i]);
   return { x: take(x), y: take(values), step: take(steps) };
 });
 
-/** totals gives the sum of a series up to each of the steps. @param {Float64Array} steps @param {Kept} of */
-function totals(steps, of) {
+/** @param {Float64Array} values */
+function sums(values) {
   let sum = 0;
-  const sums = of.values.map((v) => sum += v || 0);
+  return values.map((v) => sum += v || 0);
+}
+
+/** reached gives the last value up to each of the steps, 0 before the first. @param {Float64Array} steps @param {Float64Array} at the values' steps @param {Float64Array} values */
+function reached(steps, at, values) {
   return steps.map((step) => {
-    const low = first(of.steps, step + .5);
-    return low ? sums[low - 1] : 0;
+    const end = first(at, step + .5);
+    return end ? values[end - 1] : 0;
   });
 }
 

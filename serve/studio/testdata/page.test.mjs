@@ -196,3 +196,13 @@ test("a burst of updates asks twice, and for names with commas", async () => {
   assert.ok(asked.length <= 3, `${asked.length} requests`);
   assert.deepEqual(asked[0], ["a,b"]);
 });
+
+test("an axis comes from a series of the trainer", async () => {
+  const { pointsOf } = await import("./series.js");
+  const series = (steps, values) => ({ cursor: "", steps: Float64Array.from(steps), times: Float64Array.from(steps, (s) => 1000 * s), values: Float64Array.from(values) });
+  const reward = series([0, 1, 2, 3, 9], [5, 6, 7, 8, 9]);
+  assert.deepEqual([...pointsOf(reward, "updates", 0, series([1, 2, 4], [4, 8, 13])).x], [0, 4, 8, 8, 13]);
+  assert.deepEqual([...pointsOf(reward, "tokens", 0, series([1, 2, 4], [100, 50, 7])).x], [0, 100, 150, 150, 157]);
+  assert.deepEqual([...pointsOf(reward, "time", 1000, undefined).x], [-1, 0, 1, 2, 8]);
+  assert.deepEqual([...pointsOf(reward, "updates", 0, undefined).x], []);
+});

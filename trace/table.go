@@ -1,0 +1,304 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Table has the spans of a trace in little memory. It is read further as the trace grows.
+type Table struct {
+	Words     []string // of all names, by number
+	numbers   map[string]int32
+	processes []*spanProcess
+	files     map[string]*tableFile // by name
+}
+
+// Compact is a span whose words have numbers. Times are µs since 1970.
+type Compact struct {
+	Begin, End, Step          int64
+	Role, Kind, Name, For, ID int32
+}
+
+// spanProcess is what one process wrote.
+type spanProcess struct {
+	Number     int
+	Spans      []Compact
+	First      map[int32]int64 // step that a role did
+	Begin, End int64           // of all spans
+}
+
+// tableFile tells what of a file is read.
+type tableFile struct {
+	Offset int64
+	Sum    uint32 // of the last bytes before it
+	Damage string
+}
+
+// framesAtOnce is how many frames are in memory as they were written.
+const framesAtOnce = 64
+
+// sumSize is how many bytes before an offset must be the same for a file to be the one that it was.
+const sumSize = 4 << 10
+
+// Update reads what a trace has got. It reports whether anything is new, and lines about what cannot be
+// read; of a damaged file there is what comes before the damage.
+func (t *Table) Update(dir string) (isNew bool, damaged []string, err error) {
+	files, err := linesIn(dir, spansPrefix)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, nil, err
+	}
+	if !t.isOf(files) {
+		*t, isNew = Table{}, true
+	}
+	if t.files == nil {
+		t.files = map[string]*tableFile{}
+	}
+	defer func() { t.numbers = nil }()
+	for _, file := range files {
+		name := filepath.Base(file.path)
+		if t.files[name] == nil {
+			t.files[name] = &tableFile{}
+		}
+		grown, err := t.read(file, t.files[name])
+		if err != nil {
+			return isNew, nil, err
+		}
+		isNew = isNew || grown
+		if line := t.files[name].Damage; line != "" {
+			damaged = append(damaged, line)
+		}
+	}
+	return isNew, damaged, nil
+}
+
+// isOf reports whether a trace with these files still has all that was read.
+func (t *Table) isOf(files []linesFile) bool {
+	there := map[string]bool{}
+	for _, file := range files {
+		there[filepath.Base(file.path)] = true
+		known := t.files[filepath.Base(file.path)]
+		if known != nil && known.Offset > 0 {
+			if sum, err := sumAt(file.path, known.Offset); err != nil || sum != known.Sum {
+				return false
+			}
+		}
+	}
+	for name := range t.files {
+		if !there[name] { // thinned out
+			return false
+		}
+	}
+	return true
+}
+
+func sumAt(path string, offset int64) (uint32, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	text := make([]byte, min(offset, sumSize))
+	_, err = file.ReadAt(text, offset-int64(len(text)))
+	return crc32.ChecksumIEEE(text), err
+}
+
+// read reads the whole frames that a file has got.
+func (t *Table) read(file linesFile, known *tableFile) (grown bool, err error) {
+	if known.Damage != "" {
+		return false, nil
+	}
+	in, size, err := unread(file.path, known.Offset)
+	if in == nil {
+		return false, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(in, known.Offset, size-known.Offset))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return false, err
+	}
+	var frames [][]byte
+	var damage error
+	for rest := data; ; {
+		n, err := frameSize(rest)
+		if err != nil || n == 0 {
+			damage = err
+			break
+		}
+		frames, rest = append(frames, rest[:n]), rest[n:]
+	}
+	offset := known.Offset
+	p := t.process(file.process)
+	for len(frames) > 0 {
+		some := frames[:min(len(frames), framesAtOnce)]
+		for i, b := range parseAll(some) {
+			if i == 0 { // the other frames are about as long
+				p.Spans = slices.Grow(p.Spans, len(frames)*len(b.spans))
+			}
+			t.add(p, &b)
+			if b.err != nil {
+				damage, frames = b.err, nil
+				break
+			}
+			offset += int64(len(some[i]))
+		}
+		frames = frames[min(len(frames), len(some)):]
+	}
+	if damage != nil {
+		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", file.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
+	}
+	if grown = offset > known.Offset || damage != nil; offset > known.Offset {
+		known.Offset = offset
+		known.Sum, err = sumAt(file.path, offset)
+	}
+	return grown, err
+}
+
+func (t *Table) process(number int) *spanProcess {
+	i := slices.IndexFunc(t.processes, func(p *spanProcess) bool { return p.Number == number })
+	if i < 0 {
+		i = len(t.processes)
+		t.processes = append(t.processes, &spanProcess{Number: number, First: map[int32]int64{}})
+	}
+	return t.processes[i]
+}
+
+// add adds the spans of a frame.
+func (t *Table) add(p *spanProcess, b *block) {
+	if t.numbers == nil {
+		t.numbers = make(map[string]int32, len(t.Words))
+		for i, word := range t.Words {
+			t.numbers[word] = int32(i)
+		}
+	}
+	words := make([]int32, len(b.words))
+	for i, word := range b.words {
+		n, ok := t.numbers[word]
+		if !ok {
+			n = int32(len(t.Words))
+			t.numbers[word], t.Words = n, append(t.Words, word)
+		}
+		words[i] = n
+	}
+	for _, s := range b.spans {
+		if len(p.Spans) == 0 {
+			p.Begin, p.End = s.Begin, s.End
+		}
+		p.Begin, p.End = min(p.Begin, s.Begin), max(p.End, s.End)
+		isDone := does(b.words[s.Kind])
+		s.Role, s.Kind, s.Name, s.For, s.ID = words[s.Role], words[s.Kind], words[s.Name], words[s.For], words[s.ID]
+		if first, ok := p.First[s.Role]; isDone && (!ok || s.Step < first) {
+			p.First[s.Role] = s.Step
+		}
+		p.Spans = append(p.Spans, s)
+	}
+}
+
+// Spans returns the spans in the order in which each process wrote them. If a run was killed and has
+// resumed, the steps that it did again replace what the killed process did of them. The spans must not
+// be changed.
+func (t *Table) Spans() (all []Compact) {
+	if len(t.processes) == 1 {
+		return t.processes[0].Spans
+	}
+	for i, p := range t.processes {
+		for _, s := range p.Spans {
+			isReplaced := slices.ContainsFunc(t.processes[i+1:], func(later *spanProcess) bool {
+				first, ok := later.First[s.Role]
+				return ok && s.Step >= first && later.Begin >= p.End
+			})
+			if !isReplaced {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// block is the spans of a frame, with words of their own.
+type block struct {
+	words []string
+	spans []Compact
+	err   error
+}
+
+// parseAll decodes frames, several at once.
+func parseAll(frames [][]byte) []block {
+	blocks := make([]block, len(frames))
+	next := make(chan int, len(frames))
+	for i := range frames {
+		next <- i
+	}
+	close(next)
+	var parsing sync.WaitGroup
+	for range min(len(frames), runtime.GOMAXPROCS(0)) {
+		parsing.Go(func() {
+			z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+			if err == nil {
+				defer z.Close()
+			}
+			var lines []byte
+			for i := range next {
+				if err == nil {
+					lines, blocks[i].err = z.DecodeAll(frames[i], lines[:0])
+				}
+				if blocks[i].err = errors.Join(err, blocks[i].err); blocks[i].err == nil {
+					blocks[i].parse(lines)
+				}
+			}
+		})
+	}
+	parsing.Wait()
+	return blocks
+}
+
+// parse reads lines until one that is no span.
+func (b *block) parse(lines []byte) {
+	numbers := map[string]int32{}
+	b.spans = make([]Compact, 0, len(lines)/100)
+	var last [5]int32 // the words of the span before
+	var texts [5][]byte
+	var slow Span
+	for line := range bytes.Lines(lines) {
+		if line[len(line)-1] != '\n' {
+			break
+		}
+		var s Compact
+		var version int64
+		p := parser{line, true}
+		if p.fields(&texts, &s.Step, &version, &s.Begin, &s.End); !p.ok {
+			slow = Span{}
+			if b.err = json.Unmarshal(line, &slow); b.err != nil {
+				return
+			}
+			s.Step, s.Begin, s.End = slow.Step, slow.Begin, slow.End
+			texts = [5][]byte{[]byte(slow.Role), []byte(slow.Kind), []byte(slow.Name), []byte(slow.For), []byte(slow.ID)}
+		}
+		for i, text := range texts {
+			if len(b.words) > 0 && b.words[last[i]] == string(text) {
+				continue
+			}
+			n, ok := numbers[string(text)]
+			if !ok {
+				n = int32(len(b.words))
+				word := string(text)
+				numbers[word], b.words = n, append(b.words, word)
+			}
+			last[i] = n
+		}
+		s.Role, s.Kind, s.Name, s.For, s.ID = last[0], last[1], last[2], last[3], last[4]
+		s.End = max(s.Begin, s.End) // the clock may have been set
+		b.spans = append(b.spans, s)
+	}
+}

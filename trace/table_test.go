@@ -1,0 +1,170 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// traceSteps writes a trace of a process that does these steps.
+func traceSteps(t *testing.T, dir string, from, to int64) {
+	t.Helper()
+	w, err := New(Options{Dir: dir, Spans: true, Say: func(line string) { t.Error(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := from; step <= to; step++ {
+		at := time.UnixMicro(step * 1000)
+		id := trinity.ExperienceID{Step: step, Task: "é \"x\"", Run: int(step % 3)}
+		for i, kind := range []trinity.SpanKind{trinity.SpanCall, trinity.SpanRollout, trinity.SpanReward} {
+			w.Span(trinity.Span{Role: trinity.RoleExplorer, Kind: kind, Name: fmt.Sprint("task", i), Step: step, Experience: id, Begin: at, End: at.Add(900)})
+		}
+		w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: trinity.RoleExplorer, Step: step, Begin: at.Add(5), End: at})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expanded returns the spans of a table with their words, without versions.
+func expanded(table *Table) (all []Span) {
+	w := table.Words
+	for _, s := range table.Spans() {
+		all = append(all, Span{
+			Role: w[s.Role], Kind: trinity.SpanKind(w[s.Kind]), Name: w[s.Name], For: w[s.For], Step: s.Step, ID: w[s.ID], Begin: s.Begin, End: s.End,
+		})
+	}
+	return all
+}
+
+// like checks that a table has what the other reader of spans finds.
+func like(t *testing.T, dir string, table *Table) {
+	t.Helper()
+	want, err := ReadSpans(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		want[i].End = max(want[i].End, want[i].Begin)
+	}
+	if got := expanded(table); !slices.Equal(got, want) {
+		t.Fatalf("%d spans, want %d", len(got), len(want))
+	}
+}
+
+// update reads what is new, and reports whether something is.
+func update(t *testing.T, dir string, table *Table) bool {
+	t.Helper()
+	isNew, damaged, err := table.Update(dir)
+	if err != nil || damaged != nil {
+		t.Fatal(damaged, err)
+	}
+	return isNew
+}
+
+// A table has the spans of the trace, also when it grows, when a run resumes, and after a start.
+func TestTableFollowsTheTrace(t *testing.T) {
+	dir, table := filepath.Join(t.TempDir(), Dir), &Table{}
+	if update(t, dir, table) {
+		t.Error("a trace that is not there has spans")
+	}
+	for i, steps := range [][2]int64{{1, 2000}, {1500, 1900}, {1850, 1850}} {
+		traceSteps(t, dir, steps[0], steps[1])
+		if !update(t, dir, table) || update(t, dir, table) {
+			t.Error("the news are wrong")
+		}
+		like(t, dir, table)
+		data, err := table.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table, err = DecodeTable(data); err != nil {
+			t.Fatal(err)
+		}
+		if like(t, dir, table); update(t, dir, table) || len(table.processes) != i+1 {
+			t.Error("a kept table is read anew")
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	if !update(t, dir, table) {
+		t.Error("the trace has been thinned out")
+	}
+	like(t, dir, table)
+	old, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 3, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 2, 1)), append(old, old...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	update(t, dir, table) // another file of this name
+	like(t, dir, table)
+}
+
+// Of a damaged or a half file a table has what comes before, in one line that says where.
+func TestTableOfADamagedTrace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), Dir)
+	traceSteps(t, dir, 1, 3000)
+	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := frameSize(whole)
+	if err != nil || first == len(whole) {
+		t.Fatalf("the trace has one frame, %v", err)
+	}
+	for _, text := range [][]byte{whole[:first+5], append(bytes.Clone(whole[:first]), "no frame at all"...)} {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var table Table
+		_, damaged, err := table.Update(dir)
+		isDamaged := len(text) > first+5
+		if err != nil || len(damaged) > 0 != isDamaged || isDamaged && !strings.Contains(damaged[0], fmt.Sprint(path, " is damaged behind byte ", first)) {
+			t.Errorf("%q, %v", damaged, err)
+		}
+		if n := len(table.Spans()); n == 0 || n >= 12_000 {
+			t.Errorf("%d spans", n)
+		}
+	}
+}
+
+// No kept table breaks its reader.
+func FuzzDecodeTable(f *testing.F) {
+	table := &Table{Words: []string{"", "a", "b"}, files: map[string]*tableFile{"x": {Offset: 5}}, processes: []*spanProcess{
+		{Number: 1, First: map[int32]int64{1: 2}, Spans: []Compact{{Begin: math.MinInt64, End: 5, Step: -1, ID: 2}, {Kind: 1}}},
+	}}
+	data, err := table.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[len(tableMagic):len(tableMagic)+4], data[tableStart:])
+	f.Fuzz(func(t *testing.T, size, text []byte) {
+		data := append(append([]byte(tableMagic), size...), 0, 0, 0, 0)
+		if len(data) != tableStart {
+			return
+		}
+		binary.LittleEndian.PutUint32(data[len(tableMagic)+4:], crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+		table, err := DecodeTable(append(data, text...))
+		if err != nil {
+			return
+		}
+		expanded(table)
+		if _, err := table.Encode(); err != nil {
+			t.Error(err)
+		}
+	})
+}
