@@ -23,7 +23,8 @@ import (
 )
 
 func init() {
-	Monitors.Register("otel", "Sends metrics, spans and logs to an OpenTelemetry collector by OTLP over HTTP. Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
+	Monitors.Register("otel", "Sends metrics, spans and logs to an OpenTelemetry collector by OTLP over HTTP. "+
+		"Secrets: OTEL_EXPORTER_OTLP_HEADERS.",
 		func() trinity.Monitor {
 			return &otel{Follower: newFollower(), Spans: true, Logs: true,
 				Endpoint: cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")}

@@ -18,8 +18,8 @@ import (
 )
 
 func init() {
-	Monitors.Register("swanlab", "Sends a run to SwanLab, if SWANLAB_API_KEY is set and SWANLAB_MODE is not offline. It always writes an "+
-		"offline run to swanlab in the run's monitor directory, which swanlab sync uploads.",
+	Monitors.Register("swanlab", "Sends a run to SwanLab, if SWANLAB_API_KEY is set and SWANLAB_MODE is online or not set. "+
+		"It always writes an offline run to swanlab in the run's monitor directory, which swanlab sync uploads.",
 		func() trinity.Monitor {
 			return &swanlab{Follower: newFollower(), APIHost: cmp.Or(os.Getenv("SWANLAB_API_HOST"), "https://api.swanlab.cn")}
 		})
@@ -137,7 +137,7 @@ func (s *swanlab) workspace() string { return cmp.Or(s.Workspace, os.Getenv("SWA
 
 // isOffline reports whether a server gets nothing.
 func (s *swanlab) isOffline() bool {
-	return s.key() == "" || slices.Contains([]string{"offline", "local", "disabled"}, os.Getenv("SWANLAB_MODE"))
+	return s.key() == "" || !slices.Contains([]string{"", "online", "cloud"}, os.Getenv("SWANLAB_MODE"))
 }
 
 // Target implements [Sink].

@@ -307,7 +307,9 @@ for r in records[1:-1]:
 func TestRealSwanLabServer(t *testing.T) {
 	py := python(t)
 	records := []trinity.Record{
-		rec("trainer", 1, trinity.Metrics{"actor/final_loss": 0.5, "lr": 1}), rec("trainer", 2, trinity.Metrics{"actor/final_loss": math.NaN(), "lr": 2})}
+		rec("trainer", 1, trinity.Metrics{"actor/final_loss": 0.5, "lr": 1}),
+		rec("trainer", 2, trinity.Metrics{"actor/final_loss": math.NaN(), "lr": 2}),
+	}
 	t.Setenv("SWANLAB_API_KEY", "a-secret-key")
 	ours, dir := &swanlabRecorder{version: 1}, t.TempDir()
 	monitors, said := followed(t, dir, "swanlab", map[string]any{
@@ -414,7 +416,8 @@ all = ExportLogsServiceRequest.FromString(open(sys.argv[1] + "/logs", "rb").read
 for of in all.resource_logs:
     scope(of)
 line, failed, ended = [r for of in all.resource_logs for s in of.scope_logs for r in s.log_records]
-assert (line.body.string_value, line.severity_number, line.severity_text) == ("WARNING: a line", logs_pb2.SEVERITY_NUMBER_WARN, "WARN"), line
+warn = logs_pb2.SEVERITY_NUMBER_WARN
+assert (line.body.string_value, line.severity_number, line.severity_text) == ("WARNING: a line", warn, "WARN"), line
 assert (line.event_name, ended.event_name, failed.event_name) == ("trinity.said", "trinity.run.ended", "trinity.rollout.failed"), all
 assert line.time_unix_nano == line.observed_time_unix_nano > 10**18 and not line.trace_id, line
 assert (ended.body.string_value, ended.severity_number) == ("the run has finished", logs_pb2.SEVERITY_NUMBER_INFO), ended

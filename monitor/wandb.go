@@ -78,14 +78,15 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 	w.run, w.axisAt, w.metrics, w.told = run, map[string]int64{}, nil, 0
 	w.server, w.barred, w.stream = false, nil, ""
 	w.dir = filepath.Join(run.Dir, "wandb", fmt.Sprintf("offline-run-%s-%s", run.Began.UTC().Format("20060102_150405"), run.ID))
-	if err := durable.MkdirAll(filepath.Join(w.dir, "files"), 0o755); err != nil { // wandb sync writes its summary there
+	if err := durable.MkdirAll(w.dir+"/files", 0o755); err != nil { // wandb sync writes its summary there
 		return err
 	}
 	described, err := w.described()
 	if err != nil {
 		return err
 	}
-	if w.file, err = openRecordFile(filepath.Join(w.dir, "run-"+run.ID+".wandb"), wandbHeader, 0, message(nil, wandbRun, described)); err != nil {
+	path := filepath.Join(w.dir, "run-"+run.ID+".wandb")
+	if w.file, err = openRecordFile(path, wandbHeader, 0, message(nil, wandbRun, described)); err != nil {
 		return err
 	}
 	if err := w.readSummary(); err != nil {

@@ -102,6 +102,14 @@ const wandbUpload = `mutation CreateRunFiles($entity: String!, $project: String!
 createRunFiles(input: {entityName: $entity, projectName: $project, runName: $run, files: $files}) {
 uploadHeaders files { name uploadUrl } } }`
 
+// wandbUploads are the variables of wandbUpload.
+type wandbUploads struct {
+	Entity  string   `json:"entity"`
+	Project string   `json:"project"`
+	Run     string   `json:"run"`
+	Files   []string `json:"files"`
+}
+
 // upload sends a file of the offline run to where the server wants it.
 func (w *wandb) upload(ctx context.Context, path string, content []byte) error {
 	if err := w.reach(ctx); err != nil {
@@ -113,9 +121,7 @@ func (w *wandb) upload(ctx context.Context, path string, content []byte) error {
 			Files         []struct{ Name, UploadURL string }
 		}
 	}
-	err := w.graphql(ctx, "CreateRunFiles", wandbUpload, map[string]any{
-		"entity": w.project[0], "project": w.project[1], "run": w.run.ID, "files": []string{path},
-	}, &out)
+	err := w.graphql(ctx, "CreateRunFiles", wandbUpload, wandbUploads{w.project[0], w.project[1], w.run.ID, []string{path}}, &out)
 	if err != nil {
 		return err
 	}
@@ -133,7 +139,7 @@ func (w *wandb) upload(ctx context.Context, path string, content []byte) error {
 }
 
 // graphql asks the server, and decodes the data of its answer.
-func (w *wandb) graphql(ctx context.Context, name, query string, variables map[string]any, data any) error {
+func (w *wandb) graphql(ctx context.Context, name, query string, variables, data any) error {
 	var out struct {
 		Errors []struct{ Message string }
 		Data   json.RawMessage

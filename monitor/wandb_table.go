@@ -25,7 +25,7 @@ func (w *wandb) SendTable(ctx context.Context, t Table) error {
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(content))
 	path := fmt.Sprintf("media/table/%s_%d_%s.table.json", wandbTable, t.Step, sum[:20])
-	local := filepath.Join(w.dir, "files", filepath.FromSlash(path))
+	local := filepath.Join(w.dir+"/files", filepath.FromSlash(path))
 	if err := durable.MkdirAll(filepath.Dir(local), 0o755); err != nil {
 		return err
 	}

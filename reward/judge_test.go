@@ -361,7 +361,9 @@ func TestBadArgumentsOfHybrid(t *testing.T) {
 func TestAReplyThatIsNotScoredHasAKind(t *testing.T) {
 	number := part("test_digit", "name", "number")
 	judge := part("judge_reward", "name", "judge", "args", map[string]any{"judge": "j"})
-	down := func(string) (string, error) { return "", trinity.NoAnswer("j", trinity.AskUnreachable, errors.New("down")) }
+	down := func(string) (string, error) {
+		return "", trinity.NoAnswer("j", trinity.AskUnreachable, errors.New("down"))
+	}
 	for _, c := range []struct {
 		name string
 		args map[string]any

@@ -62,6 +62,12 @@ type Mark struct {
 	Records int    `json:"n"` // before it
 }
 
+// MarkAt returns the mark at an offset, without a count of records.
+func MarkAt(f io.ReaderAt, offset int64) Mark { return Mark{Offset: offset, Hash: hashAt(f, offset)} }
+
+// Holds reports whether the bytes before the mark are still the same.
+func (m Mark) Holds(f io.ReaderAt) bool { return hashAt(f, m.Offset) == m.Hash }
+
 // hit is a value of a line that somebody has asked for.
 type hit struct {
 	to    *Column
@@ -149,7 +155,7 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 		}
 	}
 	record := from.Records
-	err := eachLine(f, from.Offset, c.at.Offset, func(line []byte, _ int64) {
+	err := EachLine(f, from.Offset, c.at.Offset, func(line []byte, _ int64) {
 		if _, ok := c.quick(line, missing); !ok {
 			_, pairs, wrong := Scan(line, c.pairs)
 			if c.pairs = pairs; wrong != nil {
@@ -174,7 +180,7 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 // extend reads the lines behind those that are known, up to size.
 func (c *File) extend(f io.ReaderAt, size int64, wanted func(name string) bool) error {
 	before := c.at.Offset
-	err := eachLine(f, before, size, func(line []byte, end int64) {
+	err := EachLine(f, before, size, func(line []byte, end int64) {
 		begin := c.at.Offset
 		c.at.Offset = end
 		c.lines++
@@ -280,7 +286,7 @@ func (c *File) Damage() error {
 		return err
 	}
 	defer f.Close()
-	err = eachLine(f, c.firstBad.Offset, min(size, c.at.Offset, c.firstBad.Offset+maxLine), func(line []byte, _ int64) {
+	err = EachLine(f, c.firstBad.Offset, min(size, c.at.Offset, c.firstBad.Offset+maxLine), func(line []byte, _ int64) {
 		if why != nil {
 			return
 		}

@@ -13,9 +13,9 @@ const readSize = 256 << 10
 // buffers are what files are read into.
 var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
 
-// eachLine calls visit with every whole line between two offsets, and the offset behind it; with nil for
+// EachLine calls visit with every whole line between two offsets, and the offset behind it; with nil for
 // a line that is too long.
-func eachLine(f io.ReaderAt, from, to int64, visit func(line []byte, end int64)) error {
+func EachLine(f io.ReaderAt, from, to int64, visit func(line []byte, end int64)) error {
 	kept := buffers.Get().(*[]byte)
 	defer buffers.Put(kept)
 	held, long := (*kept)[:0], false

@@ -60,6 +60,7 @@ var shorter = []struct {
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
 	{"examples/own_environment/own_environment.yaml", "buffer.total_steps=2"},
+	{"examples/monitoring/monitoring.yaml", "buffer.total_steps=2"},
 	{"examples/sweep/sweep.yaml", "buffer.total_steps=4"}, // three rungs
 	{"examples/support/support.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -82,7 +84,7 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 type newest struct {
 	monitor.Newest
 	info os.FileInfo
-	at   mark
+	at   columns.Mark
 }
 
 // gaugesIn returns the newest values in a monitor directory, and how many values are beyond the bound. It
@@ -90,7 +92,7 @@ type newest struct {
 func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f, size, err := openWithin(dir, monitor.File)
+	f, size, err := durable.OpenWithin(dir, monitor.File)
 	if err != nil {
 		return nil, 0
 	}
@@ -100,27 +102,27 @@ func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.G
 		return nil, 0
 	}
 	n := k.newest[dir]
-	if n == nil || !os.SameFile(n.info, info) || size < n.at.Offset || hashAt(f, n.at.Offset) != n.at.Hash {
+	if n == nil || !os.SameFile(n.info, info) || size < n.at.Offset || !n.at.Holds(f) {
 		n = &newest{Newest: monitor.Newest{Max: maxGauges}}
 		n.at.Offset = max(0, size-newestRead)
 	}
 	n.info = info
-	var pairs []pair
-	_ = eachLine(f, n.at.Offset, size, func(line []byte, end int64) { // what cannot be read comes next time
+	var pairs []columns.Pair
+	_ = columns.EachLine(f, n.at.Offset, size, func(line []byte, end int64) { // what cannot be read comes next time
 		n.at.Offset = end
-		h, found, err := scan(line, pairs)
+		h, found, err := columns.Scan(line, pairs)
 		if pairs = found; line == nil || err != nil { // the first line may be a part of one
 			return
 		}
-		r := trinity.Record{Step: h.step, Role: strings.ToValidUTF8(string(h.role), "�"), Metrics: trinity.Metrics{}}
+		r := trinity.Record{Step: h.Step, Role: strings.ToValidUTF8(string(h.Role), "�"), Metrics: trinity.Metrics{}}
 		for _, p := range pairs {
-			if v, ok := valueOf(p.value); ok {
-				r.Metrics[string(p.name)] = v
+			if v, ok := columns.ValueOf(p.Value); ok {
+				r.Metrics[string(p.Name)] = v
 			}
 		}
 		n.Add(r)
 	})
-	n.at.Hash = hashAt(f, n.at.Offset)
+	n.at = columns.MarkAt(f, n.at.Offset)
 	k.newest[dir] = n
 	return n.Gauges(labels), n.Beyond
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// about describes a run for gauges.
-const aboutTwo = `{"id":"x","project":"p","group":"g","name":"two","began":"2026-01-01T00:00:00Z","parts":{"trainer":{"status":"finished",` +
-	`"time":"2026-01-01T00:00:01Z"}}}`
+// aboutTwo describes a run for gauges.
+const aboutTwo = `{"id":"x","project":"p","group":"g","name":"two","began":"2026-01-01T00:00:00Z",` +
+	`"parts":{"trainer":{"status":"finished","time":"2026-01-01T00:00:01Z"}}}`
 
 // Prometheus gets the newest value of each metric of every run, whatever its name, also after a resume has
 // cut the file back. The runs are told apart by their path.
@@ -42,7 +42,11 @@ func TestGauges(t *testing.T) {
 			}
 		}
 	}
-	const ofA, ofB, ofC = `{project="Trinity-RFT",run="a",group="",id="p/a"`, `{project="p",run="two",group="g",id="p/b"`, `{project="p",run="two",group="g",id="q/b"`
+	const (
+		ofA = `{project="Trinity-RFT",run="a",group="",id="p/a"`
+		ofB = `{project="p",run="two",group="g",id="p/b"`
+		ofC = `{project="p",run="two",group="g",id="q/b"`
+	)
 	text := page()
 	want(text, "trinity_rollout_reward_mean"+ofA+`,role="explorer"} 0.25`, "trinity_time_x"+ofA+`,role="explorer"} 1`,
 		"trinity_time_x"+ofA+`,role="trainer"} 2`, "trinity_actor_lr"+ofA+`,role="trainer"} -Inf`, "trinity_actor_kl"+ofA+`,role="trainer"} NaN`,
@@ -109,7 +113,8 @@ func TestGaugesNeedTheToken(t *testing.T) {
 	if status, text := get(t, s, "/metrics"); status != http.StatusUnauthorized || strings.Contains(text, "trinity_") {
 		t.Errorf("without the token: %d %s", status, text)
 	}
-	if status, text := get(t, s, "/metrics", "Authorization", "Bearer 0123456789abcdef"); status != http.StatusOK || !strings.Contains(text, "trinity_a{") {
+	status, text := get(t, s, "/metrics", "Authorization", "Bearer 0123456789abcdef")
+	if status != http.StatusOK || !strings.Contains(text, "trinity_a{") {
 		t.Errorf("with the token: %d %s", status, text)
 	}
 }
