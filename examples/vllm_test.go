@@ -4,13 +4,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/cli"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
@@ -25,8 +25,9 @@ func smolLM2Files(t *testing.T) string {
 		trinitytest.Missing(t, "needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
 	}
 	dir := filepath.Join(t.TempDir(), "model")
-	if code := cli.Main([]string{"convert", gguf, "--output", dir}, nil, os.Stdout, os.Stderr); code != 0 {
-		t.Fatalf("convert ended with %d", code)
+	convert := exec.CommandContext(t.Context(), "go", "run", "../cmd/trinity", "convert", gguf, "--output", dir)
+	if out, err := convert.CombinedOutput(); err != nil {
+		t.Fatalf("convert: %v\n%s", err, out)
 	}
 	return dir
 }

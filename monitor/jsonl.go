@@ -56,23 +56,33 @@ const File = "metrics.jsonl"
 // Files returns the files of metrics of the run at or below dir, which may be a link, and of its stages
 // and explorers. root is dir without links, which the paths begin with.
 func Files(dir string) (root string, files []string, err error) {
-	if root, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", nil, fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // the run has removed it meanwhile
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "global_step_"): // a checkpoint
-			return filepath.SkipDir
-		case d.Name() == File:
+	root, err = Walk(dir, func(path string, d fs.DirEntry) error {
+		if d.Name() == File {
 			files = append(files, path)
 		}
 		return nil
 	})
 	return root, files, err
+}
+
+// Walk visits the files and directories of the run at or below dir, which may be a link, but not its
+// checkpoints. The paths begin with root, which is dir without links. What the run removes meanwhile is
+// left out.
+func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string, err error) {
+	if root, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	return root, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "global_step_"): // a checkpoint
+			return filepath.SkipDir
+		}
+		return visit(path, d)
+	})
 }
 
 // ReadFile reads the records of a metrics.jsonl. It leaves out a last line that a running or killed

@@ -19,6 +19,7 @@ import (
 
 // Watch is the live display of a run whose files it reads. It writes none, and takes no lock.
 type Watch struct {
+	dir     string // of the run
 	job     string // directory of the run, or of its newest stage
 	display *display
 	screen  screen
@@ -30,21 +31,32 @@ type Watch struct {
 
 // OpenWatch opens the display of the run in a directory. Of several stages it shows the newest.
 func OpenWatch(dir string) (*Watch, error) {
-	home, files, err := newestMonitor(dir)
-	if err != nil {
-		return nil, err
-	}
-	run, err := aboutRun(home)
-	if err != nil {
-		return nil, err
-	}
-	w := &Watch{job: filepath.Dir(home), display: newDisplay(run), trace: trace.Follow(filepath.Join(filepath.Dir(home), trace.Dir))}
-	w.display.started = run.Began
+	w := &Watch{dir: dir}
 	w.screen.styled = os.Getenv("NO_COLOR") == ""
-	for _, path := range files {
-		w.tails = append(w.tails, &tail{path: path})
+	return w, w.follow()
+}
+
+// follow turns to the stage that has logged last, and to all its explorers.
+func (w *Watch) follow() error {
+	home, files, err := newestMonitor(w.dir)
+	if err != nil {
+		return err
 	}
-	return w, nil
+	if job := filepath.Dir(home); w.job != job {
+		run, err := aboutRun(home)
+		if err != nil {
+			return err
+		}
+		w.job, w.display, w.tails, w.damaged = job, newDisplay(run), nil, nil
+		w.display.started = run.Began
+		w.trace = trace.Follow(filepath.Join(job, trace.Dir))
+	}
+	for _, path := range files {
+		if !slices.ContainsFunc(w.tails, func(t *tail) bool { return t.path == path }) {
+			w.tails = append(w.tails, &tail{path: path})
+		}
+	}
+	return nil
 }
 
 // newestMonitor returns the monitor directory of the stage that has logged last, with its files of
@@ -88,8 +100,9 @@ func aboutRun(home string) (Run, error) {
 	return run, nil
 }
 
-// Update reads what the run has written since.
+// Update reads what the run has written since. If a newer stage has begun, it shows that one.
 func (w *Watch) Update(now time.Time) error {
+	_ = w.follow() // a run that somebody has removed stays as it was read
 	var records []trinity.Record
 	for _, t := range w.tails {
 		for {
@@ -181,9 +194,6 @@ func (w *Watch) waits() (words []string) {
 	}
 	return words
 }
-
-// Job returns the directory of the run, or of the stage that is shown.
-func (w *Watch) Job() string { return w.job }
 
 // Frame returns the bytes that make a terminal show the display in place of the last frame.
 func (w *Watch) Frame(width, height int) []byte {

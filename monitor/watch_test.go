@@ -166,9 +166,14 @@ func TestNamesOfEvaluationsAreText(t *testing.T) {
 	}
 }
 
-// Of several stages the one that has logged last is shown, with the records of all its explorers.
+// Of several stages the one that has logged last is shown, with the records of all its explorers, also
+// if it begins while the one before is shown.
 func TestWatchShowsTheNewestStage(t *testing.T) {
 	job := t.TempDir()
+	if _, err := OpenWatch(job); err == nil || !strings.Contains(err.Error(), "has no metrics.jsonl") {
+		t.Errorf("an empty directory gives %v", err)
+	}
+	var w *Watch
 	for i, dir := range []string{"a_warmup/monitor", "rl/monitor/a", "rl/monitor/b"} {
 		dir := filepath.Join(job, dir)
 		mons, err := Open([]string{"jsonl"}, nil, Run{Dir: dir, Name: "n"})
@@ -180,18 +185,25 @@ func TestWatchShowsTheNewestStage(t *testing.T) {
 		if err := os.Chtimes(filepath.Join(dir, File), when, when); err != nil {
 			t.Fatal(err)
 		}
+		if w == nil {
+			if w, err = OpenWatch(job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Update(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 && !strings.Contains(w.Text(), "step     1 ") {
+			t.Errorf("the first stage shows %s", w.Text())
+		}
 	}
-	w, err := OpenWatch(job)
-	if err != nil {
+	if got := w.Text(); w.job != filepath.Join(job, "rl") || !strings.Contains(got, "step     3 ") || !strings.Contains(got, "1 … 2") {
+		t.Errorf("%s: %s", w.job, got)
+	}
+	if err := os.RemoveAll(job); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Update(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.Text(); w.Job() != filepath.Join(job, "rl") || !strings.Contains(got, "step     3 ") || !strings.Contains(got, "1 … 2") {
-		t.Errorf("%s: %s", w.Job(), got)
-	}
-	if _, err := OpenWatch(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no metrics.jsonl") {
-		t.Errorf("an empty directory gives %v", err)
+	if err := w.Update(time.Now()); err != nil || w.Alive() || !strings.Contains(w.Text(), "step     3 ") {
+		t.Errorf("a run that is gone: %v, %s", err, w.Text())
 	}
 }

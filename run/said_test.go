@@ -26,7 +26,8 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 		}
 		said = append(said, text)
 	}
-	if len(said) < 2 || !strings.HasPrefix(said[0], "r: mode both, algorithm grpo") || !strings.Contains(strings.Join(said, ""), "resumes after step 1") {
+	if len(said) < 2 || !strings.HasPrefix(said[0], "r: mode both, algorithm grpo") ||
+		!strings.Contains(strings.Join(said, ""), "resumes after step 1") {
 		t.Errorf("the run keeps %q", said)
 	}
 }

@@ -285,6 +285,28 @@ func ReadAnswers(dir string, step int64) ([]*Answer, error) {
 	return Answers(rows), err
 }
 
+// Score is the reward of an answer to a task; nil without a valid one.
+type Score struct {
+	ID          string   `parquet:"id"`
+	ExploreStep int64    `parquet:"explore_step"`
+	Task        string   `parquet:"task,dict"`
+	Reward      *float64 `parquet:"reward,optional"`
+}
+
+// ReadScores reads the rewards of a train step and nothing else of it. An answer that several optimizer
+// steps learned from is there once.
+func ReadScores(dir string, step int64) (scores []Score, err error) {
+	rows, err := readStep[Score](StepFile(dir, step))
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if !seen[r.ID] {
+			seen[r.ID] = true
+			scores = append(scores, r)
+		}
+	}
+	return scores, err
+}
+
 // readStep reads rows with all columns of the file or some.
 func readStep[T any](path string) (rows []T, err error) {
 	err = openStep(path, func(file *parquet.File) error {

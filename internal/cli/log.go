@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,10 +90,7 @@ type entry struct {
 func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	var entries []entry
 	found := false
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+	_, err := monitor.Walk(dir, func(path string, d fs.DirEntry) error {
 		switch d.Name() {
 		case "failed_rollouts.log":
 			return eachTextLine(path, func(line string) error {

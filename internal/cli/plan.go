@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -87,11 +86,12 @@ func printPlan(out io.Writer, plan *plan.Planned, p *plan.Planner) {
 	if n := plan.Current.Report.Dropped; n > 0 {
 		fmt.Fprintf(out, "\nthe current settings drop %d rollouts that are too old for the sample strategy\n", n)
 	}
-	fmt.Fprintf(out, "\nrecommended, with a staleness of at most %d:\n\n%s", p.MaxStaleness, settingLines(plan))
+	fmt.Fprintf(out, "\nrecommended, with a staleness of at most %d:\n\n%s", p.MaxStaleness, plan.Advice.Settings)
 	if n := plan.Recommended.Explorers; n > 1 {
 		fmt.Fprintf(out, "\nThe trainer runs in mode train. %d more machines run mode explore, each with its own "+
 			"explorer.name, and explorer.share 1/%d to %d/%d\n", n, n, n, n)
 	}
+	fmt.Fprintf(out, "\n%s", plan.Advice)
 }
 
 func printChoice(w io.Writer, name string, c plan.Choice) {
@@ -99,25 +99,4 @@ func printChoice(w io.Writer, name string, c plan.Choice) {
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Explorers, c.Style,
 		c.Interval, c.Offset, r.RolloutsPerHour, r.StepsPerHour,
 		100*r.ExplorerIdle, 100*r.TrainerIdle, r.Staleness.Mean, r.Staleness.P50, r.Staleness.P95, r.Staleness.Max, r.BufferMean, r.BufferMax)
-}
-
-// settingLines returns the recommended settings as lines of YAML.
-func settingLines(plan *plan.Planned) string {
-	var b strings.Builder
-	section := ""
-	for _, set := range plan.Recommended.Set {
-		key, value, _ := strings.Cut(set, "=")
-		dot := strings.LastIndexByte(key, '.')
-		if key[:dot] != section {
-			section = key[:dot]
-			name, of, _ := strings.Cut(section, ".")
-			if name == "stages" {
-				fmt.Fprintf(&b, "%s: # in stage %s\n", of[strings.LastIndexByte(of, '.')+1:], plan.Stage)
-			} else {
-				fmt.Fprintf(&b, "%s:\n", name)
-			}
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", key[dot+1:], value)
-	}
-	return b.String()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/plan"
 	"github.com/trinity-go/trinity/serve/annotate"
 	"github.com/trinity-go/trinity/serve/studio"
 	"github.com/trinity-go/trinity/serve/web"
@@ -119,15 +120,18 @@ func addControl(s *studio.Server, token string) error {
 	}
 	s.Control, s.Program, s.Talker = token, []string{self, "run", "--config"}, talker(self)
 	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
-	for _, kind := range taskKinds {
-		b := beginning{File: kind[0] + ".yaml", Model: "MODEL", Data: "data.jsonl", Task: kind[0], Prompt: "question", Answer: "answer"}
-		text, err := b.render()
-		if err != nil {
-			return err
-		}
-		s.Templates = append(s.Templates, studio.Template{Name: kind[0], Doc: kind[1], Text: string(text)})
-	}
-	return nil
+	s.Advise = advise
+	s.Templates, err = templates()
+	return err
+}
+
+// maxSimulated is how many rollouts the studio simulates: about a second.
+const maxSimulated = 100_000
+
+// advise returns what trinity plan finds with the metrics in the directory of a run.
+func advise(dir string, load func(overrides ...string) (*config.Config, error)) (any, error) {
+	p := plan.Planner{Load: load, JobDir: dir, MaxStaleness: 2, Steps: 100, MaxRollouts: maxSimulated}
+	return p.Plan()
 }
 
 // studioSources lists the data of a stage for the studio.

@@ -37,7 +37,7 @@ func topCommand() *cobra.Command {
 				_, err := io.WriteString(out, watch.Text())
 				return err
 			}
-			return showTop(cmd, dir, watch)
+			return showTop(cmd, watch)
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "print the display once")
@@ -46,7 +46,7 @@ func topCommand() *cobra.Command {
 
 // showTop draws the display every second, until a key ends it or no process has done the run for a
 // few seconds, which also pass between two stages.
-func showTop(cmd *cobra.Command, dir string, watch *monitor.Watch) error {
+func showTop(cmd *cobra.Command, watch *monitor.Watch) error {
 	ctx, cancel := interruptible(cmd.Context())
 	defer cancel()
 	ctx, quit := context.WithCancel(ctx)
@@ -55,9 +55,6 @@ func showTop(cmd *cobra.Command, dir string, watch *monitor.Watch) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for idle := 0; idle < 5; idle++ {
-		if newer, err := monitor.OpenWatch(dir); err == nil && newer.Job() != watch.Job() {
-			watch = newer
-		}
 		if err := watch.Update(time.Now()); err != nil {
 			return err
 		}

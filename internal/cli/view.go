@@ -62,7 +62,7 @@ func exportView(out io.Writer, path, dir string, o view.Options) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("--export %s: is no regular file: give another name", path)
 	}
-	rollouts, err := view.Export(dir, o)
+	rollouts, damaged, err := view.Export(dir, o)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func exportView(out io.Writer, path, dir string, o view.Options) error {
 		return err
 	}
 	_, err = fmt.Fprintln(out, path)
-	return err
+	return errors.Join(err, damaged)
 }
 
 // paged writes to a pager if out is a terminal: $PAGER, or less. Text that fits on the screen is only

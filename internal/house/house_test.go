@@ -27,7 +27,7 @@ var layers = []struct {
 		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/database",
 		"internal/experience", "trace", "model",
 		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python", "internal/cluster",
-		"internal/machines"}},
+		"internal/machines", "examples"}},
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
 		"buffer", "weights", "monitor", "engine", "launcher"}},
@@ -44,9 +44,9 @@ var layers = []struct {
 	{"the binary", []string{"cmd"}},
 }
 
-// free packages are tests, examples and benchmarks. They may import anything, and only tests may
-// import them.
-var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples", "bench"}
+// free packages are tests, the programs below examples, and benchmarks. They may import anything, and only
+// tests may import them.
+var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples/", "bench"}
 
 // layerOf returns the layer with the longest entry that is pkg or a folder above it, or -1 if there
 // is none.
@@ -73,7 +73,7 @@ func top(pkg string) string {
 }
 
 func isFree(pkg string) bool {
-	return slices.ContainsFunc(free, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, f+"/") })
+	return slices.ContainsFunc(free, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, strings.TrimSuffix(f, "/")+"/") })
 }
 
 // sources returns the repository's Go files by package path relative to the module.

@@ -43,6 +43,37 @@ func groups(runs []*run) []*group {
 	return out
 }
 
+// Kept is the settings that a run, or a stage of one, has kept.
+type Kept struct {
+	Name     string         // that the group gives
+	Run      string         // its name when it was recorded
+	Stage    string         // "" for a run without stages
+	Settings map[string]any // by dotted key
+}
+
+// Group names the runs of a group.
+type Group struct {
+	Name string   `json:"name"`
+	Runs []string `json:"runs"`
+}
+
+// Groups returns the groups of runs, in the order of their first runs.
+func Groups(kept []Kept) []Group {
+	runs := make([]*run, len(kept))
+	for i, k := range kept {
+		runs[i] = &run{Name: k.Name, stages: []stage{{name: k.Stage, run: k.Run, settings: k.Settings}}}
+	}
+	var out []Group
+	for _, g := range groups(runs) {
+		of := Group{Name: g.Name}
+		for _, r := range g.Runs {
+			of.Runs = append(of.Runs, r.Name)
+		}
+		out = append(out, of)
+	}
+	return out
+}
+
 // settings returns the settings of all stages by stage and key, without those that name the run or
 // are seeds, and without secrets. Paths lack the run's name, because a stage reads the checkpoints of
 // the one before.

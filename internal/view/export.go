@@ -2,12 +2,15 @@ package view
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/trace"
 )
 
 //go:embed export.html
@@ -19,31 +22,53 @@ var export = template.Must(template.New("export").Parse(exportSource))
 const exportedSteps = 5
 
 // Export returns a part of a page of HTML with answers and their tokens: of the step that the options
-// name, or of a few steps from the first to the last.
-func Export(dir string, o Options) (template.HTML, error) {
-	first, err := Read(dir, o)
+// name, or of a few steps from the first to the last. A step that cannot be read is a line in the page
+// and in damaged; if none can be read, err is the first one's.
+func Export(dir string, o Options) (page template.HTML, damaged, err error) {
+	path, err := find(dir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	pages := []*Page{first}
+	steps := []int64{o.Step}
 	if o.Step == 0 {
-		pages = nil
-		for _, o.Step = range spread(first.Steps, exportedSteps) {
-			p, err := Read(dir, o)
-			if err != nil {
-				return "", err
+		if steps, err = trace.Steps(path); err != nil {
+			return "", nil, err
+		}
+		steps = spread(steps, exportedSteps)
+	}
+	var pages []exported
+	var lines []string
+	for _, o.Step = range steps {
+		p, failed := readStep(path, o)
+		if failed != nil {
+			if err == nil {
+				err = failed
 			}
-			pages = append(pages, p)
+			if !errors.As(failed, new(noTask)) {
+				lines = append(lines, failed.Error())
+			}
+			continue
+		}
+		pages = append(pages, p.export())
+		if p.Damaged != nil {
+			lines = append(lines, strings.Split(p.Damaged.Error(), "\n")...)
 		}
 	}
-	steps := make([]exported, len(pages))
-	for i, p := range pages {
-		steps[i] = p.export()
+	if pages == nil {
+		return "", nil, err
 	}
-	steps[len(steps)-1].Open = true
+	pages[len(pages)-1].Open = true
+	slices.Sort(lines)
+	lines = slices.Compact(lines) // failures are read for each step
+	if lines != nil {
+		damaged = errors.New(strings.Join(lines, "\n"))
+	}
 	var out strings.Builder
-	err = export.Execute(&out, steps)
-	return template.HTML(out.String()), err
+	err = export.Execute(&out, struct {
+		Steps   []exported
+		Damaged []string
+	}{pages, lines})
+	return template.HTML(out.String()), damaged, err
 }
 
 // spread returns at most n of the steps, the first and the last among them.

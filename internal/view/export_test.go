@@ -2,16 +2,21 @@ package view
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trace"
 )
 
 // A page in HTML shows what a model wrote as text.
 func TestExport(t *testing.T) {
-	html, err := Export(written(t), Options{})
-	if err != nil {
-		t.Fatal(err)
+	dir := written(t)
+	html, damaged, err := Export(dir, Options{})
+	if err != nil || damaged != nil {
+		t.Fatal(err, damaged)
 	}
 	for _, want := range []string{
 		"<details open><summary>Train step 7: 3 answers", "<h3>Task a, explorer step 3</h3>", "run 0: reward 1, advantage",
@@ -40,5 +45,38 @@ func TestExport(t *testing.T) {
 		if got := spread(steps, 5); !slices.Equal(got, want) {
 			t.Errorf("of %d steps %v", n, got)
 		}
+	}
+}
+
+// Of steps of which one is damaged, the page has the others, and names that one.
+func TestExportOfADamagedStep(t *testing.T) {
+	dir := written(t)
+	at := filepath.Join(dir, "r", trace.Dir)
+	whole, err := os.ReadFile(trace.StepFile(at, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := trace.StepFile(at, 5)
+	if err := os.WriteFile(broken, whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	html, damaged, err := Export(dir, Options{})
+	if err != nil || damaged == nil || !strings.HasPrefix(damaged.Error(), broken+": ") || strings.Contains(damaged.Error(), "\n") {
+		t.Fatal(damaged, err)
+	}
+	if !strings.Contains(string(html), "<li>"+broken) || !strings.Contains(string(html), "Train step 7: 3 answers") {
+		t.Errorf("the page is %s", html)
+	}
+	if _, _, err := Export(dir, Options{Step: 5}); err == nil || !strings.Contains(err.Error(), broken) {
+		t.Error(err)
+	}
+	if _, _, err := Export(dir, Options{Task: "none"}); err == nil {
+		t.Error("there is a page of a task that no step has")
+	}
+	if err := os.WriteFile(broken, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if html, damaged, err := Export(dir, Options{Task: "b"}); err != nil || damaged != nil || strings.Contains(string(html), "Task a") {
+		t.Errorf("%v, %v: %s", err, damaged, html)
 	}
 }

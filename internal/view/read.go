@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -51,11 +51,17 @@ type Answer struct{ *trace.Answer }
 // Read reads a train step from the directory of a run or of a stage. Of several stages it takes the
 // one that has trained last.
 func Read(dir string, o Options) (*Page, error) {
-	p := &Page{}
-	var err error
-	if p.Trace, err = find(dir); err != nil {
+	path, err := find(dir)
+	if err != nil {
 		return nil, err
 	}
+	return readStep(path, o)
+}
+
+// readStep reads a train step from a directory of traces.
+func readStep(path string, o Options) (*Page, error) {
+	p := &Page{Trace: path}
+	var err error
 	if p.Steps, err = trace.Steps(p.Trace); err != nil {
 		return nil, err
 	}
@@ -113,21 +119,13 @@ func find(dir string) (found string, err error) {
 
 // below visits the directories of traces at or below a directory, to which dir may be a link.
 func below(dir string, visit func(path string) error) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil || !d.IsDir():
-			return err
-		case strings.HasPrefix(d.Name(), "global_step_"):
-			return filepath.SkipDir
-		case d.Name() != trace.Dir:
+	_, err := monitor.Walk(dir, func(path string, d fs.DirEntry) error {
+		if !d.IsDir() || d.Name() != trace.Dir {
 			return nil
 		}
 		return visit(path)
 	})
+	return err
 }
 
 // grouped returns the rows of a train step by task.
@@ -146,6 +144,9 @@ func grouped(rows []trace.Row) (groups []Group) {
 	return groups
 }
 
+// noTask is the error of a train step that lacks the task that is asked for.
+type noTask struct{ error }
+
 // choose leaves what the options ask for.
 func (p *Page) choose(o Options) error {
 	if o.Task != "" {
@@ -155,7 +156,7 @@ func (p *Page) choose(o Options) error {
 		}
 		p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return g.Task != o.Task })
 		if len(p.Groups) == 0 {
-			return fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, listed(tasks))
+			return noTask{fmt.Errorf("the trace of train step %d has no task %s: it has %s", p.Step, o.Task, listed(tasks))}
 		}
 	}
 	if o.Worst <= 0 {

@@ -21,9 +21,11 @@ type Planner struct {
 	Load func(overrides ...string) (*config.Config, error)
 	// Rates are the speeds that the user gave. The metrics of an earlier run give those that are 0.
 	Rates        simulation.Rates
-	MaxStaleness int   // train steps; 1 is on-policy
-	Steps        int   // explore steps to simulate
-	Explorers    []int // numbers of explorers to try, which share the tasks of a step; empty means as many as in the run
+	MaxStaleness int    // train steps; 1 is on-policy
+	Steps        int    // explore steps to simulate
+	JobDir       string // of the earlier run; "" is the configuration's own
+	MaxRollouts  int    // of a simulation, which then has fewer steps; 0 is any number
+	Explorers    []int  // numbers of explorers to try, which share the tasks of a step; empty means as many as in the run
 }
 
 // Choice is a way to work together, and what comes of it.
@@ -45,6 +47,7 @@ type Planned struct {
 	Current     Choice           `json:"current"`
 	Choices     []Choice         `json:"choices"` // within the bound on staleness, the best first
 	Recommended Choice           `json:"recommended"`
+	Advice      *Advice          `json:"advice"`
 }
 
 // Plan simulates the configuration as it is, and with other settings of the synchronizer.
@@ -57,7 +60,7 @@ func (p *Planner) Plan() (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	times, err := readTimes(stage.Settled)
+	times, err := readTimes(cmp.Or(p.JobDir, stage.CheckpointJobDir))
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +86,7 @@ func (p *Planner) Plan() (*Planned, error) {
 	}
 	byMerit(plan.Choices)
 	plan.Recommended = plan.Choices[0]
+	plan.advise(int(current.Pace.PerStep), current.InFlight)
 	return plan, nil
 }
 
@@ -155,6 +159,12 @@ func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Settin
 		return simulation.Setting{}, err
 	}
 	setting := stage.Setting(int64(p.Steps))
+	if most := int64(p.MaxRollouts) / max(1, setting.Pace.PerStep); p.MaxRollouts > 0 && most < setting.Steps {
+		if most < leastSteps {
+			return setting, fmt.Errorf("a step has %d rollouts, too many to simulate here: use trinity plan", setting.Pace.PerStep)
+		}
+		setting = stage.Setting(most)
+	}
 	setting.Explorers = explorers
 	setting.Pace.PerStep *= int64(explorers)
 	if stage.Batch.CountsRollouts { // of one explorer
@@ -166,6 +176,9 @@ func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Settin
 	}
 	return setting, nil
 }
+
+// leastSteps is how many explore steps tell something.
+const leastSteps = 10
 
 // apart makes a setting one of several processes. A buffer between processes holds any number of
 // rollouts, and the trainer waits for no explorer.

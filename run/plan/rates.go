@@ -29,10 +29,10 @@ type times struct {
 	of        map[string][]float64
 }
 
-// readTimes reads the metrics of an earlier run of a stage. Each of several explorers has a folder
-// of its own.
-func readTimes(cfg *config.Settled) (_ *times, err error) {
-	dir := filepath.Join(cfg.CheckpointJobDir, "monitor")
+// readTimes reads the metrics of an earlier run of a stage from its directory. Each of several explorers
+// has a folder of its own.
+func readTimes(jobDir string) (_ *times, err error) {
+	dir := filepath.Join(jobDir, "monitor")
 	t := &times{path: filepath.Join(dir, monitor.File)}
 	if t.of, err = readFile(t.path); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 )
 
 // asked posts JSON with a token.
-func asked(t *testing.T, s *httptest.Server, path, token, body string, headers ...string) (int, string) {
+func answerOf(t *testing.T, s *httptest.Server, path, token, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestAnnotations(t *testing.T) {
 		{"secret", `{"run":"../r","source":"kept"}`, 404, "there is no run", nil},
 		{"secret", `{"run":"r","source":"tasks"}`, 400, "no answers to compare", nil},
 	} {
-		status, text := asked(t, s, "/api/v1/annotations", c.token, c.body, c.headers...)
+		status, text := answerOf(t, s, "/api/v1/annotations", c.token, c.body, c.headers...)
 		if status != c.status || !strings.Contains(text, c.line) {
 			t.Errorf("%s %s: %d: %s", c.token, c.body, status, text)
 		}
@@ -110,7 +110,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	var book struct{ ID string }
 	for range 2 { // the second time finds it
-		status, text := asked(t, s, "/api/v1/annotations", "secret", begin)
+		status, text := answerOf(t, s, "/api/v1/annotations", "secret", begin)
 		if err := json.Unmarshal([]byte(text), &book); err != nil || status != 200 {
 			t.Fatalf("%d: %s", status, text)
 		}
@@ -124,23 +124,23 @@ func TestAnnotations(t *testing.T) {
 		t.Errorf("the page: %d %s", status, text)
 	}
 	for token, want := range map[string]int{"": 401, "wrong": 401} {
-		if status, text := asked(t, s, at+"api/next", token, `{"annotator":"ann"}`); status != want {
+		if status, text := answerOf(t, s, at+"api/next", token, `{"annotator":"ann"}`); status != want {
 			t.Errorf("the token %q: %d %s", token, status, text)
 		}
 	}
 	if len(server.books.open) > 0 {
 		t.Error("a request without the token opened the book")
 	}
-	if status, text := asked(t, s, "/annotate/none/api/next", "secret", `{"annotator":"ann"}`); status != 404 {
+	if status, text := answerOf(t, s, "/annotate/none/api/next", "secret", `{"annotator":"ann"}`); status != 404 {
 		t.Errorf("a book that is not there: %d %s", status, text)
 	}
-	status, text = asked(t, s, at+"api/next", "secret", `{"annotator":"ann"}`)
+	status, text = answerOf(t, s, at+"api/next", "secret", `{"annotator":"ann"}`)
 	var next struct{ Pair struct{ ID string } }
 	if err := json.Unmarshal([]byte(text), &next); err != nil || status != 200 || next.Pair.ID == "" {
 		t.Fatalf("the pair: %d %s", status, text)
 	}
 	decision := fmt.Sprintf(`{"annotator":"ann","pair":%q,"verdict":"left"}`, next.Pair.ID)
-	if status, text := asked(t, s, at+"api/decide", "secret", decision); status != 200 || !strings.Contains(text, `"done":1`) {
+	if status, text := answerOf(t, s, at+"api/decide", "secret", decision); status != 200 || !strings.Contains(text, `"done":1`) {
 		t.Errorf("the decision: %d %s", status, text)
 	}
 	if err := server.Close(); err != nil {
@@ -157,7 +157,7 @@ func TestAnnotations(t *testing.T) {
 		t.Errorf("the run's directory has changed from %q to %q", before, after)
 	}
 	server.Control = ""
-	if status, _ := asked(t, s, at+"api/next", "secret", `{"annotator":"ann"}`); status != 403 {
+	if status, _ := answerOf(t, s, at+"api/next", "secret", `{"annotator":"ann"}`); status != 403 {
 		t.Errorf("a studio that only shows: %d", status)
 	}
 }
@@ -180,13 +180,13 @@ func TestAnnotationsOfACommand(t *testing.T) {
 		t.Fatalf("the books: %d %s", status, text)
 	}
 	at := "/annotate/" + found.Books[0].ID + "/api/next"
-	if status, text := asked(t, s, at, "secret", `{"annotator":"ann"}`); status != 500 || !strings.Contains(text, "is open in") {
+	if status, text := answerOf(t, s, at, "secret", `{"annotator":"ann"}`); status != 500 || !strings.Contains(text, "is open in") {
 		t.Errorf("while the command has it: %d %s", status, text)
 	}
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if status, text := asked(t, s, at, "secret", `{"annotator":"ann"}`); status != 200 {
+	if status, text := answerOf(t, s, at, "secret", `{"annotator":"ann"}`); status != 200 {
 		t.Errorf("after its end: %d %s", status, text)
 	}
 	if err := server.Close(); err != nil {

@@ -160,6 +160,7 @@ var routes = []struct{ name, route, text string }{
 	{"curves", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed1", "rollout/reward/mean"},
 	{"groups", "curves?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&band=1&smooth=0.6&log=1&x=time", "rollout/reward/mean"},
 	{"compare", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr3e-5_seed0", "algorithm.optimizer.lr"},
+	{"same task", "compare?run=" + url.QueryEscape(both) + "&run=sums%2Flr1e-5_seed1&same=sums%2F1", "The same task"},
 	{"rollouts", "rollouts?run=" + url.QueryEscape(both) + "&step=20", "sums/1"},
 	{"group", "group?run=" + url.QueryEscape(both) + "&step=20&task=sums%2F1&explore_step=20", "make"},
 	{"tokens", firstTokens, "three and four"},
@@ -190,8 +191,9 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		run  func(*testing.T, *window)
 	}{
-		{"filter", filters}, {"compared", compares}, {"curve", opensStep}, {"numbers", tellsNumbers}, {"keyboard", keys}, {"narrow", fits},
-		{"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText}, {"slow", waitsForAnswers}, {"gone", saysWhatLacks},
+		{"filter", filters}, {"compared", compares}, {"same task", sideBySide}, {"curve", opensStep}, {"numbers", tellsNumbers},
+		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
+		{"slow", waitsForAnswers}, {"gone", saysWhatLacks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, w)
@@ -241,6 +243,27 @@ func compares(t *testing.T, w *window) {
 		" return s.dispatchEvent(new Event('change')); })()")
 	w.until(t, "document.querySelector('.metrics tbody th')?.innerText === 'perf/total_num_tokens'")
 	w.until(t, "document.querySelector('.metrics tbody td').innerText === '4,000 ± 0'")
+}
+
+// sideBySide: the answers of two runs to a task are beside one another, each in a step that one chooses,
+// and two of them have their difference.
+func sideBySide(t *testing.T, w *window) {
+	w.show(t, "compare?run="+url.QueryEscape(both)+"&run=sums%2Flr1e-5_seed1&same=sums%2F1", "The same task")
+	w.until(t, "document.querySelectorAll('.beside .column').length === 2 && document.querySelectorAll('.beside article').length === 8")
+	const second = "document.querySelectorAll('.beside .column')[1]"
+	if step := value[string](t, w, second+".querySelector('select').value"); step != "20" {
+		t.Errorf("the newest step of the second run is %s", step)
+	}
+	value[bool](t, w, "(() => { const s = "+second+".querySelector('select'); s.value = '10';"+
+		" return s.dispatchEvent(new Event('change')); })()")
+	w.until(t, "location.hash.includes('at=60&at=10')")
+	w.until(t, second+".querySelectorAll('article a')[0]?.href.includes('step=10')")
+	for column := range 2 {
+		w.do(t, chromedp.Click(chromedp.CSS(fmt.Sprintf(".beside .column:nth-child(%d) article:nth-of-type(%d) input", column+1, column+1))))
+		w.until(t, fmt.Sprintf("document.querySelectorAll('.beside article.chosen').length === %d", column+1))
+	}
+	w.until(t, "document.querySelector('.difference del')?.innerText === '7' && document.querySelector('.difference ins')?.innerText === '8'")
+	w.until(t, says("sums/lr1e-5_seed1, run 1"))
 }
 
 // opensStep: a click on a curve opens the rollouts of that step, also where the axis has the optimizer steps.

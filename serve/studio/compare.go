@@ -60,13 +60,8 @@ func (s *Server) compare(r *http.Request) (any, error) {
 // checkFiles returns an error about a file of a run or its stages that a comparison would read, and that
 // is a link, which could lead anywhere, or is too large.
 func checkFiles(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the run has removed a checkpoint meanwhile
-		}
-		if err != nil || d.Name() != monitor.File {
-			return err
-		}
+	_, files, err := monitor.Files(dir)
+	for _, path := range files {
 		for _, name := range []string{monitor.File, monitor.ConfigFile, monitor.AboutFile} {
 			file := filepath.Join(filepath.Dir(path), name)
 			info, err := os.Lstat(file)
@@ -80,6 +75,6 @@ func checkFiles(dir string) error {
 				return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
 			}
 		}
-		return nil
-	})
+	}
+	return err
 }

@@ -47,6 +47,16 @@ func TestCompare(t *testing.T) {
 	if len(c.Differences) != 1 || c.Differences[0].Key != "algorithm.optimizer.lr" {
 		t.Errorf("differences %+v", c.Differences)
 	}
+	grouped := got[struct{ Groups []report.Group }](t, s, strings.Replace(path, "compare", "groups", 1)).Groups
+	if len(grouped) != 2 || grouped[0].Name != "p/lr1e-5" || len(grouped[0].Runs) != len(c.Groups[0].Runs) ||
+		grouped[1].Runs[1] != "p/lr3e-5_seed1" {
+		t.Errorf("the curves have the groups %+v", grouped)
+	}
+	for query, status := range map[string]int{"groups": 400, "groups?run=none": 404} {
+		if got, text := get(t, s, "/api/v1/"+query); got != status {
+			t.Errorf("%s: %d %s", query, got, text)
+		}
+	}
 	v := c.Metrics[0].Values[1]
 	if len(c.Metrics) != 1 || v.First != 0 || v.Mean != 10.5 || v.N != 2 || v.High == nil || v.More.Mean != 10 || *v.More.High != 10 {
 		t.Errorf("metrics %+v, %+v", c.Metrics, v)

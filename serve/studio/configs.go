@@ -18,9 +18,10 @@ import (
 
 // Template is a configuration to begin with.
 type Template struct {
-	Name string `json:"name"`
-	Doc  string `json:"doc"`
-	Text string `json:"text"`
+	Name  string   `json:"name"`
+	Doc   string   `json:"doc"`
+	Text  string   `json:"text"`
+	Files []string `json:"-"` // that a run of it needs, by paths from the directory of the studio
 }
 
 // written is the configuration in a request: its text, or the run that has it, and settings that override it.
@@ -173,8 +174,17 @@ func (s *Server) schema(*http.Request) (any, error) {
 	return map[string]any{"keys": all}, nil
 }
 
+// templates answers with the templates, and with the files that each one needs and that are not here.
 func (s *Server) templates(*http.Request) (any, error) {
-	return map[string]any{"templates": list(s.Templates)}, nil
+	type template struct {
+		Template
+		Missing []string `json:"missing"`
+	}
+	all := make([]template, len(s.Templates))
+	for i, of := range s.Templates {
+		all[i] = template{of, list(slices.DeleteFunc(slices.Clone(of.Files), exists))}
+	}
+	return map[string]any{"templates": all}, nil
 }
 
 // configOf answers with the configuration of a run, without secrets: with the comments that its author

@@ -164,13 +164,18 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// traceDir returns the directory of the traces of the run that a request names. A link in it, which
-// could lead anywhere, is an error.
+// traceDir returns the directory of the traces of the run that a request names.
 func (s *Server) traceDir(r *http.Request) (string, error) {
 	_, dir, err := s.runDir(r)
 	if err != nil {
 		return "", err
 	}
+	return traceOf(dir)
+}
+
+// traceOf returns the directory of the traces of a run. A link in it, which could lead anywhere, is an
+// error.
+func traceOf(dir string) (string, error) {
 	dir = filepath.Join(dir, trace.Dir)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -193,6 +193,9 @@ func runs(t *testing.T) (root string) {
 			if seed == 0 && lr == "1e-5" {
 				r.traced(10, 20, 30, 40, 50, 60)
 			}
+			if seed == 1 && lr == "1e-5" {
+				r.traced(10, 20)
+			}
 			r.end(monitor.Finished, "")
 		}
 	}

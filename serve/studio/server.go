@@ -32,31 +32,38 @@ type Server struct {
 	Token string
 	// Control is what requests must carry that check, start or stop a run, which is to run programs; ""
 	// refuses them.
-	Control   string
-	Program   []string                                   // runs a configuration; its path and settings come after it
-	Plan      func(*config.Config) (*config.Plan, error) // plans a run on this machine
-	Templates []Template                                 // to begin with
-	Data      Data                                       // of the runs; without it the studio shows none
-	Annotator Annotator                                  // without one people are asked nothing
-	Talker    Talker                                     // finds and serves models
-	Version   string                                     // of the program
-	Every     time.Duration                              // how often a live page's run is looked at; 0 is 200 ms
-	Disk      *cachedir.Dir                              // keeps what was read of large files for the next start; nil keeps nothing
+	Control string
+	Program []string                                   // runs a configuration; its path and settings come after it
+	Plan    func(*config.Config) (*config.Plan, error) // plans a run on this machine
+	// Advise simulates a run with the times in its directory, and returns what bounds a step as JSON has it.
+	// load reads its configuration with other settings.
+	Advise    func(dir string, load func(overrides ...string) (*config.Config, error)) (any, error)
+	Templates []Template    // to begin with
+	Data      Data          // of the runs; without it the studio shows none
+	Annotator Annotator     // without one people are asked nothing
+	Talker    Talker        // finds and serves models
+	Version   string        // of the program
+	Every     time.Duration // how often a live page's run is looked at; 0 is 200 ms
+	Disk      *cachedir.Dir // keeps what was read of large files for the next start; nil keeps nothing
 
 	finder    finder
 	cache     cache
 	answering answering
-	textCache textCache
-	spanCache spanCache
+	traces    traceCaches
 	runsKnown sync.Map // *known by directory
 	planning  sync.Mutex
-	starting  sync.Mutex
 	comparing sync.Mutex
 	dataState dataState
 	books     books
 	starts    starts
 	talks     talks
-	signalled sync.Map // when the processes that were told to stop had begun their run, by number
+}
+
+// traceCaches are what was read of traces.
+type traceCaches struct {
+	texts  textCache
+	spans  spanCache
+	scores scoreCache
 }
 
 // Handler answers /api/v1/ with JSON, and all else with the files of the page.
@@ -72,6 +79,8 @@ func (s *Server) Handler() http.Handler {
 		"runs/{run}/models":                     talking{s}.models,
 		"talk":                                  talking{s}.talksNow,
 		"compare":                               s.compare,
+		"groups":                                s.groups,
+		"tasks":                                 s.tasks,
 		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
 		"data":                                  dataAPI{s}.list,
@@ -97,12 +106,13 @@ func (s *Server) Handler() http.Handler {
 	api.Handle("POST /api/v1/config/check", posted(s, s.check))
 	api.Handle("POST /api/v1/config/plan", posted(s, s.plan))
 	api.Handle("POST /api/v1/annotations", posted(s, annotations{s}.begin))
-	api.Handle("POST /api/v1/runs", posted(s, s.start))
-	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, s.stop))
-	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, s.resume))
+	api.Handle("POST /api/v1/runs", posted(s, starting{s}.start))
+	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, starting{s}.stop))
+	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, starting{s}.resume))
 	api.Handle("POST /api/v1/talk", posted(s, talking{s}.load))
 	api.Handle("POST /api/v1/talk/{talk}/end", posted(s, talking{s}.unload))
 	api.Handle("POST /api/v1/talk/{talk}/chat", web.WithToken(http.HandlerFunc(talking{s}.chat), s.Control, "trinity studio", web.Refuse))
+	api.Handle("POST /api/v1/runs/{run}/advice", posted(s, s.advise))
 	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
 	})

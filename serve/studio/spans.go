@@ -224,7 +224,7 @@ func (s *Server) spans(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.spanCache.read(dir, s.Disk)
+	all, err := s.traces.spans.read(dir, s.Disk)
 	if err != nil {
 		return nil, err
 	}

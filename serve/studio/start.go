@@ -34,6 +34,9 @@ const rootKey = "checkpoint_root_dir"
 
 // starts has the processes that this studio has started and that live, by the ID of the run.
 type starts struct {
+	one       sync.Mutex // is started at a time: two would write the same files
+	signalled sync.Map   // when the processes that were told to stop had begun their run, by number
+
 	mu      sync.Mutex
 	running map[string]*child
 }
@@ -82,8 +85,11 @@ func (s *starts) add(id string, cmd *exec.Cmd) {
 	}()
 }
 
+// starting is the server as far as it starts and stops runs.
+type starting struct{ *Server }
+
 // start starts a run as a process of its own, which outlives the studio.
-func (s *Server) start(_ *http.Request, in written) (any, error) {
+func (s starting) start(_ *http.Request, in written) (any, error) {
 	in, err := s.wholeOf(in)
 	if err != nil {
 		return nil, err
@@ -99,7 +105,7 @@ func (s *Server) start(_ *http.Request, in written) (any, error) {
 }
 
 // resume starts a run again with the configuration that it had.
-func (s *Server) resume(r *http.Request, _ struct{}) (any, error) {
+func (s starting) resume(r *http.Request, _ struct{}) (any, error) {
 	id := r.PathValue("run")
 	in, started, err := s.writtenFor(id)
 	if err != nil {
@@ -146,7 +152,7 @@ func rootSetting(dir string) string {
 
 // place returns the ID of the run of a configuration. It must be below the studio's directory, where a
 // configuration writes that names no other.
-func (s *Server) place(in *written) (id string, cfg *config.Config, err error) {
+func (s starting) place(in *written) (id string, cfg *config.Config, err error) {
 	root, err := s.root()
 	if err != nil {
 		return "", nil, err
@@ -206,7 +212,7 @@ func withoutStars(text string) error {
 
 // launch starts the process of a run. It has no terminal and a session of its own, so neither Ctrl-C
 // at the studio nor the studio's end reaches it.
-func (s *Server) launch(id string, in written) (any, error) {
+func (s starting) launch(id string, in written) (any, error) {
 	for _, set := range in.Overrides {
 		if key := config.SecretIn(set); key != "" {
 			return nil, mistake{fmt.Errorf("%s is a secret, and all can read the arguments of a program: write it into the configuration", key)}
@@ -219,8 +225,8 @@ func (s *Server) launch(id string, in written) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.starting.Lock() // two at once would write the same files
-	defer s.starting.Unlock()
+	s.starts.one.Lock()
+	defer s.starts.one.Unlock()
 	if err := s.starts.ended(id); err != nil {
 		return nil, err
 	}

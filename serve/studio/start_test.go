@@ -81,7 +81,8 @@ func TestPostsAreRefused(t *testing.T) {
 	_, readOnly := site(t, "")
 	_, readOnlyToken := site(t, "secret")
 	for _, path := range []string{
-		"config/check", "config/plan", "runs", "runs/p%2Fsmall/stop", "runs/p%2Fsmall/resume", "talk", "talk/x/end", "talk/x/chat",
+		"config/check", "config/plan", "runs", "runs/p%2Fsmall/stop", "runs/p%2Fsmall/resume",
+		"runs/p%2Fsmall/advice", "talk", "talk/x/end", "talk/x/chat",
 	} {
 		for _, c := range []struct {
 			what    string

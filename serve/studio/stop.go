@@ -19,7 +19,7 @@ type stopping struct {
 
 // stop sends a run the signal of Ctrl-C: it ends after its step, with a checkpoint. A second signal
 // would end it at once, so that needs now.
-func (s *Server) stop(r *http.Request, in stopping) (any, error) {
+func (s starting) stop(r *http.Request, in stopping) (any, error) {
 	id, dir, err := s.runDir(r)
 	if err != nil {
 		return s.stopUnborn(r.PathValue("run"))
@@ -33,11 +33,11 @@ func (s *Server) stop(r *http.Request, in stopping) (any, error) {
 		return nil, err
 	}
 	for pid, h := range holders {
-		if before, again := s.signalled.Swap(pid, h.Since); again && h.Since.Equal(before.(time.Time)) && !in.Now {
+		if before, again := s.starts.signalled.Swap(pid, h.Since); again && h.Since.Equal(before.(time.Time)) && !in.Now {
 			return nil, mistake{fmt.Errorf("the run %q is stopping: it ends after its step, with a checkpoint", id)}
 		}
 		if err := interrupt(pid); err != nil {
-			s.signalled.Delete(pid)
+			s.starts.signalled.Delete(pid)
 			return nil, fmt.Errorf("process %d of the run %q: %w", pid, id, err)
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Server) stop(r *http.Request, in stopping) (any, error) {
 }
 
 // stopUnborn stops a run that has no directory yet.
-func (s *Server) stopUnborn(id string) (any, error) {
+func (s starting) stopUnborn(id string) (any, error) {
 	s.starts.mu.Lock()
 	defer s.starts.mu.Unlock()
 	p := s.starts.running[id]

@@ -26,7 +26,7 @@ type texts struct {
 
 // texts returns the texts of the tokens of a trace. The file only grows.
 func (s *Server) texts(dir string) (map[int32]string, error) {
-	c := &s.textCache
+	c := &s.traces.texts
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	path := filepath.Join(dir, trace.TextsFile)

@@ -139,10 +139,16 @@ export const MOST_COMPARED = 16;
 /** compare compares runs as `trinity compare` does; with a metric the groups are sorted by it, best first. @type {(ids: string[], metric: string, signal?: AbortSignal) => Promise<Comparison>} */
 export const compare = (ids, metric, signal) => json("compare", { run: ids, metric: metric || undefined }, signal);
 
+/** groups are runs that differ in their names and seeds alone. @type {(ids: string[], signal?: AbortSignal) => Promise<{groups: {name: string, runs: string[]}[]}>} */
+export const groups = (ids, signal) => json("groups", { run: ids }, signal);
+
+/** tasks are the tasks that at least two runs have answered. @type {(ids: string[], signal?: AbortSignal) => Promise<{tasks: SharedTask[], left_off: number, damaged: string[]}>} */
+export const tasks = (ids, signal) => json("tasks", { run: ids }, signal);
+
 /** @returns {Promise<{keys: SchemaKey[]}>} */
 export const schema = (/** @type {AbortSignal} */ signal) => json("config/schema", {}, signal);
 
-/** @returns {Promise<{templates: {name: string, doc: string, text: string}[]}>} */
+/** @returns {Promise<{templates: Template[]}>} */
 export const templates = (/** @type {AbortSignal} */ signal) => json("config/templates", {}, signal);
 
 /** @type {(id: string, signal?: AbortSignal) => Promise<{text: string, overrides: string[]}>} */
@@ -162,6 +168,9 @@ export const stop = (id, now) => post(runPath(id) + "/stop", { now });
 
 /** @type {(id: string) => Promise<{id: string}>} */
 export const resume = (id) => post(runPath(id) + "/resume", {});
+
+/** advice is what trinity plan finds for a run, or the reason why there is nothing to plan. @type {(id: string, signal?: AbortSignal) => Promise<{advice: Planned | null, reason: string}>} */
+export const advice = (id, signal) => post(runPath(id) + "/advice", {}, signal);
 
 /** @type {(id: string, since?: number) => Promise<{started: boolean, text: string, cursor: number, reset: boolean}>} */
 export const log = (id, since) => json(runPath(id) + "/log", { since });

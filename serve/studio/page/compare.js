@@ -4,6 +4,7 @@ import { html } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Loaded, State, number, plain, series, useData } from "./parts.js";
 import { href } from "./route.js";
+import { SameTask } from "./sametask.js";
 import { t } from "./words.js";
 
 /** @param {PageProps} props */
@@ -17,7 +18,7 @@ export function Compare({ query, go }) {
   const data = useData(async (signal) => enough ? api.compare(ids, metric, signal) : null, [ids, metric]);
   if (!enough) return html`<p class="panel">${t("compare.choose", { most: api.MOST_COMPARED })} <a href=${href("runs", { run: ids })}>${t("page.runs")}</a></p>`;
   if (!runs.value) return html`<${Loaded} data=${runs} />`;
-  const { byId, names } = runs.value;
+  const { byId, names } = runs.value, traced = ids.filter((id) => byId.get(id)?.traced);
   return html`<div class="compare">
     <div class="row">
       <a href=${href("curves", { run: ids })}>${t("page.curves")}</a> <a href=${href("runs", { run: ids })}>${t("compare.others")}</a>
@@ -30,6 +31,7 @@ export function Compare({ query, go }) {
       <${Settings} comparison=${data.value} byId=${byId} />
       <h2>${t("compare.metrics")}</h2>
       <${Metrics} ...${{ comparison: data.value, byId, query, go }} />`}
+    ${traced.length > 1 && html`<h2>${t("compare.task")}</h2><${SameTask} key=${traced.join()} ids=${traced} query=${query} go=${go} />`}
   </div>`;
 }
 

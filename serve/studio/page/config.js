@@ -3,9 +3,9 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Editor } from "./editor.js";
-import { differences } from "./groups.js";
 import { Loaded, plain, useData } from "./parts.js";
 import { nodeAt, treeOf } from "./schema.js";
+import { Missing, Templates } from "./templates.js";
 import { Token, isTokenMissing } from "./token.js";
 import { changed, entries, valueOf } from "./yaml.js";
 import { t } from "./words.js";
@@ -16,7 +16,7 @@ const PAUSE = 400; // milliseconds without a key after which the text is checked
 const FIELDS = ["name", "model.model_path", "buffer.explorer_input.taskset.path", "buffer.trainer_input.experience_buffer.path", "algorithm.algorithm_type", "algorithm.repeat_times",
   "buffer.batch_size", "buffer.train_batch_size", "algorithm.optimizer.lr", "buffer.total_steps", "model.max_prompt_tokens", "model.max_response_tokens", "trainer.save_interval", "seed"];
 
-/** @typedef {{text: string, overrides: string, clone: string}} Draft */
+/** @typedef {{text: string, overrides: string, clone: string, template?: string}} Draft */
 
 /** @returns {Draft | null} */
 function kept() {
@@ -33,7 +33,7 @@ export function Config({ query, go }) {
   const cloned = useData(async (signal) => clone && clone !== draft.clone ? api.configOf(clone, signal) : null, [clone]);
   useEffect(() => sessionStorage.setItem("config", JSON.stringify(draft)), [draft]);
   useEffect(() => {
-    if (cloned.value && runs.value) set({ text: renamed(cloned.value.text, runs.value.runs), overrides: cloned.value.overrides.join("\n"), clone });
+    if (cloned.value && runs.value) set({ text: renamed(cloned.value.text, runs.value.runs), overrides: cloned.value.overrides.join("\n"), clone, template: "" });
   }, [cloned.value, runs.value]);
   useEffect(() => {
     if (templates.value && !draft.text && !clone && templates.value.templates.length) set({ text: templates.value.templates[0].text });
@@ -45,11 +45,10 @@ export function Config({ query, go }) {
   const against = query.get("run") || "", wrong = problems.some((p) => !p.warning);
   return html`
     <div class="row">
-      <select aria-label=${t("config.template")} onChange=${(/** @type {any} */ e) => {
-        const found = templates.value && templates.value.templates.find((x) => x.name === e.target.value);
-        if (found) { set({ text: found.text, overrides: "", clone: "" }); go("", { clone: null }, { replace: true }); }
-        e.target.value = "";
-      }}><option value="">${t("config.template")}</option>${templates.value && templates.value.templates.map((x) => html`<option value=${x.name}>${x.name}: ${x.doc}</option>`)}</select>
+      <${Templates} all=${templates.value ? templates.value.templates : []} onChoose=${(/** @type {Template} */ of) => {
+        set({ text: unused(of.text, runs.value ? runs.value.runs : []), overrides: "", clone: "", template: of.name });
+        go("", { clone: null }, { replace: true });
+      }} />
       <select aria-label=${t("config.clone")} value="" onChange=${(/** @type {any} */ e) => e.target.value && go("", { clone: e.target.value, run: e.target.value })}>
         <option value="">${t("config.clone")}</option>${runs.value && runs.value.runs.map((run) => html`<option value=${run.id}>${plain(run.id)}</option>`)}</select>
       <span class="grow"></span>
@@ -57,6 +56,7 @@ export function Config({ query, go }) {
       <button disabled=${busy} title="Ctrl-Enter" onClick=${plan}>${t("config.check")}</button>
       <button class="primary" disabled=${busy || !checked || wrong} onClick=${start}>${t("config.start")}</button>
     </div>
+    <${Missing} of=${templates.value && templates.value.templates.find((of) => of.name === draft.template)} text=${draft.text} />
     ${cloned.error && html`<p class="error" role="alert">${plain(cloned.error.message)}</p>`}
     ${failed && html`<p class="error" role="alert">${plain(failed.message)}</p>`}
     <div class="config">
@@ -104,19 +104,31 @@ function useChecks(draft, go) {
   };
 }
 
+/** @param {string} text */
+const nameIn = (text) => {
+  const entry = entries(text).find((e) => e.path === "name");
+  return entry ? valueOf(text, entry) : "rft";
+};
+
+/** @param {string} name @param {Run[]} runs */
+const isTaken = (name, runs) => runs.some((run) => run.name === name || run.id.endsWith("/" + name));
+
 /** renamed gives a configuration a name that no run has. @param {string} text @param {Run[]} runs */
 function renamed(text, runs) {
-  const entry = entries(text).find((e) => e.path === "name"), name = (entry ? valueOf(text, entry) : "rft").replace(/_\d+$/, "");
+  const name = nameIn(text).replace(/_\d+$/, "");
   let n = 2;
-  while (runs.some((run) => run.name === `${name}_${n}` || run.id.endsWith(`/${name}_${n}`))) n++;
+  while (isTaken(`${name}_${n}`, runs)) n++;
   return changed(text, "name", `${name}_${n}`);
 }
 
+/** unused is a configuration under its own name, or under another if a run has that. @param {string} text @param {Run[]} runs */
+const unused = (text, runs) => isTaken(nameIn(text), runs) ? renamed(text, runs) : text;
+
 /** @param {string} text */
 function download(text) {
-  const link = document.createElement("a"), entry = entries(text).find((e) => e.path === "name");
+  const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/yaml" }));
-  link.download = ((entry && valueOf(text, entry)) || "config").replace(/[^\w.-]+/g, "_") + ".yaml";
+  link.download = (nameIn(text) || "config").replace(/[^\w.-]+/g, "_") + ".yaml";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
@@ -152,6 +164,13 @@ function Fields({ text, onText, tree }) {
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
         ${values.length > 0 && html`<datalist id=${"values-" + path}>${values.filter(Boolean).map((v) => html`<option value=${v}></option>`)}</datalist>`}</label>`;
     })}</form>`;
+}
+
+/** The settings in which runs differ, by key. @param {RunDetails[]} runs @returns {{key: string, values: unknown[]}[]} */
+function differences(runs) {
+  const keys = [...new Set(runs.flatMap((run) => Object.keys(run.settings ?? {})))].sort();
+  return keys.map((key) => ({ key, values: runs.map((run) => run.settings?.[key]) }))
+    .filter(({ values }) => values.some((v) => JSON.stringify(v) !== JSON.stringify(values[0])));
 }
 
 /** Difference shows the settings that differ from those of a run. @param {{id: string, runs: Run[], checked: Checked | null, go: Go}} props */

@@ -3,7 +3,6 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Chart, position } from "./chart.js";
-import { groupsOf } from "./groups.js";
 import { Damaged, Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
 import { href } from "./route.js";
 import { AXES, Store, pointsOf, together } from "./series.js";
@@ -98,7 +97,7 @@ export function Curves({ query, go }) {
   const view = viewOf(query);
   const running = new Set(ids.filter((id) => ["running", "waiting"].includes(known.get(id)?.state ?? "")));
   const { store, version, error } = useSeries(shown, [...new Set([...chosen, ...(AXES[view.axis] ? [AXES[view.axis]] : [])])], running);
-  const grouped = useData(async (signal) => view.band && ids.length > 1 ? groupsOf(await Promise.all(ids.map((id) => api.run(id, signal)))) : null, [ids, view.band]);
+  const grouped = useData(async (signal) => view.band && ids.length > 1 ? (await api.groups(ids, signal)).groups : null, [ids, view.band]);
   const theme = useTheme();
   const looks = looksOf(ids, grouped.value);
   const charts = useMemo(() => chosen.map((name) => ({ name, curves: curvesOf(name, shown, looks, store, view.axis, known) })), [version, JSON.stringify([chosen, shown, view.axis, looks]), known.size]);

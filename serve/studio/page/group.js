@@ -45,32 +45,49 @@ function grouped(all) {
 /** Answers shows a group. @param {PageProps & {run: string, step: number, answers: Rollout[]}} props */
 function Answers({ run, step, answers, query, go }) {
   const start = useMemo(() => commonStart(answers.map((of) => of.response)), [answers]);
-  const most = Math.max(...answers.map((of) => Math.abs(rewarded(of) ?? 0))), mostAdvantage = Math.max(...answers.map((of) => Math.abs(Number(of.advantage) || 0)));
+  const most = mostOf(answers);
   const chosen = query.getAll("answer").filter((id) => answers.some((of) => of.id === id)).slice(-2);
   const toggle = (id) => go("", { answer: chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2) }, { replace: true });
   const pair = chosen.map((id) => answers.find((of) => of.id === id));
-  const longest = Math.max(...answers.map((of) => of.response_tokens));
   return html`
     <details class="panel prompt" open><summary>${t("group.prompt", { n: answers[0].prompt_tokens })}</summary><${Scroll} label=${t("tokens.role.prompt")}><${Text} text=${answers[0].prompt} limit=${1500} /><//></details>
     <p class="headlines"><${Spread} answers=${answers} />${answers.length > 1 && html`<span class="muted">${pair.length < 2 ? t("group.choose") : ""}</span>`}</p>
-    ${pair.length === 2 && html`<${Difference} key=${chosen.join()} run=${run} step=${step} a=${pair[0]} b=${pair[1]} />`}
-    <div class="answers">${answers.map((of) => html`<article key=${of.id} class=${chosen.includes(of.id) ? "panel chosen" : "panel"}>
-      <div class="row"><h2><a href=${tokensOf(run, step, of.id)}>${named(of)}</a></h2><span class="grow"></span>
-        ${answers.length > 1 && html`<label><input type="checkbox" checked=${chosen.includes(of.id)} onChange=${() => toggle(of.id)} /> ${t("group.compare")}</label>`}</div>
-      <table class="measured"><tbody>
-        <tr title=${partsIn(of.reward_parts)}><th scope="row">${t("answer.reward")}</th><td>${number(of.reward)}</td><td><${Bar} value=${of.reward} max=${most} /></td></tr>
-        <tr><th scope="row">${t("answer.advantage")}</th><td>${number(of.advantage)}</td><td><${Bar} value=${of.advantage} max=${mostAdvantage} /></td></tr>
-        <tr><th scope="row">${t("answer.length")}</th><td>${number(of.response_tokens)}</td><td><${Bar} value=${of.response_tokens} max=${longest} /></td></tr>
-      </tbody></table>
-      <div class="flags"><${Flags} of=${of} /></div>
-      <${Scroll} label=${named(of)}><${Response} text=${of.response} start=${start} /><//>
-      ${of.cut && html`<a href=${tokensOf(run, step, of.id)}>${t("group.whole")}</a>`}
-    </article>`)}</div>`;
+    ${pair.length === 2 && html`<${Difference} key=${chosen.join()} a=${{ run, step, of: pair[0] }} b=${{ run, step, of: pair[1] }} />`}
+    <div class="answers">${answers.map((of) => html`<${Card} key=${of.id}
+      ...${{ run, step, of, start, most, chosen: chosen.includes(of.id), onChoose: answers.length > 1 && (() => toggle(of.id)) }} />`)}</div>`;
 }
 
+/** @typedef {{reward: number, advantage: number, length: number}} Most the largest of the answers that are beside one another */
+
+/**
+ * Card shows an answer among others. start is how many characters of all are the same.
+ * @param {{run: string, step: number, of: Rollout, start: number, most: Most, chosen: boolean, onChoose: false | (() => void)}} props
+ */
+export function Card({ run, step, of, start, most, chosen, onChoose }) {
+  return html`<article class=${chosen ? "panel chosen" : "panel"}>
+    <div class="row"><h2><a href=${tokensOf(run, step, of.id)}>${named(of)}</a></h2><span class="grow"></span>
+      ${onChoose && html`<label><input type="checkbox" checked=${chosen} onChange=${onChoose} /> ${t("group.compare")}</label>`}</div>
+    <table class="measured"><tbody>
+      <tr title=${partsIn(of.reward_parts)}><th scope="row">${t("answer.reward")}</th><td>${number(of.reward)}</td><td><${Bar} value=${of.reward} max=${most.reward} /></td></tr>
+      <tr><th scope="row">${t("answer.advantage")}</th><td>${number(of.advantage)}</td><td><${Bar} value=${of.advantage} max=${most.advantage} /></td></tr>
+      <tr><th scope="row">${t("answer.length")}</th><td>${number(of.response_tokens)}</td><td><${Bar} value=${of.response_tokens} max=${most.length} /></td></tr>
+    </tbody></table>
+    <div class="flags"><${Flags} of=${of} /></div>
+    <${Scroll} label=${named(of)}><${Response} text=${of.response} start=${start} /><//>
+    ${of.cut && html`<a href=${tokensOf(run, step, of.id)}>${t("group.whole")}</a>`}
+  </article>`;
+}
+
+/** mostOf returns the largest numbers of answers. @param {Rollout[]} answers @returns {Most} */
+export const mostOf = (answers) => ({
+  reward: Math.max(...answers.map((of) => Math.abs(rewarded(of) ?? 0))), advantage: Math.max(...answers.map((of) => Math.abs(Number(of.advantage) || 0))),
+  length: Math.max(...answers.map((of) => of.response_tokens)),
+});
+
 /** Spread says in words how the rewards of the group differ. @param {{answers: Rollout[]}} props */
-function Spread({ answers }) {
+export function Spread({ answers }) {
   const rewards = answers.map(rewarded).filter((r) => r !== null).map(Number), n = rewards.length;
+  if (!n && !answers.some((of) => of.reason)) return null; // demonstrations and preferences have none
   if (!n) return html`<span class="warn">${t("group.unrewarded")}</span>`;
   const mean = rewards.reduce((sum, r) => sum + r, 0) / n;
   if (n > 1 && rewards.every((r) => r === rewards[0])) return html`<span class="warn">${t("group.flat", { n, reward: number(rewards[0]) })}</span>`;
@@ -89,15 +106,18 @@ function Response({ text, start }) {
 /** How many words of two answers may differ, and how many characters of them are compared. */
 const mostEdits = 2000, mostCompared = 200000;
 
-/** Difference shows what two whole answers have and the other has not. @param {{run: string, step: number, a: Rollout, b: Rollout}} props */
-function Difference({ run, step, a, b }) {
-  const whole = (of, signal) => of.cut ? api.rollout(run, step, of.id, signal) : Promise.resolve(of);
-  const data = useData((signal) => Promise.all([whole(a, signal), whole(b, signal)]), [run, step, a.id, b.id]);
+/** @typedef {{run: string, step: number, of: Rollout, name?: string}} Placed an answer, and where it is; name is what it is called, if not by its run and turn */
+
+/** Difference shows what two whole answers have and the other has not. @param {{a: Placed, b: Placed}} props */
+export function Difference({ a, b }) {
+  const whole = (/** @type {Placed} */ { run, step, of }, /** @type {AbortSignal} */ signal) => of.cut ? api.rollout(run, step, of.id, signal) : Promise.resolve(of);
+  const data = useData((signal) => Promise.all([whole(a, signal), whole(b, signal)]), [a.run, a.of.id, b.run, b.of.id]);
   const found = useMemo(() => data.value && difference(data.value[0].response.slice(0, mostCompared), data.value[1].response.slice(0, mostCompared), mostEdits), [data.value]);
-  return html`<section class="panel difference"><h2>${t("group.difference", { a: named(a), b: named(b) })}</h2>
+  const title = t("group.difference", { a: a.name ?? named(a.of), b: b.name ?? named(b.of) });
+  return html`<section class="panel difference"><h2>${title}</h2>
     <${Loaded} data=${data} />
     ${found && !found.whole && html`<p class="muted">${t("group.toodifferent", { n: mostEdits })}</p>`}
-    ${found && (found.pieces.some((p) => p.kind !== "same") ? html`<${Scroll} label=${t("group.difference", { a: named(a), b: named(b) })}><div class="text" dir="auto">${found.pieces.map((p) => {
+    ${found && (found.pieces.some((p) => p.kind !== "same") ? html`<${Scroll} label=${title}><div class="text" dir="auto">${found.pieces.map((p) => {
       const text = visible(p.text);
       return p.kind === "same" ? text : p.kind === "gone" ? html`<del>${text}</del>` : html`<ins>${text}</ins>`;
     })}</div><//>` : html`<p>${t("group.same")}</p>`)}

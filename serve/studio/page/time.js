@@ -1,6 +1,7 @@
 // Time: who worked, who waited, and for whom.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
+import { Advice } from "./advice.js";
 import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize } from "./parts.js";
 import { laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
 import { t } from "./words.js";
@@ -71,7 +72,7 @@ export function Time({ query, go }) {
     <p class="muted">${t("time.hint")}</p>
     ${spans && html`<${Damaged} lines=${spans.damaged} />`}
     ${chosen && html`<${Chosen} key=${chosen.span.id + chosen.span.begin} run=${run} of=${chosen} go=${go} />`}
-    ${spans && html`<div class="time-tables"><${Waits} spans=${spans} /><${Slowest} lanes=${spans.lanes} choose=${choose} /></div>`}`;
+    ${spans && html`<div class="time-tables"><${Waits} spans=${spans} /><${Slowest} lanes=${spans.lanes} choose=${choose} /><${Advice} key=${run} run=${run} /></div>`}`;
 }
 
 /** Legend names the colours that are to be seen. @param {{lanes: Lane[]}} props */

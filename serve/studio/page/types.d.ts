@@ -59,7 +59,16 @@ interface Comparison {
   metrics: { stage?: string; name: string; values: (Compared | null)[] }[]; notes: string[];
 }
 
+/** The answers of a run to a task in a train step: how many, and their mean reward. */
+interface Asked { step: number; explore_step: number; n: number; invalid: number; mean: number | string | null }
+
+/** A task, and what each of the compared runs answered to it, by step. */
+interface SharedTask { task: string; runs: Asked[][] }
+
 interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
+
+/** A configuration to begin with; missing are the files that it needs and that are not in the studio's directory. */
+interface Template { name: string; doc: string; text: string; missing: string[] }
 
 /** A configuration: its text, and key=value settings that come after it. */
 interface Written { text: string; overrides: string[] }
@@ -96,6 +105,16 @@ interface TalkModel {
 
 /** A token of an answer with its log-probability, and the likeliest tokens at its place. */
 interface SaidToken { token: string; logprob: number; top_logprobs?: { token: string; logprob: number }[] }
+
+interface PlannedChoice {
+  report: { train_steps_per_hour: number; explorer_idle: number; trainer_idle: number; staleness: { mean: number } };
+}
+
+/** What trinity plan finds: who bounds a step now and then, and the settings. */
+interface Planned {
+  current: PlannedChoice; recommended: PlannedChoice;
+  advice: { bound: string; then: string; gain: number; settings: string; keys: string[]; more_staleness: boolean };
+}
 
 /** Parameters of a route. null removes one; several values repeat it. */
 type Parameters_ = Record<string, string | number | string[] | null | undefined>;

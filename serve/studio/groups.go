@@ -1,0 +1,34 @@
+package studio
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/trinity-go/trinity/internal/report"
+)
+
+// groups answers which of some runs differ in their names and seeds alone, as a comparison groups them.
+func (s *Server) groups(r *http.Request) (any, error) {
+	ids := r.URL.Query()["run"]
+	if len(ids) == 0 {
+		return nil, mistake{errors.New("run is not given: name the runs")}
+	}
+	kept := make([]report.Kept, len(ids))
+	for i, id := range ids {
+		dir, err := s.dirOf(id)
+		if err != nil {
+			return nil, err
+		}
+		run, _ := s.summary(dir, id)
+		if run == nil {
+			return nil, notFound{fmt.Errorf("the run %q is gone", id)}
+		}
+		set, err := s.known(dir).settings.of(dir)
+		if err != nil {
+			return nil, err
+		}
+		kept[i] = report.Kept{Name: id, Run: run.Name, Stage: run.Stage, Settings: set.flat}
+	}
+	return map[string]any{"groups": report.Groups(kept)}, nil
+}
