@@ -48,6 +48,7 @@ type assignment struct {
 	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
 	Server        string      `json:"server"`          // address of a server that runs already
 	Copied        bool        `json:"copied"`          // the bytes of a version are copied, and no server gets them
+	Curves        curves      `json:"curves"`          // that a studio shows
 }
 
 // systemPrompt goes before each question of a GRPO step.
@@ -84,6 +85,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, StepsInFlight: 2,
 		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
+		Curves: s.curves(),
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:

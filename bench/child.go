@@ -20,11 +20,14 @@ type sample struct {
 	Ready   bool    `json:"ready,omitempty"` // warmed up; nothing is measured yet
 	Value   float64 `json:"value,omitempty"` // in the workload's unit
 	Loss    float64 `json:"loss,omitempty"`
-	Rollout float64 `json:"rollout,omitempty"` // seconds of a GRPO step
-	Micro   int     `json:"micro,omitempty"`   // sequences that the peer of a GRPO step trains at once
-	P50     float64 `json:"p50_ms,omitempty"`  // milliseconds of half of the tokens of streams
-	P99     float64 `json:"p99_ms,omitempty"`  // milliseconds of a batch of a store
-	Bytes   int     `json:"bytes,omitempty"`   // of an experience in a store
+	Rollout float64 `json:"rollout,omitempty"`  // seconds of a GRPO step
+	Micro   int     `json:"micro,omitempty"`    // sequences that the peer of a GRPO step trains at once
+	P50     float64 `json:"p50_ms,omitempty"`   // milliseconds of half of the tokens of streams
+	P99     float64 `json:"p99_ms,omitempty"`   // milliseconds of a batch of a store
+	Bytes   int     `json:"bytes,omitempty"`    // of an experience in a store
+	Again   float64 `json:"again_s,omitempty"`  // seconds of the same curves once more
+	Sent    int64   `json:"sent,omitempty"`     // bytes of the curves, as they were sent
+	PeakRSS int64   `json:"peak_rss,omitempty"` // bytes of the servers that the run started
 
 	Delivered *delivered `json:"delivered,omitempty"` // phases of a delivery
 }

@@ -54,6 +54,10 @@ var installations = []installation{
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
+	{name: "monitors", programs: []string{"tensorboard", "mlflow", "trackio"}, packages: []string{"tensorboard", "mlflow", "trackio"}, size: "1 GB",
+		steps: func(python, scripts string) [][]string {
+			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-monitors.txt")}}
+		}},
 }
 
 // programs are all that can be compared with; ourselves is this engine with another setting.

@@ -201,7 +201,13 @@ func runsText(runs []sample) string {
 		if s.P99 != 0 {
 			text += fmt.Sprintf(" (p99 %s ms)", number(s.P99))
 		}
+		if s.Again != 0 {
+			text += fmt.Sprintf(" (again %s s)", number(s.Again))
+		}
 		out = append(out, text)
+	}
+	if sent := runs[0].Sent; sent > 0 {
+		out = append(out, fmt.Sprintf("%.1f MB sent", float64(sent)/1e6))
 	}
 	if size := runs[0].Bytes; size > 0 {
 		out = append(out, fmt.Sprintf("%d bytes each", size))

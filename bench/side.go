@@ -27,6 +27,7 @@ type process struct {
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	errors bytes.Buffer
+	rss    int64 // of the servers that its runs started; 0 if they started none
 }
 
 // startChild starts a process, with variables beside our own, and waits until it is warm.
@@ -74,12 +75,22 @@ func (p *process) run() (sample, error) {
 	if _, err := io.WriteString(p.in, "run\n"); err != nil {
 		return sample{}, err
 	}
-	return p.read()
+	s, err := p.read()
+	p.rss = max(p.rss, s.PeakRSS)
+	return s, err
 }
 
-// peakRSS is known where the system has /proc.
+// peakRSS returns that of the servers which the runs started, or else that of the process.
 func (p *process) peakRSS() int64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if p.rss > 0 {
+		return p.rss
+	}
+	return peakOfProcess(p.cmd.Process.Pid)
+}
+
+// peakOfProcess is known where the system has /proc.
+func peakOfProcess(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}

@@ -109,6 +109,10 @@ var workloads = []workload{
 	{name: "gateway_streams", unit: "ms", rows: streamCount, ours: newGatewayStreams, goal: 50},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
+	{name: "studio_beside", unit: "s", ours: newBeside, rivals: []rival{
+		{name: "TensorBoard", program: "tensorboard", script: "curves_tensorboard.py", target: 1},
+		{name: "MLflow", program: "mlflow", script: "curves_mlflow.py", target: 1},
+		{name: "Trackio", program: "trackio", script: "curves_trackio.py", target: 1}}},
 	startOf("sandbox_start", 15), startOf("sandbox_start_python", 80),
 	{name: "exec_workers", unit: "ms", ours: newAgents, rivals: []rival{
 		{name: "a process for each rollout", program: "ourselves", target: 10, differs: func(a *assignment) { a.Unkept = true }}}},

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/serve/studio"
+)
+
+// The studio shows the runs whole, and a curve that lacks a point is an error.
+func TestCurvesPage(t *testing.T) {
+	c := curves{Dir: t.TempDir(), Runs: 3, Steps: 10, Names: []string{"actor/grad_norm", "rollout/reward/mean"}}
+	if err := writeStudioRuns(c.Dir, studioSize{runs: c.Runs, steps: c.Steps, metrics: 8}); err != nil {
+		t.Fatal(err)
+	}
+	s := studio.Server{Dir: c.Dir, Version: "test"}
+	server := httptest.NewServer(s.Handler())
+	defer server.Close()
+	open := func(c curves) (int64, error) {
+		page := newCurvesPage(c, server.URL+"/")
+		err := page.open(context.Background())
+		return page.sent.Load(), err
+	}
+	if sent, err := open(c); err != nil || sent < int64(c.Runs*len(c.Names)*c.Steps*24) {
+		t.Errorf("%d bytes and %v, want all points and no error", sent, err)
+	}
+	more := c
+	more.Runs++
+	if _, err := open(more); err == nil || !strings.Contains(err.Error(), "3 of 4 runs") {
+		t.Errorf("a run is missing: %v", err)
+	}
+	file := filepath.Join(c.Dir, "studio", "run001", "monitor", "metrics.jsonl")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	if err := os.WriteFile(file, []byte(strings.Join(lines[:2*c.Steps-1], "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(c); err == nil || !strings.Contains(err.Error(), "actor/grad_norm 9") {
+		t.Errorf("a point is missing: %v", err)
+	}
+}
+
+func TestRunsTextOfCurves(t *testing.T) {
+	got := runsText([]sample{{Value: 1.5, Again: .25, Sent: 9_790_000}, {Value: 1.25, Again: .125, Sent: 9_790_000}})
+	if want := "1.50 (again 0.25 s), 1.25 (again 0.12 s), 9.8 MB sent"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The memory of a side is that of the servers that its runs started, if they started any.
+func TestPeakOfServers(t *testing.T) {
+	p := &process{rss: 7}
+	if got := p.peakRSS(); got != 7 {
+		t.Errorf("%d, want that of the servers", got)
+	}
+}
