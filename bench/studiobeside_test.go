@@ -1,9 +1,9 @@
 package main
 
 import (
-	"context"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +22,7 @@ func TestCurvesPage(t *testing.T) {
 	defer server.Close()
 	open := func(c curves) (int64, error) {
 		page := newCurvesPage(c, server.URL+"/")
-		err := page.open(context.Background())
+		err := page.open(t.Context())
 		return page.sent.Load(), err
 	}
 	if sent, err := open(c); err != nil || sent < int64(c.Runs*len(c.Names)*c.Steps*24) {
@@ -56,8 +56,24 @@ func TestRunsTextOfCurves(t *testing.T) {
 
 // The memory of a side is that of the servers that its runs started, if they started any.
 func TestPeakOfServers(t *testing.T) {
-	p := &process{rss: 7}
-	if got := p.peakRSS(); got != 7 {
-		t.Errorf("%d, want that of the servers", got)
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no shell to stand in for a peer")
+	}
+	p, err := startChild(t.Context(), nil, shell, "-c",
+		`echo 'BENCH {"ready":true}'; for rss in 9 7; do read x; echo "BENCH {\"value\":1,\"peak_rss\":$rss}"; done; read x`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := p.run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := p.peakRSS(); got != 9 {
+		t.Errorf("%d, want 9, the most of two runs", got)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
 	}
 }
