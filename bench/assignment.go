@@ -83,7 +83,8 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
 		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
-		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, StepsInFlight: 2,
+		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt,
+		DType: dtype, StepsInFlight: 2,
 		Server: s.set.server, Python: s.peers.pythonOf("packed pytorch"), VLLM: s.peers.pythonOf("vllm"),
 		Curves: s.curves(),
 	}

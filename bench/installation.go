@@ -54,7 +54,8 @@ var installations = []installation{
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-worker.txt")}}
 		}},
-	{name: "monitors", programs: []string{"tensorboard", "mlflow", "trackio"}, packages: []string{"tensorboard", "mlflow", "trackio"}, size: "1 GB",
+	{name: "monitors", programs: []string{"tensorboard", "mlflow", "trackio"}, size: "1 GB",
+		packages: []string{"tensorboard", "mlflow", "trackio"},
 		steps: func(python, scripts string) [][]string {
 			return [][]string{{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-monitors.txt")}}
 		}},

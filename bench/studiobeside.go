@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -156,6 +158,7 @@ func (p *curvesPage) get(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Header.Set("Accept-Encoding", "gzip") // as a browser does; the bytes are counted before they are unpacked
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -163,10 +166,19 @@ func (p *curvesPage) get(ctx context.Context, path string) ([]byte, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	p.sent.Add(int64(len(data)))
-	if resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, resp.Status, data)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: %s: %s", path, resp.Status, data)
+	case resp.Header.Get("Content-Encoding") != "gzip":
+		return data, nil
 	}
-	return data, err
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(unpacked)
 }
 
 // check returns an error if the columns of a run lack points.

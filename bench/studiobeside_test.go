@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -18,16 +20,24 @@ func TestCurvesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := studio.Server{Dir: c.Dir, Version: "test"}
-	server := httptest.NewServer(s.Handler())
+	server, packing := httptest.NewServer(s.Handler()), httptest.NewServer(gzipped{s.Handler()})
 	defer server.Close()
+	defer packing.Close()
+	url := server.URL
 	open := func(c curves) (int64, error) {
-		page := newCurvesPage(c, server.URL+"/")
+		page := newCurvesPage(c, url+"/")
 		err := page.open(t.Context())
 		return page.sent.Load(), err
 	}
-	if sent, err := open(c); err != nil || sent < int64(c.Runs*len(c.Names)*c.Steps*24) {
+	sent, err := open(c)
+	if err != nil || sent < int64(c.Runs*len(c.Names)*c.Steps*24) {
 		t.Errorf("%d bytes and %v, want all points and no error", sent, err)
 	}
+	url = packing.URL
+	if less, err := open(c); err != nil || less >= sent {
+		t.Errorf("%d bytes of %d and %v, want what was sent and no error", less, sent, err)
+	}
+	url = server.URL
 	more := c
 	more.Runs++
 	if _, err := open(more); err == nil || !strings.Contains(err.Error(), "3 of 4 runs") {
@@ -45,6 +55,21 @@ func TestCurvesPage(t *testing.T) {
 	if _, err := open(c); err == nil || !strings.Contains(err.Error(), "actor/grad_norm 9") {
 		t.Errorf("a point is missing: %v", err)
 	}
+}
+
+// gzipped compresses what a handler answers.
+type gzipped struct{ http.Handler }
+
+func (p gzipped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := httptest.NewRecorder()
+	p.Handler.ServeHTTP(answer, r)
+	if r.Header.Get("Accept-Encoding") == "gzip" {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.WriteHeader(answer.Code)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(answer.Body.Bytes()) // the reader sees what is missing
+	_ = z.Close()
 }
 
 func TestRunsTextOfCurves(t *testing.T) {
