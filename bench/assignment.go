@@ -47,6 +47,7 @@ type assignment struct {
 	Unbranched    bool        `json:"unbranched"`      // the same tokens, with no branches
 	Unwaiting     bool        `json:"unwaiting"`       // environments answer at once
 	Server        string      `json:"server"`          // address of a server that runs already
+	Trace         string      `json:"trace"`           // monitor.trace of a run
 	Copied        bool        `json:"copied"`          // the bytes of a version are copied, and no server gets them
 	Curves        curves      `json:"curves"`          // that a studio shows
 }

@@ -133,6 +133,10 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 		fmt.Fprintf(os.Stderr, "%s is left out: --server names no server\n", w.name)
 		return nil
 	}
+	if w.browser && browserOf() == "" {
+		fmt.Fprintf(os.Stderr, "%s is left out: there is no chromium-headless-shell\n", w.name)
+		return nil
+	}
 	reasons := ""
 	measured := false
 	for i := range w.rivals {

@@ -1,20 +1,25 @@
 package main
 
-import "github.com/trinity-go/trinity/model"
+import (
+	"cmp"
+
+	"github.com/trinity-go/trinity/model"
+)
 
 // workload is one thing that is measured.
 type workload struct {
 	name string
 	unit string // tok/s, exp/s and rows/s, where more is better, or s, ms and %, where less is
 
-	model  bool // it needs one
-	rows   int  // sequences at once
-	prompt int  // tokens
-	new    int  // tokens to sample
-	copies int  // completions of each prompt; 0 means 1
-	server bool // both sides ask a server that runs already
-	packed bool // sequences as long as the rows of GSM8K, for the PyTorch worker
-	whole  bool // the time of the prompts counts with that of the completions
+	model   bool // it needs one
+	rows    int  // sequences at once
+	prompt  int  // tokens
+	new     int  // tokens to sample
+	copies  int  // completions of each prompt; 0 means 1
+	browser bool // our side shows a page in one
+	server  bool // both sides ask a server that runs already
+	packed  bool // sequences as long as the rows of GSM8K, for the PyTorch worker
+	whole   bool // the time of the prompts counts with that of the completions
 
 	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
 	command func(s *session) []string                                          // a whole process of ours
@@ -109,6 +114,17 @@ var workloads = []workload{
 	{name: "gateway_streams", unit: "ms", rows: streamCount, ours: newGatewayStreams, goal: 50},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
+	{name: "studio_first", unit: "s", goal: 1, ours: newCurves(true, false)},
+	{name: "studio_cold", unit: "s", goal: 1, ours: newCurves(false, false)},
+	{name: "studio_again", unit: "ms", goal: 150, ours: newCurves(false, true)},
+	{name: "studio_spans_open", unit: "ms", goal: 200, ours: newZooms(true)},
+	{name: "studio_spans", unit: "ms", goal: 200, ours: newZooms(false)},
+	{name: "studio_tokens", unit: "ms", goal: 300, browser: true, ours: newLook(paint)},
+	{name: "studio_scroll", unit: "frames/s", goal: 50, browser: true, ours: newLook(scroll)},
+	{name: "studio_live", unit: "ms", goal: 300, browser: true, ours: newLook(live)},
+	tracing("studio_trace", "{}", .99), tracing("studio_trace_all", "{tokens: all}", .97),
+	{name: "studio_trace_step", unit: "ms", goal: 50, ours: newStep(false)},
+	{name: "studio_trace_bytes", unit: "B/token", goal: 12, ours: newStep(true)},
 	{name: "studio_beside", unit: "s", ours: newBeside, rivals: []rival{
 		{name: "TensorBoard", program: "tensorboard", script: "curves_tensorboard.py", target: 1},
 		{name: "MLflow", program: "mlflow", script: "curves_mlflow.py", target: 1},
@@ -139,6 +155,16 @@ func store(name string, goal float64, ours func(*assignment) (task, error)) work
 func startOf(name string, goal float64) workload {
 	return workload{name: name, unit: "ms", goal: goal, ours: newSandbox, rivals: []rival{
 		{name: "without a sandbox", program: "ourselves", differs: func(a *assignment) { a.Unconfined = true }}}}
+}
+
+// tracing is the quickstart with traces.
+func tracing(name, how string, target float64) workload {
+	with := func(a *assignment) (task, error) {
+		a.Trace = cmp.Or(a.Trace, how)
+		return newQuickstart(a)
+	}
+	return workload{name: name, unit: "s", ours: with, rivals: []rival{
+		{name: "without traces", program: "ourselves", target: target, differs: func(a *assignment) { a.Trace = "{tokens: off, spans: false}" }}}}
 }
 
 func names() []string {

@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
@@ -257,12 +258,27 @@ func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request, dir string
 	return nil
 }
 
+// maxShared is how many series are compared with each other one: the metrics of a role come at the same
+// steps.
+const maxShared = 8
+
+// sameAs returns the place of the series with these steps and times, nil if there is none.
+func sameAs(whole map[int][]byte, columns []byte) *int {
+	for i, of := range whole {
+		if bytes.Equal(of, columns) {
+			return &i
+		}
+	}
+	return nil
+}
+
 // encode returns a header, whose end is at a multiple of 8 bytes, and appends the columns behind it to
 // body, which has the room.
 func encode(r *reading, names []string, body []byte) (head, _ []byte, err error) {
 	type series struct {
 		Name string `json:"name"`
 		N    int    `json:"n"`
+		As   *int   `json:"as,omitempty"` // the place of the series that has the same steps and times
 	}
 	header := struct {
 		Cursor string   `json:"cursor"`
@@ -270,14 +286,21 @@ func encode(r *reading, names []string, body []byte) (head, _ []byte, err error)
 		Series []series `json:"series"`
 	}{r.at.String(), r.reset, []series{}}
 	var points []point
-	for _, name := range names {
+	whole := map[int][]byte{} // the steps and times of series that others may have too, by place
+	for i, name := range names {
 		points = r.points(name, points[:0])
-		header.Series = append(header.Series, series{name, len(points)})
+		begin := len(body)
 		for _, p := range points {
 			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.step)))
 		}
 		for _, p := range points {
 			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.time)))
+		}
+		header.Series = append(header.Series, series{name, len(points), sameAs(whole, body[begin:])})
+		if header.Series[i].As != nil {
+			body = body[:begin]
+		} else if len(whole) < maxShared {
+			whole[i] = body[begin:]
 		}
 		for _, p := range points {
 			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(p.value))

@@ -129,6 +129,7 @@ func columnsOf(t *testing.T, s *httptest.Server, run, names, since string) (curs
 		Series []struct {
 			Name string
 			N    int
+			As   *int
 		}
 	}
 	if err := json.Unmarshal([]byte(text[4:4+n]), &header); err != nil || (4+n)%8 != 0 {
@@ -144,7 +145,12 @@ func columnsOf(t *testing.T, s *httptest.Server, run, names, since string) (curs
 		return out
 	}
 	for _, one := range header.Series {
-		all[one.Name] = series{take(one.N), take(one.N), take(one.N)}
+		if one.As == nil {
+			all[one.Name] = series{take(one.N), take(one.N), take(one.N)}
+			continue
+		}
+		as := all[header.Series[*one.As].Name]
+		all[one.Name] = series{as.steps, as.times, take(one.N)}
 	}
 	if rest != "" {
 		t.Errorf("%d bytes too many", len(rest))
@@ -189,6 +195,19 @@ func TestMetricsFollowTheFile(t *testing.T) {
 	_, reset, all = columnsOf(t, s, "p/r", "a,d", at)
 	if !reset || !equal(all["a"].values, []float64{1, 5, 6, 7}) || len(all["d"].values) != 0 {
 		t.Errorf("the file is another one, but reset %v: %v", reset, all)
+	}
+}
+
+// Metrics that come at the same steps have their steps and times once.
+func TestStepsOfARoleComeOnce(t *testing.T) {
+	dir, s := site(t, "")
+	put(t, dir, "r/monitor/metrics.jsonl", line(1, "explorer", `"a":1,"b":2`)+line(2, "explorer", `"a":3,"b":4`)+line(2, "trainer", `"c":5`))
+	_, text := get(t, s, "/api/v1/runs/r/metrics?names=a,b,c")
+	if n := len(text) - 4 - int(binary.LittleEndian.Uint32([]byte(text))); n != 2*24+2*8+24 {
+		t.Errorf("the columns of a, b and c have %d bytes", n)
+	}
+	if _, _, all := columnsOf(t, s, "r", "a,b,c", ""); !equal(all["b"].steps, []float64{1, 2}) || !equal(all["b"].values, []float64{2, 4}) {
+		t.Errorf("b is %v", all["b"])
 	}
 }
 

@@ -97,8 +97,12 @@ export async function metrics(id, names, since, signal) {
     at += 8 * n;
     return out;
   };
-  const series = header.series.map((/** @type {{name: string, n: number}} */ s) =>
-    ({ name: s.name, steps: column(s.n), times: column(s.n), values: column(s.n) }));
+  /** @type {Series[]} */
+  const series = [];
+  for (const { name, n, as } of header.series) { // as: the place of the series with the same steps and times
+    const { steps, times } = series[as] ?? { steps: column(n), times: column(n) };
+    series.push({ name, steps, times, values: column(n) });
+  }
   return { cursor: header.cursor, reset: !!header.reset, series };
 }
 
