@@ -115,6 +115,7 @@ func (r *reading) points(name string, points []point) []point {
 	if n == 0 {
 		return points
 	}
+	points = slices.Grow(points, n)
 	for i := range r.files {
 		f := &r.files[i]
 		column := f.Column(name)
@@ -272,6 +273,9 @@ func sameAs(whole map[int][]byte, columns []byte) *int {
 	return nil
 }
 
+// pointsKept are what answers are made in.
+var pointsKept = sync.Pool{New: func() any { return new([]point) }}
+
 // encode returns a header, whose end is at a multiple of 8 bytes, and appends the columns behind it to
 // body, which has the room.
 func encode(r *reading, names []string, body []byte) (head, _ []byte, err error) {
@@ -285,10 +289,12 @@ func encode(r *reading, names []string, body []byte) (head, _ []byte, err error)
 		Reset  bool     `json:"reset"`
 		Series []series `json:"series"`
 	}{r.at.String(), r.reset, []series{}}
-	var points []point
+	kept := pointsKept.Get().(*[]point)
+	defer pointsKept.Put(kept)
 	whole := map[int][]byte{} // the steps and times of series that others may have too, by place
 	for i, name := range names {
-		points = r.points(name, points[:0])
+		*kept = r.points(name, (*kept)[:0])
+		points := *kept
 		begin := len(body)
 		for _, p := range points {
 			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.step)))
