@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -176,7 +177,7 @@ func FuzzDecodeTable(f *testing.F) {
 	})
 }
 
-// One experience of a step is read alone, with all of its rows.
+// One experience of a step is read alone, with all of its rows, and some columns of all experiences are.
 func TestReadAnswer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), Dir)
 	w, err := New(Options{Dir: dir, Text: func(int32) string { return "" }, Say: func(line string) { t.Error(line) }})
@@ -186,13 +187,16 @@ func TestReadAnswer(t *testing.T) {
 	var all []trinity.TrainedExperience
 	for run := range 100 {
 		id := trinity.ExperienceID{Step: 1, Task: "t", Run: run}
-		e := trinity.Experience{ID: id, Tokens: make([]int32, 3000), Mask: make([]bool, 3000)}
+		e := trinity.Experience{ID: id, Tokens: make([]int32, 3000), Mask: make([]bool, 3000), Logprobs: make([]float32, 3000*(run%2))}
 		for i := range e.Tokens {
-			e.Tokens[i] = int32(i * run)
+			e.Tokens[i], e.Mask[i] = int32(i*run), i%(run+2) > 0
+		}
+		for i := range e.Logprobs {
+			e.Logprobs[i] = float32(i * run)
 		}
 		all = append(all, trinity.TrainedExperience{Experience: e, Updates: make([]trinity.Update, run%3)})
 		for i := range all[run].Updates {
-			all[run].Updates[i].Index = i
+			all[run].Updates[i].Index, all[run].Updates[i].Now.Logprob = i, []float32{float32(run), float32(i)}
 		}
 	}
 	w.Trained(trinity.Trained{Step: 1, Experiences: all})
@@ -208,6 +212,21 @@ func TestReadAnswer(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(Answers(got), []*Answer{want}) {
 			t.Fatalf("%s: %d rows, %v", want.ID, len(got), err)
 		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		r.Streams = Streams{Tokens: r.Tokens, Mask: r.Mask, Advantages: r.Advantages, Logprobs: r.Logprobs, OldLogprobs: r.OldLogprobs}
+		r.Updated = Updated{Update: r.Update, Now: r.Now}
+	}
+	want, err := json.Marshal(Answers(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := ReadAnswers(dir, 1)
+	got, jsonErr := json.Marshal(answers)
+	if empty := bytes.ReplaceAll(got, []byte("null"), []byte("[]")); err != nil || jsonErr != nil ||
+		!bytes.Equal(empty, bytes.ReplaceAll(want, []byte("null"), []byte("[]"))) {
+		t.Errorf("the columns of %d answers are others: %v, %v", len(answers), err, jsonErr)
 	}
 	if rows, err := ReadAnswer(dir, 1, "none"); err != nil || rows != nil {
 		t.Errorf("%d rows, %v", len(rows), err)

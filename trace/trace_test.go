@@ -486,6 +486,9 @@ func FuzzReaders(f *testing.F) {
 		if _, err := ReadStep(dir, 1); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Error(err)
 		}
+		if _, err := ReadAnswers(dir, 1); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Error(err)
+		}
 		_, _ = ReadSpans(dir)
 		_, _ = ReadTexts(dir)
 	})

@@ -36,41 +36,6 @@ type Row struct {
 	Updated
 }
 
-// Answer is the rows of an experience in one: what the optimizer steps of the train step did to it, in
-// order.
-type Answer struct {
-	Reward *float64 `json:"reward"` // nil without a valid reward
-	Sequence
-	Streams
-	Updates []Updated `json:"updates"`
-}
-
-// Answers returns the experiences of a train step in the order of their first rows. An experience that
-// is twice in a batch is two.
-func Answers(rows []Row) (all []*Answer) {
-	newest := map[string]*Answer{}
-	for _, r := range rows {
-		a := newest[r.ID]
-		if a == nil || r.Update <= a.last() {
-			a = &Answer{Reward: r.Reward, Sequence: r.Sequence, Streams: r.Streams}
-			newest[r.ID] = a
-			all = append(all, a)
-		}
-		if r.Update >= 0 {
-			a.Updates = append(a.Updates, r.Updated)
-		}
-	}
-	return all
-}
-
-// last returns the newest optimizer step that learned from the answer, −1 for none.
-func (a *Answer) last() int64 {
-	if len(a.Updates) == 0 {
-		return -1
-	}
-	return a.Updates[len(a.Updates)-1].Update
-}
-
 // Sequence is what is known of an experience before training.
 type Sequence struct {
 	ID             string  `json:"id" parquet:"id"`
@@ -265,24 +230,6 @@ func ReadAnswer(dir string, step int64, id string) (rows []Row, err error) {
 		return nil
 	})
 	return rows, err
-}
-
-// ReadAnswers reads the experiences of a train step without their streams, but for masks and
-// advantages, and without what the optimizer steps did.
-func ReadAnswers(dir string, step int64) ([]*Answer, error) {
-	type row struct {
-		Reward *float64 `parquet:"reward,optional"`
-		Sequence
-		Mask       []bool `parquet:"mask,list"`
-		Advantages Floats `parquet:"advantages,list" parquet-element:",split"`
-		Update     int64  `parquet:"update"`
-	}
-	narrow, err := readStep[row](StepFile(dir, step))
-	rows := make([]Row, len(narrow))
-	for i, r := range narrow {
-		rows[i] = Row{r.Reward, r.Sequence, Streams{Mask: r.Mask, Advantages: r.Advantages}, Updated{Update: r.Update}}
-	}
-	return Answers(rows), err
 }
 
 // Score is the reward of an answer to a task; nil without a valid one.

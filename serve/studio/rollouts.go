@@ -66,7 +66,8 @@ func (s *Server) steps(r *http.Request) (any, error) {
 	return map[string]any{"steps": list(steps), "damaged": []string{}}, err
 }
 
-// answers returns the answers of the train step that a request names, or the one of an ID.
+// answers returns what a list needs of the answers of the train step that a request names, or all of the
+// one of an ID.
 func (s *Server) answers(r *http.Request, id string) (dir string, step int64, answers []*trace.Answer, err error) {
 	dir, err = s.traceDir(r)
 	if err == nil {
@@ -82,12 +83,11 @@ func (s *Server) answers(r *http.Request, id string) (dir string, step int64, an
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return dir, step, nil, notFound{fmt.Errorf("%s is no file", path)}
 	}
-	var rows []trace.Row
 	if id == "" {
-		rows, err = trace.ReadStep(dir, step)
-	} else {
-		rows, err = trace.ReadAnswer(dir, step, id)
+		answers, err = trace.ReadAnswers(dir, step)
+		return dir, step, answers, err
 	}
+	rows, err := trace.ReadAnswer(dir, step, id)
 	return dir, step, trace.Answers(rows), err
 }
 
