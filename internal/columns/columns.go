@@ -4,6 +4,7 @@ package columns
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -33,7 +35,7 @@ type File struct {
 	roleNames    []string
 
 	names  []string
-	keys   []string // of the names, as a line has them: "name":
+	keys   []string // of the names, as a line has them: "name":; "" of one with escapes
 	ids    map[string]int32
 	after  []int32   // by a name's number + 1, the name that came next when it last did; 0 is the begin of a line
 	values []*Column // by a name's number; nil if nobody has asked for it
@@ -41,7 +43,7 @@ type File struct {
 
 	lines, bad int // lines, and those that are no records
 
-	firstBad Mark // where the first of bad begins; Records counts the lines before it
+	firstBad string // number of the first of bad, and what is wrong with it
 
 	unsaved int64 // bytes that were read since the cache has the columns
 	pairs   []Pair
@@ -181,14 +183,13 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 func (c *File) extend(f io.ReaderAt, size int64, wanted func(name string) bool) error {
 	before := c.at.Offset
 	err := EachLine(f, before, size, func(line []byte, end int64) {
-		begin := c.at.Offset
 		c.at.Offset = end
 		c.lines++
 		h, ok := c.quick(line, c.values)
 		if !ok {
 			var err error
 			if h, c.pairs, err = Scan(line, c.pairs); err != nil {
-				c.damaged(line, begin)
+				c.damaged(line)
 				return
 			}
 			c.learn(wanted)
@@ -210,12 +211,13 @@ func (c *File) extend(f io.ReaderAt, size int64, wanted func(name string) bool) 
 }
 
 // damaged counts a line that is no record, unless there is nothing in it.
-func (c *File) damaged(line []byte, begin int64) {
+func (c *File) damaged(line []byte) {
 	if line != nil && len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
 	if c.bad++; c.bad == 1 {
-		c.firstBad = Mark{Offset: begin, Records: c.lines - 1}
+		_, err := monitor.Parse(line)
+		c.firstBad = fmt.Sprintf("%d: not a record of the jsonl monitor: %.200v", c.lines, cmp.Or(err, errLine))
 	}
 }
 
@@ -233,8 +235,12 @@ func (c *File) learn(wanted func(name string) bool) {
 }
 
 func (c *File) add(name string) {
+	key := `"` + name + `":`
+	if strings.Contains(name, `\`) { // what a line has so is another name
+		key = ""
+	}
 	c.ids[name] = int32(len(c.names))
-	c.names, c.keys = append(c.names, name), append(c.keys, `"`+name+`":`)
+	c.names, c.keys = append(c.names, name), append(c.keys, key)
 	c.after, c.values, c.kept = append(c.after, -1), append(c.values, nil), append(c.kept, section{})
 }
 
@@ -280,24 +286,7 @@ func (c *File) Damage() error {
 	if c.bad == 0 {
 		return nil
 	}
-	var why error
-	f, size, err := durable.OpenWithin(c.dir, monitor.File)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	err = EachLine(f, c.firstBad.Offset, min(size, c.at.Offset, c.firstBad.Offset+maxLine), func(line []byte, _ int64) {
-		if why != nil {
-			return
-		}
-		if _, why = monitor.Parse(line); why == nil {
-			why = errLine
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", filepath.Join(c.dir, monitor.File), c.firstBad.Records+1, why)
+	return fmt.Errorf("%s:%s", filepath.Join(c.dir, monitor.File), c.firstBad)
 }
 
 // Size returns the bytes of memory that the columns take, about.

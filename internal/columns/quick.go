@@ -50,7 +50,7 @@ func (c *File) idOf(b []byte) int32 {
 		return -1
 	}
 	id, ok := c.ids[string(b[1:end])]
-	if !ok || len(c.keys[id]) != end+2 { // of a name with escapes the line has another text
+	if !ok || c.keys[id] == "" {
 		return -1
 	}
 	return id

@@ -32,7 +32,7 @@ type header struct {
 	At       Mark      `json:"at"`
 	Lines    int       `json:"lines"`
 	Bad      int       `json:"bad"`
-	FirstBad Mark      `json:"first_bad"`
+	FirstBad string    `json:"first_bad"`
 	Roles    []string  `json:"roles"`
 	Names    []string  `json:"names"`
 	Heads    section   `json:"heads"`

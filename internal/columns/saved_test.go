@@ -147,10 +147,24 @@ func TestCacheWithoutADirectory(t *testing.T) {
 	update(t, dir, cachedir.New(filepath.Join(path, "cache"), 1<<30), isA)
 }
 
+// A name with escapes is not the name that looks like it in a line.
+func TestNamesWithEscapes(t *testing.T) {
+	dir, _, _ := opened(t, line(1, "trainer", `"a\\b":1`)+line(2, "trainer", `"a\b":2`)+line(3, "trainer", `"a\\b":3`))
+	f := update(t, dir, nil, func(string) bool { return true })
+	table := f.Table()
+	backslash, backspace := table.Column(`a\b`), table.Column("a\b")
+	if !slices.Equal(backslash.Values, []float64{1, 3}) || !slices.Equal(backspace.Values, []float64{2}) {
+		t.Errorf("%v and %v", backslash, backspace)
+	}
+}
+
 // A damaged line has its number in the error.
 func TestDamageNamesTheLine(t *testing.T) {
 	dir, _, _ := opened(t, line(1, "trainer", `"a":1`)+"\n{half\n"+line(2, "trainer", `"a":2`)+"more\n")
 	f := update(t, dir, nil, isA)
+	if err := os.RemoveAll(dir); err != nil { // it is known without reading the file again
+		t.Fatal(err)
+	}
 	if err := f.Damage(); err == nil || !strings.Contains(err.Error(), monitor.File+":3: ") || f.bad != 2 {
 		t.Errorf("%d damaged lines, %v", f.bad, err)
 	}
