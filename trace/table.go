@@ -22,7 +22,7 @@ import (
 type Table struct {
 	Words     []string // of all names, by number
 	numbers   map[string]int32
-	processes []*spanProcess
+	processes []*spanProcess        // by number
 	files     map[string]*tableFile // by name
 }
 
@@ -42,9 +42,11 @@ type spanProcess struct {
 
 // tableFile tells what of a file is read.
 type tableFile struct {
-	Offset int64
-	Sum    uint32 // of the last bytes before it
-	Damage string
+	Offset   int64
+	Sum      uint32 // of the last bytes before it
+	Damage   string
+	Size     int64 // of the file with the damage
+	Modified int64 // time of that file, ns since 1970
 }
 
 // framesAtOnce is how many frames are in memory as they were written.
@@ -95,6 +97,12 @@ func (t *Table) isOf(files []linesFile) bool {
 				return false
 			}
 		}
+		if known != nil && known.Damage != "" { // somebody may have copied the file again
+			info, err := os.Stat(file.path)
+			if err != nil || info.Size() != known.Size || info.ModTime().UnixNano() != known.Modified {
+				return false
+			}
+		}
 	}
 	for name := range t.files {
 		if !there[name] { // thinned out
@@ -124,8 +132,9 @@ func (t *Table) read(file linesFile, known *tableFile) (grown bool, err error) {
 	if in == nil {
 		return false, err
 	}
-	data, err := io.ReadAll(io.NewSectionReader(in, known.Offset, size-known.Offset))
-	if err = errors.Join(err, in.Close()); err != nil {
+	info, err := in.Stat()
+	data, readErr := io.ReadAll(io.NewSectionReader(in, known.Offset, size-known.Offset))
+	if err = errors.Join(err, readErr, in.Close()); err != nil {
 		return false, err
 	}
 	var frames [][]byte
@@ -156,6 +165,7 @@ func (t *Table) read(file linesFile, known *tableFile) (grown bool, err error) {
 		frames = frames[min(len(frames), len(some)):]
 	}
 	if damage != nil {
+		known.Size, known.Modified = size, info.ModTime().UnixNano()
 		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", file.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
 	}
 	if grown = offset > known.Offset || damage != nil; offset > known.Offset {
@@ -166,10 +176,9 @@ func (t *Table) read(file linesFile, known *tableFile) (grown bool, err error) {
 }
 
 func (t *Table) process(number int) *spanProcess {
-	i := slices.IndexFunc(t.processes, func(p *spanProcess) bool { return p.Number == number })
-	if i < 0 {
-		i = len(t.processes)
-		t.processes = append(t.processes, &spanProcess{Number: number, First: map[int32]int64{}})
+	i, ok := slices.BinarySearchFunc(t.processes, number, func(p *spanProcess, number int) int { return p.Number - number })
+	if !ok { // an older process may have its first spans later
+		t.processes = slices.Insert(t.processes, i, &spanProcess{Number: number, First: map[int32]int64{}})
 	}
 	return t.processes[i]
 }

@@ -147,6 +147,31 @@ func TestTableOfADamagedTrace(t *testing.T) {
 		if n := len(table.Spans()); n == 0 || n >= 12_000 {
 			t.Errorf("%d spans", n)
 		}
+		if err := os.WriteFile(path, whole, 0o644); err != nil { // somebody has copied it again
+			t.Fatal(err)
+		}
+		update(t, dir, &table)
+		like(t, dir, &table)
+	}
+}
+
+// The order of processes is that of their numbers, whoever writes first.
+func TestOlderProcessWritesLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), Dir)
+	traceSteps(t, dir, 1, 20)
+	traceSteps(t, dir, 10, 20)
+	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table Table
+	for _, text := range [][]byte{nil, whole} {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		update(t, dir, &table)
+		like(t, dir, &table)
 	}
 }
 

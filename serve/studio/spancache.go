@@ -18,7 +18,7 @@ import (
 type spanCache struct {
 	mu    sync.Mutex
 	dir   string
-	files string    // names and sizes
+	files string    // names, sizes and times
 	again time.Time // before which it is not read again, because that takes long
 	known *spans
 	table *trace.Table
@@ -104,7 +104,7 @@ func (c *spanCache) keep(disk *cachedir.Dir, dir string) {
 	}
 }
 
-// filesOf returns the names and sizes of a trace's files.
+// filesOf returns the names, sizes and times of a trace's files.
 func filesOf(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func filesOf(dir string) (string, error) {
 		if err != nil || e.IsDir() {
 			continue
 		}
-		fmt.Fprintln(&all, e.Name(), info.Size())
+		fmt.Fprintln(&all, e.Name(), info.Size(), info.ModTime().UnixNano())
 	}
 	return all.String(), nil
 }
