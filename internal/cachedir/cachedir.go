@@ -44,13 +44,14 @@ func (d *Dir) IsBelow(dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Open opens a file and returns its size. The error of a file that is not there is [fs.ErrNotExist].
+// Open opens a file and returns its size. The error of a file that is not there, or that no Write wrote
+// because it is too large, is [fs.ErrNotExist].
 func (d *Dir) Open(name string) (file *os.File, size int64, err error) {
 	if d == nil {
 		return nil, 0, fs.ErrNotExist
 	}
 	path := filepath.Join(d.path, name)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() > d.max {
 		return nil, 0, cmp.Or(err, fs.ErrNotExist)
 	}
 	if file, err = os.Open(path); err != nil {

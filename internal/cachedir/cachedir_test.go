@@ -70,3 +70,19 @@ func TestNoCache(t *testing.T) {
 		t.Error("the cache is in the wrong directory")
 	}
 }
+
+// A file that is too large for the cache is none of its files, and nobody reads it into memory.
+func TestFilesThatAreTooLarge(t *testing.T) {
+	path := t.TempDir()
+	d := New(path, 1000)
+	write(t, d, "a", 900)
+	if n := sizeOf(t, d, "a"); n != 900 {
+		t.Errorf("the file has %d bytes", n)
+	}
+	if err := os.Truncate(filepath.Join(path, "a"), 1001); err != nil {
+		t.Fatal(err)
+	}
+	if n := sizeOf(t, d, "a"); n != -1 {
+		t.Errorf("a file of %d bytes is opened", n)
+	}
+}
