@@ -193,6 +193,28 @@ func TestSparklinesOfLongFiles(t *testing.T) {
 	}
 }
 
+// A file in the place of another has a sparkline of its own.
+func TestSparklineOfAnotherFile(t *testing.T) {
+	dir := t.TempDir()
+	records := func(value int) (text string) {
+		for step := range 100 {
+			text += line(step, "explorer", fmt.Sprintf(`"rollout/reward/mean":%d`, value))
+		}
+		return text
+	}
+	put(t, dir, "metrics.jsonl", records(1))
+	before, err := readTail(dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(put(t, dir, "other", records(2)), filepath.Join(dir, "metrics.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := readTail(dir, nil, before); err != nil || after.spark[0] != 2 {
+		t.Errorf("%v, %v", after.spark, err)
+	}
+}
+
 // A page that follows one run asks for it and its stages alone.
 func TestRunsBelow(t *testing.T) {
 	dir, s := site(t, "")

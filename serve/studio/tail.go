@@ -20,8 +20,9 @@ import (
 
 // tail is what the list of runs tells from a metrics.jsonl, without reading all of it.
 type tail struct {
-	size, modified int64 // of the file when it was read
-	sparkSize      int64 // of the file when the sparkline was read
+	info           os.FileInfo // of the file
+	size, modified int64       // of the file when it was read
+	sparkSize      int64       // of the file when the sparkline was read
 
 	trained, explored int64 // newest steps of the trainer and of others
 	reward            string
@@ -48,10 +49,13 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 	if err != nil {
 		return nil, err
 	}
+	if before != nil && !os.SameFile(before.info, info) { // a resume has cut it back, or it is of another run
+		before = nil
+	}
 	if before != nil && before.size == size && before.modified == info.ModTime().UnixNano() {
 		return before, nil
 	}
-	t := &tail{size: size, modified: info.ModTime().UnixNano(), trained: -1, explored: -1}
+	t := &tail{info: info, size: size, modified: info.ModTime().UnixNano(), trained: -1, explored: -1}
 	var end []byte
 	for n := int64(tailSize); ; n *= 8 { // a line may be long
 		if end, err = wholeLines(f, max(0, size-n), size); err != nil {
