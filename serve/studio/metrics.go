@@ -200,21 +200,24 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Bounds of what all requests for metrics have in memory together.
+// Bounds of what all requests have in memory together.
 const (
 	maxAnswers  = 64 << 20 // bytes of the answers that are being sent
 	valueBytes  = 24       // of a value in an answer, with its step and its time
 	metricReads = 2        // requests whose values are read at once
+	stepReads   = 2        // requests whose train step is read at once
 )
 
-// answering bounds the memory of requests for metrics. Each waits until there is room for it.
+// answering bounds the memory of requests for metrics and rollouts. Each waits until there is room for it.
 type answering struct {
-	once         sync.Once
-	reads, bytes *semaphore.Weighted
+	once                sync.Once
+	reads, bytes, steps *semaphore.Weighted
 }
 
 func (a *answering) prepare() {
-	a.once.Do(func() { a.reads, a.bytes = semaphore.NewWeighted(metricReads), semaphore.NewWeighted(maxAnswers) })
+	a.once.Do(func() {
+		a.reads, a.bytes, a.steps = semaphore.NewWeighted(metricReads), semaphore.NewWeighted(maxAnswers), semaphore.NewWeighted(stepReads)
+	})
 }
 
 // writeMetrics writes the columns of some metrics. With an error it has written nothing.

@@ -93,6 +93,11 @@ func (s *Server) answers(r *http.Request, id string) (dir string, step int64, an
 
 // rollouts answers with the rollouts of a train step.
 func (s *Server) rollouts(r *http.Request) (any, error) {
+	s.answering.prepare()
+	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
+		return nil, err
+	}
+	defer s.answering.steps.Release(1)
 	dir, step, answers, err := s.answers(r, "")
 	if err != nil {
 		return nil, err
@@ -183,6 +188,11 @@ func (r *Rollout) cut() {
 
 // rollout answers with one rollout and the numbers of its tokens.
 func (s *Server) rollout(r *http.Request) (any, error) {
+	s.answering.prepare()
+	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
+		return nil, err
+	}
+	defer s.answering.steps.Release(1)
 	id := r.PathValue("id")
 	dir, step, answers, err := s.answers(r, id)
 	if err != nil {

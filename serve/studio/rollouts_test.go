@@ -1,8 +1,11 @@
 package studio
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -137,6 +140,34 @@ func TestRollouts(t *testing.T) {
 	}
 	if status, text := get(t, s, "/api/v1/runs/r/steps/x/rollouts"); status != 400 || !strings.Contains(text, "want a whole number") {
 		t.Errorf("%d: %s", status, text)
+	}
+}
+
+// A few train steps are in memory at once, however many requests there are.
+func TestRolloutsWaitForRoom(t *testing.T) {
+	dir := t.TempDir()
+	s := &Server{Dir: dir}
+	traced(t, filepath.Join(dir, "r"))
+	s.answering.prepare()
+	if !s.answering.steps.TryAcquire(stepReads) {
+		t.Fatal("there is no room")
+	}
+	get := func(ctx context.Context, path string) int {
+		w := httptest.NewRecorder()
+		path = "http://localhost/api/v1/runs/r/steps/4/rollouts" + path
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		return w.Code
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, path := range []string{"", "/" + url.PathEscape("3/a/b c/1/0")} {
+		if status := get(gone, path); status != http.StatusInternalServerError {
+			t.Errorf("%q without room: %d", path, status)
+		}
+	}
+	s.answering.steps.Release(stepReads)
+	if status := get(t.Context(), ""); status != http.StatusOK {
+		t.Errorf("with room: %d", status)
 	}
 }
 
