@@ -51,16 +51,16 @@ func ReadAnswers(dir string, step int64) ([]*Answer, error) {
 		Sequence
 		Update int64 `parquet:"update"`
 	}
-	path := StepFile(dir, step)
-	narrow, err := readStep[row](path)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]Row, len(narrow))
-	for i, r := range narrow {
-		rows[i] = Row{Reward: r.Reward, Sequence: r.Sequence, Updated: Updated{Update: r.Update}}
-	}
-	err = openStep(path, func(file *parquet.File) error {
+	var rows []Row
+	err := openStep(StepFile(dir, step), func(file *parquet.File) error {
+		narrow, err := readRows[row](file)
+		if err != nil {
+			return err
+		}
+		rows = make([]Row, len(narrow))
+		for i, r := range narrow {
+			rows[i] = Row{Reward: r.Reward, Sequence: r.Sequence, Updated: Updated{Update: r.Update}}
+		}
 		return errors.Join(
 			readList(file, "tokens", rows, func(r *Row, v parquet.Value) { r.Tokens = append(r.Tokens, v.Int32()) }),
 			readList(file, "mask", rows, func(r *Row, v parquet.Value) { r.Mask = append(r.Mask, v.Boolean()) }),

@@ -206,12 +206,11 @@ func ReadAnswer(dir string, step int64, id string) (rows []Row, err error) {
 	type row struct {
 		ID string `parquet:"id"`
 	}
-	path := StepFile(dir, step)
-	ids, err := readStep[row](path)
-	if err != nil {
-		return nil, err
-	}
-	err = openStep(path, func(file *parquet.File) error {
+	err = openStep(StepFile(dir, step), func(file *parquet.File) error {
+		ids, err := readRows[row](file)
+		if err != nil {
+			return err
+		}
 		table := parquet.NewGenericReader[Row](file)
 		defer table.Close()
 		for at, known := range ids {
@@ -256,26 +255,30 @@ func ReadScores(dir string, step int64) (scores []Score, err error) {
 
 // readStep reads rows with all columns of the file or some.
 func readStep[T any](path string) (rows []T, err error) {
-	err = openStep(path, func(file *parquet.File) error {
-		table := parquet.NewGenericReader[T](file)
-		defer table.Close()
-		for {
-			batch := make([]T, 64)
-			n, err := table.Read(batch)
-			rows = append(rows, batch[:n]...)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err == nil && n == 0 {
-				err = io.ErrNoProgress
-			}
-			if err != nil {
-				rows = nil
-				return err
-			}
-		}
+	err = openStep(path, func(file *parquet.File) (err error) {
+		rows, err = readRows[T](file)
+		return err
 	}, parquet.SkipPageIndex(true))
 	return rows, err
+}
+
+func readRows[T any](file *parquet.File) (rows []T, err error) {
+	table := parquet.NewGenericReader[T](file)
+	defer table.Close()
+	for {
+		batch := make([]T, 64)
+		n, err := table.Read(batch)
+		rows = append(rows, batch[:n]...)
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err == nil && n == 0 {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // openStep calls use with the file of a train step.
