@@ -226,7 +226,7 @@ func closed(c <-chan struct{}) bool {
 
 func (f *Follower) say(format string, args ...any) {
 	if f.run.Say != nil {
-		f.run.Say("monitor " + f.name + ": " + fmt.Sprintf(format, args...))
+		f.run.Say("monitor " + f.name + ": " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; "))
 	}
 }
 

@@ -45,11 +45,12 @@ type otel struct {
 	header   http.Header
 	noSpans  bool // the collector takes none
 	noLogs   bool
+	refused  map[string]bool // what the collector has refused some of
 }
 
 // Begin implements [Sink].
 func (o *otel) Begin(_ context.Context, run Run) error {
-	o.run, o.resource = run, nil
+	o.run, o.resource, o.refused = run, nil, map[string]bool{}
 	for _, pair := range [][2]string{
 		{"service.name", "trinity"}, {"service.instance.id", run.ID}, {"trinity.project", run.Project},
 		{"trinity.group", run.Group}, {"trinity.run", run.Name},
@@ -99,20 +100,26 @@ func (o *otel) SendSpans(ctx context.Context, part trace.Part[trace.Span]) error
 	for _, s := range part.Lines {
 		all = append(all, o.span(part.Process, s))
 	}
-	return o.offer(ctx, "traces", all, &o.noSpans, "no spans; spans: false asks it for no more")
+	return o.offer(ctx, "traces", "spans", all, &o.noSpans)
 }
 
-// offer sends what a collector need not take. If it takes none, refused is set.
-func (o *otel) offer(ctx context.Context, what string, all [][]byte, refused *bool, gets string) error {
+// offer sends what a collector need not take. If it takes none, refused is set, and the metrics go on.
+func (o *otel) offer(ctx context.Context, what, name string, all [][]byte, refused *bool) error {
 	err := o.post(ctx, what, all)
 	var status *retry.StatusError
 	unknown := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
-	if errors.As(err, &status) && slices.Contains(unknown, status.Code) {
-		*refused = true
-		o.say("%v: the collector gets %s", err, gets)
-		return nil
+	switch {
+	case !errors.As(err, &status):
+		return err
+	case slices.Contains(unknown, status.Code):
+		o.say("%v: the collector gets no %s; %[2]s: false asks it for no more", err, name)
+	case !retry.IsTemporary(err):
+		o.say("%v: the collector gets no more %s; trinity sync sends what is missing", err, name)
+	default:
+		return err
 	}
-	return err
+	*refused = true
+	return nil
 }
 
 // Kinds of spans.
@@ -183,7 +190,8 @@ func (o *otel) post(ctx context.Context, what string, all [][]byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: the answer is not OTLP: %w: %s", r, err, retry.OneLine(reply.Body))
-	case refused > 0:
+	case refused > 0 && !o.refused[what]: // each line that the run says is a log record, which it may refuse too
+		o.refused[what] = true
 		o.say("the collector refuses %d of %d %s: %s", refused, len(all), what, retry.OneLine([]byte(why)))
 	}
 	return nil

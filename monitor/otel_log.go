@@ -38,7 +38,7 @@ func (o *otel) SendLogs(ctx context.Context, logs []LogRecord) error {
 }
 
 func (o *otel) sendLogs(ctx context.Context, all [][]byte) error {
-	return o.offer(ctx, "logs", all, &o.noLogs, "no logs; logs: false asks it for no more")
+	return o.offer(ctx, "logs", "logs", all, &o.noLogs)
 }
 
 // log encodes a log record. That of a failed rollout belongs to the rollout's span.

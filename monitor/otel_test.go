@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,6 +238,68 @@ func TestOtelWithoutLogs(t *testing.T) {
 	}
 	if metrics != 2 {
 		t.Errorf("%d requests with metrics", metrics)
+	}
+}
+
+// A collector that refuses spans and logs goes on getting metrics while the run lives.
+func TestOtelRefusesAllButMetrics(t *testing.T) {
+	var refused atomic.Int32
+	metrics := make(chan bool, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/metrics" {
+			metrics <- true
+			return
+		}
+		refused.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer server.Close()
+	dir := filepath.Join(t.TempDir(), "monitor")
+	says(t, dir, []string{"a line"}, 1)
+	spans(t, dir, 1)
+	monitors, said := followed(t, dir, "otel", map[string]any{"endpoint": server.URL})
+	for step := range 3 {
+		for _, m := range monitors {
+			logAll(t, m, rec("trainer", int64(step+1), trinity.Metrics{"actor/lr": 1}))
+		}
+		select {
+		case <-metrics:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the metrics of step %d do not come; said %q", step+1, said())
+		}
+	}
+	end(t, monitors, Finished)
+	if n := refused.Load(); n != 2 || strings.Count(said(), "gets no more") != 2 || strings.Count(said(), "trinity sync") != 2 {
+		t.Errorf("%d requests were refused; said %q", n, said())
+	}
+}
+
+// A collector that refuses some log records does not get the line that says so for ever.
+func TestOtelRefusesSomeLogs(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/logs" && asked.Add(1) < 100 {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"partialSuccess":{"rejectedLogRecords":"1"}}`)
+		}
+	}))
+	defer server.Close()
+	dir := filepath.Join(t.TempDir(), "monitor")
+	said := Said{To: func(string) {}}
+	if err := said.Keep(dir); err != nil {
+		t.Fatal(err)
+	}
+	said.Say("a line")
+	monitors, err := Open([]string{"otel"}, map[string]any{"endpoint": server.URL}, Run{Dir: dir, Say: said.Say})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end(t, monitors, Finished)
+	if err := said.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n > 4 { // the line, what the run says of it, and the end
+		t.Errorf("the collector got %d requests with logs", n)
 	}
 }
 
