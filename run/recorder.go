@@ -204,7 +204,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 		return err
 	}
 	if err := s.said.Keep(cfg.Monitor.CacheDir); err != nil {
-		return err
+		s.say(fmt.Sprintf("what the run says is not kept: %v", err))
 	}
 	s.log.trace, s.log.waits = openTrace(s, fromStep), newWaits(s.Settled)
 	if s.opts.Brief {

@@ -1,12 +1,14 @@
 package run_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/run"
 )
 
 // A run keeps the lines that it has for people beside its metrics, each with its time, and a resumed run
@@ -29,5 +31,19 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 	if len(said) < 2 || !strings.HasPrefix(said[0], "r: mode both, algorithm grpo") ||
 		!strings.Contains(strings.Join(said, ""), "resumes after step 1") {
 		t.Errorf("the run keeps %q", said)
+	}
+}
+
+// A run goes on if the file of its lines cannot be opened.
+func TestARunThatCannotKeepWhatItSays(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if err := os.MkdirAll(filepath.Join(p.job(), "monitor", monitor.SaidFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	say := func(line string) { said = append(said, line) }
+	_, err := run.Run(t.Context(), t.Context(), p.load(t, "buffer.total_steps=1", noEvaluation), run.Options{Say: say})
+	if err != nil || strings.Count(strings.Join(said, "\n"), "what the run says is not kept: ") != 1 {
+		t.Errorf("%v; said %q", err, said)
 	}
 }
