@@ -254,7 +254,11 @@ func (f *Follower) drain(ctx context.Context, ending bool) error {
 			return err
 		}
 	}
-	_, err := f.sendAll(ctx)
+	var status Status
+	if ending {
+		status = f.status
+	}
+	_, err := f.sendAll(ctx, status)
 	return err
 }
 
@@ -275,9 +279,10 @@ func (f *Follower) openTail() error {
 	return nil
 }
 
-// sendAll sends all records that are in the file, what the sink takes of the trace, and the status if
-// there is one. It returns the number of records.
-func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
+// sendAll sends all records that are in the file, what the sink takes of the trace, and how the run ended
+// if the service does not know. status is the end to tell after new records: a run that had ended may have
+// resumed. It returns the number of records.
+func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err error) {
 	if !f.begun {
 		if err := f.sink.Begin(ctx, f.run); err != nil {
 			return 0, err
@@ -295,6 +300,7 @@ func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
 		if err := f.sink.Send(ctx, f.tail.at.Records, records); err != nil {
 			return sent, err
 		}
+		then.Status, then.Told = status, false
 		if err := f.tail.keep(then); err != nil {
 			return sent, err
 		}
@@ -364,7 +370,7 @@ func Sync(ctx context.Context, dir, name string, args map[string]any, say func(s
 	}
 	pause := f.pause
 	for failed := 0; ; {
-		n, err := f.sendAll(ctx)
+		n, err := f.sendAll(ctx, f.tail.at.Status)
 		if sent += n; n > 0 {
 			failed, pause = 0, f.pause
 		}

@@ -401,3 +401,46 @@ func TestAPositionHasNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// A run that ended goes on in another process: its service learns that end too, also if it is the same.
+func TestSinksTellEachEnd(t *testing.T) {
+	for name, begin := range services {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := begin(t, dir, &faults{})
+			for step := range int64(2) {
+				monitors, _ := followed(t, dir, sinkOf(name), s.args)
+				logSteps(t, monitors, step+1, step+1)
+				end(t, monitors, Finished)
+				if got := ended(s, Finished); got != Finished {
+					t.Errorf("after step %d the run is %q there", step+1, got)
+				}
+			}
+			compare(t, dir, s)
+		})
+	}
+}
+
+// An offline run whose rows have numbers of an earlier version is written anew.
+func TestSwanLabOfAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	s := newSwanLab(t, dir, &faults{})
+	monitors, _ := followed(t, dir, "swanlab", s.args)
+	logSteps(t, monitors, 1, 2)
+	end(t, monitors, Finished)
+	files, err := filepath.Glob(filepath.Join(dir, "swanlab", "*.swanlab"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	old := frames([]byte(swanlabHeader), numbered(-1, 10), numbered(1, 10), numbered(1, 10), numbered(2, 10))
+	if err := os.WriteFile(files[0], old, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	monitors, _ = followed(t, dir, "swanlab", s.args)
+	logSteps(t, monitors, 3, 3)
+	end(t, monitors, Finished)
+	compare(t, dir, s)
+	if got := ended(s, Finished); got != Finished {
+		t.Errorf("the run is %q there", got)
+	}
+}

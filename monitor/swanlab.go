@@ -81,8 +81,14 @@ func (s *swanlab) Begin(ctx context.Context, run Run) (err error) {
 	dir := filepath.Join(run.Dir, "swanlab")
 	s.file, err = openRecordFile(filepath.Join(dir, "run-"+run.ID+".swanlab"), swanlabHeader, swanlabBits,
 		message(first, swanlabStart, start))
-	if err != nil || !s.online {
+	if err != nil {
 		return err
+	}
+	if len(s.file.ends) == 1 { // it is new, or an earlier version of the program has written its rows
+		s.tail.forget()
+	}
+	if !s.online {
+		return nil
 	}
 	whole, err := fromTheFirst(dir, s.file)
 	if !whole {

@@ -146,6 +146,12 @@ func wholeLines(f *os.File, offset int64) ([]byte, error) {
 	}
 }
 
+// forget makes the next records the first ones of the run.
+func (t *tail) forget() {
+	at := &t.at
+	at.Records, at.Offset, at.Length, at.Hash, at.Newest, at.Before = 0, 0, 0, "", nil, nil
+}
+
 // keep makes then the position.
 func (t *tail) keep(then position) error {
 	text, err := json.Marshal(then)
