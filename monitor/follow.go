@@ -280,14 +280,15 @@ func (f *Follower) openTail() error {
 }
 
 // sendAll sends all records that are in the file, what the sink takes of the trace, and how the run ended
-// if the service does not know. status is the end to tell after new records: a run that had ended may have
-// resumed. It returns the number of records.
+// if the service does not know. status is that end, "" while the run goes on, even if it had ended before. It
+// returns the number of records.
 func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err error) {
 	if !f.begun {
 		if err := f.sink.Begin(ctx, f.run); err != nil {
 			return 0, err
 		}
 		f.begun = true
+		f.tail.at.Status, f.tail.at.Told = status, false // the service has a run that goes on
 	}
 	for {
 		records, then, err := f.tail.next()
@@ -300,7 +301,6 @@ func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err 
 		if err := f.sink.Send(ctx, f.tail.at.Records, records); err != nil {
 			return sent, err
 		}
-		then.Status, then.Told = status, false
 		if err := f.tail.keep(then); err != nil {
 			return sent, err
 		}

@@ -408,12 +408,12 @@ func TestSinksTellEachEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := begin(t, dir, &faults{})
-			for step := range int64(2) {
+			for try, steps := range []int64{1, 2, 2} { // the last one finds nothing to do
 				monitors, _ := followed(t, dir, sinkOf(name), s.args)
-				logSteps(t, monitors, step+1, step+1)
+				logSteps(t, monitors, int64(try+1), steps)
 				end(t, monitors, Finished)
 				if got := ended(s, Finished); got != Finished {
-					t.Errorf("after step %d the run is %q there", step+1, got)
+					t.Errorf("after step %d the run is %q there", steps, got)
 				}
 			}
 			compare(t, dir, s)
