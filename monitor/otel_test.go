@@ -204,7 +204,7 @@ func TestOtelSendsLogs(t *testing.T) {
 		"INFO trinity.said mode both": 1, "WARN trinity.said WARNING: all rewards are equal": 1, "INFO trinity.said resumes": 1,
 		"INFO trinity.said the end": 1, "WARN trinity.rollout.failed no such tool \ufffd": 2,
 		"WARN trinity.run.ended the run has been stopped": 1,
-		"INFO trinity.run.ended the run has finished": 2, // trinity sync begins the run there once more
+		"INFO trinity.run.ended the run has finished":     2, // trinity sync begins the run there once more
 	}
 	if got := s.logs(); !maps.Equal(got, want) {
 		t.Errorf("the collector has %v, want %v", got, want)

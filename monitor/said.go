@@ -101,7 +101,8 @@ func readSaid(dir string, from int64) (logs []LogRecord, end int64, err error) {
 	}
 	at := time.Now()
 	for line := range strings.Lines(string(data[:whole])) {
-		stamp, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		line = strings.TrimSuffix(line, "\n")
+		stamp, text, _ := strings.Cut(line, " ")
 		if t, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
 			at = t
 		} else {
