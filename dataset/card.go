@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // cardFile declares the files of a dataset's subsets and splits, in the YAML between its first two
@@ -81,7 +82,7 @@ func (p *patterns) read(node *yaml.Node) error {
 // readCard returns the subsets that a dataset's card declares, in order; none without a card or a
 // declaration.
 func readCard(dir string) ([]declared, error) {
-	text, err := os.ReadFile(filepath.Join(dir, cardFile))
+	text, err := durable.ReadRegular(filepath.Join(dir, cardFile), maxRow)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // numbered matches the file names of a split's shards: train-00001-of-00003.jsonl.
@@ -78,7 +79,7 @@ func savedFiles(dir string, files []string) ([]string, error) {
 	}
 	in := path.Dir(files[0])
 	at := filepath.Join(dir, filepath.FromSlash(in), "state.json")
-	text, err := os.ReadFile(at)
+	text, err := durable.ReadRegular(at, maxRow)
 	if errors.Is(err, fs.ErrNotExist) {
 		return files, nil
 	}

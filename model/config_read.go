@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 const (
@@ -69,18 +71,7 @@ func adapterHint(dir string) string {
 	return "; it holds a LoRA adapter: use it with its base model (model.lora_configs) or merge it into it (trinity convert --adapter)"
 }
 
-func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfigSize+1))
-	if err == nil && len(text) > maxConfigSize {
-		err = fmt.Errorf("%s: more than %d bytes: not a model config", path, maxConfigSize)
-	}
-	return text, err
-}
+func readSmall(path string) ([]byte, error) { return durable.ReadRegular(path, maxConfigSize) }
 
 // ParseConfig reads the text of a config.json. Missing keys take transformers' defaults where those
 // are safe to assume. An unsupported option and a value of the wrong type are errors.

@@ -2,9 +2,10 @@ package run
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/model/renderer/toolcall"
 )
@@ -19,7 +20,7 @@ func (s chat) openText() (*renderer.Renderer, error) {
 	m := &s.Model
 	template := m.CustomChatTemplate
 	if template == "" && m.ChatTemplatePath != "" {
-		data, err := os.ReadFile(m.ChatTemplatePath)
+		data, err := durable.ReadRegular(m.ChatTemplatePath, config.MaxFileSize)
 		if err != nil {
 			return nil, s.At("model.chat_template_path", err.Error(), "")
 		}

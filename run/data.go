@@ -11,10 +11,14 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
+
+// maxWord bounds the file with the word of a run, in bytes.
+const maxWord = 64
 
 // DataSource is rows that a stage reads, or experiences that it writes.
 type DataSource struct {
@@ -158,11 +162,11 @@ func (l *dataLister) archives(key, name, at, what string) {
 		return
 	}
 	if at = l.own(at); !l.isOwn(at) { // each run has a directory below it
-		word, err := os.ReadFile(wordFile(l.Buffer.CacheDir))
+		word, err := l.word()
 		if err != nil {
 			return // it has written nothing yet
 		}
-		at = filepath.Join(at, string(word)+archive.Form(at))
+		at = filepath.Join(at, word+archive.Form(at))
 	}
 	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(at), "*-"+filepath.Base(at))) // without a match there is one explorer
 	for _, dir := range append(dirs, at) {
@@ -177,11 +181,17 @@ func (l *dataLister) archives(key, name, at, what string) {
 	}
 }
 
+// word returns the word that ends the names of the run's archives.
+func (l *dataLister) word() (string, error) {
+	word, err := durable.ReadRegular(wordFile(l.Buffer.CacheDir), maxWord)
+	return string(word), err
+}
+
 // rowsOf adds the run's rows of a table that runs share. The run's word ends the name that they have.
 func (l *dataLister) rowsOf(key, name, at, table, where, order, begin string) {
 	d := DataSource{Key: key, Name: name, Kind: "experience", Path: at}
-	word, err := os.ReadFile(wordFile(l.Buffer.CacheDir))
-	full := begin + "-" + string(word)
+	word, err := l.word()
+	full := begin + "-" + word
 	switch {
 	case err != nil:
 		d.Problem = fmt.Sprintf("the run has no name in this database yet: %v", err)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"path/filepath"
 )
 
 // LogReader reads the records of a log in order, also while another process appends to it.
@@ -118,7 +120,7 @@ func (r *LogReader) open() error {
 }
 
 func (r *LogReader) enter(first int64) error {
-	f, err := os.Open(segmentPath(r.dir, first))
+	f, _, err := OpenWithin(r.dir, filepath.Base(segmentPath(r.dir, first)))
 	if err != nil {
 		return err
 	}

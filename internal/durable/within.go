@@ -22,6 +22,25 @@ func ReadWithin(dir, name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
+// ReadRegular reads a file that may be a link, unless it is a pipe or a device, or is larger than limit.
+func ReadRegular(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // to open a pipe waits for its writer, and a device may have no end
+		return nil, fmt.Errorf("%s is no regular file", path)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), limit)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
 // OpenWithin opens a regular file of a directory, and returns its size. The error of one that is not
 // there is [fs.ErrNotExist].
 func OpenWithin(dir, name string) (f *os.File, size int64, err error) {

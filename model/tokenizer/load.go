@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 const (
@@ -15,6 +17,9 @@ const (
 	specialsFile     = "special_tokens_map.json"
 	chatTemplateFile = "chat_template.jinja"
 )
+
+// maxFile bounds a file of a tokenizer, in bytes.
+const maxFile = 256 << 20
 
 // In reports whether dir holds a tokenizer for [Load].
 func In(dir string) bool {
@@ -27,7 +32,7 @@ func In(dir string) bool {
 func Load(dir string) (*Tokenizer, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{definitionFile, configFile, specialsFile, chatTemplateFile} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := durable.ReadRegular(filepath.Join(dir, name), maxFile)
 		if errors.Is(err, fs.ErrNotExist) && name != definitionFile {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/trinity-go/trinity/internal/database"
@@ -13,6 +12,9 @@ import (
 
 // QuestionsFile is in the directory of a book. It has the [Questions] that the decisions answer.
 const QuestionsFile = "questions.json"
+
+// maxQuestions bounds the file, in bytes.
+const maxQuestions = 1 << 20
 
 // Questions say which pairs a book asks about, so that another program opens the same book.
 type Questions struct {
@@ -54,7 +56,7 @@ func (q Questions) keep(dir string) (err error) {
 // ReadQuestions reads the questions of a book.
 func ReadQuestions(dir string) (q Questions, err error) {
 	path := filepath.Join(dir, QuestionsFile)
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadWithin(dir, QuestionsFile, maxQuestions)
 	if err != nil {
 		return q, err
 	}

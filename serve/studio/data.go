@@ -60,11 +60,15 @@ func (s dataAPI) sources(id string) ([]stageSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, _, err := s.writtenFor(id)
+	in, started, err := s.writtenFor(id)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := in.parse()
+	options := config.Options{Overrides: in.Overrides}
+	if started == "" { // a run has kept the values: a copied one that names variables would tell them
+		options.Env = func(string) (string, bool) { return "", false }
+	}
+	cfg, err := config.Parse(configName, []byte(in.Text), options)
 	if err != nil {
 		return nil, fmt.Errorf("the run's configuration cannot be read: %s", shown(firstLine(err)))
 	}
