@@ -152,6 +152,9 @@ func (a annotations) begin(r *http.Request, in annotated) (any, error) {
 		if err != nil {
 			return nil, mistake{err}
 		}
+		if err := checkOwner(root); err != nil {
+			return nil, err
+		}
 		dir := filepath.Join(a.ownBooks(root, in.Run), url.PathEscape(one.Key)+bookEnding)
 		if err := durable.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 			return nil, err

@@ -193,3 +193,24 @@ func TestAnnotationsOfACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The studio begins no book through a link that somebody has put in place of its directory.
+func TestAnnotationsStayInTheStudiosDirectory(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	source := Source{Key: "kept", Kind: kindExperience, Path: keptAnswers(t, dir)}
+	if err := os.Symlink(outside, filepath.Join(dir, ownDir)); err != nil {
+		t.Skip(err)
+	}
+	server := &Server{Dir: dir, Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: Data{
+		Sources: func(*config.Settled, string) []Source { return []Source{source} },
+	}}
+	s := httptest.NewServer(server.Handler())
+	t.Cleanup(s.Close)
+	if status, text := answerOf(t, s, "/api/v1/annotations", "secret", `{"run":"r","source":"kept"}`); status == 200 ||
+		!strings.Contains(text, "is no directory") {
+		t.Errorf("%d: %s", status, text)
+	}
+	if names := below(t, outside); len(names) > 1 {
+		t.Errorf("outside are %v", names)
+	}
+}

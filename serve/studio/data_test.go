@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
@@ -188,6 +189,16 @@ func TestDataOfBuffers(t *testing.T) {
 		} else if !text && one.Examples[0].Response != hostileRow {
 			t.Errorf("the text is %q", one.Examples[0].Response)
 		}
+	}
+}
+
+// A list keeps of a long row what it shows, and no tokens.
+func TestListsKeepShortTexts(t *testing.T) {
+	long := strings.Repeat("x", mostInList+1)
+	e := example{Prompt: long, exp: &trinity.Experience{Tokens: make([]int32, 9)}}
+	e.shorten()
+	if e.exp != nil || !e.Cut || e.Prompt != long[1:] || unsafe.StringData(e.Prompt) == unsafe.StringData(long) {
+		t.Errorf("it keeps %+v", e)
 	}
 }
 

@@ -106,20 +106,21 @@ type example struct {
 	exp *trinity.Experience // nil if there are no tokens
 }
 
-// shorten cuts the texts for a list.
+// shorten keeps what a list shows: the rows of a reply may have gigabytes together.
 func (e *example) shorten() {
+	e.exp = nil
 	for _, text := range []*string{&e.Prompt, &e.Response, &e.Answer} {
 		short, cut := cutText(*text, mostInList)
 		*text, e.Cut = short, e.Cut || cut
 	}
 }
 
-// cutText returns the first characters of a text.
+// cutText returns the first characters of a text, without keeping all of it in memory.
 func cutText(text string, most int) (string, bool) {
 	n := 0
 	for i := range text {
 		if n++; n > most {
-			return text[:i], true
+			return strings.Clone(text[:i]), true
 		}
 	}
 	return text, false
