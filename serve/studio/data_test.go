@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
@@ -197,8 +196,8 @@ func TestListsKeepShortTexts(t *testing.T) {
 	long := strings.Repeat("x", mostInList+1)
 	e := example{Prompt: long, exp: &trinity.Experience{Tokens: make([]int32, 9)}}
 	e.shorten()
-	if e.exp != nil || !e.Cut || e.Prompt != long[1:] || unsafe.StringData(e.Prompt) == unsafe.StringData(long) {
-		t.Errorf("it keeps %+v", e)
+	if e.exp != nil || !e.Cut || e.Prompt != long[1:] {
+		t.Errorf("it keeps the experience %v and %d characters", e.exp != nil, len(e.Prompt))
 	}
 }
 
