@@ -12,6 +12,9 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	driver "modernc.org/sqlite"
+	library "modernc.org/sqlite/lib"
 )
 
 // Column is a value of a row, in JSON's types: numbers are numbers, times are RFC 3339 in UTC, JSON
@@ -25,7 +28,17 @@ type Column struct {
 // read-only transaction. It reads a table in the order of its column id, or in the order of rows if
 // SQLite has no such column.
 func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error) error {
-	tx, err := db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // the whole connection to SQLite is read-only
+	conn, err := db.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if db.kind == sqlite {
+		if err := confine(conn); err != nil {
+			return err
+		}
+	}
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // the whole connection to SQLite is read-only
 	if err != nil {
 		return err
 	}
@@ -61,6 +74,20 @@ func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error)
 		}
 	}
 	return rows.Err()
+}
+
+// maxValue bounds a value of SQLite, in bytes. A query can make one of a gigabyte of nothing.
+const maxValue = 64 << 20
+
+// confine lets a connection to SQLite open no other file: a query may have further statements after its
+// first one, and mode=ro does not hold for the files that they attach.
+func confine(conn *sql.Conn) error {
+	for id, most := range map[int]int{library.SQLITE_LIMIT_ATTACHED: 0, library.SQLITE_LIMIT_LENGTH: maxValue} {
+		if _, err := driver.Limit(conn, id, most); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isQuery reports whether from is a query, not the name of a table: its first word, after comments

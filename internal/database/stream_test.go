@@ -1,7 +1,9 @@
 package database
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -38,5 +40,35 @@ func TestStreamOfQueries(t *testing.T) {
 		if err != nil || rows != 2 {
 			t.Errorf("%q: %d rows, %v; want 2", from, rows, err)
 		}
+	}
+}
+
+// A query of another hand writes nothing, whatever statements it has, and makes no value without bounds.
+func TestStreamConfinesQueries(t *testing.T) {
+	dir := t.TempDir()
+	url := "sqlite:///" + filepath.ToSlash(filepath.Join(dir, "a.db"))
+	db := openTest(t, url, Options{})
+	for _, s := range []string{"CREATE TABLE t (x TEXT)", "INSERT INTO t VALUES ('a')"} {
+		if _, err := db.pool.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openTest(t, url, Options{ReadOnly: true, Untouched: true})
+	other := filepath.ToSlash(filepath.Join(dir, "other.db"))
+	for query, want := range map[string]string{
+		"SELECT 1; ATTACH DATABASE '" + other + "' AS o; CREATE TABLE o.t (x); SELECT 1": "too many attached databases",
+		"SELECT 1 WHERE 0; COMMIT; VACUUM INTO '" + other + "'":                          "VACUUM",
+		"SELECT 1; DELETE FROM t":               "readonly database",
+		"SELECT printf('%.*c', 100000000, 'x')": "too big",
+	} {
+		if err := db.Stream(t.Context(), query, func([]Column) error { return nil }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", query, err, want)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the directory has %v, %v", files, err)
 	}
 }

@@ -210,7 +210,8 @@ func TestAnnotateInABrowser(t *testing.T) {
 	if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
 		t.Errorf("the page is %v pixels wide", width)
 	}
-	value[bool](t, w, "localStorage.setItem('language', 'zh') || localStorage.setItem('theme', 'dark') || location.reload() || true")
+	value[bool](t, w, "localStorage.setItem('language', 'zh') || localStorage.setItem('theme', 'dark') || true")
+	w.do(t, chromedp.Reload())
 	w.until(t, "document.querySelector('[data-key=\"=\"]')?.innerText === '= 一样好' && document.body.innerText.includes('0 / 1')")
 	if colour := value[string](t, w, "getComputedStyle(document.documentElement).colorScheme"); colour != "dark" {
 		t.Errorf("the colours are %s", colour)
