@@ -140,6 +140,7 @@ const (
 	scanTime    = 2 * time.Second  // after which a reply has what was found so far
 	reachTime   = 20 * time.Second // for a place in a file that must be read from its beginning
 	dataReaders = 2                // requests that read at once; others wait
+	turnTime    = 25 * time.Second // for a turn; with reachTime it is less than the server gives a reply
 )
 
 // open opens the source that a request names, and waits for its turn to read. The caller calls done.

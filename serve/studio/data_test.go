@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
@@ -260,4 +261,19 @@ func TestDataTellsNoVariables(t *testing.T) {
 	if status, text := get(t, s, "/api/v1/data?run=r"); status == http.StatusOK || strings.Contains(text, "geheim") || !strings.Contains(text, "OF_THE_STUDIO") {
 		t.Errorf("%d: %s", status, text)
 	}
+}
+
+// A request waits a bounded time for those that read.
+func TestDataWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d dataState
+		for range dataReaders {
+			if _, err := d.begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.begin(t.Context()); statusOf(err) != http.StatusServiceUnavailable {
+			t.Error(err)
+		}
+	})
 }

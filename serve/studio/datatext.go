@@ -3,8 +3,10 @@ package studio
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
@@ -35,6 +37,8 @@ func (d *dataState) begin(ctx context.Context) (done func(), err error) {
 	select {
 	case d.turns <- struct{}{}:
 		return func() { <-d.turns }, nil
+	case <-time.After(turnTime):
+		return nil, busy{fmt.Errorf("other requests have read data for %v: try again later", turnTime)}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -130,10 +130,12 @@ func (s *Server) Close() error {
 	return annotations{s}.closeAll()
 }
 
-// notFound is an error about something that is not there, and mistake one about the request.
+// notFound is an error about something that is not there, mistake one about the request, and busy one that
+// passes.
 type (
 	notFound struct{ error }
 	mistake  struct{ error }
+	busy     struct{ error }
 )
 
 func statusOf(err error) int {
@@ -142,6 +144,8 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case errors.As(err, new(mistake)):
 		return http.StatusBadRequest
+	case errors.As(err, new(busy)):
+		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
 }
