@@ -261,13 +261,15 @@ func TestFinal(t *testing.T) {
 	}
 }
 
-// A copy of a run, or a stage, has the paths of the run that recorded it, whose name they lack.
+// A copy of a run, or a stage, has the paths of the run that recorded it, whose directory they lack.
+// A directory elsewhere that has the name of a run keeps it.
 func TestRecordedNamesAreNoDifference(t *testing.T) {
 	root := t.TempDir()
 	var dirs []string
 	for i, recorded := range []string{"first/sft", "second/sft"} {
 		run, _, _ := strings.Cut(recorded, "/")
-		settings := fmt.Sprintf("seed: %d\nmodel: {model_path: checkpoints/%s/global_step_1}\n", i, run)
+		settings := fmt.Sprintf("seed: %d\nproject: sums\nmodel: {model_path: checkpoints/sums/%s/global_step_1}\n", i, run) +
+			"buffer: {explorer_input: {taskset: {path: examples/first/data.jsonl}}}\n"
 		dir := writeRun(t, root, fmt.Sprint("copied", i), settings, 0.5, float64(i))
 		about := fmt.Appendf(nil, `{"name":%q}`, recorded)
 		if err := os.WriteFile(filepath.Join(dir, "monitor", monitor.AboutFile), about, 0o644); err != nil {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,16 +76,17 @@ func Groups(kept []Kept) []Group {
 }
 
 // settings returns the settings of all stages by stage and key, without those that name the run or
-// are seeds, and without secrets. Paths lack the run's name, because a stage reads the checkpoints of
-// the one before.
+// are seeds, and without secrets. Paths lack the run's directory, because a stage reads the
+// checkpoints of the one before.
 func (r *run) settings() map[string]string {
 	out := map[string]string{}
 	for _, s := range r.stages {
+		dir := path.Join(s.setting("project"), s.setting("group"), s.run) + "/"
 		for key, value := range s.settings {
 			if key == "name" || key == "seed" || strings.HasSuffix(key, ".seed") {
 				continue
 			}
-			text := strings.ReplaceAll(fmt.Sprint(config.Mask(key, value)), "/"+s.run+"/", "/…/")
+			text := strings.ReplaceAll(fmt.Sprint(config.Mask(key, value)), dir, "…/")
 			out[strings.TrimPrefix(s.name+": "+key, ": ")] = text
 		}
 	}
@@ -93,15 +95,19 @@ func (r *run) settings() map[string]string {
 
 // seed returns the run's seed; "" if its settings are unknown.
 func (r *run) seed() string {
-	settings := r.stages[0].settings
-	if settings == nil {
+	if r.stages[0].settings == nil {
 		return ""
 	}
-	if seed, ok := settings["seed"]; ok {
-		return fmt.Sprint(seed)
+	return r.stages[0].setting("seed")
+}
+
+// setting returns the value of a key as text, or its default.
+func (s *stage) setting(key string) string {
+	if value, ok := s.settings[key]; ok {
+		return fmt.Sprint(value)
 	}
 	keys := config.Keys()
-	return keys[slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == "seed" })].Default
+	return keys[slices.IndexFunc(keys, func(k config.Key) bool { return k.Path == key })].Default
 }
 
 // names returns the names of the group's runs.
