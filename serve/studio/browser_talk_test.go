@@ -137,6 +137,9 @@ func TestTalkInABrowser(t *testing.T) {
 	w.choose(t, 0, 1, "base")
 	value[bool](t, w, "document.querySelector('.seat button.primary').click() || true")
 	w.until(t, says("base of sums/grpo: there is no model models/tiny"))
+	// Two models are chosen at once.
+	w.show(t, "talk?run=sums%2Fgrpo&run=sums%2Fgrpo", "Remove the second model")
+	w.until(t, "location.hash.endsWith('&model=global_step_60&model=global_step_60')")
 	w.mu.Lock()
 	w.problems = nil // the console tells the status 400
 	w.mu.Unlock()

@@ -55,6 +55,9 @@ func pretend(w http.ResponseWriter, r *http.Request, kind string) {
 	if len(in.Messages) == 0 {
 		err = errors.Join(err, errors.New("there are no messages"))
 	}
+	if in.MaxTokens != nil { // the page names no limit, because a model may be shorter
+		err = errors.Join(err, errors.New("nobody has chosen a limit"))
+	}
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(wire.Refusal{Error: wire.Error{Message: err.Error()}})

@@ -29,13 +29,14 @@ function Plan({ run, plan: { advice, current, recommended } }) {
   const row = (/** @type {string} */ title, /** @type {(of: PlannedChoice) => string} */ cell) =>
     html`<tr><th scope="row">${title}</th><td>${cell(current)}</td><td>${cell(recommended)}</td></tr>`;
   return html`<p><b>${t("advice.bound." + advice.bound)}</b></p>
-    <table class="measured"><thead><tr><td></td><th scope="col">${t("advice.now")}</th><th scope="col">${t("advice.recommended")}</th></tr></thead><tbody>
+    <table class="measured">
+      <thead><tr><td></td><th scope="col">${t("advice.now")}</th><th scope="col">${t("advice.recommended")}</th></tr></thead><tbody>
       ${row(t("advice.steps"), (of) => number(of.report.train_steps_per_hour))}
       ${row(t("advice.explorer"), (of) => percent(of.report.explorer_idle))}
       ${row(t("advice.trainer"), (of) => percent(of.report.trainer_idle))}
       ${row(t("advice.staleness"), (of) => number(of.report.staleness.mean, 3))}
     </tbody></table>
-    ${advice.gain > 0 ? html`<p>${t("advice.gain", { gain: percent(advice.gain) })} ${t("advice.bound." + advice.then)}</p>
+    ${advice.gain > 0 ? html`<p>${t("advice.gain", { gain: percent(advice.gain), then: t("advice.bound." + advice.then) })}</p>
       <pre class="mono" tabindex="0">${plain(advice.settings)}</pre>
       <p><a href=${href("config", { clone: run, run })}>${t("act.clone")}</a></p>` : html`<p>${t("advice.nogain")}</p>`}
     <p>${t("advice.else")}</p>

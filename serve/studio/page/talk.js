@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import * as api from "./api.js";
 import { Answer } from "./said.js";
 import { Loaded, duration, number, plain, useData, useEvery, visible } from "./parts.js";
+import { parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { Legend } from "./tokens.js";
 import { t } from "./words.js";
@@ -20,7 +21,7 @@ const LOADS = 500, RESTS = 3000; // milliseconds between looks at the models
 const talked = { turns: [], asking: null, changed: () => {} };
 
 /** The settings of an answer, with their usual values; "" is the server's. */
-const usual = { temperature: "0.7", top_p: "", max_tokens: "512", seed: "" };
+const usual = { temperature: "0.7", top_p: "", max_tokens: "", seed: "" };
 
 /** @type {import("./measures.js").Measure} */
 const PROBABILITY = { key: "probability", kind: "amount", low: 1, high: 0, at: () => NaN };
@@ -30,6 +31,12 @@ export function Talk({ query, go }) {
   const about = useData(api.about, []);
   if (about.value && !about.value.control) return html`<p class="panel">${t("talk.readonly")}</p>`;
   return about.value ? html`<${Talking} query=${query} go=${go} />` : html`<${Loaded} data=${about} />`;
+}
+
+/** seatsOf returns the runs and the models that the route names. @param {URLSearchParams} query */
+function seatsOf(query) {
+  const seats = query.getAll("run").slice(0, 2);
+  return { seats: seats.length ? seats : [""], names: query.getAll("model") };
 }
 
 /** @param {PageProps} props */
@@ -44,8 +51,7 @@ function Talking({ query, go }) {
     return () => { cancelAnimationFrame(asked); talked.changed = () => {}; };
   }, []);
   const shaded = query.get("shade") === "1";
-  const seats = query.getAll("run").slice(0, 2), names = query.getAll("model");
-  if (!seats.length) seats.push("");
+  const { seats, names } = seatsOf(query);
   const models = seats.map((run, i) => all.findLast((m) => m.run === run && m.model === names[i]));
   const act = async (/** @type {() => Promise<unknown>} */ f) => {
     fail(null);
@@ -53,8 +59,11 @@ function Talking({ query, go }) {
     talks.again();
   };
   /** @param {number} i @param {string} run @param {string} model @param {boolean} [replace] */
-  const choose = (i, run, model, replace = false) =>
-    go("", { run: seats.map((r, n) => n === i ? run : r), model: seats.map((_, n) => n === i ? model : names[n] || "") }, { replace });
+  const choose = (i, run, model, replace = false) => {
+    const now = seatsOf(parse(location.hash).query); // both seats may choose before the page is drawn again
+    const models = now.seats.map((_, n) => n === i ? model : now.names[n] || "");
+    go("", { run: now.seats.map((r, n) => n === i ? run : r), model: models }, { replace });
+  };
   const beside = () => go("", { run: [...seats, seats[0]], model: [names[0] || "", ""] });
   const clear = () => {
     talked.asking?.abort();
