@@ -21,8 +21,12 @@ function rangeOf(text) {
   return text && from <= to ? [from, to] : null;
 }
 
-/** inRange reports whether a bin of a histogram has the value. @param {number | null} value @param {[number, number] | null} range @param {number} highest of all values */
-const inRange = (value, range, highest) => !range || (value !== null && value >= range[0] && (value < range[1] || (value === range[1] && value === highest)));
+/**
+ * inRange reports whether a bin of a histogram has the value.
+ * @param {number | null} value @param {[number, number] | null} range @param {number} highest of all values
+ */
+const inRange = (value, range, highest) =>
+  !range || (value !== null && value >= range[0] && (value < range[1] || (value === range[1] && value === highest)));
 
 /** Rollouts is the page. @param {PageProps} props */
 export function Rollouts({ query, go }) {
@@ -35,17 +39,19 @@ export function Rollouts({ query, go }) {
     const to = steps[steps.indexOf(step) + by];
     if (to !== undefined) go("", { step: to }, { replace: true });
   };
-  useKeys([{ key: "[", says: t("rollouts.key.before"), run: () => beside(-1) }, { key: "]", says: t("rollouts.key.after"), run: () => beside(1) }]);
+  const before = t("rollouts.key.before"), after = t("rollouts.key.after");
+  useKeys([{ key: "[", says: before, run: () => beside(-1) }, { key: "]", says: after, run: () => beside(1) }]);
   if (listed.value && !steps.length) return html`<p class="muted">${t("rollouts.untraced")}</p>`;
   return html`
     <${Loaded} data=${listed} />
     ${listed.value && html`<div class="row">
-      <button disabled=${step === steps[0]} onClick=${() => beside(-1)} title=${t("rollouts.key.before")} aria-label=${t("rollouts.key.before")}>‹</button>
+      <button disabled=${step === steps[0]} onClick=${() => beside(-1)} title=${before} aria-label=${before}>‹</button>
       <label><span class="sr">${t("rollouts.step")}</span><select value=${String(step)} onChange=${(e) => go("", { step: e.target.value })}>
         ${steps.includes(step) ? null : html`<option value=${String(step)}>${t("step.n", { step })}</option>`}
         ${steps.map((n) => html`<option key=${n} value=${String(n)}>${t("step.n", { step: n })}</option>`)}</select></label>
-      <button disabled=${step === newest} onClick=${() => beside(1)} title=${t("rollouts.key.after")} aria-label=${t("rollouts.key.after")}>›</button>
-      ${stepOf(query) > 0 && stepOf(query) !== newest && html`<button onClick=${() => go("", { step: null })}>${t("rollouts.newest", { step: newest })}</button>`}
+      <button disabled=${step === newest} onClick=${() => beside(1)} title=${after} aria-label=${after}>›</button>
+      ${stepOf(query) > 0 && stepOf(query) !== newest &&
+        html`<button onClick=${() => go("", { step: null })}>${t("rollouts.newest", { step: newest })}</button>`}
       <span class="muted">${t("rollouts.sample")}</span>
     </div>
     <${Damaged} lines=${[listed.value.damaged].flat().filter(Boolean)} />
@@ -69,7 +75,8 @@ function Answers({ run, step, all, query, go }) {
   const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]);
   const rows = useMemo(() => {
     const wanted = search.toLowerCase(), most = Math.max(...rewards.map((r) => r ?? -Infinity)), longest = Math.max(...lengths);
-    const found = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) && inRange(rewarded(of), byReward, most) &&
+    const found = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) &&
+      inRange(rewarded(of), byReward, most) &&
       inRange(of.response_tokens, byLength, longest) && (!wanted || (of.prompt + "\n" + of.response).toLowerCase().includes(wanted)));
     return sorted(found, columns, sort);
   }, [all, query.toString()]);
@@ -82,21 +89,30 @@ function Answers({ run, step, all, query, go }) {
       <${Histogram} values=${lengths} label=${t("rollouts.length")} range=${byLength} onRange=${range("length")} />
     </div>
     <div class="row">
-      <input type="search" data-search class="grow" aria-label=${t("rollouts.search")} placeholder=${t("rollouts.search")} title=${t("rollouts.search.cut")} value=${search}
+      <input type="search" data-search class="grow" aria-label=${t("rollouts.search")} placeholder=${t("rollouts.search")}
+        title=${t("rollouts.search.cut")} value=${search}
         onInput=${(e) => filter({ q: e.target.value || null })} />
-      <select aria-label=${t("rollouts.which")} value=${which} onChange=${(e) => filter({ which: e.target.value === "all" ? null : e.target.value })}>
-        ${Object.keys(kinds).map((kind) => html`<option value=${kind}>${t("rollouts.which." + kind, { n: all.filter(kinds[kind]).length })}</option>`)}</select>
+      <select aria-label=${t("rollouts.which")} value=${which}
+        onChange=${(e) => filter({ which: e.target.value === "all" ? null : e.target.value })}>
+        ${Object.keys(kinds).map((kind) =>
+          html`<option value=${kind}>${t("rollouts.which." + kind, { n: all.filter(kinds[kind]).length })}</option>`)}</select>
       ${task && html`<button onClick=${() => filter({ task: null })}>${t("answer.task")} ${plain(task)} ✕</button>`}
       <span class="muted" role="status">${t("rollouts.shown", { n: rows.length, of: all.length })}</span>
-      ${filtered && html`<button onClick=${() => filter({ q: null, which: null, task: null, reward: null, length: null })}>${t("rollouts.unfilter")}</button>`}
+      ${filtered && html`<button onClick=${() => filter({ q: null, which: null, task: null, reward: null, length: null })}>${
+        t("rollouts.unfilter")}</button>`}
     </div>
-    <${Table} columns=${columns} rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })} label=${t("page.rollouts")}
-      onOpen=${(of) => go("tokens", { run, step, rollout: of.id })} classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
+    <${Table} columns=${columns} rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })}
+      label=${t("page.rollouts")} onOpen=${(of) => go("tokens", { run, step, rollout: of.id })}
+      classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
 }
 
-/** columnsOf returns the columns that at least one answer fills. @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]} */
+/**
+ * columnsOf returns the columns that at least one answer fills.
+ * @param {string} run @param {number} step @param {Rollout[]} all @returns {Column<Rollout>[]}
+ */
 function columnsOf(run, step, all) {
-  const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0))), mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
+  const most = Math.max(...all.map((of) => Math.abs(rewarded(of) ?? 0)));
+  const mostAdvantage = Math.max(...all.map((of) => Math.abs(Number(of.advantage) || 0)));
   const numeric = (value) => value === null ? null : Number(value);
   const empty = new Set([
     !all.some((of) => Object.keys(of.reward_parts || {}).length > 1) && "parts", all.every((of) => of.advantage === null) && "advantage",
@@ -104,17 +120,26 @@ function columnsOf(run, step, all) {
   ]);
   /** @type {Column<Rollout>[]} */
   const columns = [
-    { key: "answer", title: t("rollouts.answer"), value: (of) => of.run * 1e6 + of.turn, cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
-    { key: "task", title: t("answer.task"), value: (of) => of.task, cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
-    { key: "reward", title: t("answer.reward"), align: "right", value: rewarded, cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
+    { key: "answer", title: t("rollouts.answer"), value: (of) => of.run * 1e6 + of.turn,
+      cell: (of) => html`<a href=${tokensOf(run, step, of.id)}>${named(of)}</a>` },
+    { key: "task", title: t("answer.task"), value: (of) => of.task,
+      cell: (of) => html`<a href=${groupOf(run, step, of)}>${plain(of.task)}</a>` },
+    { key: "reward", title: t("answer.reward"), align: "right", value: rewarded,
+      cell: (of) => html`<span title=${partsIn(of.reward_parts)}>${number(of.reward)} <${Bar} value=${of.reward} max=${most} /></span>` },
     { key: "parts", title: t("rollouts.parts"), wide: true, cell: (of) => partsIn(of.reward_parts) },
-    { key: "advantage", title: t("answer.advantage"), align: "right", wide: true, value: (of) => numeric(of.advantage), cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />` },
-    { key: "length", title: t("answer.length"), align: "right", value: (of) => of.response_tokens, cell: (of) => number(of.response_tokens) },
-    { key: "version", title: t("answer.version"), align: "right", wide: true, value: (of) => of.model_version, cell: (of) => of.model_version },
-    { key: "stale", title: t("rollouts.stale"), align: "right", wide: true, value: (of) => of.staleness, cell: (of) => number(of.staleness) },
+    { key: "advantage", title: t("answer.advantage"), align: "right", wide: true, value: (of) => numeric(of.advantage),
+      cell: (of) => html`${number(of.advantage)} <${Bar} value=${of.advantage} max=${mostAdvantage} />` },
+    { key: "length", title: t("answer.length"), align: "right", value: (of) => of.response_tokens,
+      cell: (of) => number(of.response_tokens) },
+    { key: "version", title: t("answer.version"), align: "right", wide: true, value: (of) => of.model_version,
+      cell: (of) => of.model_version },
+    { key: "stale", title: t("rollouts.stale"), align: "right", wide: true, value: (of) => of.staleness,
+      cell: (of) => number(of.staleness) },
     { key: "kl", title: t("rollouts.kl"), align: "right", wide: true, value: (of) => numeric(of.kl), cell: (of) => number(of.kl, 3) },
-    { key: "flags", title: t("rollouts.marks"), value: (of) => Number(!!of.reason) * 8 + Number(!!of.dropped) * 4 + of.flags.length, cell: (of) => html`<${Flags} of=${of} />` },
-    { key: "text", title: t("rollouts.text"), wide: true, cell: (of) => html`<span class="one-line" dir="auto">${plain(of.response.slice(0, 160).replace(/\s+/g, " "))}</span>` },
+    { key: "flags", title: t("rollouts.marks"),
+      value: (of) => Number(!!of.reason) * 8 + Number(!!of.dropped) * 4 + of.flags.length, cell: (of) => html`<${Flags} of=${of} />` },
+    { key: "text", title: t("rollouts.text"), wide: true,
+      cell: (of) => html`<span class="one-line" dir="auto">${plain(of.response.slice(0, 160).replace(/\s+/g, " "))}</span>` },
   ];
   return columns.filter((column) => !empty.has(column.key));
 }
@@ -125,12 +150,15 @@ function Failures({ all, search }) {
   if (!all.length) return null;
   return html`<section class="panel failures"><h2>${t("rollouts.failed", { n: all.length })}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
-      <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
+      <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${
+        t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
       ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
       ${f.prompt_text && html`<h3>${t("rollouts.asked")}</h3><${Scroll} label=${t("rollouts.asked")}><${Text} text=${f.prompt_text} /><//>`}
-      <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ? html`<${Scroll} label=${t("rollouts.sampled")}><${Text} text=${f.sampled_text} /><//>` : html`<p class="muted">${t("rollouts.nothing")}</p>`}
+      <h3>${t("rollouts.sampled")}</h3>${f.sampled_text ?
+        html`<${Scroll} label=${t("rollouts.sampled")}><${Text} text=${f.sampled_text} /><//>` :
+        html`<p class="muted">${t("rollouts.nothing")}</p>`}
     </details>`)}
   </section>`;
 }
