@@ -28,15 +28,20 @@ func (w *window) choose(t *testing.T, seat, list int, option string) {
 	t.Helper()
 	of := fmt.Sprintf("document.querySelectorAll('.seat')[%d]?.querySelectorAll('select')[%d]", seat, list)
 	w.until(t, fmt.Sprintf("%s?.querySelector('option[value=%q]')", of, option))
+	if list == 1 {
+		w.until(t, of+".value !== ''") // the page has chosen the newest
+	}
 	value[bool](t, w, fmt.Sprintf("(() => { const s = %s; s.value = %q;"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()", of, option))
-	w.until(t, fmt.Sprintf("%s.value === %q", of, option))
+	w.until(t, fmt.Sprintf("new URLSearchParams(location.hash.split('?')[1]).getAll(%q)[%d] === %q", []string{"run", "model"}[list], seat, option))
 }
 
 // loadModel loads the nth model and waits until it is ready.
 func (w *window) loadModel(t *testing.T, seat int) {
 	t.Helper()
-	value[bool](t, w, fmt.Sprintf("document.querySelectorAll('.seat')[%d].querySelector('button.primary').click() || true", seat))
+	button := fmt.Sprintf("document.querySelectorAll('.seat')[%d].querySelector('button.primary:enabled')", seat)
+	w.until(t, button)
+	value[bool](t, w, button+".click() || true")
 	w.until(t, fmt.Sprintf("document.querySelectorAll('.seat')[%d].innerText.includes('ready')", seat))
 }
 

@@ -116,7 +116,7 @@ function Where({ route, query }) {
 function Health() {
   const first = useRef("");
   const about = useData(api.about, []);
-  useEvery(30000, about.again);
+  useEvery(about.error ? 3000 : 30000, about.again);
   const version = about.value && about.value.version;
   if (!first.current && version) first.current = version;
   if (isTokenMissing(about.error)) return html`<${Token} />`;

@@ -157,7 +157,7 @@ function List({ rows, open, onOpen }) {
     columns.push({ key: "learned", title: t("data.learned"), ...narrow, wide: true, cell: (l) => l.of && number(l.of.learned) });
   }
   if (has((of) => of.reward !== null)) {
-    columns.push({ key: "reward", title: t("answer.reward"), ...narrow, cell: (l) => l.of && number(l.of.reward) });
+    columns.push({ key: "reward", title: t("runs.reward"), ...narrow, cell: (l) => l.of && number(l.of.reward) });
   }
   const classOf = (/** @type {Line} */ l) => l.row.error ? "invalid" : l.row.at === open ? "selected" : "";
   return html`<div class=${open ? "data-rows open" : "data-rows"}><${Table} columns=${columns} rows=${lines} classOf=${classOf}
