@@ -5,12 +5,13 @@ const english = {
   done: "{done} of {pairs} pairs done, you have decided on {mine}", agree: "; annotators agree on {share} % of {pairs} pairs",
   kappa: ", {name}'s κ {kappa}", rest: "Nothing is left for you now; what others are at may come back.",
   all: "All pairs are done. Thank you! (u takes the last decision back.)", rated: "rated {n}", edited: "edited", empty: "An empty answer cannot be learnt.",
+  opens: "Opening the data …",
   lost: "No answer ({error}). Nothing was lost: try again.",
 };
 const chinese = {
   done: "已完成 {done} / {pairs} 对，你决定了 {mine} 对", agree: "；标注者在 {pairs} 对中有 {share} % 一致", kappa: "，{name} 的 κ {kappa}",
   rest: "现在没有留给你的了；别人正在处理的可能会回来。", all: "全部完成。谢谢！（u 撤回上一个决定。）", rated: "评分 {n}", edited: "已编辑",
-  empty: "空的回答无法学习。", lost: "没有响应（{error}）。没有丢失任何内容：请重试。",
+  empty: "空的回答无法学习。", opens: "正在打开数据 …", lost: "没有响应（{error}）。没有丢失任何内容：请重试。",
   title: "哪个回答更好？", other: "换一个名字工作", keys: "按键 (?)", yourname: "你的名字", begin: "开始", prompt: "提示", left: "左边的回答", right: "右边的回答",
   isleft: "← 左边更好", equal: "= 一样好", isright: "右边更好 →", rate: "评分", edit: "编辑", skip: "跳过", undo: "撤回",
   kside: "左边、右边的回答更好", kequal: "两者一样好", kskip: "跳过：由别人判断", kundo: "撤回，次数不限", kmark: "标记另一个回答",
@@ -202,8 +203,9 @@ function enter(as) {
   at("login").hidden = !!name;
   at("pair").hidden = true;
   pair = null;
-  if (name) turn("next", {});
-  else at("who").focus();
+  if (!name) return at("who").focus();
+  say(t("opens"));
+  turn("next", {});
 }
 
 // translate puts the words of the studio's language in place of the English ones, and takes its colours.

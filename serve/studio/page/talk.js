@@ -202,11 +202,11 @@ function Copy() {
 }
 
 /**
- * copy puts a text into the clipboard, also on a page that is not encrypted, which has only the older call.
+ * copy puts a text into the clipboard, with the older call where the page is not encrypted or lacks the permission.
  * @param {string} text
  */
 async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  try { return await navigator.clipboard.writeText(text); } catch { /* the older call */ }
   const area = document.createElement("textarea");
   area.value = text;
   document.body.append(area);
