@@ -252,13 +252,15 @@ func TestDataTellsNoVariables(t *testing.T) {
 	t.Setenv("OF_THE_STUDIO", "geheim")
 	dir := t.TempDir()
 	put(t, dir, "r/monitor/config.yaml", "name: r\nmode: train\nmodel: {model_path: m, max_model_len: 64}\nalgorithm: {algorithm_type: sft}\n"+
-		"buffer: {train_batch_size: 4, total_steps: 2, trainer_input: {experience_buffer: {storage_type: file, path: '/${oc.env:OF_THE_STUDIO}'}}}\n")
+		"buffer: {train_batch_size: 4, total_steps: 2, trainer_input: {experience_buffer: {storage_type: file,\n"+
+		"  path: '/${oc.env:OF_THE_STUDIO}'}}}\n")
 	server := &Server{Dir: dir, Data: Data{Sources: func(cfg *config.Settled, _ string) []Source {
 		return []Source{{Key: "k", Path: cfg.Buffer.TrainerInput.ExperienceBuffer.Path, Problem: "is lost"}}
 	}}}
 	s := httptest.NewServer(server.Handler())
 	t.Cleanup(s.Close)
-	if status, text := get(t, s, "/api/v1/data?run=r"); status == http.StatusOK || strings.Contains(text, "geheim") || !strings.Contains(text, "OF_THE_STUDIO") {
+	status, text := get(t, s, "/api/v1/data?run=r")
+	if status == http.StatusOK || strings.Contains(text, "geheim") || !strings.Contains(text, "OF_THE_STUDIO") {
 		t.Errorf("%d: %s", status, text)
 	}
 }
