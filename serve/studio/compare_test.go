@@ -21,8 +21,8 @@ func comparable(t *testing.T, dir string) (query string) {
 	for i, lr := range []string{"1e-5", "3e-5"} {
 		for seed := range 2 {
 			name := fmt.Sprintf("p/lr%s_seed%d", lr, seed)
-			put(t, dir, name+"/monitor/config.yaml", fmt.Sprintf("name: x\nseed: %d\nalgorithm: {optimizer: {lr: %s}}\n"+
-				"monitor: {monitor_args: {wandb: {api_key: geheim%d}}}\nmodel: {model_path: models/lr%s_seed%d/m}\n", seed, lr, i, lr, seed))
+			put(t, dir, name+"/monitor/config.yaml", fmt.Sprintf("project: p\nname: x\nseed: %d\nalgorithm: {optimizer: {lr: %s}}\n"+
+				"monitor: {monitor_args: {wandb: {api_key: geheim%d}}}\nmodel: {model_path: models/p/lr%s_seed%d/m}\n", seed, lr, i, lr, seed))
 			put(t, dir, name+"/monitor/metrics.jsonl", line(1, "explorer", `"rollout/reward/mean":0,"other":1`)+
 				line(2, "explorer", fmt.Sprintf(`"rollout/reward/mean":%g,"other":%d`, float64(10*i+seed), -i)))
 			query += "&run=p%2Flr" + lr + fmt.Sprint("_seed", seed)
