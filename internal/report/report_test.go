@@ -226,14 +226,14 @@ func TestPageComparesGroupsOfRuns(t *testing.T) {
 	root := t.TempDir()
 	var dirs []string
 	for _, r := range []struct{ name, reward, settings string }{
-		{"grpo_seed0", "0.25", "project: runs\nname: grpo_seed0\nmodel:\n  model_path: runs/grpo_seed0/warmup\n"},
-		{"grpo_seed1", "0.75", "project: runs\nname: grpo_seed1\nseed: 1\nmodel:\n  model_path: runs/grpo_seed1/warmup\n"},
-		{"rloo_seed0", "0.5", "project: runs\nname: rloo_seed0\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed0/warmup\n"},
-		{"rloo_seed1", "0.5", "project: runs\nname: rloo_seed1\nseed: 1\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed1/warmup\n"},
+		{"grpo_seed0", "0.25", "name: grpo_seed0\nmodel:\n  model_path: runs/grpo_seed0/warmup\n"},
+		{"grpo_seed1", "0.75", "name: grpo_seed1\nseed: 1\nmodel:\n  model_path: runs/grpo_seed1/warmup\n"},
+		{"rloo_seed0", "0.5", "name: rloo_seed0\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed0/warmup\n"},
+		{"rloo_seed1", "0.5", "name: rloo_seed1\nseed: 1\nalgorithm:\n  algorithm_type: rloo\nmodel:\n  model_path: runs/rloo_seed1/warmup\n"},
 	} {
 		dir := filepath.Join(root, r.name)
 		writeStage(t, filepath.Join(dir, "monitor"), explored(1, r.reward, "[]"), explored(2, r.reward, "[]"), "")
-		settings(t, dir, r.settings)
+		settings(t, dir, "project: runs\n"+r.settings)
 		dirs = append(dirs, dir)
 	}
 	writeStage(t, filepath.Join(dirs[2], "monitor", "trainer"), // only this group has a loss

@@ -33,7 +33,8 @@ func (w *window) choose(t *testing.T, seat, list int, option string) {
 	}
 	value[bool](t, w, fmt.Sprintf("(() => { const s = %s; s.value = %q;"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()", of, option))
-	w.until(t, fmt.Sprintf("new URLSearchParams(location.hash.split('?')[1]).getAll(%q)[%d] === %q", []string{"run", "model"}[list], seat, option))
+	w.until(t, fmt.Sprintf("new URLSearchParams(location.hash.split('?')[1]).getAll(%q)[%d] === %q",
+		[]string{"run", "model"}[list], seat, option))
 }
 
 // loadModel loads the nth model and waits until it is ready.
