@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -44,7 +45,7 @@ func TestRowsNameUnknownPlugins(t *testing.T) {
 		oneLine(t, err, "taskset digits: ", want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", want)
-		if exists(filepath.Join(p.job(), "monitor")) {
+		if exists(filepath.Join(p.job(), "monitor", monitor.File)) {
 			t.Errorf("%s: the run began", c.name)
 		}
 	}
