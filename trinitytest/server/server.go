@@ -158,6 +158,34 @@ func (s *Server) starts(t *testing.T) bool {
 func (s *Server) Freeze(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
+	pid := s.cmd.Process.Pid
+	for _, of := range append(s.children(), strconv.Itoa(pid)) {
+		for end := time.Now().Add(10 * time.Second); !stands(of); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("process %s of the server does not stop", of)
+			}
+		}
+	}
+}
+
+// stands reports whether no thread of a process runs. The system stops them one after another. Without
+// /proc nothing is known.
+func stands(pid string) bool {
+	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/stat")
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if _, after, ok := strings.Cut(string(stat), ") "); err == nil && ok && after[0] != 'T' && after[0] != 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// children are the processes that the server has started: PostgreSQL's have groups of their own.
+func (s *Server) children() []string {
+	pid := s.cmd.Process.Pid
+	all, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	return strings.Fields(string(all))
 }
 
 // signal sends a signal to the server and its children.
@@ -167,11 +195,11 @@ func (s *Server) signal(t *testing.T, signal syscall.Signal) {
 	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil { // it must not start children that the next line misses
 		t.Fatal(err)
 	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL's children have their own groups
+	children := s.children()
 	if err := syscall.Kill(-pid, signal); err != nil {
 		t.Fatal(err)
 	}
-	for _, child := range strings.Fields(string(children)) {
+	for _, child := range children {
 		if pid, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(pid, signal) // it may have exited
 		}
