@@ -13,6 +13,23 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
+// Entry names rows that a stage of a run reads, or experiences that it writes, for people who look at them.
+type Entry struct {
+	Key     string  // of the configuration
+	Name    string  // of the taskset or buffer
+	Kind    string  // [KindTasks], [KindLog], or the schema of a buffer's rows
+	Path    string  // file, directory or database; "" if it is not on this machine
+	Options Options // say which rows of the path are meant
+	Format  Format
+	Problem string // why the rows cannot be read; "" if they can
+}
+
+// The kinds of an [Entry] that are no schemas: the tasks of a taskset, and the log of a queue.
+const (
+	KindTasks = "tasks"
+	KindLog   = "log"
+)
+
 // Browser reads rows for people who look at a dataset, also while a program appends to it. Unlike
 // [Open] it reads no more than they ask for, and a damaged row does not end it. It holds no file.
 type Browser struct {

@@ -20,32 +20,15 @@ import (
 // maxWord bounds the file with the word of a run, in bytes.
 const maxWord = 64
 
-// DataSource is rows that a stage reads, or experiences that it writes.
-type DataSource struct {
-	Key     string          // of the configuration
-	Name    string          // of the taskset or buffer
-	Kind    string          // "tasks", "log" (of a queue), or the schema of a buffer's rows
-	Path    string          // file, directory or database; "" if it is not on this machine
-	Options dataset.Options // say which rows of the path are meant
-	Format  dataset.Format
-	Problem string // why the rows cannot be read; "" if they can
-}
-
-// KindTasks and KindLog are kinds of a [DataSource] that are no schemas.
-const (
-	KindTasks = "tasks"
-	KindLog   = "log"
-)
-
 // DataSources lists the data of a stage whose files are in the directory dir: another one than the
 // configuration says if somebody copied the run. It opens and writes nothing.
-func DataSources(cfg *config.Settled, dir string) []DataSource {
+func DataSources(cfg *config.Settled, dir string) []dataset.Entry {
 	l := &dataLister{Settled: &Settled{Settled: cfg}, dir: dir, job: cfg.CheckpointJobDir}
 	cfg.Buffer.CacheDir = l.own(cfg.Buffer.CacheDir)
 	for _, t := range cfg.Data.Tasksets {
 		o := tasksOf(t.Taskset)
 		o.Queue = t.IsQueue()
-		l.add(DataSource{Key: t.Key, Name: t.Name, Kind: KindTasks, Path: t.Path, Options: o, Format: l.format(&t.Format)})
+		l.add(dataset.Entry{Key: t.Key, Name: t.Name, Kind: dataset.KindTasks, Path: t.Path, Options: o, Format: l.format(&t.Format)})
 	}
 	for _, b := range cfg.Besides() {
 		l.buffer(b.Key, b.Name, &b.ExperienceBuffer, b.SchemaType)
@@ -59,7 +42,7 @@ func DataSources(cfg *config.Settled, dir string) []DataSource {
 type dataLister struct {
 	*Settled
 	dir, job string // of the run: where it is, and where the configuration says it is
-	all      []DataSource
+	all      []dataset.Entry
 }
 
 // own returns where a path in the run's directory is.
@@ -92,7 +75,7 @@ func (l *dataLister) isOwn(path string) bool {
 }
 
 // add adds a source, with the reason if it is not there.
-func (l *dataLister) add(d DataSource) {
+func (l *dataLister) add(d dataset.Entry) {
 	if d.Path == "" {
 		return
 	}
@@ -119,7 +102,7 @@ func (l *dataLister) format(f *config.Format) dataset.Format {
 // buffer adds a buffer that is a dataset.
 func (l *dataLister) buffer(key, name string, b *config.ExperienceBuffer, schema string) {
 	schema = cmp.Or(schema, "experience")
-	l.add(DataSource{Key: key, Name: name, Kind: schema, Path: b.Path, Options: bufferRows(b), Format: l.format(&b.Format)})
+	l.add(dataset.Entry{Key: key, Name: name, Kind: schema, Path: b.Path, Options: bufferRows(b), Format: l.format(&b.Format)})
 }
 
 // store adds what passes experiences to the trainer, or the dataset that it reads instead.
@@ -139,7 +122,7 @@ func (l *dataLister) store() {
 	case l.SharedStore:
 		l.rowsOf(key, b.Name, b.Path, "trinity_experiences", "buffer =", "number", path.Join(l.Project, l.Group, l.Name, b.Name))
 	default:
-		l.add(DataSource{Key: key, Name: b.Name, Kind: KindLog, Path: filepath.Join(l.Buffer.CacheDir, experienceLog)})
+		l.add(dataset.Entry{Key: key, Name: b.Name, Kind: dataset.KindLog, Path: filepath.Join(l.Buffer.CacheDir, experienceLog)})
 	}
 }
 
@@ -177,7 +160,7 @@ func (l *dataLister) archives(key, name, at, what string) {
 		if dir != at {
 			own += "." + filepath.Base(dir)
 		}
-		l.add(DataSource{Key: own, Name: strings.TrimSuffix(filepath.Base(dir), filepath.Ext(dir)), Kind: "experience", Path: dir})
+		l.add(dataset.Entry{Key: own, Name: strings.TrimSuffix(filepath.Base(dir), filepath.Ext(dir)), Kind: "experience", Path: dir})
 	}
 }
 
@@ -189,7 +172,7 @@ func (l *dataLister) word() (string, error) {
 
 // rowsOf adds the run's rows of a table that runs share. The run's word ends the name that they have.
 func (l *dataLister) rowsOf(key, name, at, table, where, order, begin string) {
-	d := DataSource{Key: key, Name: name, Kind: "experience", Path: at}
+	d := dataset.Entry{Key: key, Name: name, Kind: "experience", Path: at}
 	word, err := l.word()
 	full := begin + "-" + word
 	switch {

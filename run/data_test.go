@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/run"
 )
 
 // sourcesOf returns what a configuration names as its data, by key.
-func sourcesOf(t *testing.T, dir, text string) map[string]run.DataSource {
+func sourcesOf(t *testing.T, dir, text string) map[string]dataset.Entry {
 	t.Helper()
 	cfg, err := config.Parse("config.yaml", []byte(text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]run.DataSource{}
+	all := map[string]dataset.Entry{}
 	for _, d := range run.DataSources(cfg.Settled()[0], dir) {
 		all[d.Key] = d
 	}

@@ -83,7 +83,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 		return fmt.Errorf("--addr: %w", err)
 	}
 	s := studio.Server{
-		Dir: dir, Version: version(), Data: studio.Data{Sources: studioSources, Text: run.OpenText}, Annotator: annotate.Shelf{Most: studioBook},
+		Dir: dir, Version: version(), Data: studio.Data{Sources: run.DataSources, Text: run.OpenText}, Annotator: annotate.Shelf{Most: studioBook},
 	}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)
@@ -132,15 +132,6 @@ const maxSimulated = 100_000
 func advise(dir string, load func(overrides ...string) (*config.Config, error)) (any, error) {
 	p := plan.Planner{Load: load, JobDir: dir, MaxStaleness: 2, Steps: 100, MaxRollouts: maxSimulated}
 	return p.Plan()
-}
-
-// studioSources lists the data of a stage for the studio.
-func studioSources(cfg *config.Settled, dir string) []studio.Source {
-	var all []studio.Source
-	for _, d := range run.DataSources(cfg, dir) {
-		all = append(all, studio.Source(d))
-	}
-	return all
 }
 
 // openBrowser shows an address in the user's browser.

@@ -79,9 +79,9 @@ func below(t *testing.T, dir string) (names []string) {
 func TestAnnotations(t *testing.T) {
 	dir := t.TempDir()
 	kept := keptAnswers(t, dir)
-	sources := []Source{{Key: "kept", Kind: kindExperience, Path: kept}, {Key: "tasks", Kind: kindTasks, Path: kept, Format: dataset.Format{}}}
+	sources := []dataset.Entry{{Key: "kept", Kind: kindExperience, Path: kept}, {Key: "tasks", Kind: dataset.KindTasks, Path: kept, Format: dataset.Format{}}}
 	server := &Server{Dir: dir, Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: Data{
-		Sources: func(*config.Settled, string) []Source { return sources },
+		Sources: func(*config.Settled, string) []dataset.Entry { return sources },
 	}}
 	s := httptest.NewServer(server.Handler())
 	t.Cleanup(s.Close)
@@ -197,12 +197,12 @@ func TestAnnotationsOfACommand(t *testing.T) {
 // The studio begins no book through a link that somebody has put in place of its directory.
 func TestAnnotationsStayInTheStudiosDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	source := Source{Key: "kept", Kind: kindExperience, Path: keptAnswers(t, dir)}
+	source := dataset.Entry{Key: "kept", Kind: kindExperience, Path: keptAnswers(t, dir)}
 	if err := os.Symlink(outside, filepath.Join(dir, ownDir)); err != nil {
 		t.Skip(err)
 	}
 	server := &Server{Dir: dir, Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: Data{
-		Sources: func(*config.Settled, string) []Source { return []Source{source} },
+		Sources: func(*config.Settled, string) []dataset.Entry { return []dataset.Entry{source} },
 	}}
 	s := httptest.NewServer(server.Handler())
 	t.Cleanup(s.Close)

@@ -58,9 +58,9 @@ func TestDataInABrowser(t *testing.T) {
 	data := filepath.Join(root, "sums.jsonl")
 	demonstrations(t, data)
 	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1", Data: studio.Data{
-		Sources: func(*config.Settled, string) []studio.Source {
+		Sources: func(*config.Settled, string) []dataset.Entry {
 			format := dataset.Format{TaskFormat: trinity.TaskFormat{PromptKey: "q", ResponseKey: "a"}, PromptType: "plaintext"}
-			return []studio.Source{
+			return []dataset.Entry{
 				{Key: "buffer.trainer_input.experience_buffer", Name: "sums", Kind: "sft", Path: data, Format: format},
 				{Key: "gone", Name: "gone" + marks, Kind: "tasks", Path: "gone.jsonl", Problem: "there is no such file " + script},
 			}
@@ -188,8 +188,8 @@ func TestAnnotateInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := &studio.Server{Dir: root, Version: "v1", Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: studio.Data{
-		Sources: func(*config.Settled, string) []studio.Source {
-			return []studio.Source{{Key: "kept", Name: "kept", Kind: "experience", Path: kept}}
+		Sources: func(*config.Settled, string) []dataset.Entry {
+			return []dataset.Entry{{Key: "kept", Name: "kept", Kind: "experience", Path: kept}}
 		},
 		Text: func(*config.Settled) (*renderer.Renderer, error) { return nil, fmt.Errorf("no model") },
 	}}

@@ -21,31 +21,17 @@ import (
 // Data finds what runs read and write, and how their models read it.
 type Data struct {
 	// Sources lists the data of a stage whose files are in a directory.
-	Sources func(cfg *config.Settled, dir string) []Source
+	Sources func(cfg *config.Settled, dir string) []dataset.Entry
 	// Text opens the tokenizer and the chat template of a stage's model.
 	Text func(cfg *config.Settled) (*renderer.Renderer, error)
 }
 
-// Source is rows that a stage reads, or experiences that it writes.
-type Source struct {
-	Key     string          // of the configuration
-	Name    string          // of the taskset or buffer
-	Kind    string          // "tasks", "log" (of a queue), or the schema of the rows
-	Path    string          // file, directory or database
-	Options dataset.Options // say which rows of the path are meant
-	Format  dataset.Format
-	Problem string // why the rows cannot be read; "" if they can
-}
-
-const (
-	kindTasks      = "tasks"
-	kindLog        = "log"
-	kindExperience = "experience"
-)
+// kindExperience is the schema of experiences.
+const kindExperience = "experience"
 
 // stageSource is a source with its stage.
 type stageSource struct {
-	Source
+	dataset.Entry
 	cfg *config.Settled
 	run string // its text of the configuration, which tells its model
 }
@@ -307,7 +293,7 @@ func (v *view) scan(ctx context.Context, visit func(item, []example, error) bool
 	defer cancel()
 	began := time.Now()
 	out.Unit, out.Why = "tokens", shown(v.why)
-	if v.renderer == nil && v.Kind != kindExperience && v.Kind != kindLog {
+	if v.renderer == nil && v.Kind != kindExperience && v.Kind != dataset.KindLog {
 		out.Unit = "characters"
 	}
 	out.Next, out.End, err = v.read(ctx, func(found item) bool {

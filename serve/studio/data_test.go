@@ -23,13 +23,13 @@ import (
 )
 
 // dataSite serves a run with sources, whose model has the tokenizer of the quickstart if text says so.
-func dataSite(t *testing.T, text bool, sources ...Source) *httptest.Server {
+func dataSite(t *testing.T, text bool, sources ...dataset.Entry) *httptest.Server {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, "r/monitor/config.yaml", "name: r\nmode: train\nmodel: {model_path: m, max_model_len: 64}\nalgorithm: {algorithm_type: sft}\n"+
 		"buffer: {train_batch_size: 4, total_steps: 2, trainer_input: {experience_buffer: {storage_type: file, path: d.jsonl}}}\n")
 	server := &Server{Dir: dir, Data: Data{
-		Sources: func(cfg *config.Settled, at string) []Source {
+		Sources: func(cfg *config.Settled, at string) []dataset.Entry {
 			if cfg.Name != "r" || filepath.Base(at) != "r" {
 				t.Errorf("asked for the data of %s in %s", cfg.Name, at)
 			}
@@ -84,7 +84,7 @@ func TestDataRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := put(t, t.TempDir(), "d.jsonl", `{"q":"one","a":"1"}`+"\nno row\n"+`{"q":"twenty-two","a":"22"}`+"\n"+string(hostile)+"\n")
-	s := dataSite(t, false, Source{Key: "k", Name: "n", Kind: "sft", Path: path, Format: chatFormat})
+	s := dataSite(t, false, dataset.Entry{Key: "k", Name: "n", Kind: "sft", Path: path, Format: chatFormat})
 	status, text := get(t, s, "/api/v1/data?run=r")
 	if status != http.StatusOK || !strings.Contains(text, `"key":"k"`) || !strings.Contains(text, path) {
 		t.Errorf("the sources: %d %s", status, text)
@@ -129,7 +129,7 @@ func TestDataTokens(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"sft": {": 2<|im_end|>"}, "dpo": {"chosen: 2<|im_end|>", "rejected: 3<|im_end|>"}, "tasks": {": "},
 	} {
-		s := dataSite(t, true, Source{Key: "k", Kind: kind, Path: path, Format: chatFormat})
+		s := dataSite(t, true, dataset.Entry{Key: "k", Kind: kind, Path: path, Format: chatFormat})
 		one := rowsOf(t, s, "row")
 		if one.Unit != "tokens" || one.Why != "" {
 			t.Errorf("%s: %+v", kind, one.scanned)
@@ -176,7 +176,7 @@ func TestDataOfBuffers(t *testing.T) {
 		}
 	}
 	for _, text := range []bool{false, true} {
-		s := dataSite(t, text, Source{Key: "k", Kind: kindLog, Path: dir})
+		s := dataSite(t, text, dataset.Entry{Key: "k", Kind: dataset.KindLog, Path: dir})
 		got := rowsOf(t, s, "rows", "n", "1")
 		if len(got.Rows) != 1 || got.Unit != "tokens" || got.Rows[0].Examples[0].Learned != 2 || float64(*got.Rows[0].Examples[0].Reward) != .5 {
 			t.Errorf("the first: %+v", got)
@@ -207,9 +207,9 @@ func TestDataRefusals(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "d.jsonl", "{}\n")
 	secret := put(t, dir, "secret.jsonl", "{\"geheim\":1}\n")
-	s := dataSite(t, false, Source{Key: "k", Kind: "sft", Path: path, Format: chatFormat},
-		Source{Key: "gone", Kind: "sft", Path: dir + "/none.jsonl"},
-		Source{Key: "problem", Path: "postgresql://u:geheim@h/db", Problem: "is lost"}, Source{Key: "dir", Kind: "sft", Path: dir + "/empty"})
+	s := dataSite(t, false, dataset.Entry{Key: "k", Kind: "sft", Path: path, Format: chatFormat},
+		dataset.Entry{Key: "gone", Kind: "sft", Path: dir + "/none.jsonl"},
+		dataset.Entry{Key: "problem", Path: "postgresql://u:geheim@h/db", Problem: "is lost"}, dataset.Entry{Key: "dir", Kind: "sft", Path: dir + "/empty"})
 	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +254,8 @@ func TestDataTellsNoVariables(t *testing.T) {
 	put(t, dir, "r/monitor/config.yaml", "name: r\nmode: train\nmodel: {model_path: m, max_model_len: 64}\nalgorithm: {algorithm_type: sft}\n"+
 		"buffer: {train_batch_size: 4, total_steps: 2, trainer_input: {experience_buffer: {storage_type: file,\n"+
 		"  path: '/${oc.env:OF_THE_STUDIO}'}}}\n")
-	server := &Server{Dir: dir, Data: Data{Sources: func(cfg *config.Settled, _ string) []Source {
-		return []Source{{Key: "k", Path: cfg.Buffer.TrainerInput.ExperienceBuffer.Path, Problem: "is lost"}}
+	server := &Server{Dir: dir, Data: Data{Sources: func(cfg *config.Settled, _ string) []dataset.Entry {
+		return []dataset.Entry{{Key: "k", Path: cfg.Buffer.TrainerInput.ExperienceBuffer.Path, Problem: "is lost"}}
 	}}}
 	s := httptest.NewServer(server.Handler())
 	t.Cleanup(s.Close)

@@ -30,7 +30,7 @@ func (v *view) read(ctx context.Context, visit func(item) bool) (next string, en
 	if err != nil {
 		return "", false, err
 	}
-	if v.Kind == kindLog {
+	if v.Kind == dataset.KindLog {
 		return v.readLog(ctx, at, visit)
 	}
 	rows, err := dataset.Browse(v.Path, v.Options)
@@ -141,7 +141,7 @@ func (v *view) examples(found item) ([]example, error) {
 			fmt.Errorf("the row has %d bytes: over %d it is shown as it is in the file", len(found.text), mostTokenized)
 	}
 	switch {
-	case v.Kind == kindTasks:
+	case v.Kind == dataset.KindTasks:
 		e, err := v.task(row)
 		return []example{e}, err
 	case v.Kind == kindExperience && row["experience"] == nil && row["tokens"] != nil && row["prompt"] != nil && row["buffer"] != nil:

@@ -55,7 +55,7 @@ func (d *dataState) modelText(of stageSource, open func(*config.Settled) (*rende
 			d.last = modelText{why: firstLine(err)}
 		}
 	}
-	if d.last.renderer != nil && of.Kind != kindLog && dataset.ReadsChats(of.Kind) && !d.last.renderer.HasTemplate() {
+	if d.last.renderer != nil && of.Kind != dataset.KindLog && dataset.ReadsChats(of.Kind) && !d.last.renderer.HasTemplate() {
 		return modelText{why: "the model has no chat template"}
 	}
 	return d.last
@@ -74,7 +74,7 @@ func (v *view) decode(tokens []int32) string {
 	switch {
 	case v.renderer != nil:
 		return v.renderer.Tokenizer().Decode(tokens, false)
-	case v.Kind == kindExperience || v.Kind == kindLog:
+	case v.Kind == kindExperience || v.Kind == dataset.KindLog:
 		return ""
 	}
 	return characters{}.Decode(tokens)
