@@ -279,9 +279,9 @@ func (f *Follower) openTail() error {
 	return nil
 }
 
-// sendAll sends all records that are in the file, what the sink takes of the trace, and how the run ended
-// if the service does not know. status is that end, "" while the run goes on, even if it had ended before. It
-// returns the number of records.
+// sendAll sends all records that are in the file, and what the sink takes of the trace. It returns the number
+// of records. status says how the run ended, and is "" while the run goes on; if the service does not know
+// that end, sendAll tells it.
 func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err error) {
 	if !f.begun {
 		if err := f.sink.Begin(ctx, f.run); err != nil {

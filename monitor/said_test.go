@@ -35,7 +35,7 @@ func TestReadSaid(t *testing.T) {
 	}
 }
 
-// FuzzSaid reads any file in parts: each byte but those of a last line is read once.
+// FuzzSaid reads any file in parts. Each byte is read once, except those of a last line without an end.
 func FuzzSaid(f *testing.F) {
 	f.Add([]byte("2026-01-02T03:04:05Z a\n\n \xff\n2026"))
 	f.Fuzz(func(t *testing.T, data []byte) {

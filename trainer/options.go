@@ -49,8 +49,9 @@ type Learner struct {
 type Progress struct {
 	Step      int64 // the last step that was trained
 	Published int64 // the version that samplers were last given
-	// OptimizerSteps counts those of the policy: a train step has one for each epoch and mini-batch with
-	// something to train on. Below 0 it is unknown, from a checkpoint of an earlier version on.
+	// OptimizerSteps is how many optimizer steps the policy has made: in a train step one for each epoch and
+	// mini-batch that has something to train on. A negative number means that nobody knows, because the run
+	// resumed from a checkpoint of an earlier version.
 	OptimizerSteps int64
 }
 

@@ -83,7 +83,8 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 		return fmt.Errorf("--addr: %w", err)
 	}
 	s := studio.Server{
-		Dir: dir, Version: version(), Data: studio.Data{Sources: run.DataSources, Text: run.OpenText}, Annotator: annotate.Shelf{Most: studioBook},
+		Dir: dir, Version: version(), Annotator: annotate.Shelf{Most: studioBook},
+		Data: studio.Data{Sources: run.DataSources, Text: run.OpenText},
 	}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// readSize is what is read of a file at once. It stays in a processor's cache until it is searched.
+// readSize is how many bytes are read of a file at once: so few that they are still in the processor's
+// cache when they are searched.
 const readSize = 256 << 10
 
 // buffers are what files are read into.

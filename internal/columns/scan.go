@@ -113,8 +113,8 @@ func millis(text []byte) (ms int64, ok bool) {
 // maxValue is the length of the longest number or word that the jsonl monitor writes, and more.
 const maxValue = 40
 
-// split appends the metrics of an object, without its first brace. ok is false if their form is not
-// that of the jsonl monitor: names without escapes, and values that are numbers or words.
+// split appends the metrics of an object, which lacks its first brace. It reads what the jsonl monitor
+// writes: names without escapes, and values that are numbers or words. ok is false for anything else.
 func split(b []byte, pairs []Pair) (_ []Pair, ok bool) {
 	if len(b) > 0 && b[0] == '}' {
 		return pairs, true

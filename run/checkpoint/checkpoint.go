@@ -48,7 +48,7 @@ type Dir struct {
 type State struct {
 	Step      int64 `json:"step"`      // the last that was trained
 	Published int64 `json:"published"` // version of the weights
-	// OptimizerSteps counts those of the policy until the step; nil, of an earlier version, is unknown.
+	// OptimizerSteps is how many the policy had made; nil in a checkpoint of an earlier version.
 	OptimizerSteps *int64 `json:"optimizer_steps,omitempty"`
 
 	Cursor    json.RawMessage `json:"cursor,omitempty"`

@@ -3,9 +3,7 @@ package studio
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,32 +16,6 @@ import (
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/serve/annotate"
 )
-
-// asked posts JSON with a token.
-func answerOf(t *testing.T, s *httptest.Server, path, token, body string, headers ...string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text)
-}
 
 // keptAnswers writes a run that keeps two answers to a prompt.
 func keptAnswers(t *testing.T, dir string) (kept string) {
@@ -79,7 +51,9 @@ func below(t *testing.T, dir string) (names []string) {
 func TestAnnotations(t *testing.T) {
 	dir := t.TempDir()
 	kept := keptAnswers(t, dir)
-	sources := []dataset.Entry{{Key: "kept", Kind: kindExperience, Path: kept}, {Key: "tasks", Kind: dataset.KindTasks, Path: kept, Format: dataset.Format{}}}
+	sources := []dataset.Entry{
+		{Key: "kept", Kind: kindExperience, Path: kept}, {Key: "tasks", Kind: dataset.KindTasks, Path: kept, Format: dataset.Format{}},
+	}
 	server := &Server{Dir: dir, Control: "secret", Annotator: annotate.Shelf{Most: 1 << 20}, Data: Data{
 		Sources: func(*config.Settled, string) []dataset.Entry { return sources },
 	}}

@@ -21,7 +21,8 @@ import (
 	"github.com/trinity-go/trinity/serve/studio"
 )
 
-// demonstrations writes rows of which one is damaged and two are what must stay text.
+// demonstrations writes rows. One is damaged, one has HTML and control characters, which must stay text, and
+// one has ten megabytes.
 func demonstrations(t *testing.T, path string) {
 	t.Helper()
 	var text strings.Builder

@@ -74,6 +74,11 @@ func problemsOf(err error) []problem {
 // shown returns a line without passwords and controls.
 func shown(line string) string { return database.Hidden(config.Printable(line)) }
 
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
 // checked is what the check of a configuration says.
 type checked struct {
 	Errors   []problem      `json:"errors"`

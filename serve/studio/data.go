@@ -81,11 +81,6 @@ func hasStageNamed(cfg *config.Config, name string) bool {
 	return slices.ContainsFunc(cfg.Stages, func(s config.Stage) bool { return s.StageName == name })
 }
 
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
-}
-
 // list answers with the data of a run.
 func (s dataAPI) list(r *http.Request) (any, error) {
 	all, err := s.sources(r.URL.Query().Get("run"))

@@ -209,7 +209,8 @@ func TestDataRefusals(t *testing.T) {
 	secret := put(t, dir, "secret.jsonl", "{\"geheim\":1}\n")
 	s := dataSite(t, false, dataset.Entry{Key: "k", Kind: "sft", Path: path, Format: chatFormat},
 		dataset.Entry{Key: "gone", Kind: "sft", Path: dir + "/none.jsonl"},
-		dataset.Entry{Key: "problem", Path: "postgresql://u:geheim@h/db", Problem: "is lost"}, dataset.Entry{Key: "dir", Kind: "sft", Path: dir + "/empty"})
+		dataset.Entry{Key: "problem", Path: "postgresql://u:geheim@h/db", Problem: "is lost"},
+		dataset.Entry{Key: "dir", Kind: "sft", Path: dir + "/empty"})
 	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
 		t.Fatal(err)
 	}

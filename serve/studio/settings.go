@@ -52,8 +52,7 @@ func parseSettings(text []byte) (set settings, err error) {
 	set.flat = map[string]any{}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return set, errors.New(line)
+		return set, errors.New(firstLine(err))
 	}
 	set.text = string(text)
 	if hide(&doc, "") {
@@ -65,8 +64,7 @@ func parseSettings(text []byte) (set settings, err error) {
 	}
 	var tree map[string]any
 	if err := doc.Decode(&tree); err != nil {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return set, errors.New(line)
+		return set, errors.New(firstLine(err))
 	}
 	for key, value := range config.Flatten(tree) {
 		if v, ok := value.(float64); ok && experience.NotFinite(v) != "" {

@@ -165,8 +165,7 @@ func (s starting) place(in *written) (id string, cfg *config.Config, err error) 
 		cfg, err = in.parse()
 	}
 	if err != nil {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return "", nil, mistake{errors.New(line)}
+		return "", nil, mistake{errors.New(firstLine(err))}
 	}
 	dir, err := realPath(cfg.CheckpointJobDir)
 	if err != nil {

@@ -40,12 +40,20 @@ func post(t *testing.T, s *httptest.Server, path string, body any, headers ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/v1/"+path, strings.NewReader(string(text)))
+	return answerOf(t, s, "/api/v1/"+path, "secret", string(text), headers...)
+}
+
+// answerOf posts JSON with a token, and returns the status and the body.
+func answerOf(t *testing.T, s *httptest.Server, path, token, body string, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer secret")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -54,11 +62,11 @@ func post(t *testing.T, s *httptest.Server, path string, body any, headers ...st
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	reply, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(reply)
+	return resp.StatusCode, string(text)
 }
 
 // small is a configuration that is right.

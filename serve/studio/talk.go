@@ -162,8 +162,7 @@ func (s talking) load(_ *http.Request, in wanted) (any, error) {
 		err = lacking(plan, live)
 	}
 	if err != nil {
-		line, _, _ := strings.Cut(shown(err.Error()), "\n")
-		return nil, mistake{fmt.Errorf("%s of %s: %s", model.Name, in.Run, line)}
+		return nil, mistake{fmt.Errorf("%s of %s: %s", model.Name, in.Run, shown(firstLine(err)))}
 	}
 	t, err := s.talks.start(in.Run, model, plan)
 	if err != nil {
