@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // rewardsBySteps asks the service's own program for the rewards of the run, and prints them as JSON by step.
@@ -98,7 +98,7 @@ func TestMonitoringReachesEveryService(t *testing.T) {
 	t.Chdir("..")
 	dir := t.TempDir()
 	got := filepath.Join(dir, "got")
-	collector, wandb, metrics := httptest.NewServer(keepRequests(t, got)), httptest.NewServer(wandbServer(t, got)), freeAddress(t)
+	collector, wandb, metrics := httptest.NewServer(keepRequests(t, got)), httptest.NewServer(wandbServer(t, got)), trinitytest.FreeAddress(t)
 	t.Cleanup(collector.Close)
 	t.Cleanup(wandb.Close)
 	mlflow := startMLflow(t, py, dir)
@@ -248,20 +248,10 @@ func scrape(t *testing.T, url string) (newest func() string) {
 	return newest
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startMLflow starts a server and returns its address once it answers.
 func startMLflow(t *testing.T, py, dir string) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := trinitytest.FreeAddress(t)
 	host, port, _ := strings.Cut(address, ":")
 	program := process.Program{Command: []string{py, "-m", "mlflow", "server", "--workers", "1", "--host", host, "--port", port,
 		"--backend-store-uri", "sqlite:///" + filepath.Join(dir, "m.db"), "--artifacts-destination", filepath.Join(dir, "artifacts")}}

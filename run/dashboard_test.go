@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/studio"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // The dashboard and the alert rules name metrics that a run has. A real Prometheus reads the rules and
@@ -28,7 +28,7 @@ func TestDashboardAndRulesNameMetricsOfARun(t *testing.T) {
 	if _, err := p.run(t); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := trinitytest.FreeAddress(t)
 	monitors, err := monitor.Open([]string{"prometheus"}, map[string]any{"metrics_addr": address}, monitor.Run{Dir: t.TempDir(), Name: "r"})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func scraped(t *testing.T, rules string, addresses ...string) {
 	if err != nil {
 		t.Skip("prometheus is not on PATH (Debian: prometheus)")
 	}
-	dir, at := t.TempDir(), freeAddress(t)
+	dir, at := t.TempDir(), trinitytest.FreeAddress(t)
 	write(t, filepath.Join(dir, "alerts.yaml"), read(t, rules))
 	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf("global: {scrape_interval: 1s}\nrule_files: [alerts.yaml]\n"+
 		"scrape_configs: [{job_name: trinity, static_configs: [{targets: [%s]}]}]\n", strings.Join(addresses, ", ")))
@@ -114,14 +114,4 @@ func get(t *testing.T, address string) string {
 		t.Fatal(address, r.Status, err)
 	}
 	return string(text)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -5,11 +5,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // apart is the same run as rl in two processes: one explores, one trains.
@@ -132,12 +132,11 @@ func TestAnExplorerJoinsByURL(t *testing.T) {
 // freePort returns a port that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(trinitytest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return port
 }
 
 // Mode explore writes the rollouts of a model that nobody trains to files. Each rollout is there
