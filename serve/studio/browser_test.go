@@ -117,21 +117,30 @@ func (w *window) do(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
 // value evaluates an expression on the page, which may be a promise.
 func value[T any](t *testing.T, w *window, expression string) T {
 	t.Helper()
-	ctx, end := context.WithTimeout(w.ctx, patience)
-	defer end()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	v, err := evaluate[T](w, expression)
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)
 	}
 	return v
 }
 
-// until waits until an expression holds on the page.
+func evaluate[T any](w *window, expression string) (T, error) {
+	ctx, end := context.WithTimeout(w.ctx, patience)
+	defer end()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// until waits until an expression holds on the page. A page that is just being replaced by the next one answers
+// with an error, so an error is only "not yet".
 func (w *window) until(t *testing.T, expression string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !value[bool](t, w, "!!("+expression+")"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		holds, err := evaluate[bool](w, "!!("+expression+")")
+		if holds && err == nil {
+			return
+		}
 		if time.Now().After(end) {
-			t.Fatalf("%s never holds at %s; the page says:\n%.2000s", expression, value[string](t, w, "location.hash"),
+			t.Fatalf("%s never holds at %s (%v); the page says:\n%.2000s", expression, value[string](t, w, "location.hash"), err,
 				value[string](t, w, "document.body.innerText"))
 		}
 	}
