@@ -1,6 +1,9 @@
 package trinity
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // ExperienceID says where an experience comes from. Its String is unique within a run.
 type ExperienceID struct {
@@ -11,7 +14,7 @@ type ExperienceID struct {
 }
 
 func (id ExperienceID) String() string {
-	return fmt.Sprintf("%d/%s/%d/%d", id.Step, id.Task, id.Run, id.Turn)
+	return strconv.FormatInt(id.Step, 10) + "/" + id.Task + "/" + strconv.Itoa(id.Run) + "/" + strconv.Itoa(id.Turn)
 }
 
 // Follows reports whether id is a later call of the same rollout as before.

@@ -63,12 +63,15 @@ func newStep(bytes bool) func(*assignment) (task, error) {
 			}
 			var u trinity.Update
 			for t := range stepTokens {
-				p := -float32(random.ExpFloat64()) / 2
+				var p, now, entropy, weight float32 // 0 in the prompt
+				if t >= promptSize {
+					p, entropy, weight = -float32(random.ExpFloat64())/2, float32(random.ExpFloat64()), float32(i%2)-.5
+					now = p * (1 + float32(random.NormFloat64())*1e-4) // as another engine computes it
+				}
 				e.Tokens, e.Mask = append(e.Tokens, random.Int32N(49152)), append(e.Mask, t >= promptSize)
-				now := p * (1 + float32(random.NormFloat64())*1e-4) // as another engine computes it
-				e.Logprobs, e.Advantages = append(e.Logprobs, p), append(e.Advantages, float32(i%2)-.5)
-				u.Now.Logprob, u.Now.Entropy = append(u.Now.Logprob, now), append(u.Now.Entropy, float32(random.ExpFloat64()))
-				u.Grads.Logprob = append(u.Grads.Logprob, (float32(i%2)-.5)/(512*stepTokens))
+				e.Logprobs, e.Advantages = append(e.Logprobs, p), append(e.Advantages, weight)
+				u.Now.Logprob, u.Now.Entropy = append(u.Now.Logprob, now), append(u.Now.Entropy, entropy)
+				u.Grads.Logprob = append(u.Grads.Logprob, weight/(512*stepTokens))
 			}
 			s.told.Experiences = append(s.told.Experiences, trinity.TrainedExperience{Experience: e, Updates: []trinity.Update{u}})
 		}

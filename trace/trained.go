@@ -62,7 +62,7 @@ type Sequence struct {
 
 // Streams are the values of each token before the update: log-probabilities and entropies in nats.
 type Streams struct {
-	Tokens          []int32 `json:"tokens" parquet:"tokens,list" parquet-element:",delta"`
+	Tokens          []int32 `json:"tokens" parquet:"tokens,list" parquet-element:",split"`
 	Mask            []bool  `json:"mask" parquet:"mask,list"`
 	Logprobs        Floats  `json:"logprobs" parquet:"logprobs,list" parquet-element:",split"` // of the policy that sampled
 	OldLogprobs     Floats  `json:"old_logprobs" parquet:"old_logprobs,list" parquet-element:",split"`

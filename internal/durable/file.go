@@ -54,7 +54,7 @@ func rename(from, to string, fail *failpoint.Point) error {
 }
 
 func fill(f *os.File, write func(w io.Writer) error) error {
-	w := bufio.NewWriterSize(failing{f}, 1<<20)
+	w := bufio.NewWriterSize(failing{f}, 64<<10)
 	if err := write(w); err != nil {
 		return err
 	}
