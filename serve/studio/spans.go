@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trace"
@@ -115,7 +116,10 @@ func byBegin(all []trace.Compact) []int32 {
 	for _, end := range ends[:len(all)] {
 		if end-begin > 1 {
 			slices.SortStableFunc(places[begin:end], func(a, b int32) int {
-				return cmp.Or(cmp.Compare(all[a].Begin, all[b].Begin), cmp.Compare(all[b].End, all[a].End))
+				if all[a].Begin != all[b].Begin {
+					return cmp.Compare(all[a].Begin, all[b].Begin)
+				}
+				return cmp.Compare(all[b].End, all[a].End)
 			})
 		}
 		begin = end
@@ -239,10 +243,12 @@ func (s *Server) spans(r *http.Request) (any, error) {
 	case width < 1 || width > maxWidth:
 		return nil, mistake{fmt.Errorf("width is %d: want 1 to %d pixels", width, maxWidth)}
 	}
-	lanes := []shownLane{}
-	for _, l := range all.lanes {
-		lanes = append(lanes, shownLane{l.role, l.name, all.within(l, from, to, width)})
+	lanes := make([]shownLane, len(all.lanes))
+	var parts sync.WaitGroup
+	for i, l := range all.lanes {
+		parts.Go(func() { lanes[i] = shownLane{l.role, l.name, all.within(l, from, to, width)} })
 	}
+	parts.Wait()
 	return map[string]any{
 		"from": float64(from) / 1000, "to": float64(to) / 1000, "first": float64(all.first) / 1000, "last": float64(all.last) / 1000,
 		"lanes": lanes, "waits": all.waited(from, to), "damaged": list(all.damaged),
