@@ -1,14 +1,13 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -33,17 +32,17 @@ const (
 // same position. An error about a damaged file comes with a position behind that file, and with its
 // spans before the damage.
 func NextSpans(dir string, from Position) (Part[Span], error) {
-	return nextPart[Span](dir, spansPrefix, from)
+	return nextPart(dir, spansPrefix, from, parseSpan)
 }
 
 // NextFailures reads some failed rollouts behind a position, as [NextSpans] reads spans.
 func NextFailures(dir string, from Position) (Part[Failure], error) {
-	part, err := nextPart[Failure](dir, failedPrefix, from)
-	part.Lines = slices.DeleteFunc(part.Lines, func(f Failure) bool { return f.Kind == "" })
+	part, err := nextPart(dir, failedPrefix, from, parseFailure)
+	part.Lines = failedIn(part.Lines)
 	return part, err
 }
 
-func nextPart[T any](dir, prefix string, from Position) (part Part[T], err error) {
+func nextPart[T any](dir, prefix string, from Position, parse func([]byte, *T) error) (part Part[T], err error) {
 	part.Then = Position{}
 	files, err := linesIn(dir, prefix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,8 +56,7 @@ func nextPart[T any](dir, prefix string, from Position) (part Part[T], err error
 	for _, file := range files {
 		name := filepath.Base(file.path)
 		part.Process = file.process
-		var end int64
-		part.Lines, end, err = readPart[T](file.path, part.Then[name])
+		end, err := eachLine(file.path, part.Then[name], maxPart, appended(&part.Lines, parse))
 		if end > part.Then[name] {
 			part.Then[name] = end
 			return part, err
@@ -70,49 +68,73 @@ func nextPart[T any](dir, prefix string, from Position) (part Part[T], err error
 	return part, nil
 }
 
-// readPart reads whole frames of a file from an offset on, and returns where to go on.
-func readPart[T any](path string, from int64) (all []T, end int64, err error) {
+// appended returns a visitor of lines that appends what they say.
+func appended[T any](all *[]T, parse func([]byte, *T) error) func(line []byte) error {
+	return func(line []byte) error {
+		var one T
+		err := parse(line, &one)
+		if err == nil {
+			*all = append(*all, one)
+		}
+		return err
+	}
+}
+
+// eachLine visits the lines of the whole frames of a file from an offset on, and returns where to go on.
+// It stops behind the frame with which it has visited most bytes of lines. The end of a damaged file is
+// that of the file.
+func eachLine(path string, from int64, most int, visit func(line []byte) error) (end int64, err error) {
 	file, size, err := unread(path, from)
 	if file == nil {
-		return nil, from, err
+		return from, err
 	}
 	defer file.Close()
-	damaged := func(why error) error { return fmt.Errorf("%s is damaged behind byte %d: %w", path, end, why) }
-	data, err := io.ReadAll(io.NewSectionReader(file, from, maxFrame))
-	if err != nil {
-		return nil, from, err
-	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {
-		return nil, from, err
+		return from, err
 	}
 	defer z.Close()
+	in := bufio.NewReaderSize(io.NewSectionReader(file, from, size-from), int(min(size-from, maxFrame)))
 	end = from
-	for read := 0; read < maxPart; {
-		frame, err := frameSize(data)
-		if err == nil && frame == 0 && len(data) == maxFrame {
-			err = errors.New("a frame is too long")
+	var lines []byte
+	for read := 0; read < most; read += len(lines) {
+		frame, err := nextFrame(in)
+		if err == nil && frame == nil {
+			return end, nil
 		}
-		if err != nil {
-			return all, size, damaged(err)
-		}
-		if frame == 0 {
-			break
-		}
-		lines, err := z.DecodeAll(data[:frame], nil)
-		if err != nil {
-			return all, size, damaged(err)
+		if err == nil {
+			lines, err = z.DecodeAll(frame, lines[:0])
 		}
 		for line := range bytes.Lines(lines) {
-			var s T
-			if err := json.Unmarshal(line, &s); err != nil {
-				return all, size, damaged(err)
+			if err == nil {
+				err = visit(line)
 			}
-			all = append(all, s)
 		}
-		data, end, read = data[frame:], end+int64(frame), read+len(lines)
+		if err != nil {
+			return size, fmt.Errorf("%s is damaged behind byte %d: %w", path, end, err)
+		}
+		n, _ := in.Discard(len(frame)) // which it has
+		end += int64(n)
 	}
-	return all, end, nil
+	return end, nil
+}
+
+// nextFrame returns the frame with which in goes on; nil if its end is missing.
+func nextFrame(in *bufio.Reader) ([]byte, error) {
+	for size := maxHeld; ; size *= 2 {
+		data, err := in.Peek(size)
+		n, damage := frameSize(data)
+		switch {
+		case damage != nil || n > 0:
+			return data[:n], damage
+		case size == maxFrame && err == nil:
+			return nil, errors.New("a frame is too long")
+		case errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 }
 
 // frameSize returns the size of the frame with which data begins, 0 if its end is missing.

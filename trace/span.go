@@ -1,18 +1,11 @@
 package trace
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/trinity-go/trinity"
 )
@@ -66,7 +59,7 @@ func failureOf(f trinity.FailedRollout) Failure {
 // resumed, the steps that it did again replace what the killed process did of them. With an error about
 // a damaged file it returns what the others have, and what that file has before the damage.
 func ReadSpans(dir string) ([]Span, error) {
-	return readLines(dir, spansPrefix, parseSpan, func(s *Span) Span { return *s }, func(s *Span) placed {
+	return readLines(dir, spansPrefix, parseSpan, func(s *Span) placed {
 		return placed{s.Role, s.Step, does(string(s.Kind)), s.Begin, s.End}
 	})
 }
@@ -79,15 +72,21 @@ func does(kind string) bool {
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
 func ReadFailures(dir string) ([]Failure, error) {
-	parse := func(line []byte, f *Failure) error {
-		*f = Failure{}
-		return json.Unmarshal(line, f)
-	}
-	all, err := readLines(dir, failedPrefix, parse, func(f *Failure) Failure { return *f }, func(f *Failure) placed {
+	all, err := readLines(dir, failedPrefix, parseFailure, func(f *Failure) placed {
 		at := f.Time.UnixMicro()
 		return placed{f.Role, f.Step, true, at, at}
 	})
-	return slices.DeleteFunc(all, func(f Failure) bool { return f.Kind == "" }), err
+	return failedIn(all), err
+}
+
+func parseFailure(line []byte, f *Failure) error {
+	*f = Failure{}
+	return json.Unmarshal(line, f)
+}
+
+// failedIn returns the lines that are failed rollouts.
+func failedIn(all []Failure) []Failure {
+	return slices.DeleteFunc(all, func(f Failure) bool { return f.Kind == "" })
 }
 
 // placed tells where a line belongs.
@@ -100,26 +99,27 @@ type placed struct {
 
 // readLines reads all files with this prefix. A process that began after the end of an earlier one
 // replaces the lines of its roles, from the first step on that it did, of that one.
-func readLines[L, T any](dir, prefix string, parse func([]byte, *L) error, keep func(*L) T, of func(*L) placed) (all []T, err error) {
+func readLines[T any](dir, prefix string, parse func([]byte, *T) error, of func(*T) placed) (all []T, err error) {
 	files, err := linesIn(dir, prefix)
 	if err != nil {
 		return nil, err
 	}
 	var processes []*process[T]
 	var damaged []error
-	var line L
+	var line T
 	for _, file := range files {
 		if n := len(processes); n == 0 || processes[n-1].number != file.process {
 			processes = append(processes, &process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
 		}
 		p := processes[len(processes)-1]
-		damaged = append(damaged, readFile(file.path, func(text []byte) error {
+		_, err := eachLine(file.path, 0, math.MaxInt, func(text []byte) error {
 			if err := parse(text, &line); err != nil {
 				return err
 			}
-			p.add(keep(&line), of(&line))
+			p.add(line, of(&line))
 			return nil
-		}))
+		})
+		damaged = append(damaged, err)
 	}
 	if len(processes) == 1 {
 		return processes[0].lines, errors.Join(damaged...)
@@ -166,41 +166,4 @@ func (p *process[T]) add(line T, at placed) {
 		p.roles = append(p.roles, at.role)
 	}
 	p.lines, p.places = append(p.lines, line), append(p.places, place{role, at.step})
-}
-
-// readFile calls add with each line of one file. It leaves out what a running or killed process has not
-// completed.
-func readFile(path string, add func(line []byte) error) error {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) { // thinned out meanwhile
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	in := bufio.NewReaderSize(z, 64<<10)
-	var long []byte // a line that is longer than the buffer
-	for n := 1; ; n++ {
-		line, err := in.ReadSlice('\n')
-		for long = long[:0]; errors.Is(err, bufio.ErrBufferFull); line = long {
-			long = append(long, line...)
-			line, err = in.ReadSlice('\n')
-			long = append(long, line...)
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err == nil {
-			err = add(line)
-		}
-		if err != nil {
-			return fmt.Errorf("%s is damaged behind line %d: %w", path, n-1, err)
-		}
-	}
 }
