@@ -55,9 +55,9 @@ func (s *spelled) assign(mask []bool) {
 			s.Roles[t] = "assistant"
 		}
 		recent += text
-		if opened := strings.HasSuffix(strings.TrimSpace(recent), "<think>"); opened {
+		if said := strings.TrimSpace(recent); strings.HasSuffix(said, "<think>") {
 			thinks = true
-		} else if strings.HasSuffix(strings.TrimSpace(recent), "</think>") {
+		} else if strings.HasSuffix(said, "</think>") {
 			thinks = false
 		}
 		if thinks {

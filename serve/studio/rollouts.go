@@ -63,7 +63,7 @@ func (s *Server) steps(r *http.Request) (any, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return map[string]any{"steps": list(steps), "damaged": []string{}}, err
+	return map[string]any{"steps": list(steps)}, err
 }
 
 // answers returns what a list needs of the answers of the train step that a request names, or all of the
@@ -124,7 +124,7 @@ func (s *Server) rollouts(r *http.Request) (any, error) {
 			failures = append(failures, failure{f, join(f.Prompt, texts), join(f.Sampled, texts)})
 		}
 	}
-	return map[string]any{"step": step, "sampled": true, "rollouts": rollouts, "failures": failures, "damaged": damaged}, nil
+	return map[string]any{"step": step, "rollouts": rollouts, "failures": failures, "damaged": damaged}, nil
 }
 
 // failure is a failed rollout with its texts.
@@ -176,13 +176,8 @@ func object(text string) json.RawMessage {
 // cut shortens the texts for the table.
 func (r *Rollout) cut() {
 	for _, text := range []*string{&r.Prompt, &r.Response} {
-		n := 0
-		for i := range *text {
-			if n++; n > maxShown {
-				*text, r.Cut = (*text)[:i], true
-				break
-			}
-		}
+		short, cut := cutText(*text, maxShown)
+		*text, r.Cut = short, r.Cut || cut
 	}
 }
 
@@ -202,10 +197,7 @@ func (s *Server) rollout(r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound{fmt.Errorf("the trace of train step %d has no rollout %.200q", step, id)}
 	}
-	texts, err := s.texts(dir)
-	if err != nil {
-		texts = map[int32]string{} // the numbers are there
-	}
+	texts, _ := s.texts(dir) // without them the numbers are there
 	a := answers[i]
 	return struct {
 		Rollout

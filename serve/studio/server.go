@@ -124,9 +124,11 @@ func (s *Server) Handler() http.Handler {
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
 
-// Close ends the models that somebody talks to, and writes the training data of decisions.
+// Close ends the models that somebody talks to, and writes the training data of decisions. It waits for
+// what is being written to Disk.
 func (s *Server) Close() error {
 	talking{s}.close()
+	s.traces.spans.keeping.Wait()
 	return annotations{s}.closeAll()
 }
 

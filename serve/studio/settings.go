@@ -129,7 +129,7 @@ var defaults = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// text returns a setting, or its default.
+// value returns a setting, or its default.
 func (s *settings) value(key string) string {
 	if v, ok := s.flat[key]; ok {
 		return fmt.Sprint(v)

@@ -324,5 +324,5 @@ func startedAs(root, id string) (in written, started string, err error) {
 
 func (w *written) hasStage(name string) bool {
 	cfg, err := w.parse()
-	return err == nil && slices.ContainsFunc(cfg.Stages, func(s config.Stage) bool { return s.StageName == name })
+	return err == nil && hasStageNamed(cfg, name)
 }

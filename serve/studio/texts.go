@@ -1,7 +1,7 @@
 package studio
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,17 +32,17 @@ func (s *Server) texts(dir string) (map[int32]string, error) {
 	path := filepath.Join(dir, trace.TextsFile)
 	info, err := os.Lstat(path)
 	if err != nil {
-		return map[int32]string{}, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return map[int32]string{}, errors.New(path + " is no regular file")
+		return nil, fmt.Errorf("%s is no regular file", path)
 	}
 	if known, ok := c.known[dir]; ok && known.size == info.Size() {
 		return known.of, nil
 	}
 	of, err := trace.ReadTexts(dir)
 	if err != nil {
-		return map[int32]string{}, err
+		return nil, err
 	}
 	if c.known == nil {
 		c.known = map[string]texts{}

@@ -27,7 +27,7 @@ export function Flags({ of }) {
   const all = [
     of.reason && { bad: true, says: t("answer.invalid"), why: plain(of.reason.slice(0, 500)) },
     of.dropped && { bad: false, says: t("answer.dropped", { who: plain(of.dropped) }), why: t("answer.dropped.why") },
-    of.truncated && { bad: true, says: t("answer.truncated"), why: typeof of.truncated === "string" ? plain(of.truncated) : "" },
+    of.truncated && { bad: true, says: t("answer.truncated"), why: plain(of.truncated) },
     ...(of.flags || []).filter((flag) => flag !== "no_stop" || !of.truncated).map((flag) => ({ bad: true, says: t("flag." + flag), why: t("flag." + flag + ".why") })),
     of.expert && { bad: false, says: t("answer.expert"), why: "" },
     of.chosen && { bad: false, says: t("answer.chosen"), why: "" },

@@ -67,10 +67,10 @@ export const run = (id, signal) => json(runPath(id), {}, signal);
 /** @type {(id: string, signal?: AbortSignal) => Promise<{names: string[], cursor: string, damaged: string[]}>} */
 export const names = (id, signal) => json(runPath(id) + "/names", {}, signal);
 
-/** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[], damaged: string[]}>} */
+/** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[]}>} */
 export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
 
-/** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, sampled: boolean, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
+/** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
 export const rollouts = (id, step, signal) => json(`${runPath(id)}/steps/${step}/rollouts`, {}, signal);
 
 /** @type {(id: string, step: number, rollout: string, signal?: AbortSignal) => Promise<RolloutTokens>} */

@@ -26,7 +26,7 @@ export function Group({ query, go }) {
       <span class="muted">${t("group.explored", { step: group.step })}</span>
     </div>
     <${Answers} key=${at} run=${run} step=${step} answers=${group.answers} query=${query} go=${go} />
-    <${Damaged} lines=${[data.value && data.value.damaged].flat().filter(Boolean)} />`;
+    <${Damaged} lines=${data.value && data.value.damaged} />`;
 }
 
 /** grouped returns the answers by task and explorer step. @param {Rollout[]} all */

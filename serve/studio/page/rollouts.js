@@ -54,7 +54,6 @@ export function Rollouts({ query, go }) {
         html`<button onClick=${() => go("", { step: null })}>${t("rollouts.newest", { step: newest })}</button>`}
       <span class="muted">${t("rollouts.sample")}</span>
     </div>
-    <${Damaged} lines=${[listed.value.damaged].flat().filter(Boolean)} />
     <${Step} run=${run} step=${step} query=${query} go=${go} />`}`;
 }
 
@@ -63,8 +62,8 @@ function Step({ run, step, query, go }) {
   const data = useData((signal) => api.rollouts(run, step, signal), [run, step]);
   if (!data.value) return html`<${Loaded} data=${data} />`;
   return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
-    <${Failures} all=${data.value.failures || []} search=${(query.get("q") || "").toLowerCase()} />
-    <${Damaged} lines=${[data.value.damaged].flat().filter(Boolean)} />`;
+    <${Failures} all=${data.value.failures} search=${(query.get("q") || "").toLowerCase()} />
+    <${Damaged} lines=${data.value.damaged} />`;
 }
 
 /** Answers is the table and what filters it. @param {PageProps & {run: string, step: number, all: Rollout[]}} props */

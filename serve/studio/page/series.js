@@ -2,12 +2,8 @@
 
 import * as api from "./api.js";
 
-/** The metric that counts the tokens of a train step. */
-export const TOKENS = "perf/total_num_tokens";
-/** The metric that counts the optimizer steps until a train step. */
-export const UPDATES = "actor/optimizer_steps";
-/** The metric from which an axis comes. @type {Record<string, string>} */
-export const AXES = { tokens: TOKENS, updates: UPDATES };
+/** The metric from which an axis comes: the tokens of a train step, and the optimizer steps until then. @type {Record<string, string>} */
+export const AXES = { tokens: "perf/total_num_tokens", updates: "actor/optimizer_steps" };
 
 /** @typedef {{cursor: string, steps: Float64Array, times: Float64Array, values: Float64Array}} Kept */
 

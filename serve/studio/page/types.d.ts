@@ -16,7 +16,7 @@ interface Series { name: string; steps: Float64Array; times: Float64Array; value
 
 interface Rollout {
   id: string; task: string; explore_step: number; run: number; turn: number; prompt: string; response: string; cut: boolean;
-  reward: number | string | null; reward_parts: Record<string, number | string>; reason: string; dropped: string; truncated: boolean;
+  reward: number | string | null; reward_parts: Record<string, number | string>; reason: string; dropped: string; truncated: string;
   expert: boolean; chosen: boolean; advantage: number | string | null; prompt_tokens: number; response_tokens: number; temperature: number;
   oldest_version: number; model_version: number; staleness: number; kl: number | string | null; flags: string[];
   metrics: Record<string, number | string>; info: Record<string, unknown>;
