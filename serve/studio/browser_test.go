@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -201,7 +203,7 @@ func TestPagesInABrowser(t *testing.T) {
 		run  func(*testing.T, *window)
 	}{
 		{"filter", filters}, {"compared", compares}, {"same task", sideBySide}, {"curve", opensStep}, {"numbers", tellsNumbers},
-		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"hostile", showsText},
+		{"keyboard", keys}, {"narrow", fits}, {"chinese", speaksChinese}, {"dark", isDark}, {"system", followsSystem}, {"hostile", showsText},
 		{"slow", waitsForAnswers}, {"gone", saysWhatLacks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -371,6 +373,30 @@ func isDark(t *testing.T, w *window) {
 		if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
 			t.Errorf("the background of %s is %s", r.name, colour)
 		}
+	}
+}
+
+// followsSystem: what is drawn has other colours as soon as the system is dark.
+func followsSystem(t *testing.T, w *window) {
+	scheme := func(name string) {
+		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
+		w.do(t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+			return err
+		}))
+	}
+	defer scheme("light")
+	const drawn = "Array.from(document.querySelectorAll('canvas'), (c) => c.toDataURL()).join()"
+	for _, r := range routes {
+		if !slices.Contains([]string{"curves", "tokens", "time"}, r.name) {
+			continue
+		}
+		scheme("light")
+		w.show(t, r.route, r.text)
+		value[bool](t, w, "(async () => { do { light = "+drawn+"; await new Promise((wake) => setTimeout(wake, 200)); }"+
+			" while (!light || light !== "+drawn+"); return true; })()") // until it rests
+		scheme("dark")
+		w.until(t, "light !== "+drawn)
 	}
 }
 

@@ -2,7 +2,7 @@
 
 import { html } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Loaded, State, number, plain, series, useData } from "./parts.js";
+import { Loaded, State, finding, number, plain, series, short, useData } from "./parts.js";
 import { href } from "./route.js";
 import { SameTask } from "./sametask.js";
 import { t } from "./words.js";
@@ -46,7 +46,6 @@ function Settings({ comparison: { groups, differences }, byId }) {
 
 /** Label names a group, and its runs with their states. @param {{group: ComparedGroup, byId: Map<string, Run>, colour: string}} props */
 function Label({ group: { name, runs }, byId, colour }) {
-  const short = (/** @type {string} */ id) => id.split("/").slice(-2).join("/");
   const ids = runs.map((run) => run.name), several = runs.length > 1;
   const text = several ? `${name === ids.join(", ") ? name : short(name)} (${runs.length})` : short(name);
   const title = runs.map((run) => `${run.name}: ${t("compare.seed", { seed: run.seed || "–", steps: run.steps })}`).join("\n");
@@ -56,9 +55,9 @@ function Label({ group: { name, runs }, byId, colour }) {
 
 /** @param {{comparison: Comparison, byId: Map<string, Run>, query: URLSearchParams, go: Go}} props */
 function Metrics({ comparison: { groups, metrics, notes }, byId, query, go }) {
-  const search = query.get("q") || "", terms = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const search = query.get("q") || "", fits = finding(search);
   const rows = metrics.map(({ stage, name, values }) => ({ title: stage ? `${stage} ${name}` : name, values }))
-    .filter(({ title }) => terms.every((term) => title.toLowerCase().includes(term)));
+    .filter(({ title }) => fits(title));
   return html`<div class="metrics">
     <div class="row"><input type="search" data-search class="filter" value=${search} placeholder=${t("curves.search")} aria-label=${t("curves.search")} onInput=${(/** @type {any} */ e) => go("", { q: e.target.value || null }, { replace: true })} /></div>
     <div class="table"><table>

@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Chart, position } from "./chart.js";
-import { Damaged, Loaded, State, number, plain, series, useData, useEvery, useKeys } from "./parts.js";
+import { Damaged, Loaded, State, finding, number, plain, series, short, useData, useEvery, useKeys, useTheme } from "./parts.js";
 import { href } from "./route.js";
 import { AXES, Store, pointsOf, together } from "./series.js";
 import { t } from "./words.js";
@@ -141,9 +141,6 @@ function looksOf(ids, groups) {
   return groups ? groups.map((group, i) => look(i, short(group.name) + (group.runs.length > 1 ? ` (${group.runs.length})` : ""), group.runs)) : ids.map((id, i) => look(i, short(id), [id]));
 }
 
-/** The last two parts of a run's id. @param {string} id */
-const short = (id) => id.split("/").slice(-2).join("/");
-
 /** @typedef {ReturnType<typeof looksOf>} Looks */
 
 /**
@@ -164,21 +161,6 @@ function curvesOf(name, shown, looks, store, axis, known) {
 /** The newest value of a curve. @param {import("./chart.js").Curve} curve */
 const lastOf = ({ points }) => points.y.length ? number(points.y[points.y.length - 1]) : "";
 
-/** useTheme counts the changes of the colours, which a canvas does not follow by itself. */
-function useTheme() {
-  const [n, count] = useState(0);
-  useEffect(() => {
-    const system = matchMedia("(prefers-color-scheme: dark)"), changed = () => count((i) => i + 1);
-    addEventListener("theme", changed);
-    system.addEventListener("change", changed);
-    return () => {
-      removeEventListener("theme", changed);
-      system.removeEventListener("change", changed);
-    };
-  }, []);
-  return n;
-}
-
 /** @param {{view: ReturnType<typeof viewOf>, go: Go, several: boolean, axes: string[], reset: () => void}} props */
 function Controls({ view, go, several, axes, reset }) {
   const set = (/** @type {Parameters_} */ parameters) => go("", parameters, { replace: true });
@@ -197,9 +179,8 @@ function Controls({ view, go, several, axes, reset }) {
 /** Side lists runs and metrics. @param {{ids: string[], known: Map<string, Run>, looks: Looks, hidden: Set<string>, available: string[], chosen: string[], go: Go, loading: any}} props */
 function Side({ ids, known, looks, hidden, available, chosen, go, loading }) {
   const [search, find] = useState("");
-  const terms = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = available.filter((name) => terms.every((term) => name.toLowerCase().includes(term)));
-  const listed = terms.length ? found.slice(0, MOST_NAMES) : [...new Set([...chosen, ...found.slice(0, MOST_NAMES)])];
+  const found = available.filter(finding(search));
+  const listed = search.trim() ? found.slice(0, MOST_NAMES) : [...new Set([...chosen, ...found.slice(0, MOST_NAMES)])];
   const toggle = (/** @type {string} */ name) => go("", { name: chosen.includes(name) ? chosen.filter((n) => n !== name) : [...chosen, name] }, { replace: true });
   const hide = (/** @type {string} */ id) => go("", { hide: hidden.has(id) ? [...hidden].filter((h) => h !== id) : [...hidden, id] }, { replace: true });
   return html`<details class="side" open=${useMemo(() => matchMedia("(min-width: 800px)").matches, [])}>

@@ -106,6 +106,15 @@ export function picture(c) {
   return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
 }
 
+/** short is the last two parts of a path or of a run's id. @param {string} path */
+export const short = (path) => path.split("/").slice(-2).join("/");
+
+/** finding returns a test of texts: they must have all words of a search. @param {string} search */
+export function finding(search) {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return (/** @type {string} */ text) => words.every((word) => text.toLowerCase().includes(word));
+}
+
 /** plain is text with its hidden characters as pictures, for attributes and titles. @param {string} text */
 export const plain = (text) => String(text ?? "").replace(HIDDEN, picture);
 
@@ -181,6 +190,21 @@ export function useEvery(ms, f) {
       document.removeEventListener("visibilitychange", tick);
     };
   }, [ms]);
+}
+
+/** useTheme counts the changes of the colours, which a canvas does not follow by itself. */
+export function useTheme() {
+  const [n, count] = useState(0);
+  useEffect(() => {
+    const system = matchMedia("(prefers-color-scheme: dark)"), changed = () => count((i) => i + 1);
+    addEventListener("theme", changed);
+    system.addEventListener("change", changed);
+    return () => {
+      removeEventListener("theme", changed);
+      system.removeEventListener("change", changed);
+    };
+  }, []);
+  return n;
 }
 
 /** useSize returns a reference for an element, and its width and height. @returns {[{current: any}, number, number]} */

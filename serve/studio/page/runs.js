@@ -3,7 +3,7 @@
 import { html, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Actions } from "./act.js";
 import * as api from "./api.js";
-import { Damaged, Loaded, Spark, State, Table, ago, duration, moment, number, plain, sorted, useData, useEvery } from "./parts.js";
+import { Damaged, Loaded, Spark, State, Table, ago, duration, finding, moment, number, plain, short, sorted, useData, useEvery } from "./parts.js";
 import { href } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { t } from "./words.js";
@@ -30,7 +30,7 @@ function useRemarks(dir) {
 
 /** The words of a run that the filter looks at. @param {Run} run @param {Remark | undefined} remark */
 const wordsOf = (run, remark) => [run.id, run.name, run.algorithm, run.mode, run.model, run.state, t("state." + run.state), run.error, ...(remark ? [...remark.tags, remark.note] : [])]
-  .join("\n").toLowerCase();
+  .join("\n");
 
 /** @param {PageProps} props */
 export function Runs({ query, go }) {
@@ -43,12 +43,8 @@ export function Runs({ query, go }) {
   const filter = query.get("q") || "", sort = query.get("sort") || "";
   const selected = new Set(query.getAll("run"));
   const columns = columnsOf(remarks, edit, { control, onEnd: (error) => { fail(error); data.again(); } });
-  const terms = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const all = data.value ? data.value.runs : [];
-  const shown = sorted(all.filter((run) => {
-    const words = wordsOf(run, remarks[run.id]);
-    return terms.every((term) => words.includes(term));
-  }), columns, sort);
+  const fits = finding(filter), all = data.value ? data.value.runs : [];
+  const shown = sorted(all.filter((run) => fits(wordsOf(run, remarks[run.id]))), columns, sort);
   const select = (/** @type {Iterable<string>} */ ids) => go("", { run: [...ids] }, { replace: true });
   const toggle = (/** @type {string} */ id) => select(selected.has(id) ? [...selected].filter((s) => s !== id) : [...selected, id]);
   const chosen = [...selected];
@@ -87,7 +83,7 @@ function columnsOf(remarks, edit, acts) {
         ${r ? html`${r.tags.map((tag) => html`<span class="tag">${plain(tag)}</span>`)}${r.note && html`<span class="muted">${plain(r.note)}</span>`}` : "+"}</button>`;
     } },
     { key: "algorithm", title: t("runs.algorithm"), wide: true, value: (run) => run.algorithm, cell: (run) => plain(run.algorithm) },
-    { key: "model", title: t("runs.model"), wide: true, value: (run) => run.model, cell: (run) => html`<span title=${plain(run.model)}>${plain(run.model.split("/").slice(-2).join("/"))}</span>` },
+    { key: "model", title: t("runs.model"), wide: true, value: (run) => run.model, cell: (run) => html`<span title=${plain(run.model)}>${plain(short(run.model))}</span>` },
     { key: "step", title: t("runs.step"), align: "right", value: (run) => run.step, cell: (run) => html`<span class="progress" style=${{ backgroundSize: share(run) + "% 2px" }}>${number(run.step)}${
       run.total_steps > 0 && html`<span class="muted"> / ${number(run.total_steps)}</span>`}</span>` },
     { key: "reward", title: t("runs.reward"), align: "right", value: (run) => run.reward === null ? null : Number(run.reward), cell: (run) => html`<span title=${plain(run.reward_name)}>${number(run.reward, 3)}</span>` },

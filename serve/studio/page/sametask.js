@@ -2,7 +2,7 @@
 
 import { html, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
-import { Damaged, Loaded, Spark, Text, number, plain, series, useData } from "./parts.js";
+import { Damaged, Loaded, Spark, Text, number, plain, series, short, useData } from "./parts.js";
 import { Scroll, named } from "./answer.js";
 import { commonStart } from "./diff.js";
 import { Card, Difference, Spread, mostOf } from "./group.js";
@@ -73,6 +73,3 @@ async function answersOf(id, step, task, history, signal) {
   const answers = rollouts.filter((r) => r.task === task && r.explore_step === of.explore_step).sort((a, b) => a.run - b.run || a.turn - b.turn);
   return { id, step, answers, prompt: answers.length ? answers[0].prompt : "" };
 }
-
-/** The last two parts of a run's id. @param {string} id */
-const short = (id) => id.split("/").slice(-2).join("/");

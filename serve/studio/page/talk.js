@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Answer } from "./said.js";
-import { Loaded, duration, number, plain, useData, useEvery, visible } from "./parts.js";
+import { Loaded, duration, number, plain, short, useData, useEvery, visible } from "./parts.js";
 import { parse } from "./route.js";
 import { Token, isTokenMissing } from "./token.js";
 import { Legend } from "./tokens.js";
@@ -132,7 +132,7 @@ function Seat({ nth, run, name, runs, loaded, length, act, choose }) {
 function nameOf(of) {
   if (of.why) return `${plain(of.name)} (${t("talk.unusable")})`;
   if (of.kind === "adapter") return `${plain(of.name)} (${t("talk.adapter")})`;
-  return of.kind === "base" ? `${t("talk.base")}: ${plain(of.path.split("/").slice(-2).join("/"))}` : plain(of.name);
+  return of.kind === "base" ? `${t("talk.base")}: ${plain(short(of.path))}` : plain(of.name);
 }
 
 /** bytes shows a number of bytes. @param {number} n */

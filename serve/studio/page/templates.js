@@ -1,14 +1,13 @@
 // Templates: configurations to begin with, by name and doc, in a list that one searches.
 
 import { html, useRef, useState } from "./vendor/preact.js";
-import { plain } from "./parts.js";
+import { finding, plain } from "./parts.js";
 import { t } from "./words.js";
 
 /** @param {{all: Template[], onChoose: (template: Template) => void}} props */
 export function Templates({ all, onChoose }) {
   const [search, find] = useState(""), details = useRef(/** @type {HTMLDetailsElement | null} */ (null));
-  const terms = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = all.filter((of) => terms.every((term) => (of.name + " " + of.doc).toLowerCase().includes(term)));
+  const fits = finding(search), shown = all.filter((of) => fits(of.name + " " + of.doc));
   const close = () => {
     if (!details.current) return;
     details.current.open = false;

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Advice } from "./advice.js";
-import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize } from "./parts.js";
+import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize, useTheme } from "./parts.js";
 import { laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
 import { t } from "./words.js";
 
@@ -85,16 +85,11 @@ function Legend({ lanes }) {
 function Lanes({ lanes, range, first, width, show, pan, zoomed, whole, choose }) {
   const canvas = useRef(/** @type {any} */ (null)), drag = useRef(/** @type {{x: number, range: Range, moved: boolean} | null} */ (null));
   const [tip, setTip] = useState(/** @type {{x: number, y: number, lane: Lane, span: Span} | null} */ (null));
-  const [, themed] = useState(0);
+  useTheme();
   const { placed, height } = useMemo(() => place(lanes), [lanes]);
   const scale = width / Math.max(1e-9, range[1] - range[0]);
   const timeAt = (x) => range[0] + x / scale;
   const found = (e) => spanAt(placed, timeAt(e.offsetX), e.offsetY - axisHeight, 3 / scale);
-  useEffect(() => {
-    const again = () => themed((n) => n + 1);
-    addEventListener("theme", again);
-    return () => removeEventListener("theme", again);
-  }, []);
   useEffect(() => { if (width) draw(canvas.current, placed, range, first, width, height + axisHeight, tip && tip.span); });
   const wheel = useRef(/** @type {(e: WheelEvent) => void} */ (() => {}));
   wheel.current = (e) => {
@@ -162,14 +157,9 @@ function draw(canvas, placed, range, first, width, height, hot) {
   canvas.width = width * dots;
   canvas.height = height * dots;
   c.scale(dots, dots);
-  const style = getComputedStyle(document.documentElement), resolved = new Map();
-  const ink = (name) => {
-    if (!resolved.has(name)) resolved.set(name, color(name));
-    return resolved.get(name);
-  };
   const scale = width / Math.max(1e-9, range[1] - range[0]), x = (time) => (time - range[0]) * scale;
-  c.font = "11px " + style.fontFamily;
-  c.fillStyle = ink("--muted");
+  c.font = "11px " + getComputedStyle(document.documentElement).fontFamily;
+  c.fillStyle = color("--muted");
   const times = ticks(range[0] - first, range[1] - first, width / 90), digits = Math.max(0, 3 - Math.floor(Math.log10(times[1] - times[0])));
   for (const at of times) {
     const left = x(first + at);
@@ -180,7 +170,7 @@ function draw(canvas, placed, range, first, width, height, hot) {
   }
   const arrows = [];
   for (const p of placed) {
-    c.fillStyle = ink("--line");
+    c.fillStyle = color("--line");
     c.globalAlpha = 0.6;
     c.fillRect(0, axisHeight + p.top - laneGap + 2, width, 1);
     c.globalAlpha = 1;
@@ -191,17 +181,17 @@ function draw(canvas, placed, range, first, width, height, hot) {
         const left = Math.max(drawn, x(span.begin)), wide = Math.max(1, Math.min(width + 2, x(span.end)) - left), top = axisHeight + p.top + row * spanHeight;
         if (span.kind === "wait") {
           if (x(span.end) <= drawn) continue;
-          c.fillStyle = c.strokeStyle = ink("--warn");
+          c.fillStyle = c.strokeStyle = color("--warn");
           c.globalAlpha = 0.22;
           c.fillRect(left, top, wide, spanHeight - 2);
           c.globalAlpha = 1;
           c.strokeRect(left + 0.5, top + 0.5, Math.max(0.5, wide - 1), spanHeight - 3);
           if (wide > 24 && x(span.end) <= width) arrows.push({ span, from: p, x: x(span.end), y: top });
-          if (wide > 90) label(c, ink("--ink"), plain(span.for), left + 4, top, wide - 8);
+          if (wide > 90) label(c, color("--ink"), plain(span.for), left + 4, top, wide - 8);
           drawn = left + wide;
           continue;
         }
-        c.fillStyle = ink(colours[span.kind] || "--muted");
+        c.fillStyle = color(colours[span.kind] || "--muted");
         c.globalAlpha = hot && hot.id && span.id !== hot.id ? 0.35 : 1;
         c.fillRect(left, top, wide > 3 ? wide - 0.6 : wide, spanHeight - 2);
         c.globalAlpha = 1;
@@ -212,7 +202,7 @@ function draw(canvas, placed, range, first, width, height, hot) {
     const of = placed.find((p) => p.role === arrow.span.for || arrow.span.for.startsWith(p.role));
     if (!of || of === arrow.from) continue;
     const down = of.top < arrow.from.top, begin = axisHeight + (down ? of.top + of.height : of.top), end = down ? arrow.y : arrow.y + spanHeight - 2, dy = down ? -5 : 5;
-    c.strokeStyle = c.fillStyle = ink("--warn");
+    c.strokeStyle = c.fillStyle = color("--warn");
     c.beginPath();
     c.moveTo(arrow.x, begin);
     c.lineTo(arrow.x, end);

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { t } from "./words.js";
-import { Loaded, Text as FileText, color, diverging, number, plain, shade, useData, useKeys, useSize } from "./parts.js";
+import { Loaded, Text as FileText, color, diverging, number, plain, shade, useData, useKeys, useSize, useTheme } from "./parts.js";
 import { Facts, stepOf } from "./answer.js";
 import { Lines } from "./lines.js";
 import { blocksOf, partsOf, rowsOf } from "./sequence.js";
@@ -237,7 +237,7 @@ function Panel({ answer, of, update, token }) {
 
 /** Chart draws the number by position: for each pixel its lowest and highest. @param {any} props */
 function Chart({ of, measure, cursor, point, choose }) {
-  const [place, width] = useSize();
+  const [place, width] = useSize(), theme = useTheme();
   const n = of.tokens.length;
   const ends = useMemo(() => {
     let low = measure.kind === "signed" ? 0 : Math.min(measure.low, measure.high), high = low;
@@ -247,7 +247,7 @@ function Chart({ of, measure, cursor, point, choose }) {
     }
     return low === high ? [low, low + 1] : [low, high];
   }, [measure, of]);
-  useEffect(() => { if (width) draw(place.current, of, measure, ends, cursor); }, [width, measure, ends, cursor, of]);
+  useEffect(() => { if (width) draw(place.current, of, measure, ends, cursor); }, [width, measure, ends, cursor, of, theme]);
   const at = (event) => Math.max(0, Math.min(n - 1, Math.floor(event.offsetX / Math.max(1, width) * n)));
   return html`<figure class="token-chart">
     <figcaption><span>${number(ends[1])}</span><span>${t("tokens.by." + measure.key)}</span><span>${number(ends[0])}</span></figcaption>
