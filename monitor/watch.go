@@ -25,7 +25,7 @@ type Watch struct {
 	screen  screen
 	tails   []*tail // of each of several explorers
 	trace   *trace.Follower
-	damaged error           // of the trace
+	damaged error           // the first of the trace
 	parts   map[string]Part // what the parts of the run told at the last Update
 }
 
@@ -137,7 +137,7 @@ func (w *Watch) Update(now time.Time) error {
 			ID: trinity.ExperienceID{Step: f.Step, Task: f.Task, Run: f.Run}, Role: f.Role, Kind: f.Kind, Reason: f.Reason, Time: f.Time,
 		})
 	}
-	w.damaged = errors.Join(w.damaged, err)
+	w.damaged = cmp.Or(w.damaged, err)
 	w.parts = nil // of an earlier version, or damaged
 	if a, err := ReadAbout(filepath.Join(w.job, "monitor")); err == nil {
 		w.parts = a.Parts

@@ -63,15 +63,6 @@ func arguments(texts []string) (map[string]any, error) {
 	return args, nil
 }
 
-// runDir returns the directory of a run. WalkDir would not enter a link to it.
-func runDir(dir string) (string, error) {
-	path, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	return path, nil
-}
-
 // monitorDirs returns the directories below dir that have a metrics.jsonl.
 func monitorDirs(dir string) (dirs []string, err error) {
 	_, files, err := monitor.Files(dir)
