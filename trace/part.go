@@ -94,24 +94,23 @@ func eachLine(path string, from int64, most int, visit func(line []byte) error) 
 		return from, err
 	}
 	defer z.Close()
-	in := bufio.NewReaderSize(io.NewSectionReader(file, from, size-from), int(min(size-from, maxFrame)))
-	end = from
+	in, end := framesOf(file, from, size), from
 	var lines []byte
 	for read := 0; read < most; read += len(lines) {
-		frame, err := nextFrame(in)
-		if err == nil && frame == nil {
-			return end, nil
+		frame, damage, err := nextFrame(in)
+		if err != nil || damage == nil && frame == nil {
+			return end, err
 		}
-		if err == nil {
-			lines, err = z.DecodeAll(frame, lines[:0])
+		if damage == nil {
+			lines, damage = z.DecodeAll(frame, lines[:0])
 		}
 		for line := range bytes.Lines(lines) {
-			if err == nil {
-				err = visit(line)
+			if damage == nil {
+				damage = visit(line)
 			}
 		}
-		if err != nil {
-			return size, fmt.Errorf("%s is damaged behind byte %d: %w", path, end, err)
+		if damage != nil {
+			return size, fmt.Errorf("%s is damaged behind byte %d: %w", path, end, damage)
 		}
 		n, _ := in.Discard(len(frame)) // which it has
 		end += int64(n)
@@ -119,20 +118,26 @@ func eachLine(path string, from int64, most int, visit func(line []byte) error) 
 	return end, nil
 }
 
-// nextFrame returns the frame with which in goes on; nil if its end is missing.
-func nextFrame(in *bufio.Reader) ([]byte, error) {
+// framesOf returns a reader of frames between two offsets of a file.
+func framesOf(file io.ReaderAt, from, to int64) *bufio.Reader {
+	return bufio.NewReaderSize(io.NewSectionReader(file, from, to-from), int(min(to-from, maxFrame)))
+}
+
+// nextFrame returns the frame with which in goes on; nil if its end is missing. damage is what is wrong
+// with the file, and err is an error of reading it.
+func nextFrame(in *bufio.Reader) (frame []byte, damage, err error) {
 	for size := maxHeld; ; size *= 2 {
 		data, err := in.Peek(size)
 		n, damage := frameSize(data)
 		switch {
 		case damage != nil || n > 0:
-			return data[:n], damage
-		case size == maxFrame && err == nil:
-			return nil, errors.New("a frame is too long")
+			return data[:n], damage, nil
 		case errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull):
-			return nil, nil
+			return nil, nil, nil
 		case err != nil:
-			return nil, err
+			return nil, nil, err
+		case size == maxFrame:
+			return nil, errors.New("a frame is too long"), nil
 		}
 	}
 }

@@ -1,12 +1,12 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,8 +49,10 @@ type tableFile struct {
 	Modified int64 // time of that file, ns since 1970
 }
 
-// framesAtOnce is how many frames are in memory as they were written.
-const framesAtOnce = 64
+const (
+	framesAtOnce = 64      // that are in memory as they were written
+	maxGrow      = 1 << 20 // spans for which there is room before they come
+)
 
 // sumSize is how many bytes before an offset must be the same for a file to be the one that it was.
 const sumSize = 4 << 10
@@ -124,55 +126,61 @@ func sumAt(path string, offset int64) (uint32, error) {
 }
 
 // read reads the whole frames that a file has got.
-func (t *Table) read(file linesFile, known *tableFile) (grown bool, err error) {
+func (t *Table) read(of linesFile, known *tableFile) (grown bool, err error) {
 	if known.Damage != "" {
 		return false, nil
 	}
-	in, size, err := unread(file.path, known.Offset)
-	if in == nil {
+	file, size, err := unread(of.path, known.Offset)
+	if file == nil {
 		return false, err
 	}
-	info, err := in.Stat()
-	data, readErr := io.ReadAll(io.NewSectionReader(in, known.Offset, size-known.Offset))
-	if err = errors.Join(err, readErr, in.Close()); err != nil {
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
 		return false, err
 	}
-	var frames [][]byte
-	var damage error
-	for rest := data; ; {
-		n, err := frameSize(rest)
-		if err != nil || n == 0 {
-			damage = err
+	var damage, readErr error
+	offset, in, p := known.Offset, framesOf(file, known.Offset, size), t.process(of.process)
+	for first := true; damage == nil && readErr == nil; first = false {
+		var frames [][]byte
+		frames, damage, readErr = someFrames(in)
+		if len(frames) == 0 {
 			break
 		}
-		frames, rest = append(frames, rest[:n]), rest[n:]
-	}
-	offset := known.Offset
-	p := t.process(file.process)
-	for len(frames) > 0 {
-		some := frames[:min(len(frames), framesAtOnce)]
-		for i, b := range parseAll(some) {
-			if i == 0 { // the other frames are about as long
-				p.Spans = slices.Grow(p.Spans, len(frames)*len(b.spans))
+		for i, b := range parseAll(frames) {
+			if first && i == 0 { // the other frames are about as long
+				p.Spans = slices.Grow(p.Spans, int(min((size-offset)/int64(len(frames[0]))*int64(len(b.spans)), maxGrow)))
 			}
 			t.add(p, &b)
 			if b.err != nil {
-				damage, frames = b.err, nil
+				damage = b.err
 				break
 			}
-			offset += int64(len(some[i]))
+			offset += int64(len(frames[i]))
 		}
-		frames = frames[min(len(frames), len(some)):]
 	}
 	if damage != nil {
 		known.Size, known.Modified = size, info.ModTime().UnixNano()
-		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", file.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
+		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", of.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
 	}
 	if grown = offset > known.Offset || damage != nil; offset > known.Offset {
 		known.Offset = offset
-		known.Sum, err = sumAt(file.path, offset)
+		known.Sum, err = sumAt(of.path, offset)
 	}
-	return grown, err
+	return grown, errors.Join(readErr, err)
+}
+
+// someFrames returns the next frames of a file; none at its end.
+func someFrames(in *bufio.Reader) (frames [][]byte, damage, err error) {
+	for len(frames) < framesAtOnce {
+		frame, damage, err := nextFrame(in)
+		if frame == nil || damage != nil {
+			return frames, damage, err
+		}
+		frames = append(frames, slices.Clone(frame))
+		_, _ = in.Discard(len(frame)) // which it has
+	}
+	return frames, nil, nil
 }
 
 func (t *Table) process(number int) *spanProcess {

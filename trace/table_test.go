@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"reflect"
 	"slices"
 	"strings"
@@ -152,6 +153,30 @@ func TestTableOfADamagedTrace(t *testing.T) {
 		}
 		update(t, dir, &table)
 		like(t, dir, &table)
+	}
+}
+
+// A file of somebody else may be larger than the memory.
+func TestLargeFilesAreReadInParts(t *testing.T) {
+	dir := t.TempDir()
+	w, _ := open(t, Options{Dir: dir, Spans: true})
+	w.Span(span("trainer", 1, 1))
+	closed(t, w)
+	const large = 256 << 20
+	if err := os.Truncate(filepath.Join(dir, "spans-000001-000001.jsonl.zst"), large); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var table Table
+	_, damaged, err := table.Update(dir)
+	spans, readErr := ReadSpans(dir)
+	runtime.ReadMemStats(&after)
+	if len(table.Spans()) != 1 || len(damaged) != 1 || err != nil || len(spans) != 1 || readErr == nil {
+		t.Errorf("%d and %d spans, %q, %v, %v", len(table.Spans()), len(spans), damaged, err, readErr)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > large/4 {
+		t.Errorf("reading it took %d bytes of memory", n)
 	}
 }
 
