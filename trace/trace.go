@@ -71,11 +71,11 @@ func New(o Options) (*Writer, error) {
 	if err := durable.MkdirAll(filepath.Join(o.Dir, trainedDir), 0o755); err != nil {
 		return nil, err
 	}
-	texts, err := openTexts(o.Dir)
+	process, err := newProcess(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	process, err := newProcess(o.Dir)
+	texts, err := openTexts(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func New(o Options) (*Writer, error) {
 		w.failed.max = w.spans.max
 	}
 	if err := w.measure(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, texts.close())
 	}
 	go w.run()
 	return w, nil

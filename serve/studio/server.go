@@ -124,11 +124,9 @@ func (s *Server) Handler() http.Handler {
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
 
-// Close ends the models that somebody talks to, and writes the training data of decisions. It waits for
-// what is being written to Disk.
+// Close ends the models that somebody talks to, and writes the training data of decisions.
 func (s *Server) Close() error {
 	talking{s}.close()
-	s.traces.spans.keeping.Wait()
 	return annotations{s}.closeAll()
 }
 

@@ -23,8 +23,8 @@ type spanCache struct {
 	known *spans
 	table *trace.Table
 
-	kept    int64 // bytes of the trace's files that the disk has as spans
-	keeping sync.WaitGroup
+	kept    int64          // bytes of the trace's files that the disk has as spans
+	keeping sync.WaitGroup // writes to the disk
 }
 
 const (

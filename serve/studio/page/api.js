@@ -2,7 +2,7 @@
 // Numbers that JSON lacks come as the texts "NaN", "Infinity" and "-Infinity": Number(x) reads them.
 
 /** Refused is an error of the server. */
-export class Refused extends Error {
+class Refused extends Error {
   /** @param {number} status @param {string} line */
   constructor(status, line) {
     super(line);

@@ -304,7 +304,7 @@ export function Histogram({ values, bins = 24, range = null, onRange, label }) {
 }
 
 /** The height of a row of a Table, in pixels. */
-export const ROW = 34;
+const ROW = 34;
 
 /**
  * sorted sorts rows by a column: numbers by size, texts by the alphabet, what is missing at the end. "-key" sorts downwards.

@@ -105,7 +105,7 @@ export function valueOf(text, entry) {
 }
 
 /** quoted writes a value so that YAML reads it back as it is. @param {string} value */
-export const quoted = (value) => /^[\w./$~+-][\w./$~+:\\-]*$/.test(value) && !value.endsWith(":") ? value : JSON.stringify(value);
+const quoted = (value) => /^[\w./$~+-][\w./$~+:\\-]*$/.test(value) && !value.endsWith(":") ? value : JSON.stringify(value);
 
 /**
  * changed returns a text in which a key has a value; where there is no such key it comes into its section. An empty value takes the key out.
