@@ -70,8 +70,8 @@ func nextPart[T any](dir, prefix string, from Position, parse func([]byte, *T) e
 
 // appended returns a visitor of lines that appends what they say.
 func appended[T any](all *[]T, parse func([]byte, *T) error) func(line []byte) error {
+	var one T
 	return func(line []byte) error {
-		var one T
 		err := parse(line, &one)
 		if err == nil {
 			*all = append(*all, one)
