@@ -81,8 +81,8 @@ func appended[T any](all *[]T, parse func([]byte, *T) error) func(line []byte) e
 }
 
 // eachLine visits the lines of the whole frames of a file from an offset on, and returns where to go on.
-// It stops behind the frame with which it has visited most bytes of lines. The end of a damaged file is
-// that of the file.
+// It stops behind the frame whose lines reach a number of bytes, most. In a damaged file, where to go on
+// is the end of the file.
 func eachLine(path string, from int64, most int, visit func(line []byte) error) (end int64, err error) {
 	file, size, err := unread(path, from)
 	if file == nil {
