@@ -94,6 +94,7 @@ func TestDataInABrowser(t *testing.T) {
 		}},
 		{"keyboard", func(t *testing.T, w *window) {
 			w.show(t, route, "Lengths of the first")
+			w.until(t, "document.querySelector('.table tbody tr')")
 			value[bool](t, w, "document.querySelector('.table').focus() || true")
 			w.do(t, chromedp.KeyEvent("\r"))
 			w.until(t, "location.hash.includes('row=0.0.1')")
