@@ -110,6 +110,21 @@ func TestDataInABrowser(t *testing.T) {
 			w.until(t, "location.hash.includes('prompt=')")
 			w.until(t, says("rows searched")+"&&!"+says("not JSON"))
 		}},
+		{"typed", func(t *testing.T, w *window) { // what comes while the page searches stays
+			w.show(t, route, "Lengths of the first")
+			const typed = `(async () => {
+				const field = document.querySelector("input[type=search]");
+				const type = (text) => { field.value = text; field.dispatchEvent(new Event("input", {bubbles: true})); };
+				const searches = new Promise((end) => addEventListener("hashchange", () => { type("hostil"); end(); }, {once: true}));
+				type("ho");
+				await searches;
+				await new Promise((wake) => setTimeout(wake, 100));
+				return field.value;
+			})()`
+			if text := value[string](t, w, typed); text != "hostil" {
+				t.Errorf("the field has %q", text)
+			}
+		}},
 		{"search", func(t *testing.T, w *window) {
 			w.show(t, route, "Lengths of the first")
 			w.do(t, chromedp.Click(chromedp.CSS("input[type=search]")), chromedp.KeyEvent("hostile"))
