@@ -340,7 +340,7 @@ func (w *pairedSink) Close() error {
 	select {
 	case <-w.other:
 		return errors.New(w.name)
-	case <-time.After(2 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.New("the other sink is not closed at the same time")
 	}
 }

@@ -44,6 +44,7 @@ type Writer struct {
 	ended   chan struct{} // closed when the goroutine has ended
 
 	waiting atomic.Int32 // train steps in the queue
+	tokens  atomic.Int64 // of these
 	lost    atomic.Int64 // spans, failures and train steps
 	spans   lines
 	failed  lines
@@ -57,10 +58,12 @@ type Writer struct {
 	broken  bool             // a write failed: nothing is written any more
 }
 
-// The bounds of what waits to be written.
+// The bounds of what waits to be written. More train steps than maxSteps wait only if they are small, as a
+// fast run's are.
 const (
 	maxQueued = 1 << 14
 	maxSteps  = 2
+	maxTokens = 1 << 16
 )
 
 // flushAfter is how long a span may wait in memory, where a kill would lose it.
@@ -115,12 +118,26 @@ func (w *Writer) Failed(f trinity.FailedRollout) { w.put(f) }
 
 // Trained implements [trinity.Tracer].
 func (w *Writer) Trained(t trinity.Trained) {
-	if w.waiting.Add(1) > maxSteps {
+	tokens := tokensOf(t)
+	if steps, all := w.waiting.Add(1), w.tokens.Add(tokens); steps > maxSteps && all > maxTokens {
 		w.lost.Add(1)
 	} else if w.put(t) {
 		return
 	}
+	w.handled(tokens)
+}
+
+// handled takes a train step of so many tokens out of what waits.
+func (w *Writer) handled(tokens int64) {
+	w.tokens.Add(-tokens)
 	w.waiting.Add(-1)
+}
+
+func tokensOf(t trinity.Trained) (n int64) {
+	for i := range t.Experiences {
+		n += int64(len(t.Experiences[i].Tokens))
+	}
+	return n
 }
 
 // put reports whether there was room in the queue.
@@ -204,7 +221,7 @@ func (w *Writer) write(what any) error {
 		}
 		return errors.Join(w.texts.add(v.Sampled, w.opts.Text), w.failed.add(failureOf(v)), w.thin())
 	case trinity.Trained:
-		defer w.waiting.Add(-1)
+		defer w.handled(tokensOf(v))
 		for i := range v.Experiences {
 			if err := w.texts.add(v.Experiences[i].Tokens, w.opts.Text); err != nil {
 				return err

@@ -288,6 +288,29 @@ func TestWhatComesTooFastIsCounted(t *testing.T) {
 	}
 }
 
+// Any two train steps wait to be written, and more if they are small.
+func TestSmallStepsWait(t *testing.T) {
+	for tokens, want := range map[int]struct {
+		steps int
+		says  string
+	}{
+		2: {maxSteps + 3, "[]"}, maxTokens: {maxSteps, "lacks 3 "},
+	} {
+		hold, dir := make(chan struct{}), t.TempDir()
+		w, said := open(t, Options{Dir: dir, Text: func(int32) string { <-hold; return "" }})
+		for step := range int64(maxSteps + 3) {
+			e := trinity.Experience{ID: trinity.ExperienceID{Step: step}, Tokens: make([]int32, tokens), Mask: make([]bool, tokens)}
+			w.Trained(trinity.Trained{Step: step + 1, Experiences: []trinity.TrainedExperience{{Experience: e}}})
+		}
+		close(hold)
+		closed(t, w)
+		steps, err := Steps(dir)
+		if lines := fmt.Sprint(said()); err != nil || len(steps) != want.steps || !strings.Contains(lines, want.says) {
+			t.Errorf("%d tokens: %d steps, %v, said %s", tokens, len(steps), err, lines)
+		}
+	}
+}
+
 // A workflow that the run has abandoned may call a model after the end of the run.
 func TestSpansAfterTheEnd(t *testing.T) {
 	w, said := open(t, Options{Dir: t.TempDir(), Spans: true})

@@ -152,7 +152,7 @@ func TestStudioTalks(t *testing.T) {
 		return
 	}
 	s.end() // by kill
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		left, err := filepath.Glob(filepath.Join(temp, "trinity-talk*"))
 		if err == nil && len(left) == 0 {
 			break

@@ -84,7 +84,7 @@ func TestConfigInABrowser(t *testing.T) {
 	value[bool](t, w, "(() => { const i = [...document.querySelectorAll('.fields label')].find((l) => l.innerText.includes('Seed'))"+
 		".querySelector('input'); i.value = '5'; return i.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "document.querySelector('.editor textarea').value.endsWith('\\nseed: 5\\n')")
-	w.until(t, says("No mistakes found."))
+	w.until(t, says("No mistakes found.")+`&& document.querySelector('aside select option[value="sums/old"]')`)
 	value[bool](t, w, "(() => { const s = document.querySelector('aside select'); s.value = 'sums/old';"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === 'buffer.total_steps 9 2')")

@@ -94,6 +94,7 @@ func TestDataInABrowser(t *testing.T) {
 		}},
 		{"keyboard", func(t *testing.T, w *window) {
 			w.show(t, route, "Lengths of the first")
+			w.until(t, "document.querySelector('.table tbody tr')")
 			value[bool](t, w, "document.querySelector('.table').focus() || true")
 			w.do(t, chromedp.KeyEvent("\r"))
 			w.until(t, "location.hash.includes('row=0.0.1')")
@@ -108,6 +109,21 @@ func TestDataInABrowser(t *testing.T) {
 			w.do(t, chromedp.Click(chromedp.CSS(".histogram:nth-child(1) button:not(:disabled)")))
 			w.until(t, "location.hash.includes('prompt=')")
 			w.until(t, says("rows searched")+"&&!"+says("not JSON"))
+		}},
+		{"typed", func(t *testing.T, w *window) { // what comes while the page searches stays
+			w.show(t, route, "Lengths of the first")
+			const typed = `(async () => {
+				const field = document.querySelector("input[type=search]");
+				const type = (text) => { field.value = text; field.dispatchEvent(new Event("input", {bubbles: true})); };
+				const searches = new Promise((end) => addEventListener("hashchange", () => { type("hostil"); end(); }, {once: true}));
+				type("ho");
+				await searches;
+				await new Promise((wake) => setTimeout(wake, 100));
+				return field.value;
+			})()`
+			if text := value[string](t, w, typed); text != "hostil" {
+				t.Errorf("the field has %q", text)
+			}
 		}},
 		{"search", func(t *testing.T, w *window) {
 			w.show(t, route, "Lengths of the first")

@@ -352,7 +352,9 @@ func (p program) lives(t *testing.T, w *window) {
 
 	w.show(t, "runs?q=quickstart", "quickstart")
 	w.until(t, step+" > 0")
-	value[bool](t, w, "["+row+".querySelectorAll('button')].flatMap((l) => [...l]).find((b) => b.innerText === 'Stop').click() || true")
+	const stop = "[" + row + ".querySelectorAll('button')].flatMap((l) => [...l]).find((b) => b.innerText === 'Stop')"
+	w.until(t, stop)
+	value[bool](t, w, stop+".click() || true")
 	w.until(t, row+".innerText.includes('stopped')")
 	stopped := value[float64](t, w, step)
 	newest, err := os.ReadFile(filepath.Join(p.root, filepath.FromSlash(id), "latest_checkpointed_iteration.txt"))

@@ -106,14 +106,16 @@ func TestTalkInABrowser(t *testing.T) {
 	// The first model knows the first turn, and the second one does not.
 	w.until(t, "document.querySelectorAll('.shaded')[1].innerText.startsWith('You said And 4 + 5?, after 2 messages.')")
 	w.until(t, "document.querySelectorAll('.shaded')[2].innerText.startsWith('You said And 4 + 5?, after 0 messages.')")
-	w.do(t, chromedp.Click(chromedp.CSS(".shaded")), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	w.do(t, chromedp.Focus(chromedp.CSS(".shaded")), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
 	w.until(t, says(`"add " 60.7 % (−0.5) likeliest: "add " 60.7 %`))
 	w.noProblems(t)
 	w.keep(t, "talk")
 
 	// The answer ends when somebody stops it, and the next one knows what it had said.
 	w.say(t, "Go on forever")
-	w.until(t, answer(2, 1)+"?.includes('on and on and')")
+	for seat := range 2 {
+		w.until(t, answer(2, seat)+"?.includes('on and on and')")
+	}
 	value[bool](t, w, "document.querySelector('.ask button').click() || true")
 	w.until(t, "document.querySelectorAll('.flag').length === 2 && document.querySelector('.flag').innerText === 'stopped'")
 	w.say(t, script+escape+marks)
@@ -138,7 +140,9 @@ func TestTalkInABrowser(t *testing.T) {
 		t.Errorf("the page is %v pixels wide", width)
 	}
 	w.do(t, chromedp.EmulateViewport(1100, 640))
-	value[bool](t, w, "document.querySelector('.seat .row button').click() || true")
+	const unload = "document.querySelector('.seat .row button:not(.primary)')" // there once the page knows that it is loaded
+	w.until(t, unload)
+	value[bool](t, w, unload+".click() || true")
 	w.until(t, says("ended: you ended it"))
 	w.choose(t, 0, 1, "base")
 	value[bool](t, w, "document.querySelector('.seat button.primary').click() || true")

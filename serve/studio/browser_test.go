@@ -31,7 +31,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures of docs/guide/studio")
 
-const patience = 20 * time.Second // for what a page shows
+const patience = time.Minute // for what a page shows; a slow machine trains or loads a model meanwhile
 
 // window is a window of the browser that all tests of the page share.
 type window struct {
@@ -269,6 +269,7 @@ func sideBySide(t *testing.T, w *window) {
 		" return s.dispatchEvent(new Event('change')); })()")
 	w.until(t, "location.hash.includes('at=60&at=10')")
 	w.until(t, second+".querySelectorAll('article a')[0]?.href.includes('step=10')")
+	w.until(t, "document.querySelector('.metrics tbody tr')") // which moves the answers down
 	for column := range 2 {
 		w.do(t, chromedp.Click(chromedp.CSS(fmt.Sprintf(".beside .column:nth-child(%d) article:nth-of-type(%d) input", column+1, column+1))))
 		w.until(t, fmt.Sprintf("document.querySelectorAll('.beside article.chosen').length === %d", column+1))
@@ -280,7 +281,7 @@ func sideBySide(t *testing.T, w *window) {
 // opensStep: a click on a curve opens the rollouts of that step, also where the axis has the optimizer steps.
 func opensStep(t *testing.T, w *window) {
 	w.show(t, "curves?run="+url.QueryEscape(both)+"&name=rollout%2Freward%2Fmean", "rollout/reward/mean")
-	w.until(t, "document.querySelector('.u-over')")
+	w.until(t, "document.querySelector('.u-over') && document.querySelector('.controls select option[value=updates]')")
 	value[bool](t, w, "(() => { const s = document.querySelector('.controls select'); s.value = 'updates';"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "location.hash.includes('x=updates')")
@@ -443,13 +444,14 @@ func waitsForAnswers(t *testing.T, w *window) {
 		const { html, render } = await import("./vendor/preact.js"), { useData } = await import("./parts.js");
 		let data, answer, n = 0, box = document.createElement("div");
 		const pause = () => new Promise((wake) => setTimeout(wake, 50));
+		const until = async (holds) => { while (!holds()) await pause(); };
 		const Slow = () => { data = useData(() => { n++; return new Promise((end) => { answer ??= end; }); }, []); return data.value; };
 		render(html` + "`<${Slow} />`" + `, box);
-		await pause();
+		await until(() => answer);
 		data.again();
 		await pause();
 		answer("came");
-		await pause();
+		await until(() => box.textContent || n > 1);
 		return box.textContent + " " + n;
 	})()`
 	if got := value[string](t, w, loads); got != "came 1" {

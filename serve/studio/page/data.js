@@ -81,15 +81,18 @@ function Rows({ run, source, query, go }) {
 
 /** Search searches when somebody pauses. @param {{value: string, onSearch: (text: string) => void}} props */
 function Search({ value, onSearch }) {
-  const waits = useRef(0), [typed, type] = useState(value);
+  const waits = useRef(0), sent = useRef(value), [typed, type] = useState(value);
   useEffect(() => () => clearTimeout(waits.current), []);
-  useEffect(() => type(value), [value]);
+  useEffect(() => {
+    if (value !== sent.current) type(value); // else it is what somebody typed, who may have typed more since
+    sent.current = value;
+  }, [value]);
   return html`<input type="search" data-search class="grow" aria-label=${t("data.search")} placeholder=${t("data.search")} value=${typed}
     onInput=${(/** @type {any} */ e) => {
       const text = e.target.value;
       type(text);
       clearTimeout(waits.current);
-      waits.current = setTimeout(() => onSearch(text), 300);
+      waits.current = setTimeout(() => onSearch(sent.current = text), 300);
     }} />`;
 }
 
