@@ -46,7 +46,7 @@ func logCommand() *cobra.Command {
 			if last < 0 {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
 			}
-			dir, err := runDir(dir)
+			dir, err := monitor.Root(dir)
 			if err != nil {
 				return err
 			}

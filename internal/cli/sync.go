@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +37,10 @@ func syncCommand() *cobra.Command {
 			var errs []error
 			for _, dir := range dirs {
 				n, err := monitor.Sync(cmd.Context(), dir, to, given, func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
-				if errs = append(errs, err); err == nil {
+				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: sent %d records\n", dir, n)
+				} else if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+					errs = append(errs, err) // a service that is away is the same error for each stage
 				}
 			}
 			return errors.Join(errs...)
@@ -61,15 +64,6 @@ func arguments(texts []string) (map[string]any, error) {
 		args[name] = v
 	}
 	return args, nil
-}
-
-// runDir returns the directory of a run. WalkDir would not enter a link to it.
-func runDir(dir string) (string, error) {
-	path, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	return path, nil
 }
 
 // monitorDirs returns the directories below dir that have a metrics.jsonl.

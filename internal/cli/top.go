@@ -22,7 +22,7 @@ func topCommand() *cobra.Command {
 			"of a run, from its files. The display ends with the run, and with q. Without a terminal it is printed once.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := runDir(args[0])
+			dir, err := monitor.Root(args[0])
 			if err != nil {
 				return err
 			}
