@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -111,8 +112,16 @@ func (p *pluginCheck) selector(s *DataSelector, key string) {
 // monitors checks the monitors and their arguments. One monitor takes monitor_args itself; several
 // take one section of it each.
 func (p *pluginCheck) monitors() {
-	names := p.Monitor.MonitorType
-	args := p.Monitor.MonitorArgs
+	names, args := p.Monitor.MonitorType, maps.Clone(p.Monitor.MonitorArgs)
+	if catalog, ok := registry.Find("monitor"); ok && len(names) == 1 {
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			if catalog.Has(name) {
+				delete(args, name)
+				p.errs = append(p.errs, p.errorFor("monitor.monitor_args."+name, "is a section, which only several monitors have",
+					"monitor_args itself takes the arguments of "+names[0]+": remove the section"))
+			}
+		}
+	}
 	for i, name := range names {
 		key, argsKey := "monitor.monitor_type", "monitor.monitor_args"
 		if p.IsSet(key + "." + digits(i)) {

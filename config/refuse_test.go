@@ -130,6 +130,8 @@ func TestRefused(t *testing.T) {
 		{"monitor", "monitor.monitor_type=[console, tensorbord]", "monitor.monitor_type.1", `"tensorboard"`},
 		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol",
 			"not one of the monitors"},
+		{"section of one monitor", "monitor={monitor_type: tensorboard, monitor_args: {tensorboard: {}}}",
+			"monitor.monitor_args.tensorboard", "monitor_args itself takes the arguments of tensorboard"},
 
 		{"groups of one", "algorithm.repeat_times=1", "algorithm.repeat_times", "is 1, but advantage_fn grpo compares the rollouts of a task"},
 		{"a penalty on rewards of whole responses", "algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "use kl_loss_fn"},

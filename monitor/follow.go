@@ -374,8 +374,11 @@ func Sync(ctx context.Context, dir, name string, args map[string]any, say func(s
 		if sent += n; n > 0 {
 			failed, pause = 0, f.pause
 		}
-		if failed++; err == nil || !retry.IsTemporary(err) || failed == attempts {
+		if failed++; err == nil || !retry.IsTemporary(err) {
 			return sent, err
+		}
+		if failed == attempts {
+			return sent, fmt.Errorf("%w: the same command sends the rest once %s answers", err, name)
 		}
 		select {
 		case <-ctx.Done():

@@ -302,6 +302,14 @@ func TestOneProcessFollowsForASink(t *testing.T) {
 
 func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
+	quickly(t)
+	away := map[string]any{"uri": "http://127.0.0.1:1"}
+	if err := os.WriteFile(filepath.Join(dir, File), []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Sync(t.Context(), dir, "mlflow", away, nil); err == nil || !strings.Contains(err.Error(), "the rest once mlflow answers") {
+		t.Errorf("a service that is away: %v", err)
+	}
 	for name, want := range map[string]string{"console": "follows no file", "nothing": "unknown monitor"} {
 		if _, err := Sync(t.Context(), dir, name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)

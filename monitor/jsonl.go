@@ -65,12 +65,27 @@ func Files(dir string) (root string, files []string, err error) {
 	return root, files, err
 }
 
+// Root returns the directory of a run without the links that lead to it.
+func Root(dir string) (string, error) {
+	root, err := filepath.EvalSymlinks(dir)
+	if at := new(fs.PathError); errors.As(err, &at) {
+		err = at.Err // its path is dir, or a part of it
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("no run in %s: %w: give the directory that trinity run names when it begins", dir, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	return root, nil
+}
+
 // Walk visits the files and directories of the run at or below dir, which may be a link, but not its
 // checkpoints. The paths begin with root, which is dir without links. What the run removes meanwhile is
 // left out.
 func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string, err error) {
-	if root, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	if root, err = Root(dir); err != nil {
+		return "", err
 	}
 	return root, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -120,7 +120,7 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 		if done != nil {
 			from.add(s, done.Model)
 		} else {
-			o.Say(fmt.Sprintf("stage %s is not finished: the stages after it begin with its own model", name))
+			o.Say(fmt.Sprintf("stage %s has not finished, so the next one begins with the model from before it: trinity run finishes it", name))
 		}
 	}
 	return nil, fmt.Errorf("%s has no stage with tasks: one of mode both, colocate or explore", cfg.File())

@@ -207,8 +207,8 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 			r.Step, err)
 	}
 	if tr.From.Step < r.Step-1 {
-		r.Say(fmt.Sprintf("begins with %s and trains every step from there; trainer.save_interval: 1 keeps a checkpoint of each",
-			Beginning(tr.From.Step)))
+		r.Say(fmt.Sprintf("the replay trains steps %d to %d first, from %s: trainer.save_interval=1 makes a run keep every checkpoint",
+			tr.From.Step+1, r.Step-1, Beginning(tr.From.Step)))
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
 	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}

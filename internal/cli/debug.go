@@ -87,12 +87,12 @@ func (f *debugFlags) run(cmd *cobra.Command, args []string) error {
 	if f.Repeat < 0 || f.Task < 0 {
 		return errors.New("--task and --repeat take numbers from 0 on")
 	}
-	if err := f.place(); err != nil {
-		return err
-	}
-	cfg, err := f.load(append(args, "monitor.monitor_type=[jsonl]")) // no service hears of it
+	cfg, err := f.load(append(args, "monitor.monitor_type=[jsonl]", "monitor.monitor_args={}")) // no service hears of it
 	if err != nil {
 		return err
+	}
+	if err := f.place(); err != nil {
+		return fmt.Errorf("--output-dir: %w", err)
 	}
 	ctx, cancel := interruptible(cmd.Context())
 	defer cancel()
@@ -124,7 +124,7 @@ func (f *debugFlags) place() error {
 	case f.keep:
 		f.Dir += "_" + time.Now().Format("20060102150405")
 	case notOwn != nil:
-		return fmt.Errorf("--output-dir %s is not empty, and debug has not written it: give another one, or --disable-overwrite", f.Dir)
+		return fmt.Errorf("%s is not empty, and debug has not written it: give another one, or --disable-overwrite", f.Dir)
 	}
 	if err := durable.MkdirAll(f.Dir, 0o755); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func logCommand() *cobra.Command {
 			if last < 0 {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
 			}
-			dir, err := runDir(dir)
+			dir, err := monitor.Root(dir)
 			if err != nil {
 				return err
 			}
@@ -79,15 +78,6 @@ func logCommand() *cobra.Command {
 	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "print only the last lines; 0 means all")
 	cmd.Flags().BoolVarP(&experiences, "experiences", "e", false, "print what became of the experiences of the run")
 	return cmd
-}
-
-// runDir returns the directory of a run. A walk of the ledger would not enter a link to it.
-func runDir(dir string) (string, error) {
-	path, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	return path, nil
 }
 
 // entry is one line of the log.

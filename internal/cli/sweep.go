@@ -42,9 +42,12 @@ func sweepCommand() *cobra.Command {
 
 // runSweep runs a sweep and prints the comparison of its runs.
 func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []string) error {
-	for name, n := range map[string]int{"seeds": o.Seeds, "parallel": o.Parallel, "eta": o.Eta - 1, "max-runs": o.MaxRuns + 1} {
-		if n < 1 {
-			return fmt.Errorf("--%s is %s: want more", name, cmd.Flag(name).Value)
+	for _, f := range []struct {
+		name     string
+		n, least int
+	}{{"seeds", o.Seeds, 1}, {"parallel", o.Parallel, 1}, {"eta", o.Eta, 2}, {"max-runs", o.MaxRuns, 0}} {
+		if f.n < f.least {
+			return fmt.Errorf("--%s is %d: want %d or more", f.name, f.n, f.least)
 		}
 	}
 	if ways := []string{sweep.Grid, sweep.Random, sweep.Halving}; !slices.Contains(ways, o.Search) {

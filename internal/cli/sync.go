@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +37,10 @@ func syncCommand() *cobra.Command {
 			var errs []error
 			for _, dir := range dirs {
 				n, err := monitor.Sync(cmd.Context(), dir, to, given, func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
-				if errs = append(errs, err); err == nil {
+				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: sent %d records\n", dir, n)
+				} else if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+					errs = append(errs, err) // a service that is away is the same error for each stage
 				}
 			}
 			return errors.Join(errs...)

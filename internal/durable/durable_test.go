@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +35,9 @@ func TestReplace(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(path); string(text) != "new" {
 		t.Errorf("the file holds %q", text)
+	}
+	if err := Replace(filepath.Join(path, "y"), nil); err == nil || strings.Contains(err.Error(), TempPrefix) {
+		t.Errorf("the error of a directory that is not there is %v: want the given path", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), TempPrefix+"*")); left != nil {
 		t.Errorf("left behind: %v", left)

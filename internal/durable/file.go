@@ -30,6 +30,9 @@ func replace(path string, mode os.FileMode, write func(w io.Writer) error) error
 		return err
 	}
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
+	if at := new(fs.PathError); errors.As(err, &at) {
+		at.Path = path // who asked for it does not know the temporary file
+	}
 	if err != nil {
 		return err
 	}

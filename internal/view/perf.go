@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -54,7 +55,7 @@ type work struct {
 	spans []trace.Span
 }
 
-// sum returns the seconds of all spans, and covered the seconds in which at least one was under way.
+// sum returns the seconds of all spans, and covered the seconds with at least one of them.
 func (w *work) sum() (sum, covered float64) {
 	slices.SortFunc(w.spans, func(a, b trace.Span) int { return cmp.Compare(a.Begin, b.Begin) })
 	until := int64(math.MinInt64)
@@ -98,15 +99,21 @@ func (p *Perf) Print(w io.Writer) error {
 	fmt.Fprint(t, "role\twhat\ttimes\tseconds\tof the whole\tat once\tmean ms\t\n")
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		for _, k := range p.ordered(roles[role]) {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%.2g\t%.3g\t\n", config.Printable(role), config.Printable(k.label), len(k.spans), k.covered,
-				100*k.covered/whole, k.sum/max(k.covered, 1e-9), 1000*k.sum/float64(len(k.spans)))
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%s\t%s\t\n", config.Printable(role), config.Printable(k.label), len(k.spans), k.covered,
+				100*k.covered/whole, digits(k.sum/max(k.covered, 1e-9)), digits(1000*k.sum/float64(len(k.spans))))
 		}
 	}
 	t.Flush()
-	fmt.Fprintf(&out, "\nseconds count a time once, however many were under way; \"at once\" is how many were\n")
+	fmt.Fprintf(&out, "\nseconds count overlapping times once; \"at once\" is how many overlapped on average\n")
 	p.slowest(&out)
 	_, err := io.WriteString(w, out.String())
 	return errors.Join(err, p.damaged)
+}
+
+// digits returns a number with three significant digits, without an exponent.
+func digits(x float64) string {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64) // a number just written
+	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
 // summed is work with its times.

@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity/trace"
 )
 
-// Time in which several spans were under way counts once, and trace events of one thread never overlap.
+// Time that several spans share counts once, and trace events of one thread never overlap.
 func TestPerf(t *testing.T) {
 	dir := t.TempDir()
 	w, err := trace.New(trace.Options{Dir: dir + "/" + trace.Dir, Spans: true, Say: func(line string) { t.Error(line) }})
@@ -41,7 +41,7 @@ func TestPerf(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		": 10.0 s from", "explorer rollout 2 4.00 40.0 % 1.2 2.5e+03", "trainer waits for explorer 1 3.00 30.0 % 1 3e+03",
+		": 10.0 s from", "explorer rollout 2 4.00 40.0 % 1.25 2500", "trainer waits for explorer 1 3.00 30.0 % 1 3000",
 		"trainer forward policy 1 7.00 70.0 %", "explorer 1 b 3.000 0.000 0.000 0.000 explorer 1 a 2.000 1.500 0.000 0.000",
 	} {
 		if !strings.Contains(text, want) {

@@ -65,6 +65,14 @@ func failed(f trace.Failure) (head, why string) {
 		fmt.Sprintf("by %s after %d retries: %s", f.Kind, f.Retries, config.Printable(reason))
 }
 
+// counted returns a number with its noun, in the plural unless the number is 1.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // summary counts the answers.
 func (p *Page) summary() string {
 	answers, rewarded, dropped, invalid, sum := 0, 0, 0, 0, 0.0
@@ -81,7 +89,7 @@ func (p *Page) summary() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%d answers to %d tasks", answers, len(p.Groups))
+	text := counted(answers, "answer") + " to " + counted(len(p.Groups), "task")
 	if rewarded > 0 {
 		text += fmt.Sprintf(", mean reward %.3g", sum/float64(rewarded))
 	}
@@ -141,7 +149,7 @@ func (a *Answer) facts() string {
 	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
 		text += fmt.Sprintf(", advantage %+.3g", advantage)
 	}
-	text += fmt.Sprintf(", %d tokens, version %d", a.ResponseTokens, a.ModelVersion)
+	text += fmt.Sprintf(", %s, version %d", counted(int(a.ResponseTokens), "token"), a.ModelVersion)
 	if a.Truncated != "" {
 		text += ", " + a.Truncated
 	}

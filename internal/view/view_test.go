@@ -64,8 +64,8 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"train step 7 of ", "3 answers to 2 tasks, mean reward 0.5, 1 without a valid reward",
 		"disagree by 0.25 nats a token, at most 0.25, over 3 tokens", "task a, explorer step 3\nWhat?\\x1b[2J\n",
-		"  run 0: reward 1, advantage +0.5, 1 tokens, version 0\n    <script>⏎\n    \\u202e\\x1b[31m\n",
-		"run 1: reward 0, advantage +0.5, 1 tokens, version 0, 1 of 1 tokens clipped", "run 0: no valid reward: no number",
+		"  run 0: reward 1, advantage +0.5, 1 token, version 0\n    <script>⏎\n    \\u202e\\x1b[31m\n",
+		"run 1: reward 0, advantage +0.5, 1 token, version 0, 1 of 1 tokens clipped", "run 0: no valid reward: no number",
 		"task a, run 2 failed by tool after 2 retries: broken\n", "its last call had sampled: <script>", "0.7788",
 		"<script>\\n\\u202e\\x1b[31m\n",
 	} {
@@ -87,7 +87,7 @@ func TestPage(t *testing.T) {
 func TestChoice(t *testing.T) {
 	dir := written(t)
 	text := shown(t, dir, Options{Task: "b"}, false, false)
-	if strings.Contains(text, "task a") || !strings.Contains(text, "1 answers to 1 tasks") {
+	if strings.Contains(text, "task a") || !strings.Contains(text, "1 answer to 1 task,") {
 		t.Errorf("the page of task b:\n%s", text)
 	}
 	text = shown(t, dir, Options{Worst: 2}, false, false)

@@ -286,8 +286,9 @@ func TestPullRetriesWhileTheServerFails(t *testing.T) {
 		t.Errorf("a complete copy is cached, but: %v", err)
 	}
 	f.fail = 100
-	if _, err := f.client().pull(context.Background(), "org/name@other", "", nil); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("error %v, want the server's 503", err)
+	if _, err := f.client().pull(context.Background(), "org/name@other", "", nil); err == nil || !strings.Contains(err.Error(), "503") ||
+		!strings.Contains(err.Error(), "give a file or directory of this machine") {
+		t.Errorf("error %v, want the server's 503 and what to do", err)
 	}
 }
 

@@ -30,6 +30,9 @@ func (c *client) do(ctx context.Context, r repository, method, address string, f
 	if errors.As(err, &status) && !retry.IsTemporary(err) {
 		return nil, c.refusal(r, address, status)
 	}
+	if retry.IsTemporary(err) && ctx.Err() == nil {
+		return nil, fmt.Errorf("hub: %s: %w: without the hub, give a file or directory of this machine", r, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("hub: %s: %w", r, err)
 	}

@@ -1,9 +1,11 @@
 package studio
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 
@@ -44,7 +46,13 @@ func decoded[T any](s *Server, w http.ResponseWriter, r *http.Request) (in T, st
 	if err != nil {
 		return in, status, err
 	}
-	if err := json.Unmarshal(body, &in); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields() // a misspelled one would start another run than was meant
+	err = decoder.Decode(&in)
+	if _, after := decoder.Token(); err == nil && after != io.EOF {
+		err = errors.New("it has more than one value")
+	}
+	if err != nil {
 		return in, http.StatusBadRequest, fmt.Errorf("the body is no such JSON: %w", err)
 	}
 	return in, http.StatusOK, nil
