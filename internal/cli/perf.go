@@ -17,7 +17,8 @@ func perfCommand() *cobra.Command {
 		Use:   "perf JOB_DIR",
 		Short: "Show where the time of a run went, and who waited for whom",
 		Long: "Show from the spans that a run keeps (monitor.trace.spans) what explorer and trainer did and how long,\n" +
-			"for whom each waited, and the slowest rollouts.",
+			"for whom each waited, what bounded the run, how many tokens a second each phase had, and the slowest\n" +
+			"rollouts, tasks and rewards.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			perf, err := view.ReadPerf(args[0])

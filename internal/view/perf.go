@@ -71,19 +71,14 @@ func (w *work) sum() (sum, covered float64) {
 
 func seconds(s trace.Span) float64 { return float64(s.End-s.Begin) / 1e6 }
 
-// Print writes where the time went: what each role did, for whom it waited, and the slowest rollouts.
+// Print writes where the time went: what each role did, for whom it waited, what bounded the run, how fast tokens
+// were, and what was slowest.
 func (p *Perf) Print(w io.Writer) error {
 	first, last := p.spans[0].Begin, p.spans[0].End
 	roles := map[string]map[string]*work{}
 	for _, s := range p.spans {
 		first, last = min(first, s.Begin), max(last, s.End)
-		label := string(s.Kind)
-		switch {
-		case s.Kind == trinity.SpanWait:
-			label = "waits for " + s.For
-		case s.Role == "trainer" && s.Name != "", s.Kind == trinity.SpanOperator:
-			label += " " + s.Name
-		}
+		label := labelOf(s)
 		if roles[s.Role] == nil {
 			roles[s.Role] = map[string]*work{}
 		}
@@ -105,9 +100,22 @@ func (p *Perf) Print(w io.Writer) error {
 	}
 	t.Flush()
 	fmt.Fprintf(&out, "\nseconds count overlapping times once; \"at once\" is how many overlapped on average\n")
+	p.bounds(&out, whole)
+	err := p.tokens(&out, whole)
 	p.slowest(&out)
-	_, err := io.WriteString(w, out.String())
-	return errors.Join(err, p.damaged)
+	_, writeErr := io.WriteString(w, out.String())
+	return errors.Join(writeErr, p.damaged, err)
+}
+
+// labelOf names what a role does in a span.
+func labelOf(s trace.Span) string {
+	switch {
+	case s.Kind == trinity.SpanWait:
+		return "waits for " + s.For
+	case s.Role == trinity.RoleTrainer && s.Name != "", s.Kind == trinity.SpanOperator:
+		return string(s.Kind) + " " + s.Name
+	}
+	return string(s.Kind)
 }
 
 // digits returns a number with three significant digits, without an exponent.
@@ -130,38 +138,6 @@ func (p *Perf) ordered(of map[string]*work) (all []summed) {
 	}
 	slices.SortStableFunc(all, func(a, b summed) int { return cmp.Compare(b.covered, a.covered) })
 	return all
-}
-
-// slowest writes the slowest rollouts, with what they spent on calls and on rewards.
-func (p *Perf) slowest(out *strings.Builder) {
-	var rollouts []trace.Span
-	parts := map[string]map[trinity.SpanKind]float64{}
-	for _, s := range p.spans {
-		switch {
-		case s.ID == "":
-		case s.Kind == trinity.SpanRollout:
-			rollouts = append(rollouts, s)
-		default:
-			key := s.Role + s.ID
-			if parts[key] == nil {
-				parts[key] = map[trinity.SpanKind]float64{}
-			}
-			parts[key][s.Kind] += seconds(s)
-		}
-	}
-	slices.SortStableFunc(rollouts, func(a, b trace.Span) int { return cmp.Compare(b.End-b.Begin, a.End-a.Begin) })
-	if len(rollouts) == 0 {
-		return
-	}
-	fmt.Fprint(out, "\nthe slowest rollouts\n")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "role\tstep\ttask\tseconds\tmodel\treward\twaits\t\n")
-	for _, s := range rollouts[:min(5, len(rollouts))] {
-		of := parts[s.Role+s.ID]
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", config.Printable(s.Role), s.Step, config.Printable(s.Name), seconds(s),
-			of[trinity.SpanCall], of[trinity.SpanReward], of[trinity.SpanWait])
-	}
-	t.Flush()
 }
 
 // event is a trace event of Chrome's format: a complete one ("X"), or the name of a process ("M").

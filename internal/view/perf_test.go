@@ -24,6 +24,7 @@ func TestPerf(t *testing.T) {
 		{Role: "trainer", Kind: trinity.SpanForward, Name: "policy", Begin: at(3), End: at(10)},
 		{Role: "explorer", Kind: trinity.SpanRollout, Name: "a", Step: 1, Experience: id, Begin: at(0), End: at(2)},
 		{Role: "explorer", Kind: trinity.SpanCall, Name: "a", Step: 1, Experience: id, Begin: at(.5), End: at(2)},
+		{Role: "explorer", Kind: trinity.SpanReward, Name: "a", Step: 1, Experience: id, Begin: at(2), End: at(2.004)},
 		{Role: "explorer", Kind: trinity.SpanRollout, Name: "b", Step: 1, Experience: other, Begin: at(1), End: at(4)},
 	} {
 		w.Span(s)
@@ -42,7 +43,9 @@ func TestPerf(t *testing.T) {
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		": 10.0 s from", "explorer rollout 2 4.00 40.0 % 1.25 2500", "trainer waits for explorer 1 3.00 30.0 % 1 3000",
-		"trainer forward policy 1 7.00 70.0 %", "explorer 1 b 3.000 0.000 0.000 0.000 explorer 1 a 2.000 1.500 0.000 0.000",
+		"trainer forward policy 1 7.00 70.0 %", "explorer 1 b 3.000 0.000 0.000 0.000 explorer 1 a 2.000 1.500 0.004 0.000",
+		"explorer model_call 1.50 15.0 % explorer between its spans 1.00 10.0 % explorer rollout 0.50",
+		"explorer b 1 3.000 explorer a 1 2.000", "milliseconds explorer 1 a 4",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, out.String())
@@ -53,7 +56,7 @@ func TestPerf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events struct{ TraceEvents []event }
-	if err := json.Unmarshal([]byte(chrome.String()), &events); err != nil || len(events.TraceEvents) != 5+2 {
+	if err := json.Unmarshal([]byte(chrome.String()), &events); err != nil || len(events.TraceEvents) != 6+2 {
 		t.Fatalf("%d events, %v", len(events.TraceEvents), err)
 	}
 	until := map[[2]int]int64{}
