@@ -149,7 +149,7 @@ func scroll(l *look, _ int) (float64, error) {
 // live returns the milliseconds from the end of a write of a step to the frame that shows it. The page
 // has been open for a second.
 func live(l *look, number int) (float64, error) {
-	value := fmt.Sprintf("0.%d", 4375+number)
+	value := fmt.Sprintf("0.%d7", 430+number) // the page shows no 0 at the end
 	var written time.Time
 	at, err := l.evaluate("curves?run="+runName+"&name=rollout%2Freward%2Fmean", func() error {
 		time.Sleep(time.Second)
