@@ -25,7 +25,8 @@ func viewCommand() *cobra.Command {
 		Long: "Show the answers that a run keeps of a train step (monitor.trace), group by group. A blue token becomes\n" +
 			"likelier, a yellow one less likely; a dim one was masked, clipped, or has no advantage. With --tokens, a\n" +
 			"table has the numbers of every token: log-probabilities in nats and the derivative of the loss. --export\n" +
-			"writes the report of the run with the answers of some steps, which a browser opens without a server.",
+			"writes the report of the run with the answers of some steps, which a browser opens without a server.\n" +
+			"If no train step is kept, the failed rollouts of the newest explorer step are shown.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Step < 0 || o.Worst < 0 {
@@ -52,7 +53,7 @@ func viewCommand() *cobra.Command {
 	f.StringVar(&o.Task, "task", "", "only the answers to this task")
 	f.IntVar(&o.Worst, "worst", 0, "only this many answers, those with the lowest rewards")
 	f.BoolVar(&tokens, "tokens", false, "add a table of every token")
-	f.BoolVar(&asJSON, "json", false, "write one JSON object per answer")
+	f.BoolVar(&asJSON, "json", false, "write one JSON object per answer, and one with the failures")
 	f.StringVar(&export, "export", "", "write a page to this file: the run's curves and settings, and the answers of a few steps or of --step")
 	return cmd
 }

@@ -26,20 +26,20 @@ const exportedSteps = 5
 // and in damaged; if none can be read, err is the first one's.
 func Export(dir string, o Options) (page template.HTML, damaged, err error) {
 	path, err := find(dir)
+	read, steps := readStep, []int64{o.Step}
+	if none := err; errors.As(none, new(noStep)) && o.Step == 0 {
+		read, err = func(string, Options) (*Page, error) { return readFailures(dir, o.Task, none) }, nil
+	} else if err == nil && o.Step == 0 {
+		steps, err = trace.Steps(path)
+		steps = spread(steps, exportedSteps)
+	}
 	if err != nil {
 		return "", nil, err
-	}
-	steps := []int64{o.Step}
-	if o.Step == 0 {
-		if steps, err = trace.Steps(path); err != nil {
-			return "", nil, err
-		}
-		steps = spread(steps, exportedSteps)
 	}
 	var pages []exported
 	var lines []string
 	for _, o.Step = range steps {
-		p, failed := readStep(path, o)
+		p, failed := read(path, o)
 		if failed != nil {
 			if err == nil {
 				err = failed
@@ -85,11 +85,10 @@ func spread(steps []int64, n int) []int64 {
 
 // exported is a train step as the template shows it.
 type exported struct {
-	Step     int64
-	Summary  string
-	Open     bool
-	Groups   []exportedGroup
-	Failures []string
+	Title, Summary string
+	Open           bool
+	Groups         []exportedGroup
+	Failures       []string
 }
 
 type exportedGroup struct {
@@ -107,7 +106,8 @@ type exportedAnswer struct {
 type exportedToken struct{ Class, Title, Text string }
 
 func (p *Page) export() exported {
-	out := exported{Step: p.Step, Summary: p.summary()}
+	title := p.title()
+	out := exported{Title: strings.ToUpper(title[:1]) + title[1:], Summary: p.summary()}
 	for _, g := range p.Groups {
 		group := exportedGroup{Task: config.Printable(g.Task), ExploreStep: g.ExploreStep, Prompt: lines(p.prompt(g.Answers[0]))}
 		for _, a := range g.Answers {

@@ -33,7 +33,11 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 		return code + text + plain
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s of %s: %s\n", style(bold, fmt.Sprintf("train step %d", p.Step)), config.Printable(p.Trace), p.summary())
+	in := "of"
+	if p.Step == 0 {
+		in = "in"
+	}
+	fmt.Fprintf(&out, "%s %s %s: %s\n", style(bold, p.title()), in, config.Printable(p.Trace), p.summary())
 	if mean, most, n := p.disagreement(); n > 0 {
 		fmt.Fprintf(&out, "sampler and trainer disagree by %.3g nats a token, at most %.3g, over %d tokens\n", mean, most, n)
 	}
@@ -58,13 +62,6 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	return errors.Join(err, p.Damaged)
 }
 
-// failed returns which rollout failed, and why.
-func failed(f trace.Failure) (head, why string) {
-	reason, _, _ := strings.Cut(f.Reason, "\n")
-	return fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run),
-		fmt.Sprintf("by %s after %d retries: %s", f.Kind, f.Retries, config.Printable(reason))
-}
-
 // counted returns a number with its noun, in the plural unless the number is 1.
 func counted(n int, noun string) string {
 	if n == 1 {
@@ -73,8 +70,19 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// summary counts the answers.
+// title names the train step.
+func (p *Page) title() string {
+	if p.Step == 0 {
+		return "no train step is kept"
+	}
+	return fmt.Sprintf("train step %d", p.Step)
+}
+
+// summary counts the answers; without any, the failures.
 func (p *Page) summary() string {
+	if n := len(p.Failures); n > 0 && len(p.Groups) == 0 {
+		return fmt.Sprintf("no answers, and %s of explorer step %d, the newest with failures", counted(n, "failed rollout"), p.Failures[0].Step)
+	}
 	answers, rewarded, dropped, invalid, sum := 0, 0, 0, 0, 0.0
 	for _, g := range p.Groups {
 		for _, a := range g.Answers {
@@ -274,7 +282,7 @@ func (p *Page) text(tokens []int32) string {
 	return b.String()
 }
 
-// JSON writes one object per answer.
+// JSON writes one object per answer, and one with the failures if there are any.
 func (p *Page) JSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -293,7 +301,15 @@ func (p *Page) JSON(w io.Writer) error {
 			}
 		}
 	}
-	return nil
+	if len(p.Failures) > 0 {
+		if err := out.Encode(struct {
+			Step     int64           `json:"step,omitempty"`
+			Failures []trace.Failure `json:"failures"`
+		}{p.Step, p.Failures}); err != nil {
+			return err
+		}
+	}
+	return p.Damaged
 }
 
 // lines is [config.Printable] that keeps the lines of a text.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
@@ -27,11 +26,11 @@ type Options struct {
 
 // Page is what is shown of one train step.
 type Page struct {
-	Trace    string // the directory of the traces
-	Step     int64
+	Trace    string  // the directory of the traces
+	Step     int64   // 0: the trace has no train step
 	Steps    []int64 // that the trace has
 	Groups   []Group
-	Failures []trace.Failure // of the explorer steps that the answers are from
+	Failures []trace.Failure // of the explorer steps that the answers are from; without answers, of the newest one with failures
 
 	Damaged error // what could not be read of the failures
 
@@ -49,9 +48,12 @@ type Group struct {
 type Answer struct{ *trace.Answer }
 
 // Read reads a train step from the directory of a run or of a stage. Of several stages it takes the
-// one that has trained last.
+// one that has trained last. If none has, the page has the newest failures alone.
 func Read(dir string, o Options) (*Page, error) {
 	path, err := find(dir)
+	if errors.As(err, new(noStep)) && o.Step == 0 {
+		return readFailures(dir, o.Task, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -76,17 +78,20 @@ func readStep(path string, o Options) (*Page, error) {
 		return nil, err
 	}
 	p.Groups = grouped(rows)
-	if err := p.choose(o); err != nil {
-		return nil, err
-	}
 	if p.texts, err = trace.ReadTexts(p.Trace); err != nil {
 		return nil, err
 	}
 	var failures []trace.Failure
 	failures, p.Damaged = trace.ReadFailures(p.Trace)
+	if len(p.Groups) == 0 { // trinity debug keeps a group that failed whole as a train step without answers
+		p.Failures = newestOf(failures, o.Task)
+		return p, nil
+	}
+	if err := p.choose(o); err != nil {
+		return nil, err
+	}
 	for _, f := range failures {
-		shown := slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task)
-		if shown && !strings.HasPrefix(f.Role, trinity.RoleEvaluation) {
+		if slices.ContainsFunc(p.Groups, func(g Group) bool { return g.ExploreStep == f.Step }) && (o.Task == "" || f.Task == o.Task) {
 			p.Failures = append(p.Failures, f)
 		}
 	}
@@ -111,8 +116,8 @@ func find(dir string) (found string, err error) {
 		return err
 	})
 	if err == nil && found == "" {
-		return "", fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with monitor.trace.tokens "+
-			"sample or all", dir)
+		return "", noStep{fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with "+
+			"monitor.trace.tokens sample or all", dir)}
 	}
 	return found, err
 }

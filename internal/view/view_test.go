@@ -39,6 +39,9 @@ func written(t *testing.T) string {
 	w.Failed(trinity.FailedRollout{
 		ID: trinity.ExperienceID{Step: 3, Task: "a", Run: 2}, Kind: trinity.FailedTool, Reason: "broken\nstack", Retries: 2, Sampled: []int32{2},
 	})
+	w.Failed(trinity.FailedRollout{
+		ID: trinity.ExperienceID{Step: 3, Task: "held"}, Role: trinity.RoleEvaluation, Kind: trinity.FailedTool, Reason: "no grader",
+	})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,8 @@ func TestPage(t *testing.T) {
 		"disagree by 0.25 nats a token, at most 0.25, over 3 tokens", "task a, explorer step 3\nWhat?\\x1b[2J\n",
 		"  run 0: reward 1, advantage +0.5, 1 token, version 0\n    <script>⏎\n    \\u202e\\x1b[31m\n",
 		"run 1: reward 0, advantage +0.5, 1 token, version 0, 1 of 1 tokens clipped", "run 0: no valid reward: no number",
-		"task a, run 2 failed by tool after 2 retries: broken\n", "its last call had sampled: <script>", "0.7788",
+		"task a, run 2 failed by tool after 2 retries: broken\n    stack\n",
+		"\nevaluation: task held, run 0 failed by tool after 0 retries: no grader\n", "its last call had sampled: <script>", "0.7788",
 		"<script>\\n\\u202e\\x1b[31m\n",
 	} {
 		if !strings.Contains(text, want) {

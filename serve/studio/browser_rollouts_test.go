@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +166,45 @@ func filtersRollouts(t *testing.T, w *window) {
 	w.do(t, chromedp.Click(chromedp.CSS(".failures summary")))
 	w.until(t, says("at <i>line</i> 7"))
 	w.until(t, says("<script>window.pwned=1</script>"))
+}
+
+// Where no train step is kept, or one without answers, the newest failures are there.
+func TestFailuresInABrowser(t *testing.T) {
+	dir := t.TempDir()
+	for _, run := range []string{"none", "empty"} {
+		w, err := trace.New(trace.Options{
+			Dir: filepath.Join(dir, run, trace.Dir), Text: func(int32) string { return "<b>asked</b>" }, Say: func(line string) { t.Error(line) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run == "empty" {
+			w.Trained(trinity.Trained{Step: 1})
+		}
+		for i, role := range []string{trinity.RoleExplorer, trinity.RoleEvaluation} {
+			w.Failed(trinity.FailedRollout{ID: trinity.ExperienceID{Step: int64(i), Task: "c"}, Role: role, Kind: "panic",
+				Reason: "boom\nat <i>line</i> 7", Prompt: []int32{1}, Time: time.Unix(int64(1e9+i), 0)})
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer((&studio.Server{Dir: dir}).Handler())
+	t.Cleanup(server.Close)
+	w := openWindow(t, server.URL)
+	for run, says := range map[string]string{"none": "has no train step", "empty": "no answer of this step"} {
+		w.show(t, "rollouts?run="+run, "2 rollouts of this run failed")
+		if text := value[string](t, w, "document.querySelector('main').innerText"); !strings.Contains(text, says) {
+			t.Errorf("%s: the page says\n%s", run, text)
+		}
+		w.until(t, "document.querySelector('.failures summary').innerText.includes('evaluation')")
+		w.do(t, chromedp.Click(chromedp.CSS(".failures summary")))
+		w.until(t, "document.querySelector('.failures details').innerText.includes('at <i>line</i> 7')")
+		if value[bool](t, w, "document.querySelector('.text b, .text i') !== null") {
+			t.Error("what a model wrote became a part of the page")
+		}
+		w.noProblems(t)
+	}
 }
 
 // differ: two answers that somebody marks have their difference.

@@ -23,8 +23,8 @@ func FuzzParameters(f *testing.F) {
 	f.Add("~", "", "e30", "-1", "..")
 	f.Add("../r", ",", "x", "99999999999999999999", "\x00")
 	f.Fuzz(func(t *testing.T, run, names, since, step, id string) {
-		query := "?" + url.Values{"names": {names}, "since": {since}, "from": {since}, "to": {step}, "width": {names}}.Encode()
-		for _, path := range []string{"", "/names", "/metrics", "/steps", "/spans", "/steps/" + url.PathEscape(step) + "/rollouts",
+		query := "?" + url.Values{"names": {names}, "since": {since}, "from": {since}, "to": {step}, "width": {names}, "limit": {step}}.Encode()
+		for _, path := range []string{"", "/names", "/metrics", "/steps", "/spans", "/failures", "/steps/" + url.PathEscape(step) + "/rollouts",
 			"/steps/" + url.PathEscape(step) + "/rollouts/" + url.PathEscape(id)} {
 			w := httptest.NewRecorder()
 			r, err := http.NewRequest(http.MethodGet, "http://localhost/api/v1/runs/"+url.PathEscape(run)+path+query, nil)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -118,28 +117,8 @@ func (s *Server) rollouts(r *http.Request) (any, error) {
 	if err != nil {
 		damaged = append(damaged, strings.Split(err.Error(), "\n")...)
 	}
-	failures := []failure{}
-	for _, f := range all {
-		if explored[f.Step] && !strings.HasPrefix(f.Role, trinity.RoleEvaluation) {
-			failures = append(failures, failure{f, join(f.Prompt, texts), join(f.Sampled, texts)})
-		}
-	}
-	return map[string]any{"step": step, "rollouts": rollouts, "failures": failures, "damaged": damaged}, nil
-}
-
-// failure is a failed rollout with its texts.
-type failure struct {
-	trace.Failure
-	PromptText  string `json:"prompt_text"`
-	SampledText string `json:"sampled_text"`
-}
-
-func join(tokens []int32, texts map[int32]string) string {
-	var b strings.Builder
-	for _, t := range tokens {
-		b.WriteString(texts[t])
-	}
-	return b.String()
+	all = slices.DeleteFunc(all, func(f trace.Failure) bool { return !explored[f.Step] })
+	return map[string]any{"step": step, "rollouts": rollouts, "failures": withTexts(all, texts), "damaged": damaged}, nil
 }
 
 // rolloutOf returns what the table has of an answer of a train step.

@@ -61,6 +61,8 @@ func traced(t *testing.T, dir string) {
 	at := time.Unix(1e9, 0)
 	w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: "explorer", Step: 4, Begin: at,
 		End: at.Add(3 * time.Second)})
+	w.Failed(trinity.FailedRollout{ID: trinity.ExperienceID{Step: 3, Task: "e"}, Role: trinity.RoleEvaluation, Kind: "x", Reason: "held",
+		Time: time.Now()})
 	w.Span(trinity.Span{Role: trinity.RoleExplorer, Kind: trinity.SpanRollout, Name: "a/b c", Experience: e.ID, Begin: at,
 		End: at.Add(time.Second)})
 	if err := w.Close(); err != nil {
@@ -100,7 +102,8 @@ func TestRollouts(t *testing.T) {
 	if two.Reward != nil || two.Reason != "no answer" || two.Dropped != "advantage" || two.KL != nil || two.Cut {
 		t.Errorf("%+v", two)
 	}
-	if f := all.Failures; len(f) != 1 || f[0].Reason != "boom" || f[0].PromptText != hostile || f[0].SampledText != "hm" {
+	if f := all.Failures; len(f) != 2 || f[1].Reason != "held" ||
+		f[0].Reason != "boom" || f[0].PromptText != hostile || f[0].SampledText != "hm" {
 		t.Errorf("%+v", f)
 	}
 	status, text := get(t, s, "/api/v1/runs/r/steps/4/rollouts/"+url.PathEscape(one.ID))

@@ -90,6 +90,7 @@ func (s *Server) Handler() http.Handler {
 		"annotations":                           annotations{s}.list,
 		"runs/{run}/spans":                      s.spans,
 		"runs/{run}/steps":                      s.steps,
+		"runs/{run}/failures":                   s.failures,
 		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
 		"runs/{run}/steps/{step}/rollouts/{id}": s.rollout,
 	} {

@@ -73,6 +73,9 @@ export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
 /** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
 export const rollouts = (id, step, signal) => json(`${runPath(id)}/steps/${step}/rollouts`, {}, signal);
 
+/** failures are the newest of a run, at most limit. @type {(id: string, limit?: number, signal?: AbortSignal) => Promise<Failed>} */
+export const failures = (id, limit, signal) => json(runPath(id) + "/failures", { limit }, signal);
+
 /** @type {(id: string, step: number, rollout: string, signal?: AbortSignal) => Promise<RolloutTokens>} */
 export const rollout = (id, step, rollout, signal) => json(`${runPath(id)}/steps/${step}/rollouts/${encodeURIComponent(rollout)}`, {}, signal);
 

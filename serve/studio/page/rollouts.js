@@ -41,7 +41,9 @@ export function Rollouts({ query, go }) {
   };
   const before = t("rollouts.key.before"), after = t("rollouts.key.after");
   useKeys([{ key: "[", says: before, run: () => beside(-1) }, { key: "]", says: after, run: () => beside(1) }]);
-  if (listed.value && !steps.length) return html`<p class="muted">${t("rollouts.untraced")}</p>`;
+  if (listed.value && !steps.length) {
+    return html`<p class="muted">${t("rollouts.untraced")}</p><${NewestFailures} key=${run} run=${run} query=${query} />`;
+  }
   return html`
     <${Loaded} data=${listed} />
     ${listed.value && html`<div class="row">
@@ -61,9 +63,23 @@ export function Rollouts({ query, go }) {
 function Step({ run, step, query, go }) {
   const data = useData((signal) => api.rollouts(run, step, signal), [run, step]);
   if (!data.value) return html`<${Loaded} data=${data} />`;
+  if (!data.value.rollouts.length) {
+    return html`<p class="muted">${t("rollouts.empty")}</p><${NewestFailures} run=${run} query=${query} />`;
+  }
   return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
-    <${Failures} all=${data.value.failures} search=${(query.get("q") || "").toLowerCase()} />
+    <${Failures} all=${data.value.failures} title=${t("rollouts.failed", { n: data.value.failures.length })}
+      search=${(query.get("q") || "").toLowerCase()} />
     <${Damaged} lines=${data.value.damaged} />`;
+}
+
+/** NewestFailures stands where there are no answers. @param {{run: string, query: URLSearchParams}} props */
+function NewestFailures({ run, query }) {
+  const data = useData((signal) => api.failures(run, undefined, signal), [run]);
+  useEvery(5000, data.again);
+  if (!data.value) return html`<${Loaded} data=${data} />`;
+  const { failures, total, damaged } = data.value;
+  return html`<${Failures} all=${failures} title=${t("rollouts.failed.newest", { n: total })} search=${(query.get("q") || "").toLowerCase()} />
+    <${Damaged} lines=${damaged} />`;
 }
 
 /** Answers is the table and what filters it. @param {PageProps & {run: string, step: number, all: Rollout[]}} props */
@@ -143,13 +159,14 @@ function columnsOf(run, step, all) {
   return columns.filter((column) => !empty.has(column.key));
 }
 
-/** Failures lists the rollouts that failed, with what they had. @param {{all: Failure[], search: string}} props */
-function Failures({ all, search }) {
+/** Failures lists the rollouts that failed, with what they had. @param {{all: Failure[], title: string, search: string}} props */
+function Failures({ all, title, search }) {
   const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
   if (!all.length) return null;
-  return html`<section class="panel failures"><h2>${t("rollouts.failed", { n: all.length })}</h2>
+  return html`<section class="panel failures"><h2>${title}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
-      <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${
+      <summary><span class="flag bad">${plain(f.kind)}</span>${
+        f.role && f.role !== "explorer" && html`<span class="flag">${plain(f.role)}</span>`} ${t("answer.task")} ${plain(f.task)}, ${
         t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>

@@ -27,6 +27,9 @@ interface Failure {
   prompt?: number[]; sampled?: number[]; time: string; prompt_text?: string; sampled_text?: string;
 }
 
+/** The newest failed rollouts of a run; total counts all. */
+interface Failed { failures: Failure[]; total: number; damaged: string[] }
+
 interface Update {
   update: number; now_logprobs: Stream; now_entropies: Stream; now_divergences: Stream;
   d_logprobs: Stream; d_entropies: Stream; d_divergences: Stream;

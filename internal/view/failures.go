@@ -1,0 +1,82 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/trace"
+)
+
+// maxReason is how many characters of a failure's reason are shown.
+const maxReason = 8000
+
+// noStep is the error of a directory without any train step.
+type noStep struct{ error }
+
+// readFailures reads the newest failures at or below a directory that has no train step; none is the
+// error if there are no failures either.
+func readFailures(dir, task string, none error) (*Page, error) {
+	var found *Page
+	var newest time.Time
+	err := below(dir, func(path string) error {
+		all, damaged := trace.ReadFailures(path)
+		p := &Page{Trace: path, Failures: newestOf(all, task), Damaged: damaged}
+		if n := len(p.Failures); n > 0 && p.Failures[n-1].Time.After(newest) {
+			found, newest = p, p.Failures[n-1].Time
+		} else if damaged != nil {
+			none = errors.Join(none, damaged)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return nil, none
+	}
+	found.texts, err = trace.ReadTexts(found.Trace)
+	return found, err
+}
+
+// newestOf returns the failures of the last explorer step that has any; task "" is all tasks.
+func newestOf(all []trace.Failure, task string) (newest []trace.Failure) {
+	for _, f := range all {
+		if task != "" && f.Task != task {
+			continue
+		}
+		if len(newest) > 0 && f.Step > newest[0].Step {
+			newest = nil
+		}
+		if len(newest) == 0 || f.Step == newest[0].Step {
+			newest = append(newest, f)
+		}
+	}
+	return newest
+}
+
+// failed returns which rollout failed, and why.
+func failed(f trace.Failure) (head, why string) {
+	head = fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run)
+	if f.Role != "" && f.Role != trinity.RoleExplorer {
+		head = config.Printable(f.Role) + ": " + head
+	}
+	return head, fmt.Sprintf("by %s after %d retries: %s", config.Printable(string(f.Kind)), f.Retries, reasonOf(f))
+}
+
+// reasonOf returns the reason of a failure, which may have a stack: the lines after the first are
+// indented.
+func reasonOf(f trace.Failure) string {
+	text, note := strings.TrimSpace(f.Reason), ""
+	if all := []rune(text); len(all) > maxReason {
+		text, note = string(all[:maxReason]), fmt.Sprintf("\n    … and %d more characters, which --json shows", len(all)-maxReason)
+	}
+	parts := strings.Split(text, "\n")
+	for i, part := range parts {
+		parts[i] = config.Printable(strings.ReplaceAll(part, "\t", "    "))
+	}
+	return strings.Join(parts, "\n    ") + note
+}
