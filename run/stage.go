@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
@@ -25,6 +26,7 @@ type stage struct {
 	madeWith    checkpoint.Made
 	log         *recorder
 	said        *monitor.Said
+	broken      sync.Map // of those whom the tracer tells, those that have panicked
 	checkpoints checkpoint.Dir
 
 	available    int64 // bytes of memory before anything was loaded

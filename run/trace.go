@@ -51,11 +51,11 @@ func (t tracer) writer() *trace.Writer {
 // Span implements [trinity.Tracer].
 func (t tracer) Span(s trinity.Span) {
 	if t.joined != nil && t.Monitor.Trace.Spans {
-		t.joined.Span(s)
+		t.tell(toTrainer, t.joined, func() { t.joined.Span(s) })
 	}
 	s.Role = t.named(s.Role)
 	if w := t.writer(); w != nil {
-		w.Span(s)
+		t.tell(toFiles, w, func() { w.Span(s) })
 	}
 	t.witness(func(w monitor.Witness) { w.Span(s) })
 }
@@ -63,7 +63,7 @@ func (t tracer) Span(s trinity.Span) {
 // Trained implements [trinity.Tracer].
 func (t tracer) Trained(s trinity.Trained) {
 	if w := t.writer(); w != nil {
-		w.Trained(s)
+		t.tell(toFiles, w, func() { w.Trained(s) })
 	}
 }
 
@@ -71,7 +71,7 @@ func (t tracer) Trained(s trinity.Trained) {
 func (t tracer) Failed(f trinity.FailedRollout) {
 	f.Role = t.named(f.Role)
 	if w := t.writer(); w != nil {
-		w.Failed(f)
+		t.tell(toFiles, w, func() { w.Failed(f) })
 	}
 	t.witness(func(w monitor.Witness) { w.Failed(f) })
 }
@@ -81,11 +81,33 @@ func (t tracer) witness(tell func(monitor.Witness)) {
 	if t.log == nil {
 		return
 	}
-	for _, m := range t.log.monitors {
+	for i, m := range t.log.monitors {
 		if w, ok := m.(monitor.Witness); ok {
-			tell(w)
+			t.tell(i, w, func() { tell(w) })
 		}
 	}
+}
+
+// Those whom a tracer tells, beside monitors, which have their places in the list of them.
+const (
+	toFiles   = -1
+	toTrainer = -2
+)
+
+// tell calls one of those who watch the run, in the run's goroutine. A run must not fail by who watches
+// it: one that has panicked is called no more.
+func (t tracer) tell(number int, who any, call func()) {
+	if _, broken := t.broken.Load(number); broken {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if _, said := t.broken.LoadOrStore(number, true); !said {
+				t.say(fmt.Sprintf("the run goes on, and no longer tells %T what happens: panic: %v", who, p))
+			}
+		}
+	}()
+	call()
 }
 
 // openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place

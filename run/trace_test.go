@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -8,7 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -62,6 +66,52 @@ func TestTracesChangeNothing(t *testing.T) {
 			t.Errorf("no span %q among %v", kind, kinds)
 		}
 	}
+}
+
+// A run whose watchers panic or sleep ends with the same bits, and says once which of them panicked.
+func TestWatchersThatPanicChangeNothing(t *testing.T) {
+	quiet := newProject(t, tiny, rl)
+	troubled := "buffer.explorer_input.taskset.workflow_args={trouble: late}"
+	settings := []string{"buffer.explorer_input.default_workflow_type=test_troubled", troubled, "explorer.max_retry_times=1"}
+	if _, err := quiet.run(t, settings...); err != nil {
+		t.Fatal(err)
+	}
+	want := results(t, quiet.dir)
+	for watcher, lines := range map[string]int32{"test_panics": 1, "test_sleeps": 0} {
+		p := newProject(t, tiny, rl)
+		var said atomic.Int32
+		cfg := p.load(t, append(settings, "monitor.monitor_type=[jsonl, "+watcher+"]")...)
+		_, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(line string) {
+			t.Log(line)
+			if strings.Contains(line, "no longer tells *run_test.watcher what happens: panic: of the test") {
+				said.Add(1)
+			}
+		}})
+		if err != nil || said.Load() != lines {
+			t.Errorf("%s: %d lines, want %d; %v", watcher, said.Load(), lines, err)
+		}
+		results(t, p.dir).sameAs(t, want)
+	}
+}
+
+func init() {
+	monitor.Monitors.Register("test_panics", "Panics at whatever happens.", func() trinity.Monitor { return &watcher{panics: true} })
+	monitor.Monitors.Register("test_sleeps", "Sleeps at whatever happens.", func() trinity.Monitor { return &watcher{} })
+}
+
+// watcher is a monitor that does harm within steps.
+type watcher struct{ panics bool }
+
+func (*watcher) Log(context.Context, trinity.Record) error { return nil }
+func (*watcher) Close() error                              { return nil }
+func (w *watcher) Span(trinity.Span)                       { w.harm() }
+func (w *watcher) Failed(trinity.FailedRollout)            { w.harm() }
+
+func (w *watcher) harm() {
+	if w.panics {
+		panic("of the test")
+	}
+	time.Sleep(time.Millisecond)
 }
 
 // A failed rollout is in the trace with its reason, and with what it had sampled.

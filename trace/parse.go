@@ -8,13 +8,14 @@ import (
 )
 
 // parseSpan reads a line of a file of spans. The form in which a [Writer] writes it is read fast,
-// because a long run has millions; other JSON is decoded.
-func parseSpan(line []byte, s *Span) error {
-	if p := (parser{line, true}); p.span(s) {
-		return nil
+// because a long run has millions; other JSON is decoded. No span ends before it begins.
+func parseSpan(line []byte, s *Span) (err error) {
+	if p := (parser{line, true}); !p.span(s) {
+		*s = Span{}
+		err = json.Unmarshal(line, s)
 	}
-	*s = Span{}
-	return json.Unmarshal(line, s)
+	s.End = max(s.Begin, s.End) // the clock may have been set
+	return err
 }
 
 // parser reads the fields of a line in their order.

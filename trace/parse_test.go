@@ -2,6 +2,8 @@ package trace
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -22,9 +24,43 @@ func FuzzParseSpan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var want Span
 		wantErr := json.Unmarshal(line, &want)
+		want.End = max(want.Begin, want.End)
 		got := Span{Role: "trainer", Kind: "wait", Name: "n", For: "f", Step: 1, Version: 2, ID: "i", Begin: 3, End: 4}
 		if err := parseSpan(line, &got); wantErr == nil && (err != nil || got != want) {
 			t.Errorf("%q: %+v, %v, want %+v", line, got, err, want)
 		}
 	})
+}
+
+// Whoever reads spans sees none that ends before it begins, because a clock may have been set, and reads
+// those of a later version, which have other kinds and more keys.
+func TestSpansOfOtherClocksAndLaterVersions(t *testing.T) {
+	dir := t.TempDir()
+	w, _ := open(t, Options{Dir: dir, Spans: true})
+	closed(t, w)
+	l := lines{dir: dir, prefix: spansPrefix, process: 1}
+	for _, line := range []any{
+		Span{Role: "trainer", Kind: "forward", Step: 1, Begin: 9, End: 2},
+		map[string]any{"role": "trainer", "kind": "thought", "step": 1, "begin": 9, "end": 3, "energy": map[string]int{"joules": 5}},
+	} {
+		if err := l.add(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []Span{
+		{Role: "trainer", Kind: "forward", Step: 1, Begin: 9, End: 9}, {Role: "trainer", Kind: "thought", Step: 1, Begin: 9, End: 9},
+	}
+	all, err := ReadSpans(dir)
+	news, _, newsErr := Follow(dir).Next()
+	part, partErr := NextSpans(dir, nil)
+	var table Table
+	update(t, dir, &table)
+	for i, got := range [][]Span{all, news, part.Lines, expanded(&table)} {
+		if !slices.Equal(got, want) {
+			t.Errorf("reader %d: %+v\n%v", i, got, fmt.Sprint(err, newsErr, partErr))
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity"
 )
@@ -480,6 +481,55 @@ func TestDamagedFilesShowTheRest(t *testing.T) {
 	closed(t, w)
 	if said() != nil {
 		t.Errorf("said %q", said())
+	}
+}
+
+// A file of a train step that a later version has written is read without its other columns, and refused in
+// a line that says so if it lacks one that answers need.
+func TestStepsOfOtherVersions(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := writeTrainedIn(dir, trained(1)); err != nil {
+		t.Fatal(err)
+	}
+	type newer struct {
+		First int64 `parquet:"a_first"`
+		Row
+		Last []string `parquet:"z_last,list"`
+	}
+	var later []newer
+	for _, r := range Rows(trained(1)) {
+		later = append(later, newer{1, r, []string{"x", "y"}})
+	}
+	read := func() (all []any, errs [4]error) {
+		rows, err := ReadStep(dir, 1)
+		answer, errAnswer := ReadAnswer(dir, 1, "1/a/1/1/0")
+		scores, errScores := ReadScores(dir, 1)
+		answers, errAnswers := ReadAnswers(dir, 1)
+		return []any{rows, answer, scores, answers}, [4]error{err, errAnswer, errScores, errAnswers}
+	}
+	want, _ := read()
+	if err := parquet.WriteFile(StepFile(dir, 1), later); err != nil {
+		t.Fatal(err)
+	}
+	if got, errs := read(); errs != [4]error{} || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v; %v", got, want, errs)
+	}
+	type texts struct {
+		Text string `parquet:"text"`
+	}
+	type numbered struct {
+		ID int64 `parquet:"id"`
+	}
+	for i, err := range []error{
+		parquet.WriteFile(StepFile(dir, 1), []texts{{"x"}}), parquet.WriteFile(StepFile(dir, 2), []numbered{{7}}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadStep(dir, int64(1+i))
+		if err == nil || !strings.Contains(err.Error(), StepFile(dir, int64(1+i))+`: another version has written it, without a column "id" of`) {
+			t.Errorf("file %d: %v", i, err)
+		}
 	}
 }
 

@@ -305,8 +305,29 @@ func openStep(path string, use func(*parquet.File) error, options ...parquet.Fil
 	if err != nil {
 		return err
 	}
+	if err := fits(file.Schema()); err != nil {
+		return err
+	}
 	return use(file)
 }
+
+// fits tells whether a file of a train step has the columns that every answer needs, and those that it has
+// of this version's in the same types. What it has beside them is ignored.
+func fits(schema *parquet.Schema) error {
+	for _, path := range ownSchema.Columns() {
+		want, _ := ownSchema.Lookup(path...)
+		got, ok := schema.Lookup(path...)
+		if !ok && slices.Contains(needed, path[0]) || ok && got.Node.Type().Kind() != want.Node.Type().Kind() {
+			return fmt.Errorf("another version has written it, without a column %q of the type %s", strings.Join(path, "."), want.Node.Type())
+		}
+	}
+	return nil
+}
+
+var (
+	ownSchema = parquet.SchemaOf(Row{})
+	needed    = []string{"id", "task", "update", "tokens"}
+)
 
 // removeAfter removes the train steps after a step.
 func removeAfter(dir string, last int64) error {

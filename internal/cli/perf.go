@@ -13,6 +13,7 @@ import (
 
 func perfCommand() *cobra.Command {
 	var chrome string
+	var step int64
 	cmd := &cobra.Command{
 		Use:   "perf JOB_DIR",
 		Short: "Show where the time of a run went, and who waited for whom",
@@ -24,6 +25,11 @@ func perfCommand() *cobra.Command {
 			perf, err := view.ReadPerf(args[0])
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("step") {
+				if err := perf.Only(step); err != nil {
+					return fmt.Errorf("--step: %w", err)
+				}
 			}
 			if chrome == "" {
 				return perf.Print(cmd.OutOrStdout())
@@ -39,5 +45,6 @@ func perfCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&chrome, "chrome", "", "write the spans to this file instead, as trace events, which Perfetto and Chrome open")
+	cmd.Flags().Int64Var(&step, "step", 0, "only this train step: from the end of the one before to its own end")
 	return cmd
 }

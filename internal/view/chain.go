@@ -57,8 +57,9 @@ func (p *Perf) chain() map[does]float64 {
 			}
 		}
 	}
-	for role, spans := range c.spans {
-		if end := spans[len(spans)-1].End; end > c.at {
+	for _, role := range slices.Sorted(maps.Keys(c.spans)) { // the trainer last, with which a step ends
+		spans := c.spans[role]
+		if end := spans[len(spans)-1].End; end >= c.at {
 			c.role, c.at = role, end
 		}
 	}
@@ -148,13 +149,24 @@ func (p *Perf) bounds(out *strings.Builder, whole float64) {
 	all := slices.SortedFunc(maps.Keys(chain), func(a, b does) int {
 		return cmp.Or(cmp.Compare(chain[b], chain[a]), strings.Compare(a.role, b.role), strings.Compare(a.label, b.label))
 	})
-	fmt.Fprint(out, "\nthe chain that bounds the run: each part of it began when another had ended\n")
+	what, head, per := "run", "", 0
+	if p.step > 0 {
+		what = "step"
+	} else if per = len(p.trainSteps()); per > 0 {
+		head = "ms a train step\t"
+	}
+	fmt.Fprintf(out, "\nthe chain that bounds the %s: each part of it began when another had ended\n", what)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "role\twhat\tseconds\tof the whole\t\n")
+	fmt.Fprintf(t, "role\twhat\tseconds\tof the whole\t%s\n", head)
 	for _, of := range all {
-		if chain[of] >= whole/1000 {
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f %%\t\n", config.Printable(of.role), config.Printable(of.label), chain[of], 100*chain[of]/whole)
+		if chain[of] < whole/1000 {
+			continue
 		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f %%\t", config.Printable(of.role), config.Printable(of.label), chain[of], 100*chain[of]/whole)
+		if per > 0 {
+			fmt.Fprintf(t, "%s\t", digits(1000*chain[of]/float64(per)))
+		}
+		fmt.Fprintln(t)
 	}
 	t.Flush()
 }

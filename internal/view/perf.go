@@ -22,6 +22,7 @@ import (
 type Perf struct {
 	Trace string // the directory of the traces
 	spans []trace.Span
+	step  int64 // that alone is shown; 0: the whole run
 
 	damaged error // what could not be read of them
 }
@@ -37,7 +38,7 @@ func ReadPerf(dir string) (*Perf, error) {
 			return err
 		}
 		if end := slices.MaxFunc(spans, byEnd).End; end > newest {
-			newest, found = end, Perf{path, spans, err}
+			newest, found = end, Perf{Trace: path, spans: spans, damaged: err}
 		}
 		return nil
 	})
@@ -45,6 +46,43 @@ func ReadPerf(dir string) (*Perf, error) {
 		err = fmt.Errorf("no spans are kept below %s: give the directory of a run that has worked with monitor.trace.spans true", dir)
 	}
 	return &found, err
+}
+
+// Only leaves of the spans what was in a train step: from the end of the trainer's step before to the end of
+// this one.
+func (p *Perf) Only(step int64) error {
+	steps := p.trainSteps()
+	if !slices.Contains(steps, step) {
+		return fmt.Errorf("%s has no spans of train step %d: it has %s", p.Trace, step, cmp.Or(listed(steps), "none"))
+	}
+	begin, end := int64(math.MinInt64), int64(math.MinInt64)
+	for _, s := range p.spans {
+		switch {
+		case s.Role != trinity.RoleTrainer || s.Step > step:
+		case s.Step < step:
+			begin = max(begin, s.End)
+		default:
+			end = max(end, s.End)
+		}
+	}
+	p.step = step
+	p.spans = slices.DeleteFunc(p.spans, func(s trace.Span) bool { return s.End <= begin || s.Begin >= end })
+	for i := range p.spans {
+		s := &p.spans[i]
+		s.Begin, s.End = max(s.Begin, begin), min(s.End, end)
+	}
+	return nil
+}
+
+// trainSteps returns the steps in which the trainer has computed something, in order.
+func (p *Perf) trainSteps() []int64 {
+	steps := map[int64]bool{}
+	for _, s := range p.spans {
+		if s.Role == trinity.RoleTrainer && s.Kind == trinity.SpanForward {
+			steps[s.Step] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(steps))
 }
 
 func byEnd(a, b trace.Span) int { return cmp.Compare(a.End, b.End) }
@@ -89,7 +127,11 @@ func (p *Perf) Print(w io.Writer) error {
 	}
 	whole := max(float64(last-first)/1e6, 1e-9)
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", config.Printable(p.Trace), whole)
+	where := config.Printable(p.Trace)
+	if p.step > 0 {
+		where += fmt.Sprintf(", train step %d", p.step)
+	}
+	fmt.Fprintf(&out, "%s: %.1f s from the first span to the last\n\n", where, whole)
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "role\twhat\ttimes\tseconds\tof the whole\tat once\tmean ms\t\n")
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
@@ -101,7 +143,10 @@ func (p *Perf) Print(w io.Writer) error {
 	t.Flush()
 	fmt.Fprintf(&out, "\nseconds count overlapping times once; \"at once\" is how many overlapped on average\n")
 	p.bounds(&out, whole)
-	err := p.tokens(&out, whole)
+	var err error
+	if p.step == 0 { // metrics count the tokens of the explorer's steps
+		err = p.tokens(&out, whole)
+	}
 	p.slowest(&out)
 	_, writeErr := io.WriteString(w, out.String())
 	return errors.Join(writeErr, p.damaged, err)

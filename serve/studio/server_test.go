@@ -514,6 +514,26 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// Keys of a later version are ignored.
+func TestRunsOfLaterVersions(t *testing.T) {
+	dir, s := site(t, "")
+	put(t, dir, "r/monitor/about.json", `{"name":"r","planet":{"moons":[1]},"parts":{"trainer":{"status":"finished","mood":3}}}`)
+	put(t, dir, "r/monitor/metrics.jsonl", `{"step":1,"weather":{"x":1},"role":"trainer","time":"2001-09-09T01:46:41.000Z","metrics":{"a":1},"z":[]}`+"\n")
+	if a, err := monitor.ReadAbout(filepath.Join(dir, "r/monitor")); err != nil || a.Name != "r" || a.Parts["trainer"].Status != "finished" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	list := got[struct {
+		Runs    []struct{ ID, Name, State string }
+		Damaged []string
+	}](t, s, "runs")
+	if len(list.Runs) != 1 || len(list.Damaged) > 0 || list.Runs[0].Name != "r" || list.Runs[0].State != "finished" {
+		t.Errorf("%+v", list)
+	}
+	if _, _, all := columnsOf(t, s, "r", "a", ""); !equal(all["a"].values, []float64{1}) {
+		t.Errorf("%v", all)
+	}
+}
+
 // Two studios on one directory do not disturb one another, and write nothing.
 func TestTwoStudiosReadOnly(t *testing.T) {
 	dir, s := site(t, "")
