@@ -110,6 +110,7 @@ func TestTalkInABrowser(t *testing.T) {
 	w.until(t, says(`"add " 60.7 % (−0.5) likeliest: "add " 60.7 %`))
 	w.noProblems(t)
 	w.keep(t, "talk")
+	t.Run("axe", func(t *testing.T) { w.hasNoBarriers(t, axeCore(t), "talk") })
 
 	// The answer ends when somebody stops it, and the next one knows what it had said.
 	w.say(t, "Go on forever")
