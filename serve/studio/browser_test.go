@@ -335,16 +335,23 @@ func keys(t *testing.T, w *window) {
 	w.until(t, "location.hash.startsWith('#/curves')")
 }
 
+// isNarrow fails if the page is wider than a telephone, which the window is now.
+func (w *window) isNarrow(t *testing.T, name string) {
+	t.Helper()
+	const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
+	if width := value[float64](t, w, widest); width > 400 {
+		t.Errorf("%s is %v pixels wide: %s", name, width, value[string](t, w, "[...document.querySelectorAll('main *')]"+
+			".filter((e) => e.getBoundingClientRect().right > 400).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join('\\n')"))
+	}
+}
+
 // fits: no page is wider than a telephone.
 func fits(t *testing.T, w *window) {
 	w.do(t, chromedp.EmulateViewport(400, 700))
 	defer w.do(t, chromedp.EmulateViewport(1100, 640))
 	for _, r := range routes {
 		w.show(t, r.route, r.text)
-		const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
-		if width := value[float64](t, w, widest); width > 400 {
-			t.Errorf("%s is %v pixels wide", r.name, width)
-		}
+		w.isNarrow(t, r.name)
 	}
 	if value[bool](t, w, "document.querySelector('header nav').offsetHeight > 0") {
 		t.Error("the navigation is not folded")
@@ -367,14 +374,20 @@ func speaksChinese(t *testing.T, w *window) {
 
 func isDark(t *testing.T, w *window) {
 	w.do(t, chromedp.Navigate(w.site))
-	value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
-	defer value[bool](t, w, "localStorage.removeItem('theme') || true")
 	for _, r := range routes {
-		w.show(t, r.route, r.text)
-		if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
-			t.Errorf("the background of %s is %s", r.name, colour)
-		}
+		w.showDark(t, r.route, r.text)
 	}
+}
+
+// showDark opens a route in the dark.
+func (w *window) showDark(t *testing.T, route, text string) {
+	t.Helper()
+	value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
+	w.show(t, route, text)
+	if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
+		t.Errorf("the background of %s is %s", route, colour)
+	}
+	value[bool](t, w, "localStorage.removeItem('theme') || true")
 }
 
 // followsSystem: what is drawn has other colours as soon as the system is dark.
@@ -412,12 +425,18 @@ func showsText(t *testing.T, w *window) {
 	for _, id := range value[[]string](t, w, ids) {
 		shown = append(shown, "tokens?"+at+"&rollout="+url.QueryEscape(id))
 	}
-	for _, route := range append(shown, "group?"+at+"&task=hostile&explore_step=10", "group?"+at+"&task=long&explore_step=10") {
+	shown = append(shown, "group?"+at+"&task=hostile&explore_step=10", "group?"+at+"&task=long&explore_step=10",
+		"compare?run="+url.QueryEscape(both)+"&run=sums%2Flr1e-5_seed1&same=hostile", "time?run="+url.QueryEscape(both))
+	for _, route := range shown {
 		text := "window.pwned"
 		if strings.Contains(route, "task=long") {
 			text = "ten megabytes"
 		}
 		w.show(t, route, text)
+		if strings.HasPrefix(route, "time") {
+			w.do(t, chromedp.Click(chromedp.CSS(".time-tables button")))
+			w.until(t, "document.querySelector('.panel.row')?.innerText.includes('window.pwned')")
+		}
 		if value[bool](t, w, "/[\\u001b\\u202e\\u2066]/.test(document.body.innerText)") {
 			t.Errorf("%s shows characters that change others", route)
 		}
