@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +213,7 @@ func TestPagesInABrowser(t *testing.T) {
 			w.noProblems(t)
 		})
 	}
+	t.Run("updated", func(t *testing.T) { tellsUpdates(t, w, root) })
 	t.Run("token", func(t *testing.T) { asksForToken(t, w, root) })
 	t.Run("live", func(t *testing.T) {
 		w.show(t, "curves?run=sums%2Flive&name=rollout%2Freward%2Fmean", "0.1")
@@ -476,6 +479,39 @@ func waitsForAnswers(t *testing.T, w *window) {
 	if got := value[string](t, w, loads); got != "came 1" {
 		t.Errorf("the page shows %q", got)
 	}
+}
+
+// tellsUpdates: a tab that was opened before the program became another one offers to load the page anew.
+func tellsUpdates(t *testing.T, w *window, root string) {
+	var about atomic.Value
+	about.Store("")
+	old := (&studio.Server{Dir: root, Version: "v1"}).Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if text := about.Load().(string); text != "" && r.URL.Path == "/api/v1/about" {
+			fmt.Fprint(w, text)
+		} else {
+			old.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	other := &window{ctx: w.ctx, site: server.URL}
+	const banner = "document.dispatchEvent(new Event('visibilitychange')) && document.querySelector('.banner[role=alert]')"
+	for _, reply := range []string{`{"version": "v2", "page": "%s"}`, `{"version": "v1", "page": "other"}`} {
+		about.Store("")
+		other.show(t, "runs", both[5:])
+		now := value[string](t, other, "fetch('api/v1/about').then((r) => r.json()).then((a) => a.page)")
+		if value[bool](t, other, "!!("+banner+")") {
+			t.Error("the page tells an update that there is not")
+		}
+		about.Store(strings.Replace(reply, "%s", now, 1))
+		other.until(t, banner)
+	}
+	other.do(t, chromedp.Click(chromedp.CSS(".banner button")))
+	other.until(t, says(both[5:])+"&& !document.querySelector('.banner')")
+	other.do(t, chromedp.Navigate("about:blank"))
+	w.mu.Lock()
+	w.problems = nil // the other server's requests
+	w.mu.Unlock()
 }
 
 // asksForToken: the page takes the token of its address, which does not stay there, and asks for it otherwise.
