@@ -312,22 +312,36 @@ func tellsNumbers(t *testing.T, w *window) {
 
 // keys: Tab walks from the beginning of the page to its content, and keys change the page.
 func keys(t *testing.T, w *window) {
-	w.show(t, "runs", both[5:])
-	var seen []string
-	for range 12 {
-		w.do(t, chromedp.KeyEvent("\t"))
-		seen = append(seen, value[string](t, w,
-			"(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText || '').trim()"))
-	}
-	order := -1
-	for _, want := range []string{
-		"Skip to the content", "Trinity studio", "Runs", "Curves", "Compare", "Keys", "Filter: name, algorithm, state, tag …",
+	for _, page := range []struct {
+		route, text, ready string
+		order              []string // of some of what Tab comes to
+	}{
+		{"runs", both[5:], "true", []string{"Trinity studio", "Runs", "Curves", "Compare", "Keys", "Filter: name, algorithm, state, tag …"}},
+		{"curves?run=" + url.QueryEscape(both) + "&name=actor%2Fgrad_norm", "actor/grad_norm", "document.querySelector('.u-over')",
+			[]string{"Keys", "Remove: " + both, "Search metrics", "Over", "Smooth", "logarithmic", "Remove: actor/grad_norm", "actor/grad_norm"}},
+		{firstTokens, "three and four", "document.querySelector('.lines span')",
+			[]string{"Keys", "step 20", "at token 11", "Shade by", "spaces", "as messages", "The tokens. The arrow keys move.", "▾ user · 3 tokens"}},
 	} {
-		i := slices.Index(seen, want)
-		if i <= order {
-			t.Errorf("Tab comes to %q at %d of %q", want, i, seen)
+		w.show(t, page.route, page.text)
+		w.until(t, page.ready)
+		var seen []string
+		for range 40 {
+			w.do(t, chromedp.KeyEvent("\t"))
+			at := value[string](t, w, "((e) => e === document.body ? '' : (e.getAttribute('aria-label') || e.labels?.[0]?.innerText ||"+
+				" e.innerText || '').trim().split('\\n')[0].trim())(document.activeElement)")
+			if len(seen) > 0 && at == seen[0] {
+				break
+			}
+			seen = append(seen, at)
 		}
-		order = i
+		rest := seen
+		for _, want := range append([]string{"Skip to the content"}, page.order...) {
+			i := slices.Index(rest, want)
+			if i < 0 {
+				t.Errorf("%s: Tab does not come to %q in its place: %q", page.route, want, seen)
+			}
+			rest = rest[i+1:]
+		}
 	}
 	w.show(t, "runs", both[5:])
 	w.do(t, chromedp.KeyEvent("?"))
