@@ -85,11 +85,20 @@ func (w *window) loads(t *testing.T, axe string) {
 	}
 }
 
+// hasNoBarriers looks at the page that is open, light and dark.
+func (w *window) hasNoBarriers(t *testing.T, axe, what string) {
+	t.Helper()
+	w.loads(t, axe)
+	for _, theme := range []string{"light", "dark"} {
+		w.findsBarriers(t, theme, what)
+	}
+}
+
 // findsBarriers runs axe-core on the page that is open, and fails for what is serious or critical. In the
 // dark it only looks for what cannot be read.
 func (w *window) findsBarriers(t *testing.T, theme, what string) {
 	t.Helper()
-	const find = `(document.documentElement.dataset.theme = %[1]q) && axe.run(document, {resultTypes: ["violations"], preload: false,
+	const find = `(document.documentElement.dataset.theme = document.documentElement.style.colorScheme = %[1]q) && axe.run(document, {resultTypes: ["violations"], preload: false,
 		...(%[1]q === "dark" ? {runOnly: ["color-contrast"]} : {})}).then((r) => r.violations
 		.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.flatMap((v) => v.nodes.slice(0, 3).map((n) => v.id + ": " + n.html.slice(0, 200) + " " +

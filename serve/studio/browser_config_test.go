@@ -49,7 +49,7 @@ func TestConfigInABrowser(t *testing.T) {
 	run.end(monitor.Stopped, "")
 	server := httptest.NewServer((&studio.Server{
 		Dir: root, Version: "v1", Every: 10 * time.Millisecond, Control: "secret",
-		Program:   []string{"/bin/sh", "-c", `printf 'runs %s\n' "$@"`, "sh"},
+		Program:   []string{"/bin/sh", "-c", `printf 'runs %s\n' "$@"; printf '%b\n' "$0"`, script + `\033[31mred` + marks},
 		Plan:      func(cfg *config.Config) (*config.Plan, error) { return cfg.Plan(config.Facts{}) },
 		Templates: []studio.Template{{Name: "sft", Doc: "learns answers", Text: training}},
 	}).Handler())
@@ -89,12 +89,18 @@ func TestConfigInABrowser(t *testing.T) {
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === 'buffer.total_steps 9 2')")
 	w.do(t, chromedp.EmulateViewport(400, 700))
-	if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
-		t.Errorf("the page is %v pixels wide", width)
-	}
+	w.isNarrow(t, "config")
 	w.do(t, chromedp.EmulateViewport(1100, 640), chromedp.Click(chromedp.CSS("button.primary")))
 	w.until(t, "location.hash === '#/log?run=sums%2Fsmall'")
 	w.until(t, says("runs "+filepath.Join(root, ".studio", "sums", "small", "config.yaml")))
+	w.until(t, says("window.pwned")+"&&"+says("␛[31mred"))
+	if value[bool](t, w, "'pwned' in window || document.querySelector('main script, main img') !== null"+
+		" || /[\\u001b\\u202e]/.test(document.body.innerText)") {
+		t.Error("what a run printed became a part of the page")
+	}
+	w.do(t, chromedp.EmulateViewport(400, 700))
+	w.isNarrow(t, "log")
+	w.do(t, chromedp.EmulateViewport(1100, 640))
 	w.noProblems(t)
 
 	w.show(t, "config?clone=sums%2Fold", "Difference")
@@ -102,7 +108,7 @@ func TestConfigInABrowser(t *testing.T) {
 	w.show(t, "log?run=sums%2Fold", "did not start this run")
 	w.show(t, "runs", "Clone")
 	value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
-	w.show(t, "config", "常改的键")
-	w.show(t, "log?run=sums%2Fold", "克隆")
+	w.showDark(t, "config", "常改的键")
+	w.showDark(t, "log?run=sums%2Fold", "克隆")
 	w.noProblems(t)
 }

@@ -150,11 +150,12 @@ func TestDataInABrowser(t *testing.T) {
 			w.do(t, chromedp.EmulateViewport(400, 700))
 			defer w.do(t, chromedp.EmulateViewport(1100, 640))
 			w.show(t, route+"&row=0.0.1", "As it is in the file")
-			const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
-			if width := value[float64](t, w, widest); width > 400 {
-				t.Errorf("the page is %v pixels wide: %s", width, value[string](t, w, "[...document.querySelectorAll('main *')]"+
-					".filter((e) => e.getBoundingClientRect().right > 400).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join('\\n')"))
-			}
+			w.isNarrow(t, "data")
+		}},
+		{"axe", func(t *testing.T, w *window) {
+			w.show(t, route+"&row=0.0.1", "As it is in the file")
+			w.until(t, "document.querySelector('.table tbody tr') && document.querySelectorAll('.data-row .lines span').length > 10")
+			w.hasNoBarriers(t, axeCore(t), "data")
 		}},
 		{"chinese", func(t *testing.T, w *window) {
 			value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
@@ -227,6 +228,7 @@ func TestAnnotateInABrowser(t *testing.T) {
 	if width := value[float64](t, w, "document.documentElement.scrollWidth"); width > 400 {
 		t.Errorf("the page is %v pixels wide", width)
 	}
+	t.Run("axe", func(t *testing.T) { w.hasNoBarriers(t, axeCore(t), "pairs") })
 	value[bool](t, w, "localStorage.setItem('language', 'zh') || localStorage.setItem('theme', 'dark') || true")
 	w.do(t, chromedp.Reload())
 	w.until(t, "document.querySelector('[data-key=\"=\"]')?.innerText === '= 一样好' && document.body.innerText.includes('0 / 1')")
@@ -238,6 +240,7 @@ func TestAnnotateInABrowser(t *testing.T) {
 	value[bool](t, w, "localStorage.clear() || true")
 	w.do(t, chromedp.Navigate(server.URL+"/#/annotate"))
 	w.until(t, says("Compare answers")+"&& document.querySelector('nav a[aria-current=page]')?.innerText === 'Annotate'")
+	t.Run("axe", func(t *testing.T) { w.hasNoBarriers(t, axeCore(t), "annotate") })
 	w.noProblems(t)
 	if value[bool](t, w, "'pwned' in window") {
 		t.Error("an answer became a part of the page")

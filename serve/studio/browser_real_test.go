@@ -302,10 +302,10 @@ func (p program) isAccessible(t *testing.T, w *window) {
 	}
 	for _, page := range pages {
 		w.show(t, page.route, page.text)
-		w.loads(t, axe)
-		for _, theme := range []string{"light", "dark"} {
-			w.findsBarriers(t, theme, page.name)
+		if page.name == "messages" {
+			w.until(t, "document.querySelector('.messages details')")
 		}
+		w.hasNoBarriers(t, axe, page.name)
 		if page.name == "config" {
 			w.do(t, chromedp.Click(chromedp.CSS(".templates summary")))
 			w.until(t, "document.activeElement.type === 'search'")

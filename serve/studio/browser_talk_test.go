@@ -110,6 +110,7 @@ func TestTalkInABrowser(t *testing.T) {
 	w.until(t, says(`"add " 60.7 % (−0.5) likeliest: "add " 60.7 %`))
 	w.noProblems(t)
 	w.keep(t, "talk")
+	t.Run("axe", func(t *testing.T) { w.hasNoBarriers(t, axeCore(t), "talk") })
 
 	// The answer ends when somebody stops it, and the next one knows what it had said.
 	w.say(t, "Go on forever")
@@ -135,10 +136,7 @@ func TestTalkInABrowser(t *testing.T) {
 	value[bool](t, w, "[...document.querySelectorAll('button')].find((b) => b.innerText === 'Clear').click() || true")
 	w.until(t, "document.querySelectorAll('.turns > article').length === 0")
 	w.do(t, chromedp.EmulateViewport(400, 700))
-	const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
-	if width := value[float64](t, w, widest); width > 400 {
-		t.Errorf("the page is %v pixels wide", width)
-	}
+	w.isNarrow(t, "talk")
 	w.do(t, chromedp.EmulateViewport(1100, 640))
 	const unload = "document.querySelector('.seat .row button:not(.primary)')" // there once the page knows that it is loaded
 	w.until(t, unload)
@@ -154,7 +152,7 @@ func TestTalkInABrowser(t *testing.T) {
 	w.problems = nil // the console tells the status 400
 	w.mu.Unlock()
 	value[bool](t, w, "localStorage.setItem('language', 'zh') || true")
-	w.show(t, "talk?run=sums%2Fgrpo", "添加第二个模型")
+	w.showDark(t, "talk?run=sums%2Fgrpo", "添加第二个模型")
 	value[bool](t, w, "localStorage.removeItem('language') || true")
 	w.noProblems(t)
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +213,7 @@ func TestPagesInABrowser(t *testing.T) {
 			w.noProblems(t)
 		})
 	}
+	t.Run("updated", func(t *testing.T) { tellsUpdates(t, w, root) })
 	t.Run("token", func(t *testing.T) { asksForToken(t, w, root) })
 	t.Run("live", func(t *testing.T) {
 		w.show(t, "curves?run=sums%2Flive&name=rollout%2Freward%2Fmean", "0.1")
@@ -309,22 +312,36 @@ func tellsNumbers(t *testing.T, w *window) {
 
 // keys: Tab walks from the beginning of the page to its content, and keys change the page.
 func keys(t *testing.T, w *window) {
-	w.show(t, "runs", both[5:])
-	var seen []string
-	for range 12 {
-		w.do(t, chromedp.KeyEvent("\t"))
-		seen = append(seen, value[string](t, w,
-			"(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText || '').trim()"))
-	}
-	order := -1
-	for _, want := range []string{
-		"Skip to the content", "Trinity studio", "Runs", "Curves", "Compare", "Keys", "Filter: name, algorithm, state, tag …",
+	for _, page := range []struct {
+		route, text, ready string
+		order              []string // of some of what Tab comes to
+	}{
+		{"runs", both[5:], "true", []string{"Trinity studio", "Runs", "Curves", "Compare", "Keys", "Filter: name, algorithm, state, tag …"}},
+		{"curves?run=" + url.QueryEscape(both) + "&name=actor%2Fgrad_norm", "actor/grad_norm", "document.querySelector('.u-over')",
+			[]string{"Keys", "Remove: " + both, "Search metrics", "Over", "Smooth", "logarithmic", "Remove: actor/grad_norm", "actor/grad_norm"}},
+		{firstTokens, "three and four", "document.querySelector('.lines span')",
+			[]string{"Keys", "step 20", "at token 11", "Shade by", "spaces", "as messages", "The tokens. The arrow keys move.", "▾ user · 3 tokens"}},
 	} {
-		i := slices.Index(seen, want)
-		if i <= order {
-			t.Errorf("Tab comes to %q at %d of %q", want, i, seen)
+		w.show(t, page.route, page.text)
+		w.until(t, page.ready)
+		var seen []string
+		for range 40 {
+			w.do(t, chromedp.KeyEvent("\t"))
+			at := value[string](t, w, "((e) => e === document.body ? '' : (e.getAttribute('aria-label') || e.labels?.[0]?.innerText ||"+
+				" e.innerText || '').trim().split('\\n')[0].trim())(document.activeElement)")
+			if len(seen) > 0 && at == seen[0] {
+				break
+			}
+			seen = append(seen, at)
 		}
-		order = i
+		rest := seen
+		for _, want := range append([]string{"Skip to the content"}, page.order...) {
+			i := slices.Index(rest, want)
+			if i < 0 {
+				t.Errorf("%s: Tab does not come to %q in its place: %q", page.route, want, seen)
+			}
+			rest = rest[i+1:]
+		}
 	}
 	w.show(t, "runs", both[5:])
 	w.do(t, chromedp.KeyEvent("?"))
@@ -335,16 +352,23 @@ func keys(t *testing.T, w *window) {
 	w.until(t, "location.hash.startsWith('#/curves')")
 }
 
+// isNarrow fails if the page is wider than a telephone, which the window is now.
+func (w *window) isNarrow(t *testing.T, name string) {
+	t.Helper()
+	const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
+	if width := value[float64](t, w, widest); width > 400 {
+		t.Errorf("%s is %v pixels wide: %s", name, width, value[string](t, w, "[...document.querySelectorAll('main *')]"+
+			".filter((e) => e.getBoundingClientRect().right > 400).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join('\\n')"))
+	}
+}
+
 // fits: no page is wider than a telephone.
 func fits(t *testing.T, w *window) {
 	w.do(t, chromedp.EmulateViewport(400, 700))
 	defer w.do(t, chromedp.EmulateViewport(1100, 640))
 	for _, r := range routes {
 		w.show(t, r.route, r.text)
-		const widest = "Math.max(document.documentElement.scrollWidth, document.getElementById('main').scrollWidth)"
-		if width := value[float64](t, w, widest); width > 400 {
-			t.Errorf("%s is %v pixels wide", r.name, width)
-		}
+		w.isNarrow(t, r.name)
 	}
 	if value[bool](t, w, "document.querySelector('header nav').offsetHeight > 0") {
 		t.Error("the navigation is not folded")
@@ -367,14 +391,20 @@ func speaksChinese(t *testing.T, w *window) {
 
 func isDark(t *testing.T, w *window) {
 	w.do(t, chromedp.Navigate(w.site))
-	value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
-	defer value[bool](t, w, "localStorage.removeItem('theme') || true")
 	for _, r := range routes {
-		w.show(t, r.route, r.text)
-		if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
-			t.Errorf("the background of %s is %s", r.name, colour)
-		}
+		w.showDark(t, r.route, r.text)
 	}
+}
+
+// showDark opens a route in the dark.
+func (w *window) showDark(t *testing.T, route, text string) {
+	t.Helper()
+	value[bool](t, w, "localStorage.setItem('theme', 'dark') || true")
+	w.show(t, route, text)
+	if colour := value[string](t, w, "getComputedStyle(document.body).backgroundColor"); colour != "rgb(18, 21, 24)" {
+		t.Errorf("the background of %s is %s", route, colour)
+	}
+	value[bool](t, w, "localStorage.removeItem('theme') || true")
 }
 
 // followsSystem: what is drawn has other colours as soon as the system is dark.
@@ -412,12 +442,18 @@ func showsText(t *testing.T, w *window) {
 	for _, id := range value[[]string](t, w, ids) {
 		shown = append(shown, "tokens?"+at+"&rollout="+url.QueryEscape(id))
 	}
-	for _, route := range append(shown, "group?"+at+"&task=hostile&explore_step=10", "group?"+at+"&task=long&explore_step=10") {
+	shown = append(shown, "group?"+at+"&task=hostile&explore_step=10", "group?"+at+"&task=long&explore_step=10",
+		"compare?run="+url.QueryEscape(both)+"&run=sums%2Flr1e-5_seed1&same=hostile", "time?run="+url.QueryEscape(both))
+	for _, route := range shown {
 		text := "window.pwned"
 		if strings.Contains(route, "task=long") {
 			text = "ten megabytes"
 		}
 		w.show(t, route, text)
+		if strings.HasPrefix(route, "time") {
+			w.do(t, chromedp.Click(chromedp.CSS(".time-tables button")))
+			w.until(t, "document.querySelector('.panel.row')?.innerText.includes('window.pwned')")
+		}
 		if value[bool](t, w, "/[\\u001b\\u202e\\u2066]/.test(document.body.innerText)") {
 			t.Errorf("%s shows characters that change others", route)
 		}
@@ -457,6 +493,39 @@ func waitsForAnswers(t *testing.T, w *window) {
 	if got := value[string](t, w, loads); got != "came 1" {
 		t.Errorf("the page shows %q", got)
 	}
+}
+
+// tellsUpdates: a tab that was opened before the program became another one offers to load the page anew.
+func tellsUpdates(t *testing.T, w *window, root string) {
+	var about atomic.Value
+	about.Store("")
+	old := (&studio.Server{Dir: root, Version: "v1"}).Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if text := about.Load().(string); text != "" && r.URL.Path == "/api/v1/about" {
+			fmt.Fprint(w, text)
+		} else {
+			old.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	other := &window{ctx: w.ctx, site: server.URL}
+	const banner = "document.dispatchEvent(new Event('visibilitychange')) && document.querySelector('.banner[role=alert]')"
+	for _, reply := range []string{`{"version": "v2", "page": "%s"}`, `{"version": "v1", "page": "other"}`} {
+		about.Store("")
+		other.show(t, "runs", both[5:])
+		now := value[string](t, other, "fetch('api/v1/about').then((r) => r.json()).then((a) => a.page)")
+		if value[bool](t, other, "!!("+banner+")") {
+			t.Error("the page tells an update that there is not")
+		}
+		about.Store(strings.Replace(reply, "%s", now, 1))
+		other.until(t, banner)
+	}
+	other.do(t, chromedp.Click(chromedp.CSS(".banner button")))
+	other.until(t, says(both[5:])+"&& !document.querySelector('.banner')")
+	other.do(t, chromedp.Navigate("about:blank"))
+	w.mu.Lock()
+	w.problems = nil // the other server's requests
+	w.mu.Unlock()
 }
 
 // asksForToken: the page takes the token of its address, which does not stay there, and asks for it otherwise.

@@ -127,6 +127,11 @@ func (r *recorder) traced(steps ...int) {
 			long := rollout(n, "long", 0, texts, []int32{0, 1, 2, 3, 12, 11})
 			long.Response = strings.Repeat("ten megabytes in a line ", 10<<20/24)
 			all = append(all, hostile, long)
+			name := script + escape + marks
+			w.Span(trinity.Span{
+				Role: trinity.RoleExplorer, Kind: trinity.SpanRollout, Name: name, Step: int64(n), Begin: at, End: at.Add(2 * time.Second),
+				Experience: trinity.ExperienceID{Step: int64(n), Task: name},
+			})
 			w.Failed(trinity.FailedRollout{
 				ID: trinity.ExperienceID{Step: int64(n), Task: "sums/1", Run: 9}, Role: trinity.RoleExplorer, Kind: trinity.FailedTool,
 				Reason: "the tool failed: " + script + escape, Prompt: []int32{0, 1}, Sampled: []int32{12, 13}, Time: at,

@@ -153,7 +153,27 @@ func statusOf(err error) int {
 
 func (s *Server) about(*http.Request) (any, error) {
 	dir, err := filepath.Abs(s.Dir)
-	return map[string]any{"version": s.Version, "dir": dir, "control": s.Control != "", "now": time.Now().UnixMilli()}, err
+	if err != nil {
+		return nil, err
+	}
+	sum, err := pageSum()
+	return map[string]any{"version": s.Version, "page": sum, "dir": dir, "control": s.Control != "", "now": time.Now().UnixMilli()}, err
+}
+
+// pageSum is the checksum of the page's files, in which builds of one version may differ.
+var pageSum = sync.OnceValues(func() (string, error) { return sumOf(page) })
+
+func sumOf(files fs.FS) (string, error) {
+	all := sha256.New()
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		fmt.Fprintf(all, "%q %d\n%s", name, len(content), content)
+		return err
+	})
+	return base64.RawURLEncoding.EncodeToString(all.Sum(nil)[:12]), err
 }
 
 // number returns a parameter that is a whole number, and fallback if it is not given.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -446,8 +447,24 @@ func TestTokenAndHosts(t *testing.T) {
 		t.Errorf("another host's name: %d: %s", status, text)
 	}
 	status, text := get(t, open, "/api/v1/about")
-	if status != 200 || !strings.Contains(text, `"version":"v1"`) {
+	if sum, err := pageSum(); status != 200 || err != nil || !strings.Contains(text, `"version":"v1"`) || !strings.Contains(text, sum) {
 		t.Errorf("%d: %s", status, text)
+	}
+}
+
+// The checksum of the page tells each of its files, and its name.
+func TestPageSum(t *testing.T) {
+	seen := map[string]bool{}
+	for _, files := range []map[string]string{{"a.js": "x", "b.js": "y"}, {"a.js": "x", "b.js": "z"}, {"a.js": "x", "c.js": "y"}, {"a.js": "xy"}} {
+		page := fstest.MapFS{}
+		for name, text := range files {
+			page["page/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		sum, err := sumOf(page)
+		if err != nil || seen[sum] {
+			t.Errorf("%v has the checksum %s, as others have; %v", files, sum, err)
+		}
+		seen[sum] = true
 	}
 }
 

@@ -55,7 +55,10 @@ const post = async (path, body, signal) => (await call(path, {}, signal, body)).
 /** @param {string} id of a run */
 const runPath = (id) => "runs/" + encodeURIComponent(id);
 
-/** @returns {Promise<{version: string, dir: string, now: number, control: boolean}>} control: the studio starts and stops runs */
+/**
+ * @returns {Promise<{version: string, page: string, dir: string, now: number, control: boolean}>} page: a checksum of its files;
+ * control: the studio starts and stops runs
+ */
 export const about = (/** @type {AbortSignal} */ signal) => json("about", {}, signal);
 
 /** @type {(signal: AbortSignal, below?: string) => Promise<{runs: Run[], damaged: string[]}>} below: only this run and its stages */

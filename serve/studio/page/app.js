@@ -112,16 +112,16 @@ function Where({ route, query }) {
   return html`<nav class="where" aria-label="breadcrumb">${steps.map((s, i) => html`${i > 0 && html`<i aria-hidden="true"> › </i>`}${s}`)}</nav>`;
 }
 
-/** Health says when the studio does not answer, wants its token, or has another version than this tab. */
+/** Health says when the studio does not answer, wants its token, or has another version or another page than this tab. */
 function Health() {
   const first = useRef("");
   const about = useData(api.about, []);
   useEvery(about.error ? 3000 : 30000, about.again);
-  const version = about.value && about.value.version;
-  if (!first.current && version) first.current = version;
+  const now = about.value ? about.value.version + " " + about.value.page : "";
+  if (!first.current) first.current = now;
   if (isTokenMissing(about.error)) return html`<${Token} />`;
   if (about.error) return html`<p class="banner error" role="alert">${t("app.offline", { error: plain(about.error.message) })}</p>`;
-  if (version && version !== first.current) return html`<p class="banner" role="alert">${t("app.updated", { version: plain(version) })}
+  if (about.value && now !== first.current) return html`<p class="banner" role="alert">${t("app.updated", { version: plain(about.value.version) })}
     <button onClick=${() => location.reload()}>${t("app.reload")}</button></p>`;
   return null;
 }

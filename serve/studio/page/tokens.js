@@ -30,7 +30,7 @@ export function Tokens({ query, go }) {
 function Sequence({ answer, run, step, query, go }) {
   const of = useMemo(() => numbered(answer), [answer]);
   const [nth, setUpdate] = useState(0);
-  const [read, setRead] = useState(false);
+  const read = query.get("read") === "1", setRead = (on) => go("", { read: on ? 1 : null }, { replace: true });
   const [spaces, setSpaces] = useState(false);
   const [cursor, setCursor] = useState(() => Number(query.get("at") ?? Math.max(0, of.mask.indexOf(true))));
   const [pointed, setPointed] = useState(/** @type {number | null} */ (null));
@@ -45,7 +45,7 @@ function Sequence({ answer, run, step, query, go }) {
   useKeys([
     { key: "c", says: t("tokens.key.clipped"), run: nextClipped },
     { key: "w", says: t("tokens.key.spaces"), run: () => setSpaces((on) => !on) },
-    { key: "m", says: t("tokens.key.read"), run: () => setRead((on) => !on) },
+    { key: "m", says: t("tokens.key.read"), run: () => setRead(!read) },
     { key: "[", says: t("tokens.key.before"), run: () => turn(-1) },
     { key: "]", says: t("tokens.key.after"), run: () => turn(1) },
     ...measures.slice(0, 9).map((m, n) => ({ key: String(n + 1), says: t("tokens.by." + m.key), run: () => choose(n) })),
