@@ -81,9 +81,13 @@ func TestConfigInABrowser(t *testing.T) {
 
 	w.write(t, training)
 	w.until(t, says("No mistakes found."))
+	const plan = "(document.querySelector('aside .plan')?.innerText || '')"
+	w.do(t, chromedp.Click(chromedp.CSS("button[title=Ctrl-Enter]")))
+	w.until(t, plan+".includes('plan: mode train') && !"+plan+".includes('has changed since')")
 	value[bool](t, w, "(() => { const i = [...document.querySelectorAll('.fields label')].find((l) => l.innerText.includes('Seed'))"+
 		".querySelector('input'); i.value = '5'; return i.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "document.querySelector('.editor textarea').value.endsWith('\\nseed: 5\\n')")
+	w.until(t, plan+".includes('plan: mode train') && "+plan+".includes('has changed since')")
 	w.until(t, says("No mistakes found.")+`&& document.querySelector('aside select option[value="sums/old"]')`)
 	value[bool](t, w, "(() => { const s = document.querySelector('aside select'); s.value = 'sums/old';"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
