@@ -21,7 +21,9 @@ func TestPagerCommand(t *testing.T) {
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, c := range []struct{ pager, less, want string }{
-		{"", "", "FRX:-R"}, {" ", "S", "S:-R"}, {"less -S +G", "", "FRX:-R -S +G"}, {dir + "/less -S", "M", "M:-R -S"}, {"other  -a b", "", "FRX:-a b"},
+		{"", "", "FRX:-R"}, {" ", "S", "S:-R"},
+		{"less -S +G", "", "FRX:-R -S +G"}, {dir + "/less -S", "M", "M:-R -S"},
+		{"other  -a b", "", "FRX:-a b"},
 	} {
 		t.Setenv("PAGER", c.pager)
 		t.Setenv("LESS", c.less)

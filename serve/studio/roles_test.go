@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,6 +53,53 @@ func TestRolesOfTokens(t *testing.T) {
 			}
 			if found := strings.Join(roles, " "); found != of.roles {
 				t.Errorf("%s\nwant %s", found, of.roles)
+			}
+		})
+	}
+}
+
+// The calls of tools are read in the format of the run, or in that which the message tells.
+func TestCallsOfTools(t *testing.T) {
+	for name, of := range map[string]struct{ parser, pattern, tokens, want string }{
+		"mistral": {
+			"", "", `[INST] f? [/INST] [TOOL_CALLS] [{"name":"f","arguments":{"x":1}}] </s>`,
+			`[{"at":3,"text":"","calls":[{"name":"f","arguments":{"x":1}}]}]`,
+		},
+		"llama": {
+			"", "", "<|start_header_id|> assistant <|end_header_id|> \n\n {\"name\":\"f\",\"parameters\":{}} <|eot_id|>",
+			`[{"at":0,"text":"","calls":[{"name":"f","arguments":{}}]}]`,
+		},
+		"coder": {
+			"", "", "<|im_start|> assistant\n ok <tool_call>\n<function=f>\n<parameter=x>\n7\n</parameter>\n</function>\n</tool_call> <|im_end|>",
+			`[{"at":0,"text":"ok","calls":[{"name":"f","arguments":{"x":7}}]}]`,
+		},
+		"pythonic":           {
+			"pythonic", "", "<|im_start|> assistant\n [f(x=2)] <|im_end|>",
+			`[{"at":0,"text":"","calls":[{"name":"f","arguments":{"x":2}}]}]`,
+		},
+		"plain":              {
+			"plain", `RUN:(?P<name>\w+)\((?P<x>\d+)\)`, "<|im_start|> assistant\n RUN:f(3) <|im_end|>",
+			`[{"at":0,"text":"","calls":[{"name":"f","arguments":{"x":3}}]}]`,
+		},
+		"of the user":        {"", "", `[INST] <tool_call>{"name":"f","arguments":{}}</tool_call> [/INST]`, `[]`},
+		"broken":             {"", "", "<|im_start|> assistant\n <tool_call>{</tool_call> <|im_end|>", `[]`},
+		"no format so named": {"other", "", "<|im_start|> assistant\n <tool_call>{} <|im_end|>", `[]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, texts := &trace.Answer{}, map[int32]string{}
+			for i, text := range strings.Split(of.tokens, " ") {
+				a.Tokens, texts[int32(i)] = append(a.Tokens, int32(i)), text
+			}
+			set := &settings{flat: map[string]any{}}
+			for key, value := range map[string]string{"parser": of.parser, "pattern": of.pattern} {
+				if value != "" {
+					set.flat["explorer.rollout_model.tool_call_"+key] = value
+				}
+			}
+			s := spell(a, texts)
+			found, err := json.Marshal(s.calls(set))
+			if err != nil || string(found) != of.want {
+				t.Errorf("%s, %v\nwant %s", found, err, of.want)
 			}
 		})
 	}

@@ -84,6 +84,7 @@ type table struct {
 func TestRollouts(t *testing.T) {
 	dir, s := site(t, "")
 	traced(t, filepath.Join(dir, "r"))
+	put(t, dir, "r/monitor/config.yaml", "explorer: {rollout_model: {tool_call_parser: plain, tool_call_pattern: '(?P<name>think)>'}}\n")
 	if steps := got[struct{ Steps []int64 }](t, s, "runs/r/steps").Steps; !slices.Equal(steps, []int64{4}) {
 		t.Errorf("steps %v", steps)
 	}
@@ -114,12 +115,16 @@ func TestRollouts(t *testing.T) {
 			Now       []float64 `json:"now_logprobs"`
 			DLogprobs []float64 `json:"d_logprobs"`
 		}
+		Calls        []struct{ At int }
 		Texts, Roles []string
 		Bytes        map[string]string
 		Special      []bool
 	}
 	if err := json.Unmarshal([]byte(text), &whole); err != nil || status != 200 {
 		t.Fatalf("%d, %v: %s", status, err, text)
+	}
+	if len(whole.Calls) != 1 || whole.Calls[0].At != 11 {
+		t.Errorf("calls %+v", whole.Calls)
 	}
 	wantRoles := []string{"user", "user", "user", "user", "user", "", "assistant", "assistant", "assistant", "think", "think", "assistant",
 		"assistant", "assistant"}

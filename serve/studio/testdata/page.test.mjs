@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { commonStart, difference, words } from "./diff.js";
 import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
-import { blocksOf, partsOf, placed, rowsOf } from "./sequence.js";
+import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
 import { proposals, treeOf } from "./schema.js";
 import { changed, context, entries, valueOf } from "./yaml.js";
 
@@ -75,6 +75,16 @@ test("calls of tools and thoughts are read, broken ones stay text", () => {
   assert.deepEqual(parts.map((p) => p.kind), ["think", "text", "call", "text"]);
   assert.deepEqual([parts[2].name, parts[2].values], ["sum", [["x", "[\n  1\n]"], ["code", "a\nb"]]]);
   assert.equal(partsOf("<tool_call>null</tool_call>")[0].kind, "text");
+});
+
+test("calls that the server has read stand in their block", () => {
+  const calls = [{ at: 4, text: "so", calls: [{ name: "sum", arguments: { x: [1], code: "a" } }, { name: "f", arguments: "x" }] }], text = '<tool_call>{"name": "g"}</tool_call>';
+  const parts = saidIn({ calls }, { role: "assistant", from: 3, to: 6 }, text);
+  assert.deepEqual(parts.map((p) => [p.kind, p.name]), [["text", undefined], ["call", "sum"], ["call", "f"]]);
+  assert.deepEqual(parts[1].values, [["x", "[\n  1\n]"], ["code", "a"]]);
+  for (const [of, block] of [[{ calls }, { role: "assistant", from: 5, to: 9 }], [{ calls }, { role: "user", from: 0, to: 4 }], [{}, { role: "", from: 0, to: 9 }]]) {
+    assert.deepEqual(saidIn(of, block, text), partsOf(text));
+  }
 });
 
 /** answer is a sequence of three tokens, of which two are trained. */
