@@ -73,11 +73,11 @@ func TestCallsOfTools(t *testing.T) {
 			"", "", "<|im_start|> assistant\n ok <tool_call>\n<function=f>\n<parameter=x>\n7\n</parameter>\n</function>\n</tool_call> <|im_end|>",
 			`[{"at":0,"text":"ok","calls":[{"name":"f","arguments":{"x":7}}]}]`,
 		},
-		"pythonic":           {
+		"pythonic": {
 			"pythonic", "", "<|im_start|> assistant\n [f(x=2)] <|im_end|>",
 			`[{"at":0,"text":"","calls":[{"name":"f","arguments":{"x":2}}]}]`,
 		},
-		"plain":              {
+		"plain": {
 			"plain", `RUN:(?P<name>\w+)\((?P<x>\d+)\)`, "<|im_start|> assistant\n RUN:f(3) <|im_end|>",
 			`[{"at":0,"text":"","calls":[{"name":"f","arguments":{"x":3}}]}]`,
 		},
