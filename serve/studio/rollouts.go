@@ -107,12 +107,15 @@ func (s *Server) rollouts(r *http.Request) (any, error) {
 	if err != nil {
 		damaged = append(damaged, err.Error())
 	}
-	rollouts := make([]Rollout, len(answers))
+	rollouts, search := []Rollout{}, strings.ToLower(r.URL.Query().Get("q"))
 	explored := map[int64]bool{}
-	for i, a := range answers {
-		rollouts[i] = rolloutOf(a, step)
-		rollouts[i].cut()
+	for _, a := range answers {
 		explored[a.ExploreStep] = true
+		if search == "" || strings.Contains(strings.ToLower(a.Prompt+"\n"+a.Response), search) {
+			one := rolloutOf(a, step)
+			one.cut()
+			rollouts = append(rollouts, one)
+		}
 	}
 	all, err := trace.ReadFailures(dir)
 	if err != nil {

@@ -46,7 +46,7 @@ func traced(t *testing.T, dir string) {
 	e := trinity.Experience{
 		ID: trinity.ExperienceID{Step: 3, Task: "a/b c", Run: 1}, Tokens: tokens, Mask: mask, Logprobs: of(-1), Advantages: of(2),
 		PromptLen:   9,
-		Temperature: 1, Prompt: hostile, Response: strings.Repeat("é", maxShown+1), Versions: [2]int64{2, 3},
+		Temperature: 1, Prompt: hostile, Response: strings.Repeat("é", maxShown+1) + "tale", Versions: [2]int64{2, 3},
 		Info: map[string]any{"<b>": hostile}, Reward: trinity.NewReward(map[string]float64{"accuracy": 0.5}),
 	}
 	invalid := e
@@ -103,6 +103,12 @@ func TestRollouts(t *testing.T) {
 	}
 	if f := all.Failures; len(f) != 1 || f[0].Reason != "boom" || f[0].PromptText != hostile || f[0].SampledText != "hm" {
 		t.Errorf("%+v", f)
+	}
+	for search, want := range map[string]int{"\u00c9": 1, "tale": 1, "\nx": 1, "ALERT(1)": 2, "nowhere": 0} {
+		found := got[table](t, s, "runs/r/steps/4/rollouts?q="+url.QueryEscape(search))
+		if len(found.Rollouts) != want || found.Rollouts == nil || len(found.Failures) != 1 {
+			t.Errorf("%q finds %d answers and %d failures", search, len(found.Rollouts), len(found.Failures))
+		}
 	}
 	status, text := get(t, s, "/api/v1/runs/r/steps/4/rollouts/"+url.PathEscape(one.ID))
 	var whole struct {

@@ -70,8 +70,8 @@ export const names = (id, signal) => json(runPath(id) + "/names", {}, signal);
 /** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[]}>} */
 export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
 
-/** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
-export const rollouts = (id, step, signal) => json(`${runPath(id)}/steps/${step}/rollouts`, {}, signal);
+/** @type {(id: string, step: number, signal?: AbortSignal, q?: string) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
+export const rollouts = (id, step, signal, q) => json(`${runPath(id)}/steps/${step}/rollouts`, { q }, signal);
 
 /** @type {(id: string, step: number, rollout: string, signal?: AbortSignal) => Promise<RolloutTokens>} */
 export const rollout = (id, step, rollout, signal) => json(`${runPath(id)}/steps/${step}/rollouts/${encodeURIComponent(rollout)}`, {}, signal);
