@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -85,8 +88,7 @@ func paged(out io.Writer, write func(w io.Writer, coloured bool) error) error {
 	if columns(out) == 0 {
 		return write(out, false)
 	}
-	pager := exec.Command(cmp.Or(os.Getenv("PAGER"), "less"))
-	pager.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
+	pager := pagerCommand()
 	pager.Stdout, pager.Stderr = out, os.Stderr
 	in, err := pager.StdinPipe()
 	if err != nil {
@@ -100,4 +102,18 @@ func paged(out io.Writer, write func(w io.Writer, coloured bool) error) error {
 		err = nil
 	}
 	return errors.Join(err, in.Close(), pager.Wait())
+}
+
+// pagerCommand returns the command of $PAGER, or less. less passes colours on, whatever $LESS says.
+func pagerCommand() *exec.Cmd {
+	words := strings.Fields(os.Getenv("PAGER"))
+	if len(words) == 0 {
+		words = []string{"less"}
+	}
+	if filepath.Base(words[0]) == "less" {
+		words = slices.Insert(words, 1, "-R")
+	}
+	pager := exec.Command(words[0], words[1:]...)
+	pager.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
+	return pager
 }

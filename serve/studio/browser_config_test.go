@@ -81,13 +81,19 @@ func TestConfigInABrowser(t *testing.T) {
 
 	w.write(t, training)
 	w.until(t, says("No mistakes found."))
+	const plan = "(document.querySelector('aside .plan')?.innerText || '')"
+	w.do(t, chromedp.Click(chromedp.CSS("button[title=Ctrl-Enter]")))
+	w.until(t, plan+".includes('plan: mode train') && !"+plan+".includes('has changed since')")
 	value[bool](t, w, "(() => { const i = [...document.querySelectorAll('.fields label')].find((l) => l.innerText.includes('Seed'))"+
 		".querySelector('input'); i.value = '5'; return i.dispatchEvent(new Event('change', {bubbles: true})); })()")
 	w.until(t, "document.querySelector('.editor textarea').value.endsWith('\\nseed: 5\\n')")
 	w.until(t, says("No mistakes found.")+`&& document.querySelector('aside select option[value="sums/old"]')`)
 	value[bool](t, w, "(() => { const s = document.querySelector('aside select'); s.value = 'sums/old';"+
 		" return s.dispatchEvent(new Event('change', {bubbles: true})); })()")
-	w.until(t, "[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === 'buffer.total_steps 9 2')")
+	for _, row := range []string{"buffer.total_steps 9 2", "seed 7 5"} {
+		w.until(t, fmt.Sprintf("[...document.querySelectorAll('aside tbody tr')].some((r) => r.innerText.replace(/\\s+/g, ' ') === %q)", row))
+	}
+	w.until(t, plan+".includes('plan: mode train') && "+plan+".includes('has changed since')")
 	w.do(t, chromedp.EmulateViewport(400, 700))
 	w.isNarrow(t, "config")
 	w.do(t, chromedp.EmulateViewport(1100, 640), chromedp.Click(chromedp.CSS("button.primary")))

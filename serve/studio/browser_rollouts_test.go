@@ -51,7 +51,8 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 		}
 		logprob := func(t int) float64 { return -0.25 - float64(t%7)/3 }
 		e := trinity.Experience{
-			ID: trinity.ExperienceID{Step: 3, Task: "a/b", Run: run}, Tokens: tokens, PromptLen: 9, Prompt: " word", Response: said,
+			ID: trinity.ExperienceID{Step: 3, Task: "a/b", Run: run}, Tokens: tokens, PromptLen: 9,
+			Prompt: strings.Repeat(" word", 1+1000*run) + " far"[:4*run], Response: said,
 			Mask:     append(make([]bool, 9), slices.Repeat([]bool{true}, len(tokens)-9)...),
 			Logprobs: of(logprob), Reward: trinity.NewReward(map[string]float64{"accuracy": reward}),
 			Advantages: of(func(int) float64 { return reward - 0.5 }),
@@ -162,6 +163,7 @@ func filtersRollouts(t *testing.T, w *window) {
 	w.show(t, "rollouts?run=r&step=4&q=NOTHING", "1 of 2")
 	w.do(t, chromedp.Click(chromedp.CSS(".table tbody tr a")))
 	w.until(t, says("disagree by"))
+	w.show(t, "rollouts?run=r&step=4&q=Word+FAR", "1 of 2") // behind what the table has
 	w.show(t, "rollouts?run=r&step=4", "boom")
 	w.do(t, chromedp.Click(chromedp.CSS(".failures summary")))
 	w.until(t, says("at <i>line</i> 7"))

@@ -10,13 +10,37 @@ var (
 	opens  = []string{"<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|start|>", "<|start_of_role|>"}
 	named  = []string{"<|end_header_id|>", "<|message|>", "<|end_of_role|>", "<|im_middle|>"} // end of the role's name
 	closes = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>"}
+	// brackets have the role of a marker, and that of what comes after it.
+	brackets = map[string][2]string{
+		"[INST]": {"user", "user"}, "[/INST]": {"user", "assistant"},
+		"[TOOL_RESULTS]": {"tool", "tool"}, "[/TOOL_RESULTS]": {"tool", "assistant"},
+		"[SYSTEM_PROMPT]": {"system", "system"}, "[/SYSTEM_PROMPT]": {"system", ""},
+		"[AVAILABLE_TOOLS]": {"system", "system"}, "[/AVAILABLE_TOOLS]": {"system", ""},
+		"[TOOL_CALLS]": {"assistant", "assistant"},
+	}
 )
 
 // maxName is how many characters a role's name has at most.
 const maxName = 32
 
-// assign sets the roles from the texts.
+// assign sets the roles from the texts. Without a marker, what training does not learn is the prompt.
 func (s *spelled) assign(mask []bool) {
+	if s.mark(mask) || !slices.Contains(mask, true) {
+		return
+	}
+	for t, role := range s.Roles {
+		switch {
+		case role != "":
+		case t < len(mask) && mask[t]: // the end of an answer
+			s.Roles[t] = "assistant"
+		case !s.Special[t]:
+			s.Roles[t] = "prompt"
+		}
+	}
+}
+
+// mark sets the roles that markers, the mask and thoughts tell, and reports whether a marker told one.
+func (s *spelled) mark(mask []bool) (marked bool) {
 	role, thinks, recent := "", false, ""
 	header, name := -1, "" // where the header of a message began, and what it says so far
 	for t, text := range s.Texts {
@@ -35,7 +59,7 @@ func (s *spelled) assign(mask []bool) {
 			for ; header >= 0 && header <= t; header++ {
 				s.Roles[header] = role
 			}
-			header, recent = -1, ""
+			header, recent, marked = -1, "", marked || role != ""
 			continue
 		case header >= 0:
 			if name += text; len(name) > maxName {
@@ -46,9 +70,13 @@ func (s *spelled) assign(mask []bool) {
 			role, thinks = "", false
 			continue
 		}
-		if of := roleWords[strings.ToLower(strings.Trim(text, "<>|｜"))]; s.Special[t] && of != "" {
-			role, thinks, recent = of, false, ""
-			s.Roles[t] = role
+		of, known := brackets[text]
+		if !known {
+			word := roleWords[strings.ToLower(strings.Trim(text, "<>|｜"))]
+			of, known = [2]string{word, word}, word != ""
+		}
+		if s.Special[t] && known {
+			s.Roles[t], role, thinks, recent, marked = of[0], of[1], false, "", true
 			continue
 		}
 		if s.Roles[t] == "" && t < len(mask) && mask[t] {
@@ -65,4 +93,5 @@ func (s *spelled) assign(mask []bool) {
 		}
 		recent = recent[max(0, len(recent)-16):]
 	}
+	return marked
 }

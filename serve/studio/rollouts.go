@@ -106,12 +106,15 @@ func (s *Server) rollouts(r *http.Request) (any, error) {
 	if err != nil {
 		damaged = append(damaged, err.Error())
 	}
-	rollouts := make([]Rollout, len(answers))
+	rollouts, search := []Rollout{}, strings.ToLower(r.URL.Query().Get("q"))
 	explored := map[int64]bool{}
-	for i, a := range answers {
-		rollouts[i] = rolloutOf(a, step)
-		rollouts[i].cut()
+	for _, a := range answers {
 		explored[a.ExploreStep] = true
+		if search == "" || strings.Contains(strings.ToLower(a.Prompt+"\n"+a.Response), search) {
+			one := rolloutOf(a, step)
+			one.cut()
+			rollouts = append(rollouts, one)
+		}
 	}
 	all, err := trace.ReadFailures(dir)
 	if err != nil {
@@ -176,16 +179,19 @@ func (s *Server) rollout(r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound{fmt.Errorf("the trace of train step %d has no rollout %.200q", step, id)}
 	}
-	texts, _ := s.texts(dir) // without them the numbers are there
+	texts, _ := s.texts(dir)                                            // without them the numbers are there
+	set, _ := s.known(filepath.Dir(dir)).settings.of(filepath.Dir(dir)) // the run itself tells an error
 	a := answers[i]
+	read := spell(a, texts)
 	return struct {
 		Rollout
 		Tokens  []int32          `json:"tokens"`
 		Mask    []bool           `json:"mask"`
 		Streams map[string]any   `json:"streams"`
 		Updates []map[string]any `json:"updates"`
+		Calls   []called         `json:"calls"`
 		spelled
-	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), spell(a, texts)}, nil
+	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), read.calls(set), read}, nil
 }
 
 // streamsOf returns the streams by name; nil for those that nobody computed.

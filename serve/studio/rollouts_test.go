@@ -46,7 +46,7 @@ func traced(t *testing.T, dir string) {
 	e := trinity.Experience{
 		ID: trinity.ExperienceID{Step: 3, Task: "a/b c", Run: 1}, Tokens: tokens, Mask: mask, Logprobs: of(-1), Advantages: of(2),
 		PromptLen:   9,
-		Temperature: 1, Prompt: hostile, Response: strings.Repeat("é", maxShown+1), Versions: [2]int64{2, 3},
+		Temperature: 1, Prompt: hostile, Response: strings.Repeat("é", maxShown+1) + "tale", Versions: [2]int64{2, 3},
 		Info: map[string]any{"<b>": hostile}, Reward: trinity.NewReward(map[string]float64{"accuracy": 0.5}),
 	}
 	invalid := e
@@ -86,6 +86,7 @@ type table struct {
 func TestRollouts(t *testing.T) {
 	dir, s := site(t, "")
 	traced(t, filepath.Join(dir, "r"))
+	put(t, dir, "r/monitor/config.yaml", "explorer: {rollout_model: {tool_call_parser: plain, tool_call_pattern: '(?P<name>think)>'}}\n")
 	if steps := got[struct{ Steps []int64 }](t, s, "runs/r/steps").Steps; !slices.Equal(steps, []int64{4}) {
 		t.Errorf("steps %v", steps)
 	}
@@ -106,6 +107,12 @@ func TestRollouts(t *testing.T) {
 		f[0].Reason != "boom" || f[0].PromptText != hostile || f[0].SampledText != "hm" {
 		t.Errorf("%+v", f)
 	}
+	for search, want := range map[string]int{"\u00c9": 1, "tale": 1, "\nx": 1, "ALERT(1)": 2, "nowhere": 0} {
+		found := got[table](t, s, "runs/r/steps/4/rollouts?q="+url.QueryEscape(search))
+		if len(found.Rollouts) != want || found.Rollouts == nil || len(found.Failures) != 1 {
+			t.Errorf("%q finds %d answers and %d failures", search, len(found.Rollouts), len(found.Failures))
+		}
+	}
 	status, text := get(t, s, "/api/v1/runs/r/steps/4/rollouts/"+url.PathEscape(one.ID))
 	var whole struct {
 		Rollout
@@ -117,12 +124,16 @@ func TestRollouts(t *testing.T) {
 			Now       []float64 `json:"now_logprobs"`
 			DLogprobs []float64 `json:"d_logprobs"`
 		}
+		Calls        []struct{ At int }
 		Texts, Roles []string
 		Bytes        map[string]string
 		Special      []bool
 	}
 	if err := json.Unmarshal([]byte(text), &whole); err != nil || status != 200 {
 		t.Fatalf("%d, %v: %s", status, err, text)
+	}
+	if len(whole.Calls) != 1 || whole.Calls[0].At != 11 {
+		t.Errorf("calls %+v", whole.Calls)
 	}
 	wantRoles := []string{"user", "user", "user", "user", "user", "", "assistant", "assistant", "assistant", "think", "think", "assistant",
 		"assistant", "assistant"}

@@ -179,7 +179,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 		run.Error = line
 	}
 	run.Began, run.Updated = millis(began), millis(updated)
-	if run.State == Running && pace > 0 && run.TotalSteps > 0 {
+	if (state == Running || state == Waiting) && pace > 0 && run.TotalSteps > 0 {
 		left := Number(max(0, pace*float64(run.TotalSteps-run.Step)/1000))
 		run.SecondsLeft = &left
 	}

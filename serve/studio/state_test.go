@@ -141,6 +141,10 @@ func TestSummaries(t *testing.T) {
 	if r := got[Run](t, s, "runs/p%2Fone"); r.Step != 201 || *r.Reward != 7 || r.Spark[len(r.Spark)-1] != 7 || r.Spark[0] != 1 {
 		t.Errorf("%+v", r)
 	}
+	put(t, dir, "p/one/monitor/about.json", `{"name":"one","total_steps":300,"parts":{"trainer":{"for":"explorer"}}}`)
+	if r := got[Run](t, s, "runs/p%2Fone"); r.State != Waiting || r.SecondsLeft == nil || *r.SecondsLeft != 99 {
+		t.Errorf("a run that waits: %+v", r)
+	}
 }
 
 // The directory of the studio may be a run itself.

@@ -98,8 +98,8 @@ type spelled struct {
 
 var (
 	// isControl finds tokens that no text has: <|im_start|>, <s>, </s>, [INST], <start_of_turn>, …
-	isControl = regexp.MustCompile(`^(<[|｜][^<>]{1,60}[|｜]>|</?s>|<(bos|eos|pad|unk|mask)>|\[/?INST\]|<(start|end)_of_(turn|image)>|` +
-		`\[(CLS|SEP|PAD|BOS|EOS)\])$`)
+	isControl = regexp.MustCompile(`^(<[|｜][^<>]{1,60}[|｜]>|</?s>|<(bos|eos|pad|unk|mask)>|<(start|end)_of_(turn|image)>|` +
+		`\[(CLS|SEP|PAD|BOS|EOS)\]|\[/?(INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])$`)
 	// isByte finds tokens that are one byte of a character.
 	isByte = regexp.MustCompile(`^<0x([0-9A-Fa-f]{2})>$`)
 )
@@ -111,7 +111,7 @@ var roleWords = map[string]string{
 }
 
 // spell returns how the tokens of an answer read. Roles follow the markers of usual chat templates.
-// Without one, tokens that the model sampled are the assistant's.
+// Without one, tokens that the model sampled are the assistant's, and the others are the prompt.
 func spell(a *trace.Answer, texts map[int32]string) spelled {
 	n := len(a.Tokens)
 	s := spelled{make([]string, n), map[int]string{}, make([]bool, n), make([]string, n)}

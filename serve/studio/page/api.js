@@ -73,8 +73,8 @@ export const names = (id, signal) => json(runPath(id) + "/names", {}, signal);
 /** @type {(id: string, signal?: AbortSignal) => Promise<{steps: number[]}>} */
 export const steps = (id, signal) => json(runPath(id) + "/steps", {}, signal);
 
-/** @type {(id: string, step: number, signal?: AbortSignal) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
-export const rollouts = (id, step, signal) => json(`${runPath(id)}/steps/${step}/rollouts`, {}, signal);
+/** @type {(id: string, step: number, signal?: AbortSignal, q?: string) => Promise<{step: number, rollouts: Rollout[], failures: Failure[], damaged: string[]}>} */
+export const rollouts = (id, step, signal, q) => json(`${runPath(id)}/steps/${step}/rollouts`, { q }, signal);
 
 /** failures are the newest of a run, at most limit. @type {(id: string, limit?: number, signal?: AbortSignal) => Promise<Failed>} */
 export const failures = (id, limit, signal) => json(runPath(id) + "/failures", { limit }, signal);

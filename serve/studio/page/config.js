@@ -38,7 +38,7 @@ export function Config({ query, go }) {
   useEffect(() => {
     if (templates.value && !draft.text && !clone && templates.value.templates.length) set({ text: templates.value.templates[0].text });
   }, [templates.value]);
-  const { checked, problems, planned, busy, failed, plan, start } = useChecks(draft, go);
+  const { checked, problems, planned, isOld, busy, failed, plan, start } = useChecks(draft, go);
   if (about.value && !about.value.control) return html`<p class="panel">${t("config.readonly")}</p>`;
   if (isTokenMissing(failed)) return html`<${Token} />`;
   if (!schema.value) return html`<${Loaded} data=${schema} />`;
@@ -65,9 +65,10 @@ export function Config({ query, go }) {
         <${Problems} problems=${problems} checked=${!!checked} onGo=${(/** @type {number} */ line) => jump(area.current, line)} />
         ${draft.overrides !== "" && html`<label class="overrides">${t("config.overrides")}
           <textarea rows="3" class="mono" value=${draft.overrides} onInput=${(/** @type {any} */ e) => set({ overrides: e.target.value })}></textarea></label>`}
-        ${planned && html`<h2>${t("config.plan")}</h2><div class="panel text mono">${plain(planned)}</div>`}
       </section>
       <aside>
+        ${planned && planned.text && html`<details open class="plan"><summary><h2>${t("config.plan")}</h2></summary>
+          ${isOld && html`<p class="warn" role="status">${t("config.plan.old")}</p>`}<div class="panel text mono">${plain(planned.text)}</div></details>`}
         <${Fields} text=${draft.text} onText=${(/** @type {string} */ text) => set({ text })} tree=${tree} />
         <${Difference} id=${against} runs=${runs.value ? runs.value.runs : []} checked=${checked} go=${go} />
       </aside>
@@ -77,7 +78,7 @@ export function Config({ query, go }) {
 /** useChecks checks the text when nobody has typed for a moment, plans it and starts it when asked. @param {Draft} draft @param {Go} go */
 function useChecks(draft, go) {
   const [checked, setChecked] = useState(/** @type {Checked | null} */ (null));
-  const [planned, setPlanned] = useState(/** @type {{text: string, errors: Problem[]} | null} */ (null));
+  const [planned, setPlanned] = useState(/** @type {{text: string, errors: Problem[], key: string} | null} */ (null));
   const [failed, fail] = useState(/** @type {Error | null} */ (null));
   const [busy, work] = useState(false);
   const body = { text: draft.text, overrides: draft.overrides.split("\n").map((o) => o.trim()).filter(Boolean) }, key = JSON.stringify(body);
@@ -85,7 +86,7 @@ function useChecks(draft, go) {
     if (!draft.text) return setChecked(null);
     const ending = new AbortController();
     const timer = setTimeout(() => {
-      api.check(body, ending.signal).then((reply) => { setChecked(reply); setPlanned(null); fail(null); }, (error) => ending.signal.aborted || fail(error));
+      api.check(body, ending.signal).then((reply) => { setChecked(reply); fail(null); }, (error) => ending.signal.aborted || fail(error));
     }, PAUSE);
     return () => { clearTimeout(timer); ending.abort(); };
   }, [key]);
@@ -95,11 +96,12 @@ function useChecks(draft, go) {
     try { await f(); } catch (error) { fail(/** @type {Error} */ (error)); }
     work(false);
   };
+  const isOld = !!planned && planned.key !== key;
   /** @type {Problem[]} */
-  const problems = checked ? [...checked.errors, ...(planned ? planned.errors : []), ...checked.warnings.map((w) => ({ ...w, warning: true }))] : [];
+  const problems = checked ? [...checked.errors, ...(planned && !isOld ? planned.errors : []), ...checked.warnings.map((w) => ({ ...w, warning: true }))] : [];
   return {
-    checked, problems, planned: planned && planned.text, busy, failed,
-    plan: during(async () => setPlanned(await api.plan(body))),
+    checked, problems, planned, isOld, busy, failed,
+    plan: during(async () => setPlanned({ ...await api.plan(body), key })),
     start: during(async () => go("log", { run: (await api.start(body)).id })),
   };
 }

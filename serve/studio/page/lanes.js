@@ -51,6 +51,37 @@ export function spanAt(placed, time, y, slack) {
   return best && { lane, span: best };
 }
 
+/** By how many ms the end of a span may come after that of the wait which it ends. */
+const late = 2;
+
+/**
+ * awaited returns the lanes that a wait was for, or null: the calls of a model if it was for a slot; of several roles, such as the
+ * explorers, what ended last before the wait did.
+ * @param {Placed[]} placed @param {Placed} waiting the lanes of who waited @param {Span} wait
+ * @returns {Placed | null}
+ */
+export function awaited(placed, waiting, wait) {
+  if (wait.for === "a slot of the model") return placed.find((p) => p.role === waiting.role && p.name === "model_call") || null;
+  /** @type {Placed | null} */
+  let best = null;
+  let newest = -Infinity;
+  for (const of of placed) {
+    if (!wait.for || of.role === waiting.role || !of.role.startsWith(wait.for) || of.name === "wait") continue;
+    best = best || of;
+    for (const { spans } of of.rows) {
+      let low = 0, high = spans.length; // the first span that begins after the wait
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (spans[middle].begin > wait.end) high = middle;
+        else low = middle + 1;
+      }
+      while (low > 0 && (spans[low - 1].kind === "wait" || spans[low - 1].end > wait.end + late)) low--;
+      if (low > 0 && spans[low - 1].end > newest) [best, newest] = [of, spans[low - 1].end];
+    }
+  }
+  return best;
+}
+
 /**
  * zoom returns a range that is factor times as wide, around a time, within the whole.
  * @param {[number, number]} range @param {number} factor @param {number} around @param {[number, number]} whole

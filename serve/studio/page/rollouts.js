@@ -1,5 +1,5 @@
 // Rollouts: the answers of a train step that the trace has, and the rollouts that failed.
-import { html, useMemo } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Bar, Damaged, Histogram, Loaded, Table, Text, moment, number, plain, sorted, useData, useEvery, useKeys } from "./parts.js";
 import { Flags, Scroll, groupOf, named, partsIn, rewarded, stepOf, tokensOf } from "./answer.js";
@@ -87,14 +87,15 @@ function Answers({ run, step, all, query, go }) {
   const search = query.get("q") || "", which = query.get("which") || "all", task = query.get("task");
   const byReward = rangeOf(query.get("reward")), byLength = rangeOf(query.get("length")), sort = query.get("sort") || "";
   const rewards = useMemo(() => all.map(rewarded), [all]), lengths = useMemo(() => all.map((of) => of.response_tokens), [all]);
-  const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]);
+  const columns = useMemo(() => columnsOf(run, step, all), [run, step, all]), found = useSearch(run, step, all, search);
   const rows = useMemo(() => {
     const wanted = search.toLowerCase(), most = Math.max(...rewards.map((r) => r ?? -Infinity)), longest = Math.max(...lengths);
-    const found = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) &&
+    const shown = all.filter((of) => (kinds[which] || kinds.all)(of) && (!task || of.task === task) &&
       inRange(rewarded(of), byReward, most) &&
-      inRange(of.response_tokens, byLength, longest) && (!wanted || (of.prompt + "\n" + of.response).toLowerCase().includes(wanted)));
-    return sorted(found, columns, sort);
-  }, [all, query.toString()]);
+      inRange(of.response_tokens, byLength, longest) && (!wanted || found.has(of.id) ||
+        (of.prompt + "\n" + of.response).toLowerCase().includes(wanted)));
+    return sorted(shown, columns, sort);
+  }, [all, found, query.toString()]);
   const filter = (to) => go("", to, { replace: true });
   const range = (name) => (to) => filter({ [name]: to && to.join(",") });
   const filtered = search || which !== "all" || task || byReward || byLength;
@@ -104,8 +105,7 @@ function Answers({ run, step, all, query, go }) {
       <${Histogram} values=${lengths} label=${t("rollouts.length")} range=${byLength} onRange=${range("length")} />
     </div>
     <div class="row">
-      <input type="search" data-search class="grow" aria-label=${t("rollouts.search")} placeholder=${t("rollouts.search")}
-        title=${t("rollouts.search.cut")} value=${search}
+      <input type="search" data-search class="grow" aria-label=${t("rollouts.search")} placeholder=${t("rollouts.search")} value=${search}
         onInput=${(e) => filter({ q: e.target.value || null })} />
       <select aria-label=${t("rollouts.which")} value=${which}
         onChange=${(e) => filter({ which: e.target.value === "all" ? null : e.target.value })}>
@@ -119,6 +119,26 @@ function Answers({ run, step, all, query, go }) {
     <${Table} columns=${columns} rows=${rows} id=${(of) => of.id} sort=${sort} onSort=${(by) => filter({ sort: by })}
       label=${t("page.rollouts")} onOpen=${(of) => go("tokens", { run, step, rollout: of.id })}
       classOf=${(of) => of.reason ? "invalid" : of.dropped ? "dropped" : ""} height="62vh" />`;
+}
+
+const PAUSE = 300; // milliseconds without a key after which the server searches
+
+/**
+ * useSearch returns the IDs of the answers whose whole texts have the search; the server looks, because the list has cut some.
+ * @param {string} run @param {number} step @param {Rollout[]} all @param {string} search @returns {Set<string>}
+ */
+function useSearch(run, step, all, search) {
+  const [asked, ask] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => ask(search), PAUSE);
+    return () => clearTimeout(timer);
+  }, [search]);
+  const cut = useMemo(() => all.some((of) => of.cut), [all]);
+  const data = useData(async (signal) => {
+    const ids = asked && cut ? (await api.rollouts(run, step, signal, asked)).rollouts.map((of) => of.id) : [];
+    return { asked, ids };
+  }, [run, step, asked, cut]);
+  return useMemo(() => new Set(data.value && data.value.asked === search ? data.value.ids : []), [data.value, search]);
 }
 
 /**

@@ -114,6 +114,17 @@ function widthOf(text) {
 }
 
 /**
+ * saidIn cuts a block into parts as partsOf does, with the calls of tools that the server has read in it.
+ * @param {{calls?: {at: number, text: string, calls: {name: string, arguments: any}[]}[]}} answer
+ * @param {Block} block @param {string} text of the block
+ */
+export function saidIn(answer, block, text) {
+  const read = answer.calls && answer.calls.find((of) => of.at >= block.from && of.at < block.to);
+  if (!read) return partsOf(text);
+  return [...partsOf(read.text), ...read.calls.map((call) => callOf(JSON.stringify(call))).filter((call) => call !== null)];
+}
+
+/**
  * partsOf cuts what a model wrote into text, thoughts and calls of tools. A call without JSON stays text.
  * @param {string} text
  * @returns {{kind: "text"|"think"|"call", text: string, name?: string, values?: [string, string][]}[]}

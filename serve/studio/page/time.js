@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import * as api from "./api.js";
 import { Advice } from "./advice.js";
 import { Damaged, Loaded, color, duration, moment, percent, plain, useData, useEvery, useKeys, useSize, useTheme } from "./parts.js";
-import { laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
+import { awaited, laneGap, place, spanAt, spanHeight, ticks, within, zoom } from "./lanes.js";
 import { t } from "./words.js";
 
 /** @typedef {import("./lanes.js").Lane} Lane */
@@ -199,7 +199,7 @@ function draw(canvas, placed, range, first, width, height, hot) {
     });
   }
   for (const arrow of arrows.slice(0, 200)) {
-    const of = placed.find((p) => p.role === arrow.span.for || arrow.span.for.startsWith(p.role));
+    const of = awaited(placed, arrow.from, arrow.span);
     if (!of || of === arrow.from) continue;
     const down = of.top < arrow.from.top, begin = axisHeight + (down ? of.top + of.height : of.top), end = down ? arrow.y : arrow.y + spanHeight - 2, dy = down ? -5 : 5;
     c.strokeStyle = c.fillStyle = color("--warn");

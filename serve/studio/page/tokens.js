@@ -5,7 +5,7 @@ import { t } from "./words.js";
 import { Loaded, Text as FileText, color, diverging, number, plain, shade, useData, useKeys, useSize, useTheme } from "./parts.js";
 import { Facts, stepOf } from "./answer.js";
 import { Lines } from "./lines.js";
-import { blocksOf, partsOf, rowsOf } from "./sequence.js";
+import { blocksOf, rowsOf, saidIn } from "./sequence.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength, trainerLogprobs } from "./measures.js";
 
 /** @typedef {import("./measures.js").Measure} Measure */
@@ -176,7 +176,7 @@ function Text({ answer, of, measure, clipped, spaces, cursor, point, choose }) {
 function headOf(answer, block, folded, fold) {
   const head = document.createElement("button"), role = t("tokens.role." + (block.role || "none"));
   head.className = "line head in-" + (block.role || "none");
-  const calls = block.role === "assistant" ? partsOf(answer.texts.slice(block.from, block.to).join("")).flatMap((p) => p.name ? [p.name] : []) : [];
+  const calls = block.role === "assistant" ? saidIn(answer, block, answer.texts.slice(block.from, block.to).join("")).flatMap((p) => p.name ? [p.name] : []) : [];
   head.textContent = `${folded ? "▸" : "▾"} ${role} · ${t("tokens.count", { n: block.to - block.from })}` +
     (calls.length ? " · " + t("tokens.calls", { names: plain(calls.join(", ")) }) : "");
   head.dataset.block = String(block.from);
@@ -193,7 +193,7 @@ function Messages({ answer }) {
     const whole = answer.texts.slice(block.from, block.to).filter((_, i) => !special[i]).join("");
     const text = headed ? whole.trimStart().replace(/^\w+\n/, "") : whole; // the template names the role
     return html`<details open class=${"in-" + (block.role || "none")}><summary>${t("tokens.role." + (block.role || "none"))} · ${t("tokens.count", { n: block.to - block.from })}</summary>
-      ${partsOf(text).map((part) => part.name === undefined
+      ${saidIn(answer, block, text).map((part) => part.name === undefined
         ? html`<div class=${part.kind}><${FileText} text=${part.text} limit=${100000} /></div>`
         : html`<dl class="call"><dt>${t("tokens.call", { name: plain(part.name) })}</dt>
           ${(part.values || []).map(([name, value]) => html`<dd><b>${plain(name)}</b> <${FileText} text=${value} /></dd>`)}</dl>`)}

@@ -39,7 +39,7 @@ type Stream = (number | string | null)[] | null;
 
 interface RolloutTokens extends Rollout {
   tokens: number[]; texts: string[]; mask: boolean[]; special: boolean[]; roles: string[]; bytes?: Record<string, string>;
-  streams: Record<string, Stream>; updates: Update[];
+  streams: Record<string, Stream>; updates: Update[]; calls?: { at: number; text: string; calls: { name: string; arguments: any }[] }[];
 }
 
 interface Span { kind: string; name: string; for: string; step: number; id: string; begin: number; end: number; n: number }

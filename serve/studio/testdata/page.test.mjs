@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { commonStart, difference, words } from "./diff.js";
-import { place, spanAt, ticks, within, zoom } from "./lanes.js";
+import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
-import { blocksOf, partsOf, placed, rowsOf } from "./sequence.js";
+import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
 import { proposals, treeOf } from "./schema.js";
 import { changed, context, entries, valueOf } from "./yaml.js";
 
@@ -45,6 +45,12 @@ test("tokens of a template belong to the block that they begin", () => {
     { role: "user", from: 0, to: 4 }, { role: "assistant", from: 4, to: 6 }, { role: "think", from: 6, to: 7 }, { role: "assistant", from: 7, to: 9 },
   ]);
   assert.deepEqual(blocksOf({ tokens: [1, 2, 3], roles: ["", "", ""], prompt_tokens: 1 }), [{ role: "prompt", from: 0, to: 1 }, { role: "answer", from: 1, to: 3 }]);
+  assert.deepEqual(blocksOf({ tokens: [1, 2, 3], roles: ["prompt", "prompt", "assistant"], prompt_tokens: 2 }), [
+    { role: "prompt", from: 0, to: 2 }, { role: "assistant", from: 2, to: 3 },
+  ]);
+  assert.deepEqual(blocksOf({ tokens: [1, 2, 3, 4], roles: ["", "user", "user", "assistant"], prompt_tokens: 3 }), [
+    { role: "user", from: 0, to: 3 }, { role: "assistant", from: 3, to: 4 },
+  ]);
   assert.deepEqual(blocksOf({ tokens: [], roles: [], prompt_tokens: 0 }), []);
 });
 
@@ -69,6 +75,16 @@ test("calls of tools and thoughts are read, broken ones stay text", () => {
   assert.deepEqual(parts.map((p) => p.kind), ["think", "text", "call", "text"]);
   assert.deepEqual([parts[2].name, parts[2].values], ["sum", [["x", "[\n  1\n]"], ["code", "a\nb"]]]);
   assert.equal(partsOf("<tool_call>null</tool_call>")[0].kind, "text");
+});
+
+test("calls that the server has read stand in their block", () => {
+  const calls = [{ at: 4, text: "so", calls: [{ name: "sum", arguments: { x: [1], code: "a" } }, { name: "f", arguments: "x" }] }], text = '<tool_call>{"name": "g"}</tool_call>';
+  const parts = saidIn({ calls }, { role: "assistant", from: 3, to: 6 }, text);
+  assert.deepEqual(parts.map((p) => [p.kind, p.name]), [["text", undefined], ["call", "sum"], ["call", "f"]]);
+  assert.deepEqual(parts[1].values, [["x", "[\n  1\n]"], ["code", "a"]]);
+  for (const [of, block] of [[{ calls }, { role: "assistant", from: 5, to: 9 }], [{ calls }, { role: "user", from: 0, to: 4 }], [{}, { role: "", from: 0, to: 9 }]]) {
+    assert.deepEqual(saidIn(of, block, text), partsOf(text));
+  }
 });
 
 /** answer is a sequence of three tokens, of which two are trained. */
@@ -112,6 +128,23 @@ test("what a role does at once stands below one another", () => {
   assert.equal(spanAt(placed, 5, placed[0].top + 1, 0).span, lanes[0].spans[0]);
   assert.equal(spanAt(placed, 12, placed[0].top + 15, 0).span, lanes[3].spans[0]);
   assert.equal(spanAt(placed, 25, placed[0].top + 1, 1), null);
+});
+
+test("a wait is for a role, or for the calls of a model", () => {
+  const lane = (role, name, ...spans) => ({ role, name, spans: spans.map(([begin, end, kind]) => ({ begin, end, kind: kind || name })) });
+  const { placed } = place([
+    lane("trainer", "trainer", [0, 20, "wait"], [20, 30, "update"], [30, 50, "wait"]),
+    lane("explorer right", "rollout", [0, 10], [18, 49]), lane("explorer left", "wait", [5, 20]), lane("explorer left", "rollout", [0, 19], [25, 60]),
+    lane("explorer left", "model_call", [1, 4]), lane("evaluation", "rollout", [0, 20]),
+  ]);
+  for (const [role, of, end, want] of [
+    ["trainer", "explorer", 20, "explorer left rollout"], ["trainer", "explorer", 50, "explorer right rollout"], ["trainer", "explorer", 48.5, "explorer right rollout"],
+    ["trainer", "explorer", -9, "explorer right rollout"], ["explorer left", "trainer", 40, "trainer trainer"], ["trainer", "nobody", 20, ""], ["trainer", "", 20, ""],
+    ["explorer left", "a slot of the model", 20, "explorer left model_call"], ["explorer right", "a slot of the model", 20, ""], ["trainer", "trainer", 20, ""],
+  ]) {
+    const found = awaited(placed, placed.find((p) => p.role === role), { for: of, begin: 0, end });
+    assert.equal(found ? `${found.role} ${found.name}` : "", want, `${role} for ${of} until ${end}`);
+  }
 });
 
 test("a range stays within the whole", () => {
