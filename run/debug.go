@@ -231,6 +231,9 @@ func (w *witness) Span(s trinity.Span) {
 // Failed implements [trinity.Tracer].
 func (w *witness) Failed(f trinity.FailedRollout) {
 	w.Tracer.Failed(f)
+	if f.Kind == trinity.DroppedAnswer { // it is among the answers
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.out.Failed = append(w.out.Failed, f)

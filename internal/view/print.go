@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -58,11 +59,14 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	return errors.Join(err, p.Damaged)
 }
 
-// failed returns which rollout failed, and why.
+// failed returns which rollout failed or which answer was dropped, and why.
 func failed(f trace.Failure) (head, why string) {
 	reason, _, _ := strings.Cut(f.Reason, "\n")
-	return fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run),
-		fmt.Sprintf("by %s after %d retries: %s", f.Kind, f.Retries, config.Printable(reason))
+	head, why = fmt.Sprintf("task %s, run %d", config.Printable(f.Task), f.Run), config.Printable(reason)
+	if f.Kind == trinity.DroppedAnswer {
+		return head, why
+	}
+	return head + " failed", fmt.Sprintf("by %s after %d retries: %s", f.Kind, f.Retries, why)
 }
 
 // counted returns a number with its noun, in the plural unless the number is 1.

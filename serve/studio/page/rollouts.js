@@ -61,8 +61,10 @@ export function Rollouts({ query, go }) {
 function Step({ run, step, query, go }) {
   const data = useData((signal) => api.rollouts(run, step, signal), [run, step]);
   if (!data.value) return html`<${Loaded} data=${data} />`;
+  const search = (query.get("q") || "").toLowerCase(), failures = data.value.failures;
   return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
-    <${Failures} all=${data.value.failures} search=${(query.get("q") || "").toLowerCase()} />
+    <${Failures} title="rollouts.failed" all=${failures.filter((f) => f.kind !== "dropped")} search=${search} />
+    <${Failures} title="rollouts.lost" all=${failures.filter((f) => f.kind === "dropped")} search=${search} />
     <${Damaged} lines=${data.value.damaged} />`;
 }
 
@@ -143,14 +145,17 @@ function columnsOf(run, step, all) {
   return columns.filter((column) => !empty.has(column.key));
 }
 
-/** Failures lists the rollouts that failed, with what they had. @param {{all: Failure[], search: string}} props */
-function Failures({ all, search }) {
+/**
+ * Failures lists rollouts that did not reach the trainer, with what they had.
+ * @param {{title: string, all: Failure[], search: string}} props
+ */
+function Failures({ title, all, search }) {
   const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
   if (!all.length) return null;
-  return html`<section class="panel failures"><h2>${t("rollouts.failed", { n: all.length })}</h2>
+  return html`<section class="panel failures"><h2>${t(title, { n: all.length })}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
-      <summary><span class="flag bad">${plain(f.kind)}</span> ${t("answer.task")} ${plain(f.task)}, ${
-        t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
+      <summary>${f.kind !== "dropped" && html`<span class="flag bad">${plain(f.kind)}</span>`} ${t("answer.task")} ${plain(f.task)}, ${
+        t("answer.run", { run: f.run })}${f.kind !== "dropped" && html`, ${t("rollouts.retries", { n: f.retries })}`}:${" "}
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
       ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
