@@ -230,10 +230,10 @@ func (w *witness) Span(s trinity.Span) {
 
 // Failed implements [trinity.Tracer].
 func (w *witness) Failed(f trinity.FailedRollout) {
-	w.Tracer.Failed(f)
-	if f.Kind == trinity.DroppedAnswer { // it is among the answers
+	if f.Kind == trinity.DroppedAnswer { // it is among the answers, which are told whole
 		return
 	}
+	w.Tracer.Failed(f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.out.Failed = append(w.out.Failed, f)
