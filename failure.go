@@ -19,6 +19,10 @@ const (
 	FailedWorkflow    FailureKind = "workflow"    // anything else
 )
 
+// DroppedAnswer is the kind of a rollout that did not fail and that no metric of failures counts: the
+// experience pipeline dropped its answer before the trainer, as one without a valid reward.
+const DroppedAnswer FailureKind = "dropped"
+
 // RolloutError is a failure of one rollout. The rollout is counted under its kind and never gets
 // reward 0.
 type RolloutError struct {

@@ -69,14 +69,15 @@ type Update struct {
 	Grads TokenGrads // the derivatives of the loss
 }
 
-// FailedRollout is what is known of a rollout that failed, after its retries.
+// FailedRollout is what is known of a rollout that failed, after its retries, or of one whose answer the
+// experience pipeline dropped.
 type FailedRollout struct {
 	ID      ExperienceID
-	Role    string // RoleExplorer or RoleEvaluation
-	Kind    FailureKind
-	Reason  string // the error, with the stack of a panic
+	Role    string      // RoleExplorer or RoleEvaluation
+	Kind    FailureKind // DroppedAnswer: it did not fail
+	Reason  string      // the error, with the stack of a panic; of a dropped answer, who dropped it and why
 	Retries int
 	Prompt  []int32 // of the last call of a model; nil if there was none
-	Sampled []int32 // by that call, until the failure
+	Sampled []int32 // by that call, until the failure; of a dropped answer, all after the prompt
 	Time    time.Time
 }

@@ -64,6 +64,9 @@ func (h *heard) span(s trinity.Span) {
 }
 
 func (h *heard) fail(f trinity.FailedRollout) {
+	if f.Kind == trinity.DroppedAnswer {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures++

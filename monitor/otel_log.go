@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/trinity-go/trinity"
 )
 
 // Numbers of severities.
@@ -20,9 +22,10 @@ var otelSeverities = map[int64]string{otelInfo: "INFO", otelWarn: "WARN", otelEr
 
 // Names of events, which tell the kinds of log records apart.
 const (
-	otelSaid   = "trinity.said"
-	otelFailed = "trinity.rollout.failed"
-	otelEnded  = "trinity.run.ended"
+	otelSaid    = "trinity.said"
+	otelFailed  = "trinity.rollout.failed"
+	otelDropped = "trinity.rollout.dropped"
+	otelEnded   = "trinity.run.ended"
 )
 
 // TakesLogs implements [Logs].
@@ -41,7 +44,7 @@ func (o *otel) sendLogs(ctx context.Context, all [][]byte) error {
 	return o.offer(ctx, "logs", "logs", all, &o.noLogs)
 }
 
-// log encodes a log record. That of a failed rollout belongs to the rollout's span.
+// log encodes a log record. That of a failed rollout or a dropped answer belongs to the rollout's span.
 func (o *otel) log(l LogRecord) []byte {
 	f := l.Failure
 	if f == nil {
@@ -51,10 +54,14 @@ func (o *otel) log(l LogRecord) []byte {
 		}
 		return logRecord(l.Time, severity, otelSaid, l.Text)
 	}
-	b := logRecord(l.Time, otelWarn, otelFailed, l.Text)
+	severity, event, kind := int64(otelWarn), otelFailed, f.Kind
+	if f.Kind == trinity.DroppedAnswer {
+		severity, event, kind = otelInfo, otelDropped, ""
+	}
+	b := logRecord(l.Time, severity, event, l.Text)
 	_, stack, _ := strings.Cut(f.Reason, "\n")
 	b = addTexts(b, 6, [][2]string{
-		{"error.type", string(f.Kind)}, {"exception.stacktrace", stack}, {"trinity.role", f.Role}, {"trinity.task", f.Task},
+		{"error.type", string(kind)}, {"exception.stacktrace", stack}, {"trinity.role", f.Role}, {"trinity.task", f.Task},
 		{"trinity.rollout", f.ID},
 	})
 	b = message(b, 6, attribute("trinity.step", varint(nil, 3, f.Step)))

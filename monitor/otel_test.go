@@ -174,6 +174,10 @@ func says(t *testing.T, dir string, lines []string, failed ...int) {
 			ID: trinity.ExperienceID{Step: 1, Task: "a", Run: run}, Role: "explorer", Kind: trinity.FailedTool, Retries: 2,
 			Reason: "no such tool \xff\na stack", Time: time.UnixMicro(1005),
 		})
+		w.Failed(trinity.FailedRollout{
+			ID: trinity.ExperienceID{Step: 1, Task: "b", Run: run}, Role: "explorer", Kind: trinity.DroppedAnswer,
+			Reason: "dropped by advantage", Time: time.UnixMicro(1006),
+		})
 	}
 	if err := errors.Join(err, said.Close(), w.Close()); err != nil {
 		t.Fatal(err)
@@ -203,8 +207,9 @@ func TestOtelSendsLogs(t *testing.T) {
 	want := points{
 		"INFO trinity.said mode both": 1, "WARN trinity.said WARNING: all rewards are equal": 1, "INFO trinity.said resumes": 1,
 		"INFO trinity.said the end": 1, "WARN trinity.rollout.failed no such tool \ufffd": 2,
-		"WARN trinity.run.ended the run has been stopped": 1,
-		"INFO trinity.run.ended the run has finished":     2, // trinity sync begins the run there once more
+		"INFO trinity.rollout.dropped dropped by advantage": 2,
+		"WARN trinity.run.ended the run has been stopped":   1,
+		"INFO trinity.run.ended the run has finished":       2, // trinity sync begins the run there once more
 	}
 	if got := s.logs(); !maps.Equal(got, want) {
 		t.Errorf("the collector has %v, want %v", got, want)

@@ -81,6 +81,9 @@ func TestWatchFollowsARun(t *testing.T) {
 			Reason: "no tool\x07\nat line 5", Time: now.Add(time.Duration(run) * time.Second),
 		})
 	}
+	tracer.Failed(trinity.FailedRollout{
+		ID: trinity.ExperienceID{Step: 2, Task: "sums/8"}, Role: "explorer", Kind: trinity.DroppedAnswer, Time: now.Add(time.Minute),
+	})
 	if err := tracer.Close(); err != nil {
 		t.Fatal(err)
 	}

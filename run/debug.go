@@ -230,6 +230,9 @@ func (w *witness) Span(s trinity.Span) {
 
 // Failed implements [trinity.Tracer].
 func (w *witness) Failed(f trinity.FailedRollout) {
+	if f.Kind == trinity.DroppedAnswer { // it is among the answers, which are told whole
+		return
+	}
 	w.Tracer.Failed(f)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,6 +19,8 @@ import (
 func init() {
 	registry.Rewards.Register("test_even", "The share of even token ids in the reply: an untrained model already gets some.",
 		func() trinity.RewardFunc { return even{} })
+	registry.Rewards.Register("test_even_start", "test_even, but for replies that begin with an odd token id it is invalid.",
+		func() trinity.RewardFunc { return evenStart{} })
 	registry.Rewards.Register("test_unable", "No reward.", func() trinity.RewardFunc { return unable{} })
 }
 
@@ -26,6 +28,15 @@ type unable struct{}
 
 func (unable) Score(context.Context, trinity.RewardInput) (trinity.Reward, error) {
 	return trinity.InvalidReward("nothing to score by"), nil
+}
+
+type evenStart struct{ even }
+
+func (s evenStart) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	if first := in.Experience.Tokens[in.Experience.PromptLen]; first%2 != 0 {
+		return trinity.InvalidReward(fmt.Sprintf("it begins with %d", first)), nil
+	}
+	return s.even.Score(ctx, in)
 }
 
 type even struct{}

@@ -134,6 +134,58 @@ func TestTraceHasFailedRollouts(t *testing.T) {
 	}
 }
 
+// An answer without a valid reward, which does not reach the trainer, is in the trace with its tokens.
+func TestTraceHasDroppedAnswers(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, "buffer.explorer_input.default_reward_fn_type=test_even_start", "buffer.total_steps=2", noEvaluation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(p.job(), trace.Dir)
+	invalid := 0.0
+	for _, r := range metrics(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
+		n, _ := r.Metrics["rollout/invalid_reward_count"].(float64)
+		invalid += n
+	}
+	failures, err := trace.ReadFailures(dir)
+	if err != nil || invalid == 0 {
+		t.Fatalf("%g invalid rewards, %v", invalid, err)
+	}
+	texts, err := trace.ReadTexts(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unscored := 0
+	for _, f := range failures {
+		if f.Kind != trinity.DroppedAnswer || f.Role != "explorer" || f.Retries != 0 || f.Task == "" ||
+			len(f.Prompt) == 0 || len(f.Sampled) == 0 {
+			t.Fatalf("failure %+v", f)
+		}
+		if f.Sampled[0]%2 == 0 {
+			continue // its group had no other answer to compare with
+		}
+		unscored++
+		want := fmt.Sprintf("dropped by advantage, no valid reward: it begins with %d", f.Sampled[0])
+		if f.Reason != want || texts[f.Sampled[0]] == "" {
+			t.Errorf("reason %q, token %q; want %q", f.Reason, texts[f.Sampled[0]], want)
+		}
+	}
+	if unscored == 0 || unscored > int(invalid) || len(failures) > 2*8 {
+		t.Errorf("%d failures, %d of them without a valid reward, of %g", len(failures), unscored, invalid)
+	}
+	for _, step := range []int64{1, 2} {
+		rows, err := trace.ReadStep(dir, step)
+		for _, r := range rows {
+			if r.Reward == nil {
+				t.Errorf("train step %d has %s, without a valid reward", step, r.ID)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // sameTraces checks that the traces of two runs have the same of each train step that both have.
 func sameTraces(t *testing.T, a, b project) {
 	t.Helper()

@@ -35,7 +35,7 @@ func SpanOf(s trinity.Span) Span {
 	return out
 }
 
-// Failure is a line of a file of failed rollouts. A line without Kind says that a process began with
+// Failure is a line of a file of failed rollouts and dropped answers. A line without Kind says that a process began with
 // a step of the role.
 type Failure struct {
 	Role    string              `json:"role"`

@@ -45,9 +45,9 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 		return nil, nil, err
 	}
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
-	losses := newLosses(step, groups)
+	losses, drops := newLosses(step, groups), drops{step: step}
 	for i, part := range p.parts() {
-		start := time.Now()
+		start, before := time.Now(), slices.Concat(groups...) // a part may edit the groups
 		kept, m, err := part.Process(ctx, groups)
 		if err != nil {
 			return nil, nil, fmt.Errorf("operator %d, %s: %w", i, part.Name, err)
@@ -61,6 +61,9 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
 		p.clean(step, fmt.Sprintf("operator %d, %s", i, part.Name), groups)
 		losses.note(part.Name, groups)
+		if p.Tracer != nil {
+			drops.note(part.Name, before, groups)
+		}
 		merge(said, m)
 	}
 	if err := save(ctx, p.Output, "output_save_path", step, groups); err != nil {
@@ -74,6 +77,9 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 	said["experience_count"] = float64(count(groups))
 	metrics.Merge("experience_pipeline/", said)
 	metrics["time/experience_pipeline/total"] = time.Since(begin).Seconds()
+	if p.Tracer != nil {
+		drops.tell(p.Tracer)
+	}
 	if losses.starve() {
 		p.Say(losses.String())
 	}

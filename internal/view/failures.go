@@ -58,13 +58,34 @@ func newestOf(all []trace.Failure, task string) (newest []trace.Failure) {
 	return newest
 }
 
-// failed returns which rollout failed, and why.
+// failed returns which rollout failed or which answer was dropped, and why.
 func failed(f trace.Failure) (head, why string) {
-	head = fmt.Sprintf("task %s, run %d failed", config.Printable(f.Task), f.Run)
+	head = fmt.Sprintf("task %s, run %d", config.Printable(f.Task), f.Run)
 	if f.Role != "" && f.Role != trinity.RoleExplorer {
 		head = config.Printable(f.Role) + ": " + head
 	}
-	return head, fmt.Sprintf("by %s after %d retries: %s", config.Printable(string(f.Kind)), f.Retries, reasonOf(f))
+	if f.Kind == trinity.DroppedAnswer {
+		return head, reasonOf(f)
+	}
+	return head + " failed", fmt.Sprintf("by %s after %d retries: %s", config.Printable(string(f.Kind)), f.Retries, reasonOf(f))
+}
+
+// lost counts failed rollouts and dropped answers.
+func lost(all []trace.Failure) string {
+	dropped := 0
+	for _, f := range all {
+		if f.Kind == trinity.DroppedAnswer {
+			dropped++
+		}
+	}
+	switch failed := counted(len(all)-dropped, "failed rollout"); dropped {
+	case 0:
+		return failed
+	case len(all):
+		return counted(dropped, "dropped answer")
+	default:
+		return failed + " and " + counted(dropped, "dropped answer")
+	}
 }
 
 // reasonOf returns the reason of a failure, which may have a stack: the lines after the first are

@@ -80,8 +80,8 @@ func (p *Page) title() string {
 
 // summary counts the answers; without any, the failures.
 func (p *Page) summary() string {
-	if n := len(p.Failures); n > 0 && len(p.Groups) == 0 {
-		return fmt.Sprintf("no answers, and %s of explorer step %d, the newest with failures", counted(n, "failed rollout"), p.Failures[0].Step)
+	if len(p.Failures) > 0 && len(p.Groups) == 0 {
+		return fmt.Sprintf("no answers, and %s of explorer step %d, the newest with failures", lost(p.Failures), p.Failures[0].Step)
 	}
 	answers, rewarded, dropped, invalid, sum := 0, 0, 0, 0, 0.0
 	for _, g := range p.Groups {

@@ -42,6 +42,10 @@ func written(t *testing.T) string {
 	w.Failed(trinity.FailedRollout{
 		ID: trinity.ExperienceID{Step: 3, Task: "held"}, Role: trinity.RoleEvaluation, Kind: trinity.FailedTool, Reason: "no grader",
 	})
+	w.Failed(trinity.FailedRollout{
+		ID: trinity.ExperienceID{Step: 3, Task: "b", Run: 1}, Kind: trinity.DroppedAnswer, Reason: "dropped by advantage, with reward 1",
+		Sampled: []int32{2},
+	})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +69,7 @@ func TestPage(t *testing.T) {
 	dir := written(t)
 	text := shown(t, dir, Options{}, false, true)
 	for _, want := range []string{
+		"task b, run 1 dropped by advantage, with reward 1\nits last call had sampled: <script>",
 		"train step 7 of ", "3 answers to 2 tasks, mean reward 0.5, 1 without a valid reward",
 		"disagree by 0.25 nats a token, at most 0.25, over 3 tokens", "task a, explorer step 3\nWhat?\\x1b[2J\n",
 		"  run 0: reward 1, advantage +0.5, 1 token, version 0\n    <script>⏎\n    \\u202e\\x1b[31m\n",

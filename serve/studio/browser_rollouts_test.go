@@ -77,6 +77,8 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 	w.Trained(trinity.Trained{Step: 4, Experiences: all})
 	w.Failed(trinity.FailedRollout{ID: trinity.ExperienceID{Step: 3, Task: "c"}, Role: trinity.RoleExplorer, Kind: "panic",
 		Reason: "boom\nat <i>line</i> 7", Retries: 2, Sampled: []int32{7}, Time: time.Now()})
+	w.Failed(trinity.FailedRollout{ID: trinity.ExperienceID{Step: 3, Task: "d"}, Role: trinity.RoleExplorer, Kind: trinity.DroppedAnswer,
+		Reason: "dropped by advantage, no valid reward: no number", Sampled: []int32{11}, Time: time.Now()})
 	begin := time.Unix(1e9, 0)
 	w.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: "explorer", Step: 4, Begin: begin,
 		End: begin.Add(3 * time.Second)})
@@ -168,6 +170,9 @@ func filtersRollouts(t *testing.T, w *window) {
 	w.do(t, chromedp.Click(chromedp.CSS(".failures summary")))
 	w.until(t, says("at <i>line</i> 7"))
 	w.until(t, says("<script>window.pwned=1</script>"))
+	w.until(t, says("1 rollout failed in these explorer steps"))
+	w.until(t, says("1 answer of these explorer steps was dropped before the trainer"))
+	w.until(t, says("task d, run 0: dropped by advantage, no valid reward: no number"))
 }
 
 // Where no train step is kept, or one without answers, the newest failures are there.
@@ -195,7 +200,7 @@ func TestFailuresInABrowser(t *testing.T) {
 	t.Cleanup(server.Close)
 	w := openWindow(t, server.URL)
 	for run, says := range map[string]string{"none": "has no train step", "empty": "no answer of this step"} {
-		w.show(t, "rollouts?run="+run, "2 rollouts of this run failed")
+		w.show(t, "rollouts?run="+run, "The 2 newest rollouts of this run that failed")
 		if text := value[string](t, w, "document.querySelector('main').innerText"); !strings.Contains(text, says) {
 			t.Errorf("%s: the page says\n%s", run, text)
 		}

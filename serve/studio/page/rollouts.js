@@ -67,8 +67,7 @@ function Step({ run, step, query, go }) {
     return html`<p class="muted">${t("rollouts.empty")}</p><${NewestFailures} run=${run} query=${query} />`;
   }
   return html`<${Answers} run=${run} step=${step} all=${data.value.rollouts} query=${query} go=${go} />
-    <${Failures} all=${data.value.failures} title=${t("rollouts.failed", { n: data.value.failures.length })}
-      search=${(query.get("q") || "").toLowerCase()} />
+    <${Failures} title="rollouts.failed" all=${data.value.failures} query=${query} />
     <${Damaged} lines=${data.value.damaged} />`;
 }
 
@@ -77,9 +76,8 @@ function NewestFailures({ run, query }) {
   const data = useData((signal) => api.failures(run, undefined, signal), [run]);
   useEvery(5000, data.again);
   if (!data.value) return html`<${Loaded} data=${data} />`;
-  const { failures, total, damaged } = data.value;
-  return html`<${Failures} all=${failures} title=${t("rollouts.failed.newest", { n: total })} search=${(query.get("q") || "").toLowerCase()} />
-    <${Damaged} lines=${damaged} />`;
+  return html`<${Failures} title="rollouts.failed.newest" all=${data.value.failures} query=${query} />
+    <${Damaged} lines=${data.value.damaged} />`;
 }
 
 /** Answers is the table and what filters it. @param {PageProps & {run: string, step: number, all: Rollout[]}} props */
@@ -179,15 +177,26 @@ function columnsOf(run, step, all) {
   return columns.filter((column) => !empty.has(column.key));
 }
 
-/** Failures lists the rollouts that failed, with what they had. @param {{all: Failure[], title: string, search: string}} props */
-function Failures({ all, title, search }) {
+/**
+ * Failures lists the rollouts that failed, and the answers that were dropped, with what they had. title is the word for the first.
+ * @param {{title: string, all: Failure[], query: URLSearchParams}} props
+ */
+function Failures({ title, all, query }) {
+  const failed = all.filter((f) => f.kind !== "dropped"), dropped = all.filter((f) => f.kind === "dropped");
+  const search = (query.get("q") || "").toLowerCase();
+  return html`<${Lost} title=${t(title, { n: failed.length })} all=${failed} search=${search} />
+    <${Lost} title=${t("rollouts.dropped", { n: dropped.length })} all=${dropped} search=${search} />`;
+}
+
+/** @param {{title: string, all: Failure[], search: string}} props */
+function Lost({ title, all, search }) {
   const shown = all.filter((f) => !search || [f.reason, f.prompt_text, f.sampled_text].join("\n").toLowerCase().includes(search));
   if (!all.length) return null;
   return html`<section class="panel failures"><h2>${title}</h2>
     ${shown.slice(0, 200).map((f) => html`<details key=${f.id + f.time}>
-      <summary><span class="flag bad">${plain(f.kind)}</span>${
+      <summary>${f.kind !== "dropped" && html`<span class="flag bad">${plain(f.kind)}</span>`}${
         f.role && f.role !== "explorer" && html`<span class="flag">${plain(f.role)}</span>`} ${t("answer.task")} ${plain(f.task)}, ${
-        t("answer.run", { run: f.run })}, ${t("rollouts.retries", { n: f.retries })}:${" "}
+        t("answer.run", { run: f.run })}${f.kind !== "dropped" && html`, ${t("rollouts.retries", { n: f.retries })}`}:${" "}
         <span class="error">${plain(f.reason.split("\n")[0].slice(0, 300))}</span></summary>
       <p class="muted">${plain(f.role)} · ${t("step.n", { step: f.step })} · ${moment(Date.parse(f.time))}</p>
       ${f.reason.includes("\n") && html`<${Scroll} label=${t("rollouts.reason")}><${Text} text=${f.reason} /><//>`}
