@@ -53,7 +53,7 @@ func ReadPerf(dir string) (*Perf, error) {
 func (p *Perf) Only(step int64) error {
 	steps := p.trainSteps()
 	if !slices.Contains(steps, step) {
-		return fmt.Errorf("%s has no spans of train step %d: it has %s", p.Trace, step, cmp.Or(listed(steps), "none"))
+		return fmt.Errorf("%s has no spans of train step %d: it has %s", p.Trace, step, cmp.Or(listed(steps), "no step"))
 	}
 	begin, end := int64(math.MinInt64), int64(math.MinInt64)
 	for _, s := range p.spans {

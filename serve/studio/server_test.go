@@ -535,7 +535,8 @@ func TestLive(t *testing.T) {
 func TestRunsOfLaterVersions(t *testing.T) {
 	dir, s := site(t, "")
 	put(t, dir, "r/monitor/about.json", `{"name":"r","planet":{"moons":[1]},"parts":{"trainer":{"status":"finished","mood":3}}}`)
-	put(t, dir, "r/monitor/metrics.jsonl", `{"step":1,"weather":{"x":1},"role":"trainer","time":"2001-09-09T01:46:41.000Z","metrics":{"a":1},"z":[]}`+"\n")
+	put(t, dir, "r/monitor/metrics.jsonl",
+		`{"step":1,"weather":{},"role":"trainer","time":"2001-09-09T01:46:41.000Z","metrics":{"a":1},"z":[]}`+"\n")
 	if a, err := monitor.ReadAbout(filepath.Join(dir, "r/monitor")); err != nil || a.Name != "r" || a.Parts["trainer"].Status != "finished" {
 		t.Errorf("%+v, %v", a, err)
 	}
