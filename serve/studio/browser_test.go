@@ -552,7 +552,8 @@ func asksForToken(t *testing.T, w *window, root string) {
 // keep writes a picture of the page for the documents.
 func (w *window) keep(t *testing.T, name string) {
 	t.Helper()
-	if !*update || !slices.Contains([]string{"runs", "curves", "tokens", "config", "data", "talk"}, name) {
+	kept := []string{"runs", "curves", "compare", "rollouts", "group", "tokens", "config", "data", "talk"}
+	if !*update || !slices.Contains(kept, name) {
 		return
 	}
 	time.Sleep(500 * time.Millisecond) // animations
