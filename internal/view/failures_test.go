@@ -103,7 +103,9 @@ func TestFailuresWithoutAnswers(t *testing.T) {
 func TestLost(t *testing.T) {
 	dropped, failed := trace.Failure{Kind: trinity.DroppedAnswer}, trace.Failure{Kind: trinity.FailedTool}
 	for want, all := range map[string][]trace.Failure{
-		"2 failed rollouts": {failed, failed}, "1 dropped answer": {dropped}, "1 failed rollout and 2 dropped answers": {dropped, failed, dropped},
+		"2 failed rollouts":                      {failed, failed},
+		"1 dropped answer":                       {dropped},
+		"1 failed rollout and 2 dropped answers": {dropped, failed, dropped},
 	} {
 		if got := lost(all); got != want {
 			t.Errorf("%q, want %q", got, want)

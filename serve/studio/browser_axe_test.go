@@ -98,7 +98,8 @@ func (w *window) hasNoBarriers(t *testing.T, axe, what string) {
 // dark it only looks for what cannot be read.
 func (w *window) findsBarriers(t *testing.T, theme, what string) {
 	t.Helper()
-	const find = `(document.documentElement.dataset.theme = document.documentElement.style.colorScheme = %[1]q) && axe.run(document, {resultTypes: ["violations"], preload: false,
+	const find = `(document.documentElement.dataset.theme = document.documentElement.style.colorScheme = %[1]q) &&
+		axe.run(document, {resultTypes: ["violations"], preload: false,
 		...(%[1]q === "dark" ? {runOnly: ["color-contrast"]} : {})}).then((r) => r.violations
 		.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.flatMap((v) => v.nodes.slice(0, 3).map((n) => v.id + ": " + n.html.slice(0, 200) + " " +

@@ -320,7 +320,8 @@ func keys(t *testing.T, w *window) {
 		{"curves?run=" + url.QueryEscape(both) + "&name=actor%2Fgrad_norm", "actor/grad_norm", "document.querySelector('.u-over')",
 			[]string{"Keys", "Remove: " + both, "Search metrics", "Over", "Smooth", "logarithmic", "Remove: actor/grad_norm", "actor/grad_norm"}},
 		{firstTokens, "three and four", "document.querySelector('.lines span')",
-			[]string{"Keys", "step 20", "at token 11", "Shade by", "spaces", "as messages", "The tokens. The arrow keys move.", "▾ user · 3 tokens"}},
+			[]string{"Keys", "step 20", "at token 11", "Shade by", "spaces", "as messages", "The tokens. The arrow keys move.",
+				"▾ user · 3 tokens"}},
 	} {
 		w.show(t, page.route, page.text)
 		w.until(t, page.ready)
@@ -551,7 +552,8 @@ func asksForToken(t *testing.T, w *window, root string) {
 // keep writes a picture of the page for the documents.
 func (w *window) keep(t *testing.T, name string) {
 	t.Helper()
-	if !*update || !slices.Contains([]string{"runs", "curves", "tokens", "config", "data", "talk"}, name) {
+	kept := []string{"runs", "curves", "compare", "rollouts", "group", "tokens", "config", "data", "talk"}
+	if !*update || !slices.Contains(kept, name) {
 		return
 	}
 	time.Sleep(500 * time.Millisecond) // animations

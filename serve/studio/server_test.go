@@ -455,7 +455,9 @@ func TestTokenAndHosts(t *testing.T) {
 // The checksum of the page tells each of its files, and its name.
 func TestPageSum(t *testing.T) {
 	seen := map[string]bool{}
-	for _, files := range []map[string]string{{"a.js": "x", "b.js": "y"}, {"a.js": "x", "b.js": "z"}, {"a.js": "x", "c.js": "y"}, {"a.js": "xy"}} {
+	for _, files := range []map[string]string{
+		{"a.js": "x", "b.js": "y"}, {"a.js": "x", "b.js": "z"}, {"a.js": "x", "c.js": "y"}, {"a.js": "xy"},
+	} {
 		page := fstest.MapFS{}
 		for name, text := range files {
 			page["page/"+name] = &fstest.MapFile{Data: []byte(text)}
