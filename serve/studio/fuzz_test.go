@@ -84,7 +84,8 @@ func FuzzParameters(f *testing.F) {
 	f.Add("r", "a", "0.0.1", "1,9", "k")
 	f.Add("q", "p", "0", "NaN,Infinity", "k")
 	f.Fuzz(func(t *testing.T, run, names, since, step, id string) {
-		query := "?" + url.Values{"names": {names}, "since": {since}, "from": {since}, "to": {step}, "width": {names}, "limit": {step}, "q": {names}}.Encode()
+		query := "?" + url.Values{"names": {names}, "since": {since}, "from": {since}, "to": {step}, "width": {names},
+			"limit": {step}, "q": {names}}.Encode()
 		for _, path := range []string{"", "/names", "/metrics", "/live", "/config", "/log", "/models", "/steps", "/spans", "/failures",
 			"/steps/" + url.PathEscape(step) + "/rollouts", "/steps/" + url.PathEscape(step) + "/rollouts/" + url.PathEscape(id)} {
 			ask(t, http.MethodGet, "runs/"+url.PathEscape(run)+path+query, "")
