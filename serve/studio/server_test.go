@@ -1,7 +1,6 @@
 package studio
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -486,50 +485,6 @@ func TestThePageIsRevalidated(t *testing.T) {
 	}
 	if status, _ := get(t, s, "/", "If-None-Match", tag); status != http.StatusNotModified {
 		t.Errorf("status %d", status)
-	}
-}
-
-// A live page hears of each record and of the run's state.
-func TestLive(t *testing.T) {
-	dir, s := site(t, "")
-	path := put(t, dir, "r/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/runs/r/live", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var seen strings.Builder
-	until := func(want string) {
-		t.Helper()
-		buf := make([]byte, 1)
-		for !strings.Contains(seen.String(), want) {
-			if _, err := resp.Body.Read(buf); err != nil {
-				t.Fatalf("%v after %q", err, seen.String())
-			}
-			seen.Write(buf)
-		}
-	}
-	until(": the studio is here")
-	if text := seen.String(); strings.Contains(text, "event: step") || !strings.HasPrefix(text, "event: state\ndata: {\"id\":\"r\"") {
-		t.Errorf("%q", text)
-	}
-	add(t, path, line(2, "trainer", `"a":2`)+line(2, "explorer", `"a":2`))
-	until(`event: step` + "\n" + `data: {"step":2,"role":"trainer","cursor":"`)
-	until(`event: step` + "\n" + `data: {"step":2,"role":"explorer","cursor":"`)
-	put(t, dir, "r/monitor/about.json",
-		`{"name":"r","parts":{"trainer":{"status":"failed","error":"no room","time":"2001-09-09T01:46:45Z"}}}`)
-	until(`"state":"failed","waiting":"","error":"no room"`)
-	if err := os.RemoveAll(filepath.Join(dir, "r")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(resp.Body); err != nil {
-		t.Errorf("the stream of a run that is gone: %v", err)
 	}
 }
 
