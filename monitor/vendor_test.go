@@ -417,7 +417,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 all = ExportLogsServiceRequest.FromString(open(sys.argv[1] + "/logs", "rb").read())
 for of in all.resource_logs:
     scope(of)
-line, failed, ended = [r for of in all.resource_logs for s in of.scope_logs for r in s.log_records]
+line, failed, dropped, ended = [r for of in all.resource_logs for s in of.scope_logs for r in s.log_records]
 warn = logs_pb2.SEVERITY_NUMBER_WARN
 assert (line.body.string_value, line.severity_number, line.severity_text) == ("WARNING: a line", warn, "WARN"), line
 assert (line.event_name, ended.event_name, failed.event_name) == ("trinity.said", "trinity.run.ended", "trinity.rollout.failed"), all
@@ -425,6 +425,8 @@ assert line.time_unix_nano == line.observed_time_unix_nano > 10**18 and not line
 assert (ended.body.string_value, ended.severity_number) == ("the run has finished", logs_pb2.SEVERITY_NUMBER_INFO), ended
 assert (failed.body.string_value, failed.time_unix_nano) == ("no such tool \ufffd", 1005000), failed
 assert len(failed.trace_id) == 16 and len(failed.span_id) == 8, failed
+assert (dropped.event_name, dropped.severity_text) == ("trinity.rollout.dropped", "INFO"), dropped
+assert dropped.body.string_value == "dropped by advantage" and "error.type" not in [a.key for a in dropped.attributes], dropped
 about = {a.key: a.value.string_value or a.value.int_value for a in failed.attributes}
 assert about == {"error.type": "tool", "exception.stacktrace": "a stack", "trinity.role": "explorer", "trinity.task": "a",
     "trinity.rollout": "1/a/2/0", "trinity.step": 1, "trinity.retries": 2}, about
