@@ -159,7 +159,7 @@ func TestLargeFilesAreReadInParts(t *testing.T) {
 	w, _ := open(t, Options{Dir: dir, Spans: true})
 	w.Span(span("trainer", 1, 1))
 	closed(t, w)
-	const large = 256 << 20
+	const large = 1 << 30
 	if err := os.Truncate(filepath.Join(dir, "spans-000001-000001.jsonl.zst"), large); err != nil {
 		t.Fatal(err)
 	}
