@@ -69,8 +69,8 @@ type Update struct {
 	Grads TokenGrads // the derivatives of the loss
 }
 
-// FailedRollout is what is known of a rollout that failed, after its retries, or of one whose answer the
-// experience pipeline dropped.
+// FailedRollout is a rollout that failed after its retries, or one whose answer the experience pipeline
+// dropped.
 type FailedRollout struct {
 	ID      ExperienceID
 	Role    string      // RoleExplorer or RoleEvaluation

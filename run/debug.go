@@ -230,7 +230,7 @@ func (w *witness) Span(s trinity.Span) {
 
 // Failed implements [trinity.Tracer].
 func (w *witness) Failed(f trinity.FailedRollout) {
-	if f.Kind == trinity.DroppedAnswer { // it is among the answers, which are told whole
+	if f.Kind == trinity.DroppedAnswer { // the trace has it already: debug keeps all answers
 		return
 	}
 	w.Tracer.Failed(f)

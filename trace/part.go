@@ -123,8 +123,8 @@ func framesOf(file io.ReaderAt, from, to int64) *bufio.Reader {
 	return bufio.NewReaderSize(io.NewSectionReader(file, from, to-from), int(min(to-from, maxFrame)))
 }
 
-// nextFrame returns the frame with which in goes on; nil if its end is missing. damage is what is wrong
-// with the file, and err is an error of reading it.
+// nextFrame returns the next frame of in; nil if its end is missing. damage says what is wrong with the
+// file's content, and err that reading it failed.
 func nextFrame(in *bufio.Reader) (frame []byte, damage, err error) {
 	for size := maxHeld; ; size *= 2 {
 		data, err := in.Peek(size)

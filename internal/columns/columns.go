@@ -38,7 +38,7 @@ type File struct {
 	keys   []string // of the names, as a line has them: "name":; "" of one with escapes
 	ids    map[string]int32
 	after  []int32   // by a name's number + 1, the name that came next when it last did; 0 is the begin of a line
-	values []*Column // by the number of a metric; nil if nobody has asked for it
+	values []*Column // by the number of a metric; nil if Update was not asked for it
 	kept   []section // by a name's number, the values that the cache has
 
 	lines, bad int // lines, and those that are no records

@@ -47,7 +47,11 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
 	losses, drops := newLosses(step, groups), drops{step: step}
 	for i, part := range p.parts() {
-		start, before := time.Now(), slices.Concat(groups...) // a part may edit the groups
+		var before trinity.Group
+		if p.Tracer != nil {
+			before = slices.Concat(groups...) // a part may edit the groups
+		}
+		start := time.Now()
 		kept, m, err := part.Process(ctx, groups)
 		if err != nil {
 			return nil, nil, fmt.Errorf("operator %d, %s: %w", i, part.Name, err)

@@ -115,7 +115,7 @@ func (c *chain) rollout(s trace.Span) {
 // all after that. The end may be some microseconds after the time.
 func takeBefore(lists map[string][]trace.Span, key string, at, after int64) (s trace.Span, ok bool) {
 	spans := lists[key]
-	n, _ := slices.BinarySearchFunc(spans, at+after+1, func(s trace.Span, t int64) int { return cmp.Compare(s.End, t) })
+	n := endedBy(spans, at+after)
 	for n > 0 && spans[n-1].Begin >= at {
 		n--
 	}
@@ -124,6 +124,12 @@ func takeBefore(lists map[string][]trace.Span, key string, at, after int64) (s t
 	}
 	lists[key] = spans[:n-1]
 	return spans[n-1], true
+}
+
+// endedBy returns how many spans, which are in the order of their ends, had ended at a time.
+func endedBy(spans []trace.Span, at int64) int {
+	n, _ := slices.BinarySearchFunc(spans, at+1, func(s trace.Span, t int64) int { return cmp.Compare(s.End, t) })
+	return n
 }
 
 // roleFor returns the role that a wait is for; of several explorers, the one that ended something last
@@ -135,7 +141,7 @@ func (c *chain) roleFor(s trace.Span) (role string, ok bool) {
 	newest := int64(0)
 	for _, other := range slices.Sorted(maps.Keys(c.spans)) {
 		spans := c.spans[other]
-		n, _ := slices.BinarySearchFunc(spans, c.at+late+1, func(s trace.Span, t int64) int { return cmp.Compare(s.End, t) })
+		n := endedBy(spans, c.at+late)
 		if other != c.role && n > 0 && strings.HasPrefix(other, s.For) && spans[n-1].End > newest {
 			newest, role, ok = spans[n-1].End, other, true
 		}

@@ -113,18 +113,10 @@ func seconds(s trace.Span) float64 { return float64(s.End-s.Begin) / 1e6 }
 // were, and what was slowest.
 func (p *Perf) Print(w io.Writer) error {
 	first, last := p.spans[0].Begin, p.spans[0].End
-	roles := map[string]map[string]*work{}
 	for _, s := range p.spans {
 		first, last = min(first, s.Begin), max(last, s.End)
-		label := labelOf(s)
-		if roles[s.Role] == nil {
-			roles[s.Role] = map[string]*work{}
-		}
-		if roles[s.Role][label] == nil {
-			roles[s.Role][label] = &work{label: label}
-		}
-		roles[s.Role][label].spans = append(roles[s.Role][label].spans, s)
 	}
+	roles := p.works()
 	whole := max(float64(last-first)/1e6, 1e-9)
 	var out strings.Builder
 	where := config.Printable(p.Trace)
@@ -145,11 +137,27 @@ func (p *Perf) Print(w io.Writer) error {
 	p.bounds(&out, whole)
 	var err error
 	if p.step == 0 { // metrics count the tokens of the explorer's steps
-		err = p.tokens(&out, whole)
+		err = p.tokens(&out, roles, whole)
 	}
 	p.slowest(&out)
 	_, writeErr := io.WriteString(w, out.String())
 	return errors.Join(writeErr, p.damaged, err)
+}
+
+// works returns what each role did, by its label.
+func (p *Perf) works() map[string]map[string]*work {
+	roles := map[string]map[string]*work{}
+	for _, s := range p.spans {
+		label := labelOf(s)
+		if roles[s.Role] == nil {
+			roles[s.Role] = map[string]*work{}
+		}
+		if roles[s.Role][label] == nil {
+			roles[s.Role][label] = &work{label: label}
+		}
+		roles[s.Role][label].spans = append(roles[s.Role][label].spans, s)
+	}
+	return roles
 }
 
 // labelOf names what a role does in a span.

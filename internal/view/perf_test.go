@@ -11,6 +11,27 @@ import (
 	"github.com/trinity-go/trinity/trace"
 )
 
+func printed(t *testing.T, p *Perf) string {
+	t.Helper()
+	var out strings.Builder
+	if err := p.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// says fails the test unless a page has texts, however wide its columns are. It returns the page without the spaces.
+func says(t *testing.T, page string, texts ...string) string {
+	t.Helper()
+	narrow := strings.Join(strings.Fields(page), " ")
+	for _, want := range texts {
+		if !strings.Contains(narrow, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	return narrow
+}
+
 // Time that several spans share counts once, and trace events of one thread never overlap.
 func TestPerf(t *testing.T) {
 	dir := t.TempDir()
@@ -37,22 +58,12 @@ func TestPerf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	if err := p.Print(&out); err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{
+	says(t, printed(t, p),
 		": 10.0 s from", "explorer rollout 2 4.00 40.0 % 1.25 2500", "trainer waits for explorer 1 3.00 30.0 % 1 3000",
 		"trainer forward policy 1 7.00 70.0 %", "explorer 1 b 3.000 0.000 0.000 0.000 explorer 1 a 2.000 1.500 0.004 0.000",
 		"of the whole ms a train step trainer forward policy 7.00 70.0 % 7000",
 		"explorer model_call 1.50 15.0 % 1500 explorer between its spans 1.00 10.0 % 1000 explorer rollout 0.50",
-		"explorer b 1 3.000 explorer a 1 2.000", "milliseconds explorer 1 a 4",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q:\n%s", want, out.String())
-		}
-	}
+		"explorer b 1 3.000 explorer a 1 2.000", "milliseconds explorer 1 a 4")
 	var chrome strings.Builder
 	if err := p.Chrome(&chrome); err != nil {
 		t.Fatal(err)
@@ -89,22 +100,12 @@ func TestPerfOfAStep(t *testing.T) {
 	if err := p.Only(2); err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	if err := p.Print(&out); err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{
+	page := says(t, printed(t, p),
 		"there, train step 2: 8.0 s from", "explorer rollout 2 8.00 100.0 % 1 4000", "trainer waits for explorer 1 3.00",
-		"the chain that bounds the step: each part of it began when another had ended " +
-			"role what seconds of the whole trainer forward x 5.00 62.5 % explorer rollout 3.00 37.5 %",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q:\n%s", want, out.String())
-		}
-	}
-	if strings.Contains(text, "ms a train step") {
-		t.Errorf("a step has a mean of steps:\n%s", out.String())
+		"the chain that bounds the step: each part of it began when another had ended "+
+			"role what seconds of the whole trainer forward x 5.00 62.5 % explorer rollout 3.00 37.5 %")
+	if strings.Contains(page, "ms a train step") {
+		t.Errorf("a step has a mean of steps:\n%s", page)
 	}
 	for _, step := range []int64{0, 3} {
 		if err := read().Only(step); err == nil || err.Error() != fmt.Sprintf("there has no spans of train step %d: it has 1 2", step) {

@@ -18,7 +18,7 @@ import (
 
 // tokens writes how many tokens a second each phase had: the run's metrics count them, and the spans have
 // the seconds. What a resumed run did again counts twice.
-func (p *Perf) tokens(out *strings.Builder, whole float64) error {
+func (p *Perf) tokens(out *strings.Builder, roles map[string]map[string]*work, whole float64) error {
 	sampled, trained, err := countedTokens(filepath.Dir(p.Trace))
 	if err != nil || sampled+trained == 0 {
 		return err
@@ -31,24 +31,20 @@ func (p *Perf) tokens(out *strings.Builder, whole float64) error {
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%s\t\n", role, config.Printable(what), tokens, seconds, digits(tokens/seconds))
 		}
 	}
-	calls, models := &work{}, map[string]*work{} // of the trainer's models, by what it does
-	for _, s := range p.spans {
-		switch {
-		case s.Kind == trinity.SpanCall && strings.HasPrefix(s.Role, trinity.RoleExplorer):
-			calls.spans = append(calls.spans, s)
-		case s.Kind == trinity.SpanForward && s.ID == "", s.Kind == trinity.SpanBackward:
-			label := labelOf(s)
-			if models[label] == nil {
-				models[label] = &work{}
-			}
-			models[label].spans = append(models[label].spans, s)
+	var calls work // of all explorers
+	for role, works := range roles {
+		if of := works[string(trinity.SpanCall)]; of != nil && strings.HasPrefix(role, trinity.RoleExplorer) {
+			calls.spans = append(calls.spans, of.spans...)
 		}
 	}
 	_, seconds := calls.sum()
 	line(trinity.RoleExplorer, string(trinity.SpanCall), sampled, seconds)
-	for _, label := range slices.Sorted(maps.Keys(models)) {
-		_, seconds := models[label].sum()
-		line(trinity.RoleTrainer, label, trained, seconds)
+	trains := roles[trinity.RoleTrainer]
+	for _, label := range slices.Sorted(maps.Keys(trains)) {
+		if kind := trains[label].spans[0].Kind; kind == trinity.SpanForward || kind == trinity.SpanBackward {
+			_, seconds := trains[label].sum()
+			line(trinity.RoleTrainer, label, trained, seconds)
+		}
 	}
 	line(trinity.RoleExplorer, "the whole run", sampled, whole)
 	line(trinity.RoleTrainer, "the whole run", trained, whole)

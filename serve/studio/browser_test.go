@@ -408,7 +408,7 @@ func (w *window) showDark(t *testing.T, route, text string) {
 	value[bool](t, w, "localStorage.removeItem('theme') || true")
 }
 
-// followsSystem: what is drawn has other colours as soon as the system is dark.
+// followsSystem checks that canvases take the dark colours when the system turns dark.
 func followsSystem(t *testing.T, w *window) {
 	scheme := func(name string) {
 		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}

@@ -10,7 +10,7 @@ var (
 	opens  = []string{"<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|start|>", "<|start_of_role|>"}
 	named  = []string{"<|end_header_id|>", "<|message|>", "<|end_of_role|>", "<|im_middle|>"} // end of the role's name
 	closes = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>"}
-	// brackets have the role of a marker, and that of what comes after it.
+	// brackets are markers, each with its own role and the role of the text behind it.
 	brackets = map[string][2]string{
 		"[INST]": {"user", "user"}, "[/INST]": {"user", "assistant"},
 		"[TOOL_RESULTS]": {"tool", "tool"}, "[/TOOL_RESULTS]": {"tool", "assistant"},
