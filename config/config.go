@@ -102,8 +102,8 @@ type ClusterReader interface {
 
 // Monitor is where metrics go.
 type Monitor struct {
-	// One monitor or a list of monitors; `auto` is console, jsonl and tensorboard. `trinity run` shows
-	// the console whatever is named, unless it has --quiet.
+	// One monitor or a list of monitors; `auto` is console, jsonl and tensorboard. Every run also has
+	// jsonl, and `trinity run` shows the console unless it has --quiet.
 	MonitorType Names `yaml:"monitor_type" default:"auto" plugin:"monitor"`
 	// Arguments of the monitor; with several monitors, one section per monitor name.
 	MonitorArgs map[string]any `yaml:"monitor_args"`

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/wait"
@@ -244,8 +245,9 @@ func (c *Config) gradientCheckpointing() any {
 func (c *planner) files() []FilePlan {
 	job := c.CheckpointJobDir
 	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
-	for _, m := range c.Monitor.MonitorType {
-		if catalog, ok := registry.Find("monitor"); ok {
+	if catalog, ok := registry.Find("monitor"); ok {
+		unnamed := slices.DeleteFunc(slices.Clone(catalog.Always), func(m string) bool { return slices.Contains(c.Monitor.MonitorType, m) })
+		for _, m := range slices.Concat(c.Monitor.MonitorType, unnamed) {
 			if w, ok := catalog.Default(m).(interface{ Writes() (path, what string) }); ok {
 				path, what := w.Writes()
 				files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, path), what})

@@ -317,7 +317,7 @@ func TestSyncRefuses(t *testing.T) {
 	}
 }
 
-// The jsonl monitor is there, and before the sinks, which hear of a record that is in the file.
+// Every run has the jsonl monitor. It stands before the sinks, which read each record from its file.
 func TestSinksComeAfterTheFile(t *testing.T) {
 	for _, c := range []struct {
 		names []string
@@ -326,10 +326,12 @@ func TestSinksComeAfterTheFile(t *testing.T) {
 	}{
 		{[]string{"otel"}, map[string]any{"close_timeout": 1}, "[jsonl otel] map[otel:map[close_timeout:1]]"},
 		{[]string{"wandb", "jsonl", "otel", "console"}, nil, "[jsonl console wandb otel] map[]"},
-		{[]string{"console", "prometheus"}, nil, "[console prometheus] map[]"},
-		{nil, nil, "[] map[]"},
+		{[]string{"console", "prometheus"}, nil, "[console prometheus jsonl] map[]"},
+		{[]string{"tensorboard"}, nil, "[tensorboard jsonl] map[]"},
+		{[]string{"test_a"}, map[string]any{"level": 1}, "[test_a jsonl] map[test_a:map[level:1]]"},
+		{nil, nil, "[jsonl] map[]"},
 	} {
-		names, args := sinksLast(c.names, c.args)
+		names, args := complete(c.names, c.args)
 		if got := fmt.Sprint(names, args); got != c.want {
 			t.Errorf("%v: %s, want %s", c.names, got, c.want)
 		}

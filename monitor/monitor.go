@@ -17,7 +17,10 @@ import (
 // Monitors is the registry of monitors.
 var Monitors = registry.New[trinity.Monitor]("monitor", "where metrics go (monitor.monitor_type)")
 
-func init() { Monitors.Auto = []string{consoleName, "jsonl", "tensorboard"} }
+func init() {
+	Monitors.Auto = []string{consoleName, jsonlName, "tensorboard"}
+	Monitors.Always = []string{jsonlName} // report, studio, top, log, compare and the sinks read its file
+}
 
 // Run describes the monitored run.
 type Run struct {
@@ -52,11 +55,11 @@ type Opener interface{ Open(Run) error }
 // Open builds and opens the named monitors. For one name, args are its arguments. For several
 // names, args may hold a map of arguments under each name.
 //
-// Open adds the jsonl monitor if there is a [Sink], which follows its file. Sinks come last, because
-// the record must be in the file when they hear of it.
+// Open adds the monitors that every run has. The sinks come last, because they read a record from the
+// file of the jsonl monitor.
 func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, error) {
 	names, args = withConsole(names, args, run)
-	names, args = sinksLast(names, args)
+	names, args = complete(names, args)
 	if err := identify(&run); err != nil {
 		return nil, err
 	}
@@ -120,15 +123,19 @@ func withConsole(names []string, args map[string]any, run Run) ([]string, map[st
 
 // with puts a monitor before the named ones. The arguments of a single monitor become a section.
 func with(first string, names []string, args map[string]any) ([]string, map[string]any) {
-	if len(names) == 1 && len(args) > 0 {
-		args = map[string]any{names[0]: args}
-	}
-	return append([]string{first}, names...), args
+	return append([]string{first}, names...), sections(names, args)
 }
 
-// sinksLast puts the sinks after the other monitors, and the jsonl monitor before them if it is not
-// named.
-func sinksLast(names []string, args map[string]any) ([]string, map[string]any) {
+// sections returns the arguments of the named monitors as a section for each name, also for a single one.
+func sections(names []string, args map[string]any) map[string]any {
+	if len(names) == 1 && len(args) > 0 {
+		return map[string]any{names[0]: args}
+	}
+	return args
+}
+
+// complete adds the monitors that every run has behind the named ones, and puts the sinks last.
+func complete(names []string, args map[string]any) ([]string, map[string]any) {
 	var sinks, others []string
 	for _, name := range names {
 		if _, ok := Monitors.Default(name).(Sink); ok {
@@ -137,11 +144,12 @@ func sinksLast(names []string, args map[string]any) ([]string, map[string]any) {
 			others = append(others, name)
 		}
 	}
-	names = slices.Concat(others, sinks)
-	if len(sinks) > 0 && !slices.Contains(names, jsonlName) {
-		return with(jsonlName, names, args)
+	for _, name := range Monitors.Always {
+		if !slices.Contains(names, name) {
+			others, args = append(others, name), sections(names, args)
+		}
 	}
-	return names, args
+	return slices.Concat(others, sinks), args
 }
 
 func open(name string, names []string, args map[string]any, run Run) (trinity.Monitor, error) {

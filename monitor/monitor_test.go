@@ -65,8 +65,17 @@ func TestOpenPassesArguments(t *testing.T) {
 	if err != nil || two[0].(*fake).Level != 0 || two[1].(*fake).Level != 4 {
 		t.Errorf("two monitors: %+v, %v", two, err)
 	}
-	if none, err := Open(nil, nil, run); err != nil || len(none) != 0 {
-		t.Errorf("no monitor: %v, %v", none, err)
+	none, err := Open(nil, nil, run)
+	if err != nil || len(none) != 1 {
+		t.Fatalf("no monitor named: %v, %v", none, err)
+	}
+	for _, m := range slices.Concat(one, two, none) {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(run.Dir, File)); err != nil {
+		t.Errorf("a run without a named monitor: %v", err)
 	}
 }
 
@@ -79,14 +88,14 @@ func TestTheConsoleIsAddedAndTakenAway(t *testing.T) {
 		want  string
 		level int // of the last one
 	}{
-		{[]string{"test_a"}, map[string]any{"level": 3}, Run{}, "*monitor.fake", 3},
-		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Shows: true}, "*monitor.console *monitor.fake", 3},
-		{[]string{"console"}, nil, Run{Shows: true}, "*monitor.console", 0},
-		{[]string{"test_a", "console"}, map[string]any{"test_a": map[string]any{"level": 3}}, Run{Shows: true, Quiet: true}, "*monitor.fake", 3},
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{}, "*monitor.fake *monitor.jsonl", 3},
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Shows: true}, "*monitor.console *monitor.fake *monitor.jsonl", 3},
+		{[]string{"console"}, nil, Run{Shows: true}, "*monitor.console *monitor.jsonl", 0},
+		{[]string{"test_a", "console"}, map[string]any{"test_a": map[string]any{"level": 3}}, Run{Shows: true, Quiet: true}, "*monitor.fake *monitor.jsonl", 3},
 		{[]string{"console", "test_a", "test_b"}, map[string]any{"test_b": map[string]any{"level": 3}}, Run{Quiet: true},
-			"*monitor.fake *monitor.fake", 3},
-		{[]string{"console"}, nil, Run{Quiet: true}, "", 0},
-		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Quiet: true}, "*monitor.fake", 3},
+			"*monitor.fake *monitor.fake *monitor.jsonl", 3},
+		{[]string{"console"}, nil, Run{Quiet: true}, "*monitor.jsonl", 0},
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Quiet: true}, "*monitor.fake *monitor.jsonl", 3},
 	} {
 		c.run.Dir = t.TempDir()
 		mons, err := Open(c.names, c.args, c.run)

@@ -80,7 +80,7 @@ func newestMonitor(dir string) (home string, files []string, err error) {
 		}
 	}
 	if err == nil && home == "" {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor, which has begun?", dir, File)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, File)
 	}
 	return home, of[home], err
 }

@@ -25,6 +25,7 @@ type Catalog struct {
 	Kind    string   // e.g. "workflow"
 	Doc     string   // one line
 	Auto    []string // the plug-ins that the value auto means; one, unless the key takes a list
+	Always  []string // the plug-ins that a run has even if its configuration does not name them
 	entries map[string]entry
 }
 

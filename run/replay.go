@@ -118,7 +118,7 @@ func TrainedLast(dir string) (string, error) {
 			return run, nil
 		}
 	}
-	return "", fmt.Errorf("%s has no monitor/%s with a train step: is it the directory of a run that trains, with the jsonl monitor?",
+	return "", fmt.Errorf("%s has no monitor/%s with a train step: is it the directory of a run that trains?",
 		dir, monitor.File)
 }
 

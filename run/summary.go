@@ -73,7 +73,7 @@ func (s *StageSummary) add(r trinity.Record) {
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
 }
 
-// recall adds the records of earlier processes, if the run has the jsonl monitor.
+// recall adds the records of earlier processes.
 func (s *StageSummary) recall(dir string) error {
 	records, err := monitor.ReadFile(filepath.Join(dir, monitor.File))
 	if errors.Is(err, fs.ErrNotExist) {

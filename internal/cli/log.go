@@ -113,7 +113,7 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 		return nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, monitor.File)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
 	return entries, err

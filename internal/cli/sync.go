@@ -73,7 +73,7 @@ func monitorDirs(dir string) (dirs []string, err error) {
 		dirs = append(dirs, filepath.Dir(path))
 	}
 	if err == nil && len(dirs) == 0 {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, monitor.File)
 	}
 	return dirs, err
 }

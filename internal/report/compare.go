@@ -80,7 +80,7 @@ func CompareNamed(from Reader, metric string, names []string, dirs ...string) (*
 		}
 	}
 	if runs == nil {
-		return nil, fmt.Errorf("%s: %w in a metrics.jsonl: is it the directory of a run with the jsonl monitor?", dirs[0], ErrNoRecords)
+		return nil, fmt.Errorf("%s: %w in a metrics.jsonl: is it the directory of a run that has begun?", dirs[0], ErrNoRecords)
 	}
 	nameApart(runs)
 	groups := groups(runs)

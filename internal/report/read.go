@@ -108,7 +108,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		r.stages = append(r.stages, *s)
 	}
 	if len(r.stages) == 0 {
-		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run with the jsonl monitor?", dir, ErrNoRecords, monitor.File)
+		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run that has begun?", dir, ErrNoRecords, monitor.File)
 	}
 	slices.SortFunc(r.stages, func(a, b stage) int {
 		return cmp.Or(a.began().Compare(b.began()), strings.Compare(a.name, b.name))
