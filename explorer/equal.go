@@ -53,13 +53,17 @@ func (e *Explorer) reportEqual(outcomes []*outcome, r trinity.Record) {
 	if e.opts.Learns == InGroup {
 		which = "all rewards of each task are equal"
 	}
+	lost := "so the policy learns nothing from "
+	if e.opts.Experts {
+		lost = "so only the data of experts teach the policy in "
+	}
 	switch {
 	case e.equalSteps%loudAfter == 0:
-		e.opts.Recorder.Say(fmt.Sprintf("WARNING: explorer step %d: %s, as in the %d steps before, so the policy learns nothing from them. "+
+		e.opts.Recorder.Say(fmt.Sprintf("WARNING: explorer step %d: %s, as in the %d steps before, %sthem. "+
 			"If the rewards are high, the tasks are too easy; if not, compare the answers with what the reward function expects, "+
-			"and look at model.max_response_tokens and the temperature%s", r.Step, which, e.equalSteps-1, answers))
+			"and look at model.max_response_tokens and the temperature%s", r.Step, which, e.equalSteps-1, lost, answers))
 	case e.equalSteps < loudAfter:
-		e.opts.Recorder.Say(fmt.Sprintf("explorer step %d: %s, so the policy learns nothing from this step%s", r.Step, which, answers))
+		e.opts.Recorder.Say(fmt.Sprintf("explorer step %d: %s, %sthis step%s", r.Step, which, lost, answers))
 	}
 }
 

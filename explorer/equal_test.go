@@ -54,11 +54,12 @@ func TestEqualRewardsAreReported(t *testing.T) {
 		{"an algorithm that compares a whole step", "step", byTask, "", "1 1 1 1 1 1 1 1"},
 		{"a whole step is equal", "step", func(trinity.ExperienceID) float64 { return 1 }, "1 2 3 4 5!", "1 1 1 1 1 1 1 1"},
 		{"an algorithm without rewards", "", func(trinity.ExperienceID) float64 { return 1 }, "", "1 1 1 1 1 1 1 1"},
+		{"experts beside the rollouts", "group", byTask, "1 2 3 4 5!", "1 1 1 1 1 1 1 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExplorer(t, buffer.NewQueue(100, 0, nil), 8)
 			told := &telling{shares: map[int64]float64{}}
-			e.opts.Learns, e.opts.Recorder = c.learns, told
+			e.opts.Learns, e.opts.Recorder, e.opts.Experts = c.learns, told, strings.HasPrefix(c.name, "experts")
 			e.opts.Agenda = NewAgenda(mix(t, newTaskset(5, 2, c.reward)), nil, 2)
 			if err := e.Run(t.Context()); err != nil {
 				t.Fatal(err)
@@ -71,6 +72,9 @@ func TestEqualRewardsAreReported(t *testing.T) {
 					step += "!"
 				}
 				steps = append(steps, step)
+				if strings.Contains(line, "learns nothing") == e.opts.Experts || strings.Contains(line, "only the data of experts") != e.opts.Experts {
+					t.Errorf("experts %t: %q", e.opts.Experts, line)
+				}
 				if n := strings.Count(line, `: "no\n\x1b[2J`+strings.Repeat("é", 73)+`…"`); n != 2 || strings.ContainsAny(line, "\n\x1b") {
 					t.Errorf("%d answers in %q", n, line)
 				}

@@ -46,7 +46,8 @@ type Options struct {
 	// nil if there is no trainer.
 	Enough <-chan struct{}
 
-	Learns string // which rewards the algorithm compares: InGroup, InStep, or "" for none
+	Learns  string // which rewards the algorithm compares: InGroup, InStep, or "" for none
+	Experts bool   // the trainer also learns from data of experts
 }
 
 // Values of Options.Learns.

@@ -67,7 +67,7 @@ func (d *display) add(r trinity.Record) {
 	}
 	d.latest[r.Role] = r
 	d.worst = cmp.Or(worst(r.Samples), d.worst)
-	if v, ok := r.Metrics["rollout/reward/mean"]; ok {
+	if v, ok := r.Metrics[rewardMetric]; ok {
 		d.rewards.add(r.Step, v)
 	}
 	if v, ok := r.Metrics["actor/final_loss"]; ok {
@@ -93,7 +93,7 @@ func (d *display) progress(role, what string, done, total int) {
 func (d *display) doings() (words []string) {
 	for _, role := range slices.Sorted(maps.Keys(d.doing)) {
 		w := d.doing[role].what
-		if of := d.doing[role]; of.total > 0 {
+		if of := d.doing[role]; of.total > 1 {
 			w += fmt.Sprintf(" %d/%d", of.done, of.total)
 		}
 		if since := d.now.Sub(d.doing[role].since); since >= time.Second {
@@ -139,6 +139,9 @@ func (d *display) lines(width int) []row {
 		}
 	}
 	for _, name := range Evaluations(d.evals) {
+		if RepeatsAccuracy(d.evals, name) {
+			continue
+		}
 		shown := config.Printable(strings.TrimPrefix(name, "eval/"))
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", shown, number(d.evals[name]), d.evalAt)})
 	}

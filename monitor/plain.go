@@ -18,9 +18,11 @@ type shown struct {
 	write         func(float64) string
 }
 
+const rewardMetric, accuracyMetric = "rollout/reward/mean", "rollout/accuracy/mean"
+
 var explorerShown = []shown{
-	{"rollout/reward/mean", "reward", number},
-	{"rollout/accuracy/mean", "accuracy", number},
+	{rewardMetric, "reward", number},
+	{accuracyMetric, "accuracy", number},
 	{"rollout/response_length/mean", "length", number},
 	{"rollout/tokens_per_second", "rollout", perSecond},
 	{"time/explore_step", "", seconds},
@@ -64,7 +66,9 @@ func (p *plain) lines(r trinity.Record) (lines []string) {
 	}
 	var evals []string
 	for _, e := range Evaluations(r.Metrics) {
-		evals = append(evals, e+" "+number(r.Metrics[e]))
+		if !RepeatsAccuracy(r.Metrics, e) {
+			evals = append(evals, e+" "+number(r.Metrics[e]))
+		}
 	}
 	if len(evals) > 0 {
 		lines = append(lines, p.line(r, evals))
@@ -110,12 +114,19 @@ func (p *plain) rest() []string {
 	return []string{p.line(*p.explored, p.fields(p.explored))}
 }
 
+// RepeatsAccuracy reports whether a metric is a mean reward that equals the accuracy beside it. Displays
+// then show the accuracy alone.
+func RepeatsAccuracy(m trinity.Metrics, name string) bool {
+	accuracy, ok := m[strings.Replace(name, "reward/mean", "accuracy/mean", 1)]
+	return ok && strings.Contains(name, "reward/mean") && accuracy == m[name]
+}
+
 // describe formats the metrics of the list that the record has.
 func describe(m trinity.Metrics, list []shown) []string {
 	var out []string
 	for _, s := range list {
 		v, ok := m[s.metric]
-		if !ok {
+		if !ok || s.metric == accuracyMetric && RepeatsAccuracy(m, rewardMetric) {
 			continue
 		}
 		text := s.write(v)

@@ -173,7 +173,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
 		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
-		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method),
+		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
 	}, nil
 }

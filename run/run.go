@@ -228,8 +228,9 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 			done := &s.log.summary
 			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
 			done.madeWith = with
-			if done.Skipped = err == nil && done.records == 0; done.Skipped {
-				err = done.recall(cfg.Monitor.CacheDir)
+			done.Skipped = err == nil && done.records == 0
+			if done.Skipped || done.records > 0 {
+				err = errors.Join(err, done.recall(cfg.Monitor.CacheDir))
 			}
 			sum.Stages = append(sum.Stages, *done)
 		}

@@ -18,7 +18,11 @@ func (a *activity) set(role, doing string, done, total int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.trains = ""; total > 0 {
+	switch a.trains = doing; total {
+	case 0:
+		a.trains = ""
+	case 1: // one piece of work
+	default:
 		a.trains = fmt.Sprintf("%s, %d/%d", doing, done, total)
 	}
 }

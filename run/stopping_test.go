@@ -14,6 +14,8 @@ func TestAStopSaysWhatItWaitsFor(t *testing.T) {
 		{"explorer", "explores step 8", 24, soon},
 		{"trainer", "trains step 7", 8, trains},
 		{"explorer", "explores step 9", 24, trains},
+		{"trainer", "writes the checkpoint of step 7", 1,
+			"stops after the step of the trainer (writes the checkpoint of step 7), with a checkpoint; Ctrl-C again ends it at once"},
 		{"trainer", "waits for experiences", 0, soon},
 	} {
 		a.set(c.role, c.doing, min(3, c.total), c.total)

@@ -17,7 +17,7 @@ type StageSummary struct {
 	Mode       string    `json:"mode"`
 	Algorithm  string    `json:"algorithm"`
 	Steps      int64     `json:"steps"`   // train steps; without a trainer, explore steps
-	Rewards    []float64 `json:"rewards"` // mean reward of each explored step: of this process, or if Skipped, of the run
+	Rewards    []float64 `json:"rewards"` // mean reward of each explored step
 	Losses     []float64 `json:"losses"`  // of each train step
 	Sampled    float64   `json:"rollout_tokens_per_second"`
 	Trained    float64   `json:"train_tokens_per_second"`
@@ -27,7 +27,7 @@ type StageSummary struct {
 	Skipped    bool      `json:"skipped"`    // it was already complete
 
 	rollout, train rate
-	records        int // logged by this process
+	records        int // added
 	madeWith       checkpoint.Made
 }
 
@@ -73,12 +73,14 @@ func (s *StageSummary) add(r trinity.Record) {
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
 }
 
-// recall adds the records of earlier processes.
+// recall replaces what the records of this process tell by what those of the whole run tell, so that the
+// table of a resumed run begins where the run began.
 func (s *StageSummary) recall(dir string) error {
 	records, err := monitor.ReadFile(filepath.Join(dir, monitor.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	s.Rewards, s.Losses, s.Evals, s.rollout, s.train = nil, nil, nil, rate{}, rate{}
 	for _, r := range records {
 		s.add(r)
 	}

@@ -45,6 +45,7 @@ func (t *Trainer) evaluateFirst(ctx context.Context) error {
 // each metric of each loss. The metrics are those of one optimizer step over all experiences.
 func (t *Trainer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	start := time.Now()
+	t.begins("evaluates step %d", step)
 	for _, set := range t.opts.Evaluation.HeldOut {
 		u := t.policy()
 		u.Loss = set.Loss

@@ -120,6 +120,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	}
 	if t.opts.Weights != nil && step%t.opts.SyncInterval == 0 {
 		start := time.Now()
+		t.begins("publishes version %d", step)
 		if err := errors.Join(t.opts.Weights.Publish(ctx, step), failPublished.Hit("")); err != nil {
 			return err
 		}
@@ -193,6 +194,11 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 	return err
 }
 
+// begins tells people which work the trainer begins. It counts as one piece.
+func (t *Trainer) begins(work string, step int64) {
+	t.opts.Recorder.Progress(fmt.Sprintf(work, step), 0, 1)
+}
+
 // policy returns the updater of the policy.
 func (t *Trainer) policy() *updater {
 	return &updater{
@@ -243,6 +249,7 @@ func (t *Trainer) save(ctx context.Context, last bool) error {
 		return err
 	}
 	start := time.Now()
+	t.begins("writes the checkpoint of step %d", t.at.Step)
 	if err := errors.Join(t.opts.Checkpointer.Save(ctx, t.at, last), failSaved.Hit("")); err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
 	}

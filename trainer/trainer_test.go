@@ -165,6 +165,8 @@ type recorder struct {
 	log  func(step int64, m trinity.Metrics)
 	say  func(line string)
 	took func(step int64, f fate)
+
+	progress func(doing string, done, total int)
 }
 
 func (r recorder) Log(_ context.Context, step int64, m trinity.Metrics) error {
@@ -181,7 +183,11 @@ func (r recorder) Took(step int64, trained []trinity.ExperienceID, dropped map[s
 	return nil
 }
 
-func (r recorder) Progress(string, int, int) {}
+func (r recorder) Progress(doing string, done, total int) {
+	if r.progress != nil {
+		r.progress(doing, done, total)
+	}
+}
 
 func (r recorder) Say(line string) {
 	if r.say != nil {
@@ -229,6 +235,27 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	m := (*logged)[0]
 	if m["actor/lr"] != 0.5 || m["critic/rewards/mean"] != 0.5 || m["perf/total_num_tokens"] != 16 || m["actor/grad_norm"] <= 0 {
 		t.Errorf("metrics %v", m)
+	}
+}
+
+// A display shows what the trainer does now: publishing, an evaluation and a checkpoint are not "trains step N".
+func TestProgressNamesTheWork(t *testing.T) {
+	o, _, _ := newOptions(t, 1, new([]int64))
+	o.SaveInterval, o.TotalSteps = 1, 1
+	o.Weights = publishFunc(func(int64) error { return nil })
+	o.Evaluation.HeldOut = []HeldOut{{"h", reinforce{}, scored(2)}}
+	var doings []string
+	o.Recorder = recorder{progress: func(doing string, _, _ int) {
+		if len(doings) == 0 || doings[len(doings)-1] != doing {
+			doings = append(doings, doing)
+		}
+	}}
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "waits for experiences, trains step 1, publishes version 1, evaluates step 1, writes the checkpoint of step 1"
+	if got := strings.Join(doings, ", "); got != want {
+		t.Errorf("the trainer %s; want %s", got, want)
 	}
 }
 

@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/report"
+	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -237,6 +239,7 @@ func printEvals(out io.Writer, s *run.Summary) {
 	type span struct{ first, last run.Eval }
 	var order []string
 	spans := map[string]*span{}
+	firsts, lasts := trinity.Metrics{}, trinity.Metrics{}
 	for _, st := range s.Stages {
 		for _, e := range st.Evals {
 			if strings.Contains(e.Name, "length") || strings.Contains(e.Name, "/time/") {
@@ -245,8 +248,9 @@ func printEvals(out io.Writer, s *run.Summary) {
 			if spans[e.Name] == nil {
 				spans[e.Name] = &span{first: e}
 				order = append(order, e.Name)
+				firsts[e.Name] = e.Value
 			}
-			spans[e.Name].last = e
+			spans[e.Name].last, lasts[e.Name] = e, e.Value
 		}
 	}
 	if len(order) == 0 {
@@ -255,6 +259,9 @@ func printEvals(out io.Writer, s *run.Summary) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nevaluation\tfirst (step)\tlast (step)")
 	for _, name := range order {
+		if monitor.RepeatsAccuracy(firsts, name) && monitor.RepeatsAccuracy(lasts, name) {
+			continue
+		}
 		sp := spans[name]
 		fmt.Fprintf(w, "%s\t%s (%d)\t%s (%d)\n", filepath.ToSlash(name),
 			decimal(sp.first.Value), sp.first.Step, decimal(sp.last.Value), sp.last.Step)
