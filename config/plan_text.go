@@ -8,8 +8,12 @@ import (
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
-// String prints the plan for people.
-func (p *Plan) String() string {
+// String returns the whole plan for people.
+func (p *Plan) String() string { return p.Text(true) }
+
+// Text returns the plan for people. Without details it leaves out the parts of memory and time and the files,
+// and ends with the two lines that decide whether to start: memory and time.
+func (p *Plan) Text(details bool) string {
 	var b strings.Builder
 	for _, w := range p.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
@@ -17,20 +21,64 @@ func (p *Plan) String() string {
 	if p.Cores > 0 {
 		fmt.Fprintf(&b, "this machine has %d cores\n", p.Cores)
 	}
-	for _, s := range p.Stages {
-		s.write(&b)
-	}
 	if len(p.Unused) > 0 {
 		b.WriteString("set, but not used\n")
 		for _, n := range p.Unused {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
+	for _, s := range p.Stages {
+		s.write(&b, details)
+	}
+	if whole := p.whole(); !details && whole != nil {
+		b.WriteString("all stages\n")
+		row := rowOf(&b)
+		whole.writeMemory(row, false)
+		whole.writeTime(row, false)
+	}
 	return b.String()
 }
 
+// whole returns the memory and the time of several stages, one after another; nil for a single stage or if one of
+// them does not know its own.
+func (p *Plan) whole() *StagePlan {
+	if len(p.Stages) < 2 {
+		return nil
+	}
+	var all StagePlan
+	for _, s := range p.Stages {
+		if len(s.Memory) == 0 || s.Seconds == 0 {
+			return nil
+		}
+		if s.neededHere() >= all.neededHere() {
+			all.Memory, all.MemoryHere = s.Memory, s.MemoryHere
+		}
+		all.Seconds += s.Seconds
+		all.EvalTime += s.EvalTime
+		all.ExperiencesPerStep, all.StepTime = s.ExperiencesPerStep, s.StepTime
+	}
+	return &all
+}
+
+// neededHere returns the bytes of this machine's memory that the stage needs.
+func (s *StagePlan) neededHere() (sum int64) {
+	for _, m := range s.Memory {
+		if m.Device == "" {
+			sum += m.Bytes
+		}
+	}
+	return sum
+}
+
+// rowOf returns a function that prints a named row of a stage.
+func rowOf(b *strings.Builder) func(name, format string, args ...any) {
+	return func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+}
+
 // write prints one stage.
-func (s *StagePlan) write(b *strings.Builder) {
+func (s *StagePlan) write(b *strings.Builder, details bool) {
 	title := "plan: mode " + s.Mode
 	if s.Name != "" {
 		title = fmt.Sprintf("stage %s: mode %s", s.Name, s.Mode)
@@ -39,9 +87,7 @@ func (s *StagePlan) write(b *strings.Builder) {
 		title += ", algorithm " + s.Algorithm
 	}
 	b.WriteString(title + "\n")
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
-	}
+	row := rowOf(b)
 	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Active, s.Trainable))
 	for _, e := range s.Engines {
 		name, words, _ := strings.Cut(e, ": ")
@@ -99,8 +145,6 @@ func (s *StagePlan) write(b *strings.Builder) {
 			steps(s.TrainSteps), s.ExperiencesPerStep, last, s.OptimizerSteps, why)
 		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
 	}
-	s.writeMemory(b, row)
-	s.writeTime(row)
 	if s.TooLong != "" {
 		row("too long", "%s", s.TooLong)
 	}
@@ -110,12 +154,23 @@ func (s *StagePlan) write(b *strings.Builder) {
 	for _, m := range s.Missing {
 		row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
 	}
-	for _, f := range s.Files {
-		row("writes", "%s: %s", f.Path, f.What)
+	if details {
+		for _, f := range s.Files {
+			row("writes", "%s: %s", f.Path, f.What)
+		}
 	}
+	if s.Disk > 0 {
+		row("disk", "about %s of checkpoints%s", Size(s.Disk), against(s.Disk, s.DiskHere, "free"))
+	}
+	for _, f := range s.Faster {
+		row("faster", "%s", f)
+	}
+	s.writeMemory(row, details)
+	s.writeTime(row, details)
 }
 
-func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string, args ...any)) {
+// writeMemory prints the memory on each device, with its parts if details are wanted.
+func (s *StagePlan) writeMemory(row func(name, format string, args ...any), details bool) {
 	if len(s.Memory) == 0 {
 		row("memory", "not known before the model is there")
 		return
@@ -136,8 +191,8 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 		}
 		row(name, "about %s%s", Size(sums[device]), against(sums[device], free[device], "available"))
 		for _, m := range s.Memory {
-			if m.Device == device {
-				fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
+			if details && m.Device == device {
+				row("", "  %9s  %s (%s)", Size(m.Bytes), m.Kind, m.Why)
 			}
 		}
 	}
@@ -154,11 +209,8 @@ func against(needed, here int64, word string) string {
 	return fmt.Sprintf(" of %s that are %s", Size(here), word)
 }
 
-// writeTime prints disk and time.
-func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
-	if s.Disk > 0 {
-		row("disk", "about %s of checkpoints%s", Size(s.Disk), against(s.Disk, s.DiskHere, "free"))
-	}
+// writeTime prints the time of the stage, and that of a step if details are wanted.
+func (s *StagePlan) writeTime(row func(name, format string, args ...any), details bool) {
 	switch {
 	case s.ExperiencesPerStep == 0 && s.TasksPerStep == 0:
 		return // it makes no steps
@@ -175,17 +227,18 @@ func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 		step += p.Seconds
 		parts = append(parts, p.Name+" "+wait.Text(wait.Seconds(p.Seconds)))
 	}
+	if details || s.Seconds == 0 {
+		row("a step", "about %s: %s", wait.Text(wait.Seconds(step)), strings.Join(parts, ", "))
+	}
+	if details {
+		row("assumes", "%s; measured runs took 0.7 to 1.6 times as long", s.TimeIsFor)
+	}
 	if s.Seconds > 0 {
 		evals := ""
 		if s.EvalTime > 0 {
 			evals = ", evaluations " + wait.Text(wait.Seconds(s.EvalTime)) + " of it"
 		}
 		row("time", "about %s%s", wait.Text(wait.Seconds(s.Seconds)), evals)
-	}
-	row("a step", "about %s: %s", wait.Text(wait.Seconds(step)), strings.Join(parts, ", "))
-	row("assumes", "%s; measured runs took 0.7 to 1.6 times as long", s.TimeIsFor)
-	for _, f := range s.Faster {
-		row("faster", "%s", f)
 	}
 }
 

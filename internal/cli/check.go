@@ -19,7 +19,8 @@ func checkCommand() *cobra.Command {
 		Short: "Check a configuration and print its plan (steps, memory, disk, time, files) without running it",
 		Long: "Check a configuration without running it, and print what it sets other than the\n" +
 			"defaults, and its plan: steps, memory, disk, files, and the time that a step and the run\n" +
-			"take at the measured speed of this machine. --all prints every key with its value.",
+			"take at the measured speed of this machine. --all prints every key with its value, the parts\n" +
+			"of memory and time, and the files that the run writes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := flags.load(args)
 			if err != nil {
@@ -45,14 +46,14 @@ func checkCommand() *cobra.Command {
 			if !all {
 				text = "# differs from the defaults\n" + text
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, wrap(plan.String(), columns(cmd.OutOrStdout()))); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, wrap(plan.Text(all), columns(cmd.OutOrStdout()))); err != nil {
 				return err
 			}
 			return plan.Fits()
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "print every key with its value, not only what differs from the defaults")
+	cmd.Flags().BoolVar(&all, "all", false, "print every key with its value, and every line of the plan")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the effective configuration and the plan as one JSON object")
 	return cmd
 }
