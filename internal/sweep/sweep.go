@@ -55,6 +55,8 @@ type sweep struct {
 	trials []*trial
 	dirs   map[string]bool // of the runs
 	metric string
+
+	measured sync.Once // the first run that ended had the metric
 }
 
 // trial is one combination of settings, a run for each seed.
@@ -171,14 +173,23 @@ func (s *sweep) addTrial(name string, point []string) error {
 }
 
 // runAll runs trials to their ends, with settings besides their own. It returns an error only if ctx
-// has ended.
+// has ended, or if the first run that ends lacks the metric that the options name: the others then stop.
 func (s *sweep) runAll(ctx context.Context, trials []*trial, more []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	queue := make(chan *oneRun)
 	var workers sync.WaitGroup
 	for range s.Parallel {
 		workers.Go(func() {
 			for r := range queue {
 				s.run(ctx, r, more)
+				if ctx.Err() == nil && r.failed == "" && s.Metric != "" {
+					s.measured.Do(func() {
+						if _, err := report.Compare(s.Metric, r.dir); err != nil {
+							cancel(fmt.Errorf("--metric: %w", err))
+						}
+					})
+				}
 			}
 		})
 	}
