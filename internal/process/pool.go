@@ -172,8 +172,9 @@ func (w *Worker) exchange(ctx context.Context, question []byte) ([]byte, error) 
 	return nil, context.Cause(ctx)
 }
 
-// Stop ends the worker's process because of an error. If its output had ended, Stop waits for its
-// exit and adds its status: some programs close their output long before they exit.
+// Stop ends the worker's process because of an error, and adds to it what the process has written to its
+// standard error. If its output had ended, Stop waits for its exit and adds its status too: some programs
+// close their output long before they exit.
 func (w *Worker) Stop(because error) error {
 	if w.process == nil {
 		return because
@@ -185,8 +186,12 @@ func (w *Worker) Stop(because error) error {
 	} else {
 		w.process.Kill()
 	}
+	said := &w.process.said
 	if status := w.end(); status != nil && ended {
-		return fmt.Errorf("%w: %w", because, status)
+		return fmt.Errorf("%w: %w", because, status) // quotes it
+	}
+	if quoted := said.quoted(); quoted != "" {
+		return fmt.Errorf("%w%s", because, quoted)
 	}
 	return because
 }

@@ -140,6 +140,52 @@ func TestProgramsHaveVariables(t *testing.T) {
 	}
 }
 
+// The error of a worker that gives no answer quotes what its process has written to its standard error.
+func TestAWorkerWithoutAnAnswerIsQuoted(t *testing.T) {
+	for _, c := range []struct {
+		name, script, want string
+	}{
+		{"ends well", "echo Usage: server PORT >&2; exit 0", "the program ended before it answered; it said: Usage: server PORT"},
+		{"fails", "echo no port >&2; exit 2", "the program ended before it answered: exit status 2; it said: no port"},
+		{"hangs", "echo waits for a key >&2; echo written >&3; exec sleep 50", "no answer in time; it said: waits for a key"},
+		{"writes a stray line", "echo a; echo b; read -r line; read -r line; echo c; sleep 50", "answers no question"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := shell(t, c.script, "sh")
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			p.Files = []*os.File{w}
+			pool := NewPool(*p, 1, Lines{Most: 1 << 10})
+			defer pool.Close()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if c.name == "hangs" {
+				go func() {
+					_, _ = r.Read(make([]byte, 1)) // the script has written its words
+					cancel(errors.New("no answer in time"))
+				}()
+			}
+			worker, err := pool.Take(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer worker.GiveBack()
+			for range 3 {
+				if _, err = worker.Ask(ctx, []byte("question\n")); err != nil {
+					break
+				}
+			}
+			w.Close()
+			cancel(nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 func TestRunReportsFailures(t *testing.T) {
 	for _, c := range []struct {
 		script, want string
