@@ -37,9 +37,10 @@ func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 	return &lora, err
 }
 
-// warnOfBase reports a base that PEFT cannot open although the adapters of the run will name it.
+// warnOfBase reports a base that PEFT cannot open although the adapters of the run will name it. A stage that
+// continues an adapter does not repeat what the stage before has said.
 func warnOfBase(configs []config.Lora, say func(string)) {
-	if len(configs) == 0 || !strings.EqualFold(filepath.Ext(configs[0].BaseModelName), ".gguf") {
+	if len(configs) == 0 || configs[0].Path != "" || !strings.EqualFold(filepath.Ext(configs[0].BaseModelName), ".gguf") {
 		return
 	}
 	base := configs[0].BaseModelName

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/trinity-go/trinity/internal/durable"
@@ -42,6 +43,9 @@ func (s Source) String() string {
 	}
 	return s.Name
 }
+
+// IsGGUF reports whether the source is a GGUF file.
+func (s Source) IsGGUF() bool { return strings.EqualFold(filepath.Ext(s.Name), ".gguf") }
 
 // Training is a run, or a stage of one, up to the checkpoint with the model.
 type Training struct {

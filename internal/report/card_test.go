@@ -94,3 +94,13 @@ func TestCardEscapesNames(t *testing.T) {
 	wantAll(t, card, "\n# a_b \\*c\\* \\[d\\](e) \\<f\\> \\_g\\_\n", "for ``x`y``, trained", "\n## Training: \\_rl\\_\n",
 		"| data | `a\\|b.jsonl` |\n| data | `` ` `` |\n", "| ``eval/a\\|b`c/accuracy/mean@1`` | 1 | 1 |\n")
 }
+
+// The page of an adapter says what opens it. PEFT opens no GGUF file.
+func TestCardOfAnAdapterOfAGGUFFile(t *testing.T) {
+	card := cardOf(t, &Card{Name: "sums", Library: "peft", Base: Source{"/home/ann/small.Q4_1.gguf", false}})
+	wantAll(t, card, "`trinity chat --model .`", "\ntrinity convert small.Q4_1.gguf --output base\n```\n",
+		`PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("base"), path)`)
+	if strings.Contains(card, "AutoPeft") || strings.Contains(card, "\n\n\n") {
+		t.Errorf("the card is\n%s", card)
+	}
+}
