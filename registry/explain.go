@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -76,15 +77,33 @@ func typeName(t reflect.Type) string {
 	return t.Kind().String()
 }
 
+// defaultText returns a value as YAML in one line, with the keys of arguments.
 func defaultText(v reflect.Value) string {
-	if v.Kind() == reflect.Pointer {
+	var parts []string
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			return "null"
 		}
 		return defaultText(v.Elem())
-	}
-	if v.Kind() == reflect.String {
+	case reflect.String:
 		return fmt.Sprintf("%q", v.String())
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			parts = append(parts, defaultText(v.Index(i)))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			parts = append(parts, fmt.Sprintf("%v: %s", it.Key(), defaultText(it.Value())))
+		}
+		slices.Sort(parts)
+		return "{" + strings.Join(parts, ", ") + "}"
+	case reflect.Struct:
+		for _, f := range fields(v) {
+			parts = append(parts, f.Key+": "+f.Default)
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -85,6 +85,36 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Defaults are YAML in one line, with the keys of arguments in place of Go's.
+func TestDefaultsOfListsAndMaps(t *testing.T) {
+	type inner struct {
+		On    bool     `yaml:"on"`
+		Words []string `yaml:"words"`
+	}
+	type outer struct {
+		Inner inner          `yaml:"inner"`
+		Many  []inner        `yaml:"many"`
+		Map   map[string]any `yaml:"map"`
+		None  map[string]any `yaml:"none"`
+		Any   any            `yaml:"any"`
+	}
+	nested := New[*outer]("test_nested", "for tests")
+	nested.Register("nested", "It nests.", func() *outer {
+		return &outer{Inner: inner{Words: []string{"a", "b c"}}, Many: []inner{{On: true}}, Map: map[string]any{"n": 1, "l": []any{"x", nil}}}
+	})
+	info, err := nested.Explain("nested")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		`{on: false, words: ["a", "b c"]}`, `[{on: true, words: []}]`, `{l: ["x", null], n: 1}`, `{}`, `null`,
+	} {
+		if got := info.Fields[i].Default; got != want {
+			t.Errorf("%s: %s, want %s", info.Fields[i].Key, got, want)
+		}
+	}
+}
+
 // A plug-in without arguments, which need not be a pointer, refuses all.
 func TestPluginWithoutArguments(t *testing.T) {
 	plain := New[struct{}]("test_plain", "for tests")

@@ -38,15 +38,12 @@ func listCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(names)
 			}
-			width := columns(cmd.OutOrStdout())
+			width := pageWidth(cmd.OutOrStdout())
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, k := range kinds {
 				c, _ := registry.Find(k)
-				fmt.Fprintf(w, "%s: %s\n", k, c.Doc)
-				most := 90
-				if width > 0 {
-					most = max(20, width-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
-				}
+				fmt.Fprintln(w, strings.Join(fold(k+": "+c.Doc, width), "\n    "))
+				most := max(20, width-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
 				for _, name := range names[k] {
 					info, err := c.Explain(name)
 					if err != nil {
@@ -111,15 +108,16 @@ func explain(out io.Writer, info registry.Info, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(info)
 	}
-	fmt.Fprintf(out, "%s %s\n\n%s\n", info.Kind, info.Name, info.Doc)
+	width := pageWidth(out)
+	fmt.Fprintf(out, "%s %s\n\n%s\n", info.Kind, info.Name, strings.Join(fold(info.Doc, width), "\n"))
 	if len(info.Fields) > 0 {
 		fmt.Fprintln(out)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range info.Fields {
-		fmt.Fprintf(w, "  %s\t%s\tdefault %s\t%s\n", f.Key, f.Type, f.Default, f.Doc)
+		head := fmt.Sprintf("%s: %s, default %s", f.Key, f.Type, f.Default)
+		fmt.Fprintf(out, "  %s\n      %s\n", strings.Join(fold(head, width-6), "\n      "), strings.Join(fold(f.Doc, width-6), "\n      "))
 	}
-	return w.Flush()
+	return nil
 }
 
 // explainKey explains the keys of a configuration that have a path or end in a name. If there are
@@ -138,7 +136,8 @@ func explainKey(out io.Writer, name string, asJSON bool) error {
 		if asJSON {
 			err = json.NewEncoder(out).Encode(registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc})
 		} else {
-			_, err = fmt.Fprintf(out, "%s: %s, default %s\n  %s\n", k.Path, k.Type, cmp.Or(k.Default, "not set"), doc)
+			_, err = fmt.Fprintf(out, "%s: %s, default %s\n  %s\n", k.Path, k.Type, cmp.Or(k.Default, "not set"),
+				strings.Join(fold(doc, pageWidth(out)-2), "\n  "))
 		}
 		if err != nil {
 			return err
