@@ -90,12 +90,7 @@ func readResults(t *testing.T, dir string) (r results) {
 func hold(t *testing.T, dir string, r results) {
 	t.Helper()
 	if !*update {
-		want := readResults(t, dir)
-		for _, name := range slices.Sorted(maps.Keys(want.Values)) {
-			if got, published := shares(r.Values[name]), shares(want.Values[name]); got != published {
-				t.Errorf("%s: %s, and %s/results.json has %s of commit %s: measure anew with -update", name, got, dir, published, want.Commit)
-			}
-		}
+		agree(t, dir, readResults(t, dir).Values, r.Values)
 		return
 	}
 	if t.Failed() {
@@ -113,6 +108,26 @@ func hold(t *testing.T, dir string, r results) {
 		if p.results == dir {
 			writeTables(t, p.page, p.tables(r))
 		}
+	}
+}
+
+// agree compares measured values with those of the same names in the results of an example.
+func agree(t *testing.T, dir string, names, values map[string][]float64) {
+	t.Helper()
+	want := readResults(t, dir)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if got, published := shares(values[name]), shares(want.Values[name]); got != published {
+			t.Errorf("%s: %s, and %s/results.json has %s of commit %s: measure anew with TRINITY_HEAVY=1 go test ./examples -run Results -update",
+				name, got, dir, published, want.Commit)
+		}
+	}
+}
+
+// publishes compares the values of a short test with the results of an example, unless -update measures these anew.
+func publishes(t *testing.T, dir string, values map[string][]float64) {
+	t.Helper()
+	if !*update {
+		agree(t, dir, values, values)
 	}
 }
 

@@ -19,13 +19,17 @@ var quickstartControls = map[string]string{
 	"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
 }
 
-// The quickstart learns to add.
+// The quickstart learns to add, as its page says.
 func TestQuickstartLearns(t *testing.T) {
 	trinitytest.Long(t, "trains for a minute", trained...)
-	first, last := ends(t, runExample(t, quickstart))
+	records := runExample(t, quickstart)
+	first, last := ends(t, records)
 	if last < 0.70 || last < first+0.30 {
 		t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", first, last)
 	}
+	publishes(t, "examples/quickstart", map[string][]float64{
+		"seed 0 sampled": curve(records, "eval/new_sums/accuracy/mean@1"), "seed 0 greedy": curve(records, "eval/new_sums_greedy/accuracy/mean@1"),
+	})
 }
 
 // The quickstart learns with three seeds, and not in the controls. With -update the test writes what

@@ -36,7 +36,7 @@ func sweepCommand() *cobra.Command {
 	f.StringVar(&o.Metric, "metric", "", "metric that says which is best; if not given, the first evaluation, the reward or the loss")
 	f.IntVar(&o.MaxRuns, "max-runs", 0, "refuse to begin more runs than this; random search makes so many; 0 is no bound")
 	f.IntVar(&o.Parallel, "parallel", 1, "runs at once, which share the cores")
-	f.IntVar(&o.Eta, "eta", 3, "halving: of so many combinations the best goes on, with so many times the steps")
+	f.IntVar(&o.Eta, "eta", 3, "halving: each rung keeps the best 1/ETA of the combinations and gives them ETA times the steps")
 	return cmd
 }
 

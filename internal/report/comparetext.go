@@ -78,7 +78,7 @@ func (c *Comparison) tables() (all []table) {
 		if title := strings.TrimSpace(m.Stage + " metric"); len(all) == 0 || all[len(all)-1].head[0] != title {
 			t := table{head: []string{title, "runs of", "seeds", "first", "final"}, named: 2}
 			if len(c.Groups) > 1 {
-				t.head = append(t.head, "more than "+c.Groups[0].Name)
+				t.head = append(t.head, "difference to "+c.Groups[0].Name)
 			}
 			all = append(all, t)
 		}

@@ -161,7 +161,7 @@ func (p *Perf) bounds(out *strings.Builder, whole float64) {
 	} else if per = len(p.trainSteps()); per > 0 {
 		head = "ms a train step\t"
 	}
-	fmt.Fprintf(out, "\nthe chain that bounds the %s: each part of it began when another had ended\n", what)
+	fmt.Fprintf(out, "\ncritical path of the %s: each part of it began when another had ended\n", what)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "role\twhat\tseconds\tof the whole\t%s\n", head)
 	for _, of := range all {

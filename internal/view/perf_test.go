@@ -102,7 +102,7 @@ func TestPerfOfAStep(t *testing.T) {
 	}
 	page := says(t, printed(t, p),
 		"there, train step 2: 8.0 s from", "explorer rollout 2 8.00 100.0 % 1 4000", "trainer waits for explorer 1 3.00",
-		"the chain that bounds the step: each part of it began when another had ended "+
+		"critical path of the step: each part of it began when another had ended "+
 			"role what seconds of the whole trainer forward x 5.00 62.5 % explorer rollout 3.00 37.5 %")
 	if strings.Contains(page, "ms a train step") {
 		t.Errorf("a step has a mean of steps:\n%s", page)
