@@ -80,6 +80,12 @@ func (e *Explorer) evaluated(ctx context.Context) error {
 	return err
 }
 
+// Answers is a [Recorder] that also keeps the answers of evaluations.
+type Answers interface {
+	// Answered gets the rollouts of a task that ended, and why others failed.
+	Answered(task *trinity.Task, group trinity.Group, failed []error) error
+}
+
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and
 // best@n, worst@n for n = 2, 4, 8 … k. The recorder learns of every rollout that failed or has no
 // valid reward.
@@ -104,6 +110,13 @@ func Evaluate(
 		}
 		if f := record(to, outcomes); f.first != "" {
 			to.Say(fmt.Sprintf("evaluation of %s at step %d: %s", set.Template.Taskset, step, &f))
+		}
+		if keeper, ok := to.(Answers); ok {
+			for _, o := range outcomes {
+				if err := keeper.Answered(o.task, o.group, o.failed); err != nil {
+					return nil, err
+				}
+			}
 		}
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
 	}

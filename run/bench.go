@@ -15,13 +15,7 @@ import (
 
 // bench evaluates the base model and every checkpoint, or only the newest.
 func (s *stage) bench(ctx context.Context) error {
-	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
-		return err
-	}
-	if err := s.openRewardModels(ctx); err != nil {
-		return err
-	}
-	if err := s.openAsked(ctx); err != nil {
+	if err := s.openHelpers(ctx); err != nil {
 		return err
 	}
 	evals, err := s.evalTasksets(ctx)

@@ -53,43 +53,72 @@ func Debug(ctx context.Context, cfg *config.Config, o DebugOptions) (out *Debugg
 	if err != nil {
 		return nil, err
 	}
-	moveTo(stage.Config, stage.Name, o.Dir)
 	stage.Monitor.Trace = config.Trace{Tokens: "all", Every: 1, MaxGb: stage.Monitor.Trace.MaxGb, Spans: true}
-	copies := &stage.DataProcessor.ExperiencePipeline
-	copies.SaveInput, copies.OutputSavePath = false, ""
-	settled, err := Resolve(stage)
+	s, end, err := openAside(ctx, stage, o.Dir, o.Say)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = end(err) }()
+	return debugTask(ctx, s, o)
+}
+
+// openAside opens a stage that trains on nothing and writes to a directory of its own. end closes it, and joins its
+// error to that of the work.
+func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(string)) (s *stage, end func(error) error, err error) {
+	moveTo(cfg.Config, cfg.Name, dir)
+	copies := &cfg.DataProcessor.ExperiencePipeline
+	copies.SaveInput, copies.OutputSavePath = false, ""
+	settled, err := Resolve(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := (startable{settled}).checkInterpreters(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := settled.locate(fetch(ctx, o.Say)); err != nil {
-		return nil, err
+	if err := settled.locate(fetch(ctx, say)); err != nil {
+		return nil, nil, err
 	}
-	settled.criticPath = "" // nothing is trained
-	opts := Options{Say: o.Say, Quiet: true, Brief: true}
-	juicer := newJuicer(settled, o.Say)
-	if juicer != nil {
-		defer func() { err = errors.Join(err, juicer.Close()) }()
+	settled.criticPath = ""
+	opts := Options{Say: say, Quiet: true, Brief: true}
+	juicer := newJuicer(settled, say)
+	end = func(err error) error {
+		if s != nil {
+			err = errors.Join(err, s.close(statusOf(err, ctx)))
+		}
+		if juicer != nil {
+			err = errors.Join(err, juicer.Close())
+		}
+		return err
 	}
 	if err := prepare(ctx, ctx, settled, juicer, opts); err != nil {
-		return nil, err
+		return nil, nil, end(err)
 	}
 	need, err := settled.memoryOf(settled.specs(false, true), int64(Machine().Available))
 	if err != nil {
-		return nil, err
+		return nil, nil, end(err)
 	}
 	if why, err := need.doesNotFit(); err != nil || why != "" {
-		return nil, errors.Join(err, errors.New(why))
+		return nil, nil, end(errors.Join(err, errors.New(why)))
 	}
-	s, err := open(settled, opts)
-	if err != nil {
-		return nil, err
+	if s, err = open(settled, opts); err != nil {
+		return nil, nil, end(err)
 	}
 	s.juicer = juicer
-	defer func() { err = errors.Join(err, s.close(statusOf(err, ctx))) }()
-	return debugTask(ctx, s, o)
+	if err := s.openHelpers(ctx); err != nil {
+		return nil, nil, end(err)
+	}
+	return s, end, nil
+}
+
+// openHelpers sets the run's variables, and opens reward models and the models that workflows ask.
+func (s *stage) openHelpers(ctx context.Context) error {
+	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
+		return err
+	}
+	if err := s.openRewardModels(ctx); err != nil {
+		return err
+	}
+	return s.openAsked(ctx)
 }
 
 // explores returns the stage of a configuration that Debug runs. It begins with the model of the
@@ -128,15 +157,6 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 
 // debugTask runs the group of one task.
 func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error) {
-	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
-		return nil, err
-	}
-	if err := s.openRewardModels(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.openAsked(ctx); err != nil {
-		return nil, err
-	}
 	i := slices.IndexFunc(s.tasks, func(t tasks) bool { return !t.Eval })
 	if i < 0 || s.tasks[i].IsQueue() {
 		return nil, errors.New("there is no training taskset of rows: a queue of tasks has none before they arrive")

@@ -143,13 +143,7 @@ func dividedRows(cfg *Settled) string {
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.Settled
-	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
-		return nil, err
-	}
-	if err := s.openRewardModels(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.openAsked(ctx); err != nil {
+	if err := s.openHelpers(ctx); err != nil {
 		return nil, err
 	}
 	tasks, err := s.mix(ctx)

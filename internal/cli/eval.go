@@ -1,64 +1,154 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/run"
 )
 
+// evalFlags are the flags of the command eval.
+type evalFlags struct {
+	configFlags
+	model       modelFlags
+	data        beginning
+	reward      string
+	n, reply    int
+	temperature float64
+	tasksets    []string
+	stage       string
+	output      string
+}
+
 func evalCommand() *cobra.Command {
-	var model modelFlags
-	var data beginning
-	var reward string
-	var replies, reply int
-	var temperature float64
+	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval --model PATH --data FILE --reward NAME [key=value …]",
-		Short: "Evaluate a model on questions",
-		Long: "Answer the questions of a file and print the mean of the reward and of its parts. The settings of the taskset\n" +
-			"are below buffer.explorer_input.eval_tasksets.0, for example\n" +
-			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := data.columns(cmd); err != nil {
-				return err
-			}
-			format := map[string]string{"prompt_key": data.Prompt}
-			if data.Answer != "" {
-				format["response_key"] = data.Answer
-			}
-			taskset := map[string]any{
-				"name": "data", "path": data.Data, "format": format,
-				"repeat_times": replies, "rollout_args": map[string]float64{"temperature": temperature},
-				"default_workflow_type": "simple_workflow", "default_reward_fn_type": reward,
-			}
-			settings := []string{
-				setting("buffer.explorer_input.eval_tasksets", []any{taskset}), fmt.Sprintf("model.max_response_tokens=%d", reply),
-			}
-			summary, err := model.runAlone(cmd, "bench", append(settings, args...))
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, e := range summary.Stages[0].Evals {
-				fmt.Fprintf(w, "%s\t%.4g\n", strings.TrimPrefix(e.Name, "bench/data/"), e.Value)
-			}
-			return w.Flush()
-		},
+		Use:   "eval (--config FILE | --model PATH --data FILE --reward NAME) [key=value …]",
+		Short: "Evaluate a run's model, or any model on questions",
+		Long: "With --config, run the evaluation of a run again: its tasksets, prompts, rewards and arguments, with the newest\n" +
+			"checkpoint that has a model, or with --model. Each answer becomes a line of --output (JSON).\n" +
+			"Without, answer the questions of a file. The settings of this taskset are below\n" +
+			"buffer.explorer_input.eval_tasksets.0, for example\n" +
+			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'.\n" +
+			"Both print the means of the reward and of its parts.",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	model.addAlone(cmd)
-	data.addColumns(cmd)
-	cmd.Flags().StringVarP(&data.Data, "data", "d", "",
-		"questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
-	cmd.Flags().StringVarP(&reward, "reward", "r", "", "reward function: trinity list reward_fn")
-	cmd.Flags().IntVarP(&replies, "n", "n", 1, "replies to each question")
-	cmd.Flags().Float64Var(&temperature, "temperature", 0, "sampling temperature; 0 is greedy")
-	cmd.Flags().IntVar(&reply, "max-tokens", 256, "most tokens of a reply")
-	for _, name := range []string{"data", "reward"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flags were added above
+	flags := cmd.Flags()
+	flags.StringVarP(&f.path, "config", "c", "", "configuration of a run (YAML)")
+	flags.StringSliceVar(&f.tasksets, "taskset", nil, "with --config: name of an evaluation taskset; if not given, all")
+	flags.StringVar(&f.stage, "stage", "", "with --config: the stage; if not given, the last with evaluation tasksets")
+	flags.StringVarP(&f.model.path, "model", "m", "", modelHelp)
+	f.model.addLength(cmd)
+	f.data.addColumns(cmd)
+	flags.StringVarP(&f.data.Data, "data", "d", "", "questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
+	flags.StringVarP(&f.reward, "reward", "r", "", "reward function: trinity list reward_fn")
+	flags.IntVarP(&f.n, "n", "n", 1, "replies to each question")
+	flags.Float64Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
+	flags.IntVar(&f.reply, "max-tokens", 256, "most tokens of a reply")
+	flags.StringVarP(&f.output, "output", "o", "", "file of the answers; if not given, with --config NAME_answers.jsonl, else none")
+	return cmd
+}
+
+// check refuses flags that do not go together.
+func (f *evalFlags) check(cmd *cobra.Command) error {
+	for _, name := range []string{"data", "reward", "prompt-key", "response-key", "n", "temperature", "max-tokens", "max-model-len"} {
+		if f.path != "" && cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s does not go with --config, whose file says it already", name)
 		}
 	}
-	return cmd
+	for _, flag := range []struct{ name, value string }{{"model", f.model.path}, {"data", f.data.Data}, {"reward", f.reward}} {
+		if f.path == "" && flag.value == "" {
+			return fmt.Errorf("--%s is not given: trinity %s", flag.name, cmd.Use)
+		}
+	}
+	if f.path == "" && (f.stage != "" || len(f.tasksets) > 0) {
+		return errors.New("--stage and --taskset go with --config")
+	}
+	return nil
+}
+
+// run evaluates and prints the means.
+func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "trinity-eval")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	stop, cancel := interruptible(cmd.Context())
+	defer cancel()
+	cfg, prefix, err := f.configuration(cmd, dir, args)
+	if err != nil {
+		return err
+	}
+	o := run.EvaluateOptions{
+		Stage: f.stage, Tasksets: f.tasksets, Dir: dir,
+		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), config.Printable(database.Hidden(line))) },
+	}
+	if f.path != "" {
+		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")
+	}
+	var answers bytes.Buffer
+	o.Answers = &answers
+	m, err := run.Evaluate(stop, cfg, o)
+	if err != nil {
+		return orInterrupted(stop, err)
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if strings.Contains(name, "/mean@") {
+			fmt.Fprintf(w, "%s\t%.4g\n", strings.TrimPrefix(name, prefix), m[name])
+		}
+	}
+	if err := w.Flush(); err != nil || f.output == "" {
+		return err
+	}
+	if err := durable.WriteFile(f.output, answers.Bytes()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "answers: "+f.output)
+	return err
+}
+
+// configuration returns the configuration of the run, or one for a model and questions, whose metrics have a
+// prefix that needs no showing.
+func (f *evalFlags) configuration(cmd *cobra.Command, dir string, args []string) (cfg *config.Config, prefix string, err error) {
+	if f.path != "" {
+		cfg, err = f.load(append(args, "monitor.monitor_type=[jsonl]", "monitor.monitor_args={}")) // no service hears of it
+		return cfg, "", err
+	}
+	if err := f.data.columns(cmd); err != nil {
+		return nil, "", err
+	}
+	if _, err := f.model.find(cmd.Context()); err != nil {
+		return nil, "", err
+	}
+	format := map[string]string{"prompt_key": f.data.Prompt}
+	if f.data.Answer != "" {
+		format["response_key"] = f.data.Answer
+	}
+	taskset := map[string]any{
+		"name": "data", "path": f.data.Data, "format": format,
+		"repeat_times": f.n, "rollout_args": map[string]float64{"temperature": f.temperature},
+		"default_workflow_type": "simple_workflow", "default_reward_fn_type": f.reward,
+	}
+	settings := []string{
+		setting("buffer.explorer_input.eval_tasksets", []any{taskset}), fmt.Sprintf("model.max_response_tokens=%d", f.reply),
+	}
+	cfg, err = f.model.alone("bench", dir, append(settings, args...))
+	return cfg, "data/", err
 }

@@ -33,8 +33,10 @@ var (
 
 // beginning is what a new configuration needs to know.
 type beginning struct {
-	File, Model, Data, Task string
-	Prompt, Answer          string // columns; Answer may be "" for tasks whose rewards need none
+	File, Model, Data, Task, Reward string
+	Prompt, Answer                  string // columns; Answer may be "" for tasks whose rewards need none
+	Minutes                         float64
+	recipe                          // follows from the data
 
 	lines *bufio.Scanner // what a person types; nil if nobody is there
 }
@@ -62,9 +64,10 @@ func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [FILE] --model MODEL --data FILE --task KIND",
 		Short: "Write a first configuration, or a reward in Python",
-		Long: "Write a short configuration with comments (default trinity.yaml). On a terminal the command asks for\n" +
-			"what the flags leave out. `trinity init reward.py` writes a program in Python that scores\n" +
-			"replies. The command never overwrites a file.",
+		Long: "Write a short configuration with comments (default trinity.yaml): a stage that shows the model the answers,\n" +
+			"one that lets it learn from rewards, and an evaluation. A fifth of the rows, at most 200, goes to a file\n" +
+			"for evaluations alone. On a terminal the command asks for what the flags leave out. `trinity init\n" +
+			"reward.py` writes a program in Python that scores replies. The command never overwrites a file.",
 		Args: wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.File = "trinity.yaml"
@@ -82,8 +85,11 @@ func initCommand() *cobra.Command {
 				if err := b.columns(cmd); err != nil {
 					return err
 				}
-				var err error
-				if text, err = b.render(); err != nil {
+				files, err := b.plan(cmd)
+				if err != nil {
+					return err
+				}
+				if text, err = b.sized(cmd, files); err != nil {
 					return err
 				}
 				next = "next: trinity check --config " + b.File
@@ -102,6 +108,8 @@ func initCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&b.Model, "model", "m", "", "model: directory, GGUF file or hub name")
 	cmd.Flags().StringVarP(&b.Data, "data", "d", "", "data: a file (.csv, .jsonl, .json, .parquet, .arrow), a directory or a hub name")
+	cmd.Flags().StringVarP(&b.Reward, "reward", "r", "", "reward function: trinity list reward_fn; if not given, that of the task")
+	cmd.Flags().Float64Var(&b.Minutes, "minutes", 0, "size of the run, by the time that trinity check estimates on this machine")
 	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", "))
 	return cmd
 }

@@ -32,9 +32,10 @@ type modelFlags struct {
 	text    *renderer.Renderer
 }
 
+const modelHelp = "model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name"
+
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "",
-		"model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", modelHelp)
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the flag was added above
 	}

@@ -57,6 +57,11 @@ const usualLength = 4096
 // addAlone adds the flags of commands that run the model alone.
 func (f *modelFlags) addAlone(cmd *cobra.Command) {
 	f.add(cmd)
+	f.addLength(cmd)
+}
+
+// addLength adds the flag for the length of a sequence.
+func (f *modelFlags) addLength(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.length, "max-model-len", 0,
 		fmt.Sprintf("most tokens of a prompt with its reply; 0 means the model's length, at most %d", usualLength))
 }
