@@ -16,6 +16,7 @@ func TestCodeRewardLearns(t *testing.T) {
 	if first, last := passed[0], last(passed); last < 0.75 || last < first+0.4 {
 		t.Errorf("programs that pass rose from %.3f to %.3f, want at least 0.75 and 0.4 more", first, last)
 	}
+	publishes(t, "examples/code_reward", map[string][]float64{"seed 0": passed})
 }
 
 // The policy learns with three seeds, and not in the controls. With -update the test writes what was

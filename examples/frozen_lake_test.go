@@ -61,6 +61,7 @@ func TestFrozenLakeLearns(t *testing.T) {
 	if first, last := goal[0], last(goal); last < 0.9 || last < first+0.3 {
 		t.Errorf("walks to the goal rose from %.3f to %.3f, want at least 0.9 and 0.3 more", first, last)
 	}
+	publishes(t, "examples/frozen_lake", map[string][]float64{"seed 0": goal})
 }
 
 // The policy learns with three seeds, and not in the controls. On random maps it learns a part. With

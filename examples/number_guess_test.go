@@ -16,6 +16,7 @@ func TestNumberGuessLearns(t *testing.T) {
 	if first, last := won[0], last(won); last < 0.85 || last < first+0.25 {
 		t.Errorf("games won rose from %.3f to %.3f, want at least 0.85 and 0.25 more", first, last)
 	}
+	publishes(t, "examples/number_guess", map[string][]float64{"seed 0 won": won})
 }
 
 // The policy learns with three seeds, and not in the controls. With -update the test writes what was

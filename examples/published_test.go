@@ -45,6 +45,7 @@ var pages = []struct {
 	{"examples/grpo_gsm8k_smollm2", "README.md", gsm8kRow},
 	{"examples/algorithms_smollm2", "docs/reference/algorithms.md", smolLM2Table},
 	{"examples/support", "examples/support/README.md", supportTable},
+	{"examples/support/init", "docs/guide/own-data.md", ownDataTable},
 	{"examples/sweep", "examples/sweep/README.md", sweepTable},
 	{"examples/number_guess", "examples/number_guess/README.md", numberGuessTable},
 	{"examples/frozen_lake", "examples/frozen_lake/README.md", frozenLakeTable},

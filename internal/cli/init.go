@@ -65,7 +65,7 @@ func initCommand() *cobra.Command {
 		Use:   "init [FILE] --model MODEL --data FILE --task KIND",
 		Short: "Write a first configuration, or a reward in Python",
 		Long: "Write a short configuration with comments (default trinity.yaml): a stage that shows the model the answers,\n" +
-			"one that lets it learn from rewards, and an evaluation. A fifth of the rows, at most 200, goes to a file\n" +
+			"one that lets it learn from rewards, and an evaluation. A fifth of the rows, at most 100, goes to a file\n" +
 			"for evaluations alone. On a terminal the command asks for what the flags leave out. `trinity init\n" +
 			"reward.py` writes a program in Python that scores replies. The command never overwrites a file.",
 		Args: wantAtMost(1),
@@ -239,3 +239,6 @@ func (b *beginning) Name() string {
 
 // SFT reports whether the model learns from demonstrations.
 func (b *beginning) SFT() bool { return b.Task == "demonstrations" }
+
+// EvalInterval returns the steps between evaluations: at most four in a run, because they take as long as steps.
+func (b *beginning) EvalInterval() int { return max(10, (b.Steps+3)/4) }

@@ -41,7 +41,7 @@ type recipe struct {
 const (
 	mostLabels = 30  // more different answers are no labels
 	fewestRows = 10  // fewer rows are not divided
-	mostTested = 200 // rows of an evaluation
+	mostTested = 100 // rows of an evaluation
 )
 
 // rowsOf are the rows of the data, with the texts of the question and the answer.
@@ -110,8 +110,8 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 	}
 	if n := len(data.rows); n > 0 { // tokens have two bytes or more, but in small vocabularies
 		b.PromptTokens = max(128, upTo(64, longest(data.prompts)/2+len(b.System)/2+64))
-		if b.Warms && b.Task != "label" {
-			b.ReplyTokens = max(b.ReplyTokens, min(1024, upTo(64, longest(data.answers)/2)))
+		if b.Warms && b.Task != "label" && b.Task != "program" {
+			b.ReplyTokens = min(1024, upTo(32, usual(data.answers)/3+16)) // a token of prose has some four bytes
 		}
 		b.WarmRows = min(b.WarmRows, n)
 		b.Epochs = max(1, min(2*b.Epochs, 480/n)) // some 30 steps, but no row more than six times
@@ -344,6 +344,16 @@ func longest(texts []string) (n int) {
 		n = max(n, len(t))
 	}
 	return n
+}
+
+// usual returns the bytes that one text of twenty has more of.
+func usual(texts []string) int {
+	var lengths []int
+	for _, t := range texts {
+		lengths = append(lengths, len(t))
+	}
+	slices.Sort(lengths)
+	return lengths[len(lengths)*19/20]
 }
 
 // upTo rounds a number up to a multiple.

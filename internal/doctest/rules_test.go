@@ -64,6 +64,8 @@ var shorter = []struct {
 	{"examples/sweep/sweep.yaml", "buffer.total_steps=4"}, // three rungs
 	{"examples/support/support.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
 		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
+	{"my_shop.yaml", "model.model_path=examples/quickstart/model model.lora_configs=[] model.max_prompt_tokens=300 " +
+		"stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1 stages.1.buffer.batch_size=2 stages.1.algorithm.repeat_times=2"},
 	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
 	{"examples/exec_openai/exec.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
