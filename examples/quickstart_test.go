@@ -28,7 +28,8 @@ func TestQuickstartLearns(t *testing.T) {
 		t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", first, last)
 	}
 	publishes(t, "examples/quickstart", map[string][]float64{
-		"seed 0 sampled": curve(records, "eval/new_sums/accuracy/mean@1"), "seed 0 greedy": curve(records, "eval/new_sums_greedy/accuracy/mean@1"),
+		"seed 0 sampled": curve(records, "eval/new_sums/accuracy/mean@1"),
+		"seed 0 greedy":  curve(records, "eval/new_sums_greedy/accuracy/mean@1"),
 	})
 }
 

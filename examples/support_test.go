@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 )
 
@@ -69,7 +69,8 @@ func TestOwnDataOfSmolLM2(t *testing.T) {
 	if first, end := held[0], last(held); end < 0.8 || end <= first {
 		t.Errorf("right answers to held-out questions rose from %.3f to %.3f, want at least 0.8", first, end)
 	}
-	if out := do(program, "eval", "--config", "my_shop.yaml"); !strings.Contains(out, fmt.Sprintf("test/accuracy/mean@1         %.4g\n", last(held))) {
+	want := regexp.MustCompile(fmt.Sprintf(`(?m)^test/accuracy/mean@1 +%.4g$`, last(held)))
+	if out := do(program, "eval", "--config", "my_shop.yaml"); !want.MatchString(out) {
 		t.Errorf("trinity eval prints %s, and the run found %v", out, held)
 	}
 	hold(t, "examples/support/init", results{Values: map[string][]float64{"held out": held}})

@@ -15,7 +15,7 @@ import (
 
 // bench evaluates the base model and every checkpoint, or only the newest.
 func (s *stage) bench(ctx context.Context) error {
-	if err := s.openHelpers(ctx); err != nil {
+	if err := openHelpers(ctx, s); err != nil {
 		return err
 	}
 	evals, err := s.evalTasksets(ctx)

@@ -104,14 +104,14 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 		return nil, nil, end(err)
 	}
 	s.juicer = juicer
-	if err := s.openHelpers(ctx); err != nil {
+	if err := openHelpers(ctx, s); err != nil {
 		return nil, nil, end(err)
 	}
 	return s, end, nil
 }
 
 // openHelpers sets the run's variables, and opens reward models and the models that workflows ask.
-func (s *stage) openHelpers(ctx context.Context) error {
+func openHelpers(ctx context.Context, s *stage) error {
 	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
 		return err
 	}

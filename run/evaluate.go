@@ -139,7 +139,7 @@ type answerRecorder struct {
 // evaluatedAnswer is a line about an answer, or about a rollout that failed.
 type evaluatedAnswer struct {
 	Taskset  string             `json:"taskset"`
-	Row      int                `json:"row"` // of the taskset, from 0 on
+	Row      int                `json:"row"`           // of the taskset, from 0 on
 	Run      *int               `json:"run,omitempty"` // rollout of the row; none if it failed
 	Turn     int                `json:"turn,omitempty"`
 	Prompt   string             `json:"prompt,omitempty"`

@@ -143,7 +143,7 @@ func dividedRows(cfg *Settled) string {
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.Settled
-	if err := s.openHelpers(ctx); err != nil {
+	if err := openHelpers(ctx, s); err != nil {
 		return nil, err
 	}
 	tasks, err := s.mix(ctx)

@@ -34,7 +34,7 @@ type recipe struct {
 	Rate                      string
 	WarmRows, Epochs          int
 	Questions, Steps          int
-	RewardArgs, RewardWords   string
+	Schema                    string // of JSON answers; "" if unknown
 }
 
 // Bounds of what init decides by itself.
@@ -105,7 +105,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := b.rewards(); err != nil {
+	if err := b.checkReward(); err != nil {
 		return nil, err
 	}
 	if n := len(data.rows); n > 0 { // tokens have two bytes or more, but in small vocabularies
@@ -160,11 +160,11 @@ func (b *beginning) schema(answers []string) {
 	}
 	b.Warms = true
 	b.System = "Reply with a JSON object and nothing else. Its keys: " + strings.Join(keys, ", ") + "."
-	args, err := json.Marshal(map[string]any{"schema": map[string]any{"type": "object", "required": keys, "properties": properties}})
+	schema, err := json.Marshal(map[string]any{"type": "object", "required": keys, "properties": properties})
 	if err != nil {
 		panic(err) // it is made of texts
 	}
-	b.RewardArgs = string(args)
+	b.Schema = string(schema)
 }
 
 // jsonType returns the type of a decoded value, as JSON Schema names it.
@@ -184,27 +184,18 @@ func jsonType(value any) string {
 	return "object"
 }
 
-// rewards chooses the reward function, unless --reward names it.
-func (b *beginning) rewards() error {
-	if b.Reward != "" {
-		c, err := catalog("reward_fn")
-		if err != nil {
-			return err
-		}
-		info, err := c.Explain(b.Reward)
-		if err != nil {
-			return fmt.Errorf("--reward: %w", err)
-		}
-		b.RewardArgs, b.RewardWords = "{}", "its arguments: trinity explain reward_fn "+info.Name
+// checkReward refuses a --reward that there is not.
+func (b *beginning) checkReward() error {
+	if b.Reward == "" {
 		return nil
 	}
-	usual := map[string][3]string{
-		"number":  {"accuracy_reward", "{}", "1 for the right number or formula, else 0"},
-		"label":   {"accuracy_reward", "{answer: whole}", "1 if the reply is the answer and nothing else, else 0"},
-		"json":    {"json_schema_reward", "{schema: {type: object, required: [answer], properties: {answer: {type: string}}}}", "1 if the reply fits the schema"},
-		"program": {"exec", "{command: [python3, reward.py], workers: 1}", "`trinity init reward.py` writes the program"},
-	}[b.Task]
-	b.Reward, b.RewardArgs, b.RewardWords = usual[0], cmp.Or(b.RewardArgs, usual[1]), usual[2]
+	c, err := catalog("reward_fn")
+	if err == nil {
+		_, err = c.Explain(b.Reward)
+	}
+	if err != nil {
+		return fmt.Errorf("--reward: %w", err)
+	}
 	return nil
 }
 
