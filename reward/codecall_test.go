@@ -49,7 +49,8 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 		{"another name", map[string]any{"tests": texts}, "def sub(a, b): return a + b", 0.},
 		{"prints", map[string]any{"tests": texts}, "print(int(input()) + int(input()))", 0.},
 		{"as a text", map[string]any{"tests": `{"fn_name": "add", "inputs": [[1, 2]], "outputs": [3]}`}, add, 1.},
-		{"many digits", map[string]any{"tests": `{"fn_name": "add", "inputs": [[9007199254740993, 0]], "outputs": [9007199254740993]}`}, add, 1.},
+		{"many digits", map[string]any{"tests": `{"fn_name": "add", "inputs": [[9007199254740993, 0]],
+			"outputs": [9007199254740993]}`}, add, 1.},
 		{"wrapped", map[string]any{"tests": one("add", []any{[]any{1}, []any{2}}, []any{[]any{1, 2}})}, add, 1.},
 		{"wrapped twice", map[string]any{"tests": one("add", []any{1, 2}, []any{[]any{3}})}, add, 0.},
 		{"texts in lists are values", map[string]any{"tests": one("add", []any{"a", "b"}, "ab")}, add, 1.},
@@ -78,11 +79,11 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 func TestCodeRewardRefusesCalls(t *testing.T) {
 	args := map[string]any{"isolation": "none"}
 	for want, tests := range map[string]any{
-		"it calls a function and names none":                                []any{map[string]any{"input": "1", "output": "1", "testtype": "functional"}},
-		`line 2 of its input is no JSON, and each is an argument of f: "b"`: []any{map[string]any{"input": "1\nb", "output": "1", "fn_name": "f"}},
-		`its output is no JSON, and is a value of f: "x"`:                   []any{map[string]any{"input": "1", "output": "x", "fn_name": "f"}},
-		"it has no output":         []any{map[string]any{"input": "1", "fn_name": "f"}},
-		"want the texts input and": []any{map[string]any{"input": []any{1}, "output": "1"}},
+		"it calls a function and names none":              []any{map[string]any{"input": "1", "output": "1", "testtype": "functional"}},
+		`is no JSON, and each is an argument of f: "b"`:   []any{map[string]any{"input": "1\nb", "output": "1", "fn_name": "f"}},
+		`its output is no JSON, and is a value of f: "x"`: []any{map[string]any{"input": "1", "output": "x", "fn_name": "f"}},
+		"it has no output":                                []any{map[string]any{"input": "1", "fn_name": "f"}},
+		"want the texts input and":                        []any{map[string]any{"input": []any{1}, "output": "1"}},
 	} {
 		task := &trinity.Task{Row: map[string]any{"tests": tests}}
 		if err := trinity.RequirementsOf(build(t, "code_reward", args)).CheckTask(task); err == nil || !strings.Contains(err.Error(), want) {
