@@ -39,38 +39,127 @@ var mayBeginList = regexp.MustCompile(`^(\[\s*([\pL_][\pL\pN_.]*\s*)?)?$`)
 // [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list.
 type pythonic struct{}
 
-func (pythonic) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
-	content, list := "", strings.TrimSpace(text)
-	isTagged := false
-	for _, tags := range pythonTags {
-		before, rest, found := strings.Cut(text, tags[0])
-		if !found {
-			continue
+func (pythonic) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
+	if list := strings.TrimSpace(text); beginsList.MatchString(list) {
+		calls, err := pythonCalls(list)
+		return "", calls, err
+	}
+	content, rest, closing := pythonNext(text)
+	var calls []trinity.ToolCall
+	for closing != "" {
+		inside, after := cutOutside(rest, closing) // Llama 4 leaves the closing tag out
+		more, err := pythonCalls(strings.TrimSpace(inside))
+		if err != nil {
+			return "", nil, err
 		}
-		inside, after, _ := strings.Cut(rest, tags[1]) // Llama 4 leaves the closing tag out
-		content, list, isTagged = strings.TrimRight(before, "\n")+after, strings.TrimSpace(inside), true
-		break
+		if calls == nil {
+			content = strings.TrimRight(content, "\n")
+		}
+		calls = append(calls, more...)
+		var between string
+		between, rest, closing = pythonNext(after)
+		content += between
 	}
-	if !isTagged && !beginsList.MatchString(list) {
-		return text, nil, nil
+	if calls == nil {
+		return unlisted(text, tools)
 	}
-	parsed, err := syntax.LegacyFileOptions().ParseExpr("", list, 0)
+	return content, calls, nil
+}
+
+// pythonNext splits text at the first opening tag. closing is the tag that belongs to it, "" if there
+// is none.
+func pythonNext(text string) (content, rest, closing string) {
+	at := len(text)
+	for _, tags := range pythonTags {
+		if i := strings.Index(text, tags[0]); i >= 0 && i < at {
+			at, rest, closing = i, text[i+len(tags[0]):], tags[1]
+		}
+	}
+	return text[:at], rest, closing
+}
+
+// cutOutside is strings.Cut at the first mark that stands in no string of Python's.
+func cutOutside(text, mark string) (before, after string) {
+	quote := ""
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case quote == "" && strings.HasPrefix(text[i:], mark):
+			return text[:i], text[i+len(mark):]
+		case quote == "" && (c == '"' || c == '\''):
+			quote = text[i : i+1]
+			if three := strings.Repeat(quote, 3); strings.HasPrefix(text[i:], three) {
+				quote = three
+			}
+			i += len(quote)
+		case quote != "" && c == '\\':
+			i += 2
+		case quote != "" && strings.HasPrefix(text[i:], quote):
+			i += len(quote)
+			quote = ""
+		default:
+			i++
+		}
+	}
+	return text, ""
+}
+
+// listsCall matches a list that begins a line with a call.
+var listsCall = regexp.MustCompile(`(?m)^\s*\[\s*([\pL_][\pL\pN_.]*)\s*\(`)
+
+// unlisted reads a reply that does not begin with a list of calls: it is text. A call of one of the tools
+// after other text, or in another form, is an error.
+func unlisted(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
+	for _, m := range listsCall.FindAllStringSubmatch(text, mostObjects) {
+		if _, known := tool(tools, m[1]); known {
+			return "", nil, fmt.Errorf("the call of %s stands after other text: %s", m[1], brief(text))
+		}
+	}
+	return unmarked(text, tools, "Python call", "")
+}
+
+// pythonCalls reads a list of calls, or one call.
+func pythonCalls(list string) ([]trinity.ToolCall, error) {
+	parsed, err := parsePython(list)
 	if err != nil {
-		return "", nil, fmt.Errorf("the calls are no list of Python calls: %s", brief(list))
+		return nil, fmt.Errorf("the calls are no list of Python calls: %s", brief(list))
 	}
 	of, ok := parsed.(*syntax.ListExpr)
 	if !ok {
 		of = &syntax.ListExpr{List: []syntax.Expr{parsed}} // one call without brackets
 	}
-	var calls []trinity.ToolCall
+	calls := []trinity.ToolCall{}
 	for _, e := range of.List {
 		call, err := pythonCall(e)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: %s", err, brief(list))
+			return nil, fmt.Errorf("%w: %s", err, brief(list))
 		}
 		calls = append(calls, call)
 	}
-	return content, calls, nil
+	return calls, nil
+}
+
+// deepestPython bounds the brackets and signs that stand around a value of Python's. The parser calls
+// itself for each.
+const deepestPython = 1000
+
+// parsePython parses an expression of Python's.
+func parsePython(text string) (syntax.Expr, error) {
+	depth := 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth--
+		}
+		if depth > deepestPython {
+			return nil, errors.New("the brackets are too deep")
+		}
+	}
+	if strings.Contains(text, strings.Repeat("-", deepestPython)) {
+		return nil, errors.New("too many signs")
+	}
+	return syntax.LegacyFileOptions().ParseExpr("", text, 0)
 }
 
 func (pythonic) Settled(text string) string {
@@ -98,7 +187,7 @@ func pythonCall(e syntax.Expr) (trinity.ToolCall, error) {
 		value, err := pythonValue(given.Y)
 		if err == nil {
 			var raw json.RawMessage
-			if raw, err = json.Marshal(value); err == nil {
+			if raw, err = marshal(value); err == nil {
 				err = all.add(given.X.(*syntax.Ident).Name, raw)
 			}
 		}
@@ -211,7 +300,7 @@ func pythonDict(e *syntax.DictExpr) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		raw, err := json.Marshal(v)
+		raw, err := marshal(v)
 		if err != nil {
 			return nil, err
 		}
