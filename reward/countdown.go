@@ -18,7 +18,8 @@ import (
 func init() {
 	registry.Rewards.Register("countdown_reward",
 		"The numbers game: 1 if the expression in the last <answer> tag uses each given number once, with + - * / "+
-			"(or − × ÷) and parentheses, and equals the target exactly; `format_score` for any other expression; 0 without one. The truth is a JSON object {target, numbers}, "+
+			"(or − × ÷) and parentheses, and equals the target exactly; `format_score` for any other expression; 0 without one. The truth is "+
+			"a JSON object {target, numbers}, "+
 			"or the target alone with the numbers in the row at `numbers_key`. Part: score.",
 		func() trinity.RewardFunc { return &countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
 }
