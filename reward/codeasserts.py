@@ -190,7 +190,7 @@ def encode(v):
     if dataclasses.is_dataclass(v) and not isinstance(v, type) and kind.__dataclass_params__.eq:
         return ["record", kind.__name__, [[f.name, encode(getattr(v, f.name)), f.compare] for f in dataclasses.fields(v)]]
     is_large = isinstance(v, (range, decimal.Decimal))
-    return ["other", kind.__name__, "" if is_large else kind.__module__]
+    return ["other", kind.__name__, "" if is_large else kind.__module__, callable(v)]
 
 
 # Judge.
@@ -207,7 +207,17 @@ class Own:
             raise NoVerdict("values of type %s cannot be compared outside of the program" % self.__name)
         return False
 
+    def refuse(self, *_):
+        raise NoVerdict("a value of type %s cannot be examined outside of the program" % self.__name)
+
     __hash__ = None
+    __getattr__ = __instancecheck__ = __subclasscheck__ = refuse
+
+
+class Callable(Own):
+    """A function, a class, or another value of the program that can be called."""
+
+    __call__ = Own.refuse
 
 
 class Foreign:
@@ -220,7 +230,7 @@ class Foreign:
         raise NoVerdict("a value of type %s cannot be compared outside of the program" % self.__name)
 
     __eq__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __hash__ = refuse
-    __getattr__ = __instancecheck__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__ = __float__ = refuse
+    __getattr__ = __instancecheck__ = __subclasscheck__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__ = __float__ = refuse
     __int__ = __abs__ = __round__ = __format__ = refuse
 
 
@@ -287,7 +297,10 @@ def decode(v):
         return iterate([decode(x) for x in of[0]], of[1])
     if kind == "record":
         return Record(of[0], [(name, decode(x), is_compared) for name, x, is_compared in of[1]])
-    return (Own if of[1] in ("solution", "builtins") else Foreign)(of[0])
+    name, module, is_callable = of
+    if module not in ("solution", "builtins"):
+        return Foreign(name)
+    return Callable(name) if is_callable else Own(name)
 
 
 class Tolerant(ast.NodeTransformer):

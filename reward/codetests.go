@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/sandbox"
@@ -93,8 +94,8 @@ func (c *codeTests) add(t *trinity.Task, v any) error {
 			c.asked = append(c.asked, codeQuestion{Call: call})
 			return err
 		}
-		input, hasInput := test["input"].(string)
-		output, ok := test["output"].(string)
+		input, hasInput := linesOf(test["input"])
+		output, ok := linesOf(test["output"])
 		if !ok || !hasInput && test["input"] != nil {
 			return errors.New("want the texts input and output, or fn_name beside values of a function")
 		}
@@ -102,6 +103,22 @@ func (c *codeTests) add(t *trinity.Task, v any) error {
 		return nil
 	}
 	return errors.New("want {input, output} or an assert statement")
+}
+
+// linesOf returns a text, or the lines of a list of texts, as APPS and TACO have them.
+func linesOf(v any) (text string, ok bool) {
+	list, isList := v.([]any)
+	if !isList {
+		text, ok = v.(string)
+		return text, ok
+	}
+	lines := make([]string, len(list))
+	for i, one := range list {
+		if lines[i], ok = one.(string); !ok {
+			return "", false
+		}
+	}
+	return strings.Join(lines, "\n"), true
 }
 
 // assertScript splits assert statements, answers them and judges the answers, in three processes.
