@@ -86,10 +86,7 @@ func cutOutside(text, mark string) (before, after string) {
 		case quote == "" && strings.HasPrefix(text[i:], mark):
 			return text[:i], text[i+len(mark):]
 		case quote == "" && (c == '"' || c == '\''):
-			quote = text[i : i+1]
-			if three := strings.Repeat(quote, 3); strings.HasPrefix(text[i:], three) {
-				quote = three
-			}
+			quote = quoteAt(text[i:])
 			i += len(quote)
 		case quote != "" && c == '\\':
 			i += 2
@@ -159,7 +156,39 @@ func parsePython(text string) (syntax.Expr, error) {
 	if strings.Contains(text, strings.Repeat("-", deepestPython)) {
 		return nil, errors.New("too many signs")
 	}
-	return syntax.LegacyFileOptions().ParseExpr("", text, 0)
+	return syntax.LegacyFileOptions().ParseExpr("", escaped(text), 0)
+}
+
+// escaped doubles the backslashes that begin no escape sequence in a string: Python keeps them, and the
+// parser knows none.
+func escaped(text string) string {
+	var out strings.Builder
+	quote, isRaw := "", false
+	for i := 0; i < len(text); {
+		n := 1
+		switch c := text[i]; {
+		case quote == "" && (c == '"' || c == '\''):
+			quote, isRaw = quoteAt(text[i:]), i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')
+			n = len(quote)
+		case quote != "" && c == '\\' && i+1 < len(text):
+			if n = 2; !isRaw && !strings.ContainsRune("\n\\'\"abfnrtv01234567xuU", rune(text[i+1])) {
+				out.WriteByte('\\')
+			}
+		case quote != "" && strings.HasPrefix(text[i:], quote):
+			n, quote = len(quote), ""
+		}
+		out.WriteString(text[i : i+n])
+		i += n
+	}
+	return out.String()
+}
+
+// quoteAt returns the quote that text begins with: one character or three.
+func quoteAt(text string) string {
+	if three := strings.Repeat(text[:1], 3); strings.HasPrefix(text, three) {
+		return three
+	}
+	return text[:1]
 }
 
 func (pythonic) Settled(text string) string {
@@ -284,6 +313,18 @@ func pythonList(of []syntax.Expr) (any, error) {
 	return all, nil
 }
 
+// keyText returns a key of a dict as JSON has it: Python writes numbers and constants as texts.
+func keyText(key any) (string, error) {
+	switch key := key.(type) {
+	case string:
+		return key, nil
+	case nil, bool, int64, *big.Int, float64:
+		raw, err := marshal(key)
+		return string(raw), err
+	}
+	return "", errors.New("a key of a dict is a list")
+}
+
 func pythonDict(e *syntax.DictExpr) (any, error) {
 	var all arguments
 	for _, entry := range e.List {
@@ -292,9 +333,9 @@ func pythonDict(e *syntax.DictExpr) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, errors.New("a key of a dict is no text")
+		name, err := keyText(key)
+		if err != nil {
+			return nil, err
 		}
 		v, err := pythonValue(pair.Value)
 		if err != nil {

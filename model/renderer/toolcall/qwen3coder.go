@@ -92,7 +92,7 @@ func isBareCall(text string, at, lastClose int) bool {
 // after </tool_call>. A reply may end without it.
 func coderCalls(text string, opened bool, tools json.RawMessage) (calls []trinity.ToolCall, rest string, err error) {
 	for rest = trimmed(text); len(calls) == 0 || strings.HasPrefix(rest, coderFunction); {
-		call, after, err := coderCall(rest, tools)
+		call, after, err := coderCall(rest, opened, tools)
 		if err != nil {
 			return nil, "", err
 		}
@@ -108,8 +108,8 @@ func coderCalls(text string, opened bool, tools json.RawMessage) (calls []trinit
 	return calls, text, nil
 }
 
-// coderCall reads the call that text begins with.
-func coderCall(text string, tools json.RawMessage) (call trinity.ToolCall, rest string, err error) {
+// coderCall reads the call that text begins with. opened says that <tool_call> stands before it.
+func coderCall(text string, opened bool, tools json.RawMessage) (call trinity.ToolCall, rest string, err error) {
 	rest, found := strings.CutPrefix(text, coderFunction)
 	name, rest, named := strings.Cut(rest, ">")
 	name = strings.TrimSpace(name)
@@ -131,9 +131,9 @@ func coderCall(text string, tools json.RawMessage) (call trinity.ToolCall, rest 
 		case !begins || !isArgument:
 			return call, "", fmt.Errorf("the call of %s: beside its arguments stands %s", name, brief(rest))
 		}
-		end := coderEnd(after, true)
+		end := coderEnd(after, opened, true)
 		if end < 0 {
-			if end = coderEnd(after, false); end < 0 || opensParameter.MatchString(after[:end]) {
+			if end = coderEnd(after, opened, false); end < 0 || opensParameter.MatchString(after[:end]) {
 				return call, "", fmt.Errorf("the call of %s: the argument %q does not end with %s", name, argument, coderParameterClose)
 			}
 		}
@@ -151,7 +151,7 @@ var opensParameter = regexp.MustCompile(`(?m)^[ \t]*<parameter=[^>\n]*>[ \t]*$`)
 // coderEnd returns where the value that text begins with ends, -1 if it does not: at a </parameter> that
 // another argument or the end of the call follows. With nested, arguments that the value quotes are
 // skipped with their ends.
-func coderEnd(text string, nested bool) int {
+func coderEnd(text string, opened, nested bool) int {
 	depth := 0
 	for at := 0; ; {
 		end := strings.Index(text[at:], coderParameterClose)
@@ -163,7 +163,7 @@ func coderEnd(text string, nested bool) int {
 		}
 		at += end
 		after := at + len(coderParameterClose)
-		switch isLast := endsValue(text[after:]); {
+		switch isLast := endsValue(text[after:], opened); {
 		case depth == 0 && isLast:
 			return at
 		case depth > 0:
@@ -174,13 +174,20 @@ func coderEnd(text string, nested bool) int {
 }
 
 // endsValue reports whether the text after a </parameter> goes on as a call does. Where a whole call is
-// quoted in an argument, another </parameter> comes after its end.
-func endsValue(after string) bool {
+// quoted in an argument, another </parameter> comes after its end. After the end of a call that
+// <tool_call> opened, </tool_call> or another call comes.
+func endsValue(after string, opened bool) bool {
 	after = trimmed(after)
 	rest, ends := strings.CutPrefix(after, coderFunctionClose)
 	rest, closes := strings.CutPrefix(trimmed(rest), hermesClose)
-	if ends || closes {
-		return !strings.HasPrefix(trimmed(rest), coderParameterClose)
+	rest = trimmed(rest)
+	switch {
+	case closes:
+		return !strings.HasPrefix(rest, coderParameterClose)
+	case ends && opened:
+		return rest == "" || strings.HasPrefix(rest, coderFunction) || strings.HasPrefix(hermesClose, rest)
+	case ends:
+		return !strings.HasPrefix(rest, coderParameterClose)
 	}
 	return after == "" || strings.HasPrefix(after, coderParameter)
 }

@@ -125,6 +125,9 @@ func TestPythonicReadsCalls(t *testing.T) {
 		{text: "I add:\n[f(a=1)]", err: "the call of f stands after other text"},
 		{text: "I add:\n[g(a=1)]", content: "I add:\n[g(a=1)]"},
 		{text: `{"name": "f", "arguments": {}}`, err: "a call of f has no Python call before it"},
+		{text: `[f(p='\d+\n', q=r"\d", s='\'\w')]`, calls: `f{"p": "\\d+\n", "q": "\\d", "s": "'\\w"};`},
+		{text: `[f(d={1: "a", None: 2, 2.5: 3})]`, calls: `f{"d": {"1":"a","null":2,"2.5":3}};`},
+		{text: `[f(d={[1]: "a"})]`, err: "a key of a dict is a list"},
 		{text: "[1] says so", content: "[1] says so"},
 		{text: `[f(a=1`, err: "the calls are no list of Python calls"},
 		{text: `[f(1)]`, err: "the call of f has an argument without a name"},
@@ -178,6 +181,7 @@ func TestQwenCoderReadsCalls(t *testing.T) {
 			calls: `f{"s": "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n` +
 				`</function>\n</tool_call>"};`},
 		{text: call("<parameter=s>\n1\n<parameter=n>\n2\n</parameter>\n"), err: `the argument "s" does not end`},
+		{text: call("<parameter=s>\na\n</parameter>\n</function>\nb\n</parameter>\n"), calls: `f{"s": "a\n</parameter>\n</function>\nb"};`},
 		{text: call("<parameter=s>\n<tool_call>\n</parameter>\n"), calls: `f{"s": "<tool_call>"};`},
 		{text: "<tool_call><function=f></tool_call>", err: "the call of f does not end with </function>"},
 	})
