@@ -1,11 +1,89 @@
 package reward
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 )
+
+// askingDriver asks programs and judges their answers in one process: code_reward does it in a sandbox
+// and in three processes for each test.
+const askingDriver = `
+def drive():
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)
+    out = os.dup(1)
+    os.dup2(2, 1)
+    verdicts = []
+    for case in json.load(sys.stdin):
+        with open("solution.py", "w", encoding="utf-8") as f:
+            f.write(case["source"])
+        part = json.loads(json.dumps(split_all({"tests": [case["test"]]})[0]))
+        try:
+            answers = json.loads(json.dumps(answer(part)))
+        except BaseException:
+            answers = None
+        verdicts.append(verdict(case["test"], answers, case["tolerance"]))
+    os.write(out, json.dumps(verdicts).encode())
+
+drive()
+`
+
+// codeCase is a test with a program; want is 1, 0 or "open".
+type codeCase struct {
+	Source    string       `json:"source"`
+	Test      codeQuestion `json:"test"`
+	Tolerance float64      `json:"tolerance"`
+	want      any
+}
+
+func checkCases(t *testing.T, cases []codeCase) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	input, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "asserts.py")
+	text, _ := strings.CutSuffix(string(assertScript), "main()\n")
+	if err := os.WriteFile(script, []byte(text+askingDriver), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, script)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = filepath.Dir(script), bytes.NewReader(input), os.Stderr
+	said, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verdicts []struct {
+		Holds bool
+		Open  string
+	}
+	if err := json.Unmarshal(said, &verdicts); err != nil || len(verdicts) != len(cases) {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for i, v := range verdicts {
+		got := any(0.)
+		switch {
+		case v.Open != "":
+			got = "open"
+		case v.Holds:
+			got = 1.
+		}
+		if c := cases[i]; got != c.want {
+			t.Errorf("%s %+v\n%s\n%v, want %v", c.Test.Assert, c.Test.Call, c.Source, got, c.want)
+		}
+	}
+}
 
 // scored returns the value of a program's reward, or "open" if it has no valid one.
 func scored(t *testing.T, args map[string]any, row map[string]any, source string) any {
@@ -25,15 +103,12 @@ func scored(t *testing.T, args map[string]any, row map[string]any, source string
 
 // The rows are as LiveCodeBench, TACO, APPS, PRIME and DeepCoder have them.
 func TestCodeRewardCallsFunctions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many interpreters")
-	}
-	args := codeArgs(t, "python")
 	const add = "class Solution:\n    def add(self, a, b):\n        return a + b"
 	texts := map[string]any{"fn_name": "add", "inputs": []any{"1\n2", "[1]\n[2]"}, "outputs": []any{"3", "[1, 2]"}}
 	one := func(name, input, output any) map[string]any {
 		return map[string]any{"fn_name": name, "inputs": []any{input}, "outputs": []any{output}}
 	}
+	var all []codeCase
 	functional := []any{map[string]any{"input": "1\n2", "output": "3", "testtype": "functional"}}
 	for _, c := range []struct {
 		name   string
@@ -43,7 +118,6 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 	}{
 		{"a method", map[string]any{"tests": texts}, add, 1.},
 		{"a function", map[string]any{"tests": texts}, "def add(a, b): return a + b", 1.},
-		{"half", map[string]any{"tests": texts}, "def add(a, b): return 3", .5},
 		{"typing without an import", map[string]any{"tests": texts}, "class Solution:\n  def add(self, a: List[int], b: Optional[int]):\n" +
 			"    return reduce(lambda x, y: x + y, [a, b])", 1.},
 		{"another name", map[string]any{"tests": texts}, "def sub(a, b): return a + b", 0.},
@@ -64,17 +138,45 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 		{"the test's metadata", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3",
 			"metadata": map[string]any{"func_name": "add"}}}}, add, 1.},
 		{"lists of lines", map[string]any{"tests": map[string]any{"inputs": []any{[]any{"1", "2"}}, "outputs": []any{[]any{"3"}}}},
-			"print(int(input()) + int(input()))", 1.},
+			"print(int(input()) + int(input()))", nil},
 		{"beside programs", map[string]any{"tests": []any{map[string]any{"input": "1", "output": "1", "testtype": "stdin",
-			"fn_name": nil}}}, "print(input())", 1.},
+			"fn_name": nil}}}, "print(input())", nil},
 		{"no name for programs", map[string]any{"tests": map[string]any{"fn_name": nil, "inputs": []any{"1"}, "outputs": []any{"1"}}},
-			"print(input())", 1.},
+			"print(input())", nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := scored(t, args, c.row, c.source); got != c.want {
-				t.Errorf("%v, want %v", got, c.want)
-			}
-		})
+		tests, err := (&code{TestsKey: "tests", Language: "python"}).tests(&trinity.Task{Row: c.row})
+		if err != nil || len(tests.exchanges) > 0 != (c.want == nil) {
+			t.Errorf("%s: %+v, %v", c.name, tests, err)
+		}
+		for _, test := range tests.asked {
+			all = append(all, codeCase{Source: c.source, Test: test, want: c.want})
+		}
+	}
+	checkCases(t, all)
+}
+
+// In the sandbox a function gives what it gives outside of it.
+func TestCodeRewardAsksInTheSandbox(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many interpreters")
+	}
+	args := codeArgs(t, "python")
+	calls := map[string]any{"fn_name": "add", "inputs": []any{"1\n2", "[1]\n[2]"}, "outputs": []any{"3", "[1, 2]"}}
+	lines := map[string]any{"inputs": []any{[]any{"1", "2"}}, "outputs": []any{[]any{"3"}}}
+	for _, c := range []struct {
+		tests  any
+		source string
+		want   any
+	}{
+		{calls, "class Solution:\n    def add(self, a, b):\n        return a + b", 1.},
+		{calls, "def add(a, b): return 3", .5},
+		{calls, "import uuid\ndef add(a, b): return uuid.uuid4()", "open"},
+		{lines, "print(int(input()) + int(input()))", 1.},
+		{[]any{"assert list(f(2)) == [0, 1]", "assert f(1) == range(1)"}, "def f(n): return range(n)", 1.},
+	} {
+		if got := scored(t, args, map[string]any{"tests": c.tests}, c.source); got != c.want {
+			t.Errorf("%v\n%s\n%v, want %v", c.tests, c.source, got, c.want)
+		}
 	}
 }
 
@@ -108,10 +210,7 @@ func TestCodeRewardRefusesCalls(t *testing.T) {
 
 // A test holds if it holds in Python, whatever type the value has.
 func TestCodeRewardComparesValues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many interpreters")
-	}
-	args := codeArgs(t, "python")
+	var all []codeCase
 	for _, c := range []struct {
 		source, test string
 		want         any
@@ -166,12 +265,9 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"def f(): return None", "assert f() is None and not f()", 1.},
 		{"def f(): return 1", "assert isinstance(f(), int) and f() in (1, 2)", 1.},
 	} {
-		t.Run(c.test, func(t *testing.T) {
-			if got := scored(t, args, map[string]any{"tests": []any{c.test}}, c.source); got != c.want {
-				t.Errorf("%s\n%v, want %v", c.source, got, c.want)
-			}
-		})
+		all = append(all, codeCase{Source: c.source, Test: codeQuestion{Assert: c.test}, want: c.want})
 	}
+	checkCases(t, all)
 }
 
 func TestCodeRewardTakesATolerance(t *testing.T) {
@@ -192,9 +288,7 @@ func TestCodeRewardTakesATolerance(t *testing.T) {
 			t.Errorf("%q for %q without a tolerance", c.output, c.want)
 		}
 	}
-	if testing.Short() {
-		t.Skip("starts interpreters")
-	}
+	var all []codeCase
 	for _, c := range []struct {
 		source, test    string
 		exact, tolerant float64
@@ -205,14 +299,8 @@ func TestCodeRewardTakesATolerance(t *testing.T) {
 		{"def f(): return {'a': .1 + .2}", "assert not f() != {'a': .3}", 0, 1},
 		{"def f(): return 1000001", "assert f() == 1000000", 0, 0},
 	} {
-		args := codeArgs(t, "python")
-		row := map[string]any{"tests": []any{c.test}}
-		if got := scored(t, args, row, c.source); got != c.exact {
-			t.Errorf("%s: %v, want %g", c.test, got, c.exact)
-		}
-		args["tolerance"] = 1e-6
-		if got := scored(t, args, row, c.source); got != c.tolerant {
-			t.Errorf("%s with a tolerance: %v, want %g", c.test, got, c.tolerant)
-		}
+		test := codeQuestion{Assert: c.test}
+		all = append(all, codeCase{Source: c.source, Test: test, want: c.exact}, codeCase{c.source, test, 1e-6, c.tolerant})
 	}
+	checkCases(t, all)
 }
