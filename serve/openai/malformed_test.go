@@ -34,7 +34,8 @@ func TestMalformedCallsAreReported(t *testing.T) {
 			}}
 		web := httptest.NewServer(s.Handler())
 		for range 2 {
-			if _, text := ask(t, web, chatPath, "t", body+stream+"}"); strings.Contains(text, "tool_calls") || !strings.Contains(text, `"content":"a`) {
+			_, text := ask(t, web, chatPath, "t", body+stream+"}")
+			if strings.Contains(text, "tool_calls") || !strings.Contains(text, `"content":"a`) {
 				t.Errorf("%s: got %s", stream, text)
 			}
 		}
