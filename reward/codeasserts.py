@@ -220,16 +220,26 @@ class Callable(Own):
     __call__ = Own.refuse
 
 
+# Modules of plain values, and modules whose values may equal plain ones.
+PLAIN = {"builtins", "collections", "decimal", "fractions", "array", "datetime"}
+OVERLOADED = {"", "numpy", "pandas", "sympy", "torch"}
+
+
 class Foreign:
     """A value of another type that stayed in the program's process."""
 
-    def __init__(self, name):
-        self.__name = name
+    def __init__(self, name, module):
+        self.__name, self.__module = name, module
+
+    def __eq__(self, other):
+        if type(other).__module__ not in PLAIN or self.__module.split(".")[0] in OVERLOADED:
+            self.refuse()
+        return False
 
     def refuse(self, *_):
         raise NoVerdict("a value of type %s cannot be compared outside of the program" % self.__name)
 
-    __eq__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __hash__ = refuse
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __hash__ = refuse
     __getattr__ = __instancecheck__ = __subclasscheck__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__ = __float__ = refuse
     __int__ = __abs__ = __round__ = __format__ = refuse
 
@@ -299,7 +309,7 @@ def decode(v):
         return Record(of[0], [(name, decode(x), is_compared) for name, x, is_compared in of[1]])
     name, module, is_callable = of
     if module not in ("solution", "builtins"):
-        return Foreign(name)
+        return Foreign(name, module)
     return Callable(name) if is_callable else Own(name)
 
 

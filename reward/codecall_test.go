@@ -133,7 +133,8 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 		{"no argument", map[string]any{"tests": one("f", "", "\"x\"")}, "def f(): return 'x'", 1.},
 		{"tuples and keys", map[string]any{"tests": one("f", "2", `[{"1": [1, null]}]`)}, "def f(x): return ({1: (1, None)},)", 1.},
 		{"a set is no list", map[string]any{"tests": one("f", "2", "[2]")}, "def f(x): return {x}", 0.},
-		{"no verdict", map[string]any{"tests": one("f", "2", "[2]")}, "import uuid\ndef f(x): return uuid.uuid4()", "open"},
+		{"another type", map[string]any{"tests": one("f", "2", "[2]")}, "import uuid\ndef f(x): return uuid.uuid4()", 0.},
+		{"too large", map[string]any{"tests": one("f", "2", "[2]")}, "import decimal\ndef f(x): return decimal.Decimal('1e99999')", "open"},
 		{"the row's metadata", map[string]any{"tests": functional, "metadata": `{"func_name": "add"}`}, add, 1.},
 		{"the test's metadata", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3",
 			"metadata": map[string]any{"func_name": "add"}}}}, add, 1.},
@@ -170,7 +171,7 @@ func TestCodeRewardAsksInTheSandbox(t *testing.T) {
 	}{
 		{calls, "class Solution:\n    def add(self, a, b):\n        return a + b", 1.},
 		{calls, "def add(a, b): return 3", .5},
-		{calls, "import uuid\ndef add(a, b): return uuid.uuid4()", "open"},
+		{calls, "import decimal\ndef add(a, b): return decimal.Decimal('1e99999')", "open"},
 		{lines, "print(int(input()) + int(input()))", 1.},
 		{[]any{"assert list(f(2)) == [0, 1]", "assert f(1) == range(1)"}, "def f(n): return range(n)", 1.},
 	} {
@@ -252,6 +253,8 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"class A:\n    x = 1", "assert hasattr(A(), 'x')", "open"},
 		{"class A: pass", "assert isinstance(A(), int)", 0.},
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "import uuid\nassert f() == uuid.UUID(int=1)", "open"},
+		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == f()", "open"},
+		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == 3", 0.},
 		{"import enum\nclass E(enum.IntEnum):\n    A = 1\ndef f(): return E.A", "assert f() == 1", 1.},
 		{"import datetime\ndef f(): return datetime.date(2020, 1, 2)", "import datetime\nassert f() == datetime.date(2020, 1, 2)", 1.},
 		{"import datetime\ndef f(): return datetime.timedelta(1)", "from datetime import timedelta\nassert f() == timedelta(hours=24)", 1.},
