@@ -43,6 +43,7 @@ type RewardInput struct {
 	Messages   []Message   // the conversation, with the policy's reply last; nil when scoring only text
 	Prompt     string      // the question as asked
 	Response   string      // the policy's reply, without special tokens
+	Opening    string      // "<think>" and spaces if the prompt ends so: the reply then has only the closing tag; else ""
 	Truth      string      // reference answer, "" if there is none
 	Experience *Experience // the sequence itself; nil when scoring only text
 	Host       Host        // the run around the rollout; nil when scoring only text

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // Rollout is the input of a Workflow: one run of a task.
@@ -33,7 +35,7 @@ func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message)
 	}
 	in := RewardInput{
 		Task: r.Task, Messages: append(slices.Clip(messages), Message{Role: "assistant", Content: e.Response}),
-		Prompt: e.Prompt, Response: e.Response, Truth: r.Task.Truth(), Experience: e, Host: r.Host,
+		Prompt: e.Prompt, Response: e.Response, Opening: r.opening(e), Truth: r.Task.Truth(), Experience: e, Host: r.Host,
 	}
 	score := func(ctx context.Context) (Reward, error) { return r.Reward.Score(ctx, in) }
 	reward, err := Reward{}, error(nil)
@@ -53,6 +55,27 @@ func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message)
 	}
 	e.Reward = reward
 	return nil
+}
+
+// opening returns the thinking tag, with the spaces after it, that the tokens before e.Response end with,
+// "" if they end otherwise or if the response has the tag.
+func (r *Rollout) opening(e *Experience) string {
+	const tag, longest = "<think>", 256
+	if r.Model == nil || r.Model.Renderer == nil || e.PromptLen > len(e.Tokens) {
+		return ""
+	}
+	decode := r.Model.Renderer.Decode
+	begin := e.PromptLen
+	if !strings.HasSuffix(e.Response, decode(e.Tokens[begin:])) { // of several turns, the response is the last
+		for begin = len(e.Mask); begin > e.PromptLen && e.Mask[begin-1]; begin-- {
+		}
+	}
+	prefix, ok := strings.CutSuffix(e.Response, decode(e.Tokens[begin:])) // format.reply_prefix is part of the response
+	before, also := strings.CutSuffix(decode(e.Tokens[max(0, begin-longest):begin]), prefix)
+	if !ok || !also || !strings.HasSuffix(strings.TrimRightFunc(before, unicode.IsSpace), tag) {
+		return ""
+	}
+	return before[strings.LastIndex(before, tag):]
 }
 
 // Host gives workflows and reward functions access to the run around a rollout. Many goroutines may

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,18 +85,39 @@ func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSel
 	*now, *old = **old, nil
 }
 
+// movedKey is a key with the key of the schema that means the same.
+type movedKey struct{ from, to string }
+
 // moved maps keys of veRL's tree to the keys of the schema that mean the same. A checkpoint has the
 // actor and the critic.
-var moved = []struct{ from, to string }{
+var moved = []movedKey{
 	{trainerConfigKey + ".trainer.max_actor_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
 	{trainerConfigKey + ".trainer.max_critic_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
 	{trainerConfigKey + ".algorithm.rollout_correction", "algorithm.rollout_correction"},
 }
 
-// move gives the keys of veRL's tree in a file or a stage their place in the schema. They keep
-// their lines.
+// movedOfTasksets returns the keys of tasksets that Trinity-RFT's workflows take among their arguments.
+func movedOfTasksets(root *yaml.Node) (all []movedKey) {
+	const in = "buffer.explorer_input."
+	tasksets := []string{in + "taskset"}
+	for _, list := range []string{in + "tasksets", in + "eval_tasksets"} {
+		if n := nodeOf(root, list); n != nil && n.Kind == yaml.SequenceNode {
+			for i := range n.Content {
+				tasksets = append(tasksets, join(list, strconv.Itoa(i)))
+			}
+		}
+	}
+	for _, t := range tasksets {
+		all = append(all, movedKey{t + ".workflow_args.reward_fn_type", t + ".default_reward_fn_type"},
+			movedKey{t + ".workflow_args.reward_fn_args", t + ".reward_fn_args"})
+	}
+	return all
+}
+
+// move gives the keys of veRL's tree and of workflows' arguments in a file or a stage their place in the
+// schema. They keep their lines.
 func (s *source) move(root *yaml.Node) (errs Errors) {
-	for _, m := range moved {
+	for _, m := range slices.Concat(moved, movedOfTasksets(root)) {
 		section := nodeOf(root, parent(m.from))
 		if section == nil || section.Kind != yaml.MappingNode {
 			continue
@@ -118,7 +140,8 @@ func (s *source) move(root *yaml.Node) (errs Errors) {
 	return errs
 }
 
-// put writes a value at a dotted key that the tree does not have, in the place of at.
+// put writes a value at a dotted key that the tree does not have, in the place of at. The tree has the
+// indices of lists in the key.
 func put(n *yaml.Node, key string, at, value *yaml.Node) {
 	segment, rest, below := strings.Cut(key, ".")
 	next := child(n, segment)
@@ -130,7 +153,7 @@ func put(n *yaml.Node, key string, at, value *yaml.Node) {
 		}
 		n.Content = append(pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == segment }), &name, next)
 	}
-	if below && next.Kind == yaml.MappingNode {
+	if below && (next.Kind == yaml.MappingNode || next.Kind == yaml.SequenceNode) {
 		put(next, rest, at, value)
 	}
 }

@@ -98,7 +98,12 @@ func TestOwnKeysInDocs(t *testing.T) {
 // Values that files of Trinity-RFT have, and what they mean here.
 func TestValuesOfTrinityRFT(t *testing.T) {
 	const verl = "trainer.trainer_config."
+	const in = "buffer.explorer_input."
 	kept := func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }
+	scored := func(c *Config) any {
+		t := c.settled[0].Data.Tasksets[0]
+		return fmt.Sprint(t.DefaultRewardFnType, " ", t.RewardFnArgs, " ", t.WorkflowArgs)
+	}
 	for _, c := range []struct {
 		overrides string
 		meaning   func(c *Config) any
@@ -129,6 +134,13 @@ func TestValuesOfTrinityRFT(t *testing.T) {
 			"[algorithm.entropy_loss_fn_args.entropy_coef]"},
 		{"algorithm.kl_penalty_fn=none and algorithm.kl_penalty_fn_args={kl_coef: 0}", func(c *Config) any { return unusedKeys(c) },
 			"[algorithm.kl_penalty_fn_args.kl_coef]"},
+		{in + "taskset.workflow_args={use_base: true, reward_fn_type: math_reward, reward_fn_args: {}}", scored,
+			"math_reward map[] map[use_base:true]"},
+		{in + "taskset.workflow_args={reward_fn_type: math_reward} and " + in + "taskset.default_reward_fn_type=math_reward", scored,
+			"math_reward map[] map[]"},
+		{in + "eval_tasksets.0.workflow_args={reward_fn_type: math_reward}", func(c *Config) any {
+			return c.settled[0].Data.Tasksets[1].DefaultRewardFnType
+		}, "math_reward"},
 	} {
 		cfg, err := parse(t, base, Options{Engine: "cpu", Overrides: strings.Split(c.overrides, " and ")})
 		if err != nil {
@@ -159,6 +171,9 @@ func TestKeysOfVerlAreFoundAtTheirLine(t *testing.T) {
 			"max_critic_ckpt_to_keep: differs from trainer.max_checkpoints_to_keep",
 		base + "stages:\n- stage_name: a\n  trainer: {trainer_config: {trainer: {max_actor_ckpt_to_keep: -1}}}\n": "c.yaml:21:40: " +
 			"stages.0.trainer.max_checkpoints_to_keep: is -1",
+		strings.Replace(base, "      path: train.jsonl\n", "      path: t\n      default_reward_fn_type: math_reward\n      workflow_args:\n"+
+			"        reward_fn_type: format_reward\n", 1): "c.yaml:17:9: buffer.explorer_input.taskset.workflow_args.reward_fn_type: differs from " +
+			"buffer.explorer_input.taskset.default_reward_fn_type; keep one of them",
 	} {
 		if _, err := parse(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -185,11 +185,7 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 		if now := removedArgs[kind][e.Key]; now != "" {
 			e.Hint = now
 		}
-		located := p.errorFor(at, e.Message, e.Hint)
-		if instead := foreignArgs[kind][e.Key]; instead != "" {
-			located.Hint, located.Unsupported = instead, true
-		}
-		p.errs = append(p.errs, located)
+		p.errs = append(p.errs, p.errorFor(at, e.Message, e.Hint))
 	}
 }
 

@@ -228,8 +228,10 @@ func TestRefused(t *testing.T) {
 // Load refuses each value that is valid but not in this version, by name and at its key.
 func TestUnsupported(t *testing.T) {
 	for _, c := range []struct{ override, key, words string }{
-		{"buffer.explorer_input.taskset.workflow_args={reward_fn_type: exec}", "buffer.explorer_input.taskset.workflow_args.reward_fn_type",
-			"name the reward function as default_reward_fn_type"},
+		{"buffer.explorer_input.taskset.workflow_args={reward_fn_type: openjudge_reward}",
+			"buffer.explorer_input.taskset.default_reward_fn_type", `the reward function "openjudge_reward" is not built into this version`},
+		{"buffer.explorer_input.taskset.default_reward_fn_type=math_boxed_reward_naive_dapo",
+			"buffer.explorer_input.taskset.default_reward_fn_type", "is not built into this version; use math_dapo_reward"},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built into this version; run with --engine cpu`},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", `the trainer "tinker" is not built`},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},

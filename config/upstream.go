@@ -170,15 +170,6 @@ var removedArgs = map[string]map[string]string{
 	},
 }
 
-// foreignArgs maps arguments of plug-ins that upstream has and this program's plug-ins of those names
-// lack to a hint, by kind.
-var foreignArgs = map[string]map[string]string{
-	"workflow": {
-		"reward_fn_type": "name the reward function as default_reward_fn_type of the taskset",
-		"reward_fn_args": "set reward_fn_args of the taskset",
-	},
-}
-
 const ofAgents = "use the workflow exec with a program that calls your function: docs/guide/from-trinity-rft.md, \"An agent in Python\""
 
 // tokensOnly says what to use in place of a rollout model behind an API of text.
@@ -187,7 +178,8 @@ const tokensOnly = "rollouts are token ids, which such an API neither takes nor 
 
 // substitutes says what to use in place of plug-ins that upstream has and this program lacks, by kind.
 var substitutes = map[string]map[string]string{
-	"sampler": {external: tokensOnly},
+	"reward_fn": {"math_boxed_reward_naive_dapo": "use math_dapo_reward, whose accuracy is 1 or −1"},
+	"sampler":   {external: tokensOnly},
 	"workflow": {
 		"agentscope_workflow_adapter":    ofAgents,
 		"agentscope_workflow_adapter_v1": ofAgents,

@@ -58,21 +58,25 @@ func unscored(g trinity.Group) trinity.Group {
 	return out
 }
 
+// ownMetrics are the metrics of an experience that no part of a reward replaces.
+var ownMetrics = []string{"reward", "response_length", "prompt_length", "environment_length"}
+
 // experienceMetrics returns the metrics of one experience: its reward, the parts of its reward by
 // name, its own metrics and its lengths in tokens.
 func experienceMetrics(e *trinity.Experience) map[string]float64 {
-	m := map[string]float64{"response_length": float64(e.ResponseLen()), "prompt_length": float64(e.PromptLen)}
-	if e.EnvironmentLen > 0 {
-		m["environment_length"] = float64(e.EnvironmentLen)
-	}
+	m := map[string]float64{}
 	for k, v := range e.Metrics {
 		m[k] = v
 	}
 	if e.Reward.Valid {
-		m["reward"] = e.Reward.Value
 		for k, v := range e.Reward.Parts {
 			m[k] = v
 		}
+		m["reward"] = e.Reward.Value
+	}
+	m["response_length"], m["prompt_length"] = float64(e.ResponseLen()), float64(e.PromptLen)
+	if e.EnvironmentLen > 0 {
+		m["environment_length"] = float64(e.EnvironmentLen)
 	}
 	return m
 }
@@ -119,6 +123,26 @@ func Metrics(groups []trinity.Group) trinity.Metrics {
 		outcomes = append(outcomes, &outcome{group: g})
 	}
 	return rolloutMetrics(outcomes)
+}
+
+// mostParts bounds the names of reward parts that a step logs. Programs give the names, perhaps by what
+// the policy says.
+const mostParts = 256
+
+// excessParts returns the names of reward parts beyond the first mostParts, in the order of the alphabet.
+func excessParts(outcomes []*outcome) []string {
+	parts := map[string]bool{}
+	for _, o := range outcomes {
+		for _, e := range o.group {
+			for name := range e.Reward.Parts {
+				if !slices.Contains(ownMetrics, name) {
+					parts[name] = true
+				}
+			}
+		}
+	}
+	names := sortedNames(parts)
+	return names[min(mostParts, len(names)):]
 }
 
 // rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the
@@ -175,6 +199,10 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	}
 	if groups > 0 {
 		m["equal_reward_share"] = float64(equal) / float64(groups)
+	}
+	for _, name := range excessParts(outcomes) {
+		delete(perTask, name)
+		m["unlogged_part_count"]++
 	}
 	for _, name := range sortedNames(perTask) {
 		v := perTask[name]

@@ -49,7 +49,8 @@ func (m *mathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Re
 		return noTruth(in), nil
 	}
 	parts := map[string]float64{"accuracy": right(answers["boxed"], in.Response, truth), "format_score": 0}
-	if m.WithThink && !(once(in.Response, "<think>", "</think>") && thinkBoxed.MatchString(in.Response)) {
+	reply := in.Opening + in.Response
+	if m.WithThink && !(once(reply, "<think>", "</think>") && thinkBoxed.MatchString(reply)) {
 		parts["format_score"] = -m.FormatScoreCoef
 	}
 	return trinity.NewReward(parts), nil

@@ -7,6 +7,8 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +24,9 @@ func init() {
 		"The share of a row's tests that the program in a reply passes. The program is the last code block of the language, or the whole "+
 			"reply if there is none. It runs in a sandbox, anew for each test, and never sees what a test expects. The row's tests are a list "+
 			"of {input, output} for standard input and output, an object {inputs, outputs} of two lists, or, in Python, a list of assert "+
-			"statements. A program that does not compile gets 0. After a test that runs out of time the others count as failed. If the sandbox "+
-			"fails, the reply has no valid reward. Part: tests.",
+			"statements; with fn_name, as rows of LiveCodeBench, TACO and PRIME have it, input and output are the arguments and the value of that "+
+			"function or method of class Solution. A program that does not compile gets 0. After a test that runs out of time the others count as "+
+			"failed. If the sandbox fails, or a value cannot be compared outside of the program, the reply has no valid reward. Part: tests.",
 		func() trinity.RewardFunc {
 			return &code{Language: "python", TestsKey: "tests", Timeout: 10, CompileTimeout: 60, MaxMemory: 512, Isolation: string(sandbox.Full)}
 		})
@@ -34,6 +37,7 @@ type code struct {
 	Language       string   `yaml:"language" doc:"python, go, javascript, cpp or bash"`
 	TestsKey       string   `yaml:"tests_key" doc:"key of the tests in the row"`
 	Timeout        float64  `yaml:"timeout" doc:"seconds of CPU for each test; the program may take three times as long by the clock"`
+	Tolerance      float64  `yaml:"tolerance" doc:"how far a float may be from the expected one, as a share of it beyond 1; judges take 1e-6"`
 	CompileTimeout float64  `yaml:"compile_timeout" doc:"seconds of CPU for the compiler"`
 	MaxMemory      int      `yaml:"max_memory_mb" doc:"MiB for the program"`
 	Isolation      string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
@@ -55,6 +59,8 @@ func (c *code) Validate() (err error) {
 		return fmt.Errorf("timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.Timeout)
 	case !(c.CompileTimeout > 0) || c.CompileTimeout > maxCodeTime:
 		return fmt.Errorf("compile_timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.CompileTimeout)
+	case !(c.Tolerance >= 0 && c.Tolerance < 1):
+		return fmt.Errorf("tolerance: want at least 0 and less than 1, got %g", c.Tolerance)
 	case c.MaxMemory < 32 || c.MaxMemory > 1<<20:
 		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, c.MaxMemory)
 	}
@@ -91,15 +97,18 @@ func (c *code) Score(ctx context.Context, in trinity.RewardInput) (trinity.Rewar
 		})
 	}
 	of, language := codeRun{code: c, host: in.Host}, languages[c.Language]
-	passed := 0
+	passed, open := 0, ""
 	source := language.extract(in.Response)
-	if tests.asserts != nil {
-		passed, err = of.asserts(ctx, source, tests.asserts)
+	if tests.asked != nil {
+		passed, open, err = of.answers(ctx, source, tests.asked)
 	} else {
 		passed, err = of.exchanges(ctx, language, source, tests.exchanges)
 	}
 	if err != nil {
 		return trinity.Reward{}, err
+	}
+	if open != "" {
+		return trinity.InvalidReward(open), nil
 	}
 	return trinity.NewReward(map[string]float64{"tests": float64(passed) / float64(tests.count())}), nil
 }
@@ -152,11 +161,45 @@ func (c *codeRun) exchanges(ctx context.Context, of language, source string, tes
 			return 0, err
 		case r.TimedOut:
 			return passed, nil
-		case r.ExitCode == 0 && !r.Truncated && settled(string(r.Stdout)) == settled(test.output):
+		case r.ExitCode == 0 && !r.Truncated && c.printed(string(r.Stdout), test.output):
 			passed++
 		}
 	}
 	return passed, nil
+}
+
+// printed reports whether an output is the expected one. With a tolerance, numbers may differ.
+func (c *code) printed(output, want string) bool {
+	output, want = settled(output), settled(want)
+	if output == want || c.Tolerance == 0 {
+		return output == want
+	}
+	return slices.EqualFunc(strings.Split(output, "\n"), strings.Split(want, "\n"), func(line, wanted string) bool {
+		return slices.EqualFunc(strings.Fields(line), strings.Fields(wanted), c.near)
+	})
+}
+
+// decimal matches a number as programs print it; its groups are not empty for a float.
+var decimal = regexp.MustCompile(`^[-+]?(?:\d+(\.\d*)?|(\.\d+))([eE][-+]?\d+)?$`)
+
+// near reports whether a printed word is the expected one. Numbers may differ by the tolerance if one
+// of them is a float, and by that share of the expected number if it is a float beyond 1.
+func (c *code) near(word, want string) bool {
+	got, wanted := decimal.FindStringSubmatch(word), decimal.FindStringSubmatch(want)
+	if word == want || got == nil || wanted == nil {
+		return word == want
+	}
+	isFloat := func(groups []string) bool { return strings.Join(groups[1:], "") != "" }
+	a, errA := strconv.ParseFloat(word, 64)
+	b, errB := strconv.ParseFloat(want, 64)
+	if errA != nil || errB != nil || !isFloat(got) && !isFloat(wanted) {
+		return false
+	}
+	most := c.Tolerance
+	if isFloat(wanted) {
+		most *= max(1, math.Abs(b))
+	}
+	return math.Abs(a-b) <= most
 }
 
 // settled returns an output without the spaces at the ends of its lines and the empty lines at its end.

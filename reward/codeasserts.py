@@ -1,14 +1,37 @@
-"""Assert statements of tests: split, answer and judge are three processes. Only answer has code of a model."""
+"""Tests of a program in Python: split, answer and judge are three processes. Only answer has code of a model."""
 
+import array
 import ast
 import builtins
+import collections
+import dataclasses
+import datetime
+import decimal
+import fractions
+import itertools
 import json
+import math
 import os
 import sys
+
+MOST_ITEMS = 10000  # of an iterator
+MOST_RANGE = 1000000
+MOST_EXPONENT = 10000
 
 
 class Unsupported(Exception):
     pass
+
+
+class NoVerdict(BaseException):
+    """A value cannot be compared outside of the program's process."""
+
+
+# Split.
+
+
+# Functions whose value says as much as that of their argument, which may be endless or of a class of the program.
+CONSUMERS = {"next", "islice", "list", "tuple", "set", "dict", "sorted", "len", "str", "repr", "int", "float"}
 
 
 class Split(ast.NodeTransformer):
@@ -25,18 +48,25 @@ class Split(ast.NodeTransformer):
         answers = ast.Name("__answers", ast.Load())
         return ast.Subscript(answers, ast.Constant(len(self.queries) - 1), ast.Load())
 
+    def of_program(self, node):
+        """Report whether an expression is a name of the program with calls, attributes and items of it."""
+        while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        return isinstance(node, ast.Name) and node.id not in self.known and node.id not in self.bound
+
     def visit_Call(self, node):
-        root = node.func
-        while isinstance(root, (ast.Attribute, ast.Call, ast.Subscript)):
-            root = root.func if isinstance(root, ast.Call) else root.value
-        if isinstance(root, ast.Name) and root.id not in self.known and root.id not in self.bound:
-            return self.take(node)
-        return self.generic_visit(node)
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        consumes = name in CONSUMERS and node.args and self.of_program(node.args[0])
+        return self.take(node) if consumes or self.of_program(node) else self.generic_visit(node)
+
+    def visit_Attribute(self, node):
+        is_bound = any(isinstance(n, ast.Name) and n.id in self.bound for n in ast.walk(node))
+        return self.take(node) if self.of_program(node) and not is_bound else self.generic_visit(node)
+
+    visit_Subscript = visit_Attribute
 
     def visit_Name(self, node):
-        if node.id in self.known or node.id in self.bound:
-            return node
-        return self.take(node)
+        return self.take(node) if self.of_program(node) else node
 
 
 def split(text):
@@ -64,44 +94,288 @@ def split(text):
 
 def split_all(job):
     parts = []
-    for text in job["tests"]:
+    for test in job["tests"]:
+        if "call" in test:
+            parts.append({"function": test["call"]["function"], "arguments": test["call"]["arguments"], "queries": [""]})
+            continue
         try:
-            imports, _, queries = split(text)
-            parts.append({"imports": imports, "queries": queries, "wrong": ""})
+            imports, _, queries = split(test["assert"])
+            parts.append({"imports": imports, "queries": queries})
         except (SyntaxError, ValueError, RecursionError, Unsupported) as e:
-            parts.append({"imports": "", "queries": [], "wrong": str(e) or type(e).__name__})
+            parts.append({"wrong": str(e) or type(e).__name__})
     return parts
+
+
+# Answer. What follows may be changed by the program: it decides about values only.
+
+# The rows of function tests come with beginnings of programs that use such names without imports.
+PRELUDE = "string re datetime collections heapq bisect copy math random itertools functools json builtins typing".split()
 
 
 def answer(job):
     with open("solution.py", encoding="utf-8") as f:
         source = f.read()
     names = {"__name__": "solution"}
-    exec(job["imports"], names)
+    if "function" in job:
+        sys.setrecursionlimit(50000)
+        for module in PRELUDE:
+            exec("from %s import *\nimport %s, sys" % (module, module), names)
+    exec(job.get("imports", ""), names)
     exec(compile(source, "solution.py", "exec"), names)
-    return [repr(eval(query, names)) for query in job["queries"]]
+    if "function" not in job:
+        return [encode(eval(query, names)) for query in job["queries"]]
+    solution = names.get("Solution")
+    if isinstance(solution, type) and hasattr(solution, job["function"]):
+        function = getattr(solution(), job["function"])
+    else:
+        function = names[job["function"]]
+    return [encode(function(*job.get("arguments", [])))]
 
 
-def value(text):
-    if len(text) > 1 << 16:
-        raise ValueError("too long")
-    if text in ("nan", "inf", "-inf"):
-        return float(text)
-    return ast.literal_eval(text)
+def items(values):
+    return [encode(v) for v in values]
 
 
-def holds(text, answers):
-    if answers is None:
+def pairs(d):
+    return [[encode(k), encode(v)] for k, v in dict.items(d)]
+
+
+def encode(v):
+    """Return a value in JSON: None, a bool, an int, a finite float and a str as they are, others as [kind, …]."""
+    kind = type(v)
+    if v is None or kind is bool:
+        return v
+    if isinstance(v, int):
+        return int(v)
+    if isinstance(v, float):
+        return float(v) if math.isfinite(v) else ["float", str(float(v))]
+    if isinstance(v, str):
+        return str.__str__(v)
+    if isinstance(v, complex):
+        return ["complex", encode(v.real), encode(v.imag)]
+    for plain in (bytes, bytearray):
+        if isinstance(v, plain):
+            return [plain.__name__, v.hex()]
+    if isinstance(v, tuple) and hasattr(kind, "_fields"):
+        return ["namedtuple", kind.__name__, list(kind._fields), items(v)]
+    for plain in (list, tuple, set, frozenset):
+        if isinstance(v, plain):
+            return [plain.__name__, items(plain.__iter__(v))]
+    if isinstance(v, collections.deque):
+        return ["deque", items(v), v.maxlen]
+    for mapping in (collections.Counter, collections.OrderedDict, collections.defaultdict, dict):
+        if isinstance(v, mapping):
+            return [mapping.__name__, pairs(v)]
+    if isinstance(v, range) and len(v) <= MOST_RANGE:
+        return ["range", v.start, v.stop, v.step]
+    if isinstance(v, decimal.Decimal) and (not v.is_finite() or abs(v.adjusted()) < MOST_EXPONENT):
+        return ["Decimal", str(v)]
+    if isinstance(v, fractions.Fraction):
+        return ["Fraction", str(v)]
+    if isinstance(v, array.array):
+        return ["array", v.typecode, items(v)]
+    if isinstance(v, datetime.timedelta):
+        return ["timedelta", v.days, v.seconds, v.microseconds]
+    for moment in (datetime.datetime, datetime.date, datetime.time):
+        if isinstance(v, moment):
+            return [moment.__name__, v.isoformat()]
+    for view in ("keys", "items", "values"):
+        if kind.__name__ == "dict_" + view:
+            return [view, items(v)]
+    if hasattr(kind, "__next__"):
+        first = list(itertools.islice(v, MOST_ITEMS + 1))
+        return ["iterator", items(first[:MOST_ITEMS]), len(first) <= MOST_ITEMS]
+    if kind.__module__ == "numpy" and getattr(v, "shape", None) == ():
+        return encode(v.item())
+    if dataclasses.is_dataclass(v) and not isinstance(v, type) and kind.__dataclass_params__.eq:
+        return ["record", kind.__name__, [[f.name, encode(getattr(v, f.name)), f.compare] for f in dataclasses.fields(v)]]
+    is_large = isinstance(v, (range, decimal.Decimal))
+    return ["other", kind.__name__, "" if is_large else kind.__module__, callable(v)]
+
+
+# Judge.
+
+
+class Own:
+    """A value of a class of the program, or a function. It equals no plain value, whatever the class says."""
+
+    def __init__(self, name):
+        self.__name = name
+
+    def __eq__(self, other):
+        if isinstance(other, (Own, Foreign, Record)):
+            raise NoVerdict("values of type %s cannot be compared outside of the program" % self.__name)
         return False
-    try:
-        imports, statements, _ = split(text)
-        names = {"__answers": [value(a) for a in answers]}
-        exec(imports, names)
-        tree = ast.fix_missing_locations(ast.Module(statements, []))
-        exec(compile(tree, "test", "exec"), names)
-    except BaseException:
+
+    def refuse(self, *_):
+        raise NoVerdict("a value of type %s cannot be examined outside of the program" % self.__name)
+
+    __hash__ = None
+    __getattr__ = __instancecheck__ = __subclasscheck__ = refuse
+
+
+class Callable(Own):
+    """A function, a class, or another value of the program that can be called."""
+
+    __call__ = Own.refuse
+
+
+# Modules of plain values, and modules whose values may equal plain ones.
+PLAIN = {"builtins", "collections", "decimal", "fractions", "array", "datetime"}
+OVERLOADED = {"", "numpy", "pandas", "sympy", "torch"}
+
+
+class Foreign:
+    """A value of another type that stayed in the program's process."""
+
+    def __init__(self, name, module):
+        self.__name, self.__module = name, module
+
+    def __eq__(self, other):
+        if type(other).__module__ not in PLAIN or self.__module.split(".")[0] in OVERLOADED:
+            self.refuse()
         return False
+
+    def refuse(self, *_):
+        raise NoVerdict("a value of type %s cannot be compared outside of the program" % self.__name)
+
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __hash__ = refuse
+    __getattr__ = __instancecheck__ = __subclasscheck__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __call__ = __float__ = refuse
+    __int__ = __abs__ = __round__ = __format__ = refuse
+
+
+class Record:
+    """An instance of a dataclass."""
+
+    def __init__(self, name, fields):
+        self.__name = name
+        self.__compared = [(k, v) for k, v, is_compared in fields if is_compared]
+        self.__dict__.update((k, v) for k, v, _ in fields)
+
+    def __hash__(self):
+        return hash(self.__name)
+
+    def __eq__(self, other):
+        return isinstance(other, Record) and (self.__name, self.__compared) == (other.__name, other.__compared)
+
+
+def iterate(values, is_whole):
+    yield from values
+    if not is_whole:
+        raise NoVerdict("an iterator gives more than %d items" % MOST_ITEMS)
+
+
+VIEWS = {"keys": lambda of: dict.fromkeys(of).keys(), "items": lambda of: dict(of).items(), "values": lambda of: dict(enumerate(of)).values()}
+
+
+def decode(v):
+    """Return the value that encode has written. It runs no code of the program."""
+    if not isinstance(v, list):
+        return v
+    kind, *of = v
+    if kind in ("list", "tuple", "set", "frozenset"):
+        return getattr(builtins, kind)(map(decode, of[0]))
+    if kind in ("dict", "Counter", "OrderedDict"):
+        return (dict if kind == "dict" else getattr(collections, kind))({decode(k): decode(x) for k, x in of[0]})
+    if kind == "defaultdict":
+        return collections.defaultdict(None, {decode(k): decode(x) for k, x in of[0]})
+    if kind == "namedtuple":
+        return collections.namedtuple(of[0], of[1])(*map(decode, of[2]))
+    if kind == "deque":
+        return collections.deque(map(decode, of[0]), of[1])
+    if kind in ("bytes", "bytearray"):
+        return getattr(builtins, kind).fromhex(of[0])
+    if kind == "float":
+        return float(of[0])
+    if kind == "complex":
+        return complex(decode(of[0]), decode(of[1]))
+    if kind == "range":
+        return range(*of)
+    if kind == "Decimal":
+        return decimal.Decimal(of[0])
+    if kind == "Fraction":
+        return fractions.Fraction(of[0])
+    if kind == "array":
+        return array.array(of[0], map(decode, of[1]))
+    if kind == "timedelta":
+        return datetime.timedelta(*of)
+    if kind in ("datetime", "date", "time"):
+        return getattr(datetime, kind).fromisoformat(of[0])
+    if kind in VIEWS:
+        return VIEWS[kind](map(decode, of[0]))
+    if kind == "iterator":
+        return iterate([decode(x) for x in of[0]], of[1])
+    if kind == "record":
+        return Record(of[0], [(name, decode(x), is_compared) for name, x, is_compared in of[1]])
+    name, module, is_callable = of
+    if module not in ("solution", "builtins"):
+        return Foreign(name, module)
+    return Callable(name) if is_callable else Own(name)
+
+
+class Tolerant(ast.NodeTransformer):
+    """Replaces == and != by __near."""
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        if len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            return node
+        near = ast.Call(ast.Name("__near", ast.Load()), [node.left, node.comparators[0]], [])
+        return near if isinstance(node.ops[0], ast.Eq) else ast.UnaryOp(ast.Not(), near)
+
+
+def nearness(tolerance):
+    """Return a comparison for which floats may differ: by tolerance, or by that share of a float beyond 1."""
+
+    def near(got, want):
+        numbers = isinstance(got, (int, float)) and isinstance(want, (int, float))
+        if tolerance and numbers and (isinstance(got, float) or isinstance(want, float)):
+            largest = max(abs(got), abs(want)) if isinstance(got, float) and isinstance(want, float) else 1
+            return got == want or abs(got - want) <= tolerance * max(1, largest)
+        for kind in (list, tuple):
+            if isinstance(got, kind) and isinstance(want, kind):
+                return len(got) == len(want) and all(map(near, got, want))
+        if isinstance(got, dict) and isinstance(want, dict):
+            return got.keys() == want.keys() and all(near(got[k], want[k]) for k in got)
+        return got == want
+
+    return near
+
+
+def as_json(v):
+    """Return a value as a file of JSON has it: tuples are lists, and keys are texts."""
+    if isinstance(v, (list, tuple)):
+        return [as_json(x) for x in v]
+    if isinstance(v, dict):
+        return {k if isinstance(k, str) else json.dumps(k): as_json(x) for k, x in v.items()}
+    return v
+
+
+def check(test, answers, tolerance):
+    """Return whether a test holds."""
+    near, given = nearness(tolerance), [decode(a) for a in answers]
+    if "call" in test:
+        got, want = as_json(given[0]), test["call"]["want"]
+        is_wrapped = test["call"]["wrapped"] and isinstance(want, list) and len(want) == 1
+        return bool(near(got, want) or is_wrapped and near(got, want[0]))
+    imports, statements, _ = split(test["assert"])
+    names = {"__answers": given, "__near": near}
+    exec(imports, names)
+    module = ast.Module(statements, [])
+    tree = ast.fix_missing_locations(Tolerant().visit(module) if tolerance else module)
+    exec(compile(tree, "test", "exec"), names)
     return True
+
+
+def verdict(test, answers, tolerance):
+    if answers is None:
+        return {"holds": False}
+    try:
+        return {"holds": check(test, answers, tolerance)}
+    except NoVerdict as e:
+        return {"holds": False, "open": str(e)}
+    except BaseException:
+        return {"holds": False}
 
 
 def main():
@@ -116,7 +390,7 @@ def main():
     elif part == "answer":
         result = answer(job)
     else:
-        result = [holds(text, answers) for text, answers in zip(job["tests"], job["answers"])]
+        result = [verdict(test, answers, job["tolerance"]) for test, answers in zip(job["tests"], job["answers"])]
     os.write(out, json.dumps(result).encode())
 
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/sandbox"
@@ -14,13 +16,19 @@ import (
 // exchange is a test of standard input and output.
 type exchange struct{ input, output string }
 
-// codeTests are the tests of a row: exchanges or assert statements.
+// codeTests are the tests of a row: exchanges, or questions to a program in Python.
 type codeTests struct {
 	exchanges []exchange
-	asserts   []string
+	asked     []codeQuestion
 }
 
-func (c *codeTests) count() int { return len(c.exchanges) + len(c.asserts) }
+// codeQuestion is one test that asks a program in Python for values: an assert statement or a call.
+type codeQuestion struct {
+	Assert string    `json:"assert,omitempty"`
+	Call   *codeCall `json:"call,omitempty"`
+}
+
+func (c *codeTests) count() int { return len(c.exchanges) + len(c.asked) }
 
 // tests returns the tests of a row.
 func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
@@ -32,11 +40,9 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 		return all, fmt.Errorf("tests_key: the row has no tests at %q", c.TestsKey)
 	}
 	if text, ok := value.(string); ok {
-		var parsed any
-		if json.Unmarshal([]byte(text), &parsed) != nil {
+		if value, err = jsonWithNumbers(text); err != nil {
 			return all, fmt.Errorf("the tests at %q are a text that is no JSON: want a list", c.TestsKey)
 		}
-		value = parsed
 	}
 	if o, ok := value.(map[string]any); ok {
 		inputs, _ := o["inputs"].([]any)
@@ -46,7 +52,7 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 		}
 		list := make([]any, len(inputs))
 		for i := range list {
-			list[i] = map[string]any{"input": inputs[i], "output": outputs[i]}
+			list[i] = map[string]any{"input": inputs[i], "output": outputs[i], "fn_name": o["fn_name"]}
 		}
 		value = list
 	}
@@ -55,28 +61,64 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 		return all, fmt.Errorf("the tests at %q are no list with tests", c.TestsKey)
 	}
 	for i, v := range list {
-		switch test := v.(type) {
-		case string:
-			all.asserts = append(all.asserts, test)
-		case map[string]any:
-			input, hasInput := test["input"].(string)
-			output, ok := test["output"].(string)
-			if !ok || !hasInput && test["input"] != nil {
-				return all, fmt.Errorf("test %d at %q: want the texts input and output", i, c.TestsKey)
-			}
-			all.exchanges = append(all.exchanges, exchange{input, output})
-		default:
-			return all, fmt.Errorf("test %d at %q: want {input, output} or an assert statement", i, c.TestsKey)
+		if err := all.add(t, v); err != nil {
+			return all, fmt.Errorf("test %d at %q: %w", i, c.TestsKey, err)
 		}
 	}
 	switch {
-	case all.asserts != nil && all.exchanges != nil:
-		err = fmt.Errorf("the tests at %q are of two kinds: want only {input, output} or only assert statements", c.TestsKey)
-	case all.asserts != nil && c.Language != "python":
-		err = fmt.Errorf("the tests at %q are assert statements, which are for python, and language is %s: want {input, output}",
-			c.TestsKey, c.Language)
+	case all.asked != nil && all.exchanges != nil:
+		err = fmt.Errorf("the tests at %q are of two kinds: want only {input, output} or only assert statements and calls", c.TestsKey)
+	case all.asked != nil && c.Language != "python":
+		kind := "assert statements"
+		if all.asked[0].Call != nil {
+			kind = "calls of a function (fn_name)"
+		}
+		err = fmt.Errorf("the tests at %q are %s, which are for python, and language is %s: want {input, output}", c.TestsKey, kind, c.Language)
 	}
 	return all, err
+}
+
+// add reads one test of a row.
+func (c *codeTests) add(t *trinity.Task, v any) error {
+	switch test := v.(type) {
+	case string:
+		c.asked = append(c.asked, codeQuestion{Assert: test})
+		return nil
+	case map[string]any:
+		name, err := functionOf(t, test)
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			call, err := newCodeCall(name, test)
+			c.asked = append(c.asked, codeQuestion{Call: call})
+			return err
+		}
+		input, hasInput := linesOf(test["input"])
+		output, ok := linesOf(test["output"])
+		if !ok || !hasInput && test["input"] != nil {
+			return errors.New("want the texts input and output, or fn_name beside values of a function")
+		}
+		c.exchanges = append(c.exchanges, exchange{input, output})
+		return nil
+	}
+	return errors.New("want {input, output} or an assert statement")
+}
+
+// linesOf returns a text, or the lines of a list of texts, as APPS and TACO have them.
+func linesOf(v any) (text string, ok bool) {
+	list, isList := v.([]any)
+	if !isList {
+		text, ok = v.(string)
+		return text, ok
+	}
+	lines := make([]string, len(list))
+	for i, one := range list {
+		if lines[i], ok = one.(string); !ok {
+			return "", false
+		}
+	}
+	return strings.Join(lines, "\n"), true
 }
 
 // assertScript splits assert statements, answers them and judges the answers, in three processes.
@@ -84,55 +126,65 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 //go:embed codeasserts.py
 var assertScript []byte
 
-// asserts returns how many assert statements hold of a program. One process, which has no code of
-// the model, finds the expressions that need the program. Another one per statement, which has the
-// program, evaluates them and writes their values as text. A third one without the program reads
-// these as literals and runs the statements. So nothing that the program does decides what holds:
-// it only gives values, and it does not know which ones are expected.
-func (c *codeRun) asserts(ctx context.Context, source string, tests []string) (passed int, err error) {
-	var parts []struct {
-		Imports string   `json:"imports"`
-		Queries []string `json:"queries"`
-		Wrong   string   `json:"wrong"`
+// answers returns how many questions a program answers rightly, and why a value cannot be compared, ""
+// if all can. One process, which has no code of the model, finds the expressions that need the program.
+// Another one per test, which has the program, evaluates them or calls the function, and describes the
+// values. A third one without the program builds values from the descriptions and compares. So nothing
+// that the program does decides what holds: it only gives values, and it does not know which ones
+// are expected.
+func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuestion) (passed int, open string, err error) {
+	type part struct {
+		Imports   string            `json:"imports,omitempty"`
+		Queries   []string          `json:"queries,omitempty"`
+		Function  string            `json:"function,omitempty"`
+		Arguments []json.RawMessage `json:"arguments,omitempty"`
+		Wrong     string            `json:"wrong,omitempty"`
 	}
+	var parts []part
 	if err := c.trusted(ctx, "split", map[string]any{"tests": tests}, &parts, func() int { return len(parts) }, len(tests)); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	answers := make([][]string, len(tests)) // nil if there is none
+	given := make([][]json.RawMessage, len(tests)) // nil if there is none
 	for i, part := range parts {
 		if part.Wrong != "" {
-			return 0, fmt.Errorf("test %d: %s", i, part.Wrong)
+			return 0, "", fmt.Errorf("test %d: %s", i, part.Wrong)
 		}
 		question, err := json.Marshal(part)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		p := sandbox.Program{Command: []string{"python3", "asserts.py", "answer"}, Stdin: question,
 			Files: map[string][]byte{"asserts.py": assertScript, "solution.py": []byte(source)}}
 		p.Limits.Memory, p.Limits.Output = int64(c.MaxMemory)<<20, score.MaxAnswer
 		r, err := c.run(ctx, p, c.Timeout)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		if r.TimedOut {
 			break
 		}
-		var said []string
+		var said []json.RawMessage
 		if r.ExitCode == 0 && !r.Truncated && json.Unmarshal(r.Stdout, &said) == nil && len(said) == len(part.Queries) {
-			answers[i] = said
+			given[i] = said
 		}
 	}
-	var held []bool
-	job := map[string]any{"tests": tests, "answers": answers}
-	if err := c.trusted(ctx, "judge", job, &held, func() int { return len(held) }, len(tests)); err != nil {
-		return 0, err
+	var verdicts []struct {
+		Holds bool
+		Open  string
 	}
-	for i, ok := range held {
-		if ok && answers[i] != nil {
+	job := map[string]any{"tests": tests, "answers": given, "tolerance": c.Tolerance}
+	if err := c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests)); err != nil {
+		return 0, "", err
+	}
+	for i, v := range verdicts {
+		switch {
+		case v.Open != "":
+			return 0, fmt.Sprintf("test %d has no verdict: %s", i, v.Open), nil
+		case v.Holds && given[i] != nil:
 			passed++
 		}
 	}
-	return passed, nil
+	return passed, "", nil
 }
 
 // trusted runs a part of the script that has no code of the model. count returns the length of what

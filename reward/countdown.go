@@ -17,8 +17,9 @@ import (
 
 func init() {
 	registry.Rewards.Register("countdown_reward",
-		"The numbers game: 1 if the expression in the last <answer> tag uses each given number once, with + - * / and parentheses, and "+
-			"equals the target exactly; `format_score` for any other expression; 0 without one. The truth is a JSON object {target, numbers}, "+
+		"The numbers game: 1 if the expression in the last <answer> tag uses each given number once, with + - * / "+
+			"(or − × ÷) and parentheses, and equals the target exactly; `format_score` for any other expression; 0 without one. The truth is "+
+			"a JSON object {target, numbers}, "+
 			"or the target alone with the numbers in the row at `numbers_key`. Part: score.",
 		func() trinity.RewardFunc { return &countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
 }
@@ -136,7 +137,7 @@ func calculate(text string) (value *big.Rat, used []*big.Rat, ok bool) {
 	if len(text) > maxExpression {
 		return nil, nil, false
 	}
-	c := &calculator{rest: text}
+	c := &calculator{rest: plainOperators.Replace(plainNumerals(text))}
 	value, ok = c.sum()
 	return value, c.used, ok && c.peek() == 0
 }

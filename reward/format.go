@@ -14,7 +14,8 @@ import (
 func init() {
 	registry.Rewards.Register("format_reward",
 		"`coef` if the whole reply matches `pattern`, else −`coef`. The default pattern is one <think> block, then one <answer> block, "+
-			"and nothing else. Part: format_score.",
+			"and nothing else. If the prompt ends by opening <think>, the tag belongs to the reply; a pattern of your own may match "+
+			"the reply with it or without. Part: format_score.",
 		func() trinity.RewardFunc { return newFormat() })
 }
 
@@ -46,11 +47,12 @@ func (f *format) Validate() error {
 
 // Score implements [trinity.RewardFunc].
 func (f *format) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	return trinity.NewReward(map[string]float64{"format_score": f.score(in.Response)}), nil
+	return trinity.NewReward(map[string]float64{"format_score": f.score(in)}), nil
 }
 
-func (f *format) score(reply string) float64 {
-	if f.re != nil && f.re.MatchString(reply) || f.re == nil && isThinkAnswer(reply) {
+func (f *format) score(in trinity.RewardInput) float64 {
+	reply := in.Opening + in.Response
+	if f.re == nil && isThinkAnswer(reply) || f.re != nil && (f.re.MatchString(reply) || f.re.MatchString(in.Response)) {
 		return f.Coef
 	}
 	return -f.Coef

@@ -14,7 +14,8 @@ import (
 
 func init() {
 	registry.Rewards.Register("last_number_reward",
-		"1 if the last number in the reply equals the truth, plus `format_score` if the reply is a number and nothing else. "+
+		"1 if the last number in the reply equals the truth, plus `format_score` if the reply is a number and nothing else. Minus signs and "+
+			"decimal digits of all scripts count. "+
 			"Parts: accuracy, format_score.",
 		func() trinity.RewardFunc { return &lastNumber{FormatScore: 0.1} })
 }
@@ -26,7 +27,7 @@ type lastNumber struct {
 
 var (
 	number     = regexp.MustCompile(`-?\d[\d,]*(?:\.\d+)?`)
-	bareNumber = regexp.MustCompile(`\A\s*-?\d[\d,]*(?:\.\d+)?\s*\z`)
+	bareNumber = regexp.MustCompile(`\A\s*[-+]?\d[\d,]*(?:\.\d+)?\s*\z`)
 )
 
 // Requires implements [trinity.Requirer].
@@ -46,13 +47,14 @@ func (l *lastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 		return trinity.InvalidReward(err.Error()), nil
 	}
 	parts := map[string]float64{"accuracy": 0, "format_score": 0}
-	all := number.FindAllString(in.Response, -1)
+	reply := plainNumerals(in.Response)
+	all := number.FindAllString(reply, -1)
 	if len(all) > 0 {
 		if got, ok := rational(all[len(all)-1]); ok && got.Cmp(truth) == 0 {
 			parts["accuracy"] = 1
 		}
 	}
-	if bareNumber.MatchString(in.Response) {
+	if bareNumber.MatchString(reply) {
 		parts["format_score"] = l.FormatScore
 	}
 	return trinity.NewReward(parts), nil
@@ -75,7 +77,7 @@ const maxDigits = 100
 
 // rational reads a decimal number; ok is false for any other text.
 func rational(text string) (*big.Rat, bool) {
-	text = strings.ReplaceAll(strings.TrimSpace(text), ",", "")
+	text = strings.ReplaceAll(strings.TrimSpace(plainNumerals(text)), ",", "")
 	if len(text) > maxDigits || !bareNumber.MatchString(text) {
 		return nil, false
 	}

@@ -12,7 +12,7 @@ func init() {
 		"accuracy + format_score. accuracy: 1 if the final answer equals the truth mathematically, else 0; "+
 			"it finds the answer as accuracy_reward does with auto. format_score: `format_score_coef` if the "+
 			"whole reply matches `pattern`, by default one <think> block and one <answer> block, else "+
-			"−`format_score_coef`. Parts: accuracy, format_score.",
+			"−`format_score_coef`, as in format_reward. Parts: accuracy, format_score.",
 		func() trinity.RewardFunc { return &mathReward{FormatScoreCoef: 0.1} })
 }
 
@@ -45,6 +45,6 @@ func (m *mathReward) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 		return noTruth(in), nil
 	}
 	return trinity.NewReward(map[string]float64{
-		"accuracy": right(answers["auto"], in.Response, truth), "format_score": m.format.score(in.Response),
+		"accuracy": right(answers["auto"], in.Response, truth), "format_score": m.format.score(in),
 	}), nil
 }

@@ -12,7 +12,8 @@ import (
 
 func init() {
 	registry.Rewards.Register("pattern_reward",
-		"1 if the whole reply matches `pattern` and the group `answer` equals the truth, else 0. A truncated reply gets 0. Part: accuracy.",
+		"1 if the whole reply matches `pattern` and the group `answer` equals the truth, else 0. A truncated reply gets 0. "+
+			"If the prompt ends by opening <think>, the pattern may match the reply with the tag or without. Part: accuracy.",
 		func() trinity.RewardFunc { return &pattern{} })
 }
 
@@ -41,6 +42,9 @@ func (p *pattern) Validate() error {
 func (p *pattern) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	accuracy := 0.0
 	m := p.re.FindStringSubmatch(in.Response)
+	if m == nil && in.Opening != "" {
+		m = p.re.FindStringSubmatch(in.Opening + in.Response)
+	}
 	if m != nil && !truncated(in) && m[p.re.SubexpIndex("answer")] == strings.TrimSpace(in.Truth) {
 		accuracy = 1
 	}

@@ -28,6 +28,25 @@ func TestRulesScoreReplies(t *testing.T) {
 		{"last_number_reward", nil, "116 or 117?", "116", 0},
 		{"last_number_reward", nil, "1,160.50", "1160.5", 1.1},
 		{"last_number_reward", nil, "none", "116", 0},
+		{"last_number_reward", nil, "x = −5", "-5", 1},
+		{"last_number_reward", nil, "x = −5", "5", 0},
+		{"last_number_reward", nil, "−5", "−5", 1.1},
+		{"last_number_reward", nil, "+5", "+5", 1.1},
+		{"last_number_reward", nil, "＋５", "5", 1.1},
+		{"last_number_reward", nil, "－１，２", "2", 1},
+		{"last_number_reward", nil, "答案是－１２．５", "-12.5", 1},
+		{"last_number_reward", nil, "﹣7", "-7", 1.1},
+		{"last_number_reward", nil, "–7", "-7", 1.1},
+		{"last_number_reward", nil, "5–7", "7", 1},
+		{"last_number_reward", nil, "5−7", "7", 1},
+		{"last_number_reward", nil, "f(x)−7", "7", 1},
+		{"last_number_reward", nil, "= ١٢٣٫٥", "123.5", 1},
+		{"last_number_reward", nil, "= ١٬٢٣٤", "1234", 1},
+		{"last_number_reward", nil, "𝟏𝟐 and 𝟿", "9", 1},
+		{"last_number_reward", nil, "x² = 9", "9", 1},
+		{"countdown_reward", nil, "<answer>３ × (４ − 2)</answer>", `{"target": 6, "numbers": [3, 4, 2]}`, 1},
+		{"countdown_reward", nil, "<answer>8 ÷ 2 – 1</answer>", `{"target": 3, "numbers": [8, 2, 1]}`, 1},
+		{"countdown_reward", nil, "<answer>8 ÷ 2 – 1</answer>", `{"target": 4, "numbers": [8, 2, 1]}`, .1},
 		{"last_number_reward", map[string]any{"format_score": 0}, "116", "116", 1},
 		{"json_reward", keys, `{"city": "Paris", "country": "France"}`, paris, 1.5},
 		{"json_reward", keys, `{"country": "Spain", "city": "Paris"}`, paris, 0.5},
@@ -44,6 +63,38 @@ func TestRulesScoreReplies(t *testing.T) {
 		r, err := fn.Score(t.Context(), trinity.RewardInput{Response: c.response, Truth: c.truth})
 		if err != nil || !r.Valid || r.Value != c.want {
 			t.Errorf("%s of %q = %+v, %v; want %v", c.name, c.response, r, err, c.want)
+		}
+	}
+}
+
+// A prompt that ends by opening the thinking leaves the closing tag to the reply.
+func TestFormatOfAReplyThatTheTemplateBegan(t *testing.T) {
+	const reply = "r\n</think>\n<answer>2</answer>"
+	const doubt = "<analysis>a</analysis><confidence>１</confidence>"
+	own := map[string]any{"pattern": `<think>[^<]*</think>\s*<answer>(?P<answer>\d)</answer>`}
+	rest := map[string]any{"pattern": `[^<]*</think>\s*<answer>(?P<answer>\d)</answer>`}
+	for _, c := range []struct {
+		name           string
+		args           map[string]any
+		reply          string
+		opened, closed float64 // reward with and without an opening
+	}{
+		{"format_reward", nil, reply, .1, -.1},
+		{"format_reward", nil, "<think>\n" + reply, -.1, .1},
+		{"format_reward", nil, "r <answer>2</answer>", -.1, -.1},
+		{"format_reward", own, reply, .1, -.1},
+		{"format_reward", rest, reply, .1, .1},
+		{"math_reward", nil, reply, 1.1, .9},
+		{"math_boxed_reward", map[string]any{"with_think": true}, `r</think>\boxed{2}`, 1, .9},
+		{"rlcr_reward", map[string]any{"weights": map[string]any{"mean_confidence": 0., "confidence_one_or_zero": 0.}}, reply + doubt, 1.5, 0},
+		{"pattern_reward", own, reply, 1, 0},
+		{"pattern_reward", rest, reply, 1, 1},
+	} {
+		for opening, want := range map[string]float64{"<think>\n": c.opened, "": c.closed} {
+			r, err := build(t, c.name, c.args).Score(t.Context(), trinity.RewardInput{Response: c.reply, Opening: opening, Truth: "2"})
+			if err != nil || !r.Valid || r.Value != want {
+				t.Errorf("%s %v of %q after %q: %+v, %v; want %g", c.name, c.args, c.reply, opening, r, err, want)
+			}
 		}
 	}
 }

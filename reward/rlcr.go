@@ -61,7 +61,7 @@ func (r *rlcr) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 	if !ok {
 		return noTruth(in), nil
 	}
-	reward := trinity.Reward{Valid: true, Parts: confidenceParts(in.Response, truth)}
+	reward := trinity.Reward{Valid: true, Parts: confidenceParts(in.Opening+in.Response, truth)}
 	for _, name := range rlcrParts {
 		reward.Value += r.Weights[name] * reward.Parts[name]
 	}
@@ -84,7 +84,7 @@ func confidenceParts(reply, truth string) map[string]float64 {
 		return parts
 	}
 	parts["format"], parts["accuracy"] = 1, right(mathequal.Tagged, reply, truth)
-	confidence, err := strconv.ParseFloat(strings.TrimSpace(blocks[1]), 64)
+	confidence, err := strconv.ParseFloat(strings.TrimSpace(plainNumerals(blocks[1])), 64)
 	if err != nil || math.IsNaN(confidence) {
 		return parts
 	}

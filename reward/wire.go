@@ -9,8 +9,9 @@ import (
 )
 
 // wireForm is the part of descriptions that specifies what a program or service reads and writes.
-const wireForm = "A question is a JSON object: messages (the conversation, the reply last), prompt, response, truth, truncated, task, " +
-	"eval, and row with all columns of the row. An answer is {\"reward\": 0.5, \"parts\": {\"format\": 1}}, in which either key may " +
+const wireForm = "A question is a JSON object: messages (the conversation, the reply last), prompt, response, opening (<think> if the " +
+	"prompt ends with it), truth, truncated, task, eval, and row with all columns of the row. An answer is " +
+	"{\"reward\": 0.5, \"parts\": {\"format\": 1}}, in which either key may " +
 	"be left out (the reward is then the sum of the parts), or only the number. null says that the reply cannot be scored, also as " +
 	"{\"reward\": null, \"reason\": \"…\"}; {\"error\": \"…\"} says that scoring failed. Neither counts as reward 0. "
 
@@ -26,10 +27,11 @@ func encode(in trinity.RewardInput) ([]byte, error) {
 		Messages  []trinity.Message `json:"messages"`
 		Prompt    string            `json:"prompt"`
 		Response  string            `json:"response"`
+		Opening   string            `json:"opening,omitempty"`
 		Truth     string            `json:"truth"`
 		Truncated bool              `json:"truncated"`
 		Row       map[string]any    `json:"row"`
-	}{Messages: messages, Prompt: in.Prompt, Response: in.Response, Truth: in.Truth}
+	}{Messages: messages, Prompt: in.Prompt, Response: in.Response, Opening: in.Opening, Truth: in.Truth}
 	if in.Task != nil {
 		q.Task, q.Eval, q.Row = in.Task.ID, in.Task.Eval, in.Task.Row
 	}

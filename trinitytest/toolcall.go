@@ -25,6 +25,8 @@ var toolCalls = [][]trinity.ToolCall{
 	{{Name: "add", Arguments: json.RawMessage(`{"note": "7", "exact": true}`)}},
 	{{Name: "add", Arguments: json.RawMessage(`{"terms": [1, [2, "x"]], "options": {"k": null, "l": {"m": false}}, "base": null}`)}},
 	{{Name: "lookup_word", Arguments: json.RawMessage(`{"word": "a \"b\" 'c' \\ {d} [e], (f=1); äöü 漢字"}`)}},
+	{{Name: "lookup_word", Arguments: json.RawMessage(`{"word": "</tool_call>, </function></parameter>, <|python_end|>, [TOOL_CALLS],` +
+		` <|python_tag|>"}`)}},
 	{{Name: "lookup_word", Arguments: json.RawMessage(`{"word": "two\nlines\n\nand true"}`)}},
 }
 

@@ -39,6 +39,8 @@ type Reply struct {
 	trinity.Completion
 	Message trinity.Message    // of a chat: what the renderer reads in the tokens
 	Calls   []trinity.ToolCall // of Message
+	// Malformed says why a call in Message cannot be read; "" if there is none. The client gets it as text.
+	Malformed string
 	// Sent is called with the message as the client gets it, just before it is sent whole, because the
 	// client may act on it at once. Lost is called if it could not be sent. Both may be nil.
 	Sent func(trinity.Message)
@@ -93,7 +95,7 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call,
 func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 	var err error
 	if r.Message, r.Calls, err = from.Read(r.Tokens, tools); err != nil {
-		r.Calls = nil
+		r.Calls, r.Malformed = nil, err.Error()
 	}
 	for i := range r.Calls {
 		if r.Calls[i].ID == "" {

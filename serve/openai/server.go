@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -25,9 +26,10 @@ type Server struct {
 	Timeout   time.Duration // of one request
 	Token     string        // that every request must bear; "" demands none
 	Waiting   int           // requests in flight at most; further ones get status 429
-	Say       func(string)  // receives a line about each key of requests that has no effect
+	Say       func(string)  // receives a line about each key of requests that has no effect, and about the first malformed call
 
-	ignored ignored
+	ignored   ignored
+	malformed sync.Once // guards the line about a malformed call
 
 	slots chan struct{}
 }
@@ -164,6 +166,11 @@ func (q *request) send(s *Server, out []Reply, write func() error) {
 	for _, r := range out {
 		if r.Sent != nil {
 			r.Sent(q.view.Message(r))
+		}
+		if r.Malformed != "" && s.Say != nil {
+			s.malformed.Do(func() {
+				s.Say("a call of a tool cannot be read, so the client gets it as text; later ones are not reported: " + r.Malformed)
+			})
 		}
 	}
 	if write() == nil {

@@ -49,7 +49,7 @@ func (s *spelled) calls(set *settings) []called {
 		if s.Special[at] {
 			text = header.ReplaceAllString(text, "")
 		}
-		if format == toolcall.Auto && strings.HasPrefix(strings.TrimSpace(text), `{"name"`) { // its marks are in the template alone
+		if format == toolcall.Auto && strings.HasPrefix(strings.TrimLeft(text, "[ \n"), "{") { // its marks are in the template alone
 			format = "llama3_json"
 		}
 		_, parser, err := toolcall.Open(format, pattern, text)

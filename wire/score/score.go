@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
@@ -17,6 +20,9 @@ const (
 	MaxAnswer = 1 << 20
 	maxParts  = 64
 )
+
+// partName matches the name of a part, which becomes the name of a metric.
+var partName = regexp.MustCompile(`^\pL[\pL\pN_.-]{0,63}$`)
 
 // answer is an answer in the form of an object.
 type answer struct {
@@ -66,6 +72,11 @@ func Decode(text []byte) (r trinity.Reward, failed, wrong error) {
 func CheckParts(parts map[string]float64) error {
 	if _, ok := parts["reward"]; ok || len(parts) > maxParts {
 		return fmt.Errorf("want at most %d parts, none of them called reward", maxParts)
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if !partName.MatchString(name) {
+			return fmt.Errorf("a part is called %.70q: want a letter, then letters, digits, _, - and ., at most 64 in all", name)
+		}
 	}
 	return nil
 }

@@ -21,48 +21,41 @@ const (
 )
 
 // hermes reads the calls of Hermes 2 Pro, Qwen2.5, Qwen3 and SmolLM3: JSON objects with name and
-// arguments, each between <tool_call> and </tool_call>.
+// arguments, each between <tool_call> and </tool_call>. The marks may stand in strings of the
+// arguments.
 type hermes struct{}
 
-func (hermes) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
-	return tagged(text, func(inside string) ([]trinity.ToolCall, error) {
-		var w written
-		if err := json.Unmarshal([]byte(inside), &w); err != nil {
-			return nil, fmt.Errorf("a call is no JSON object: %s", brief(inside))
-		}
-		call, err := w.call(inside)
-		return []trinity.ToolCall{{Name: call.Name, Arguments: call.Arguments}}, err
-	})
-}
-
-func (hermes) Settled(text string) string { return beforeTag(text) }
-
-// beforeTag returns the text before the first <tool_call>. The line feeds before a call are no content.
-func beforeTag(text string) string { return strings.TrimRight(before(text, hermesOpen), "\n") }
-
-// tagged reads calls between <tool_call> and </tool_call>.
-func tagged(text string, read func(inside string) ([]trinity.ToolCall, error)) (string, []trinity.ToolCall, error) {
+func (hermes) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
 	content, rest, found := strings.Cut(text, hermesOpen)
+	if !found {
+		return unmarked(text, tools, hermesOpen, hermesClose)
+	}
 	var calls []trinity.ToolCall
 	for found {
-		var inside string
-		inside, rest, found = strings.Cut(rest, hermesClose)
-		if !found {
+		value, after, err := firstJSON(rest)
+		after, closed := strings.CutPrefix(trimmed(after), hermesClose)
+		if inside, _, ends := strings.Cut(rest, hermesClose); !ends {
 			return "", nil, fmt.Errorf("%s without %s: %s", hermesOpen, hermesClose, brief(inside))
+		} else if err != nil || !closed {
+			return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(inside))
 		}
-		more, err := read(inside)
+		var w written
+		if err := json.Unmarshal(value, &w); err != nil {
+			return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(string(value)))
+		}
+		call, err := w.call(string(value))
 		if err != nil {
 			return "", nil, err
 		}
-		calls = append(calls, more...)
+		calls = append(calls, trinity.ToolCall{Name: call.Name, Arguments: call.Arguments})
 		var between string
-		between, rest, found = strings.Cut(rest, hermesOpen)
+		between, rest, found = strings.Cut(after, hermesOpen)
 		if strings.TrimSpace(between) != "" {
 			content += between
 		}
 	}
-	if len(calls) > 0 {
-		content = strings.TrimRight(content, "\n")
-	}
-	return content, calls, nil
+	return strings.TrimRight(content, "\n"), calls, nil
 }
+
+// Settled implements [Parser]. The line feeds before a call are no content.
+func (hermes) Settled(text string) string { return strings.TrimRight(before(text, hermesOpen), "\n") }

@@ -23,10 +23,10 @@ const (
 // between in some versions.
 type mistral struct{}
 
-func (mistral) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
+func (mistral) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
 	content, rest, found := strings.Cut(text, mistralCalls)
 	if !found {
-		return text, nil, nil
+		return unmarked(text, tools, mistralCalls, "")
 	}
 	var calls []trinity.ToolCall
 	for found {

@@ -41,7 +41,7 @@ func (p plainCalls) Parse(text string, tools json.RawMessage) (string, []trinity
 	var calls []trinity.ToolCall
 	var content strings.Builder
 	at := 0
-	for _, m := range p.pattern.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range p.matches(text) {
 		content.WriteString(text[at:m[0]])
 		at = m[1]
 		call, err := p.call(text, m, tools)
@@ -50,11 +50,37 @@ func (p plainCalls) Parse(text string, tools json.RawMessage) (string, []trinity
 		}
 		calls = append(calls, call)
 	}
+	content.WriteString(text[at:])
+	if mark, _ := p.pattern.LiteralPrefix(); len(mark) > 3 && strings.Contains(content.String(), mark) {
+		return "", nil, fmt.Errorf("a call begins with %q and does not fit the tool_call_pattern: %s", mark, brief(text))
+	}
 	if len(calls) == 0 {
 		return text, nil, nil
 	}
-	content.WriteString(text[at:])
 	return strings.TrimSpace(content.String()), calls, nil
+}
+
+// matches returns the indices of the groups of each match. An end that stands in a string of the
+// arguments ends no match: the pattern then sees the JSON object of the arguments without its content.
+func (p plainCalls) matches(text string) [][]int {
+	of := 2 * p.pattern.SubexpIndex("arguments")
+	seen, all := text, [][]int(nil)
+	for range mostObjects {
+		all = p.pattern.FindAllStringSubmatchIndex(seen, -1)
+		at := slices.IndexFunc(all, func(m []int) bool {
+			return of >= 0 && m[of] >= 0 && strings.HasPrefix(seen[m[of]:], "{") && !json.Valid([]byte(text[m[of]:m[of+1]]))
+		})
+		if at < 0 {
+			return all
+		}
+		begin := all[at][of]
+		value, _, err := firstJSON(text[begin:])
+		if err != nil {
+			return all
+		}
+		seen = seen[:begin] + "{" + strings.Repeat("0", len(value)-2) + "}" + seen[begin+len(value):]
+	}
+	return all
 }
 
 // Settled knows where a match may begin if all matches begin with the same characters. The spaces around

@@ -39,38 +39,156 @@ var mayBeginList = regexp.MustCompile(`^(\[\s*([\pL_][\pL\pN_.]*\s*)?)?$`)
 // [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list.
 type pythonic struct{}
 
-func (pythonic) Parse(text string, _ json.RawMessage) (string, []trinity.ToolCall, error) {
-	content, list := "", strings.TrimSpace(text)
-	isTagged := false
-	for _, tags := range pythonTags {
-		before, rest, found := strings.Cut(text, tags[0])
-		if !found {
-			continue
+func (pythonic) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
+	if list := strings.TrimSpace(text); beginsList.MatchString(list) {
+		calls, err := pythonCalls(list)
+		return "", calls, err
+	}
+	content, rest, closing := pythonNext(text)
+	var calls []trinity.ToolCall
+	for closing != "" {
+		inside, after := cutOutside(rest, closing) // Llama 4 leaves the closing tag out
+		more, err := pythonCalls(strings.TrimSpace(inside))
+		if err != nil {
+			return "", nil, err
 		}
-		inside, after, _ := strings.Cut(rest, tags[1]) // Llama 4 leaves the closing tag out
-		content, list, isTagged = strings.TrimRight(before, "\n")+after, strings.TrimSpace(inside), true
-		break
+		if calls == nil {
+			content = strings.TrimRight(content, "\n")
+		}
+		calls = append(calls, more...)
+		var between string
+		between, rest, closing = pythonNext(after)
+		content += between
 	}
-	if !isTagged && !beginsList.MatchString(list) {
-		return text, nil, nil
+	if calls == nil {
+		return unlisted(text, tools)
 	}
-	parsed, err := syntax.LegacyFileOptions().ParseExpr("", list, 0)
+	return content, calls, nil
+}
+
+// pythonNext splits text at the first opening tag. closing is the tag that belongs to it, "" if there
+// is none.
+func pythonNext(text string) (content, rest, closing string) {
+	at := len(text)
+	for _, tags := range pythonTags {
+		if i := strings.Index(text, tags[0]); i >= 0 && i < at {
+			at, rest, closing = i, text[i+len(tags[0]):], tags[1]
+		}
+	}
+	return text[:at], rest, closing
+}
+
+// cutOutside is strings.Cut at the first mark that stands in no string of Python's.
+func cutOutside(text, mark string) (before, after string) {
+	quote := ""
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case quote == "" && strings.HasPrefix(text[i:], mark):
+			return text[:i], text[i+len(mark):]
+		case quote == "" && (c == '"' || c == '\''):
+			quote = quoteAt(text[i:])
+			i += len(quote)
+		case quote != "" && c == '\\':
+			i += 2
+		case quote != "" && strings.HasPrefix(text[i:], quote):
+			i += len(quote)
+			quote = ""
+		default:
+			i++
+		}
+	}
+	return text, ""
+}
+
+// listsCall matches a list that begins a line with a call.
+var listsCall = regexp.MustCompile(`(?m)^\s*\[\s*([\pL_][\pL\pN_.]*)\s*\(`)
+
+// unlisted reads a reply that does not begin with a list of calls: it is text. A call of one of the tools
+// after other text, or in another form, is an error.
+func unlisted(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
+	for _, m := range listsCall.FindAllStringSubmatch(text, mostObjects) {
+		if _, known := tool(tools, m[1]); known {
+			return "", nil, fmt.Errorf("the call of %s stands after other text: %s", m[1], brief(text))
+		}
+	}
+	return unmarked(text, tools, "Python call", "")
+}
+
+// pythonCalls reads a list of calls, or one call.
+func pythonCalls(list string) ([]trinity.ToolCall, error) {
+	parsed, err := parsePython(list)
 	if err != nil {
-		return "", nil, fmt.Errorf("the calls are no list of Python calls: %s", brief(list))
+		return nil, fmt.Errorf("the calls are no list of Python calls: %s", brief(list))
 	}
 	of, ok := parsed.(*syntax.ListExpr)
 	if !ok {
 		of = &syntax.ListExpr{List: []syntax.Expr{parsed}} // one call without brackets
 	}
-	var calls []trinity.ToolCall
+	calls := []trinity.ToolCall{}
 	for _, e := range of.List {
 		call, err := pythonCall(e)
 		if err != nil {
-			return "", nil, fmt.Errorf("%w: %s", err, brief(list))
+			return nil, fmt.Errorf("%w: %s", err, brief(list))
 		}
 		calls = append(calls, call)
 	}
-	return content, calls, nil
+	return calls, nil
+}
+
+// deepestPython bounds the brackets and signs that stand around a value of Python's. The parser calls
+// itself for each.
+const deepestPython = 1000
+
+// parsePython parses an expression of Python's.
+func parsePython(text string) (syntax.Expr, error) {
+	depth := 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth--
+		}
+		if depth > deepestPython {
+			return nil, errors.New("the brackets are too deep")
+		}
+	}
+	if strings.Contains(text, strings.Repeat("-", deepestPython)) {
+		return nil, errors.New("too many signs")
+	}
+	return syntax.LegacyFileOptions().ParseExpr("", escaped(text), 0)
+}
+
+// escaped doubles the backslashes that begin no escape sequence in a string: Python keeps them, and the
+// parser knows none.
+func escaped(text string) string {
+	var out strings.Builder
+	quote, isRaw := "", false
+	for i := 0; i < len(text); {
+		n := 1
+		switch c := text[i]; {
+		case quote == "" && (c == '"' || c == '\''):
+			quote, isRaw = quoteAt(text[i:]), i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')
+			n = len(quote)
+		case quote != "" && c == '\\' && i+1 < len(text):
+			if n = 2; !isRaw && !strings.ContainsRune("\n\\'\"abfnrtv01234567xuU", rune(text[i+1])) {
+				out.WriteByte('\\')
+			}
+		case quote != "" && strings.HasPrefix(text[i:], quote):
+			n, quote = len(quote), ""
+		}
+		out.WriteString(text[i : i+n])
+		i += n
+	}
+	return out.String()
+}
+
+// quoteAt returns the quote that text begins with: one character or three.
+func quoteAt(text string) string {
+	if three := strings.Repeat(text[:1], 3); strings.HasPrefix(text, three) {
+		return three
+	}
+	return text[:1]
 }
 
 func (pythonic) Settled(text string) string {
@@ -98,7 +216,7 @@ func pythonCall(e syntax.Expr) (trinity.ToolCall, error) {
 		value, err := pythonValue(given.Y)
 		if err == nil {
 			var raw json.RawMessage
-			if raw, err = json.Marshal(value); err == nil {
+			if raw, err = marshal(value); err == nil {
 				err = all.add(given.X.(*syntax.Ident).Name, raw)
 			}
 		}
@@ -195,6 +313,18 @@ func pythonList(of []syntax.Expr) (any, error) {
 	return all, nil
 }
 
+// keyText returns a key of a dict as JSON has it: Python writes numbers and constants as texts.
+func keyText(key any) (string, error) {
+	switch key := key.(type) {
+	case string:
+		return key, nil
+	case nil, bool, int64, *big.Int, float64:
+		raw, err := marshal(key)
+		return string(raw), err
+	}
+	return "", errors.New("a key of a dict is a list")
+}
+
 func pythonDict(e *syntax.DictExpr) (any, error) {
 	var all arguments
 	for _, entry := range e.List {
@@ -203,15 +333,15 @@ func pythonDict(e *syntax.DictExpr) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, errors.New("a key of a dict is no text")
+		name, err := keyText(key)
+		if err != nil {
+			return nil, err
 		}
 		v, err := pythonValue(pair.Value)
 		if err != nil {
 			return nil, err
 		}
-		raw, err := json.Marshal(v)
+		raw, err := marshal(v)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,10 @@ package toolcall
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -147,6 +150,54 @@ func firstJSON(text string) (value json.RawMessage, rest string, err error) {
 		return nil, text, err
 	}
 	return value, text[d.InputOffset():], nil
+}
+
+// isCut reports whether an error of firstJSON says that the text ends before the value does.
+func isCut(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) }
+
+// mostObjects bounds the places at which a reply is tried as JSON.
+const mostObjects = 16
+
+// beginsObject matches a line that may begin a JSON object or a list of them.
+var beginsObject = regexp.MustCompile(`(?m)^\s*(\{|\[\s*(?:\{|\z))`)
+
+// objects returns where JSON objects, or lists of them, may begin on a line of their own.
+func objects(text string) (at []int) {
+	for _, m := range beginsObject.FindAllStringSubmatchIndex(text, mostObjects) {
+		at = append(at, m[2])
+	}
+	return at
+}
+
+// unmarked reads a reply without the mark open, which stands before calls: it is text. A call of one of
+// the tools as a JSON object is an error, because it would silently be text. close is the mark behind a
+// call, "" if there is none.
+func unmarked(text string, tools json.RawMessage, open, close string) (string, []trinity.ToolCall, error) {
+	for _, at := range objects(text) {
+		value, _, err := firstJSON(text[at:])
+		if err != nil {
+			continue
+		}
+		var all []json.RawMessage
+		if json.Unmarshal(value, &all) != nil {
+			all = []json.RawMessage{value}
+		}
+		for _, one := range all {
+			var w written
+			if json.Unmarshal(one, &w) != nil || w.Arguments == nil && w.Parameters == nil {
+				continue
+			}
+			if _, known := tool(tools, w.Name); known {
+				return "", nil, fmt.Errorf("a call of %s has no %s before it: %s", w.Name, open, brief(string(one)))
+			}
+		}
+	}
+	said, closed := strings.CutSuffix(strings.TrimSpace(text), close)
+	said = strings.TrimSpace(said)
+	if close != "" && closed && (strings.HasSuffix(said, "}") || strings.HasSuffix(said, ">")) {
+		return "", nil, fmt.Errorf("%s without %s: %s", close, open, brief(said))
+	}
+	return text, nil, nil
 }
 
 // brief returns text for an error message: one line of at most 80 characters.

@@ -44,6 +44,19 @@ func TestHermesReadsCalls(t *testing.T) {
 		{text: `<tool_call>{"name":"f"`, err: "<tool_call> without </tool_call>"},
 		{text: `<tool_call>add(1)</tool_call>`, err: `a call is no JSON object: "add(1)"`},
 		{text: `<tool_call>{}</tool_call>`, err: `a call has no "name"`},
+		{text: `<tool_call>{"name":"f","arguments":{"s":"use </tool_call> to end"}}</tool_call>`, calls: `f{"s":"use </tool_call> to end"};`},
+		{text: `<tool_call>{"name":"f","arguments":{"s":"<tool_call>{}</tool_call>"}}</tool_call> so`, content: " so",
+			calls: `f{"s":"<tool_call>{}</tool_call>"};`},
+		{text: `<tool_call>{"name":"f","arguments":{"s":"</tool_call>`, err: "a call is no JSON object"},
+		{text: `<tool_call>{"name":"f"} and </tool_call>`, err: "a call is no JSON object"},
+		{text: `<tool_call>{"name":"f"}<tool_call>{"name":"f"}</tool_call>`, err: "a call is no JSON object"},
+		{text: `{"name": "f", "arguments": {}}`, err: "a call of f has no <tool_call> before it"},
+		{text: "So:\n```json\n{\"name\": \"f\", \"arguments\": {}}\n```", err: "a call of f has no <tool_call> before it"},
+		{text: "So:\n [{\"arguments\": {}, \"name\": \"f\"}]", err: "a call of f has no <tool_call> before it"},
+		{text: `{"name": "f"}`, content: `{"name": "f"}`},
+		{text: `{"name": "other", "arguments": {}}`, content: `{"name": "other", "arguments": {}}`},
+		{text: "{\"name\": \"other\"}\n</tool_call>", err: "</tool_call> without <tool_call>"},
+		{text: "a call ends with </tool_call>", content: "a call ends with </tool_call>"},
 		{text: `<tool_call>{"name":"f","arguments":[1]}</tool_call>`, err: "the call of f: the arguments are no JSON object: \"[1]\""},
 	})
 }
@@ -58,6 +71,25 @@ func TestLlamaReadsCalls(t *testing.T) {
 		{text: `{"name": "f", "parameters"`, err: "a call is no JSON object"},
 		{text: `<|python_tag|>f.call(q="x")`, err: "a call is no JSON object"},
 		{text: `{"name": "f", "parameters": {}}; {"name": "g"}`, err: `a call has no "parameters"`},
+		{text: `{"parameters": {"a": 1}, "name": "f"}`, calls: `f{"a": 1};`},
+		{text: `{"parameters": {"a": 1}, "type": "function", "name": "g"}`, calls: `g{"a": 1};`},
+		{text: `[{"name": "f", "parameters": {}}, {"arguments": {"a": 1}, "name": "g"}]`, calls: `f{};g{"a": 1};`},
+		{text: `[{"name": "f", "parameters": {}}]; {"name": "g", "parameters": {}}`, calls: `f{};g{};`},
+		{text: `<|python_tag|>[{"name": "f", "parameters": {}}]`, calls: `f{};`},
+		{text: `<|python_tag|>[]`, err: "a list of calls is empty"},
+		{text: `[{"name": "Ada"}, {"name": "Bob"}]`, content: `[{"name": "Ada"}, {"name": "Bob"}]`},
+		{text: `[{"name": "f", "parameters": {}}, {"name": "Bob"}]`, err: `a call has no "parameters"`},
+		{text: `{"name": "f", "parameters": {"s": "x <|python_tag|> y"}}`, calls: `f{"s": "x <|python_tag|> y"};`},
+		{text: `{"name": "f", "parameters": {}}<|python_tag|>{"name": "g", "parameters": {}}`, calls: `f{};g{};`},
+		{text: `{"name": "f", "parameters": {}} and <|python_tag|>{"name": "g", "parameters": {}}`, content: "and ", calls: `f{};g{};`},
+		{text: "I look.\n{\"name\": \"f\", \"parameters\": {}}", content: "I look.", calls: `f{};`},
+		{text: "A person:\n{\"name\": \"Ada\", \"parameters\": {}}", content: "A person:\n{\"name\": \"Ada\", \"parameters\": {}}"},
+		{text: `{"a": 1} <|python_tag|>{"name": "f", "parameters": {}}`, content: `{"a": 1} `, calls: `f{};`},
+		{text: `{'name': 'f', 'parameters': {}}`, err: "a call is no JSON object"},
+		{text: `{"parameters": {"a": 1}, "name"`, err: "a call is no JSON object"},
+		{text: `{"type": "function", "function": {"name": "f"}}`, err: `a call has no "name"`},
+		{text: `{"name": "f"}`, err: `a call has no "parameters"`},
+		{text: `{"name": 3, "parameters": {}}`, content: `{"name": 3, "parameters": {}}`},
 		{text: `{"name": "f", "parameters": 3}`, err: "the call of f: the arguments are no JSON object"},
 	})
 }
@@ -71,6 +103,8 @@ func TestMistralReadsCalls(t *testing.T) {
 		{text: `[TOOL_CALLS]f[ARGS]{"a": `, err: "the arguments are no JSON object"},
 		{text: `[TOOL_CALLS]f`, err: "[TOOL_CALLS] is followed by no call"},
 		{text: `[TOOL_CALLS] []`, err: "[TOOL_CALLS] is followed by no JSON array of calls"},
+		{text: `[TOOL_CALLS] [{"name": "f", "arguments": {"s": "[TOOL_CALLS] []"}}]`, calls: `f{"s": "[TOOL_CALLS] []"};`},
+		{text: `[{"name": "f", "arguments": {}}]`, err: "a call of f has no [TOOL_CALLS] before it"},
 		{text: `[TOOL_CALLS]{}`, err: `a call has no "name"`},
 	})
 }
@@ -82,6 +116,18 @@ func TestPythonicReadsCalls(t *testing.T) {
 		{text: `Look. <|tool_call_start|>[f(a=12345678901234567890)]<|tool_call_end|> Done.`, content: "Look.  Done.",
 			calls: `f{"a": 12345678901234567890};`},
 		{text: `<|python_start|>f()`, calls: `f{};`},
+		{text: `<|python_start|>[f(s="<|python_end|>", t='a\'<|python_end|>')]<|python_end|> so`, content: " so",
+			calls: `f{"s": "<|python_end|>", "t": "a'<|python_end|>"};`},
+		{text: `<|python_start|>[f(s="""a"<|python_end|>""")]`, calls: `f{"s": "a\"<|python_end|>"};`},
+		{text: `[f(s="<|python_start|>")]`, calls: `f{"s": "<|python_start|>"};`},
+		{text: `<|tool_call_start|>[f(s="<|python_start|>")]<|tool_call_end|>`, calls: `f{"s": "<|python_start|>"};`},
+		{text: `<|tool_call_start|>[f()]<|tool_call_end|>and<|tool_call_start|>[g()]<|tool_call_end|>`, content: "and", calls: `f{};g{};`},
+		{text: "I add:\n[f(a=1)]", err: "the call of f stands after other text"},
+		{text: "I add:\n[g(a=1)]", content: "I add:\n[g(a=1)]"},
+		{text: `{"name": "f", "arguments": {}}`, err: "a call of f has no Python call before it"},
+		{text: `[f(p='\d+\n', q=r"\d", s='\'\w')]`, calls: `f{"p": "\\d+\n", "q": "\\d", "s": "'\\w"};`},
+		{text: `[f(d={1: "a", None: 2, 2.5: 3})]`, calls: `f{"d": {"1":"a","null":2,"2.5":3}};`},
+		{text: `[f(d={[1]: "a"})]`, err: "a key of a dict is a list"},
 		{text: "[1] says so", content: "[1] says so"},
 		{text: `[f(a=1`, err: "the calls are no list of Python calls"},
 		{text: `[f(1)]`, err: "the call of f has an argument without a name"},
@@ -108,6 +154,35 @@ func TestQwenCoderReadsCalls(t *testing.T) {
 		{text: call("<parameter=s>1</parameter><parameter=s>2</parameter>"), err: `it has the argument "s" twice`},
 		{text: call("why not"), err: "beside its arguments stands"},
 		{text: "<tool_call>{}</tool_call>", err: "a call has no <function=NAME>"},
+		{text: "<function=f>\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>", calls: `f{"n": 5};`},
+		{text: "I edit.\n\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>", content: "I edit.", calls: `f{"n": 7};`},
+		{text: "Now <function=f><parameter=n>5</parameter></function> done", content: "Now  done", calls: `f{"n": 5};`},
+		{text: "<function=f>\n</function>\n<function=g>\n</function>\n</tool_call>", calls: `f{};g{};`},
+		{text: call("") + "\n<function=g>\n</function>\n</tool_call>\n" + call(""), calls: `f{};g{};f{};`},
+		{text: "<tool_call>\n<function=f>\n</function>\n<function=g>\n</function>\n</tool_call>", calls: `f{};g{};`},
+		{text: "<tool_call>\n<function=f>\n</function>\n", calls: `f{};`},
+		{text: "Write <function=NAME> to call a tool.", content: "Write <function=NAME> to call a tool."},
+		{text: "Write `<function=f>`", content: "Write `<function=f>`"},
+		{text: "<function=f> begins a call", content: "<function=f> begins a call"},
+		{text: "Write <function=NAME>.\n<function=f>\n</function>", content: "Write <function=NAME>.", calls: `f{};`},
+		{text: "<function=f>\n<parameter=n>\n5", err: `the argument "n" does not end`},
+		{text: "<function=f>\n", err: "the call of f does not end with </function>"},
+		{text: "Now\n<function=f", err: "a call has no <function=NAME>"},
+		{text: "<function=f>5</function>", err: "beside its arguments stands"},
+		{text: "{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", err: "a call of f has no <tool_call> before it"},
+		{text: "<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>", err: "</tool_call> without <tool_call>"},
+		{text: "<tool_call>\n<function=f>\n</function>\nso", err: "<tool_call> without </tool_call>"},
+		{text: call("<parameter=s>\na\n</tool_call>\nb\n</parameter>\n"), calls: `f{"s": "a\n</tool_call>\nb"};`},
+		{text: call("<parameter=s>\na</function> b\n</parameter>\n<parameter=n>\n1\n</parameter>\n"),
+			calls: `f{"s": "a</function> b", "n": 1};`},
+		{text: call("<parameter=s>\nuse </parameter> to end\n</parameter>\n"), calls: `f{"s": "use </parameter> to end"};`},
+		{text: call("<parameter=s>\nuse <parameter=x> to begin\n</parameter>\n"), calls: `f{"s": "use <parameter=x> to begin"};`},
+		{text: call("<parameter=s>\n" + call("<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n") + "\n</parameter>\n"),
+			calls: `f{"s": "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n` +
+				`</function>\n</tool_call>"};`},
+		{text: call("<parameter=s>\n1\n<parameter=n>\n2\n</parameter>\n"), err: `the argument "s" does not end`},
+		{text: call("<parameter=s>\na\n</parameter>\n</function>\nb\n</parameter>\n"), calls: `f{"s": "a\n</parameter>\n</function>\nb"};`},
+		{text: call("<parameter=s>\n<tool_call>\n</parameter>\n"), calls: `f{"s": "<tool_call>"};`},
 		{text: "<tool_call><function=f></tool_call>", err: "the call of f does not end with </function>"},
 	})
 }
@@ -120,6 +195,16 @@ func TestPlainReadsCallsByAPattern(t *testing.T) {
 	check(t, p, []reading{
 		{text: "Now <f 3>3*4</f> and <g></g>.", content: "Now  and .", calls: `f{"n": 3, "s": "3*4"};g{"s": ""};`},
 		{text: " <h>3</h>", content: " <h>3</h>"},
+	})
+	_, marked, err := Open("auto", `(?s)CALL (?P<name>\w+) (?P<arguments>\{.*?\}) END`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, marked, []reading{
+		{text: `CALL f {"s": "a} END b"} END and CALL g {} END`, content: "and", calls: `f{"s": "a} END b"};g{};`},
+		{text: `CALL f {"s": "CALL g {} END"} END`, calls: `f{"s": "CALL g {} END"};`},
+		{text: `CALL f {"s": `, err: `a call begins with "CALL "`},
+		{text: `CALL f {} END CALL f`, err: `a call begins with "CALL "`},
 	})
 	for pattern, want := range map[string]string{
 		"": "needs a tool_call_pattern", "(": "missing closing )", "(?P<arguments>.*)": "no group is called name",
@@ -174,6 +259,10 @@ func FuzzParse(f *testing.F) {
 		"a<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>b", "<tool_call><tool_call>{}</tool_call>",
 		`{"name": "f", "parameters": {"a": 1}}; {`, `[TOOL_CALLS] [{"name": "f"}]`, `[TOOL_CALLS]f[CALL_ID]a[ARGS]{"a": 1}`,
 		`[f(a=1, b={"x": [None, -2.5e3]})]`, "<tool_call><function=f><parameter=s>1</parameter></function></tool_call>", "CALL f {} END",
+		"<function=f>\n<parameter=s>\na</parameter>b\n</parameter>\n</function>", "a\n <function=f> b </function>",
+		"x\n{\"name\": \"f\", \"parameters\": {}}",
+		"<|python_start|>[f(s='<|python_end|>')]<|python_end|> b<|tool_call_start|>", "[\n {\"a\": 1}] {\"name\": \"f\"}",
+		"CALL f {\"a\": \"} END\"} END",
 	} {
 		f.Add(text)
 	}
