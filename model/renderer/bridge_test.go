@@ -92,8 +92,8 @@ func sameCalls(t *testing.T, r *Renderer, calls []trinity.ToolCall, m *trinity.M
 func asRead(r *Renderer, m *trinity.Message) {
 	if !r.thinks {
 		m.Reasoning = ""
-	} else if thought, content, ok := strings.Cut(m.Content, thinkClose); ok {
-		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, thinkOpen), "\n"), strings.TrimLeft(content, "\n")
+	} else if thought, content, ok := strings.Cut(m.Content, knownMarks[0].close); ok {
+		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, knownMarks[0].open), "\n"), strings.TrimLeft(content, "\n")
 	}
 }
 

@@ -32,9 +32,10 @@ type Options struct {
 	ToolCallParser string
 	// ToolCallPattern is the regular expression of the format plain.
 	ToolCallPattern string
-	// ReadThinking says whether Read takes what stands between <think> and </think> apart from the
-	// content; nil does so if the template does.
+	// ReadThinking says whether Read takes what stands between <think> and </think>, or the marks that the
+	// template has, apart from the content; nil does so if the template does.
 	ReadThinking *bool
+	BracketThink bool // the marks are [THINK] and [/THINK] whatever the template has
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
@@ -49,9 +50,11 @@ type Renderer struct {
 	calls    toolcall.Parser
 
 	callFormat   string
+	marks        marks
 	thinks       bool // the template writes thinking apart
 	opens        bool // prompts open the thinking of the reply
 	oneCall      bool // the template refuses a reply with two calls
+	forms        forms
 	keepThinking bool
 }
 
@@ -77,8 +80,11 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
-	if r.thinks = writesThinking(source); o.ReadThinking != nil {
+	if r.marks, r.thinks = marksOf(source); o.ReadThinking != nil {
 		r.thinks = *o.ReadThinking
+	}
+	if o.BracketThink {
+		r.marks = knownMarks[1]
 	}
 	var err error
 	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
@@ -99,6 +105,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
+	r.forms = r.findForms()
 	r.opens = r.thinks && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	return r, nil
@@ -165,8 +172,9 @@ func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stop) }
 // chat is a conversation converted for the template.
 type chat struct {
 	r        *Renderer
-	messages []jinja.Value
-	tools    jinja.Value // None without tools
+	given    []trinity.Message
+	messages []jinja.Value // the same for the template
+	tools    jinja.Value   // None without tools
 }
 
 func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*chat, error) {
@@ -177,9 +185,9 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("renderer: a chat needs at least one message")
 	}
-	c := &chat{r: r}
+	c := &chat{r: r, given: messages}
 	for i, m := range messages {
-		v, err := messageValue(m)
+		v, err := r.messageValue(m)
 		if err != nil {
 			return nil, fmt.Errorf("renderer: message %d: %w", i, err)
 		}

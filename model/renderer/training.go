@@ -3,45 +3,69 @@ package renderer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 )
 
 // span is a byte range [begin, end) of a rendered chat with text of the assistant.
 type span struct{ begin, end int }
 
-// RenderTraining returns the tokens of a whole chat [T] and the mask [T] of the assistant's tokens.
+// RenderTraining returns the tokens of a chat [T] up to the last message that training learns, and the
+// mask [T] of the learned tokens.
 //
-// A template with {% generation %} blocks marks these tokens itself, as for transformers' assistant
-// mask. With any other template RenderTraining renders the chat twice for each assistant message:
-// up to and including the message, and up to the opening of the reply. The mask gets the
-// difference, without the part after the token that ends the turn, which no model writes. Some
-// templates render an earlier turn differently from the last one (Qwen3 drops its thinking). Such a
-// turn differs from the assistant's tokens and stays out of the mask. An empty mask is an error.
-func (r *Renderer) RenderTraining(messages []trinity.Message, tools json.RawMessage) (tokens []int32, mask []bool, err error) {
-	c, err := r.newChat(messages, tools)
+// A template with {% generation %} blocks marks the assistant's tokens itself, as for transformers'
+// assistant mask. With any other template RenderTraining renders the chat twice for each message that
+// is learned: up to and including the message, and up to the opening of the reply. The mask gets the
+// difference, without the part after the token that ends the turn, which no model writes.
+//
+// Some templates render an earlier turn differently from the last one (Qwen3 drops its thinking). If
+// such a turn is to be learned with a later one, the error is [trinity.ErrRewritesHistory]. Others open
+// the thinking in their prompts and leave it out of a chat (DeepSeek-R1). A reply is then learned as the
+// policy writes it: its prompt, its thinking, and what the template writes.
+func (r *Renderer) RenderTraining(
+	messages []trinity.Message, tools json.RawMessage, learn []bool,
+) (tokens []int32, mask []bool, err error) {
+	var turns []int // that are learned
+	for i, m := range messages {
+		if learn[i] && m.Role == "assistant" {
+			turns = append(turns, i)
+		}
+	}
+	if len(turns) == 0 {
+		return nil, nil, fmt.Errorf("renderer: no turn of the assistant to learn in a chat of %d messages", len(messages))
+	}
+	last := turns[len(turns)-1]
+	c, err := r.newChat(messages[:last+1], tools)
 	if err != nil {
 		return nil, nil, err
 	}
-	whole, err := c.render(len(messages), false)
+	whole, err := c.render(last+1, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	tokens = r.tok.Encode(whole.Text, false)
+	if err := c.unread(whole.Text); err != nil {
+		return nil, nil, err
+	}
 	var spans []span
 	marked := r.template.HasGenerations() && !whole.Untracked
 	if marked {
-		for _, g := range whole.Generations {
-			spans = append(spans, span{g[0], g[1]})
-		}
-	} else if spans, err = c.turns(messages, whole.Text); err != nil {
+		spans, err = c.generations(turns, whole.Generations)
+	} else {
+		spans, err = c.turns(turns, whole.Text)
+	}
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case !marked && len(spans) < len(turns) && len(turns) > 1:
+		return nil, nil, fmt.Errorf("renderer: %d of %d turns of the assistant: %w", len(turns)-len(spans), len(turns), trinity.ErrRewritesHistory)
+	case len(spans) == 0:
+		return c.reply(whole.Text)
 	}
-	if len(spans) == 0 {
-		return nil, nil, fmt.Errorf("renderer: no turn of the assistant in a chat of %d messages", len(messages))
-	}
+	tokens = r.tok.Encode(whole.Text, false)
 	places, err := r.place(whole.Text, tokens, spans)
 	if err != nil {
 		return nil, nil, err
@@ -58,37 +82,171 @@ func (r *Renderer) RenderTraining(messages []trinity.Message, tools json.RawMess
 	return tokens, mask, nil
 }
 
-// turns returns the spans of the assistant's messages in the text of the whole chat. It renders the
-// chat up to each of them.
-func (c *chat) turns(messages []trinity.Message, whole string) ([]span, error) {
-	var spans []span
-	asked := false
-	for i, m := range messages {
-		if m.Role != "assistant" {
-			continue
-		}
-		asked = true
-		if i == 0 {
-			continue // the assistant opens the chat: no prompt precedes this text
-		}
-		before, err := c.render(i, true)
-		if err != nil {
-			return nil, err
-		}
-		with, err := c.render(i+1, false)
-		if err != nil {
-			return nil, err
-		}
-		if len(before.Text) < len(with.Text) && strings.HasPrefix(with.Text, before.Text) && strings.HasPrefix(whole, with.Text) {
-			spans = append(spans, span{len(before.Text), len(with.Text)})
+// generations returns the spans of a template's generation blocks that belong to the turns. A block
+// belongs to the first message with which the template writes it.
+func (c *chat) generations(turns []int, blocks [][2]int) (spans []span, err error) {
+	all := 0
+	for _, m := range c.given {
+		if m.Role == "assistant" {
+			all++
 		}
 	}
-	if asked && len(spans) == 0 {
-		return nil, fmt.Errorf("renderer: cannot find the assistant's text: the chat template renders no assistant turn as a " +
-			"continuation of its prompt; " +
-			"use a template with {%% generation %%} blocks")
+	for _, turn := range turns {
+		begin, end := 0, len(blocks)
+		if len(turns) < all {
+			if begin, err = c.blocks(turn); err != nil {
+				return nil, err
+			}
+			if end, err = c.blocks(turn + 1); err != nil {
+				return nil, err
+			}
+		}
+		for _, g := range blocks[min(begin, len(blocks)):min(end, len(blocks))] {
+			spans = append(spans, span{g[0], g[1]})
+		}
+		if len(turns) == all {
+			break // all blocks
+		}
+	}
+	if len(spans) == 0 {
+		return nil, fmt.Errorf("renderer: the chat template writes no {%% generation %%} block for the assistant's turns")
 	}
 	return spans, nil
+}
+
+// blocks returns how many generation blocks the template writes for the first n messages.
+func (c *chat) blocks(n int) (int, error) {
+	if n == 0 {
+		return 0, nil
+	}
+	out, err := c.render(n, false)
+	return len(out.Generations), err
+}
+
+// turns returns the spans of turns of the assistant in the text of the whole chat. It renders the chat
+// up to each of them. It leaves out a turn that is not the continuation of its prompt, that the template
+// writes otherwise in the whole chat, or that lacks its thinking.
+func (c *chat) turns(turns []int, whole string) (spans []span, err error) {
+	for _, turn := range turns {
+		before, err := c.prompt(turn)
+		if err != nil {
+			return nil, err
+		}
+		with := whole
+		if turn+1 < len(c.messages) {
+			out, err := c.render(turn+1, false)
+			if err != nil {
+				return nil, err
+			}
+			with = out.Text
+		}
+		thought, _ := c.r.thinking(c.given[turn])
+		if said, ok := strings.CutPrefix(with, before); ok && said != "" && strings.HasPrefix(whole, with) && strings.Contains(said, thought) {
+			spans = append(spans, span{len(before), len(with)})
+		}
+	}
+	return spans, nil
+}
+
+// prompt returns the text that the template writes before the reply that is message n. Before a chat
+// that the assistant opens it is what opens any reply.
+func (c *chat) prompt(n int) (string, error) {
+	if n > 0 {
+		out, err := c.render(n, true)
+		return out.Text, err
+	}
+	with, err := c.render(1, false)
+	if err != nil {
+		return "", err
+	}
+	question, err := c.r.newChat([]trinity.Message{{Role: "user", Content: probeText}}, nil)
+	if err != nil {
+		return "", err
+	}
+	asked, err := question.render(1, false)
+	if err != nil {
+		return "", err
+	}
+	opened, err := question.render(1, true)
+	if err != nil {
+		return "", err
+	}
+	opening := strings.TrimPrefix(opened.Text, asked.Text)
+	if at := strings.Index(with.Text, opening); at >= 0 && opening != "" && opening != opened.Text {
+		return with.Text[:at+len(opening)], nil
+	}
+	return with.Text, nil // which no reply continues
+}
+
+// reply returns the last message of a chat as the policy writes it after its prompt: with its thinking,
+// which the text of the whole chat lacks.
+func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
+	r, n := c.r, len(c.messages)-1
+	before, err := c.prompt(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	thought, rest := r.thinking(c.given[n])
+	if c.given[n].Reasoning == "" && thought != "" { // it is in the content
+		if c.messages[n], err = r.messageValue(withContent(c.given[n], rest)); err != nil {
+			return nil, nil, err
+		}
+		out, err := c.render(n+1, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		whole = out.Text
+	}
+	base, space := before, ""
+	at := strings.LastIndex(before, r.marks.open)
+	opens := at >= 0 && strings.TrimSpace(before[at+len(r.marks.open):]) == ""
+	if opens {
+		base, space = before[:at], before[at+len(r.marks.open):]
+	}
+	said, ok := strings.CutPrefix(whole, base)
+	if !ok || said == "" || !opens && thought == "" {
+		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in message %d: the chat template renders this turn not "+
+			"as a continuation of its prompt; use a template with {%% generation %%} blocks, or leave the turn out with weight 0", n)
+	}
+	text := r.thought(thought, space, said)
+	if !opens {
+		text = r.marks.open + r.marks.space + r.thought(thought, r.marks.space, said)
+	}
+	tokens = r.tok.Encode(before, false)
+	begin := len(tokens)
+	tokens = append(tokens, r.tok.Encode(text, false)...)
+	mask = make([]bool, len(tokens))
+	for i := begin; i < r.endOfTurn(tokens, span{begin, len(tokens)}); i++ {
+		mask[i] = true
+	}
+	return tokens, mask, nil
+}
+
+// thinking returns what a message thinks, also between the marks at the beginning of its content, and
+// the rest of the content. It is "" for a model whose template knows no thinking.
+func (r *Renderer) thinking(m trinity.Message) (thought, rest string) {
+	if !r.thinks || m.Reasoning != "" {
+		return strings.TrimSpace(m.Reasoning), m.Content
+	}
+	thought, rest, closed := strings.Cut(m.Content, r.marks.close)
+	inner, marked := strings.CutPrefix(strings.TrimSpace(thought), r.marks.open)
+	if !closed || !marked && !r.opens {
+		return "", m.Content
+	}
+	return strings.TrimSpace(inner), strings.TrimLeft(rest, "\n")
+}
+
+// thought returns a reply with its thinking after the mark that opens it and space. said is what the
+// template writes: with the thinking in a spelling of its own, with the mark that closes it, or without
+// both.
+func (r *Renderer) thought(thought, space, said string) string {
+	if own, ok := strings.CutPrefix(strings.TrimLeft(said, "\n"), r.marks.open); ok && strings.Contains(own, thought) {
+		return strings.TrimPrefix(own, space)
+	}
+	if strings.HasPrefix(said, r.marks.close) {
+		return thought + said
+	}
+	return thought + space + r.marks.close + space + space + said
 }
 
 // endOfTurn returns the index after the last stop token of a span of tokens, or the end of the span
@@ -100,4 +258,48 @@ func (r *Renderer) endOfTurn(tokens []int32, p span) int {
 		}
 	}
 	return p.end
+}
+
+// unread returns an error for a part of a message that the template does not read, because training
+// would lose it without a word. whole is the text of the chat. Keys that only servers read are none:
+// weight, and the names of who speaks and of a call.
+func (c *chat) unread(whole string) error {
+	for i, m := range c.given {
+		for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
+			if key == "content" || key == "weight" {
+				continue
+			}
+			if err := c.reads(whole, i, "remove it", key); err != nil {
+				return err
+			}
+		}
+		if m.Reasoning != "" && !c.r.forms.thinkingPart && !c.r.thinks {
+			const hint = "remove it, or write it into the content as the model shall write it"
+			if err := c.reads(whole, i, hint, "reasoning_content", "reasoning", "thinking"); err != nil {
+				return err
+			}
+		}
+		if !isAbsent(m.ToolCalls) && strings.TrimSpace(string(m.ToolCalls)) != "[]" {
+			if err := c.reads(whole, i, "leave the row out", "tool_calls"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reads returns an error if the template reads message i under none of the keys: it names none, and the
+// chat has the same text without them. Some templates write all keys and name none.
+func (c *chat) reads(whole string, i int, hint string, keys ...string) error {
+	if slices.ContainsFunc(keys, c.r.template.Names) {
+		return nil
+	}
+	without := *c
+	without.messages = slices.Clone(c.messages)
+	without.messages[i] = c.messages[i].(*jinja.Map).Without(keys...)
+	if out, err := without.render(len(c.messages), false); err != nil || out.Text != whole {
+		return nil
+	}
+	return fmt.Errorf("renderer: message %d, of the %s, has the key %s, which the chat template does not read: %s, or set a template "+
+		"that reads it (model.custom_chat_template)", i, c.given[i].Role, strings.Join(keys, " or "), hint)
 }
