@@ -75,7 +75,8 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 	default:
 		return RowFormatter{}, fmt.Errorf("format.prompt_type %q: want messages, plaintext or chatpair", f.PromptType)
 	}
-	return RowFormatter{PerRow: trinity.PerRow(schema), Varies: schema == "sft" && f.AllTurns, Format: func(row map[string]any) ([]*trinity.Experience, error) {
+	out := RowFormatter{PerRow: trinity.PerRow(schema), Varies: schema == "sft" && f.AllTurns}
+	out.Format = func(row map[string]any) ([]*trinity.Experience, error) {
 		exps, err := read(&trinity.Task{Row: row, Format: f.TaskFormat})
 		if err != nil {
 			return nil, err
@@ -86,7 +87,8 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 			}
 		}
 		return exps, nil
-	}}, nil
+	}
+	return out, nil
 }
 
 // Label returns what experience i of a row of a schema is to training: chosen, rejected, desirable or

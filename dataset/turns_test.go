@@ -79,7 +79,8 @@ func TestTurnsOfDemonstrations(t *testing.T) {
 func TestSourceOfTurns(t *testing.T) {
 	const row = `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "1"}, {"role": "user", "content": "q"},
 		{"role": "assistant", "content": "2"}, {"role": "user", "content": "q"}, {"role": "assistant", "content": "3"}]}`
-	rows := strings.ReplaceAll(row, "\n", "") + "\n" + `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "4"}]}` + "\n"
+	rows := strings.ReplaceAll(row, "\n", "") + "\n" +
+		`{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "4"}]}` + "\n"
 	path := filepath.Join(write(t, map[string]string{"sft.jsonl": rows}), "sft.jsonl")
 	open := func(epochs int) *Source {
 		d, err := Open(t.Context(), path, Options{})

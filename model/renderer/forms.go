@@ -17,7 +17,8 @@ type forms struct {
 	// textArguments says that the template writes arguments of a call that are text as they are. It has
 	// then no use for an object if mapArguments is false.
 	textArguments, mapArguments bool
-	nullCalls                   bool // it writes calls if the content is null, and none if it is ""
+	nullCalls                   bool   // it writes calls if the content is null, and none if it is ""
+	null, absent                string // the JSON in place of a content that is null, or that is not there; "" for none
 }
 
 // contentForm is the form in which a template reads the content of a role.
@@ -38,12 +39,12 @@ const (
 
 // findForms renders chats to see which forms the template reads.
 func (r *Renderer) findForms() forms {
-	f := forms{parts: map[string]contentForm{}}
+	f := forms{parts: map[string]contentForm{}, null: "null"}
 	if _, err := r.probe(`[{"role":"user","content":"question"}]`); err != nil {
 		return f // a template of its own kind, or one that takes too long
 	}
 	const user = `{"role":"user","content":%s}`
-	const call = `{"role":"assistant","content":%s,"tool_calls":[{"id":"call00000","type":"function",` +
+	const call = `{"role":"assistant",%s"tool_calls":[{"id":"call00000","type":"function",` +
 		`"function":{"name":"` + probeTool + `","arguments":%s}}]}`
 	f.parts["user"] = r.contentForm(`[` + user + `]`)
 	question := fmt.Sprintf(user, `"question"`)
@@ -52,14 +53,20 @@ func (r *Renderer) findForms() forms {
 	}
 	f.parts["system"] = r.contentForm(`[{"role":"system","content":%s},` + question + `]`)
 	f.parts["assistant"] = r.contentForm(`[` + question + `,{"role":"assistant","content":%s}]`)
-	called := func(content, arguments string) string { return question + `,` + fmt.Sprintf(call, content, arguments) }
-	f.parts["tool"] = r.contentForm(`[` + called(`null`, `{}`) + `,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
-
+	called := func(content, arguments string) string {
+		if content != "" {
+			content = `"content":` + content + `,`
+		}
+		return question + `,` + fmt.Sprintf(call, content, arguments)
+	}
+	f.absent = r.first(called, "", "null", `""`)
+	f.null = r.first(called, "null", `""`)
 	f.nullCalls = !r.shows(`[`+called(`""`, `{}`)+`]`, probeTool) && r.shows(`[`+called(`null`, `{}`)+`]`, probeTool)
 	content := `""`
 	if f.nullCalls {
 		content = `null`
 	}
+	f.parts["tool"] = r.contentForm(`[` + called(content, `{}`) + `,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
 	f.textArguments = r.shows(`[`+called(content, `"{\"`+probeText+`\": 1}"`)+`]`, `{"`+probeText+`": 1}`)
 	f.mapArguments = r.shows(`[`+called(content, `{"`+probeText+`": 1}`)+`]`, probeText)
 
@@ -69,6 +76,16 @@ func (r *Renderer) findForms() forms {
 		`"},{"type":"text","text":"answer"}]}]`
 	f.thinkingPart = !r.shows(thinks, probeText) && r.shows(part, probeText) && !r.shows(part, probeLeak)
 	return f
+}
+
+// first returns the first of contents without an error of the template: some join null to a text.
+func (r *Renderer) first(called func(content, arguments string) string, contents ...string) string {
+	for _, content := range contents {
+		if _, err := r.probe(`[` + called(content, `{}`) + `]`); err == nil {
+			return content
+		}
+	}
+	return contents[0]
 }
 
 // contentForm returns the form in which the template reads the content in a chat with %s in its place.

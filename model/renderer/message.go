@@ -78,7 +78,13 @@ func (r *Renderer) content(m trinity.Message) (v jinja.Value, ok bool, err error
 	text := strings.ToValidUTF8(m.Content, "\uFFFD")
 	given, isGiven := givenContent(m)
 	if isGiven && isAbsent(given) && (m.Reasoning == "" || !r.forms.thinkingPart) {
-		return nil, len(given) > 0, nil
+		instead := r.forms.null
+		if len(given) == 0 {
+			instead = r.forms.absent
+		}
+		if instead != `""` {
+			return nil, instead != "", nil
+		}
 	}
 	list := &jinja.List{}
 	if m.Reasoning != "" && r.forms.thinkingPart {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/renderer/toolcall"
 )
 
 // marks stand around the thinking in replies. Space stands inside them, and twice after them.
@@ -17,16 +18,20 @@ type marks struct{ open, close, space string }
 // knownMarks are those of Qwen3, DeepSeek-R1 and most others, and those of Mistral.
 var knownMarks = []marks{{"<think>", "</think>", "\n"}, {"[THINK]", "[/THINK]", ""}}
 
-// marksOf returns the marks that a template writes, or else the first. writes reports whether the
-// template writes thinking apart from the content. With any other template the marks are part of the
-// content, unless [Options].ReadThinking says otherwise.
-func marksOf(template string) (m marks, writes bool) {
-	for _, m := range knownMarks {
-		if strings.Contains(template, m.close) {
-			return m, true
-		}
+// marksOf returns the marks of a parser, or those that a template writes, or else the first. apart says
+// that thinking is read apart from the content: if a parser does, or the template writes it so.
+func marksOf(template, parser string) (m marks, apart bool) {
+	think, bracket := knownMarks[0], knownMarks[1]
+	switch parser {
+	case "deepseek_r1", "qwen3":
+		return think, true
+	case "mistral":
+		return bracket, true
 	}
-	return knownMarks[0], strings.Contains(template, "reasoning_content")
+	if m = think; !strings.Contains(template, think.close) && strings.Contains(template, bracket.close) {
+		m = bracket
+	}
+	return m, parser != toolcall.None && (strings.Contains(template, m.close) || strings.Contains(template, "reasoning_content"))
 }
 
 // opensThinking reports whether prompts end with the tag that opens the thinking, as DeepSeek-R1's do.

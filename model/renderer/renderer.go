@@ -32,10 +32,10 @@ type Options struct {
 	ToolCallParser string
 	// ToolCallPattern is the regular expression of the format plain.
 	ToolCallPattern string
-	// ReadThinking says whether Read takes what stands between <think> and </think>, or the marks that the
-	// template has, apart from the content; nil does so if the template does.
-	ReadThinking *bool
-	BracketThink bool // the marks are [THINK] and [/THINK] whatever the template has
+	// ReasoningParser names the marks around the thinking that Read takes apart from the content:
+	// deepseek_r1 and qwen3 are <think> and </think>, mistral [THINK] and [/THINK]; none takes nothing
+	// apart, and auto or "" does as the template.
+	ReasoningParser string
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
@@ -80,12 +80,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
-	if r.marks, r.thinks = marksOf(source); o.ReadThinking != nil {
-		r.thinks = *o.ReadThinking
-	}
-	if o.BracketThink {
-		r.marks = knownMarks[1]
-	}
+	r.marks, r.thinks = marksOf(source, o.ReasoningParser)
 	var err error
 	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)

@@ -61,7 +61,8 @@ func (r *Renderer) RenderTraining(
 	case err != nil:
 		return nil, nil, err
 	case !marked && len(spans) < len(turns) && len(turns) > 1:
-		return nil, nil, fmt.Errorf("renderer: %d of %d turns of the assistant: %w", len(turns)-len(spans), len(turns), trinity.ErrRewritesHistory)
+		return nil, nil, fmt.Errorf("renderer: %d of %d turns of the assistant: %w", len(turns)-len(spans), len(turns),
+			trinity.ErrRewritesHistory)
 	case len(spans) == 0:
 		return c.reply(whole.Text)
 	}
