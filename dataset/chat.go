@@ -34,6 +34,7 @@ func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) 
 		if e, err = w.write(row, chat, only); err != nil {
 			return nil, err
 		}
+		e.ID.Turn = len(turns)
 		turns = append(turns, e)
 	}
 	return turns, nil

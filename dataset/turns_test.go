@@ -97,6 +97,14 @@ func TestSourceOfTurns(t *testing.T) {
 		}
 		return NewSource(d, sel, f, epochs)
 	}
+	groups, err := NewGroups(t.Context(), open(0).data, open(0).format)
+	if err != nil || groups.Len() != 2 || groups.Largest() != 1 {
+		t.Fatalf("%d groups, the largest of %d rollouts, %v", groups.Len(), groups.Largest(), err)
+	}
+	group, _, err := groups.Group(0)
+	if err != nil || len(group) != 3 || group[2].ID.Turn != 2 {
+		t.Errorf("the first row's group: %v, %v, want 3 turns", group, err)
+	}
 	for n, want := range map[int][]string{
 		1: {"1", "2", "3", "4", "1", "2", "3", "4"}, 2: {"12", "34", "12", "34"}, 3: {"123", "412", "34"}, 5: {"12341", "234"},
 	} {

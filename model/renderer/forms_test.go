@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,7 +126,11 @@ func TestKeysThatNobodyReads(t *testing.T) {
 		{all, `{"content":"a","tool_plan":"p","thinking":"hm"}`, "cannot find the assistant's text"},
 	} {
 		chat := messagesOf(t, `[{"role":"user","content":"q"},{"role":"assistant",`+c.reply[1:]+`]`)
-		_, _, err := open(t, tok, c.template).RenderTraining(chat, nil, allOf(chat))
+		r := open(t, tok, c.template)
+		_, _, err := r.RenderTraining(chat, nil, allOf(chat))
+		if asked := r.CheckKeys(chat); fmt.Sprint(asked) != fmt.Sprint(err) && c.template != all {
+			t.Errorf("%.40s… of %s: %v as the prompt of a task, %v to learn", c.template, c.reply, asked, err)
+		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.40s… of %s: %v, want %s", c.template, c.reply, err, c.want)
 		}
@@ -167,9 +173,7 @@ func TestTrainingOpensThinking(t *testing.T) {
 			t.Errorf("%s of %s: %v", c.template, c.reply, err)
 			continue
 		}
-		begin := len(tokens) - len(masked(tok, tokens, mask))
-		for begin = 0; !mask[begin]; begin++ {
-		}
+		begin := slices.Index(mask, true)
 		if got := tok.Decode(tokens[:begin], false) + "[" + strings.Join(masked(tok, tokens, mask), "][") + "]"; got != c.want {
 			t.Errorf("%s of %s: %q, want %q", c.template, c.reply, got, c.want)
 		}
@@ -193,6 +197,11 @@ func TestTrainingOfTheFirstMessage(t *testing.T) {
 	tokens, mask, err := r.RenderTraining(chat, nil, allOf(chat))
 	if got := strings.Join(masked(tok, tokens, mask), " "); err != nil || got != "a<|im_end|> b<|im_end|>" {
 		t.Errorf("learns %q, %v", got, err)
+	}
+	r = newRenderer(t, tok, strings.ReplaceAll(opened, "OPEN", `<think>\n`), nil)
+	tokens, mask, err = r.RenderTraining(chat, nil, []bool{true, false, false})
+	if got := tok.Decode(tokens, false); err != nil || got != "A:<think>\n\n</think>\n\na<|im_end|>" || mask[0] || !mask[len(mask)-1] {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

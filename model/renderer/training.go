@@ -3,12 +3,10 @@ package renderer
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 )
 
 // span is a byte range [begin, end) of a rendered chat with text of the assistant.
@@ -47,7 +45,7 @@ func (r *Renderer) RenderTraining(
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.unread(whole.Text); err != nil {
+	if err := c.unread(); err != nil {
 		return nil, nil, err
 	}
 	var spans []span
@@ -172,11 +170,21 @@ func (c *chat) prompt(n int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	opening := strings.TrimPrefix(opened.Text, asked.Text)
-	if at := strings.Index(with.Text, opening); at >= 0 && opening != "" && opening != opened.Text {
-		return with.Text[:at+len(opening)], nil
+	opening, ok := strings.CutPrefix(opened.Text, asked.Text)
+	base, _, _ := c.r.cutOpen(opening) // the chat may leave the thinking out
+	if at := strings.Index(with.Text, base); ok && at >= 0 && base != "" {
+		return with.Text[:at] + opening, nil
 	}
 	return with.Text, nil // which no reply continues
+}
+
+// cutOpen cuts a prompt before the mark that opens the thinking of the reply. space follows the mark.
+func (r *Renderer) cutOpen(prompt string) (base, space string, opens bool) {
+	at := strings.LastIndex(prompt, r.marks.open)
+	if at < 0 || strings.TrimSpace(prompt[at+len(r.marks.open):]) != "" {
+		return prompt, "", false
+	}
+	return prompt[:at], prompt[at+len(r.marks.open):], true
 }
 
 // reply returns the last message of a chat as the policy writes it after its prompt: with its thinking,
@@ -198,12 +206,7 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 		}
 		whole = out.Text
 	}
-	base, space := before, ""
-	at := strings.LastIndex(before, r.marks.open)
-	opens := at >= 0 && strings.TrimSpace(before[at+len(r.marks.open):]) == ""
-	if opens {
-		base, space = before[:at], before[at+len(r.marks.open):]
-	}
+	base, space, opens := r.cutOpen(before)
 	said, ok := strings.CutPrefix(whole, base)
 	if !ok || said == "" || !opens && thought == "" {
 		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in message %d: the chat template renders this turn not "+
@@ -259,48 +262,4 @@ func (r *Renderer) endOfTurn(tokens []int32, p span) int {
 		}
 	}
 	return p.end
-}
-
-// unread returns an error for a part of a message that the template does not read, because training
-// would lose it without a word. whole is the text of the chat. Keys that only servers read are none:
-// weight, and the names of who speaks and of a call.
-func (c *chat) unread(whole string) error {
-	for i, m := range c.given {
-		for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
-			if key == "content" || key == "weight" {
-				continue
-			}
-			if err := c.reads(whole, i, "remove it", key); err != nil {
-				return err
-			}
-		}
-		if m.Reasoning != "" && !c.r.forms.thinkingPart && !c.r.thinks {
-			const hint = "remove it, or write it into the content as the model shall write it"
-			if err := c.reads(whole, i, hint, "reasoning_content", "reasoning", "thinking"); err != nil {
-				return err
-			}
-		}
-		if !isAbsent(m.ToolCalls) && strings.TrimSpace(string(m.ToolCalls)) != "[]" {
-			if err := c.reads(whole, i, "leave the row out", "tool_calls"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// reads returns an error if the template reads message i under none of the keys: it names none, and the
-// chat has the same text without them. Some templates write all keys and name none.
-func (c *chat) reads(whole string, i int, hint string, keys ...string) error {
-	if slices.ContainsFunc(keys, c.r.template.Names) {
-		return nil
-	}
-	without := *c
-	without.messages = slices.Clone(c.messages)
-	without.messages[i] = c.messages[i].(*jinja.Map).Without(keys...)
-	if out, err := without.render(len(c.messages), false); err != nil || out.Text != whole {
-		return nil
-	}
-	return fmt.Errorf("renderer: message %d, of the %s, has the key %s, which the chat template does not read: %s, or set a template "+
-		"that reads it (model.custom_chat_template)", i, c.given[i].Role, strings.Join(keys, " or "), hint)
 }
