@@ -55,7 +55,7 @@ func (w writer) learned(chat []trinity.Message) ([]bool, error) {
 	}
 	for i := range chat[:last] {
 		if _, weighed := chat[i].Extra[weightKey]; learn[i] && weighed {
-			return nil, fmt.Errorf("message %d has weight 1, but only the assistant's last message is learnt: "+
+			return nil, fmt.Errorf("messages[%d] has weight 1, but only the assistant's last message is learnt: "+
 				"set format.enable_concatenated_multi_turn: true", i)
 		}
 		learn[i] = false
@@ -78,13 +78,13 @@ func turnsOf(chat []trinity.Message) (learn []bool, last int, err error) {
 		if raw, ok := m.Extra[weightKey]; ok {
 			weighed = true
 			if json.Unmarshal(raw, &weight) != nil || weight != 0 && weight != 1 {
-				return nil, 0, fmt.Errorf("message %d has the weight %.40s: want 0 for a message that is not learnt, or 1", i, raw)
+				return nil, 0, fmt.Errorf("messages[%d] has the weight %.40s: want 0 for a message that is not learnt, or 1", i, raw)
 			}
 		}
 		if m.Role == "assistant" {
 			learn[i], last = weight != 0, i
 		} else if weighed && weight != 0 {
-			return nil, 0, fmt.Errorf("message %d, of the %s, has weight 1, but training learns what the assistant says: remove it",
+			return nil, 0, fmt.Errorf("messages[%d], of the %s, has weight 1, but training learns what the assistant says: remove it",
 				i, m.Role)
 		}
 	}

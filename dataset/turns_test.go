@@ -44,13 +44,13 @@ func TestTurnsOfDemonstrations(t *testing.T) {
 		{chat(weight0, weight1), false, false, "user:a;assistant:b;user:c;assistant:[d;]"},
 		{chat(weight1, `, "weight": 0.0`), true, false, "user:a;assistant:[b;]"},
 		{chat(`, "weight": null`, weight1), false, false, "user:a;assistant:b;user:c;assistant:[d;]"},
-		{chat(weight1, ""), false, false, "message 1 has weight 1, but only the assistant's last message is learnt: set " +
+		{chat(weight1, ""), false, false, "messages[1] has weight 1, but only the assistant's last message is learnt: set " +
 			"format.enable_concatenated_multi_turn: true"},
 		{chat("", weight0), false, false, "the assistant's last message has weight 0"},
 		{chat(weight0, weight0), true, false, "every message of the assistant has weight 0"},
-		{chat(`, "weight": 0.5`, ""), true, false, "message 1 has the weight 0.5: want 0 for a message that is not learnt, or 1"},
-		{chat(`, "weight": "1"`, ""), true, false, `message 1 has the weight "1": want 0`},
-		{strings.Replace(chat("", ""), `"weight": 0`, `"weight": 1`, 1), true, false, "message 2, of the user, has weight 1"},
+		{chat(`, "weight": 0.5`, ""), true, false, "messages[1] has the weight 0.5: want 0 for a message that is not learnt, or 1"},
+		{chat(`, "weight": "1"`, ""), true, false, `messages[1] has the weight "1": want 0`},
+		{strings.Replace(chat("", ""), `"weight": 0`, `"weight": 1`, 1), true, false, "messages[2], of the user, has weight 1"},
 	} {
 		var r trinity.Renderer = letters{}
 		if c.rewrites {

@@ -42,9 +42,9 @@ func TestDemonstrationsOfUsers(t *testing.T) {
 	}{
 		{rewrites, thinks, []string{"<think>\none and one\n</think>\n\ntwo<|im_end|>"}},
 		{rewrites, turns, []string{"<think>\n\n</think>\n\ntwo<|im_end|>", "<think>\nhm\n</think>\n\nthree<|im_end|>"}},
-		{renderer.ChatML, thinks, []string{"message 1, of the assistant, has the key reasoning_content or reasoning or thinking"}},
+		{renderer.ChatML, thinks, []string{"messages[1], of the assistant, has the key reasoning_content or reasoning or thinking"}},
 		{rewrites, strings.Replace(turns, `"reasoning"`, `"rationale"`, 1),
-			[]string{"message 3, of the assistant, has the key rationale, which"}},
+			[]string{"messages[3], of the assistant, has the key rationale, which"}},
 		{rewrites, shared("sft-thinking-key", "input.jsonl"), []string{"<think>\none and one\n</think>\n\ntwo<|im_end|>"}},
 		{shared("sft-all-turns", "template.jinja"), shared("sft-all-turns", "input.jsonl"),
 			[]string{"<think>\n\n</think>\n\ntwo<|im_end|>", "<think>\n\n</think>\n\nthree<|im_end|>"}},

@@ -117,7 +117,7 @@ func TestKeysThatNobodyReads(t *testing.T) {
 	for _, c := range []struct{ template, reply, want string }{
 		{plan, `{"content":"a","weight":1,"name":"n"}`, ""},
 		{plan, `{"content":"a","tool_plan":"p"}`,
-			"message 1, of the assistant, has the key tool_plan, which the chat template does not read: remove it"},
+			"messages[1], of the assistant, has the key tool_plan, which the chat template does not read: remove it"},
 		{plan, `{"content":"a","thinking":"p"}`, "has the key reasoning_content or reasoning or thinking, which"},
 		{plan, `{"content":"a","tool_calls":[{"id":"c"}]}`, "has the key tool_calls, which"},
 		{plan, `{"content":"a","tool_calls":[],"reasoning":"","tool_plan":null}`, ""},

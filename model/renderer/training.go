@@ -209,7 +209,7 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 	base, space, opens := r.cutOpen(before)
 	said, ok := strings.CutPrefix(whole, base)
 	if !ok || said == "" || !opens && thought == "" {
-		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in message %d: the chat template renders this turn not "+
+		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in messages[%d]: the chat template renders this turn not "+
 			"as a continuation of its prompt; use a template with {%% generation %%} blocks, or leave the turn out with weight 0", n)
 	}
 	text := r.thought(thought, space, said)

@@ -69,6 +69,6 @@ func (c *chat) reads(i int, hint string, keys ...string) error {
 	if out, err := without.render(len(c.messages), false); err != nil || out.Text != with.Text {
 		return nil
 	}
-	return fmt.Errorf("renderer: message %d, of the %s, has the key %s, which the chat template does not read: %s, or set a template "+
+	return fmt.Errorf("renderer: messages[%d], of the %s, has the key %s, which the chat template does not read: %s, or set a template "+
 		"that reads it (model.custom_chat_template)", i, c.given[i].Role, strings.Join(keys, " or "), hint)
 }
