@@ -59,14 +59,19 @@ func (r *Renderer) findForms() forms {
 		}
 		return question + `,` + fmt.Sprintf(call, content, arguments)
 	}
-	f.absent = r.first(called, "", "null", `""`)
-	f.null = r.first(called, "null", `""`)
-	f.nullCalls = !r.shows(`[`+called(`""`, `{}`)+`]`, probeTool) && r.shows(`[`+called(`null`, `{}`)+`]`, probeTool)
-	content := `""`
-	if f.nullCalls {
-		content = `null`
+	calls := func(content, arguments string) bool { return r.shows(`[`+called(content, arguments)+`]`, probeTool) }
+	arguments := `{}`
+	if text := `"{}"`; !calls(`null`, arguments) && !calls(`""`, arguments) && (calls(`null`, text) || calls(`""`, text)) {
+		arguments = text
 	}
-	f.parts["tool"] = r.contentForm(`[` + called(content, `{}`) + `,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
+	f.nullCalls = !calls(`""`, arguments) && calls(`null`, arguments)
+	content, other := `""`, `null`
+	if f.nullCalls {
+		content, other = other, content
+	}
+	f.absent = r.first(called, arguments, "", content, other)
+	f.null = r.first(called, arguments, "null", `""`)
+	f.parts["tool"] = r.contentForm(`[` + called(content, arguments) + `,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
 	f.textArguments = r.shows(`[`+called(content, `"{\"`+probeText+`\": 1}"`)+`]`, `{"`+probeText+`": 1}`)
 	f.mapArguments = r.shows(`[`+called(content, `{"`+probeText+`": 1}`)+`]`, probeText)
 
@@ -79,9 +84,9 @@ func (r *Renderer) findForms() forms {
 }
 
 // first returns the first of contents without an error of the template: some join null to a text.
-func (r *Renderer) first(called func(content, arguments string) string, contents ...string) string {
+func (r *Renderer) first(called func(content, arguments string) string, arguments string, contents ...string) string {
 	for _, content := range contents {
-		if _, err := r.probe(`[` + called(content, `{}`) + `]`); err == nil {
+		if _, err := r.probe(`[` + called(content, arguments) + `]`); err == nil {
 			return content
 		}
 	}

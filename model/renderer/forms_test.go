@@ -189,6 +189,39 @@ func TestTrainingOpensThinking(t *testing.T) {
 	}
 }
 
+// What a turn that is learned has and the template leaves out is an error that says what to set, and
+// thinking in the content is learned once.
+func TestTrainingLosesNothing(t *testing.T) {
+	const call = `"tool_calls":[{"function":{"name":"f","arguments":{}}}]`
+	const chat = `{% for m in messages %}{{ m.role[0] + ':' }}{% if m.role == 'assistant' %}REPLY{% else %}{{ m.content }}{% endif %}` +
+		`{% endfor %}{% if add_generation_prompt %}{{ 'a:PROMPT' }}{% endif %}`
+	like := func(prompt, reply string) string {
+		return strings.NewReplacer("PROMPT", prompt, "REPLY", reply).Replace(chat)
+	}
+	const other = `{% if m.tool_calls and m.reasoning_content %}{{ '#' + m.reasoning_content + '#f' }}{% endif %}{{ m.content }}`
+	const twice = `{{ '<think>\n' + (m.reasoning_content or '') + '\n</think>\n\n' + m.content }}`
+	const none = `{% if m.content is none %}{{ m.tool_calls[0].function.name }}{% else %}{{ 'x' + m.content }}{% endif %}`
+	tok := loadTokenizer(t)
+	for _, c := range []struct{ template, reply, want string }{
+		{like("", other), `{"content":"a","reasoning":"hm",` + call + `}`, "#hm#fa"},
+		{like("", other), `{"content":"a"}`, "a"},
+		{like("", other), `{"content":"a","reasoning":"hm"}`, "leaves out the thinking of messages[1]"},
+		{like("", none), `{"content":null,` + call + `}`, "f"},
+		{like("", none), `{"content":"",` + call + `}`, "leaves out the calls of tools of messages[1]"},
+		{like(`<think>\n\n</think>\n\n`, twice), `{"content":"a","reasoning":"hm"}`,
+			"closes the thinking in its prompt: set model.enable_thinking"},
+		{like(`<think>\n\n</think>\n\n`, twice), `{"content":"a"}`, "a"},
+		{like(`<think>\n`, twice), `{"content":"<think>\nhm\n</think>\n\na"}`, "hm\n</think>\n\na"},
+		{like(``, twice), `{"content":"<think>hm</think>a"}`, "<think>\nhm\n</think>\n\na"},
+	} {
+		messages := messagesOf(t, `[{"role":"user","content":"q"},{"role":"assistant",`+c.reply[1:]+`]`)
+		tokens, mask, err := open(t, tok, c.template).RenderTraining(messages, nil, allOf(messages))
+		if got := strings.Join(masked(tok, tokens, mask), "|"); got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %s: %q, %v, want %q", c.template, c.reply, got, err, c.want)
+		}
+	}
+}
+
 // A chat that the assistant opens has what opens any reply as its prompt.
 func TestTrainingOfTheFirstMessage(t *testing.T) {
 	tok := loadTokenizer(t)

@@ -105,7 +105,7 @@ func (r *Renderer) content(m trinity.Message) (v jinja.Value, ok bool, err error
 		}
 	case form == contentEither && len(list.Items) == 0:
 		return text, true, nil
-	case text != "":
+	case text != "" || len(list.Items) == 0:
 		list.Items = append(list.Items, part("text", text))
 	}
 	return list, true, nil

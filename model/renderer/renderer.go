@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -52,6 +53,7 @@ type Renderer struct {
 	callFormat   string
 	marks        marks
 	thinks       bool // the template writes thinking apart
+	marked       bool // thinking stands between the marks: the template has them, or a parser says so
 	opens        bool // prompts open the thinking of the reply
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
@@ -81,6 +83,8 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 		source = tok.ChatTemplate()
 	}
 	r.marks, r.thinks = marksOf(source, o.ReasoningParser)
+	_, named := marksOf("", o.ReasoningParser)
+	r.marked = r.thinks && (named || strings.Contains(source, r.marks.close))
 	var err error
 	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)

@@ -37,7 +37,7 @@ func (r *Renderer) RenderTraining(
 		return nil, nil, fmt.Errorf("renderer: no turn of the assistant to learn in a chat of %d messages", len(messages))
 	}
 	last := turns[len(turns)-1]
-	c, err := r.newChat(messages[:last+1], tools)
+	c, err := r.newChat(r.apart(messages[:last+1]), tools)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,8 +139,8 @@ func (c *chat) turns(turns []int, whole string) (spans []span, err error) {
 			}
 			with = out.Text
 		}
-		thought, _ := c.r.thinking(c.given[turn])
-		if said, ok := strings.CutPrefix(with, before); ok && said != "" && strings.HasPrefix(whole, with) && strings.Contains(said, thought) {
+		said, ok := strings.CutPrefix(with, before)
+		if ok && said != "" && strings.HasPrefix(whole, with) && c.r.lost(c.given[turn], said) == "" {
 			spans = append(spans, span{len(before), len(with)})
 		}
 	}
@@ -176,81 +176,6 @@ func (c *chat) prompt(n int) (string, error) {
 		return with.Text[:at] + opening, nil
 	}
 	return with.Text, nil // which no reply continues
-}
-
-// cutOpen cuts a prompt before the mark that opens the thinking of the reply. space follows the mark.
-func (r *Renderer) cutOpen(prompt string) (base, space string, opens bool) {
-	at := strings.LastIndex(prompt, r.marks.open)
-	if at < 0 || strings.TrimSpace(prompt[at+len(r.marks.open):]) != "" {
-		return prompt, "", false
-	}
-	return prompt[:at], prompt[at+len(r.marks.open):], true
-}
-
-// reply returns the last message of a chat as the policy writes it after its prompt: with its thinking,
-// which the text of the whole chat lacks.
-func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
-	r, n := c.r, len(c.messages)-1
-	before, err := c.prompt(n)
-	if err != nil {
-		return nil, nil, err
-	}
-	thought, rest := r.thinking(c.given[n])
-	if c.given[n].Reasoning == "" && thought != "" { // it is in the content
-		if c.messages[n], err = r.messageValue(withContent(c.given[n], rest)); err != nil {
-			return nil, nil, err
-		}
-		out, err := c.render(n+1, false)
-		if err != nil {
-			return nil, nil, err
-		}
-		whole = out.Text
-	}
-	base, space, opens := r.cutOpen(before)
-	said, ok := strings.CutPrefix(whole, base)
-	if !ok || said == "" || !opens && thought == "" {
-		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in messages[%d]: the chat template renders this turn not "+
-			"as a continuation of its prompt; use a template with {%% generation %%} blocks, or leave the turn out with weight 0", n)
-	}
-	text := r.thought(thought, space, said)
-	if !opens {
-		text = r.marks.open + r.marks.space + r.thought(thought, r.marks.space, said)
-	}
-	tokens = r.tok.Encode(before, false)
-	begin := len(tokens)
-	tokens = append(tokens, r.tok.Encode(text, false)...)
-	mask = make([]bool, len(tokens))
-	for i := begin; i < r.endOfTurn(tokens, span{begin, len(tokens)}); i++ {
-		mask[i] = true
-	}
-	return tokens, mask, nil
-}
-
-// thinking returns what a message thinks, also between the marks at the beginning of its content, and
-// the rest of the content. It is "" for a model whose template knows no thinking.
-func (r *Renderer) thinking(m trinity.Message) (thought, rest string) {
-	if !r.thinks || m.Reasoning != "" {
-		return strings.TrimSpace(m.Reasoning), m.Content
-	}
-	thought, rest, closed := strings.Cut(m.Content, r.marks.close)
-	inner, marked := strings.CutPrefix(strings.TrimSpace(thought), r.marks.open)
-	if !closed || !marked && !r.opens {
-		return "", m.Content
-	}
-	return strings.TrimSpace(inner), strings.TrimLeft(rest, "\n")
-}
-
-// thought returns a reply with its thinking after the mark that opens it and space. said is what the
-// template writes: with the thinking in a spelling of its own, with the mark that closes it, or without
-// both.
-func (r *Renderer) thought(thought, space, said string) string {
-	if own, ok := strings.CutPrefix(strings.TrimLeft(said, "\n"), r.marks.open); ok && strings.Contains(own, thought) {
-		return strings.TrimPrefix(own, space)
-	}
-	if strings.HasPrefix(said, r.marks.close) {
-		return thought + said
-	}
-	return thought + space + r.marks.close + space + space + said
 }
 
 // endOfTurn returns the index after the last stop token of a span of tokens, or the end of the span
