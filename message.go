@@ -1,19 +1,19 @@
 package trinity
 
-import (
-	"encoding/json"
-	"fmt"
-	"strings"
-)
+import "encoding/json"
 
 // Message is one turn of a chat, in the form that OpenAI-compatible APIs and chat templates use.
 type Message struct {
 	Role       string          `json:"role"` // system, user, assistant, tool
 	Content    string          `json:"content"`
-	Reasoning  string          `json:"reasoning_content,omitempty"`
+	Reasoning  string          `json:"reasoning_content,omitempty"` // read under each of reasoningKeys
 	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
 	Name       string          `json:"name,omitempty"`
+	// Extra has the other keys of a message that was read, such as weight and tool_plan, unless they are
+	// null. Under "content" it has a content that is no text: null, the list of parts whose texts Content
+	// joins, or nothing for a message without the key. It is read only, because copies share it.
+	Extra map[string]json.RawMessage `json:"-"`
 }
 
 // ToolCall is a call of a tool that the policy wrote.
@@ -50,49 +50,17 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"},
-// whose texts it joins. Parts of another type and messages without a role are errors.
-func (m *Message) UnmarshalJSON(data []byte) error {
-	type plain Message
-	in := struct {
-		*plain
-		Content json.RawMessage `json:"content"`
-	}{plain: (*plain)(m)}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	if m.Role == "" {
-		return fmt.Errorf(`a message has no "role"`)
-	}
-	if len(in.Content) == 0 {
-		return nil
-	}
-	if in.Content[0] != '[' {
-		return json.Unmarshal(in.Content, &m.Content)
-	}
-	var parts []struct{ Type, Text string }
-	if err := json.Unmarshal(in.Content, &parts); err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, p := range parts {
-		if p.Type != "text" {
-			return fmt.Errorf("a message has a part of type %q: want text", p.Type)
-		}
-		text.WriteString(p.Text)
-	}
-	m.Content = text.String()
-	return nil
-}
-
 // Renderer turns messages into the token ids that a model reads, and back.
 type Renderer interface {
 	// Render returns the prompt of a chat. With generate, the prompt ends with the template's opening
 	// of the assistant's reply. tools is a JSON array of tool schemas or nil.
 	Render(messages []Message, tools json.RawMessage, generate bool) ([]int32, error)
-	// RenderTraining returns a whole chat [T] and the mask [T] of the assistant's tokens, with its
-	// end-of-turn tokens.
-	RenderTraining(messages []Message, tools json.RawMessage) (tokens []int32, mask []bool, err error)
+	// RenderTraining returns the chat up to the last message that training learns [T], and the mask [T]
+	// of the learned tokens, end-of-turn tokens included. learn [len(messages)] says which of the
+	// assistant's messages these are. The error is ErrRewritesHistory if the template writes several of
+	// them otherwise in one chat than as a reply; each alone has a sequence. A key of a message that the
+	// template does not read is an error.
+	RenderTraining(messages []Message, tools json.RawMessage, learn []bool) (tokens []int32, mask []bool, err error)
 	// Bridge returns the tokens [n] between the policy's reply, which history ends with, and its next
 	// reply: the template's end of a turn, the messages in more, and the opening of a reply. ended says
 	// that the policy wrote the token that ends its turn. The error is ErrRewritesHistory if the

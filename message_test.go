@@ -1,7 +1,9 @@
 package trinity
 
 import (
+	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -19,15 +21,78 @@ func TestMessageContent(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"content":"a"}`:                                  `no "role"`,
-		`{"role":"user","content":3}`:                      "number",
-		`{"role":"user","content":[{"type":"image_url"}]}`: `part of type "image_url"`,
-		`{"role":"user","content":["a"]}`:                  "string",
-		`{"role":3}`:                                       "number",
+		`{"content":"a"}`:                                           `no "role"`,
+		`{"role":"user","content":3}`:                               "number",
+		`{"role":"user","content":[{"type":"image_url"}]}`:          `part of type "image_url"`,
+		`{"role":"user","content":[{"type":"text"}]}`:               `no "text"`,
+		`{"role":"user","content":["a"]}`:                           "no object with the keys",
+		`{"role":3}`:                                                `"role" of a message is a number: want text`,
+		`{"role":"a","thinking":true}`:                              `"thinking" of a message is a boolean: want text`,
+		`{"role":"a","thinking":"x","reasoning_content":"y"}`:       "differs from its other reasoning",
+		`{"role":"a","content":[{"type":"thinking","thinking":3}]}`: "has a number as its thinking: want text",
+		`[1]`: "a message is a list: want an object",
 	} {
 		var m Message
 		if err := json.Unmarshal([]byte(text), &m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
+}
+
+// A message keeps what it was read with: the form of its content, and keys of others.
+func TestMessageKeepsItsForm(t *testing.T) {
+	for _, c := range []struct{ text, content, reasoning, want string }{
+		{`{"role":"user","content":"a < b"}`, "a < b", "", ""},
+		{`{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`, "", "", ""},
+		{`{"role":"assistant","tool_calls":[]}`, "", "", ""},
+		{`{"role":"assistant","content":""}`, "", "", ""},
+		{`{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, "ab", "", ""},
+		{`{"role":"assistant","content":"y","tool_plan":"p","weight":0}`, "y", "", ""},
+		{`{"role":"assistant","content":"y","thinking":"hm"}`, "y", "hm", `{"role":"assistant","content":"y","reasoning_content":"hm"}`},
+		{`{"role":"assistant","content":"y","reasoning":"hm","thinking":"hm","reasoning_content":"hm"}`, "y", "hm",
+			`{"role":"assistant","content":"y","reasoning_content":"hm"}`},
+		{`{"role":"assistant","content":"y","reasoning":null,"weight":null,"tool_calls":null,"name":null}`, "y", "",
+			`{"role":"assistant","content":"y"}`},
+		{`{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"y"}]}`, "y", "hm",
+			`{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"y"}],"reasoning_content":"hm"}`},
+		{`{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, "", "hm",
+			`{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}],"reasoning_content":"hm"}`},
+	} {
+		var m, again Message
+		if err := json.Unmarshal([]byte(c.text), &m); err != nil || m.Content != c.content || m.Reasoning != c.reasoning {
+			t.Errorf("%s: %+v, %v, want content %q and reasoning %q", c.text, m, err, c.content, c.reasoning)
+			continue
+		}
+		if c.want == "" {
+			c.want = c.text
+		}
+		var out bytes.Buffer
+		e := json.NewEncoder(&out)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(m); err != nil || strings.TrimSpace(out.String()) != c.want {
+			t.Errorf("%s: written as %s, %v, want %s", c.text, &out, err, c.want)
+		}
+		if err := json.Unmarshal(out.Bytes(), &again); err != nil || !reflect.DeepEqual(again, m) {
+			t.Errorf("%s: read again as %+v, %v, want %+v", c.text, again, err, m)
+		}
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte(`{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"text":"y"}],"weight":0,"reasoning":"hm"}`))
+	f.Add([]byte(`{"role":"assistant","content":null,"tool_calls":[{"id":1}],"tool_plan":{"a":[1e400]},"name":"n"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m, again Message
+		if json.Unmarshal(data, &m) != nil {
+			return
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &again); err != nil || again.Content != m.Content || again.Reasoning != m.Reasoning ||
+			len(again.Extra) != len(m.Extra) {
+			t.Errorf("%q: %+v is read again from %s as %+v, %v", data, m, text, again, err)
+		}
+	})
 }

@@ -116,7 +116,8 @@ type Format struct {
 	// Key of the name of the row's own reward function; a row without one has the taskset's. It takes
 	// those of reward_fn_args that it has.
 	RewardFnKey string `yaml:"reward_fn_key"`
-	// Learn from every assistant turn of a conversation, not only from the last.
+	// Learn from every assistant turn of a conversation, not only from the last. Where the chat template
+	// rewrites earlier turns, each turn is a sequence of its own.
 	EnableConcatenatedMultiTurn bool `yaml:"enable_concatenated_multi_turn"`
 	// Join texts, end each with the end-of-sequence token, and cut them into sequences of
 	// model.max_model_len (CPT). A text then has the texts before it in its sequence as context. With

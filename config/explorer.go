@@ -234,8 +234,9 @@ type InferenceModel struct {
 	// group `arguments` is a JSON object, or each further group is an argument. Own key of Trinity-Go.
 	ToolCallPattern string `yaml:"tool_call_pattern"`
 	// How the thinking in a reply is read: `auto` as the chat template writes it; `deepseek_r1` and
-	// `qwen3` between <think> and </think>; `none` as part of the reply.
-	ReasoningParser string `yaml:"reasoning_parser" default:"auto" enum:"auto|deepseek_r1|qwen3|none"`
+	// `qwen3` between <think> and </think>; `mistral` between [THINK] and [/THINK]; `none` as part of the
+	// reply.
+	ReasoningParser string `yaml:"reasoning_parser" default:"auto" enum:"auto|deepseek_r1|qwen3|mistral|none"`
 	// Keep what the model thought in earlier turns although its chat template leaves that out, so that a
 	// rollout of several turns stays one sequence. Own key of Trinity-Go.
 	KeepThinking bool `yaml:"keep_thinking"`

@@ -119,8 +119,11 @@ func (c *planner) offlineSteps() (int64, string) {
 	if !ok {
 		return 0, "one pass over the dataset, whose length is not known yet" + times(epochs)
 	}
-	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)),
-		fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+	why := fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+	if c.Buffer.TrainerInput.ExperienceBuffer.Format.EnableConcatenatedMultiTurn {
+		why += "; more if the chat template rewrites earlier turns, because each turn is then a sequence"
+	}
+	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)), why
 }
 
 // saturated multiplies two numbers that are not negative. Instead of an overflow it returns a

@@ -1,26 +1,97 @@
 package dataset
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
 
-// demonstration returns an experience that learns what the assistant says in a chat.
+// demonstration returns an experience that learns what the assistant says in a chat, or several if the
+// chat template writes earlier turns otherwise: each turn then has the history that its prompt has.
 func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) {
 	chat, err := w.chat(row)
 	if err != nil {
 		return nil, err
 	}
-	if chat, err = untilAssistant(chat); err != nil {
+	learn, err := w.learned(chat)
+	if err != nil {
 		return nil, err
 	}
-	given := len(chat) - 1
-	if w.AllTurns {
-		given = 0
+	e, err := w.write(row, chat, learn)
+	if !errors.Is(err, trinity.ErrRewritesHistory) {
+		return []*trinity.Experience{e}, err
 	}
-	e, err := w.write(row, chat[:given], chat[given:])
-	return []*trinity.Experience{e}, err
+	var turns []*trinity.Experience
+	for i := range chat {
+		if !learn[i] {
+			continue
+		}
+		only := make([]bool, len(chat))
+		only[i] = true
+		if e, err = w.write(row, chat, only); err != nil {
+			return nil, err
+		}
+		e.ID.Turn = len(turns)
+		turns = append(turns, e)
+	}
+	return turns, nil
+}
+
+// learned returns which messages of a demonstration training learns: the assistant's last, or all its
+// messages, without those of weight 0.
+func (w writer) learned(chat []trinity.Message) ([]bool, error) {
+	learn, last, err := turnsOf(chat)
+	if err != nil {
+		return nil, err
+	}
+	if w.AllTurns {
+		if !slices.Contains(learn, true) {
+			return nil, errors.New("every message of the assistant has weight 0, so there is nothing to learn")
+		}
+		return learn, nil
+	}
+	for i := range chat[:last] {
+		if _, weighed := chat[i].Extra[weightKey]; learn[i] && weighed {
+			return nil, fmt.Errorf("messages[%d] has weight 1, but only the assistant's last message is learnt: "+
+				"set format.enable_concatenated_multi_turn: true", i)
+		}
+		learn[i] = false
+	}
+	if !learn[last] {
+		return nil, errors.New("the assistant's last message has weight 0, and it is the only one that is learnt: " +
+			"set format.enable_concatenated_multi_turn: true to learn the others")
+	}
+	return learn, nil
+}
+
+// weightKey is the key of a message that says whether training learns it: 0 or 1.
+const weightKey = "weight"
+
+// turnsOf returns which messages of a chat training may learn, and the assistant's last.
+func turnsOf(chat []trinity.Message) (learn []bool, last int, err error) {
+	learn, last = make([]bool, len(chat)), -1
+	for i, m := range chat {
+		weight, weighed := 1.0, false
+		if raw, ok := m.Extra[weightKey]; ok {
+			weighed = true
+			if json.Unmarshal(raw, &weight) != nil || weight != 0 && weight != 1 {
+				return nil, 0, fmt.Errorf("messages[%d] has the weight %.40s: want 0 for a message that is not learnt, or 1", i, raw)
+			}
+		}
+		if m.Role == "assistant" {
+			learn[i], last = weight != 0, i
+		} else if weighed && weight != 0 {
+			return nil, 0, fmt.Errorf("messages[%d], of the %s, has weight 1, but training learns what the assistant says: remove it",
+				i, m.Role)
+		}
+	}
+	if last < 0 {
+		err = errors.New("a chat without a message of the assistant, which is what is learnt")
+	}
+	return learn, last, err
 }
 
 // chat returns the whole chat of a demonstration.
@@ -50,48 +121,40 @@ func userAt(row *trinity.Task) ([]trinity.Message, error) {
 	return []trinity.Message{{Role: "user", Content: text}}, err
 }
 
-// untilAssistant drops the messages after the assistant's last, because training learns nothing
-// from them.
-func untilAssistant(chat []trinity.Message) ([]trinity.Message, error) {
-	for n := len(chat); n > 0; n-- {
-		if chat[n-1].Role == "assistant" {
-			return chat[:n:n], nil
-		}
-	}
-	return nil, errors.New("a chat without a message of the assistant, which is what is learnt")
-}
-
-// write renders a chat. Training learns the assistant's messages among those that follow.
-func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*trinity.Experience, error) {
-	chat := append(given[:len(given):len(given)], follows...)
+// write renders a chat. Training learns the marked messages.
+func (w writer) write(row *trinity.Task, chat []trinity.Message, learn []bool) (*trinity.Experience, error) {
 	system, err := row.System()
 	if err != nil {
 		return nil, err
 	}
+	response := chat[lastOf(learn)].Content
 	if system != "" && chat[0].Role != "system" {
-		chat = append([]trinity.Message{{Role: "system", Content: system}}, chat...)
+		chat, learn = append([]trinity.Message{{Role: "system", Content: system}}, chat...), append([]bool{false}, learn...)
 	}
 	tools, err := toolsAt(row)
 	if err != nil {
 		return nil, err
 	}
-	tokens, mask, err := w.renderer.RenderTraining(chat, tools)
+	tokens, mask, err := w.renderer.RenderTraining(chat, tools, learn)
 	if err != nil {
 		return nil, err
 	}
-	if prompt := chat[:len(chat)-len(follows)]; len(given) > 0 {
-		known, err := w.renderer.Render(prompt, tools, true)
-		if err != nil {
-			return nil, err
-		}
-		clear(mask[:commonPrefix(known, tokens)])
-	}
-	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: chat[len(chat)-1].Content}
+	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: response}
 	if e.PromptLen == len(tokens) {
 		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template " +
 			"does not write it as a reply")
 	}
 	return e, e.Check()
+}
+
+// lastOf returns the index of the last message that is learned.
+func lastOf(learn []bool) int {
+	for n := len(learn) - 1; n > 0; n-- {
+		if learn[n] {
+			return n
+		}
+	}
+	return 0
 }
 
 // promptLen returns the number of tokens before the first that training learns.
@@ -102,13 +165,4 @@ func promptLen(mask []bool) int {
 		}
 	}
 	return len(mask)
-}
-
-// commonPrefix returns how many leading tokens a and b share.
-func commonPrefix(a, b []int32) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

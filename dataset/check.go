@@ -13,7 +13,10 @@ import (
 // formats each row once, however often it comes. The error for rows that are too long names the
 // first and their number.
 func (s *Source) Check(ctx context.Context, n, size int) error {
-	r := rehearsal{source: s, measure: func([]*trinity.Experience) int { return 1 }, again: 1}
+	r := rehearsal{source: s, measure: func(row []*trinity.Experience) int { return max(1, len(row)/s.format.PerRow) }, again: 1}
+	if s.format.Varies {
+		size = 1 // as Take draws them
+	}
 	return r.run(ctx, n/s.format.PerRow, max(1, size/s.format.PerRow))
 }
 

@@ -18,7 +18,8 @@ type Format struct {
 
 // RowFormatter turns rows into experiences. Only experiences of earlier runs have an ID.
 type RowFormatter struct {
-	PerRow int // experiences per row
+	PerRow int  // experiences per row
+	Varies bool // a row may give more
 	Format func(row map[string]any) ([]*trinity.Experience, error)
 }
 
@@ -30,6 +31,9 @@ type RowFormatter struct {
 //   - plaintext: the user's text, by PromptTemplate or at PromptKey, and the assistant's text at
 //     ResponseKey;
 //   - chatpair: the messages at PromptKey, then those at ResponseKey.
+//
+// With f.AllTurns a chat gives an experience, or one for each turn if the chat template writes earlier
+// turns otherwise than as replies. A message of weight 0 is not learned.
 //
 // Schema dpo gives two experiences of a row: the answers at ChosenKey and at RejectedKey to one
 // prompt, and the number at MarginKey, if that is set, in Experience.Info of the first. Schema kto
@@ -71,7 +75,8 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 	default:
 		return RowFormatter{}, fmt.Errorf("format.prompt_type %q: want messages, plaintext or chatpair", f.PromptType)
 	}
-	return RowFormatter{PerRow: trinity.PerRow(schema), Format: func(row map[string]any) ([]*trinity.Experience, error) {
+	out := RowFormatter{PerRow: trinity.PerRow(schema), Varies: schema == "sft" && f.AllTurns}
+	out.Format = func(row map[string]any) ([]*trinity.Experience, error) {
 		exps, err := read(&trinity.Task{Row: row, Format: f.TaskFormat})
 		if err != nil {
 			return nil, err
@@ -82,7 +87,8 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 			}
 		}
 		return exps, nil
-	}}, nil
+	}
+	return out, nil
 }
 
 // Label returns what experience i of a row of a schema is to training: chosen, rejected, desirable or

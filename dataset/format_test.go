@@ -15,27 +15,22 @@ import (
 // learns the assistant's text with its semicolon.
 type letters struct{ trinity.Renderer }
 
-func (letters) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
-	tokens, _, err := letters{}.RenderTraining(messages, tools)
-	if generate {
-		tokens = append(tokens, letters{}.Encode("assistant:")...)
-	}
-	return tokens, err
-}
-
-func (letters) RenderTraining(messages []trinity.Message, tools json.RawMessage) (tokens []int32, mask []bool, err error) {
+func (letters) RenderTraining(
+	messages []trinity.Message, tools json.RawMessage, learn []bool,
+) (tokens []int32, mask []bool, err error) {
+	messages = messages[:lastOf(learn)+1]
 	add := func(text string, learnt bool) {
 		for _, b := range []byte(text) {
 			tokens, mask = append(tokens, int32(b)), append(mask, learnt)
 		}
 	}
 	add(string(tools), false)
-	for _, m := range messages {
+	for i, m := range messages {
 		if m.Role == "unknown" {
 			return nil, nil, errors.New("the template raised an exception")
 		}
 		add(m.Role+":", false)
-		add(m.Reasoning+m.Content+string(m.ToolCalls)+m.ToolCallID+m.Name+";", m.Role == "assistant")
+		add(m.Reasoning+m.Content+string(m.ToolCalls)+m.ToolCallID+m.Name+";", learn[i])
 	}
 	return tokens, mask, nil
 }
@@ -118,10 +113,10 @@ func TestFormatter(t *testing.T) {
 		{"sft", Format{TaskFormat: keys}, `{"messages": 3}`, "messages holds a number, want a list"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": []}`, "empty list"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": ["q"]}`, "messages[0]: a message is an object with role and content, got text"},
-		{"sft", Format{TaskFormat: keys}, `{"messages": [{"from": "human", "value": "q"}]}`, "messages[0]: a message without role"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"from": "human", "value": "q"}]}`, "messages[0]: a message has no \"role\""},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": [{"type": "image"}]}]}`,
-			"content[0] is no part of type text"},
-		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": {}}]}`, "content holds an object"},
+			`messages[0]: a message has a part of type "image": want text`},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": {}}]}`, `"content" of a message is an object: want text`},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": "q"}]}`, "without a message of the assistant"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "assistant", "content": "q", "tool_calls": "{"}]}`, "text that is no JSON"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "unknown", "content": "q"}, {"role": "assistant", "content": "r"}]}`,

@@ -27,8 +27,8 @@ type Groups struct {
 func NewGroups(ctx context.Context, d *Dataset, format RowFormatter) (*Groups, error) {
 	g := &Groups{rows: NewSource(d, nil, format, 0)}
 	r := rehearsal{source: g.rows, measure: func(row []*trinity.Experience) int {
-		for _, e := range row {
-			g.add(e)
+		for i, e := range row {
+			g.add(e, i == 0)
 		}
 		g.known++
 		return 0
@@ -40,10 +40,11 @@ func NewGroups(ctx context.Context, d *Dataset, format RowFormatter) (*Groups, e
 	return g, nil
 }
 
-// add adds the next row's experience to the last group, or begins a new group.
-func (g *Groups) add(e *trinity.Experience) {
+// add adds an experience of the next row to the last group, or begins a new group. first says that it
+// is the row's first.
+func (g *Groups) add(e *trinity.Experience, first bool) {
 	task := trinity.ExperienceID{Step: e.ID.Step, Task: e.ID.Task}
-	if e.ID.Task == "" || task != g.task || g.turns[e.ID] {
+	if e.ID.Task == "" && first || e.ID.Task != "" && (task != g.task || g.turns[e.ID]) {
 		g.first, g.task = append(g.first, g.known), task
 		g.turns, g.runs = map[trinity.ExperienceID]bool{}, map[int]bool{}
 	}

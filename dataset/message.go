@@ -73,55 +73,22 @@ func Messages(key string, list []any) ([]trinity.Message, error) {
 	return chat, nil
 }
 
-func message(v any) (trinity.Message, error) {
-	var m trinity.Message
-	fields, ok := v.(map[string]any)
-	if !ok {
+func message(v any) (m trinity.Message, err error) {
+	if _, ok := v.(map[string]any); !ok {
 		return m, fmt.Errorf("a message is an object with role and content, got %s", kindOfValue(v))
 	}
-	for key, to := range map[string]*string{
-		"role": &m.Role, "reasoning_content": &m.Reasoning, "tool_call_id": &m.ToolCallID, "name": &m.Name,
-	} {
-		if fields[key] == nil {
-			continue
-		}
-		if *to, ok = fields[key].(string); !ok {
-			return m, fmt.Errorf("%s holds %s, want text", key, kindOfValue(fields[key]))
-		}
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
 	}
-	if m.Role == "" {
-		return m, fmt.Errorf("a message without role: want an object with role and content")
-	}
-	var err error
-	if m.Content, err = content(fields["content"]); err != nil {
+	if err != nil {
 		return m, err
 	}
-	if calls := fields["tool_calls"]; calls != nil {
+	var calls string
+	if json.Unmarshal(m.ToolCalls, &calls) == nil { // tables have them as JSON text
 		m.ToolCalls, err = asJSON(calls)
 	}
 	return m, err
-}
-
-// content returns a message's text, given as a string or in parts of type text.
-func content(v any) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "", nil
-	case string:
-		return v, nil
-	case []any:
-		var b strings.Builder
-		for i, part := range v {
-			p, _ := part.(map[string]any)
-			text, ok := p["text"].(string)
-			if !ok {
-				return "", fmt.Errorf("content[%d] is no part of type text, and nothing else can be learnt", i)
-			}
-			b.WriteString(text)
-		}
-		return b.String(), nil
-	}
-	return "", fmt.Errorf("content holds %s, want text", kindOfValue(v))
 }
 
 // toolsAt returns the row's tool schemas, given as a list or as JSON text; nil if it has none.

@@ -1,9 +1,11 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,11 +68,11 @@ func (w writer) promptAndAnswer(row *trinity.Task) (prompt, answer []trinity.Mes
 		return nil, nil, err
 	}
 	if _, ok := row.Field(w.ResponseKey); !ok && w.promptKey() == w.MessagesKey && w.PromptType != "plaintext" {
-		chat, err := untilAssistant(prompt)
+		_, last, err := turnsOf(prompt)
 		if err != nil {
 			return nil, nil, fmt.Errorf("no field %q, and %s is %w", w.ResponseKey, w.MessagesKey, err)
 		}
-		return chat[:len(chat)-1], chat[len(chat)-1:], nil
+		return prompt[:last], prompt[last : last+1], nil
 	}
 	answer, err = w.answerAt(row, w.ResponseKey)
 	return prompt, answer, err
@@ -145,11 +147,15 @@ func (w writer) answer(row *trinity.Task, prompt, answer []trinity.Message) (*tr
 	if n := common(prompt, answer); n == len(prompt) {
 		answer = answer[n:]
 	}
-	answer, err := untilAssistant(answer)
+	learn, _, err := turnsOf(answer)
 	if err != nil {
 		return nil, err
 	}
-	return w.write(row, prompt, answer)
+	e, err := w.write(row, slices.Concat(prompt, answer), slices.Concat(make([]bool, len(prompt)), learn))
+	if errors.Is(err, trinity.ErrRewritesHistory) {
+		err = fmt.Errorf("an answer of several turns cannot be one sequence: give the earlier ones weight 0: %w", err)
+	}
+	return e, err
 }
 
 // common returns the number of leading messages that a and b share.

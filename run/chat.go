@@ -33,7 +33,7 @@ func (s chat) openText() (*renderer.Renderer, error) {
 	r := &s.Explorer.RolloutModel
 	return renderer.Open(s.modelPath, renderer.Options{
 		Template: template, Kwargs: kwargs, ToolCallParser: s.toolCallParser(), ToolCallPattern: r.ToolCallPattern,
-		ReadThinking: s.readThinking(), KeepThinking: r.KeepThinking,
+		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking,
 	})
 }
 
@@ -43,16 +43,6 @@ func (s chat) toolCallParser() string {
 		return r.ToolCallParser
 	}
 	return toolcall.None
-}
-
-// readThinking returns whether thinking is read apart from a reply's content, nil if the chat template
-// decides.
-func (s chat) readThinking() *bool {
-	parser := s.Explorer.RolloutModel.ReasoningParser
-	if parser == toolcall.Auto {
-		return nil
-	}
-	return new(parser != "none")
 }
 
 // checkToolCallParser returns an error if the keys that say how calls of tools are read contradict

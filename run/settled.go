@@ -40,7 +40,8 @@ type tasks struct {
 	config.TasksetEntry
 	template trinity.Task // its fields are the same in all tasks
 	plugins  taskPlugins
-	own      *ownPlugins // nil if the rows name none
+	own      *ownPlugins        // nil if the rows name none
+	text     *renderer.Renderer // of the model; nil if it is not known or has no tokenizer
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
@@ -190,6 +191,9 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 	if s.modelPath != "" {
 		if s.text, err = (chat{s}).openText(); err != nil {
 			return err
+		}
+		for i := range s.tasks {
+			s.tasks[i].text = s.text
 		}
 		if err := (chat{s}).checkTools(); err != nil {
 			return err

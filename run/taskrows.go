@@ -44,7 +44,7 @@ func (t *tasks) here() (rowsOfTasks, error) {
 
 // checkRows checks rows from a number up to another, and counts those that name plug-ins.
 func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err error) {
-	if t.own == nil && len(t.plugins.checks()) == 0 {
+	if t.own == nil && len(t.plugins.checks()) == 0 && t.text == nil {
 		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
@@ -85,6 +85,9 @@ func (t *tasks) checkTask(task *trinity.Task) error {
 		if err := check(task); err != nil {
 			return err
 		}
+	}
+	if messages, err := task.Messages(""); err == nil && t.text != nil { // a workflow that asks has told about an error
+		return t.text.CheckKeys(messages)
 	}
 	return nil
 }

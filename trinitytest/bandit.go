@@ -248,7 +248,7 @@ func (PlainRenderer) Render(messages []trinity.Message, _ json.RawMessage, _ boo
 }
 
 // RenderTraining implements trinity.Renderer.
-func (r PlainRenderer) RenderTraining(messages []trinity.Message, tools json.RawMessage) ([]int32, []bool, error) {
+func (r PlainRenderer) RenderTraining(messages []trinity.Message, tools json.RawMessage, _ []bool) ([]int32, []bool, error) {
 	tokens, err := r.Render(messages, tools, false)
 	return tokens, make([]bool, len(tokens)), err
 }

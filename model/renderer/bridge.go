@@ -24,7 +24,7 @@ const (
 func (r *Renderer) Bridge(history, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
 	messages, n := slices.Concat(history, more), len(history)
 	last := &messages[n-1]
-	last.Content = standIn
+	*last = withContent(*last, standIn)
 	if last.Reasoning != "" {
 		last.Reasoning = standInThought
 	}

@@ -92,8 +92,8 @@ func sameCalls(t *testing.T, r *Renderer, calls []trinity.ToolCall, m *trinity.M
 func asRead(r *Renderer, m *trinity.Message) {
 	if !r.thinks {
 		m.Reasoning = ""
-	} else if thought, content, ok := strings.Cut(m.Content, thinkClose); ok {
-		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, thinkOpen), "\n"), strings.TrimLeft(content, "\n")
+	} else if thought, content, ok := strings.Cut(m.Content, knownMarks[0].close); ok {
+		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, knownMarks[0].open), "\n"), strings.TrimLeft(content, "\n")
 	}
 }
 
@@ -180,19 +180,23 @@ func TestReadRefusesCallsThatTheTemplateCannotWrite(t *testing.T) {
 	}
 }
 
-func TestReadThinkingOverridesTheTemplate(t *testing.T) {
+func TestReasoningParserOverridesTheTemplate(t *testing.T) {
 	tok := loadTokenizer(t)
 	for _, c := range []struct {
 		template, reasoning string
-		reads               *bool
+		reads, marks        string
 	}{
-		{templateSource(t, "qwen3"), "hm", nil}, {templateSource(t, "qwen3"), "", new(false)}, {ChatML, "", nil}, {ChatML, "hm", new(true)},
+		{templateSource(t, "qwen3"), "hm", "", "<think></think>"}, {templateSource(t, "qwen3"), "hm", "auto", "<think></think>"},
+		{templateSource(t, "qwen3"), "", "none", "<think></think>"}, {templateSource(t, "qwen3"), "", "auto", "[THINK][/THINK]"},
+		{ChatML, "", "", "<think></think>"}, {ChatML, "hm", "qwen3", "<think></think>"}, {ChatML, "hm", "deepseek_r1", "<think></think>"},
+		{ChatML, "hm", "mistral", "[THINK][/THINK]"}, {ChatML, "", "mistral", "<think></think>"},
+		{"{# [THINK] and [/THINK] #}", "hm", "auto", "[THINK][/THINK]"}, {"{# [THINK] and [/THINK] #}", "", "qwen3", "[THINK][/THINK]"},
 	} {
-		r, err := New(tok, Options{Template: c.template, ReadThinking: c.reads})
+		r, err := New(tok, Options{Template: c.template, ReasoningParser: c.reads})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, _, err := r.Read(tok.Encode("<think>hm</think>yes", false), nil)
+		m, _, err := r.Read(tok.Encode(strings.NewReplacer("><", ">hm<", "][", "]hm[").Replace(c.marks)+"yes", false), nil)
 		if err != nil || m.Reasoning != c.reasoning || !strings.HasSuffix(m.Content, "yes") {
 			t.Errorf("%.20q: %+v, %v, want the thinking %q", c.template, m, err, c.reasoning)
 		}

@@ -9,24 +9,35 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/renderer/toolcall"
 )
 
-// Thinking stands between these tags in the replies of Qwen3, DeepSeek-R1 and others.
-const (
-	thinkOpen  = "<think>"
-	thinkClose = "</think>"
-)
+// marks stand around the thinking in replies. Space stands inside them, and twice after them.
+type marks struct{ open, close, space string }
 
-// writesThinking reports whether a template writes thinking apart from the content. With any other
-// template the tags are part of the content, unless [Options].ReadThinking says otherwise.
-func writesThinking(template string) bool {
-	return strings.Contains(template, thinkClose) || strings.Contains(template, "reasoning_content")
+// knownMarks are those of Qwen3, DeepSeek-R1 and most others, and those of Mistral.
+var knownMarks = []marks{{"<think>", "</think>", "\n"}, {"[THINK]", "[/THINK]", ""}}
+
+// marksOf returns the marks of a parser, or those that a template writes, or else the first. apart says
+// that thinking is read apart from the content: if a parser does, or the template writes it so.
+func marksOf(template, parser string) (m marks, apart bool) {
+	think, bracket := knownMarks[0], knownMarks[1]
+	switch parser {
+	case "deepseek_r1", "qwen3":
+		return think, true
+	case "mistral":
+		return bracket, true
+	}
+	if m = think; !strings.Contains(template, think.close) && strings.Contains(template, bracket.close) {
+		m = bracket
+	}
+	return m, parser != toolcall.None && (strings.Contains(template, m.close) || strings.Contains(template, "reasoning_content"))
 }
 
 // opensThinking reports whether prompts end with the tag that opens the thinking, as DeepSeek-R1's do.
 func (r *Renderer) opensThinking() bool {
 	prompt, err := r.Render([]trinity.Message{{Role: "user", Content: "question"}}, nil, true)
-	return err == nil && strings.HasSuffix(strings.TrimSpace(r.tok.Decode(prompt, false)), thinkOpen)
+	return err == nil && strings.HasSuffix(strings.TrimSpace(r.tok.Decode(prompt, false)), r.marks.open)
 }
 
 // Read reads a reply: what it thought, what it says, and which tools it calls. A reply that ends before
@@ -41,7 +52,11 @@ func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message,
 	if err != nil {
 		content, calls = text, nil
 	}
-	return r.message(thought, content, r.hidden(tokens)), calls, err
+	m := r.message(thought, content, r.hidden(tokens))
+	if len(calls) > 0 && m.Content == "" && r.forms.nullCalls {
+		m.Extra = map[string]json.RawMessage{"content": json.RawMessage("null")} // the template drops the calls of ""
+	}
+	return m, calls, err
 }
 
 // ReadText reads a reply to a prompt without tools: what looks like a call is text.
@@ -56,13 +71,13 @@ func (r *Renderer) Settled(tokens []int32, tools json.RawMessage) trinity.Messag
 	for strings.HasSuffix(text, "\uFFFD") { // perhaps the beginning of a character
 		text = text[:len(text)-utf8.RuneLen(utf8.RuneError)]
 	}
-	if begun := strings.TrimLeftFunc(text, unicode.IsSpace); r.thinks && len(begun) < len(thinkOpen) &&
-		strings.HasPrefix(thinkOpen, begun) {
+	if begun := strings.TrimLeftFunc(text, unicode.IsSpace); r.thinks && len(begun) < len(r.marks.open) &&
+		strings.HasPrefix(r.marks.open, begun) {
 		return trinity.Message{Role: "assistant"}
 	}
 	thought, content, closed := r.split(text)
 	if !closed {
-		thought, _, _ = r.split(text[:len(text)-partialLen(text, thinkClose)])
+		thought, _, _ = r.split(text[:len(text)-partialLen(text, r.marks.close)])
 	}
 	if len(tools) > 0 {
 		content = r.calls.Settled(content)
@@ -81,11 +96,11 @@ func (r *Renderer) unended(tokens []int32) []int32 {
 // split splits the text of a reply into its thinking and the rest. isClosed is false if more text
 // belongs to the thinking.
 func (r *Renderer) split(text string) (thought, rest string, isClosed bool) {
-	if !r.thinks || !r.opens && !strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), thinkOpen) {
+	if !r.thinks || !r.opens && !strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), r.marks.open) {
 		return "", text, true
 	}
-	thought, rest, isClosed = strings.Cut(text, thinkClose)
-	thought = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), thinkOpen), "\n")
+	thought, rest, isClosed = strings.Cut(text, r.marks.close)
+	thought = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), r.marks.open), "\n")
 	return thought, strings.TrimLeft(rest, "\n"), isClosed
 }
 

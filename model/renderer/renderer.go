@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -32,9 +33,10 @@ type Options struct {
 	ToolCallParser string
 	// ToolCallPattern is the regular expression of the format plain.
 	ToolCallPattern string
-	// ReadThinking says whether Read takes what stands between <think> and </think> apart from the
-	// content; nil does so if the template does.
-	ReadThinking *bool
+	// ReasoningParser names the marks around the thinking that Read takes apart from the content:
+	// deepseek_r1 and qwen3 are <think> and </think>, mistral [THINK] and [/THINK]; none takes nothing
+	// apart, and auto or "" does as the template.
+	ReasoningParser string
 	// KeepThinking lets a reply continue the tokens before it although the template would rewrite them.
 	KeepThinking bool
 	Clock        func() time.Time // the time for templates that print the date; nil is time.Now
@@ -49,9 +51,12 @@ type Renderer struct {
 	calls    toolcall.Parser
 
 	callFormat   string
+	marks        marks
 	thinks       bool // the template writes thinking apart
+	marked       bool // thinking stands between the marks: the template has them, or a parser says so
 	opens        bool // prompts open the thinking of the reply
 	oneCall      bool // the template refuses a reply with two calls
+	forms        forms
 	keepThinking bool
 }
 
@@ -77,9 +82,9 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
-	if r.thinks = writesThinking(source); o.ReadThinking != nil {
-		r.thinks = *o.ReadThinking
-	}
+	r.marks, r.thinks = marksOf(source, o.ReasoningParser)
+	_, named := marksOf("", o.ReasoningParser)
+	r.marked = r.thinks && (named || strings.Contains(source, r.marks.close))
 	var err error
 	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)
@@ -99,6 +104,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
+	r.forms = r.findForms()
 	r.opens = r.thinks && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	return r, nil
@@ -165,8 +171,9 @@ func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stop) }
 // chat is a conversation converted for the template.
 type chat struct {
 	r        *Renderer
-	messages []jinja.Value
-	tools    jinja.Value // None without tools
+	given    []trinity.Message
+	messages []jinja.Value // the same for the template
+	tools    jinja.Value   // None without tools
 }
 
 func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*chat, error) {
@@ -177,9 +184,9 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("renderer: a chat needs at least one message")
 	}
-	c := &chat{r: r}
+	c := &chat{r: r, given: messages}
 	for i, m := range messages {
-		v, err := messageValue(m)
+		v, err := r.messageValue(m)
 		if err != nil {
 			return nil, fmt.Errorf("renderer: message %d: %w", i, err)
 		}

@@ -93,11 +93,35 @@ func TestRenderMatchesTransformers(t *testing.T) {
 	}
 }
 
+// allOf marks every message of the assistant.
+func allOf(messages []trinity.Message) []bool {
+	learn := make([]bool, len(messages))
+	for i, m := range messages {
+		learn[i] = m.Role == "assistant"
+	}
+	return learn
+}
+
 func TestRenderTrainingMatchesTransformers(t *testing.T) {
 	tok := loadTokenizer(t)
 	for i, c := range loadChats(t) {
 		r := newRenderer(t, tok, templateSource(t, c.Template), c.Kwargs)
-		tokens, mask, err := r.RenderTraining(c.Messages, c.Tools)
+		tokens, mask, err := r.RenderTraining(c.Messages, c.Tools, allOf(c.Messages))
+		if err != nil && strings.Contains(err.Error(), "the chat template does not read") {
+			for j := range c.Messages { // transformers leaves this out without a word
+				if m := &c.Messages[j]; !r.template.Names("reasoning_content") {
+					m.Reasoning = ""
+				}
+				if m := &c.Messages[j]; !r.template.Names("tool_calls") {
+					m.ToolCalls = nil
+				}
+			}
+			tokens, mask, err = r.RenderTraining(c.Messages, c.Tools, allOf(c.Messages))
+		}
+		for learn := allOf(c.Messages); errors.Is(err, trinity.ErrRewritesHistory) && c.Mask != nil; {
+			learn[slices.Index(learn, true)] = false // the record leaves these out
+			tokens, mask, err = r.RenderTraining(c.Messages, c.Tools, learn)
+		}
 		if c.Mask == nil {
 			if err == nil {
 				t.Errorf("chat %d, %s: masked %q, want an error", i, c.Template, masked(tok, tokens, mask))
@@ -132,20 +156,31 @@ func masked(tok *tokenizer.Tokenizer, tokens []int32, mask []bool) (runs []strin
 	return runs
 }
 
-func TestMaskExcludesRewrittenTurns(t *testing.T) {
+// Each turn of a chat that the template rewrites has a sequence of its own, with the template's history.
+func TestEachTurnOfARewrittenChatIsASequence(t *testing.T) {
 	tok := loadTokenizer(t)
 	r := newRenderer(t, tok, templateSource(t, "qwen3"), nil)
-	tokens, mask, err := r.RenderTraining([]trinity.Message{
+	messages := []trinity.Message{
 		{Role: "user", Content: "a"},
 		{Role: "assistant", Content: "<think>\nx\n</think>\n\nA"}, // the template drops this thinking
 		{Role: "user", Content: "b"},
 		{Role: "assistant", Content: "<think>\ny\n</think>\n\nB"},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
 	}
-	if got, want := masked(tok, tokens, mask), []string{"<think>\ny\n</think>\n\nB<|im_end|>"}; !slices.Equal(got, want) {
-		t.Errorf("masked %q, want %q", got, want)
+	if _, _, err := r.RenderTraining(messages, nil, allOf(messages)); !errors.Is(err, trinity.ErrRewritesHistory) ||
+		!strings.Contains(err.Error(), "1 of 2 turns") {
+		t.Errorf("both turns in one chat: %v, want ErrRewritesHistory for 1 of 2 turns", err)
+	}
+	for i, want := range map[int]string{1: "<think>\nx\n</think>\n\nA<|im_end|>", 3: "<think>\ny\n</think>\n\nB<|im_end|>"} {
+		learn := make([]bool, len(messages))
+		learn[i] = true
+		tokens, mask, err := r.RenderTraining(messages, nil, learn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt, err := r.Render(messages[:i], nil, true)
+		if got := masked(tok, tokens, mask); err != nil || !slices.Equal(got, []string{want}) || !slices.Equal(tokens[:len(prompt)], prompt) {
+			t.Errorf("turn %d: %v: %q learns %q, want %q after %q", i, err, tok.Decode(tokens, false), got, want, tok.Decode(prompt, false))
+		}
 	}
 }
 
@@ -156,7 +191,7 @@ func TestMaskEndsWithTheTurn(t *testing.T) {
 		{Role: "user", Content: "a"}, {Role: "assistant", Content: "A 👋🏽"},
 		{Role: "user", Content: "b"}, {Role: "assistant", Content: "👋B"},
 	}
-	tokens, mask, err := r.RenderTraining(messages, nil)
+	tokens, mask, err := r.RenderTraining(messages, nil, allOf(messages))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +277,7 @@ func TestErrorsNameTheCause(t *testing.T) {
 	if _, err := New(tok, Options{Kwargs: map[string]any{"f": func() {}}}); err == nil {
 		t.Error("an argument that no template can take is accepted")
 	}
-	if _, _, err := newRenderer(t, tok, ChatML, nil).RenderTraining(user, nil); err == nil {
+	if _, _, err := newRenderer(t, tok, ChatML, nil).RenderTraining(user, nil, allOf(user)); err == nil {
 		t.Error("a chat without an assistant has a mask")
 	}
 }

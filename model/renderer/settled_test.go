@@ -11,20 +11,26 @@ func TestSettledIsWhatTheReplyBeginsWith(t *testing.T) {
 	tok := loadTokenizer(t)
 	opened := strings.ReplaceAll(chatMLSource, `assistant\n' }}`, `assistant\n<think>\n' }}`)
 	for _, c := range []struct{ name, template, parser, pattern string }{
+		{"bracket", ChatML, "mistral", ""},
 		{"qwen3", templateSource(t, "qwen3"), "", ""}, {"coder", templateSource(t, "qwen3_coder"), "", ""},
 		{"llama", templateSource(t, "llama31"), "", ""}, {"mistral", ChatML, "mistral", ""}, {"pythonic", ChatML, "pythonic", ""},
 		{"plain", ChatML, "plain", `<(?P<name>f)>(?P<s>[^<]*)</f>`}, {"any", ChatML, "plain", `(?P<name>f)<`}, {"none", ChatML, "none", ""},
 		{"opened", opened, "hermes", ""},
 	} {
 		for _, tools := range []json.RawMessage{nil, json.RawMessage(`[{"type": "function", "function": {"name": "f"}}]`)} {
-			r, err := New(tok, Options{Template: c.template, ToolCallParser: c.parser, ToolCallPattern: c.pattern, ReadThinking: new(true)})
+			reasoning := "qwen3"
+			if c.name == "bracket" {
+				reasoning = "mistral"
+			}
+			r, err := New(tok, Options{Template: c.template, ToolCallParser: c.parser, ToolCallPattern: c.pattern, ReasoningParser: reasoning})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.opens != (c.name == "opened") {
 				t.Errorf("%s: prompts open the thinking: %v", c.name, r.opens)
 			}
-			for _, thought := range []string{"", "<think>\nhm 3 < 4 \n\n</think>\n\n", " <think>long, naïve 日本", "</think>", "\n\nhm</think>"} {
+			for _, thought := range []string{"", "<think>\nhm 3 < 4 \n\n</think>\n\n", " <think>long, naïve 日本", "</think>", "\n\nhm</think>",
+				"[THINK]hm [3]\n[/THINK]", "[THINK]long"} {
 				for _, said := range []string{"", "It is 日本 🙂.\n", "a<|im_start|>b < 3",
 					"Now\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\nso",
 					"<tool_call>{\"name\"", `{"name": "f", "parameters": {}}; {`, `{"name": "Ada"} <f>`, "[f(a=1)]", "[fine] [f(", "x[TOOL_CALLS]f{}",

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -183,15 +184,20 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 }
 
 // and returns the digest of a chat with one more message. Calls count by their ids and the values of
-// their arguments, because clients write JSON anew. Thinking and the name of the assistant do not
-// count, because clients drop the one and add the other.
+// their arguments, because clients write JSON anew. Thinking, the name and other keys of the assistant
+// do not count, because clients drop or add them.
 func (d digest) and(m trinity.Message) digest {
 	h := sha256.New()
 	h.Write(d[:])
 	if m.Role == "assistant" {
-		m.Name = ""
+		m.Name, m.Extra = "", nil
 	}
 	parts := []string{m.Role, strings.TrimSpace(strings.ToValidUTF8(m.Content, "\uFFFD")), m.ToolCallID, m.Name}
+	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
+		if key != "content" { // its text counts, however it is given
+			parts = append(parts, key, string(compact(m.Extra[key])))
+		}
+	}
 	var calls []call
 	if len(m.ToolCalls) > 0 && json.Unmarshal(m.ToolCalls, &calls) != nil {
 		parts = append(parts, string(m.ToolCalls))

@@ -454,13 +454,30 @@ func TestWhoseSamplingCounts(t *testing.T) {
 
 // Clients send what a reply lacks as null or [], and cut thinking and broken characters out of it.
 func TestAReplyIsFoundInTheWordsOfClients(t *testing.T) {
-	for _, extra := range []string{``, `,"tool_calls":null`, `,"tool_calls":[]`, `,"refusal":null,"name":null`} {
+	for _, extra := range []string{``, `,"tool_calls":null`, `,"tool_calls":[]`, `,"refusal":null,"name":null`, `,"reasoning":"hm"`,
+		`,"thinking":"hm","annotations":[]`, `,"reasoning_details":[{"text":"hm"}]`} {
 		e := open(t, trinity.EndpointOptions{})
 		e.reply("user:'one'")
 		e.ask(chat, `{"messages":[{"role":"user","content":"'one'"},{"role":"assistant","content":"one"`+extra+
 			`},{"role":"user","content":"'two'"}]}`)
 		if _, got := e.recorded(); strings.Contains(got, "\n") {
 			t.Errorf("%s: a branch\n%s", extra, got)
+		}
+	}
+}
+
+// A key of a question may change what the chat template writes, so a chat with another one is not the
+// chat that the policy read. How the content is given does not matter.
+func TestOtherKeysOfAQuestionBranch(t *testing.T) {
+	for question, branches := range map[string]bool{
+		`"content":"'one'"`: false, `"content":[{"type":"text","text":"'one'","cache_control":{"type":"ephemeral"}}]`: false,
+		`"content":"'one'","citations":[1]`: true,
+	} {
+		e := open(t, trinity.EndpointOptions{})
+		e.reply("user:'one'")
+		e.ask(chat, `{"messages":[{"role":"user",`+question+`},{"role":"assistant","content":"one"},{"role":"user","content":"'two'"}]}`)
+		if _, got := e.recorded(); strings.Contains(got, "\n") != branches {
+			t.Errorf("%s: branches %v, want %v\n%s", question, !branches, branches, got)
 		}
 	}
 }

@@ -168,7 +168,9 @@ const (
 )
 
 // thinks reports whether the thinking in the replies is read apart from their text.
-func thinks(r trinity.Renderer) bool { return r.ReadText(r.Encode("<think>a</think>")).Reasoning != "" }
+func thinks(r trinity.Renderer) bool {
+	return r.ReadText(r.Encode("<think>a</think>")).Reasoning != "" || r.ReadText(r.Encode("[THINK]a[/THINK]")).Reasoning != ""
+}
 
 // Limits of stop sequences, for which the sampler looks at every token.
 const (

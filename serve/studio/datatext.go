@@ -140,11 +140,13 @@ func (characters) Render(messages []trinity.Message, _ json.RawMessage, generate
 }
 
 // RenderTraining implements [trinity.Renderer].
-func (characters) RenderTraining(messages []trinity.Message, _ json.RawMessage) (tokens []int32, mask []bool, err error) {
-	for _, m := range messages {
+func (characters) RenderTraining(
+	messages []trinity.Message, _ json.RawMessage, learn []bool,
+) (tokens []int32, mask []bool, err error) {
+	for n, m := range messages {
 		for i, part := range []string{speaker(m.Role), m.Content + string(m.ToolCalls) + "\n"} {
 			for _, c := range part {
-				tokens, mask = append(tokens, c), append(mask, i == 1 && m.Role == "assistant")
+				tokens, mask = append(tokens, c), append(mask, i == 1 && learn[n])
 			}
 		}
 	}

@@ -60,6 +60,15 @@ func (m *Map) lookup(key Value) (v Value, ok bool) {
 	return m.vals[i], true
 }
 
+// Without returns a copy without string keys.
+func (m *Map) Without(keys ...string) *Map {
+	c := m.clone()
+	for _, key := range keys {
+		c.remove(key)
+	}
+	return c
+}
+
 func (m *Map) clone() *Map {
 	c := &Map{}
 	for i, k := range m.keys {

@@ -71,3 +71,18 @@ func hasGenerations(body []stmt) bool {
 		return ok && n.generation || slices.ContainsFunc(blocks(node), hasGenerations)
 	})
 }
+
+// Names reports whether an expression of the template has the text as the name of an attribute or as a
+// constant, which m.key, m['key'], m.get('key') and 'key' in m have.
+func (t *Template) Names(text string) bool {
+	found := false
+	expressions(t.body, func(e expr) {
+		switch n := e.(type) {
+		case *attribute:
+			found = found || n.name == text
+		case *constant:
+			found = found || n.value == text
+		}
+	})
+	return found
+}

@@ -188,3 +188,45 @@ func (u *undeclaredNames) callable(sig *signature) {
 	u.read(sig.defaults...)
 	u.statements(sig.body)
 }
+
+// expressions calls visit for every expression in body, inner blocks included.
+func expressions(body []stmt, visit func(expr)) {
+	for _, node := range body {
+		switch n := node.(type) {
+		case *output:
+			walk(n.value, visit)
+		case *ifStmt:
+			walk(n.test, visit)
+			for _, elif := range n.elifs {
+				walk(elif.test, visit)
+			}
+		case *forStmt:
+			walk(n.iterable, visit)
+			walk(n.test, visit)
+		case *setStmt:
+			walk(n.value, visit)
+		case *setBlock:
+			walk(n.filter, visit)
+		case *withStmt:
+			for _, v := range n.values {
+				walk(v, visit)
+			}
+		case *filterBlock:
+			walk(n.filter, visit)
+		case *macroStmt:
+			for _, v := range n.defaults {
+				walk(v, visit)
+			}
+		case *callBlock:
+			if n.call != nil {
+				walk(n.call, visit)
+			}
+			for _, v := range n.defaults {
+				walk(v, visit)
+			}
+		}
+		for _, inner := range blocks(node) {
+			expressions(inner, visit)
+		}
+	}
+}
