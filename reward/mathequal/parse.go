@@ -1,6 +1,9 @@
 package mathequal
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxDepth bounds nesting, maxItems the elements of a list.
 const (
@@ -26,18 +29,15 @@ type parser struct {
 
 // parse reads all tokens as one expression, relation or list.
 func parse(tokens []token) (*node, error) {
-	p := &parser{tokens: append([]token(nil), tokens...)}
-	items, err := p.list()
+	p := &parser{tokens: fractions(append([]token(nil), tokens...))}
+	items, joint, err := p.list()
 	if err != nil {
 		return nil, err
 	}
 	if p.pos < len(p.tokens) {
 		return nil, errNotMathematics
 	}
-	if len(items) == 1 {
-		return items[0], nil
-	}
-	return &node{op: opSequence, text: "{}", args: items}, nil
+	return joined(items, joint), nil
 }
 
 func (p *parser) peek() token {
@@ -58,54 +58,112 @@ func (p *parser) accept(text string) bool {
 	return false
 }
 
-// list reads items between commas or semicolons.
-func (p *parser) list() ([]*node, error) {
+// list reads items between commas, semicolons, "and" and "or". joint is "∧" or "∨" if all of the
+// separators may be read so.
+func (p *parser) list() (items []*node, joint string, err error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errNotMathematics
+		return nil, "", errNotMathematics
 	}
 	defer func() { p.depth-- }()
-	var items []*node
+	joint = ","
 	for {
 		item, err := p.item()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if items = append(items, item); len(items) > maxItems {
-			return nil, errNotMathematics
+			return nil, "", errNotMathematics
 		}
-		separated := false
-		for p.accept(",") || p.accept(";") { // "1, 2, and 3"
-			separated = true
+		separators := 0
+		for p.separator() { // "1, 2, and 3"
+			if sign := p.tokens[p.pos-1].text; sign == "∧" || sign == "∨" {
+				if joint != "," && joint != sign {
+					sign = "mixed"
+				}
+				joint = sign
+			}
+			separators++
 		}
-		if !separated {
-			return items, nil
+		if separators == 0 {
+			return items, joint, nil
 		}
 	}
 }
 
-// item reads a relation or a union of intervals.
+func (p *parser) separator() bool {
+	return p.accept(",") || p.accept(";") || p.accept("∧") || p.accept("∨")
+}
+
+// joined makes one node of a list: a set of values, or the numbers for which conditions hold.
+func joined(items []*node, joint string) *node {
+	if len(items) == 1 {
+		return items[0]
+	}
+	conditions := slices.ContainsFunc(items, isInequality) && !slices.ContainsFunc(items, func(n *node) bool {
+		return n.op != opRelation && !isSet(n)
+	})
+	switch {
+	case conditions && joint == "∨":
+		return tree(opUnion, items...)
+	case conditions && joint == "∧":
+		return tree(opIntersection, items...)
+	}
+	return &node{op: opSequence, text: "{}", args: items}
+}
+
+// item reads a relation, or a union of the sets that relations describe.
 func (p *parser) item() (*node, error) {
-	first, err := p.relation()
-	if err != nil {
-		return nil, err
+	left, err := p.relation()
+	for err == nil && p.accept("∪") {
+		var right *node
+		right, err = p.relation()
+		left = union(left, right)
 	}
-	parts := []*node{first}
-	for p.accept("∪") {
-		part, err := p.relation()
-		if err != nil {
-			return nil, err
+	return left, err
+}
+
+// union joins sets; those of a union on the left become its own.
+func union(left, right *node) *node {
+	if left.op == opUnion {
+		return tree(opUnion, append(left.args[:len(left.args):len(left.args)], right)...)
+	}
+	return tree(opUnion, left, right)
+}
+
+// sets reads unions and differences of sets, or an expression.
+func (p *parser) sets() (*node, error) {
+	left, err := p.intersection()
+	for err == nil && maybeSet(left) {
+		unites := p.at("∪")
+		if !p.accept("∪") && !p.accept("∖") {
+			break
 		}
-		parts = append(parts, part)
+		var right *node
+		if right, err = p.intersection(); err != nil {
+			break
+		}
+		if unites {
+			left = union(left, right)
+		} else {
+			left = tree(opDifference, left, right)
+		}
 	}
-	if len(parts) == 1 {
-		return first, nil
+	return left, err
+}
+
+func (p *parser) intersection() (*node, error) {
+	left, err := p.quantity()
+	for err == nil && maybeSet(left) && p.accept("∩") {
+		var right *node
+		right, err = p.quantity()
+		left = tree(opIntersection, left, right)
 	}
-	return tree(opUnion, parts...), nil
+	return left, err
 }
 
 func (p *parser) relation() (*node, error) {
 	p.accept("=")
-	first, err := p.quantity()
+	first, err := p.sets()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +174,7 @@ func (p *parser) relation() (*node, error) {
 			break
 		}
 		p.pos++
-		next, err := p.quantity()
+		next, err := p.sets()
 		if err != nil {
 			return nil, err
 		}
@@ -172,13 +230,17 @@ func isCurrency(t token) bool {
 	return t.kind == mark && t.text != "" && strings.Contains(currencies, t.text)
 }
 
-// unit reads words such as "square cm", "cm^2" or "km/h" as words in one spelling, joined by
-// spaces.
+// unit reads words such as "square cm", "cm^2", "km/h" or "(base two)" as words in one spelling, joined
+// by spaces.
 func (p *parser) unit() string {
 	var words []string
-	square := ""
+	square, opened := "", 0
 	for {
 		t := p.peek()
+		behind := token{kind: mark}
+		if p.pos+1 < len(p.tokens) {
+			behind = p.tokens[p.pos+1]
+		}
 		switch {
 		case t.kind == word:
 			p.pos++
@@ -188,6 +250,8 @@ func (p *parser) unit() string {
 			case "cubic":
 				square = "^3"
 			case "per", "of", "the", "a", "an":
+			case "base":
+				words = append(words, p.baseUnit())
 			default:
 				words = append(words, unitName(t.text)+square)
 				square = ""
@@ -195,7 +259,12 @@ func (p *parser) unit() string {
 		case isCurrency(t):
 			p.pos++
 			words = append(words, t.text)
-		case t.kind == mark && t.text == "/" && (len(words) > 0 || p.pos+1 < len(p.tokens) && p.tokens[p.pos+1].kind == word):
+		case t.kind == mark && t.text == "(" && behind.kind == word && len(behind.text) > 1:
+			p.pos++
+			opened++
+		case opened > 0 && p.accept(")"):
+			opened--
+		case t.kind == mark && t.text == "/" && (len(words) > 0 || behind.kind == word):
 			p.pos++
 		case t.kind == mark && t.text == "^" && len(words) > 0:
 			p.pos++

@@ -81,9 +81,14 @@ func (c *comparer) equations(a, b *node) bool {
 	if !hasVariable(da) || !hasVariable(db) {
 		return false
 	}
+	c.variables(da, db)
 	var a0, b0 approx
 	defined := 0
-	for p := range points {
+	for seed := range uint64(2 * minDefined) {
+		p := &place{seed: seed, low: 0.3, span: 2}
+		if seed >= minDefined {
+			p.negative = scatter(seed)
+		}
 		va, vb := c.at(da, p), c.at(db, p)
 		if !va.sound() || !vb.sound() {
 			continue
@@ -124,15 +129,7 @@ func upward(n *node) *node {
 }
 
 func (c *comparer) inequalities(a, b *node) bool {
-	if a.text != b.text {
-		return false
-	}
-	for i := range a.args {
-		if !c.equal(a.args[i], b.args[i]) {
-			return false
-		}
-	}
-	return true
+	return a.text == b.text && c.sameInOrder(a.args, b.args)
 }
 
 // interval returns the set that an inequality of one variable describes: x < 5 is (−∞, 5).

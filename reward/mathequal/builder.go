@@ -1,0 +1,148 @@
+package mathequal
+
+import (
+	"slices"
+	"strings"
+)
+
+// builderBar returns the position of the colon or the bar of a set such as {x : x > 2}, whose opening
+// brace stands before pos.
+func builderBar(tokens []token, pos int, open string) (int, bool) {
+	if open != `\{` {
+		return 0, false
+	}
+	depth, bars, bar, colon := 0, 0, -1, -1
+	for i := pos; i < len(tokens) && depth >= 0; i++ {
+		if tokens[i].kind != mark {
+			continue
+		}
+		switch tokens[i].text {
+		case "(", "[", "{", `\{`:
+			depth++
+		case ")", "]", "}", `\}`:
+			depth--
+		case ":":
+			if depth == 0 && colon < 0 {
+				colon = i
+			}
+		case "|":
+			if depth == 0 && bar < 0 {
+				bar = i
+			}
+			bars++
+		}
+	}
+	if bars%2 == 0 || colon >= 0 && colon < bar {
+		bar = colon
+	}
+	isVariable := func(t token) bool { return t.kind == symbol }
+	return bar, bar > pos && slices.ContainsFunc(tokens[pos:bar], isVariable)
+}
+
+// builder reads a set such as {x ∈ A : x > 2} behind its opening brace.
+func (p *parser) builder(bar int) (*node, error) {
+	p.bars++
+	head, err := p.expression(0)
+	n := tree(opBuilder, head)
+	if err == nil && p.accept("∈") {
+		var domain *node
+		domain, err = p.sets()
+		n.args = append(n.args, domain)
+	}
+	p.bars--
+	if err != nil || p.pos != bar {
+		return nil, errNotMathematics
+	}
+	p.pos++
+	items, joint, err := p.list()
+	if err != nil || !p.accept(`\}`) {
+		return nil, errNotMathematics
+	}
+	if joint == "," { // all hold
+		n.args = append(n.args, items...)
+	} else {
+		n.args = append(n.args, joined(items, joint))
+	}
+	return n, nil
+}
+
+// restrictions are the signs that restrict a set of numbers, as in ℝ^+ or ℤ_{\ge 0}.
+var restrictions = map[string]string{
+	"+": "<", ">0": "<", "≥0": "≤", "-": ">", "<0": ">", "≤0": "≥", "*": "≠", "≠0": "≠", "0+": "≤",
+}
+
+// restricted reads such a sign behind a set of numbers.
+func (p *parser) restricted(n *node) *node {
+	if !p.at("^") && !p.at("_") {
+		return n
+	}
+	end, text := p.pos+1, ""
+	for braced := false; end < len(p.tokens); end++ {
+		t := p.tokens[end].text
+		if t == "{" && text == "" {
+			braced = true
+			continue
+		}
+		if t != "}" {
+			text += t
+		}
+		if !braced || t == "}" {
+			break
+		}
+	}
+	sign, ok := restrictions[text]
+	if !ok {
+		return n
+	}
+	p.pos = min(end+1, len(p.tokens))
+	x := &node{op: opSymbol, text: "x"}
+	condition := &node{op: opRelation, text: sign, args: []*node{integer(0), x}}
+	return tree(opBuilder, x, n, condition)
+}
+
+// isSet reports whether n can only be a set.
+func isSet(n *node) bool {
+	switch n.op {
+	case opUnion, opIntersection, opDifference, opBuilder:
+		return true
+	case opSymbol:
+		return strings.HasPrefix(n.text, `\mathbb `)
+	case opSequence:
+		return n.text == "(]" || n.text == "[)" || n.text == "{}" && slices.ContainsFunc(n.args, isInequality)
+	case opRelation:
+		return isInequality(n)
+	case opSub, opDiv:
+		left := n.args[0]
+		return isSet(left) || left.op == opSequence && left.text == "{}" && n.args[1].op == opSequence
+	}
+	inner, ok := complement(n)
+	return ok && isSet(inner)
+}
+
+// maybeSet reports whether n may be a set, as a letter may.
+func maybeSet(n *node) bool {
+	return isComplement(n) || isSet(n) || n.op == opSequence || n.op == opSymbol
+}
+
+// complement returns the set whose complement n is: that under a bar or before the exponent c, or
+// the letter with a prime.
+func complement(n *node) (*node, bool) {
+	switch {
+	case n.op == opPow && n.args[1].op == opSymbol && strings.EqualFold(n.args[1].text, "c"), n.op == opCall && n.text == "overline":
+		return n.args[0], true
+	case n.op == opSymbol && strings.HasPrefix(n.text, "overline "):
+		return &node{op: opSymbol, text: strings.TrimPrefix(n.text, "overline ")}, true
+	case n.op == opSymbol && strings.HasSuffix(n.text, "'"):
+		return &node{op: opSymbol, text: strings.TrimSuffix(n.text, "'")}, true
+	}
+	return nil, false
+}
+
+func isComplement(n *node) bool {
+	_, ok := complement(n)
+	return ok
+}
+
+func isInequality(n *node) bool {
+	return n.op == opRelation && strings.Trim(n.text, "<>≤≥≠") == ""
+}
