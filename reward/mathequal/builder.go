@@ -3,6 +3,7 @@ package mathequal
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // builderBar returns the position of the colon or the bar of a set such as {x : x > 2}, whose opening
@@ -129,14 +130,16 @@ func maybeSet(n *node) bool {
 func complement(n *node) (*node, bool) {
 	switch {
 	case n.op == opPow && n.args[1].op == opSymbol && strings.EqualFold(n.args[1].text, "c"), n.op == opCall && n.text == "overline":
-		return n.args[0], true
-	case n.op == opSymbol && strings.HasPrefix(n.text, "overline "):
-		return &node{op: opSymbol, text: strings.TrimPrefix(n.text, "overline ")}, true
-	case n.op == opSymbol && strings.HasSuffix(n.text, "'"):
-		return &node{op: opSymbol, text: strings.TrimSuffix(n.text, "'")}, true
+		return n.args[0], n.args[0].op != opSymbol || isCapital(n.args[0].text)
+	case n.op != opSymbol:
+		return nil, false
 	}
-	return nil, false
+	letter := strings.TrimSuffix(strings.TrimPrefix(n.text, "overline "), "'")
+	return &node{op: opSymbol, text: letter}, len(letter) < len(n.text) && isCapital(letter)
 }
+
+// isCapital reports whether a letter is a capital, as the letters of sets are.
+func isCapital(letter string) bool { return letter != "" && unicode.IsUpper(firstRune(letter)) }
 
 func isComplement(n *node) bool {
 	_, ok := complement(n)

@@ -10,10 +10,11 @@ import (
 const maxSteps = 200_000
 
 type comparer struct {
-	steps  int      // nodes left to visit
-	work   int      // budget left for exact arithmetic
-	names  []string // variables of the expressions that are compared, in order
-	unreal bool     // a value since the last reset was no real number
+	steps  int                 // nodes left to visit
+	work   int                 // budget left for exact arithmetic
+	names  []string            // variables of the expressions that are compared, in order
+	values map[string]*big.Rat // of variables in exact arithmetic
+	unreal bool                // a value since the last reset was no real number
 }
 
 func newComparer() *comparer { return &comparer{steps: maxSteps, work: maxWork} }
@@ -59,6 +60,12 @@ func (c *comparer) equal(a, b *node) bool {
 
 // sequences compares sets without order, and everything else in order and with the same brackets.
 func (c *comparer) sequences(a, b *node) bool {
+	if values, ok := assigned(a); ok && !slices.ContainsFunc(b.args, isEquation) {
+		return (b.text == "{}" || b.text == "()") && c.sameInOrder(values, b.args)
+	}
+	if values, ok := assigned(b); ok && !slices.ContainsFunc(a.args, isEquation) {
+		return (a.text == "{}" || a.text == "()") && c.sameInOrder(a.args, values)
+	}
 	if a.text != b.text {
 		return false
 	}
@@ -147,7 +154,26 @@ func (c *comparer) expressions(a, b *node) bool {
 	if a.String() == b.String() {
 		return true
 	}
-	return c.agree(a, b)
+	return c.agree(a, b) && !c.differExactly(a, b)
+}
+
+// differExactly reports whether rational expressions differ at a place where both have exact values,
+// so that x + 10^{-20} is not x.
+func (c *comparer) differExactly(a, b *node) bool {
+	if len(c.names) == 0 {
+		return false
+	}
+	c.values = map[string]*big.Rat{}
+	defer func() { c.values = nil }()
+	for i, name := range c.names {
+		c.values[name] = big.NewRat(int64(2*i+5), 3)
+	}
+	va, ok := c.exact(a)
+	if !ok {
+		return false
+	}
+	vb, ok := c.exact(b)
+	return ok && va.Cmp(vb) != 0
 }
 
 // bothSigns turns the first ± of an expression into a set of two.

@@ -174,7 +174,7 @@ func stated(text string) (string, bool) {
 	if end := sentenceEnd.FindStringIndex(rest); end != nil {
 		rest = rest[:end[0]]
 	}
-	rest = strings.Trim(rest, " *")
+	rest = unstar(rest)
 	if rest != "" && !valid(rest) { // "the answer is therefore 5 because …"
 		if l, ok := list(rest); ok {
 			return l, true
@@ -212,7 +212,7 @@ func lastFormula(text string) (string, bool) {
 func lastLine(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	line := text[strings.LastIndexByte(text, '\n')+1:]
-	line = strings.Trim(line, " *")
+	line = unstar(line)
 	if valid(line) {
 		return line, true
 	}

@@ -37,7 +37,11 @@ var rewrite = strings.NewReplacer(
 func clean(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= maxText {
-		text = unquote(undress(ascii(text)))
+		text = undress(text)
+		if spelt := ascii(text); spelt != text {
+			text = undress(spelt)
+		}
+		text = unquote(text)
 		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, unlike other dollar signs
 		if strings.Count(text, "$")%2 == 0 {
 			text = strings.ReplaceAll(text, "$", " ")
@@ -199,7 +203,7 @@ func join(tokens []token) string {
 		switch {
 		case t.kind == word && len(text) > 1:
 			text = strings.ToLower(text)
-		case t.kind == mark && (text == "∧" || text == "∨"):
+		case t.kind == mark && (text == "and" || text == "or"):
 			text = ","
 		}
 		if i > 0 {

@@ -85,6 +85,8 @@ func read(text string) []reading {
 		}
 		if named, ok := phrases[strings.ReplaceAll(r.plain, " ", "")]; ok {
 			r.root = named
+		} else if n, ok := lettered(text); ok {
+			r.root = n
 		} else if root, err := parse(tokens); err == nil {
 			r.root = root
 		} else if french, ok := outwardBrackets(tokens); ok {

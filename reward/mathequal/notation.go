@@ -2,6 +2,7 @@ package mathequal
 
 import (
 	"math/big"
+	"regexp"
 	"strings"
 )
 
@@ -116,6 +117,19 @@ func (p *parser) baseUnit() string {
 	}
 	p.pos++
 	return baseName(t.text)
+}
+
+var letteredNumeral = regexp.MustCompile(`^\(?(?:\\(?:text|mathrm)\{)?([0-9A-Fa-f]*[A-Fa-f][0-9A-Fa-f]*)\}?\)?_\{?\(?(1[1-6]|eleven|twelve|sixteen)\)?\}?$`)
+
+// lettered reads a number with letters for digits and its base, such as 1A_{16}. Its digits remain as they
+// are written, as in every base.
+func lettered(text string) (*node, bool) {
+	m := letteredNumeral.FindStringSubmatch(text)
+	if m == nil || len(m[1]) < 2 { // a_{12} is a variable
+		return nil, false
+	}
+	digits := &node{op: opSymbol, text: strings.ToUpper(m[1])}
+	return &node{op: opUnit, text: baseName(m[2]), args: []*node{digits}}, true
 }
 
 // combinations reads {}_5C_2, ^5C_2 and {}_5P_2 after their first sign.

@@ -58,8 +58,8 @@ func (p *parser) accept(text string) bool {
 	return false
 }
 
-// list reads items between commas, semicolons, "and" and "or". joint is "∧" or "∨" if all of the
-// separators may be read so.
+// list reads items between commas, semicolons, "and" and "or". joint is one of the two if all of the
+// separators may be read as it.
 func (p *parser) list() (items []*node, joint string, err error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, "", errNotMathematics
@@ -75,12 +75,18 @@ func (p *parser) list() (items []*node, joint string, err error) {
 			return nil, "", errNotMathematics
 		}
 		separators := 0
-		for p.separator() { // "1, 2, and 3"
-			if sign := p.tokens[p.pos-1].text; sign == "∧" || sign == "∨" {
-				if joint != "," && joint != sign {
-					sign = "mixed"
-				}
+		for p.separator(item) { // "1, 2, and 3"
+			sign := p.tokens[p.pos-1].text
+			switch {
+			case sign == "∧":
+				sign = "and"
+			case sign == ";":
+				sign = ","
+			}
+			if joint == "," || joint == sign {
 				joint = sign
+			} else if sign != "," {
+				joint = "mixed"
 			}
 			separators++
 		}
@@ -90,8 +96,9 @@ func (p *parser) list() (items []*node, joint string, err error) {
 	}
 }
 
-func (p *parser) separator() bool {
-	return p.accept(",") || p.accept(";") || p.accept("∧") || p.accept("∨")
+// separator accepts what separates items. The sign ∧ joins relations; between letters it is logic.
+func (p *parser) separator(item *node) bool {
+	return p.accept(",") || p.accept(";") || p.accept("and") || p.accept("or") || item.op == opRelation && p.accept("∧")
 }
 
 // joined makes one node of a list: a set of values, or the numbers for which conditions hold.
@@ -103,9 +110,9 @@ func joined(items []*node, joint string) *node {
 		return n.op != opRelation && !isSet(n)
 	})
 	switch {
-	case conditions && joint == "∨":
+	case conditions && joint == "or":
 		return tree(opUnion, items...)
-	case conditions && joint == "∧":
+	case conditions && joint == "and":
 		return tree(opIntersection, items...)
 	}
 	return &node{op: opSequence, text: "{}", args: items}

@@ -115,7 +115,7 @@ func isValue(formula string) bool {
 // lastList returns the list of values without units in which the last sentence ends.
 func lastList(text string) (string, bool) {
 	text = strings.TrimSpace(text)
-	line := strings.TrimRight(text[strings.LastIndexByte(text, '\n')+1:], " *.!")
+	line := strings.TrimRight(text[strings.LastIndexByte(text, '\n')+1:], " .!")
 	if ends := sentenceEnd.FindAllStringIndex(line, -1); len(ends) > 0 {
 		line = line[ends[len(ends)-1][1]:]
 	}
@@ -130,7 +130,7 @@ func list(sentence string) (string, bool) {
 	starts := opening.FindAllStringIndex(sentence, -1)
 	for i := range min(len(starts), maxUnclosed) {
 		start := starts[len(starts)-1-i]
-		rest := strings.Trim(sentence[start[1]:], " *")
+		rest := unstar(sentence[start[1]:])
 		r := read(rest)
 		if len(r) == 0 || r[0].root == nil {
 			continue
@@ -143,6 +143,15 @@ func list(sentence string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// unstar removes Markdown's stars around a text, of which only one side may be there.
+func unstar(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.Count(text, "**")%2 == 1 || strings.Count(text, "**") <= 2 {
+		return strings.Trim(text, " *")
+	}
+	return text
 }
 
 func hasUnit(n *node) bool {

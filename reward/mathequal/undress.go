@@ -172,7 +172,7 @@ func (u *undresser) skip(kind string) {
 
 var (
 	simple   = regexp.MustCompile(`^\{([0-9A-Za-z.,]*)\}`)
-	lettered = regexp.MustCompile(`^[A-Za-z][a-z]+$`)
+	wordLike = regexp.MustCompile(`^[A-Za-z][a-z]+$`)
 )
 
 // content removes the braces around dressed digits and letters, which may continue those beside
@@ -183,7 +183,7 @@ func (u *undresser) content(words bool) {
 		return
 	}
 	u.rest = u.rest[len(m[0]):]
-	if words && lettered.MatchString(m[1]) {
+	if words && wordLike.MatchString(m[1]) {
 		u.out = append(u.out, `\text{`+m[1]+`}`...)
 		return
 	}

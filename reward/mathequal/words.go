@@ -23,7 +23,7 @@ var signs = map[string]string{
 	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
 	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
 	"langle": "⟨", "rangle": "⟩",
-	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": "∧", "land": "∧", "wedge": "∧", "or": "∨", "lor": "∨", "vee": "∨",
+	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": "and", "land": "∧", "wedge": "∧", "or": "or", "lor": "or", "vee": "or",
 	"cap": "∩", "setminus": "∖", "smallsetminus": "∖", "backslash": "∖", "prime": "'", "ldots": "…", "cdots": "…", "dots": "…", "dotsc": "…",
 	"over": "over", "choose": "choose", "of": "of", "overline": "overline", "bar": "overline", "dot": "dot", "hat": "hat", "vec": "vec",
 	"tilde": "tilde", "therefore": "⇒", "Rightarrow": "⇒", "implies": "⇒", "Longrightarrow": "⇒", "rightarrow": "⇒", "to": "⇒",
