@@ -199,6 +199,9 @@ func (p *parser) bracket(open string) (*node, error) {
 		}
 		n.text = open + closing
 	case "[]", "⟨⟩":
+		if len(items) == 1 && items[0].text == "##" { // brackets around a matrix
+			return items[0], nil
+		}
 		n.text = open + closing
 	default:
 		return nil, errNotMathematics

@@ -28,12 +28,7 @@ func (l *lexer) command() error {
 		}
 		return l.text()
 	case cmd == "begin" || cmd == "end":
-		env, ok := l.braced()
-		if !ok || !matrices[env] {
-			return errNotMathematics
-		}
-		l.add(mark, cmd)
-		return nil
+		return l.environment(cmd)
 	case namedSets[cmd] != "":
 		l.add(symbol, `\mathbb `+namedSets[cmd])
 		return nil
@@ -60,13 +55,44 @@ func (l *lexer) command() error {
 	return nil
 }
 
+// environment reads the name of an environment: a matrix, or a list of relations between braces.
+func (l *lexer) environment(cmd string) error {
+	env, ok := l.braced()
+	env = strings.TrimSuffix(env, "*")
+	switch {
+	case !ok || !matrices[env] && !systems[env]:
+		return errNotMathematics
+	case env == "array" && cmd == "begin":
+		l.braced() // columns
+	}
+	switch {
+	case matrices[env]:
+		l.add(mark, cmd)
+	case cmd == "begin":
+		l.lists++
+		l.add(mark, "{")
+	default:
+		l.lists--
+		if n := len(l.tokens); n > 0 && l.tokens[n-1].text == "," {
+			l.tokens = l.tokens[:n-1]
+		}
+		l.add(mark, "}")
+	}
+	return nil
+}
+
 // escape reads a backslash before a sign.
 func (l *lexer) escape(s string) error {
 	if s == "" {
 		return errNotMathematics
 	}
 	switch s[0] {
-	case '{', '}', '\\':
+	case '\\':
+		l.mark(`\\`, 2)
+		if n := len(l.tokens); l.lists > 0 {
+			l.tokens[n-1].text = ","
+		}
+	case '{', '}':
 		l.mark(`\`+s[:1], 2)
 	default:
 		return errNotMathematics

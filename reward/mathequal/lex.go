@@ -66,6 +66,7 @@ type lexer struct {
 	spaced    bool
 	depth     int  // of brackets that hold lists
 	nested    int  // commands of text around the position
+	lists     int  // environments of relations around the position
 	thousands bool // a comma before three digits belongs to the number
 }
 

@@ -95,10 +95,26 @@ func (l *line) satisfies(n *node, piece int) bool {
 		if mirrored {
 			side = -side
 		}
-		holds := map[rune]bool{'<': side < 0, '≤': side <= 0, '>': side > 0, '≥': side >= 0, '=': side == 0, '≠': side != 0}
-		if !holds[sign] {
+		if !holds(sign, side) {
 			return false
 		}
 	}
 	return true
+}
+
+// holds reports whether a number on that side of a bound is in the relation to it.
+func holds(sign rune, side int) bool {
+	switch sign {
+	case '<':
+		return side < 0
+	case '≤':
+		return side <= 0
+	case '>':
+		return side > 0
+	case '≥':
+		return side >= 0
+	case '≠':
+		return side != 0
+	}
+	return side == 0
 }

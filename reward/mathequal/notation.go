@@ -119,7 +119,8 @@ func (p *parser) baseUnit() string {
 	return baseName(t.text)
 }
 
-var letteredNumeral = regexp.MustCompile(`^\(?(?:\\(?:text|mathrm)\{)?([0-9A-Fa-f]*[A-Fa-f][0-9A-Fa-f]*)\}?\)?_\{?\(?(1[1-6]|eleven|twelve|sixteen)\)?\}?$`)
+var letteredNumeral = regexp.MustCompile(`^\(?(?:\\(?:text|mathrm)\{)?` +
+	`([0-9A-Fa-f]*[A-Fa-f][0-9A-Fa-f]*)\}?\)?_\{?\(?(1[1-6]|eleven|twelve|sixteen)\)?\}?$`)
 
 // lettered reads a number with letters for digits and its base, such as 1A_{16}. Its digits remain as they
 // are written, as in every base.

@@ -39,6 +39,17 @@ func TestNoneOfTenThousandWrongAnswersIsRight(t *testing.T) {
 	}
 }
 
+// Replies as people write them, with the verdict by hand: kind, verdict, gold, answer. <NL> is a new
+// line.
+func TestVerdictsOnRepliesAsPeopleWriteThem(t *testing.T) {
+	for _, row := range rows(t, "cases.tsv") {
+		kind, want, gold, answer := row[0], row[1] == "1", row[2], strings.ReplaceAll(row[3], "<NL>", "\n")
+		if got := Equal(Answer(answer), Truth(gold)); got != want {
+			t.Errorf("%s: gold %q, answer %q: got %v, want %v; the answer was read as %q", kind, gold, answer, got, want, Answer(answer))
+		}
+	}
+}
+
 // The judge may not be moved by the sides of a pair.
 func TestVerdictsAreTheSameFromBothSides(t *testing.T) {
 	for _, name := range []string{"right.tsv", "wrong.tsv"} {

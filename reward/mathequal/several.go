@@ -48,19 +48,15 @@ func linked(gap string) (link string, ok bool) {
 func joinedBefore(text string, all [][]int) string {
 	last := len(all) - 1
 	answer := firstGroup(text, all[last])
-	if !isValue(answer) {
-		return answer
-	}
 	first, whole, comma := last, answer, ""
-	for commas := 0; first > 0 && last-first < maxItems; {
+	for first > 0 && last-first < maxItems {
 		link, ok := linked(text[all[first-1][1]:all[first][0]])
 		formula := firstGroup(text, all[first-1])
-		if !ok || !isValue(formula) {
+		if !ok || first == last && !isValue(answer) || !isValue(formula) {
 			break
 		}
-		if link == ", " && commas == 0 {
+		if link == ", " && comma == "" {
 			comma = whole
-			commas++
 		}
 		whole = formula + link + whole
 		first--
@@ -81,10 +77,7 @@ func before(text string, end int) string {
 // of the answer.
 func joinedAfter(text string, m []int) string {
 	answer := firstGroup(text, m)
-	if !isValue(answer) {
-		return answer
-	}
-	for range maxItems {
+	for joined := range maxItems {
 		text = text[m[1]:]
 		next := formula.FindStringSubmatchIndex(text[:min(len(text), maxText)])
 		if next == nil {
@@ -92,7 +85,7 @@ func joinedAfter(text string, m []int) string {
 		}
 		link, ok := linked(text[:next[0]])
 		formula := firstGroup(text, next)
-		if !ok || !isValue(formula) {
+		if !ok || joined == 0 && !isValue(answer) || !isValue(formula) {
 			break
 		}
 		answer += link + formula

@@ -16,8 +16,8 @@ var dressings = dressed(map[string]string{
 		"LARGE huge Huge displaystyle textstyle scriptstyle scriptscriptstyle bfseries mdseries itshape upshape slshape scshape rmfamily " +
 		"sffamily ttfamily boldmath unboldmath normalfont centering limits nolimits",
 	".": "left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm",
-	"{": "boxed fbox ovalbox underline underbar uline uuline uwave hl ensuremath smash mathop mathord mathrel mathbin mathopen mathclose " +
-		"mathpunct mathinner mathcal mathscr mathfrak mathnormal",
+	"{": "boxed fbox ovalbox underline underbar uline uuline uwave hl ensuremath smash underbrace mathop mathord mathrel mathbin " +
+		"mathopen mathclose mathpunct mathinner mathcal mathscr mathfrak mathnormal",
 	"w":  "mathbf boldsymbol bm pmb mathit mathsf mathtt",
 	"o{": "framebox bbox", "ox{": "color textcolor mathcolor colorbox", "oxx{": "fcolorbox",
 	"x{": "style class cssId href raisebox scalebox", "*x_": "hspace vspace", "d_": "kern mkern hskip mskip",

@@ -39,7 +39,10 @@ var namedSets = map[string]string{
 }
 
 // matrices are the environments that the parser reads.
-var matrices = set("matrix pmatrix bmatrix Bmatrix")
+var matrices = set("matrix pmatrix bmatrix Bmatrix smallmatrix array")
+
+// systems are the environments whose lines are a list.
+var systems = set("cases gathered")
 
 // greek are the letters that are variables.
 var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma " +
