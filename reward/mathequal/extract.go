@@ -70,24 +70,33 @@ func Boxed(text string) (string, bool) {
 	}
 	answer := last.inner
 	for range maxItems {
-		gap := text[max(0, last.start-maxGap):last.start]
-		brace := strings.LastIndexByte(gap, '}')
-		if brace < 0 {
-			break
-		}
-		link, ok := linked(gap[brace+1:])
-		end := last.start - len(gap) + brace + 1
+		before, link, ok := boxBefore(text[:last.start])
 		if !ok {
 			break
 		}
-		from := max(0, end-maxText)
-		if last, ok = lastBox(text[from:end]); !ok || last.end != end-from {
-			break
-		}
-		last.start += from
+		last = before
 		answer = last.inner + link + answer
 	}
 	return answer, true
+}
+
+// boxBefore returns the box that the end of a text links to what follows.
+func boxBefore(text string) (before box, link string, ok bool) {
+	for end := len(text); end > 0 && len(text)-end < maxGap; {
+		end = strings.LastIndexByte(text[:end], '}')
+		if end < 0 {
+			break
+		}
+		if link, ok = linked(text[end+1:]); !ok {
+			continue
+		}
+		from := max(0, end+1-maxText)
+		if before, ok = lastBox(text[from : end+1]); ok && before.end == end+1-from {
+			before.start += from
+			return before, link, true
+		}
+	}
+	return box{}, "", false
 }
 
 // box is the place and the argument of a \boxed.
