@@ -74,31 +74,56 @@ var restrictions = map[string]string{
 
 // restricted reads such a sign behind a set of numbers.
 func (p *parser) restricted(n *node) *node {
-	if !p.at("^") && !p.at("_") {
-		return n
-	}
-	end, text := p.pos+1, ""
-	for braced := false; end < len(p.tokens); end++ {
-		t := p.tokens[end].text
-		if t == "{" && text == "" {
-			braced = true
-			continue
-		}
-		if t != "}" {
-			text += t
-		}
-		if !braced || t == "}" {
-			break
-		}
+	text, end := indexAt(p.tokens, p.pos)
+	if more, next := indexAt(p.tokens, end); more == "0" || more != "" && text == "0" { // ℝ^+_0, ℝ_0^+
+		text, end = "0"+strings.Trim(text+more, "0"), next
 	}
 	sign, ok := restrictions[text]
 	if !ok {
 		return n
 	}
-	p.pos = min(end+1, len(p.tokens))
+	p.pos = end
 	x := &node{op: opSymbol, text: "x"}
 	condition := &node{op: opRelation, text: sign, args: []*node{integer(0), x}}
 	return tree(opBuilder, x, n, condition)
+}
+
+// indexAt returns the text of an index or exponent whose sign stands at i, and where it ends; "" if
+// there is none.
+func indexAt(tokens []token, i int) (text string, end int) {
+	if i+1 >= len(tokens) || tokens[i].text != "^" && tokens[i].text != "_" {
+		return "", i
+	}
+	if tokens[i+1].text != "{" {
+		return tokens[i+1].text, i + 2
+	}
+	for end = i + 2; end < len(tokens) && tokens[end].text != "}"; end++ {
+		text += tokens[end].text
+	}
+	return text, min(end+1, len(tokens))
+}
+
+// bound returns what a set builder holds with one name for the variable that it binds, if there is
+// only one.
+func bound(n *node) []*node {
+	c := newComparer()
+	c.collect(n.args[0])
+	if len(c.names) != 1 {
+		return n.args
+	}
+	return rename(n, c.names[0]).args
+}
+
+// rename returns a tree with the name of a bound variable in place of another.
+func rename(n *node, name string) *node {
+	out := &node{op: n.op, num: n.num, text: n.text}
+	if n.op == opSymbol && n.text == name {
+		out.text = "bound"
+	}
+	for _, a := range n.args {
+		out.args = append(out.args, rename(a, name))
+	}
+	return out
 }
 
 // isSet reports whether n can only be a set.

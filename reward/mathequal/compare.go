@@ -50,8 +50,10 @@ func (c *comparer) equal(a, b *node) bool {
 		return ok && isExpression(a) && c.equal(a, only)
 	case a.op == opUnion && b.op == opUnion, a.op == opIntersection && b.op == opIntersection:
 		return c.sameMembers(a.args, b.args)
-	case a.op == b.op && (a.op == opDifference || a.op == opBuilder):
+	case a.op == opDifference && b.op == opDifference:
 		return c.sameInOrder(a.args, b.args)
+	case a.op == opBuilder && b.op == opBuilder:
+		return c.sameInOrder(bound(a), bound(b))
 	case !isExpression(a) || !isExpression(b):
 		return false
 	}

@@ -192,7 +192,7 @@ func (p *parser) bracket(open string) (*node, error) {
 		}
 		n.text = open + closing
 	case `\{\}`:
-		n.text = "{}"
+		n.text, n.args = "{}", bothOfEach(items)
 	case "(]", "[)":
 		if len(items) != 2 {
 			return nil, errNotMathematics

@@ -42,6 +42,9 @@ func (l *lexer) command() error {
 	case signs[cmd] != "":
 		l.mark(signs[cmd], 0)
 		return nil
+	case cmd == "complement":
+		l.add(symbol, "c")
+		return nil
 	case cmd == "root":
 		l.add(name, cmd)
 		return nil

@@ -106,7 +106,15 @@ func joined(items []*node, joint string) *node {
 	if len(items) == 1 {
 		return items[0]
 	}
-	conditions := slices.ContainsFunc(items, isInequality) && !slices.ContainsFunc(items, func(n *node) bool {
+	if first := items[0]; first.op == opRelation && first.text == "≠" { // x ≠ 1, 2
+		for i, n := range items {
+			if isExpression(n) && n.op != opRelation {
+				items[i] = &node{op: opRelation, text: "≠", args: []*node{first.args[0], n}}
+			}
+		}
+	}
+	isCondition := func(n *node) bool { return isInequality(n) || n.op == opBuilder }
+	conditions := slices.ContainsFunc(items, isCondition) && !slices.ContainsFunc(items, func(n *node) bool {
 		return n.op != opRelation && !isSet(n)
 	})
 	switch {
@@ -115,7 +123,20 @@ func joined(items []*node, joint string) *node {
 	case conditions && joint == "and":
 		return tree(opIntersection, items...)
 	}
-	return &node{op: opSequence, text: "{}", args: items}
+	return &node{op: opSequence, text: "{}", args: bothOfEach(items)}
+}
+
+// bothOfEach lists both values of elements such as ±1.
+func bothOfEach(items []*node) []*node {
+	var out []*node
+	for _, n := range items {
+		plus, found := choose(n, true)
+		if out = append(out, plus); found {
+			minus, _ := choose(n, false)
+			out = append(out, minus)
+		}
+	}
+	return out
 }
 
 // item reads a relation, or a union of the sets that relations describe.
@@ -169,6 +190,7 @@ func (p *parser) intersection() (*node, error) {
 }
 
 func (p *parser) relation() (*node, error) {
+	start := p.pos
 	p.accept("=")
 	first, err := p.sets()
 	if err != nil {
@@ -192,13 +214,44 @@ func (p *parser) relation() (*node, error) {
 	case n.text == "":
 		return first, nil
 	case n.text == "∈":
+		if n.args[0].op == opSymbol && (p.at("or") || p.at("and") || start > 0 && strings.Contains("or and", p.tokens[start-1].text)) {
+			n.op = opBuilder // one of several conditions
+			return n, nil
+		}
 		return n.args[1], nil
 	case strings.Trim(n.text, ":") == "":
 		return &node{op: opSequence, text: "::", args: n.args}, nil
 	case strings.ContainsAny(n.text, ":∈"):
 		return nil, errNotMathematics
 	}
-	return n, nil
+	return unfolded(n), nil
+}
+
+// unfolded writes |x| < 2 as −2 < x < 2, |x| > 2 as x < −2 or x > 2, and x ≠ ±1 as x ≠ 1 and x ≠ −1. The
+// letters z and w may be complex.
+func unfolded(n *node) *node {
+	if len(n.args) != 2 {
+		return n
+	}
+	left, right := n.args[0], n.args[1]
+	relate := func(signs string, args ...*node) *node { return &node{op: opRelation, text: signs, args: args} }
+	if n.text == "≠" {
+		if plus, found := choose(right, true); found {
+			minus, _ := choose(right, false)
+			return tree(opIntersection, relate("≠", left, plus), relate("≠", left, minus))
+		}
+	}
+	if left.op != opCall || left.text != "abs" || left.args[0].op != opSymbol || strings.Contains("zw", left.args[0].text) || hasVariable(right) {
+		return n
+	}
+	x := left.args[0]
+	switch n.text {
+	case "<", "≤":
+		return relate(n.text+n.text, tree(opNeg, right), x, right)
+	case ">", "≥":
+		return tree(opUnion, relate(flipped[n.text], x, tree(opNeg, right)), relate(n.text, x, right))
+	}
+	return n
 }
 
 // quantity reads an expression with its unit.

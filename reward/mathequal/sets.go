@@ -120,7 +120,8 @@ func (l *line) scan(n *node) bool {
 			return !slices.ContainsFunc(n.args, func(e *node) bool { return !l.element(e) })
 		}
 		l.real = true
-		return len(n.args) == 2 && strings.Contains("() [] (] [)", n.text) && l.bound(n.args[0]) && l.bound(n.args[1])
+		return len(n.args) == 2 && strings.Contains("() [] (] [)", n.text) &&
+			l.bound(n.args[0], n.text[0] == '(') && l.bound(n.args[1], n.text[1] == ')')
 	}
 	return false
 }
@@ -158,7 +159,8 @@ func (l *line) condition(n *node) bool {
 	}
 	for i := range len(n.args) - 1 {
 		left, right := n.args[i], n.args[i+1]
-		if !(l.isVariable(left) && l.bound(right)) && !(l.isVariable(right) && l.bound(left)) {
+		strict := strings.ContainsRune("<>", []rune(n.text)[i])
+		if !(l.isVariable(left) && l.bound(right, strict)) && !(l.isVariable(right) && l.bound(left, strict)) {
 			return false
 		}
 	}
@@ -185,9 +187,12 @@ func (l *line) element(n *node) bool {
 	return len(l.others) <= maxItems
 }
 
-// bound adds a real number or an infinity.
-func (l *line) bound(n *node) bool {
-	return n.op == opInfinity || n.op == opNeg && n.args[0].op == opInfinity || l.mark(n)
+// bound adds a real number, or an infinity, which belongs to no set.
+func (l *line) bound(n *node, excluded bool) bool {
+	if n.op == opInfinity || n.op == opNeg && n.args[0].op == opInfinity {
+		return excluded
+	}
+	return l.mark(n)
 }
 
 // mark adds a real number, and reports whether n is one.
