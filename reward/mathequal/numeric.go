@@ -17,7 +17,7 @@ type approx struct {
 // sound reports whether the number is meaningful: it is finite, did not underflow, and has a small
 // enough error.
 func (a approx) sound() bool {
-	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-6*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
+	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-9*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
 }
 
 func (a approx) agrees(b approx) bool { return cmplx.Abs(a.v-b.v) <= 4*(a.err+b.err) }
