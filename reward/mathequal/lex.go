@@ -76,14 +76,31 @@ func lex(text string, thousands bool) ([]token, error) {
 	if err := l.run(false); err != nil {
 		return nil, err
 	}
-	tokens := l.tokens
-	for len(tokens) > 0 && tokens[0].kind == mark && tokens[0].text == "⇒" { // therefore
+	return bare(l.tokens), nil
+}
+
+// bare strips the signs and words that announce an answer, and the signs that end a proof.
+func bare(tokens []token) []token {
+	is := func(t token, signs string) bool {
+		return t.kind == mark && t.text != "" && strings.Contains(signs, t.text)
+	}
+	for len(tokens) > 0 && is(tokens[0], "⇒") {
 		tokens = tokens[1:]
 	}
-	for len(tokens) > 0 && tokens[len(tokens)-1].kind == mark && tokens[len(tokens)-1].text == "∎" {
+	for len(tokens) > 0 && is(tokens[len(tokens)-1], "∎") {
 		tokens = tokens[:len(tokens)-1]
 	}
-	return tokens, nil
+	start := 0
+	for start < len(tokens) && tokens[start].kind == word && announces[strings.ToLower(tokens[start].text)] {
+		start++
+	}
+	if start > 0 && start < len(tokens) && is(tokens[start], ":") {
+		start++
+	}
+	if start < len(tokens) && tokens[start].kind != word {
+		return tokens[start:]
+	}
+	return tokens
 }
 
 func (l *lexer) run(inText bool) error {

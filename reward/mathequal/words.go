@@ -38,6 +38,9 @@ var namedSets = map[string]string{
 	"R": "R", "RR": "R", "Reals": "R", "reals": "R", "N": "N", "NN": "N", "Z": "Z", "ZZ": "Z", "Q": "Q", "QQ": "Q",
 }
 
+// announces holds words before an answer.
+var announces = set("the final answer is approximately about exactly")
+
 // matrices are the environments that the parser reads.
 var matrices = set("matrix pmatrix bmatrix Bmatrix smallmatrix array")
 
