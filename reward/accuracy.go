@@ -16,15 +16,17 @@ func init() {
 	registry.Rewards.Register("accuracy_reward",
 		"1 if the final answer of the reply equals the truth mathematically (1/2 = 0.5 = \\frac12, 1,234 = 1234, sets in any order), else 0. "+
 			"`answer` says where the answer stands: auto (the last <answer> tag, \\boxed, ####, \"the answer is\", last formula, last line "+
-			"or last number), tag, boxed, hash, last_number, whole. The truth is the text after #### or in \\boxed, else the whole "+
-			"text. Part: accuracy.",
+			"or last number), tag, boxed, hash, last_number, whole. Boxes, formulas and numbers that commas, \"and\" "+
+			"or \"or\" join are one answer, of which a part is wrong. The truth is the text after #### or in \\boxed, else the whole text. "+
+			"Part: accuracy.",
 		func() trinity.RewardFunc { return &accuracy{Answer: "auto"} })
 }
 
 // accuracy scores whether the final answer is right.
 //
 // Unlike Trinity-RFT: letters, tuples without formula signs and 1e3 are answers, and of several boxes the
-// last one counts, because there two boxes are wrong whatever they hold.
+// last one counts with those that commas, "and" or "or" join to it, because there two boxes are wrong
+// whatever they hold.
 type accuracy struct {
 	Answer string `yaml:"answer" doc:"where the answer stands in the reply: auto, tag, boxed, hash, last_number, whole"`
 }

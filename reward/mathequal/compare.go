@@ -2,21 +2,19 @@ package mathequal
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 )
 
 // maxSteps bounds the nodes that one comparison visits.
 const maxSteps = 200_000
 
-// Points at which expressions with variables are compared, and how many must be defined.
-const (
-	points     = 8
-	minDefined = 4
-)
-
 type comparer struct {
-	steps int // nodes left to visit
-	work  int // budget left for exact arithmetic
+	steps  int                 // nodes left to visit
+	work   int                 // budget left for exact arithmetic
+	names  []string            // variables of the expressions that are compared, in order
+	values map[string]*big.Rat // of variables in exact arithmetic
+	unreal bool                // a value since the last reset was no real number
 }
 
 func newComparer() *comparer { return &comparer{steps: maxSteps, work: maxWork} }
@@ -32,6 +30,11 @@ func (c *comparer) equal(a, b *node) bool {
 		return false
 	}
 	a, b = bothSigns(a), bothSigns(b)
+	if isSet(a) || isSet(b) || isComplement(a) && isComplement(b) {
+		if same, ok := c.sets(a, b); ok {
+			return same
+		}
+	}
 	switch {
 	case a.op == opRelation || b.op == opRelation:
 		return c.relations(a, b)
@@ -39,13 +42,19 @@ func (c *comparer) equal(a, b *node) bool {
 		return c.quantities(a, b)
 	case a.op == opSequence && b.op == opSequence:
 		return c.sequences(a, b)
-	case a.op == opSequence && a.text == "{}" && len(a.args) == 1: // a set of one element equals the element
-		return c.equal(a.args[0], b)
-	case b.op == opSequence && b.text == "{}" && len(b.args) == 1:
-		return c.equal(a, b.args[0])
-	case a.op == opUnion && b.op == opUnion:
+	case a.op == opSequence: // a set of one element equals the element
+		only, ok := c.only(a)
+		return ok && isExpression(b) && c.equal(only, b)
+	case b.op == opSequence:
+		only, ok := c.only(b)
+		return ok && isExpression(a) && c.equal(a, only)
+	case a.op == opUnion && b.op == opUnion, a.op == opIntersection && b.op == opIntersection:
 		return c.sameMembers(a.args, b.args)
-	case a.op == opSequence || b.op == opSequence || a.op == opUnion || b.op == opUnion:
+	case a.op == opDifference && b.op == opDifference:
+		return c.sameInOrder(a.args, b.args)
+	case a.op == opBuilder && b.op == opBuilder:
+		return c.sameInOrder(bound(a), bound(b))
+	case !isExpression(a) || !isExpression(b):
 		return false
 	}
 	return c.expressions(a, b)
@@ -53,21 +62,40 @@ func (c *comparer) equal(a, b *node) bool {
 
 // sequences compares sets without order, and everything else in order and with the same brackets.
 func (c *comparer) sequences(a, b *node) bool {
+	if values, ok := assigned(a); ok && !slices.ContainsFunc(b.args, isEquation) {
+		return (b.text == "{}" || b.text == "()") && c.sameInOrder(values, b.args)
+	}
+	if values, ok := assigned(b); ok && !slices.ContainsFunc(a.args, isEquation) {
+		return (a.text == "{}" || a.text == "()") && c.sameInOrder(a.args, values)
+	}
 	if a.text != b.text {
 		return false
 	}
 	if a.text == "{}" {
 		return c.sameMembers(a.args, b.args)
 	}
-	if len(a.args) != len(b.args) {
-		return false
+	return c.sameInOrder(a.args, b.args)
+}
+
+// only returns the one value of a set, of which the set may have several forms, as in "3/4 or 0.75".
+func (c *comparer) only(n *node) (*node, bool) {
+	if n.text != "{}" || len(n.args) == 0 {
+		return nil, false
 	}
-	for i := range a.args {
-		if !c.equal(a.args[i], b.args[i]) {
-			return false
+	first := n.args[0]
+	for _, a := range n.args[1:] {
+		if isEquation(first) && isEquation(a) && first.args[0].String() != a.args[0].String() || !c.equal(first, a) {
+			return nil, false
 		}
 	}
-	return true
+	return first, true
+}
+
+func (c *comparer) sameInOrder(a, b []*node) bool { return slices.EqualFunc(a, b, c.equal) }
+
+// isExpression reports whether n is a value and neither a list nor a set.
+func isExpression(n *node) bool {
+	return n.op != opSequence && n.op != opUnion && n.op != opIntersection && n.op != opDifference && n.op != opBuilder
 }
 
 // sameMembers reports whether each list contains every element of the other.
@@ -128,18 +156,26 @@ func (c *comparer) expressions(a, b *node) bool {
 	if a.String() == b.String() {
 		return true
 	}
-	defined := 0
-	for p := range points {
-		va, vb := c.at(a, p), c.at(b, p)
-		if !va.sound() || !vb.sound() {
-			continue
-		}
-		if !va.agrees(vb) {
-			return false
-		}
-		defined++
+	return c.agree(a, b) && !c.differExactly(a, b)
+}
+
+// differExactly reports whether rational expressions differ at a place where both have exact values,
+// so that x + 10^{-20} is not x.
+func (c *comparer) differExactly(a, b *node) bool {
+	if len(c.names) == 0 {
+		return false
 	}
-	return defined >= minDefined && c.steps >= 0
+	c.values = map[string]*big.Rat{}
+	defer func() { c.values = nil }()
+	for i, name := range c.names {
+		c.values[name] = big.NewRat(int64(2*i+5), 3)
+	}
+	va, ok := c.exact(a)
+	if !ok {
+		return false
+	}
+	vb, ok := c.exact(b)
+	return ok && va.Cmp(vb) != 0
 }
 
 // bothSigns turns the first ± of an expression into a set of two.
@@ -154,7 +190,7 @@ func bothSigns(n *node) *node {
 
 // choose replaces every ± outside of lists and relations by one of its signs.
 func choose(n *node, upper bool) (out *node, found bool) {
-	if n.op == opSequence || n.op == opUnion || n.op == opRelation && strings.Trim(n.text, "=") != "" {
+	if !isExpression(n) || n.op == opRelation && strings.Trim(n.text, "=") != "" {
 		return n, false
 	}
 	args := make([]*node, len(n.args))

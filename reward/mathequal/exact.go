@@ -20,6 +20,9 @@ func (c *comparer) exact(n *node) (*big.Rat, bool) {
 	switch n.op {
 	case opNumber:
 		return n.num, true
+	case opSymbol:
+		value := c.values[n.text]
+		return value, value != nil
 	case opNeg, opPercent, opFactorial:
 		a, ok := c.exact(n.args[0])
 		if !ok {

@@ -36,7 +36,7 @@ func (p *parser) operator(left *node) (op string, binds int) {
 			return t.text, bindProduct
 		case "^":
 			return t.text, bindPower
-		case "!", "%", "°":
+		case "!", "%", "°", "'":
 			return t.text, bindPostfix
 		}
 	}
@@ -51,6 +51,9 @@ func (p *parser) startsOperand(t token) bool {
 	case number, symbol, name:
 		return true
 	case mark:
+		if t.text == "(" && p.pos+1 < len(p.tokens) && p.tokens[p.pos+1].kind == word && len(p.tokens[p.pos+1].text) > 1 {
+			return false // 5 (apples)
+		}
 		return t.text != "" && (strings.Contains("([{⌊⌈", t.text) || t.text == "|" && p.bars == 0)
 	}
 	return false
@@ -67,6 +70,8 @@ func (p *parser) apply(left *node, op string) (*node, error) {
 		return tree(opPercent, left), nil
 	case "°":
 		return tree(opDegree, left), nil
+	case "'":
+		return p.prime(left)
 	case "^":
 		right, err := p.expression(bindPower - 1)
 		return tree(opPow, left, right), err
@@ -114,11 +119,15 @@ func (p *parser) operand() (*node, error) {
 		return p.call(t.text)
 	case word:
 		if len(t.text) == 1 { // a letter that names a choice
-			return &node{op: opSymbol, text: t.text}, nil
+			return p.variable(t)
 		}
 		return nil, errNotMathematics
 	}
 	switch t.text {
+	case "_", "^":
+		return p.combinations()
+	case "overline", "dot", "hat", "vec", "tilde":
+		return p.accent(t.text)
 	case "-":
 		a, err := p.expression(bindProduct)
 		return tree(opNeg, a), err
@@ -141,7 +150,11 @@ func (p *parser) operand() (*node, error) {
 	case "begin":
 		return p.matrix()
 	case "(", "[", "{", `\{`, "⟨":
-		return p.bracket(t.text)
+		n, err := p.bracket(t.text)
+		if err == nil && n.op == opNumber && p.at("_") {
+			return p.based(n)
+		}
+		return n, err
 	}
 	return nil, errNotMathematics
 }
@@ -162,7 +175,10 @@ func (p *parser) bracket(open string) (*node, error) {
 	if open == `\{` && p.accept(`\}`) {
 		return &node{op: opSequence, text: "{}"}, nil
 	}
-	items, err := p.list()
+	if bar, ok := builderBar(p.tokens, p.pos, open); ok {
+		return p.builder(bar)
+	}
+	items, joint, err := p.list()
 	if err != nil {
 		return nil, err
 	}
@@ -171,18 +187,21 @@ func (p *parser) bracket(open string) (*node, error) {
 	n := &node{op: opSequence, args: items}
 	switch open + closing {
 	case "()", "{}":
-		if len(items) == 1 {
-			return items[0], nil
+		if n := joined(items, joint); n.op != opSequence || len(items) == 1 {
+			return n, nil
 		}
 		n.text = open + closing
 	case `\{\}`:
-		n.text = "{}"
+		n.text, n.args = "{}", bothOfEach(items)
 	case "(]", "[)":
 		if len(items) != 2 {
 			return nil, errNotMathematics
 		}
 		n.text = open + closing
 	case "[]", "⟨⟩":
+		if len(items) == 1 && items[0].text == "##" { // brackets around a matrix
+			return items[0], nil
+		}
 		n.text = open + closing
 	default:
 		return nil, errNotMathematics

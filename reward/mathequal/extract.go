@@ -7,7 +7,8 @@ import (
 
 // Answer returns the final answer of a reply: the content of the last <answer> tag, of the last
 // \boxed, the text after ####, or after "the answer is", or else the last formula, last line or
-// last number. It ignores everything before a closing </think>. It returns "" if there is none.
+// last number. Formulas, boxes and numbers that "and", "or" or commas join are one answer. It ignores
+// everything before a closing </think>. It returns "" if there is none.
 func Answer(reply string) string {
 	if _, after, ok := cutLast(reply, "</think>"); ok {
 		reply = after
@@ -18,7 +19,7 @@ func Answer(reply string) string {
 		}
 		return inner
 	}
-	for _, find := range []func(string) (string, bool){Boxed, Hashed, stated, lastFormula, lastLine, LastNumber} {
+	for _, find := range []func(string) (string, bool){Boxed, Hashed, stated, lastFormula, lastLine, lastList, LastNumber} {
 		if found, ok := find(reply); ok {
 			return found
 		}
@@ -60,20 +61,69 @@ func Tagged(text string) (string, bool) {
 // the whole text.
 const maxUnclosed = 8
 
-// Boxed returns the argument of the last \boxed or \fbox with balanced braces.
+// Boxed returns the argument of the last \boxed or \fbox with balanced braces. If "and", "or" or a
+// comma joins boxes, it returns their arguments, joined.
 func Boxed(text string) (string, bool) {
+	last, ok := lastBox(text)
+	if !ok {
+		return "", false
+	}
+	answer := last.inner
+	for range maxItems {
+		before, link, ok := boxBefore(text[:last.start])
+		if !ok {
+			break
+		}
+		last = before
+		answer = last.inner + link + answer
+	}
+	return answer, true
+}
+
+// boxBefore returns the box that the end of a text links to what follows.
+func boxBefore(text string) (before box, link string, ok bool) {
+	for end := len(text); end > 0 && len(text)-end < maxGap; {
+		end = strings.LastIndexByte(text[:end], '}')
+		if end < 0 {
+			break
+		}
+		if link, ok = linked(text[end+1:]); !ok {
+			continue
+		}
+		from := max(0, end+1-maxText)
+		if before, ok = lastBox(text[from : end+1]); ok && before.end == end+1-from {
+			before.start += from
+			return before, link, true
+		}
+	}
+	return box{}, "", false
+}
+
+// box is the place and the argument of a \boxed.
+type box struct {
+	start, end int
+	inner      string
+}
+
+func lastBox(text string) (box, bool) {
+	end := len(text)
 	for range maxUnclosed {
-		i := max(strings.LastIndex(text, `\boxed`), strings.LastIndex(text, `\fbox`))
+		i := max(strings.LastIndex(text[:end], `\boxed`), strings.LastIndex(text[:end], `\fbox`))
 		if i < 0 {
-			return "", false
+			return box{}, false
 		}
 		rest := strings.TrimPrefix(strings.TrimPrefix(text[i:], `\boxed`), `\fbox`)
-		if inner, ok := group(strings.TrimLeft(rest, " ")); ok {
-			return strings.TrimSpace(inner), true
+		rest = strings.TrimLeft(rest, " \n")
+		if inner, ok := group(rest); ok {
+			b := box{start: i, end: len(text) - len(rest) + len(inner), inner: strings.TrimSpace(inner)}
+			if rest[0] == '{' {
+				b.end += 2
+			}
+			return b, true
 		}
-		text = text[:i]
+		end = i
 	}
-	return "", false
+	return box{}, false
 }
 
 // group returns the text between the opening brace at the start and its closing brace, or a bare
@@ -127,14 +177,17 @@ func stated(text string) (string, bool) {
 		return "", false
 	}
 	rest := text[all[len(all)-1][1]:]
-	if m := formula.FindStringSubmatchIndex(rest); m != nil && m[0] == 0 {
-		return firstGroup(rest, m), true
+	if m := formula.FindStringSubmatchIndex(rest); m != nil && lead.MatchString(rest[:m[0]]) {
+		return joinedAfter(rest, m), true
 	}
 	if end := sentenceEnd.FindStringIndex(rest); end != nil {
 		rest = rest[:end[0]]
 	}
-	rest = strings.Trim(rest, " *")
+	rest = unstar(rest)
 	if rest != "" && !valid(rest) { // "the answer is therefore 5 because …"
+		if l, ok := list(rest); ok {
+			return l, true
+		}
 		if n, ok := LastNumber(rest); ok {
 			return n, true
 		}
@@ -151,24 +204,24 @@ func firstGroup(s string, m []int) string {
 	return ""
 }
 
-// lastFormula returns the last formula of the text, unless a number follows it.
+// lastFormula returns the last formula of the text and those that are joined to it, unless a number
+// follows.
 func lastFormula(text string) (string, bool) {
 	all := formula.FindAllStringSubmatchIndex(text, -1)
 	if len(all) == 0 {
 		return "", false
 	}
-	m := all[len(all)-1]
-	if anyNumber.MatchString(text[m[1]:]) {
+	if anyNumber.MatchString(text[all[len(all)-1][1]:]) {
 		return "", false
 	}
-	return firstGroup(text, m), true
+	return joinedBefore(text, all), true
 }
 
 // lastLine returns the last non-empty line, if all of it is mathematics.
 func lastLine(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	line := text[strings.LastIndexByte(text, '\n')+1:]
-	line = strings.Trim(line, " *")
+	line = unstar(line)
 	if valid(line) {
 		return line, true
 	}

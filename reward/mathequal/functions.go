@@ -16,11 +16,11 @@ var analytic = map[string]func(complex128) complex128{
 
 // callAt evaluates a function. The error of the result is the change of the function over the error
 // of the argument.
-func (c *comparer) callAt(n *node, point int) approx {
-	a := c.at(n.args[0], point)
+func (c *comparer) callAt(n *node, p *place) approx {
+	a := c.at(n.args[0], p)
 	switch n.text {
 	case "root":
-		return root(a, c.at(n.args[1], point))
+		return root(a, c.at(n.args[1], p))
 	case "floor", "ceil":
 		return step(n.text, a)
 	case "exp":

@@ -20,19 +20,20 @@ func (l *lexer) command() error {
 	l.rest = s[n:]
 	switch {
 	case textual[cmd]:
-		return l.text()
-	case silent[cmd]:
-		l.rest = strings.TrimPrefix(l.rest, ".")
-		return nil
-	case cmd == "begin" || cmd == "end":
-		env, ok := l.braced()
-		if !ok || !matrices[env] {
-			return errNotMathematics
+		l.rest = strings.TrimPrefix(l.rest, "*")
+		if constant := l.rest; cmd == "mathrm" && (strings.HasPrefix(constant, "{e}") || strings.HasPrefix(constant, "{i}")) {
+			l.add(symbol, constant[1:2])
+			l.rest = constant[3:]
+			return nil
 		}
-		l.add(mark, cmd)
+		return l.text()
+	case cmd == "begin" || cmd == "end":
+		return l.environment(cmd)
+	case namedSets[cmd] != "":
+		l.add(symbol, `\mathbb `+namedSets[cmd])
 		return nil
-	case cmd == "mathbb":
-		set, ok := l.braced()
+	case cmd == "mathbb" || cmd == "Bbb" || cmd == "mathds":
+		set, ok := l.argument()
 		if !ok {
 			return errNotMathematics
 		}
@@ -41,15 +42,44 @@ func (l *lexer) command() error {
 	case signs[cmd] != "":
 		l.mark(signs[cmd], 0)
 		return nil
-	case greek[cmd]:
-		l.add(symbol, cmd)
+	case cmd == "complement":
+		l.add(symbol, "c")
 		return nil
-	case cmd == "overline":
-		l.add(mark, cmd)
+	case cmd == "root":
+		l.add(name, cmd)
+		return nil
+	case greek[cmd]:
+		l.add(symbol, strings.TrimPrefix(cmd, "var"))
 		return nil
 	}
 	if !l.known(cmd) {
 		return errNotMathematics
+	}
+	return nil
+}
+
+// environment reads the name of an environment: a matrix, or a list of relations between braces.
+func (l *lexer) environment(cmd string) error {
+	env, ok := l.braced()
+	env = strings.TrimSuffix(env, "*")
+	switch {
+	case !ok || !matrices[env] && !systems[env]:
+		return errNotMathematics
+	case env == "array" && cmd == "begin":
+		l.braced() // columns
+	}
+	switch {
+	case matrices[env]:
+		l.add(mark, cmd)
+	case cmd == "begin":
+		l.lists++
+		l.add(mark, "{")
+	default:
+		l.lists--
+		if n := len(l.tokens); n > 0 && l.tokens[n-1].text == "," {
+			l.tokens = l.tokens[:n-1]
+		}
+		l.add(mark, "}")
 	}
 	return nil
 }
@@ -60,14 +90,13 @@ func (l *lexer) escape(s string) error {
 		return errNotMathematics
 	}
 	switch s[0] {
-	case '{', '}', '\\':
-		l.mark(`\`+s[:1], 2)
-	case ',', ';', ':', ' ', '\n':
-		l.rest, l.spaced = s[1:], true
-		if n := len(l.tokens); s[0] == ',' && n > 0 && l.tokens[n-1].kind == number && l.group("1"+" "+l.rest, 1, 1) {
-			l.tokens[n-1].text += l.rest[:3] // 10\,000
-			l.rest = l.rest[3:]
+	case '\\':
+		l.mark(`\\`, 2)
+		if n := len(l.tokens); l.lists > 0 {
+			l.tokens[n-1].text = ","
 		}
+	case '{', '}':
+		l.mark(`\`+s[:1], 2)
 	default:
 		return errNotMathematics
 	}
@@ -84,17 +113,33 @@ func (l *lexer) braced() (string, bool) {
 	return inner[1:], true
 }
 
+// argument reads {…} without braces inside, or one sign.
+func (l *lexer) argument() (string, bool) {
+	if l.rest = strings.TrimLeft(l.rest, " "); l.rest == "" || l.rest[0] == '{' {
+		return l.braced()
+	}
+	_, size := utf8.DecodeRuneInString(l.rest)
+	sign := l.rest[:size]
+	l.rest = l.rest[size:]
+	return sign, true
+}
+
 // text reads the argument of \text and similar commands, whose letters are words.
 func (l *lexer) text() error {
-	inner, ok := l.braced()
-	if !ok {
+	l.rest = strings.TrimLeft(l.rest, " ")
+	inner, ok := group(l.rest)
+	if !ok || l.rest[0] != '{' {
 		return errNotMathematics
 	}
-	rest := l.rest
+	if l.nested++; l.nested > maxNested {
+		return errNotMathematics
+	}
+	rest := l.rest[len(inner)+2:]
 	l.rest, l.spaced = inner, true
 	if err := l.run(true); err != nil {
 		return err
 	}
+	l.nested--
 	l.rest, l.spaced = rest, true
 	return nil
 }
@@ -128,8 +173,8 @@ func (l *lexer) letters(inText bool) {
 	run := l.rest[:n]
 	l.rest = l.rest[n:]
 	switch {
-	case run == "and" || run == "or":
-		l.add(mark, ",")
+	case run == "and" || run == "or" || run == "choose":
+		l.add(mark, signs[run])
 	case l.isWord(run, inText):
 		l.add(word, run)
 	case l.known(run):
@@ -150,6 +195,9 @@ func (l *lexer) isWord(run string, inText bool) bool {
 	}
 	if function || spelled[run] != "" {
 		return false
+	}
+	if run == "base" && len(l.tokens) > 0 {
+		return true
 	}
 	var last token
 	if len(l.tokens) > 0 {

@@ -2,6 +2,7 @@ package mathequal
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -25,34 +26,47 @@ type token struct {
 
 var errNotMathematics = errors.New("not mathematics")
 
-// rewrite normalises alternative characters and typesetting.
+// rewrite normalises typesetting.
 var rewrite = strings.NewReplacer(
-	"−", "-", "–", "-", "—", "-", "×", "*", "·", "*", "⋅", "*", "∗", "*", "÷", "/", "∕", "/", "√", `\sqrt `, "π", `\pi `, "∞",
-	`\infty `, "∅", `\emptyset `,
-	"½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
-	"²", "^{2}", "³", "^{3}", "⁴", "^{4}", "<=", "≤", ">=", "≥", "!=", "≠", "≈", "=", "**", "^",
-	`^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", `\!`, "", "{,}", ",", `\(`, " ", `\)`, " ", `\[`, " ", `\]`, " ",
-	"\u00a0", " ", "~", " ",
-	`\$`, "$", `\%`, "%", "％", "%", "，", ",", "（", "(", "）", ")", "＄", "$",
+	"<=", "≤", ">=", "≥", "!=", "≠", "**", "^", `^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", "{,}", ",",
+	`\not=`, "≠", `\not =`, "≠", "~", " ", `\$`, "$", `\%`, "%", "...", `\ldots `,
 )
 
-// clean strips what surrounds an answer: white space, dollar signs of mathematics, full stops.
+// clean strips what surrounds and dresses an answer: fonts, colours, white space, dollar signs of
+// mathematics, full stops.
 func clean(text string) string {
+	text = strings.TrimSpace(text)
 	if len(text) <= maxText {
+		text = undress(text)
+		if spelt := ascii(text); spelt != text {
+			text = undress(spelt)
+		}
+		text = unquote(text)
 		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, unlike other dollar signs
 		if strings.Count(text, "$")%2 == 0 {
 			text = strings.ReplaceAll(text, "$", " ")
 		}
 		text = strings.ReplaceAll(text, "€€", "$")
 	}
-	return strings.TrimRight(strings.TrimSpace(text), ".,;: \n\t")
+	for {
+		shorter := strings.TrimSuffix(strings.TrimRight(text, ".,;: \n\r\t"), `\`)
+		if len(shorter) == len(text) {
+			return strings.TrimSpace(text)
+		}
+		text = shorter
+	}
 }
+
+// maxNested bounds how deep commands such as \text may nest.
+const maxNested = 8
 
 type lexer struct {
 	rest      string
 	tokens    []token
 	spaced    bool
 	depth     int  // of brackets that hold lists
+	nested    int  // commands of text around the position
+	lists     int  // environments of relations around the position
 	thousands bool // a comma before three digits belongs to the number
 }
 
@@ -62,7 +76,31 @@ func lex(text string, thousands bool) ([]token, error) {
 	if err := l.run(false); err != nil {
 		return nil, err
 	}
-	return l.tokens, nil
+	return bare(l.tokens), nil
+}
+
+// bare strips the signs and words that announce an answer, and the signs that end a proof.
+func bare(tokens []token) []token {
+	is := func(t token, signs string) bool {
+		return t.kind == mark && t.text != "" && strings.Contains(signs, t.text)
+	}
+	for len(tokens) > 0 && is(tokens[0], "⇒") {
+		tokens = tokens[1:]
+	}
+	for len(tokens) > 0 && is(tokens[len(tokens)-1], "∎") {
+		tokens = tokens[:len(tokens)-1]
+	}
+	start := 0
+	for start < len(tokens) && tokens[start].kind == word && announces[strings.ToLower(tokens[start].text)] {
+		start++
+	}
+	if start > 0 && start < len(tokens) && is(tokens[start], ":") {
+		start++
+	}
+	if start < len(tokens) && tokens[start].kind != word {
+		return tokens[start:]
+	}
+	return tokens
 }
 
 func (l *lexer) run(inText bool) error {
@@ -76,7 +114,7 @@ func (l *lexer) run(inText bool) error {
 			if err := l.command(); err != nil {
 				return err
 			}
-		case isDigit(l.rest, 0) || r == '.' && isDigit(l.rest, 1):
+		case isDigit(l.rest, 0) || r == '.' && (isDigit(l.rest, 1) || recurs(l.rest[1:])):
 			l.number()
 		case unicode.IsLetter(r):
 			l.letters(inText)
@@ -119,7 +157,10 @@ func (l *lexer) number() {
 		digits += s[n+1 : n+4]
 		n += 4
 	}
-	if n < len(s) && s[n] == '.' && (isDigit(s, n+1) || n > 0) {
+	if n < len(s) && s[n] == '.' && (isDigit(s, n+1) || n > 0 || recurs(s[n+1:])) {
+		if n == 0 {
+			digits = "0"
+		}
 		start := n
 		for n++; isDigit(s, n); n++ {
 		}
@@ -131,6 +172,13 @@ func (l *lexer) number() {
 	}
 	l.add(number, digits)
 	l.rest = s[n:]
+}
+
+var recurring = regexp.MustCompile(`^(?:\\(?:overline|bar|dot)(?:[^A-Za-z]|$)|\([0-9]+\))`)
+
+// recurs reports whether recurring decimals follow, as after the point of 0.\dot3 and 0.(3).
+func recurs(s string) bool {
+	return s != "" && (s[0] == '\\' || s[0] == '(') && recurring.MatchString(s)
 }
 
 // group reports whether a separator and exactly three digits follow at n. The digits so far must be
@@ -170,8 +218,11 @@ func join(tokens []token) string {
 	var b strings.Builder
 	for i, t := range tokens {
 		text := t.text
-		if t.kind == word && len(text) > 1 {
+		switch {
+		case t.kind == word && len(text) > 1:
 			text = strings.ToLower(text)
+		case t.kind == mark && (text == "and" || text == "or"):
+			text = ","
 		}
 		if i > 0 {
 			b.WriteByte(' ')

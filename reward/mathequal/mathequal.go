@@ -21,7 +21,10 @@
 // Budgets of steps and of bits bound all work, so no text can take long.
 package mathequal
 
-import "math/big"
+import (
+	"math/big"
+	"strings"
+)
 
 // maxText bounds the texts that are read as mathematics, in bytes. Longer texts are equal only if
 // they are written alike.
@@ -80,8 +83,14 @@ func read(text string) []reading {
 		if len(out) > 0 && out[0].plain == r.plain {
 			break
 		}
-		if root, err := parse(tokens); err == nil {
+		if named, ok := phrases[strings.ReplaceAll(r.plain, " ", "")]; ok {
+			r.root = named
+		} else if n, ok := lettered(text); ok {
+			r.root = n
+		} else if root, err := parse(tokens); err == nil {
 			r.root = root
+		} else if french, ok := outwardBrackets(tokens); ok {
+			r.root, _ = parse(french)
 		}
 		out = append(out, r)
 	}
@@ -91,24 +100,27 @@ func read(text string) []reading {
 type operation uint8
 
 const (
-	opNumber    operation = iota // num
-	opSymbol                     // text
-	opInfinity                   //
-	opAdd                        // a + b
-	opSub                        // a − b
-	opMul                        // a·b
-	opDiv                        // a/b
-	opPow                        // a^b
-	opNeg                        // −a
-	opPlusMinus                  // a ± b; text "+" or "-" is the sign of the first reading
-	opFactorial                  // a!
-	opPercent                    // a%
-	opDegree                     // a°
-	opCall                       // text(args…)
-	opSequence                   // text is the pair of brackets, e.g. "(]", "{}", "::" for 12:30, "##" for a matrix
-	opRelation                   // text is the relations, e.g. "=" or "<≤"
-	opUnion                      // of intervals
-	opUnit                       // a with unit text
+	opNumber       operation = iota // num
+	opSymbol                        // text
+	opInfinity                      //
+	opAdd                           // a + b
+	opSub                           // a − b
+	opMul                           // a·b
+	opDiv                           // a/b
+	opPow                           // a^b
+	opNeg                           // −a
+	opPlusMinus                     // a ± b; text "+" or "-" is the sign of the first reading
+	opFactorial                     // a!
+	opPercent                       // a%
+	opDegree                        // a°
+	opCall                          // text(args…)
+	opSequence                      // text is the pair of brackets, e.g. "(]", "{}", "::" for 12:30, "##" for a matrix
+	opRelation                      // text is the relations, e.g. "=" or "<≤"
+	opUnion                         // of sets
+	opIntersection                  // of sets
+	opDifference                    // a without b
+	opBuilder                       // the set of all a for which b
+	opUnit                          // a with unit text
 )
 
 // node is an expression tree.

@@ -34,6 +34,7 @@ func TestEqualComparesAnswers(t *testing.T) {
 		{"\\sqrt{2}", "2^{1/2}", true}, {"\\sqrt2", "\\sqrt{2}", true}, {"\\sqrt{8}", "2\\sqrt{2}", true},
 		{"\\frac{1}{\\sqrt{2}}", "\\frac{\\sqrt{2}}{2}", true},
 		{"\\sqrt[3]{27}", "3", true}, {"\\sqrt[3]{-8}", "-2", true}, {"\\sqrt{2}", "1.414", false}, {"√16", "4", true}, {"sqrt(16)", "4", true},
+		{"\\sqrt{2}", "10^8-10^8+1.414213", false}, {"\\sqrt{2}+10^8", "10^8+\\sqrt{2}", true}, // no tolerance for lost digits
 		{"\\pi", "3.14", false}, {"2\\pi", "\\pi \\cdot 2", true}, {"2π", "2\\pi", true}, {"pi/2", "\\frac{\\pi}{2}", true},
 		{"e^{i\\pi}", "-1", true},
 		{"\\sin 30^\\circ", "1/2", true}, {"\\sin(\\pi/6)", "0.5", true}, {"\\cos\\pi", "-1", true}, {"\\ln e", "1", true},

@@ -9,7 +9,7 @@ import (
 )
 
 // rows returns the lines of a file in testdata, split at tabs.
-func rows(t *testing.T, name string) [][]string {
+func rows(t testing.TB, name string) [][]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))
 	if err != nil {

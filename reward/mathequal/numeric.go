@@ -17,7 +17,7 @@ type approx struct {
 // sound reports whether the number is meaningful: it is finite, did not underflow, and has a small
 // enough error.
 func (a approx) sound() bool {
-	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-6*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
+	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-9*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
 }
 
 func (a approx) agrees(b approx) bool { return cmplx.Abs(a.v-b.v) <= 4*(a.err+b.err) }
@@ -33,8 +33,16 @@ func rounded(v complex128, err float64) approx {
 	return approx{v, err + epsilon*cmplx.Abs(v)}
 }
 
-// at evaluates n with the variables of one point.
-func (c *comparer) at(n *node, point int) approx {
+// at evaluates n with the variables of one place, and notes if a value on the way is not real.
+func (c *comparer) at(n *node, p *place) approx {
+	a := c.evaluate(n, p)
+	if imag(a.v) != 0 {
+		c.unreal = true
+	}
+	return a
+}
+
+func (c *comparer) evaluate(n *node, p *place) approx {
 	if !c.spend(1) {
 		return unknown
 	}
@@ -46,16 +54,16 @@ func (c *comparer) at(n *node, point int) approx {
 		}
 		return rounded(complex(f, 0), 0)
 	case opSymbol:
-		return variableAt(n.text, point)
+		return c.variableAt(n.text, p)
 	case opNeg:
-		a := c.at(n.args[0], point)
+		a := c.at(n.args[0], p)
 		return rounded(0-a.v, a.err)
 	case opPercent:
-		return product(c.at(n.args[0], point), rounded(0.01, 0))
+		return product(c.at(n.args[0], p), rounded(0.01, 0))
 	case opDegree:
-		return product(c.at(n.args[0], point), rounded(math.Pi/180, 0))
+		return product(c.at(n.args[0], p), rounded(math.Pi/180, 0))
 	case opAdd, opSub, opMul, opDiv, opPow:
-		return binary(n.op, c.at(n.args[0], point), c.at(n.args[1], point))
+		return binary(n.op, c.at(n.args[0], p), c.at(n.args[1], p))
 	case opFactorial, opCall:
 		if r, ok := c.exact(n); ok {
 			f, _ := r.Float64()
@@ -65,7 +73,7 @@ func (c *comparer) at(n *node, point int) approx {
 			return rounded(complex(f, 0), 0)
 		}
 		if n.op == opCall {
-			return c.callAt(n, point)
+			return c.callAt(n, p)
 		}
 	}
 	return unknown
@@ -117,28 +125,4 @@ func power(a, b approx) approx {
 	log := cmplx.Abs(cmplx.Log(a.v))
 	relative := cmplx.Abs(b.v)*a.err/size + log*b.err + epsilon*(1+cmplx.Abs(b.v)*log)
 	return rounded(v, relative*cmplx.Abs(v))
-}
-
-// variableAt returns the value of a variable at a point: positive values first, then both signs.
-// Constants have their own value.
-func variableAt(name string, point int) approx {
-	switch name {
-	case "π":
-		return rounded(math.Pi, 0)
-	case "e":
-		return rounded(math.E, 0)
-	case "i":
-		return approx{v: 1i}
-	}
-	h := uint64(14695981039346656037) // FNV-1a
-	for _, b := range []byte(name) {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	h = (h ^ uint64(point+1)) * 0x9e3779b97f4a7c15
-	h = (h ^ h>>29) * 0xbf58476d1ce4e5b9
-	v := 0.3 + 2*float64(h>>11)/(1<<53)
-	if point >= 4 && h>>3&1 == 1 {
-		v = -v
-	}
-	return approx{v: complex(v, 0)}
 }

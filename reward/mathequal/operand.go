@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// numeral reads a number, a mixed number, a repeating decimal or a number with its base.
+// numeral reads a number, a mixed number, a recurring decimal or a number with its base.
 func (p *parser) numeral(t token) (*node, error) {
 	value, ok := decimal(t.text)
 	if !ok {
@@ -13,12 +13,10 @@ func (p *parser) numeral(t token) (*node, error) {
 	}
 	n := &node{op: opNumber, num: value}
 	switch next := p.peek(); {
-	case next.kind == mark && next.text == "overline":
-		return p.repeating(t.text, value)
+	case p.at("overline") || p.at("dot") || recursInBrackets(p.tokens[p.pos:], t.text):
+		return p.recurring(t.text, value)
 	case next.kind == mark && next.text == "_":
-		p.pos++
-		base, err := p.subscript()
-		return &node{op: opUnit, text: "base" + base, args: []*node{n}}, err
+		return p.based(n)
 	case isWhole(t.text) && next.kind == name && next.text == "frac":
 		return p.mixedFraction(n)
 	case isWhole(t.text) && next.kind == number && next.spaced && isWhole(next.text):
@@ -41,30 +39,12 @@ func isWhole(text string) bool {
 	return true
 }
 
-// repeating reads 0.1\overline{6}, which is 0.1 + 6/90.
-func (p *parser) repeating(text string, value *big.Rat) (*node, error) {
-	_, decimals, hasPoint := strings.Cut(text, ".")
-	p.pos++
-	if !hasPoint || !isWhole(decimals) || !p.accept("{") || p.peek().kind != number || !isWhole(p.peek().text) {
-		return nil, errNotMathematics
-	}
-	digits := p.peek().text
-	p.pos++
-	if !p.accept("}") {
-		return nil, errNotMathematics
-	}
-	period, _ := new(big.Int).SetString(digits, 10)
-	nines := new(big.Int).Sub(powerOfTen(len(digits)), big.NewInt(1))
-	tail := new(big.Rat).SetFrac(period, nines.Mul(nines, powerOfTen(len(decimals))))
-	return &node{op: opNumber, num: tail.Add(tail, value)}, nil
-}
-
 func powerOfTen(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // mixedFraction reads 3\frac{1}{2}. If the fraction has other arguments than integers, it is a
 // factor, and the caller reads it.
 func (p *parser) mixedFraction(whole *node) (*node, error) {
-	if !p.wholeFraction(p.pos + 1) {
+	if !wholeFraction(p.tokens, p.pos+1) {
 		return whole, nil
 	}
 	p.pos++
@@ -73,19 +53,19 @@ func (p *parser) mixedFraction(whole *node) (*node, error) {
 }
 
 // wholeFraction reports whether the arguments of a fraction that start at token i are integers.
-func (p *parser) wholeFraction(i int) bool {
+func wholeFraction(tokens []token, i int) bool {
 	is := func(i int, text string) bool {
-		if i >= len(p.tokens) {
+		if i >= len(tokens) {
 			return false
 		}
-		t := p.tokens[i]
+		t := tokens[i]
 		return text == "" && t.kind == number && isWhole(t.text) || text != "" && t.text == text
 	}
 	for range 2 {
 		switch {
 		case is(i, "{") && is(i+1, "") && is(i+2, "}"):
 			i += 3
-		case is(i, "") && len(p.tokens[i].text) > 1:
+		case is(i, "") && len(tokens[i].text) > 1:
 			return true // \frac12
 		case is(i, ""):
 			i++
@@ -117,6 +97,14 @@ func (p *parser) variable(t token) (*node, error) {
 		return &node{op: opSequence, text: "{}"}, nil
 	}
 	n := &node{op: opSymbol, text: t.text}
+	if isSet(n) {
+		return p.restricted(n), nil
+	}
+	if t.text == "C" {
+		if n, ok := p.choice(); ok {
+			return n, nil
+		}
+	}
 	if p.accept("_") {
 		index, err := p.subscript()
 		n.text += "_" + index
@@ -161,6 +149,13 @@ func (p *parser) call(function string) (*node, error) {
 		return call("binom", a, b), err
 	case "sqrt":
 		return p.root()
+	case "root": // \root 3 \of x
+		degree, err := p.argument()
+		if err != nil || !p.accept("of") {
+			return nil, errNotMathematics
+		}
+		a, err := p.radicand()
+		return call("root", a, degree), err
 	}
 	var base, power *node
 	var err error
@@ -203,20 +198,22 @@ func (p *parser) root() (*node, error) {
 		}
 		degree = d
 	}
-	var arg *node
-	var err error
-	if p.peek().kind == number { // √16 is 4, not √1·6
-		t := p.peek()
-		p.pos++
-		value, ok := decimal(t.text)
-		if !ok {
-			return nil, errNotMathematics
-		}
-		arg = &node{op: opNumber, num: value}
-	} else if arg, err = p.argument(); err != nil {
-		return nil, err
+	arg, err := p.radicand()
+	return call("root", arg, degree), err
+}
+
+// radicand reads what stands under a root: √16 is 4, not √1·6.
+func (p *parser) radicand() (*node, error) {
+	t := p.peek()
+	if t.kind != number {
+		return p.argument()
 	}
-	return call("root", arg, degree), nil
+	p.pos++
+	value, ok := decimal(t.text)
+	if !ok {
+		return nil, errNotMathematics
+	}
+	return &node{op: opNumber, num: value}, nil
 }
 
 // argument reads the argument of a LaTeX command: a group, or one sign. Of a number with several

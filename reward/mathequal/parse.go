@@ -1,6 +1,9 @@
 package mathequal
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxDepth bounds nesting, maxItems the elements of a list.
 const (
@@ -26,18 +29,15 @@ type parser struct {
 
 // parse reads all tokens as one expression, relation or list.
 func parse(tokens []token) (*node, error) {
-	p := &parser{tokens: append([]token(nil), tokens...)}
-	items, err := p.list()
+	p := &parser{tokens: fractions(append([]token(nil), tokens...))}
+	items, joint, err := p.list()
 	if err != nil {
 		return nil, err
 	}
 	if p.pos < len(p.tokens) {
 		return nil, errNotMathematics
 	}
-	if len(items) == 1 {
-		return items[0], nil
-	}
-	return &node{op: opSequence, text: "{}", args: items}, nil
+	return joined(items, joint), nil
 }
 
 func (p *parser) peek() token {
@@ -58,54 +58,141 @@ func (p *parser) accept(text string) bool {
 	return false
 }
 
-// list reads items between commas or semicolons.
-func (p *parser) list() ([]*node, error) {
+// list reads items between commas, semicolons, "and" and "or". joint is one of the two if all of the
+// separators may be read as it.
+func (p *parser) list() (items []*node, joint string, err error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errNotMathematics
+		return nil, "", errNotMathematics
 	}
 	defer func() { p.depth-- }()
-	var items []*node
+	joint = ","
 	for {
 		item, err := p.item()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if items = append(items, item); len(items) > maxItems {
-			return nil, errNotMathematics
+			return nil, "", errNotMathematics
 		}
-		separated := false
-		for p.accept(",") || p.accept(";") { // "1, 2, and 3"
-			separated = true
+		separators := 0
+		for p.separator(item) { // "1, 2, and 3"
+			sign := p.tokens[p.pos-1].text
+			switch {
+			case sign == "∧":
+				sign = "and"
+			case sign == ";":
+				sign = ","
+			}
+			if joint == "," || joint == sign {
+				joint = sign
+			} else if sign != "," {
+				joint = "mixed"
+			}
+			separators++
 		}
-		if !separated {
-			return items, nil
+		if separators == 0 {
+			return items, joint, nil
 		}
 	}
 }
 
-// item reads a relation or a union of intervals.
-func (p *parser) item() (*node, error) {
-	first, err := p.relation()
-	if err != nil {
-		return nil, err
+// separator accepts what separates items. The sign ∧ joins relations; between letters it is logic.
+func (p *parser) separator(item *node) bool {
+	return p.accept(",") || p.accept(";") || p.accept("and") || p.accept("or") || item.op == opRelation && p.accept("∧")
+}
+
+// joined makes one node of a list: a set of values, or the numbers for which conditions hold.
+func joined(items []*node, joint string) *node {
+	if len(items) == 1 {
+		return items[0]
 	}
-	parts := []*node{first}
-	for p.accept("∪") {
-		part, err := p.relation()
-		if err != nil {
-			return nil, err
+	if first := items[0]; first.op == opRelation && first.text == "≠" { // x ≠ 1, 2
+		for i, n := range items {
+			if isExpression(n) && n.op != opRelation {
+				items[i] = &node{op: opRelation, text: "≠", args: []*node{first.args[0], n}}
+			}
 		}
-		parts = append(parts, part)
 	}
-	if len(parts) == 1 {
-		return first, nil
+	isCondition := func(n *node) bool { return isInequality(n) || n.op == opBuilder }
+	conditions := slices.ContainsFunc(items, isCondition) && !slices.ContainsFunc(items, func(n *node) bool {
+		return n.op != opRelation && !isSet(n)
+	})
+	switch {
+	case conditions && joint == "or":
+		return tree(opUnion, items...)
+	case conditions && joint == "and":
+		return tree(opIntersection, items...)
 	}
-	return tree(opUnion, parts...), nil
+	return &node{op: opSequence, text: "{}", args: bothOfEach(items)}
+}
+
+// bothOfEach lists both values of elements such as ±1.
+func bothOfEach(items []*node) []*node {
+	var out []*node
+	for _, n := range items {
+		plus, found := choose(n, true)
+		if out = append(out, plus); found {
+			minus, _ := choose(n, false)
+			out = append(out, minus)
+		}
+	}
+	return out
+}
+
+// item reads a relation, or a union of the sets that relations describe.
+func (p *parser) item() (*node, error) {
+	left, err := p.relation()
+	for err == nil && p.accept("∪") {
+		var right *node
+		right, err = p.relation()
+		left = union(left, right)
+	}
+	return left, err
+}
+
+// union joins sets; those of a union on the left become its own.
+func union(left, right *node) *node {
+	if left.op == opUnion {
+		return tree(opUnion, append(left.args[:len(left.args):len(left.args)], right)...)
+	}
+	return tree(opUnion, left, right)
+}
+
+// sets reads unions and differences of sets, or an expression.
+func (p *parser) sets() (*node, error) {
+	left, err := p.intersection()
+	for err == nil && maybeSet(left) {
+		unites := p.at("∪")
+		if !p.accept("∪") && !p.accept("∖") {
+			break
+		}
+		var right *node
+		if right, err = p.intersection(); err != nil {
+			break
+		}
+		if unites {
+			left = union(left, right)
+		} else {
+			left = tree(opDifference, left, right)
+		}
+	}
+	return left, err
+}
+
+func (p *parser) intersection() (*node, error) {
+	left, err := p.quantity()
+	for err == nil && maybeSet(left) && p.accept("∩") {
+		var right *node
+		right, err = p.quantity()
+		left = tree(opIntersection, left, right)
+	}
+	return left, err
 }
 
 func (p *parser) relation() (*node, error) {
+	start := p.pos
 	p.accept("=")
-	first, err := p.quantity()
+	first, err := p.sets()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +203,7 @@ func (p *parser) relation() (*node, error) {
 			break
 		}
 		p.pos++
-		next, err := p.quantity()
+		next, err := p.sets()
 		if err != nil {
 			return nil, err
 		}
@@ -127,88 +214,45 @@ func (p *parser) relation() (*node, error) {
 	case n.text == "":
 		return first, nil
 	case n.text == "∈":
+		if n.args[0].op == opSymbol && (p.at("or") || p.at("and") || start > 0 && strings.Contains("or and", p.tokens[start-1].text)) {
+			n.op = opBuilder // one of several conditions
+			return n, nil
+		}
 		return n.args[1], nil
 	case strings.Trim(n.text, ":") == "":
 		return &node{op: opSequence, text: "::", args: n.args}, nil
 	case strings.ContainsAny(n.text, ":∈"):
 		return nil, errNotMathematics
 	}
-	return n, nil
+	return unfolded(n), nil
 }
 
-// quantity reads an expression with its unit.
-func (p *parser) quantity() (*node, error) {
-	unit := ""
-	negative := p.at("-") && p.pos+1 < len(p.tokens) && isCurrency(p.tokens[p.pos+1])
-	if negative {
-		p.pos++
+// unfolded writes |x| < 2 as −2 < x < 2, |x| > 2 as x < −2 or x > 2, and x ≠ ±1 as x ≠ 1 and x ≠ −1. The
+// letters z and w may be complex.
+func unfolded(n *node) *node {
+	if len(n.args) != 2 {
+		return n
 	}
-	if isCurrency(p.peek()) {
-		unit = p.peek().text
-		p.pos++
-	}
-	value, err := p.expression(0)
-	if err != nil {
-		return nil, err
-	}
-	if negative {
-		value = tree(opNeg, value)
-	}
-	if words := p.unit(); words != "" {
-		unit = strings.TrimSpace(unit + " " + words)
-	}
-	switch unit {
-	case "":
-		return value, nil
-	case "%":
-		return tree(opPercent, value), nil
-	case "°":
-		return tree(opDegree, value), nil
-	}
-	return &node{op: opUnit, text: unit, args: []*node{value}}, nil
-}
-
-func isCurrency(t token) bool {
-	return t.kind == mark && t.text != "" && strings.Contains(currencies, t.text)
-}
-
-// unit reads words such as "square cm", "cm^2" or "km/h" as words in one spelling, joined by
-// spaces.
-func (p *parser) unit() string {
-	var words []string
-	square := ""
-	for {
-		t := p.peek()
-		switch {
-		case t.kind == word:
-			p.pos++
-			switch lower := strings.ToLower(t.text); lower {
-			case "square", "sq":
-				square = "^2"
-			case "cubic":
-				square = "^3"
-			case "per", "of", "the", "a", "an":
-			default:
-				words = append(words, unitName(t.text)+square)
-				square = ""
-			}
-		case isCurrency(t):
-			p.pos++
-			words = append(words, t.text)
-		case t.kind == mark && t.text == "/" && (len(words) > 0 || p.pos+1 < len(p.tokens) && p.tokens[p.pos+1].kind == word):
-			p.pos++
-		case t.kind == mark && t.text == "^" && len(words) > 0:
-			p.pos++
-			braced := p.accept("{")
-			if t := p.peek(); t.kind == number {
-				words[len(words)-1] += "^" + t.text
-				p.pos++
-			}
-			if braced {
-				p.accept("}")
-			}
-		default:
-			return strings.Join(words, " ")
+	left, right := n.args[0], n.args[1]
+	relate := func(signs string, args ...*node) *node { return &node{op: opRelation, text: signs, args: args} }
+	if n.text == "≠" {
+		if plus, found := choose(right, true); found {
+			minus, _ := choose(right, false)
+			return tree(opIntersection, relate("≠", left, plus), relate("≠", left, minus))
 		}
 	}
+	if left.op != opCall || left.text != "abs" || hasVariable(right) {
+		return n
+	}
+	x := left.args[0]
+	if x.op != opSymbol || strings.Contains("zw", x.text) {
+		return n
+	}
+	switch n.text {
+	case "<", "≤":
+		return relate(n.text+n.text, tree(opNeg, right), x, right)
+	case ">", "≥":
+		return tree(opUnion, relate(flipped[n.text], x, tree(opNeg, right)), relate(n.text, x, right))
+	}
+	return n
 }

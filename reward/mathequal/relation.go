@@ -27,6 +27,33 @@ func (c *comparer) relations(a, b *node) bool {
 	return ok && c.equal(a, i)
 }
 
+// assigned returns the values of a list such as "y = 3, x = 2", which gives each variable one value, in
+// the order of the variables.
+func assigned(n *node) ([]*node, bool) {
+	if n.text != "{}" || len(n.args) < 2 {
+		return nil, false
+	}
+	sorted := slices.Clone(n.args)
+	name := func(n *node) string { // x for x_1 and x_2, which are two values of x
+		letter, _, _ := strings.Cut(n.args[0].String(), "_")
+		return letter
+	}
+	for _, a := range sorted {
+		if !isEquation(a) || !isVariable(a.args[0]) {
+			return nil, false
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *node) int { return strings.Compare(name(a), name(b)) })
+	values := make([]*node, len(sorted))
+	for i, a := range sorted {
+		if i > 0 && name(a) == name(sorted[i-1]) {
+			return nil, false
+		}
+		values[i] = a.args[len(a.args)-1]
+	}
+	return values, true
+}
+
 func isEquation(n *node) bool { return n.op == opRelation && strings.Trim(n.text, "=") == "" }
 
 // solved returns the value that an equation gives: 5 for x = 5, f(x) = 5, 5 = x, or a worked-out
@@ -71,7 +98,7 @@ func hasVariable(n *node) bool {
 // right sides if the left sides are equal.
 func (c *comparer) equations(a, b *node) bool {
 	lastA, lastB := a.args[len(a.args)-1], b.args[len(b.args)-1]
-	if a.args[0].String() == b.args[0].String() && c.equal(lastA, lastB) {
+	if sameName(a.args[0], b.args[0]) && c.equal(lastA, lastB) {
 		return true
 	}
 	if len(a.args) != 2 || len(b.args) != 2 {
@@ -81,9 +108,14 @@ func (c *comparer) equations(a, b *node) bool {
 	if !hasVariable(da) || !hasVariable(db) {
 		return false
 	}
+	c.variables(da, db)
 	var a0, b0 approx
 	defined := 0
-	for p := range points {
+	for seed := range uint64(2 * minDefined) {
+		p := &place{seed: seed, low: 0.3, span: 2}
+		if seed >= minDefined {
+			p.negative = scatter(seed)
+		}
 		va, vb := c.at(da, p), c.at(db, p)
 		if !va.sound() || !vb.sound() {
 			continue
@@ -99,6 +131,14 @@ func (c *comparer) equations(a, b *node) bool {
 		defined++
 	}
 	return defined >= minDefined
+}
+
+// sameName reports whether two sides are written alike, or are x and x_1.
+func sameName(a, b *node) bool {
+	if a.op == opSymbol && b.op == opSymbol && (strings.HasPrefix(a.text, b.text+"_") || strings.HasPrefix(b.text, a.text+"_")) {
+		return true
+	}
+	return a.String() == b.String()
 }
 
 var flipped = map[string]string{">": "<", "≥": "≤"}
@@ -124,15 +164,7 @@ func upward(n *node) *node {
 }
 
 func (c *comparer) inequalities(a, b *node) bool {
-	if a.text != b.text {
-		return false
-	}
-	for i := range a.args {
-		if !c.equal(a.args[i], b.args[i]) {
-			return false
-		}
-	}
-	return true
+	return a.text == b.text && c.sameInOrder(a.args, b.args)
 }
 
 // interval returns the set that an inequality of one variable describes: x < 5 is (−∞, 5).

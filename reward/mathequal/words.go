@@ -11,7 +11,8 @@ var functions = map[string]int{
 
 // spelled maps other spellings of names, commands included.
 var spelled = map[string]string{
-	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
+	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "sfrac": "frac", "nicefrac": "frac", "flatfrac": "frac",
+	"dbinom": "binom", "tbinom": "binom",
 	"asin": "arcsin", "acos": "arccos", "atan": "arctan", "pi": "π", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞",
 	"emptyset": "∅", "varnothing": "∅",
 }
@@ -22,23 +23,47 @@ var signs = map[string]string{
 	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
 	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
 	"langle": "⟨", "rangle": "⟩",
-	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": ",", "or": ",", "lor": ",", "vee": ",",
+	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": "and", "land": "∧", "wedge": "∧", "or": "or", "lor": "or", "vee": "or",
+	"cap": "∩", "setminus": "∖", "smallsetminus": "∖", "backslash": "∖", "prime": "'", "ldots": "…", "cdots": "…", "dots": "…", "dotsc": "…",
+	"over": "over", "choose": "choose", "of": "of", "overline": "overline", "bar": "overline", "dot": "dot", "hat": "hat", "vec": "vec",
+	"tilde": "tilde", "therefore": "⇒", "Rightarrow": "⇒", "implies": "⇒", "Longrightarrow": "⇒", "rightarrow": "⇒", "to": "⇒",
+	"blacksquare": "∎", "qed": "∎", "qedhere": "∎", "checkmark": "∎",
 }
 
-// silent are commands that change only the layout.
-var silent = set("left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle quad " +
-	"qquad limits boxed fbox")
-
 // textual are commands whose argument is text.
-var textual = set("text textbf textit textrm textsf texttt textnormal mathrm mathbf mathit mathsf mbox hbox operatorname")
+var textual = set("text textbf textit textrm textsf texttt textnormal textsl textsc textup textmd emph mathrm mbox hbox operatorname")
+
+// namedSets are short commands for sets of numbers.
+var namedSets = map[string]string{
+	"R": "R", "RR": "R", "Reals": "R", "reals": "R", "N": "N", "NN": "N", "Z": "Z", "ZZ": "Z", "Q": "Q", "QQ": "Q",
+}
+
+// announces holds words before an answer.
+var announces = set("the final answer is approximately about exactly")
 
 // matrices are the environments that the parser reads.
-var matrices = set("matrix pmatrix bmatrix Bmatrix")
+var matrices = set("matrix pmatrix bmatrix Bmatrix smallmatrix array")
+
+// systems are the environments whose lines are a list.
+var systems = set("cases gathered")
 
 // greek are the letters that are variables.
 var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma " +
 	"tau upsilon phi varphi chi psi omega " +
 	"Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega ell hbar")
+
+// phrases maps words, written together, to the sets that they name.
+var phrases = map[string]*node{
+	"allrealnumbers": reals, "allreals": reals, "therealnumbers": reals, "realnumbers": reals, "allrealvalues": reals,
+	"thesetofallrealnumbers": reals, "setofallrealnumbers": reals, "thesetofrealnumbers": reals, "setofrealnumbers": reals,
+	"emptyset": nothing, "theemptyset": nothing, "nosolution": nothing, "nosolutions": nothing, "norealsolution": nothing,
+	"norealsolutions": nothing,
+}
+
+var (
+	reals   = &node{op: opSymbol, text: `\mathbb R`}
+	nothing = &node{op: opSequence, text: "{}"}
+)
 
 // units maps the short units, which could be taken for variables, and names of units to one
 // spelling.

@@ -1,0 +1,91 @@
+package mathequal
+
+import "strings"
+
+// quantity reads an expression with its unit.
+func (p *parser) quantity() (*node, error) {
+	unit := ""
+	negative := p.at("-") && p.pos+1 < len(p.tokens) && isCurrency(p.tokens[p.pos+1])
+	if negative {
+		p.pos++
+	}
+	if isCurrency(p.peek()) {
+		unit = p.peek().text
+		p.pos++
+	}
+	value, err := p.expression(0)
+	if err != nil {
+		return nil, err
+	}
+	if negative {
+		value = tree(opNeg, value)
+	}
+	if words := p.unit(); words != "" {
+		unit = strings.TrimSpace(unit + " " + words)
+	}
+	switch unit {
+	case "":
+		return value, nil
+	case "%":
+		return tree(opPercent, value), nil
+	case "°":
+		return tree(opDegree, value), nil
+	}
+	return &node{op: opUnit, text: unit, args: []*node{value}}, nil
+}
+
+func isCurrency(t token) bool {
+	return t.kind == mark && t.text != "" && strings.Contains(currencies, t.text)
+}
+
+// unit reads words such as "square cm", "cm^2", "km/h" or "(base two)" as words in one spelling, joined
+// by spaces.
+func (p *parser) unit() string {
+	var words []string
+	square, opened := "", 0
+	for {
+		t := p.peek()
+		behind := token{kind: mark}
+		if p.pos+1 < len(p.tokens) {
+			behind = p.tokens[p.pos+1]
+		}
+		switch {
+		case t.kind == word:
+			p.pos++
+			switch lower := strings.ToLower(t.text); lower {
+			case "square", "sq":
+				square = "^2"
+			case "cubic":
+				square = "^3"
+			case "per", "of", "the", "a", "an":
+			case "base":
+				words = append(words, p.baseUnit())
+			default:
+				words = append(words, unitName(t.text)+square)
+				square = ""
+			}
+		case isCurrency(t):
+			p.pos++
+			words = append(words, t.text)
+		case t.kind == mark && t.text == "(" && behind.kind == word && len(behind.text) > 1:
+			p.pos++
+			opened++
+		case opened > 0 && p.accept(")"):
+			opened--
+		case t.kind == mark && t.text == "/" && (len(words) > 0 || behind.kind == word):
+			p.pos++
+		case t.kind == mark && t.text == "^" && len(words) > 0:
+			p.pos++
+			braced := p.accept("{")
+			if t := p.peek(); t.kind == number {
+				words[len(words)-1] += "^" + t.text
+				p.pos++
+			}
+			if braced {
+				p.accept("}")
+			}
+		default:
+			return strings.Join(words, " ")
+		}
+	}
+}
