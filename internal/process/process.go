@@ -29,6 +29,7 @@ type Program struct {
 	Env       map[string]string // variables besides those of this process
 	Alone     bool              // Env has all variables
 	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
+	Stdout    io.Writer         // gets its standard output, which Run then does not return; may be nil
 	Stderr    io.Writer         // gets its standard error as well; may be nil
 	Dir       string            // its working directory; "" is that of this process
 	Scratch   string            // on Linux: a directory that is removed with the program if this process is killed
@@ -69,7 +70,7 @@ func (p *Program) Start(ctx context.Context) (*Process, error) {
 }
 
 // Run starts the program with input as its standard input, and returns its standard output once it
-// has exited. An output of more than most bytes is an error.
+// has exited. An output of more than most bytes is an error, unless Stdout takes it.
 func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, error) {
 	x, err := p.prepare(ctx)
 	if err != nil {
@@ -77,6 +78,9 @@ func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, erro
 	}
 	out := &Bounded{Most: most}
 	x.cmd.Stdin, x.cmd.Stdout = bytes.NewReader(input), out
+	if p.Stdout != nil {
+		x.cmd.Stdout = p.Stdout
+	}
 	if err := x.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -185,6 +189,13 @@ func (e *Ends) Write(p []byte) (int, error) {
 	e.cut = e.cut || len(e.tail) > most
 	e.tail = slices.Clone(e.tail[max(0, len(e.tail)-most):])
 	return len(p), nil
+}
+
+// Last returns the last bytes of the text that were kept.
+func (e *Ends) Last() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append(slices.Clone(e.head), e.tail...)
 }
 
 // String returns the text in one line, with " … " in place of a middle that was not kept. It leaves out
