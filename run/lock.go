@@ -3,8 +3,10 @@ package run
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -40,6 +42,26 @@ func lockDir(dir string, names []string) (unlock func(), err error) {
 		locks = append(locks, l)
 	}
 	return unlock, nil
+}
+
+// lockStages keeps two processes from doing the stages of one run by turns, each with its own
+// configuration: it locks the parts of all stages that are left. A process that does one stage alone
+// has the locks of that stage.
+func lockStages(cfg *config.Config, stages []*Settled, opts Options) (unlock func(), err error) {
+	var names []string
+	for i, s := range stages {
+		if done, err := finished(s, i == len(stages)-1); err == nil && done == nil && opts.Stage == "" {
+			names = append(names, parts(s)...)
+		}
+	}
+	if names == nil {
+		return func() {}, nil
+	}
+	if err := durable.MkdirAll(cfg.CheckpointJobDir, 0o755); err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return lockDir(cfg.CheckpointJobDir, slices.Compact(names))
 }
 
 // lock takes the lock of one part. The error names the process that holds it.
