@@ -116,15 +116,13 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				} else {
 					rollouts[run] = done
 					out.elapsed = append(out.elapsed, time.Since(start))
-					if share, several := done.model.PrefillReuse(); several {
-						out.reused = append(out.reused, share)
-					}
 				}
 				if left--; left > 0 {
 					return nil
 				}
 				defer enough.ended()
 				out.failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+				out.reused = reusedBy(rollouts)
 				if out.ended > 0 && !r.Over.Partial {
 					out.lost.drop(rollouts...)
 					return nil
@@ -151,6 +149,20 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 		}
 	}
 	return s
+}
+
+// reusedBy returns the shares of prompts that rollouts of several calls reused, in the order of the
+// rollouts: the sum of numbers depends on their order.
+func reusedBy(rollouts []ran) (shares []float64) {
+	for _, r := range rollouts {
+		if r.model == nil {
+			continue // it failed
+		}
+		if share, several := r.model.PrefillReuse(); several {
+			shares = append(shares, share)
+		}
+	}
+	return shares
 }
 
 // counter returns a function that reports one more rollout of the tasks as ended.
