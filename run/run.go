@@ -179,7 +179,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		return err
 	}
 	ownDirs(cfg)
-	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg))
+	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
 	if err != nil {
 		return err
 	}
