@@ -44,6 +44,7 @@ func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary,
 	opts.activity = &activity{}
 	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
 	summary, err := runAll(ctx, stop, cfg, opts)
+	err = scrubOf(cfg).err(err)
 	summary.report(cfg.CheckpointJobDir, opts.Say)
 	summary.cards(cfg.Name, opts.Say)
 	return summary, withAdvice(err)

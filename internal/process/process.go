@@ -28,6 +28,7 @@ type Program struct {
 	Command   []string          // the program and its arguments
 	Env       map[string]string // variables besides those of this process
 	Alone     bool              // Env has all variables
+	Foreign   bool              // it gets none of the tokens by which processes of a run know one another
 	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
 	Stdout    io.Writer         // gets its standard output, which Run then does not return; may be nil
 	Stderr    io.Writer         // gets its standard error as well; may be nil
@@ -114,12 +115,18 @@ func (p *Program) Cmd(ctx context.Context) (cmd *exec.Cmd, killRest func(), err 
 func (p *Program) environment() []string {
 	all := []string{}
 	if !p.Alone {
-		all = os.Environ()
+		all = slices.DeleteFunc(os.Environ(), func(v string) bool { return p.Foreign && isToken(v) })
 	}
 	for name, value := range p.Env {
 		all = append(all, name+"="+value)
 	}
 	return all
+}
+
+// isToken reports whether a variable, NAME=value, holds a token of this program.
+func isToken(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return strings.HasPrefix(name, "TRINITY_") && strings.HasSuffix(name, "TOKEN")
 }
 
 func (p *Program) prepare(ctx context.Context) (*Process, error) {
