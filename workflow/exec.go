@@ -68,7 +68,7 @@ func (x *Exec) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experien
 	}
 	return x.run(ctx, r, nil, nil, func(ctx context.Context, e trinity.Endpoint, assignment []byte) ([]byte, error) {
 		p, said := x.Program(), &process.Ends{}
-		p.Stdout, p.Stderr = said, log.(words)
+		p.Stdout, p.Stderr = said, newQuota(log.(words))
 		p.Env = x.environment(e.URL(), e.Key())
 		_, err := p.Run(ctx, assignment, 0)
 		return said.Last(), err
@@ -91,6 +91,7 @@ const noKey = "use-the-api_key-of-the-assignment"
 // crew is the kept copies of a program.
 type crew struct {
 	*process.Pool
+	errors  *quota      // of the copies, which each rollout refills
 	commits atomic.Bool // some copy has committed a rollout
 	silent  atomic.Bool // some copy has done nothing for the time of silence
 }
@@ -112,8 +113,8 @@ func (x *Exec) work(ctx context.Context, host trinity.Host, p *progress, e trini
 		return err
 	}
 	opened, err := host.Open("workflow exec "+string(key), func(log io.Writer) (io.Closer, error) {
-		program, c := x.Program(), &crew{}
-		program.Stderr, program.Env = log, x.environment(strings.Replace(e.URL(), "/r/"+e.Key(), "", 1), noKey)
+		program, c := x.Program(), &crew{errors: newQuota(log)}
+		program.Stderr, program.Env = c.errors, x.environment(strings.Replace(e.URL(), "/r/"+e.Key(), "", 1), noKey)
 		isOld := func(line []byte) bool { return !c.commits.Load() && looksLikeAnswer(line) }
 		c.Pool = process.NewPool(program, x.Workers, process.Lines{Most: maxWord, Cut: true, IsAnswer: isOld})
 		return c, nil
@@ -131,6 +132,7 @@ func (x *Exec) work(ctx context.Context, host trinity.Host, p *progress, e trini
 		return err
 	}
 	defer w.GiveBack()
+	c.errors.refill()
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err = w.Tell(own, assignment, p.committed, func(line []byte) error { return c.heard(p, line, cancel) })
