@@ -237,12 +237,12 @@ func TestAWorkerThatIsSilentAfterItsAnswer(t *testing.T) {
 		if err := c.heard(p, []byte(`{"reward": 9}`), stop); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(silence - 1)
+		time.Sleep(silence - time.Millisecond)
 		synctest.Wait()
 		if ctx.Err() != nil {
 			t.Fatal("too early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "has not ended its rollout") {
 			t.Errorf("error %v", err)
