@@ -22,6 +22,9 @@ type EndpointOptions struct {
 	// also matches slashes. The longest pattern that matches counts. nil is the rollout's own model,
 	// and without any pattern every name is. What other models answer is not recorded.
 	Models map[string]Asker
+	// Called is called when a call of a model begins, and Committed when the program commits: nothing is
+	// added to the rollout after that. They must not block, and may be nil.
+	Called, Committed func()
 }
 
 // Sampling says whose temperature and other sampling parameters count.

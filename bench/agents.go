@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"path"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -13,8 +18,9 @@ import (
 // agentProgram imports as much as a small agent does, and answers each task at once.
 const agentProgram = `import asyncio, email.message, http.client, json, logging, ssl, sys, typing, urllib.request
 for line in sys.stdin:
-    json.loads(line)
-    print('{"reward": 1}', flush=True)
+    url = json.loads(line)["base_url"]
+    urllib.request.urlopen(url + "/reward", b'{"value": 1}').read()
+    urllib.request.urlopen(url + "/commit", b"").read()
 `
 
 // agents makes rollouts with the workflow exec, one after the other. No model is asked.
@@ -29,7 +35,11 @@ func newAgents(a *assignment) (task, error) {
 		args["workers"] = 1
 	}
 	w, err := registry.Workflows.Build("exec", args)
-	return &agents{w, &agentHost{}}, err
+	if err != nil {
+		return nil, err
+	}
+	host, err := newAgentHost()
+	return &agents{w, host}, err
 }
 
 // run returns the milliseconds of a rollout.
@@ -49,10 +59,44 @@ func (g *agents) run(int) (sample, error) {
 	return sample{Value: time.Since(start).Seconds() * 1e3 / rollouts}, nil
 }
 
-// agentHost keeps what a workflow opens, and its endpoints have recorded an experience.
+// agentHost keeps what a workflow opens. It has one endpoint at a time, which has recorded an experience
+// and takes the program's reward and commit.
 type agentHost struct {
 	trinity.Host
-	opened io.Closer
+	opened   io.Closer
+	listener net.Listener
+
+	mu        sync.Mutex
+	committed func()
+	reward    *trinity.Reward
+}
+
+func newAgentHost() (*agentHost, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	h := &agentHost{listener: l}
+	go func() { _ = http.Serve(l, h) }()
+	return h, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *agentHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var in struct{ Value float64 }
+	if err != nil || len(body) > 0 && json.Unmarshal(body, &in) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case path.Base(r.URL.Path) == "reward":
+		h.reward = &trinity.Reward{Value: in.Value, Valid: true}
+	case h.committed != nil:
+		h.committed()
+	}
 }
 
 // Open implements [trinity.Host].
@@ -70,20 +114,22 @@ func (*agentHost) Wait(ctx context.Context, until func(context.Context) error) e
 }
 
 // Serve implements [trinity.Host].
-func (*agentHost) Serve(context.Context, *trinity.Model, trinity.EndpointOptions) (trinity.Endpoint, error) {
-	return called{}, nil
+func (h *agentHost) Serve(_ context.Context, _ *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.committed, h.reward = o.Committed, nil
+	return h, nil
 }
 
-// called is an endpoint that was called once.
-type called struct{}
-
 // URL implements [trinity.Endpoint].
-func (called) URL() string { return "http://127.0.0.1:1/r/k/v1" }
+func (h *agentHost) URL() string { return "http://" + h.listener.Addr().String() + "/r/k/v1" }
 
 // Key implements [trinity.Endpoint].
-func (called) Key() string { return "k" }
+func (*agentHost) Key() string { return "k" }
 
 // Close implements [trinity.Endpoint].
-func (called) Close() (*trinity.Recording, error) {
-	return &trinity.Recording{Calls: 1, Experiences: []*trinity.Experience{{}}}, nil
+func (h *agentHost) Close() (*trinity.Recording, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &trinity.Recording{Calls: 1, Experiences: []*trinity.Experience{{}}, Reward: h.reward}, nil
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,42 @@ func SecretIn(setting string) string {
 		}
 	}
 	return ""
+}
+
+// Secrets calls each with the keys and values, at any depth and of all stages, that [Mask] hides as a
+// whole.
+func (c *Config) Secrets(each func(key, value string)) {
+	var walk func(v reflect.Value, key string)
+	walk = func(v reflect.Value, key string) {
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Interface:
+			if !v.IsNil() {
+				walk(v.Elem(), key)
+			}
+		case reflect.Struct:
+			for _, f := range fields(v.Type()) {
+				walk(v.FieldByIndex(f.Index), join(key, f.Tag.Get("yaml")))
+			}
+		case reflect.Map:
+			for _, k := range v.MapKeys() {
+				walk(v.MapIndex(k), join(key, k.String()))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				walk(v.Index(i), key)
+			}
+		case reflect.String:
+			if text := v.String(); Mask(key, text) == "***" {
+				each(key, text)
+			}
+		}
+	}
+	walk(reflect.ValueOf(c).Elem(), "")
+	for _, s := range c.settled {
+		if s.Config != c {
+			s.Secrets(each)
+		}
+	}
 }
 
 // fromVariable is a variable, also as the password of a URL.

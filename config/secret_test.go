@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -72,5 +73,33 @@ func TestSecretsInSettings(t *testing.T) {
 		if got := SecretIn(setting); got != want {
 			t.Errorf("%s: %q, want %q", setting, got, want)
 		}
+	}
+}
+
+// All that Mask hides as a whole is a secret of the configuration, also in plug-ins' arguments and stages. The
+// arguments of commands are shown without keys and passwords.
+func TestSecretsOfAConfiguration(t *testing.T) {
+	const taskset = "buffer.explorer_input.taskset."
+	cfg, err := Parse("c.yaml", []byte(base), Options{Overrides: []string{
+		"explorer.rollout_model.api_key=s3cret-1", "explorer.env_vars={A: s3cret-2}",
+		taskset + "reward_fn_args={api_key: Bearer s3cret-3, timeout: 5, env_vars: {B: s3cret-7}, " +
+			"command: [agent, --api-key=s3cret-4, --token, s3cret-5, -v, 'x --password s3cret-6']}",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	cfg.Secrets(func(key, value string) { got[key] = value })
+	want := map[string]string{
+		"explorer.rollout_model.api_key": "s3cret-1", "explorer.env_vars.A": "s3cret-2",
+		taskset + "reward_fn_args.api_key": "Bearer s3cret-3", taskset + "reward_fn_args.env_vars.B": "s3cret-7",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("secrets %v, want %v", got, want)
+	}
+	text, err := cfg.YAML()
+	if err != nil || strings.Contains(text, "s3cret") ||
+		!strings.Contains(text, `[agent, --api-key=***, --token, "***", -v, x --password ***]`) {
+		t.Errorf("%v, %s", err, text)
 	}
 }

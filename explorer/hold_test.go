@@ -3,6 +3,7 @@ package explorer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -66,5 +67,46 @@ func TestRolloutsEndTheirHolds(t *testing.T) {
 	}
 	if got, known := rolloutMetrics(outcomes)["prefill_reused_ratio/mean"]; known {
 		t.Errorf("rollouts of one call have a prefill_reused_ratio: %v", got)
+	}
+}
+
+// backwards ends the rollouts of a group from the last to the first. Each has another share of prompts
+// that its sampler knew.
+type backwards struct{ ended []chan struct{} }
+
+func (w backwards) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	run := r.Model.ID.Run
+	if run+1 < len(w.ended) {
+		<-w.ended[run+1]
+	}
+	defer close(w.ended[run])
+	for _, n := range []int{1, 3 + run} {
+		if _, err := r.Model.Generate(ctx, make([]int32, n)); err != nil {
+			return nil, err
+		}
+	}
+	return onePull{}.Run(ctx, r)
+}
+
+// Which rollout ends first does not change the order of a sum.
+func TestReuseHasTheOrderOfRollouts(t *testing.T) {
+	bandit := trinitytest.NewBandit(3)
+	r := newRunner(bandit)
+	r.Host = host{sampler: halfKnown{bandit}}
+	w := backwards{}
+	for range 4 {
+		w.ended = append(w.ended, make(chan struct{}))
+	}
+	tasks, _ := newTaskset(1, 4, w).all()
+	outcomes, err := r.run(t.Context(), 1, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float64
+	for n := 3; n < 7; n++ {
+		want = append(want, float64(n/2+2)/float64(n+4)) // the last call has 4 tokens
+	}
+	if got := outcomes[0].reused; !slices.Equal(got, want) {
+		t.Errorf("the shares are %v, want %v", got, want)
 	}
 }

@@ -35,6 +35,16 @@ type Runner struct {
 	// Progress receives what the runner does, after each rollout; nil receives nothing.
 	Progress func(doing string, done, total int)
 	Tracer   trinity.Tracer // nil: nobody is told
+	// Scrub returns an error without the secrets that it may repeat; nil leaves errors as they are.
+	Scrub func(error) error
+}
+
+// scrubbed returns an error as it may be told.
+func (r *Runner) scrubbed(err error) error {
+	if r.Scrub == nil || err == nil {
+		return err
+	}
+	return r.Scrub(err)
 }
 
 // outcome is the result of one task.
@@ -95,6 +105,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
 				done, retries, lost, err := r.try(within, step, task, run)
+				err = r.scrubbed(err)
 				done.trace.span(trinity.SpanRollout, "", 0, start)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
@@ -116,15 +127,13 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				} else {
 					rollouts[run] = done
 					out.elapsed = append(out.elapsed, time.Since(start))
-					if share, several := done.model.PrefillReuse(); several {
-						out.reused = append(out.reused, share)
-					}
 				}
 				if left--; left > 0 {
 					return nil
 				}
 				defer enough.ended()
 				out.failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+				out.reused = reusedBy(rollouts)
 				if out.ended > 0 && !r.Over.Partial {
 					out.lost.drop(rollouts...)
 					return nil
@@ -135,6 +144,11 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 				}
 				if err := r.score(ctx, task, out.group, wanted); err != nil {
 					return err
+				}
+				for _, x := range out.group {
+					if x.Reward.Reason != "" {
+						x.Reward.Reason = r.scrubbed(errors.New(x.Reward.Reason)).Error()
+					}
 				}
 				if err := r.compare(ctx, step, task, out, len(rollouts)); err != nil {
 					return err
@@ -151,6 +165,20 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 		}
 	}
 	return s
+}
+
+// reusedBy returns the shares of prompts that rollouts of several calls reused, in the order of the
+// rollouts: the sum of numbers depends on their order.
+func reusedBy(rollouts []ran) (shares []float64) {
+	for _, r := range rollouts {
+		if r.model == nil {
+			continue // it failed
+		}
+		if share, several := r.model.PrefillReuse(); several {
+			shares = append(shares, share)
+		}
+	}
+	return shares
 }
 
 // counter returns a function that reports one more rollout of the tasks as ended.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/sandbox"
 )
 
@@ -71,26 +72,20 @@ func (c *codeRun) goCache() (string, error) {
 		return "", errors.New("only a run can prepare Go's standard library")
 	}
 	opened, err := c.host.Open("reward code go", func(io.Writer) (io.Closer, error) {
-		folder, err := os.MkdirTemp("", "trinity-go-")
+		folder, err := durable.NewScratch("trinity-go-")
 		if err != nil {
 			return nil, err
 		}
-		if err := fillGoCache(folder); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(folder))
+		if err := fillGoCache(folder.Dir); err != nil {
+			return nil, errors.Join(err, folder.Close())
 		}
-		return goCache(folder), nil
+		return folder, nil
 	})
 	if err != nil {
 		return "", err
 	}
-	return string(opened.(goCache)), nil
+	return opened.(*durable.Scratch).Dir, nil
 }
-
-// goCache is a folder that is removed with the stage.
-type goCache string
-
-// Close implements io.Closer.
-func (g goCache) Close() error { return os.RemoveAll(string(g)) }
 
 // fillGoCache compiles the packages that programs import most. Nothing of a model takes part.
 func fillGoCache(folder string) error {

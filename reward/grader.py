@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import sys
 
-out, sys.stdout = sys.stdout, sys.stderr
+out = os.fdopen(os.dup(1), "w", encoding="utf-8")  # programs that the grader starts do not inherit it
+os.dup2(2, 1)  # what the grader and its programs print is no score
 question = json.load(sys.stdin)
 names = {"__name__": "grader"}
 with open("source.py", encoding="utf-8") as f:

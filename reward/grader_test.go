@@ -116,6 +116,7 @@ func TestPythonGrader(t *testing.T) {
 		{"def grade(sample, item):\n  return float('nan')", broken + "status 1 : ValueError"},
 		{"def grad(sample, item): pass", broken + "status 1 : KeyError: 'grade'"},
 		{"import os\nos._exit(0)", broken + "status 0"},
+		{"import os\ndef grade(sample, item):\n  os.system('echo 9')\n  os.write(1, b'9')\n  return 0.25", "0.25map[p:0.25]"},
 	} {
 		source, want := c[0], c[1]
 		if got := (&bench{}).grade(t, fmt.Sprintf(object, source), "3"); !strings.HasPrefix(got, want) {

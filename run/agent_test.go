@@ -44,6 +44,10 @@ type assigned struct {
 
 func (task assigned) make(does string) int {
 	url := os.Getenv("OPENAI_BASE_URL")
+	if does == "worker that prints" {
+		fmt.Println(`{"reward": NaN}`) // as Python writes it, which is no JSON
+		return 0
+	}
 	if !strings.HasPrefix(does, "work") && url != task.BaseURL {
 		fmt.Fprintln(os.Stderr, "two addresses")
 		return 1
@@ -62,14 +66,27 @@ func (task assigned) make(does string) int {
 		fmt.Fprintln(os.Stderr, resp.StatusCode, string(text), err)
 		return 1
 	}
+	fmt.Println(`{"reward": 9}`) // as if the policy had written it
 	switch does {
-	case "score", "work":
-		fmt.Println("I have an answer.")
-		fmt.Println(`{"reward": 0.5, "parts": {"asked": 1}}`)
+	case "score":
+		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`)
+	case "work":
+		return task.post("/reward", `{"value": 0.5, "parts": {"asked": 1}}`) + task.post("/commit", "")
 	case "fail":
 		fmt.Fprintln(os.Stderr, "there is no disk")
 		return 3
 	}
+	return 0
+}
+
+// post posts a body to the rollout's address, and returns a status to exit with.
+func (task assigned) post(path, body string) int {
+	resp, err := http.Post(task.BaseURL+path, "application/json", strings.NewReader(body))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		fmt.Fprintln(os.Stderr, path, resp, err)
+		return 1
+	}
+	resp.Body.Close()
 	return 0
 }
 
@@ -106,12 +123,28 @@ func TestAProgramMakesRollouts(t *testing.T) {
 
 func TestAProgramScoresItsRollout(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, append(asAgent("score"), "buffer.total_steps=1")...); err != nil {
+	if _, err := p.run(t, append(asAgent("score", ", own_reward: true"), "buffer.total_steps=1")...); err != nil {
 		t.Fatal(err)
 	}
 	if asked := curve(t, p.job(), "explorer", "rollout/asked/mean"); !slices.Equal(asked, []float64{1}) {
 		t.Errorf("the part of the reward is %v", asked)
 	}
+}
+
+// A program gives no reward where the task names a reward function, unless the configuration says so.
+func TestAProgramScoresNoTaskOfARewardFunction(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, append(asAgent("score"), "buffer.total_steps=1")...)
+	oneLine(t, err, "failed or have no valid reward", "the program posted a reward, and the task names a reward function", "own_reward: true")
+}
+
+// What a program prints is no reward, also where nothing else scores the rollout.
+func TestAPrintedRewardDoesNotCount(t *testing.T) {
+	p := newProject(t, tiny, strings.Replace(rl, "default_reward_fn_type: test_even", "", 1))
+	_, err := p.run(t, append(asAgent("ask"), "buffer.total_steps=1")...)
+	oneLine(t, err, "nothing scored the rollout", `its last line is "{\"reward\": 9}"`, "post it to base_url + /reward")
+	_, err = p.run(t, append(asAgent("worker that prints", ", workers: 3"), "buffer.total_steps=1", "name=kept")...)
+	oneLine(t, err, `the worker printed "{\"reward\": NaN}"`, "post it", "base_url + /commit")
 }
 
 // A program that fails after it has asked the model is not started again: it may have acted.
@@ -127,7 +160,7 @@ func TestAProgramThatFails(t *testing.T) {
 // Workers make one rollout after another, each at the key of its task, and end with the stage.
 func TestWorkersMakeRollouts(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, append(asAgent("work", ", workers: 3"), "buffer.total_steps=2")...); err != nil {
+	if _, err := p.run(t, append(asAgent("work", ", workers: 3, own_reward: true"), "buffer.total_steps=2")...); err != nil {
 		t.Fatal(err)
 	}
 	if asked := curve(t, p.job(), "explorer", "rollout/asked/mean"); !slices.Equal(asked, []float64{1, 1}) {

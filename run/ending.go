@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -37,7 +36,7 @@ func noteFailure(cfg *Settled, why error) error {
 			return err
 		}
 	}
-	line, _, _ := strings.Cut(database.Hidden(withAdvice(why).Error()), "\n")
+	line, _, _ := strings.Cut(scrubOf(cfg.Config)(withAdvice(why).Error()), "\n")
 	return monitor.KeepFailure(run, line)
 }
 

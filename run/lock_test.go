@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
@@ -32,4 +34,22 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	whole := p.copyOf(t)
 	whole.start(t, nil).finish(t)
 	results(t, p.dir).sameAs(t, results(t, whole.dir))
+}
+
+// A process that has told its end gives its locks back in a moment: who starts then is not refused.
+func TestAStartWaitsForAProcessThatHasToldItsEnd(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"explorer", "trainer"} {
+		l, err := durable.TakeLock(p.job(), part, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(100*time.Millisecond, l.Release)
+	}
+	if _, err := p.run(t); err != nil {
+		t.Error(err)
+	}
 }

@@ -22,6 +22,7 @@ type recorder struct {
 	dir      string        // of log files
 	trace    *trace.Writer // nil if nothing is kept
 	waits    *waits
+	tell     func(number int, who any, call func()) // calls a monitor
 
 	mu      sync.Mutex
 	summary StageSummary
@@ -52,10 +53,12 @@ func (r *recorder) record(ctx context.Context, rec trinity.Record) error {
 	r.summary.add(rec)
 	r.mu.Unlock()
 	var errs []error
-	for _, mon := range r.monitors {
-		if err := mon.Log(ctx, rec); err != nil {
-			errs = append(errs, fmt.Errorf("monitor %T: %w", mon, err))
-		}
+	for i, mon := range r.monitors {
+		r.tell(i, mon, func() {
+			if err := mon.Log(ctx, rec); err != nil {
+				errs = append(errs, fmt.Errorf("monitor %T: %w", mon, err))
+			}
+		})
 	}
 	return errors.Join(errs...)
 }
@@ -85,9 +88,9 @@ func (s *stage) progress(role, doing string, done, total int) {
 		who = awaited(s, role)
 	}
 	s.log.waits.set(role, who)
-	for _, m := range s.log.monitors {
+	for i, m := range s.log.monitors {
 		if p, ok := m.(monitor.Progressor); ok {
-			p.Progress(role, doing, done, total)
+			s.log.tell(i, m, func() { p.Progress(role, doing, done, total) })
 		}
 	}
 }
@@ -206,7 +209,7 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	if err := s.said.Keep(cfg.Monitor.CacheDir); err != nil {
 		s.say(fmt.Sprintf("what the run says is not kept: %v", err))
 	}
-	s.log.trace, s.log.waits = openTrace(s, fromStep), newWaits(s.Settled)
+	s.log.tell, s.log.trace, s.log.waits = tracer{s}.tell, openTrace(s, fromStep), newWaits(s.Settled)
 	if s.opts.Brief {
 		return nil
 	}

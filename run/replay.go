@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
@@ -46,10 +47,15 @@ type Retrained struct {
 // Replay writes nothing in dir.
 func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, err error) {
 	r := replay{ReplayOptions: o, dir: dir}
-	if r.work, err = os.MkdirTemp("", "trinity-replay-"); err != nil {
+	scratch, err := durable.NewScratch("trinity-replay-")
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.work)) }()
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	r.work = filepath.Join(scratch.Dir, "replay")
+	if err := os.Mkdir(r.work, 0o755); err != nil {
+		return nil, err
+	}
 	if err := r.copyBuffer(); err != nil {
 		return nil, err
 	}

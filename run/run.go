@@ -44,6 +44,7 @@ func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary,
 	opts.activity = &activity{}
 	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
 	summary, err := runAll(ctx, stop, cfg, opts)
+	err = scrubOf(cfg).err(err)
 	summary.report(cfg.CheckpointJobDir, opts.Say)
 	summary.cards(cfg.Name, opts.Say)
 	return summary, withAdvice(err)
@@ -179,7 +180,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		return err
 	}
 	ownDirs(cfg)
-	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg))
+	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type stage struct {
 	variables    variables           // of the process, as they were before the stage
 	juicer       *datajuicer.Service // may be nil
 	opts         Options
+	scrub        scrub
 
 	engine  trinity.Engine
 	critic  trinity.Engine // nil if the stage trains none
@@ -53,10 +54,10 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
-	said := &monitor.Said{To: opts.Say}
-	opts.Say = said.Say
+	said, scrub := &monitor.Said{To: opts.Say}, scrubOf(cfg.Config)
+	opts.Say = scrub.lines(said.Say)
 	return &stage{
-		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said,
+		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said, scrub: scrub,
 		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
@@ -124,7 +125,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Tracer: tracerOf(s), Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: tracerOf(s), Scrub: s.scrub.err, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,

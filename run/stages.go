@@ -81,6 +81,11 @@ func checkStage(cfg *config.Config, opts Options) error {
 // runStages runs all stages one after the other, or only opts.Stage. Each starts from the models
 // that the stages before it wrote.
 func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
+	unlock, err := lockStages(cfg, stages, opts)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	from, unfinished := inherited{model: stages[0].Model.ModelPath}, ""
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName

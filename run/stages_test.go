@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -238,4 +240,19 @@ func TestStagesBeginAnew(t *testing.T) {
 			t.Errorf("after run %d: %v finished stages, %v, %+v", i, done, err, summary.Stages)
 		}
 	}
+}
+
+// A second process of a run with stages is refused before any of them, also if the first process is between
+// two stages: otherwise the two would do the stages by turns, each with its own configuration.
+func TestASecondProcessOfStagesIsRefused(t *testing.T) {
+	p := newProject(t, tiny, learningStages)
+	first := p.start(t, []string{failpoint.Variable + "=*=sleep"})
+	if !first.await(t, p.appears("sft")) {
+		t.Fatal("the first process has ended")
+	}
+	p.start(t, nil, "seed=9").fails(t, p.job()+" has the ", fmt.Sprintf("of process %d on ", first.cmd.Process.Pid))
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.done
 }

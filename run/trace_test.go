@@ -77,13 +77,13 @@ func TestWatchersThatPanicChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := results(t, quiet.dir)
-	for watcher, lines := range map[string]int32{"test_panics": 1, "test_sleeps": 0} {
+	for watcher, lines := range map[string]int32{"test_panics": 1, "test_panics_in_log": 1, "test_sleeps": 0} {
 		p := newProject(t, tiny, rl)
 		var said atomic.Int32
 		cfg := p.load(t, append(settings, "monitor.monitor_type=[jsonl, "+watcher+"]")...)
 		_, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(line string) {
 			t.Log(line)
-			if strings.Contains(line, "no longer tells *run_test.watcher what happens: panic: of the test") {
+			if strings.Contains(line, "no longer tells *run_test.") && strings.HasSuffix(line, "what happens: panic: of the test") {
 				said.Add(1)
 			}
 		}})
@@ -96,6 +96,7 @@ func TestWatchersThatPanicChangeNothing(t *testing.T) {
 
 func init() {
 	monitor.Monitors.Register("test_panics", "Panics at whatever happens.", func() trinity.Monitor { return &watcher{panics: true} })
+	monitor.Monitors.Register("test_panics_in_log", "Panics at each record.", func() trinity.Monitor { return &panicsInLog{} })
 	monitor.Monitors.Register("test_sleeps", "Sleeps at whatever happens.", func() trinity.Monitor { return &watcher{} })
 }
 
@@ -106,6 +107,12 @@ func (*watcher) Log(context.Context, trinity.Record) error { return nil }
 func (*watcher) Close() error                              { return nil }
 func (w *watcher) Span(trinity.Span)                       { w.harm() }
 func (w *watcher) Failed(trinity.FailedRollout)            { w.harm() }
+
+// panicsInLog is a monitor that does harm between steps.
+type panicsInLog struct{}
+
+func (*panicsInLog) Log(context.Context, trinity.Record) error { panic("of the test") }
+func (*panicsInLog) Close() error                              { return nil }
 
 func (w *watcher) harm() {
 	if w.panics {

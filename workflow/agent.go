@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/wire/score"
 )
 
 // Agent is what workflows have in common whose rollouts a program makes by itself, at an endpoint of
@@ -22,6 +23,7 @@ type Agent struct {
 	MaxCalls   int               `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
 	Models     map[string]string `yaml:"models" doc:"who answers for the names that the program asks, such as {'*': policy, '*-mini': judge}"`
 	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
+	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
 }
 
 func defaultAgent() Agent { return Agent{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
@@ -94,25 +96,27 @@ func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// run lets a program make the rollout. work returns what the program answers: its last line counts if
-// it is a reward.
+// run lets a program make the rollout. called and committed, which may be nil, are those of
+// [trinity.EndpointOptions]. work returns the last words of the program: they have no effect, because
+// they may be the policy's. What the program has to say to the run it posts to the endpoint.
 func (a *Agent) run(
-	ctx context.Context, r *trinity.Rollout, work func(ctx context.Context, e trinity.Endpoint, assignment []byte) ([]byte, error),
+	ctx context.Context, r *trinity.Rollout, called, committed func(),
+	work func(ctx context.Context, e trinity.Endpoint, assignment []byte) (lastWords []byte, err error),
 ) ([]*trinity.Experience, error) {
 	models, err := a.models(r.Host)
 	if err != nil {
 		return nil, err
 	}
 	e, err := r.Host.Serve(ctx, r.Model, trinity.EndpointOptions{
-		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, Models: models,
+		Steps: a.Steps, Sampling: a.Sampling, MaxCalls: a.MaxCalls, Models: models, Called: called, Committed: committed,
 	})
 	if err != nil {
 		return nil, err
 	}
 	line, err := assign(r, e)
-	var answer []byte
+	var words []byte
 	if err == nil {
-		answer, err = work(ctx, e, line)
+		words, err = work(ctx, e, line)
 	}
 	rec, broken := e.Close()
 	if broken != nil {
@@ -122,7 +126,7 @@ func (a *Agent) run(
 		err = rec.Failure // the program knows more than its exit status says
 	}
 	if err == nil {
-		err = a.judge(ctx, r, rec, answer)
+		err = a.judge(ctx, r, rec, lastLine(words))
 	}
 	if err != nil {
 		return nil, a.failed(rec, err)
@@ -143,21 +147,22 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 	return out
 }
 
-// judge gives the rollout its reward: the program's own by POST …/reward, else the one in its last
-// line, else that of the task's reward function. A step that has a
-// reward of its own keeps it.
-func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, answer []byte) error {
+// judge gives the rollout its reward: that of the reward function, if the task names one and
+// own_reward is not set, else the one that the program has posted. A step that has a reward of its
+// own keeps it.
+func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, lastLine []byte) error {
 	if len(rec.Experiences) == 0 {
 		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
 			rec.Calls)
 	}
-	reward, given, err := scoreOf(answer)
+	isScored := func(x *trinity.Experience) bool { return x.Reward.Valid }
+	posted := rec.Reward != nil || slices.ContainsFunc(rec.Experiences, isScored)
 	switch {
+	case posted && r.Reward != nil && !a.OwnReward:
+		return errors.New("the program posted a reward, and the task names a reward function, whose reward would count: " +
+			"let the program post none, or set own_reward: true in workflow_args")
 	case rec.Reward != nil:
-		reward, given = *rec.Reward, true
-	case err != nil:
-		return err
-	case given:
+		give(rec, *rec.Reward)
 	case r.Reward != nil:
 		messages := rec.Messages
 		if n := len(messages); n > 0 {
@@ -166,33 +171,53 @@ func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Reco
 		if err := r.Score(ctx, rec.Last, messages...); err != nil {
 			return err
 		}
-		reward, given = rec.Last.Reward, true
-	}
-	scored := false
-	for _, x := range rec.Experiences {
-		if scored = scored || x.Reward.Valid; !x.Reward.Valid && given {
-			x.Reward = reward
+		give(rec, rec.Last.Reward)
+	case !posted:
+		hint := ""
+		if looksLikeAnswer(lastLine) {
+			hint = fmt.Sprintf("; its last line is %.80q, but %s", lastLine, wordsHint)
 		}
+		return errors.New(`nothing scored the rollout: the program posts {"value": 0.5} to base_url + /reward, ` +
+			"or the task names a reward function" + hint)
 	}
-	if !given && !scored {
-		return errors.New(`nothing scored the rollout: the program posts a reward or prints {"reward": …} as its last line, ` +
-			"or the task names a reward function")
+	if r.Reward != nil && !posted && looksLikeAnswer(lastLine) {
+		return sayOnce(r.Host, "the last line of a program looks like a reward; the reward is that of the task's reward function: "+
+			wordsHint+", with own_reward: true in workflow_args, if the program's is to count")
 	}
 	return nil
 }
 
-// scoreOf reads the reward in the last line of an answer, if there is one. A line that only begins
-// like a reward is an error.
-func scoreOf(answer []byte) (r trinity.Reward, given bool, err error) {
-	answer = bytes.TrimSpace(answer)
-	line := answer[bytes.LastIndexByte(answer, '\n')+1:]
-	var keys map[string]json.RawMessage
-	if json.Unmarshal(line, &keys) != nil {
-		return r, false, nil // the program's own words
+// give gives a reward to the experiences that have none.
+func give(rec *trinity.Recording, reward trinity.Reward) {
+	for _, x := range rec.Experiences {
+		if !x.Reward.Valid {
+			x.Reward = reward
+		}
 	}
-	if keys["reward"] == nil && keys["parts"] == nil && keys["error"] == nil {
-		return r, false, nil
-	}
-	r, failed, wrong := score.Decode(line)
-	return r, failed == nil && wrong == nil, errors.Join(failed, wrong)
+}
+
+// wordsHint says why a reward among the words of a program has no effect.
+const wordsHint = "a reward that a program prints or a service answers does not count, since the policy may have written it: post it " +
+	"to base_url + /reward"
+
+// answerLike matches lines by which programs gave rewards before they posted them, also in the
+// spellings of languages whose texts are no JSON.
+var answerLike = regexp.MustCompile(`^\s*\{\s*(["']?(reward|parts|reason|error)["']?\s*:|\}\s*$)`)
+
+// looksLikeAnswer reports whether a line looks like an answer of a program to the run.
+func looksLikeAnswer(line []byte) bool { return answerLike.Match(line) }
+
+// lastLine returns the last line of a text.
+func lastLine(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	return text[bytes.LastIndexByte(text, '\n')+1:]
+}
+
+// sayOnce prints a line for people, once in a stage.
+func sayOnce(host trinity.Host, line string) error {
+	_, err := host.Open("workflow says "+line, func(io.Writer) (io.Closer, error) {
+		host.Say(line)
+		return words{}, nil
+	})
+	return err
 }

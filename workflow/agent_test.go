@@ -33,13 +33,13 @@ func (r *recorder) Close() (*trinity.Recording, error) { return &r.recording, r.
 
 // agents runs the workflow http against a service that answers each rollout with text.
 func agents(
-	t *testing.T, host *recorder, status int, text string, args map[string]any, reward trinity.RewardFunc,
+	t *testing.T, host trinity.Host, status int, text string, args map[string]any, reward trinity.RewardFunc,
 ) ([]*trinity.Experience, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var a assignment
 		err := json.NewDecoder(r.Body).Decode(&a)
-		if err != nil || a.Prompt != "2+3?" || a.Truth != "5" || a.Task != id.Task || a.BaseURL != host.URL() || a.APIKey != "k" ||
+		if err != nil || a.Prompt != "2+3?" || a.Truth != "5" || a.Task != id.Task || !strings.HasSuffix(a.BaseURL, "/r/"+a.APIKey+"/v1") ||
 			a.Row["a"] != 5.0 {
 			t.Errorf("%+v: %v", a, err)
 		}
@@ -65,50 +65,66 @@ func two() trinity.Recording {
 	}
 }
 
-func TestRewardsOfAgents(t *testing.T) {
-	for text, want := range map[string]string{
-		"well\n{\"reward\": 0.5, \"parts\": {\"a\": 1}}\n": "0.5 0.5",
-		`{"reward": null, "reason": "a poem"}`:             "invalid: a poem",
-		`{"error": "no disk"}`:                             "no disk",
-		`{"reward": "1"}`:                                  "want {",
-		`{"reward": 1, "rewrad": 1}`:                       "rewrad",
-		"I am done.":                                       "1.5 1.5", // the reward function's
-		`{"answer": 5}`:                                    "1.5 1.5",
-		"":                                                 "1.5 1.5",
+// What a service answers is no reward: the task's reward function scores, else nothing does.
+func TestWordsOfAgentsAreNoReward(t *testing.T) {
+	for text, isLike := range map[string]bool{
+		"well\n{\"reward\": 0.5, \"parts\": {\"a\": 1}}\n": true, `{"error": "no disk"}`: true, `{"reward": NaN}`: true,
+		`{"answer": 5}`: false, "I am done.": false, "": false,
 	} {
-		fn := &echo{}
-		exps, err := agents(t, &recorder{recording: two()}, 200, text, nil, fn)
-		got := ""
-		switch {
-		case err != nil:
-			got = err.Error()
-		case !exps[0].Reward.Valid:
-			got = "invalid: " + exps[1].Reward.Reason
-		default:
-			got = fmt.Sprint(exps[0].Reward.Value, " ", exps[1].Reward.Value)
+		fn, host := &echo{}, newDesk(t)
+		exps, err := agents(t, host, 200, text, nil, fn)
+		if err != nil || exps[0].Reward.Value != 1.5 || exps[1].Reward.Value != 1.5 || fn.got.Response != "five" ||
+			len(fn.got.Messages) != 2 {
+			t.Errorf("%s: %+v, %v; the reward function saw %+v", text, exps, err, fn.got)
 		}
-		if !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %s", text, got, want)
+		if said := strings.Count(host.log.String(), "SAID the last line of a program looks like a reward"); (said == 1) != isLike {
+			t.Errorf("%s: the run says %q", text, host.log.String())
 		}
-		if want == "1.5 1.5" && (fn.got.Response != "five" || len(fn.got.Messages) != 2) {
-			t.Errorf("the reward function saw %+v", fn.got)
+		_, err = agents(t, newDesk(t), 200, text, nil, nil)
+		if said := fmt.Sprint(err); !strings.HasPrefix(said, "nothing scored the rollout") || strings.Contains(said, wordsHint) != isLike {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
 func TestAPostedRewardCounts(t *testing.T) {
 	posted := trinity.NewReward(map[string]float64{"a": 2})
-	host := &recorder{recording: two()}
-	host.recording.Reward = &posted
-	host.recording.Experiences[0].Reward = trinity.NewReward(map[string]float64{"step": 7})
-	args := map[string]any{"steps": true, "max_calls": 3, "sampling": "request"}
-	exps, err := agents(t, host, 200, "", args, &echo{})
-	if err != nil || exps[0].Reward.Value != 7 || exps[1].Reward.Value != 2 {
-		t.Errorf("%v, %v", exps, err)
+	args := map[string]any{"steps": true, "max_calls": 3, "sampling": "request", "own_reward": true}
+	begin := func(reward *trinity.Reward, step trinity.Reward) *recorder {
+		host := &recorder{recording: two()}
+		host.recording.Reward, host.recording.Experiences[0].Reward = reward, step
+		return host
+	}
+	step := trinity.NewReward(map[string]float64{"step": 7})
+	for name, c := range map[string]struct {
+		host     *recorder
+		function trinity.RewardFunc
+		want     string
+	}{
+		"no function":                 {begin(&posted, step), nil, "7 2"},
+		"before the function":         {begin(&posted, step), &echo{}, "7 2"},
+		"the function's for the rest": {begin(nil, step), &echo{}, "7 1.5"},
+		"the function's":              {begin(nil, trinity.Reward{}), &echo{}, "1.5 1.5"},
+		"of a step alone":             {begin(nil, step), nil, "7 0"},
+	} {
+		exps, err := agents(t, c.host, 200, "", args, c.function)
+		if err != nil || fmt.Sprint(exps[0].Reward.Value, " ", exps[1].Reward.Value) != c.want {
+			t.Errorf("%s: %v, %v; want %s", name, exps, err, c.want)
+		}
+	}
+	host := begin(&posted, step)
+	if _, err := agents(t, host, 200, "", args, nil); err != nil {
+		t.Fatal(err)
 	}
 	want := trinity.EndpointOptions{Steps: true, Sampling: "request", MaxCalls: 3, Models: map[string]trinity.Asker{}}
 	if !reflect.DeepEqual(host.options, want) {
 		t.Errorf("options %+v", host.options)
+	}
+	for name, host := range map[string]*recorder{"rollout": begin(&posted, trinity.Reward{}), "step": begin(nil, step)} {
+		_, err := agents(t, host, 200, "", nil, &echo{})
+		if err == nil || !strings.Contains(err.Error(), "own_reward: true") {
+			t.Errorf("a reward of a %s beside a reward function: %v", name, err)
+		}
 	}
 }
 

@@ -13,9 +13,8 @@ func init() {
 	registry.Workflows.Register("http",
 		"A service makes the rollout: an agent that runs as a server on this machine. Each rollout is a POST of a JSON object: task, row (all "+
 			"columns), prompt, truth, eval, seed, and base_url and api_key, at which the service asks the policy over the OpenAI API. The service "+
-			"answers with status 200 when the rollout has ended. The reward is in the last line of its answer, {\"reward\": 0.5}, or "+
-			"posted to base_url + /reward; else it is that of the task's reward function. A rollout that has called the model is not attempted "+
-			"again, unless idempotent is set.",
+			"answers with status 200 when the rollout has ended; the body of the answer has no effect. "+rewardRule+
+			"A rollout that has called the model is not attempted again, unless idempotent is set.",
 		func() trinity.Workflow {
 			return &HTTP{retry.Service{Timeout: 1800, MaxRetryInterval: 1}, defaultAgent()}
 		})
@@ -40,7 +39,7 @@ func (h *HTTP) Validate() error {
 
 // Run implements [trinity.Workflow].
 func (h *HTTP) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	return h.run(ctx, r, func(ctx context.Context, _ trinity.Endpoint, assignment []byte) ([]byte, error) {
+	return h.run(ctx, r, nil, nil, func(ctx context.Context, _ trinity.Endpoint, assignment []byte) ([]byte, error) {
 		return h.Post(ctx, "application/json", assignment, maxSaid)
 	})
 }

@@ -5,6 +5,7 @@ import json
 import math
 import operator
 import sys
+import urllib.request
 
 SYSTEM = "Use the tool CALC(a * b). You are told its result."
 DESCRIPTION = "Computes an expression of numbers with + - * / ** and parentheses."
@@ -42,5 +43,6 @@ def value(node):
 def serve(agent):
     """Lets agent(task) make a rollout for each line of the input. The run's reward function scores it."""
     for line in sys.stdin:
-        agent(json.loads(line))
-        print("{}", flush=True)
+        task = json.loads(line)
+        agent(task)
+        urllib.request.urlopen(task["base_url"] + "/commit", b"").close()  # ends the rollout

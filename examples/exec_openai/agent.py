@@ -26,6 +26,11 @@ def ask(messages):
         return json.load(reply)["choices"][0]["message"]
 
 
+def post_reward(reward):
+    """Gives the rollout its reward. What the program prints has no effect, because the model may have written it."""
+    urllib.request.urlopen(os.environ["OPENAI_BASE_URL"] + "/reward", json.dumps(reward).encode()).close()
+
+
 def main():
     task = json.load(sys.stdin)
     messages = CHAT + [{"role": "user", "content": task["prompt"]}]
@@ -37,7 +42,7 @@ def main():
         reply = ask(messages)
     numbers = re.findall(r"\d+", reply["content"])
     right = float(bool(numbers) and numbers[-1] == task["truth"])
-    print(json.dumps({"reward": right, "parts": {"accuracy": right, "called": float(bool(call))}}))
+    post_reward({"value": right, "parts": {"accuracy": right, "called": float(bool(call))}})
 
 
 main()

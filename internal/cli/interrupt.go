@@ -19,22 +19,30 @@ const interruptedCode = 130
 // process.
 var onInterrupt atomic.Pointer[func()]
 
-// watchSignals handles SIGINT and SIGTERM until the returned function is called.
+// watchSignals handles SIGINT, SIGTERM and SIGHUP until the returned function is called. A closing terminal
+// sends SIGHUP, often twice, so a second one is no second Ctrl-C. Under nohup it stays ignored.
 func watchSignals() (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ended := make(chan struct{})
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	ended, isEnding := make(chan struct{}), false
 	go func() {
 		for {
 			select {
 			case <-ended:
 				return
-			case <-signals:
+			case got := <-signals:
+				if got == syscall.SIGHUP && isEnding {
+					continue
+				}
 			}
 			act := onInterrupt.Swap(nil)
 			if act == nil {
 				os.Exit(interruptedCode)
 			}
+			isEnding = true
 			(*act)()
 		}
 	}()

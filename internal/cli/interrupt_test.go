@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -42,6 +43,17 @@ func TestInterruptEndsCommands(t *testing.T) {
 		out := trinity(t, "", append(sft, "buffer.total_steps=100000", "trainer.total_steps=1")...)
 		if step := strings.TrimSpace(string(newest)); !strings.Contains(out, "global_step_"+step) {
 			t.Errorf("the second run does not start from step %s:\n%s", step, out)
+		}
+	})
+	t.Run("quiet run", func(t *testing.T) {
+		args := append(sft, "--quiet", "buffer.total_steps=100000", "name=hushed")
+		begun := func() bool {
+			log, err := os.ReadFile(filepath.Join(dir, "cli", "hushed", "monitor", "metrics.jsonl"))
+			return err == nil && bytes.Count(log, []byte("\n")) > 2
+		}
+		stderr := ended(t, syscall.SIGHUP, begun, args...)
+		if strings.Count(stderr, "\n") != 2 || !strings.HasPrefix(stderr, "stops after the step") {
+			t.Errorf("standard error has:\n%s", stderr)
 		}
 	})
 	t.Run("generate", func(t *testing.T) {
@@ -101,6 +113,33 @@ func interrupted(t *testing.T, stdin, until string, args ...string) (stdout, std
 		t.Fatalf("trinity %v: %v, want exit code 130: %s", args, err, errs.String())
 	}
 	return seen.String(), errs.String()
+}
+
+// ended starts a command and sends a signal twice once it has begun: a closing terminal does. It fails the
+// test unless the exit code is 130, and returns the standard error.
+func ended(t *testing.T, by os.Signal, begun func() bool, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "trinity", args...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !begun() && ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	for range 2 {
+		if err := cmd.Process.Signal(by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Fatalf("trinity %v: %v, want exit code 130: %s", args, err, errs.String())
+	}
+	return errs.String()
 }
 
 // find reads until it has read the text. It returns false at the end of the input.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,6 +155,9 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	tell := say
 	if f.quiet {
 		tell = func(string) {}
+		defer context.AfterFunc(stop, func() {
+			say("stops after the step of the trainer, if it is in one, with a checkpoint; Ctrl-C again ends it at once")
+		})()
 	}
 	summary, err := run.Run(cmd.Context(), stop, cfg,
 		run.Options{Say: tell, Console: true, Quiet: f.quiet, Join: f.join, Stage: f.stage})

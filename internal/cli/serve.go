@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -71,12 +71,12 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string
 	if _, err := f.find(cmd.Context()); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "trinity-"+mode)
+	scratch, err := durable.NewScratch("trinity-" + mode)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg, err := f.alone(mode, dir, settings)
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	cfg, err := f.alone(mode, scratch.Dir, settings)
 	if err != nil {
 		return nil, err
 	}

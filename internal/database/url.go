@@ -102,7 +102,19 @@ var password = regexp.MustCompile(`(\w://[^:/@\s]*):\S*@`)
 // tokens.
 var option = regexp.MustCompile(`([?&](?:(?:ssl)?password|(?:access_)?token|api_?key|key|secret)=)[^&\s"]*`)
 
-// Hidden returns text with stars in place of the passwords, tokens and keys of URLs.
+// argument matches a secret among the arguments of a command, such as --api-key=… and --hf-token ….
+var argument = regexp.MustCompile(`(?i)((?:^|[\s"'])--?(?:\w+[-_])*` +
+	`(?:(?:api|access|secret)[-_]?key|(?:(?:hf|api|auth|access|bearer|session|bot)[-_])token|-token|password|passwd|secret)(?:=|\s+))` +
+	`("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`)
+
+// Hidden returns text with stars in place of the passwords, tokens and keys of URLs and commands.
 func Hidden(text string) string {
-	return option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
+	text = option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
+	return argument.ReplaceAllString(text, "$1***")
+}
+
+// HidesAfter reports whether an argument of a command is a secret because of the one before it.
+func HidesAfter(before, value string) bool {
+	text := before + " " + value
+	return Hidden(before) == before && Hidden(value) == value && Hidden(text) != text
 }

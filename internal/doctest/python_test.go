@@ -1,6 +1,9 @@
 package doctest
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,7 +11,7 @@ import (
 	"testing"
 )
 
-// The program that takes the place of Trinity-RFT's adapters calls the user's functions and prints
+// The program that takes the place of Trinity-RFT's adapters calls the user's functions and posts
 // their reward. AgentScope is replaced by its one name that the program uses.
 func TestAgentOfThePageRuns(t *testing.T) {
 	python, err := exec.LookPath("python3")
@@ -41,9 +44,16 @@ func TestAgentOfThePageRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	posted := ""
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		posted += r.Method + " " + r.URL.Path + " " + string(body)
+	}))
+	defer server.Close()
 	run := exec.CommandContext(t.Context(), python, "rollout.py")
+	run.Env = append(os.Environ(), "OPENAI_BASE_URL="+server.URL+"/v1")
 	run.Dir, run.Stdin = dir, strings.NewReader(`{"task": "taskset/1", "row": {"q": "2+3?"}}`+"\n")
-	if out, err := run.CombinedOutput(); err != nil || string(out) != "{\"reward\": 1.0}\n" {
-		t.Errorf("the program printed %q, %v", out, err)
+	if out, err := run.CombinedOutput(); err != nil || posted != `POST /v1/reward {"value": 1.0}` {
+		t.Errorf("the program posted %q and printed %q, %v", posted, out, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -283,4 +284,39 @@ func TestLogIndex(t *testing.T) {
 	if _, err := x.Read(1); err == nil || !strings.Contains(err.Error(), "record 1 has been removed") {
 		t.Errorf("reading what was removed: %v", err)
 	}
+}
+
+// Bytes behind the last record that are no record are an error that says what to do, and what it says works.
+func TestGarbageBehindALog(t *testing.T) {
+	dir := t.TempDir()
+	l, err := OpenLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append([]byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := segmentPath(dir, 0)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(slices.Clone(data), "<html>not found</html>"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenLog(dir)
+	want := fmt.Sprintf("give up what follows byte %d with `truncate -s %d %s`", len(data), len(data), path)
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Fatalf("%v, want … %s", err, want)
+	}
+	if err := os.Truncate(path, int64(len(data))); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLog(dir); err != nil || l.next != 1 {
+		t.Errorf("after that: %v, %+v", err, l)
+	}
+	l.Close()
 }

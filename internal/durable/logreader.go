@@ -256,8 +256,15 @@ func (r *LogReader) unwritten(from, size int64) error {
 	return io.EOF
 }
 
+// damaged describes the record at the offset, and what to do about it. Behind the last segment's end
+// there may be bytes that are no record at all.
 func (r *LogReader) damaged() error {
-	return fmt.Errorf("%s: record %d, at byte %d, is damaged: its checksum is wrong", r.file.Name(), r.next, r.offset)
+	advice := "bring the file back from a copy"
+	if all, err := segments(r.dir); err == nil && len(all) > 0 && all[len(all)-1] == r.first {
+		advice += fmt.Sprintf(", or give up what follows byte %d with `truncate -s %d %s`", r.offset, r.offset, r.file.Name())
+	}
+	return fmt.Errorf("%s: record %d, at byte %d, is damaged: its checksum is wrong; what is before it is whole: %s",
+		r.file.Name(), r.next, r.offset, advice)
 }
 
 // Close closes the current segment.

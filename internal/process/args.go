@@ -47,7 +47,7 @@ func CheckVariable(name, value string) error {
 
 // Program returns the program.
 func (a *Args) Program() Program {
-	return Program{Command: a.Command, Env: a.Env, MaxMemory: int64(a.MaxMemory) << 20}
+	return Program{Command: a.Command, Env: a.Env, MaxMemory: int64(a.MaxMemory) << 20, Foreign: true}
 }
 
 // String returns the command as one line.

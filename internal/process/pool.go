@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Pool keeps copies of a program, each of which reads a question a line from its standard input and
-// writes an answer a line to its standard output, for as long as the pool is open.
+// Pool keeps copies of a program, each of which reads a question a line from its standard input, for
+// as long as the pool is open. It writes an answer a line to its standard output ([Worker.Ask]), or
+// tells somebody else that it has finished ([Worker.Tell]).
 type Pool struct {
 	form    Lines
 	workers int
@@ -24,6 +25,7 @@ type Pool struct {
 // Lines say which lines of a program are answers.
 type Lines struct {
 	Most     int                    // bytes of a line
+	Cut      bool                   // a longer line is cut; otherwise it ends the program
 	IsAnswer func(line []byte) bool // other lines have no effect; nil: each line is an answer
 }
 
@@ -99,23 +101,88 @@ func (w *Worker) Runs() bool { return w.process != nil }
 
 // Ask writes a question to the worker and returns the line that it answers. It starts the process if
 // none runs. After an error, and at the end of ctx, the process is killed.
-func (w *Worker) Ask(ctx context.Context, question []byte) ([]byte, error) {
-	if w.process == nil {
-		if err := w.start(); err != nil {
-			return nil, err
+func (w *Worker) Ask(ctx context.Context, question []byte) (answer []byte, err error) {
+	err = w.running(func() error {
+		answer, err = w.exchange(ctx, question)
+		return err
+	})
+	return answer, err
+}
+
+// Tell writes a question to the worker and waits until done is closed. heard gets each line that
+// looks like an answer; its error ends the wait. Tell starts the process if none runs, as after an
+// exit between two questions. After an error, and at the end of ctx, the process is killed.
+func (w *Worker) Tell(ctx context.Context, question []byte, done <-chan struct{}, heard func(line []byte) error) error {
+	if w.process != nil && w.hasEnded() {
+		_ = w.Stop(ErrEnded) // its work was done
+	}
+	return w.running(func() error {
+		written := w.write(question)
+		for {
+			select {
+			case line, ok := <-w.output.answers:
+				if !ok {
+					return w.output.err
+				}
+				if err := heard(line); err != nil {
+					return err
+				}
+			case <-done:
+				select { // it has read the question, or never will
+				case err := <-written:
+					return err
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+}
+
+// hasEnded reports whether the output of the process has ended. It drops lines that nobody waits for.
+func (w *Worker) hasEnded() bool {
+	for {
+		select {
+		case _, ok := <-w.output.answers:
+			if !ok {
+				return true
+			}
+		default:
+			return false
 		}
 	}
-	answer, err := w.exchange(ctx, question)
+}
+
+// running does something with a process that runs, and stops the process after an error.
+func (w *Worker) running(do func() error) error {
+	if w.process == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	err := do()
 	if err == nil {
-		return answer, nil
+		return nil
 	}
 	err = w.Stop(err)
 	select {
 	case <-w.pool.closed:
-		return nil, ErrClosed
+		return ErrClosed
 	default:
-		return nil, err
+		return err
 	}
+}
+
+// write writes a question. The process may end before the writing begins.
+func (w *Worker) write(question []byte) (written <-chan error) {
+	result, in := make(chan error, 1), w.process.In
+	go func() {
+		_, err := in.Write(question)
+		result <- err
+	}()
+	return result
 }
 
 func (w *Worker) start() error {
@@ -131,6 +198,10 @@ func (w *Worker) start() error {
 // read reads the answers, one at a time.
 func (o *output) read(from io.Reader, form Lines) {
 	defer close(o.answers)
+	if form.Cut {
+		o.readCut(from, form)
+		return
+	}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, form.Most)
 	for lines.Scan() {
@@ -143,6 +214,22 @@ func (o *output) read(from io.Reader, form Lines) {
 	}
 }
 
+// readCut reads the answers among lines of any length.
+func (o *output) readCut(from io.Reader, form Lines) {
+	lines := bufio.NewReaderSize(from, form.Most)
+	for inside := false; ; {
+		line, more, err := lines.ReadLine()
+		if err != nil {
+			o.err = ErrEnded
+			return
+		}
+		if !inside && form.IsAnswer(line) {
+			o.answers <- bytes.Clone(line)
+		}
+		inside = more
+	}
+}
+
 func (w *Worker) exchange(ctx context.Context, question []byte) ([]byte, error) {
 	select {
 	case stray, ok := <-w.output.answers:
@@ -152,11 +239,7 @@ func (w *Worker) exchange(ctx context.Context, question []byte) ([]byte, error) 
 		return nil, w.output.err
 	default:
 	}
-	written, in := make(chan error, 1), w.process.In // the process may end before the writing begins
-	go func() {
-		_, err := in.Write(question)
-		written <- err
-	}()
+	written := w.write(question)
 	select {
 	case answer, ok := <-w.output.answers:
 		if !ok {

@@ -28,7 +28,9 @@ type Program struct {
 	Command   []string          // the program and its arguments
 	Env       map[string]string // variables besides those of this process
 	Alone     bool              // Env has all variables
+	Foreign   bool              // it gets none of the tokens by which processes of a run know one another
 	MaxMemory int64             // bytes of address space for each of its processes, on Linux; 0 sets no limit
+	Stdout    io.Writer         // gets its standard output, which Run then does not return; may be nil
 	Stderr    io.Writer         // gets its standard error as well; may be nil
 	Dir       string            // its working directory; "" is that of this process
 	Scratch   string            // on Linux: a directory that is removed with the program if this process is killed
@@ -69,7 +71,7 @@ func (p *Program) Start(ctx context.Context) (*Process, error) {
 }
 
 // Run starts the program with input as its standard input, and returns its standard output once it
-// has exited. An output of more than most bytes is an error.
+// has exited. An output of more than most bytes is an error, unless Stdout takes it.
 func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, error) {
 	x, err := p.prepare(ctx)
 	if err != nil {
@@ -77,6 +79,9 @@ func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, erro
 	}
 	out := &Bounded{Most: most}
 	x.cmd.Stdin, x.cmd.Stdout = bytes.NewReader(input), out
+	if p.Stdout != nil {
+		x.cmd.Stdout = p.Stdout
+	}
 	if err := x.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -110,12 +115,18 @@ func (p *Program) Cmd(ctx context.Context) (cmd *exec.Cmd, killRest func(), err 
 func (p *Program) environment() []string {
 	all := []string{}
 	if !p.Alone {
-		all = os.Environ()
+		all = slices.DeleteFunc(os.Environ(), func(v string) bool { return p.Foreign && isToken(v) })
 	}
 	for name, value := range p.Env {
 		all = append(all, name+"="+value)
 	}
 	return all
+}
+
+// isToken reports whether a variable, NAME=value, holds a token of this program.
+func isToken(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return strings.HasPrefix(name, "TRINITY_") && strings.HasSuffix(name, "TOKEN")
 }
 
 func (p *Program) prepare(ctx context.Context) (*Process, error) {
@@ -185,6 +196,13 @@ func (e *Ends) Write(p []byte) (int, error) {
 	e.cut = e.cut || len(e.tail) > most
 	e.tail = slices.Clone(e.tail[max(0, len(e.tail)-most):])
 	return len(p), nil
+}
+
+// Last returns the last bytes of the text that were kept.
+func (e *Ends) Last() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append(slices.Clone(e.head), e.tail...)
 }
 
 // String returns the text in one line, with " … " in place of a middle that was not kept. It leaves out

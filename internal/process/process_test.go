@@ -126,6 +126,24 @@ echo ready >&2; while read -r line; do echo "got $line"; done; exec sleep 50`, p
 	gone(t, pidFile)
 }
 
+// A program that a configuration names does not get the tokens of the run, unless its variables have them.
+func TestForeignProgramsGetNoToken(t *testing.T) {
+	t.Setenv("TRINITY_TOKEN", "of the trainer")
+	t.Setenv("TRINITY_JOIN_TOKEN", "of the driver")
+	t.Setenv("TRINITY_CACHE", "kept")
+	own := shell(t, `echo "$TRINITY_TOKEN, $TRINITY_JOIN_TOKEN, $TRINITY_CACHE."`, "")
+	args := Args{Command: own.Command}
+	foreign, given := args.Program(), args.Program()
+	given.Env = map[string]string{"TRINITY_TOKEN": "given"}
+	for want, p := range map[string]*Program{
+		"of the trainer, of the driver, kept.\n": own, ", , kept.\n": &foreign, "given, , kept.\n": &given,
+	} {
+		if out, err := p.Run(t.Context(), nil, 1<<10); err != nil || string(out) != want {
+			t.Errorf("%q, %v; want %q", out, err, want)
+		}
+	}
+}
+
 // A program has the variables of the run and its own, which win.
 func TestProgramsHaveVariables(t *testing.T) {
 	t.Setenv("SHARED", "of the run")

@@ -130,6 +130,9 @@ func (s *session) takeCommit([]byte) (any, error) {
 		return nil, err
 	}
 	s.committed = true
+	if s.options.Committed != nil {
+		s.options.Committed()
+	}
 	return done{true}, nil
 }
 

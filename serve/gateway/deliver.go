@@ -88,16 +88,39 @@ func (t *Traffic) Resume(ctx context.Context) (step int64, err error) {
 				"set explorer.name to another name for the traffic")
 		}
 	}
+	lost := t.lost(at)
 	if out := t.outgoing(); out != nil {
-		if out.Delivery == at.Delivery {
-			return out.Step, t.delivered(out)
+		if out.Delivery == at.Delivery || lost { // the trainer has a later one
+			if err := t.delivered(out); err != nil {
+				return 0, err
+			}
+		} else {
+			return out.Step - 1, nil
 		}
-		return out.Step - 1, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.journal.step = max(t.journal.step, at.Step)
 	return t.journal.step, nil
+}
+
+// lost reports whether the journal lacks deliveries that the trainer has, and says so: a delivery is in
+// the journal before the trainer gets it. A journal that was trimmed may have forgotten all deliveries.
+func (t *Traffic) lost(at cursor) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	j := t.journal
+	if at.Step <= j.step || j.step == 0 && j.log.First() > 0 {
+		return false
+	}
+	what := "was cut"
+	if j.step == 0 {
+		what = "is gone"
+	}
+	t.Say(fmt.Sprintf("the journal of real traffic in %s %s: the trainer has delivery %d, and the journal knows %d. Rollouts that the "+
+		"journal lacks are lost, and their keys are refused; those of a delivery that it lacks may be trained on again",
+		j.log.Dir(), what, at.Step, j.step))
+	return true
 }
 
 // outgoing returns the delivery that the trainer may not have yet; nil if there is none.

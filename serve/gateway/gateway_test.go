@@ -563,7 +563,8 @@ func TestStepsHaveRewards(t *testing.T) {
 }
 
 func TestAProgramSpeaksOfItsRollout(t *testing.T) {
-	e := open(t, trinity.EndpointOptions{MaxCalls: 3})
+	called, committed := 0, 0
+	e := open(t, trinity.EndpointOptions{MaxCalls: 3, Called: func() { called++ }, Committed: func() { committed++ }})
 	e.reply("user:hi")
 	for _, c := range []struct {
 		path, body string
@@ -577,6 +578,7 @@ func TestAProgramSpeaksOfItsRollout(t *testing.T) {
 		{"/reward", `{"valeu":1}`, 400, `valeu`},
 		{"/reward", `{"parts":{"reward":1}}`, 400, `none of them called reward`},
 		{"/reward", `{"value":1e999}`, 400, `value has a value`},
+		{"/reward", `{"value":NaN}`, 400, `invalid character 'N'`},
 		{"/reward", `{"value":1} 2`, 400, `more than one`},
 		{"/reward", `{"value":1,"turn":0}`, 400, `"param":"turn"`},
 		{"/fail", `{"kind":"bad luck"}`, 400, `want one of`},
@@ -595,6 +597,9 @@ func TestAProgramSpeaksOfItsRollout(t *testing.T) {
 		if status, text := e.ask(c.path, c.body); status != c.status || !strings.Contains(text, c.has) {
 			t.Errorf("%s %s: %d %s, want %d with %s", c.path, c.body, status, text, c.status, c.has)
 		}
+	}
+	if called != 3 || committed != 1 {
+		t.Errorf("the host is told of %d calls and %d commits", called, committed)
 	}
 	r, _ := e.recorded()
 	if r.Reward == nil || r.Reward.Value != 1.5 || r.Failure == nil || r.Failure.Kind != trinity.FailedTool || len(r.Experiences) != 3 {

@@ -81,6 +81,9 @@ func (s *session) reserve(n int) (first int, err error) {
 		return 0, s.noTokens()
 	default:
 		s.calls += n
+		if o.Called != nil {
+			o.Called()
+		}
 		return s.calls - n, nil
 	}
 	return 0, limited(refused)

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -438,6 +440,55 @@ func TestTrafficJournalHoldsNoKey(t *testing.T) {
 		data, err := s.traffic.journal.index.Read(number)
 		if err != nil || strings.Contains(string(data), key) {
 			t.Errorf("%v %s", err, data)
+		}
+	}
+}
+
+// A journal that is gone, or was cut, while the trainer has its deliveries is said. What the trainer has
+// does not come again.
+func TestAJournalIsGoneOrCut(t *testing.T) {
+	deliver := func(s *site) {
+		key := s.begin("{}")
+		s.must(key, chat, says("user:hi"))
+		s.must(key, "/reward", `{"value": 1}`)
+		s.must(key, "/commit", "{}")
+		if err := s.deliver(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, harm := range map[string]func(file string, size int64) error{
+		" is gone: the trainer has delivery 2, and the journal knows 0.": func(file string, _ int64) error {
+			return os.RemoveAll(filepath.Dir(file))
+		},
+		" was cut: the trainer has delivery 2, and the journal knows 1.": os.Truncate,
+	} {
+		s := newSite(t, TrafficOptions{})
+		deliver(s)
+		files, err := filepath.Glob(filepath.Join(s.Dir, "*.log"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		info, err := os.Stat(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.restart()
+		if len(s.said) > 0 {
+			t.Errorf("a whole journal: %q", s.said)
+		}
+		deliver(s)
+		s.stop()
+		if err := harm(files[0], info.Size()); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		if len(s.said) != 1 || !strings.Contains(s.said[0], want) {
+			t.Errorf("the server says %q, want %q", s.said, want)
+		}
+		deliver(s)
+		var at cursor
+		if err := json.Unmarshal(s.trainer.got[2].Cursor, &at); err != nil || at.Step != 3 {
+			t.Errorf("the next delivery is %+v, %v", at, err)
 		}
 	}
 }

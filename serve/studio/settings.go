@@ -90,7 +90,11 @@ func hide(n *yaml.Node, key string) (found bool) {
 			return true
 		}
 	default:
-		for _, item := range n.Content {
+		for i, item := range n.Content {
+			if i > 0 && database.HidesAfter(n.Content[i-1].Value, item.Value) {
+				item.SetString("***")
+				found = true
+			}
 			found = hide(item, key) || found
 		}
 	}

@@ -98,10 +98,12 @@ func (s starting) start(_ *http.Request, in written) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if entries, err := os.ReadDir(cfg.CheckpointJobDir); err == nil && len(entries) > 0 {
-		return nil, mistake{cfg.At("name", fmt.Sprintf("there is a run %q: give another name, or resume that run", id), "")}
-	}
-	return s.launch(id, in)
+	return s.launch(id, in, func() error {
+		if entries, err := os.ReadDir(cfg.CheckpointJobDir); err == nil && len(entries) > 0 {
+			return mistake{cfg.At("name", fmt.Sprintf("there is a run %q: give another name, or resume that run", id), "")}
+		}
+		return nil
+	})
 }
 
 // resume starts a run again with the configuration that it had.
@@ -130,7 +132,7 @@ func (s starting) resume(r *http.Request, _ struct{}) (any, error) {
 	if at != want {
 		return nil, mistake{fmt.Errorf("%q has kept a configuration that belongs to %q: resume it with the command that started it", id, at)}
 	}
-	return s.launch(at, in)
+	return s.launch(at, in, func() error { return nil })
 }
 
 // rootFor returns the setting with which a configuration writes to the directory that its run has.
@@ -210,8 +212,9 @@ func withoutStars(text string) error {
 }
 
 // launch starts the process of a run. It has no terminal and a session of its own, so neither Ctrl-C
-// at the studio nor the studio's end reaches it.
-func (s starting) launch(id string, in written) (any, error) {
+// at the studio nor the studio's end reaches it. may returns why the run must not start now. No other
+// start comes between, which would write its own configuration.
+func (s starting) launch(id string, in written, may func() error) (any, error) {
 	for _, set := range in.Overrides {
 		if key := config.SecretIn(set); key != "" {
 			return nil, mistake{fmt.Errorf("%s is a secret, and all can read the arguments of a program: write it into the configuration", key)}
@@ -226,8 +229,10 @@ func (s starting) launch(id string, in written) (any, error) {
 	}
 	s.starts.one.Lock()
 	defer s.starts.one.Unlock()
-	if err := s.starts.ended(id); err != nil {
-		return nil, err
+	for _, check := range []func() error{may, func() error { return s.starts.ended(id) }, may} { // it may have begun meanwhile
+		if err := check(); err != nil {
+			return nil, err
+		}
 	}
 	dir := startDir(root, id)
 	log, err := prepare(dir, in)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -249,6 +250,40 @@ func TestStart(t *testing.T) {
 		if status, text := get(t, s, "/api/v1/"+path); status != 404 {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
+	}
+}
+
+// Of eight starts of one name at once one begins, and the files are its own.
+func TestOneOfSeveralStartsBegins(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no sh")
+	}
+	// $0 is in DIR/.studio/p/small
+	dir, s := controlled(t, "/bin/sh", "-c",
+		`job=${0%/.studio/*}/p/small; sleep 0.2; mkdir -p "$job"; echo "$1" >> "$job/seed.new"; mv "$job/seed.new" "$job/seed"`)
+	job := filepath.Join(dir, "p", "small")
+	var all sync.WaitGroup
+	status := make([]int, 8)
+	for i := range status {
+		all.Go(func() {
+			status[i], _ = post(t, s, "runs", written{Text: small, Overrides: []string{fmt.Sprintf("seed=%d", i)}})
+		})
+	}
+	all.Wait()
+	var won []string
+	for i, code := range status {
+		if code == http.StatusOK {
+			won = append(won, fmt.Sprintf("seed=%d", i))
+		}
+	}
+	end := time.Now().Add(time.Minute)
+	for _, err := os.Stat(filepath.Join(job, "seed")); err != nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		_, err = os.Stat(filepath.Join(job, "seed"))
+	}
+	began, err := os.ReadFile(filepath.Join(job, "seed"))
+	kept := got[written](t, s, "runs/p%2Fsmall/config")
+	if err != nil || len(won) != 1 || string(began) != won[0]+"\n" || kept.Overrides[0] != won[0] {
+		t.Errorf("started %v, began %q with %v kept: %v", won, began, kept.Overrides, err)
 	}
 }
 
