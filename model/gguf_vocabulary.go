@@ -38,8 +38,8 @@ func (m *metadata) vocabulary() *tokenizer.Vocabulary {
 	v.AddBOS, v.AddEOS, v.AddSpacePrefix = m.tristate("add_bos_token"), m.tristate("add_eos_token"), m.tristate("add_space_prefix")
 	for _, key := range vocabularyKeys[v.Model] {
 		if _, ok := m.file.Value("tokenizer.ggml." + key); !ok {
-			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s is missing: without it the tokenizer of model %q would give other tokens; "+
-				"convert the model again", key, v.Model))
+			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s is missing: without it the tokenizer of model %q would give "+
+				"other tokens; convert the model again", key, v.Model))
 		}
 	}
 	for what, n := range map[string]int{"scores": len(v.Scores), "token_type": len(v.Types)} {

@@ -71,7 +71,8 @@ func TestWrappedModelsLoad(t *testing.T) {
 		for _, of := range []string{"llama", "llama_biases", "qwen3_moe", "qwen3_moe_fused"} {
 			want, got := open(t, filepath.Join("testdata", "tiny", of)), open(t, renamed(t, of, rename))
 			for _, name := range want.Names() {
-				if tensor, err := got.Tensor(name); err != nil || tensor.Name != name || !reflect.DeepEqual(values(t, got, name), values(t, want, name)) {
+				tensor, err := got.Tensor(name)
+				if err != nil || tensor.Name != name || !reflect.DeepEqual(values(t, got, name), values(t, want, name)) {
 					t.Errorf("%s, %s: tensor %s is %q, %v", what, of, name, tensor.Name, err)
 				}
 			}

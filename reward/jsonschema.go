@@ -92,7 +92,7 @@ func checkPatterns(schema any, where string) error {
 			at, value := where+"."+key, s[key]
 			named, isMap := value.(map[string]any)
 			switch {
-			case key == "const" || key == "enum" || key == "default" || key == "examples": // values, not schemas
+			case slices.Contains(strings.Fields("const enum default examples"), key): // values, not schemas
 			case key == "pattern":
 				if text, ok := value.(string); ok {
 					if err := checkPattern(at, text); err != nil {

@@ -49,10 +49,11 @@ func newFolder() (*folder, error) {
 // lockFolder locks a folder. The error is EWOULDBLOCK if its owner lives, and fs.ErrNotExist if it
 // was removed.
 func lockFolder(path string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
+	lock := os.NewFile(uintptr(fd), path)
 	var held, now os.FileInfo
 	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		held, err = lock.Stat()

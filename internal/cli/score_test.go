@@ -66,7 +66,8 @@ func TestScoreNamesBrokenWeights(t *testing.T) {
 		}
 		var stdout, stderr strings.Builder
 		code := cli.Main([]string{"score", "--model", dir}, strings.NewReader(`{"text":"one two"}`), &stdout, &stderr)
-		if want := "the model's logits are not numbers: the weights are broken: " + c.want; code != 1 || !strings.Contains(stderr.String(), want) {
+		want := "the model's logits are not numbers: the weights are broken: " + c.want
+		if code != 1 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%s is %g: code %d, %s; want %q", c.tensor, c.with, code, stderr.String(), want)
 		}
 	}

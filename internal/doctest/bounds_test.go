@@ -1,0 +1,144 @@
+package doctest
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// parsers are the packages that read a text by a grammar, and run programs that do.
+var parsers = []string{
+	"regexp", "encoding/xml", "database/sql", "modernc.org/sqlite", "github.com/dlclark/regexp2/v2", "github.com/expr-lang/expr",
+	"go.starlark.net/starlark", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/tetratelabs/wazero", "github.com/abadojack/whatlanggo",
+	"golang.org/x/net/html", "github.com/trinity-go/trinity/sandbox", "gopkg.in/yaml.v3", "go.yaml.in/yaml/v4",
+}
+
+// meetTexts are the folders whose code meets texts of a policy.
+var meetTexts = []string{
+	"environment", "reward", "reward/mathequal", "workflow", "operator", "operator/rows", "model/renderer", "model/renderer/toolcall",
+	"model/renderer/internal/jinja", "model/tokenizer", "serve/gateway", "serve/openai",
+}
+
+var (
+	bound    = regexp.MustCompile("([0-9][0-9,]*) ?(KiB|MiB|GiB)?[^|`;]{0,40}?\\(`([a-zA-Z]+)`(?: in ([a-z0-9_/]+\\.go))?")
+	goFile   = regexp.MustCompile(`[a-z0-9_]+(?:/[a-z0-9_]+)+\.go`)
+	isBinary = map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+)
+
+// The page of bounds says what the code does: each constant that it names has the value that it gives.
+func TestBoundsAreThoseOfTheCode(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operate/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, checked := 0, 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) == 5 && !strings.HasPrefix(strings.TrimSpace(cells[0]), "-") && strings.TrimSpace(cells[1]) != "in" {
+			rows++
+			for i, c := range cells {
+				if strings.TrimSpace(c) == "" {
+					t.Errorf("an empty cell %d: %s", i, line)
+				}
+			}
+		}
+		own := goFile.FindAllString(line, -1)
+		for _, m := range bound.FindAllStringSubmatch(line, -1) {
+			n, err := strconv.ParseInt(strings.ReplaceAll(m[1], ",", ""), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := own
+			if m[4] != "" {
+				files = []string{m[4]}
+			}
+			got, found := constantOf(t, m[3], files)
+			switch want := n * isBinary[m[2]]; {
+			case !found:
+				t.Errorf("%s is in none of %v", m[3], files)
+			case got >= 0 && got != want:
+				t.Errorf("%s is %d; the page says %s %s", m[3], got, m[1], m[2])
+			}
+			checked++
+		}
+	}
+	if rows < 25 || checked < 30 {
+		t.Errorf("%d rows with %d bounds were read", rows, checked)
+	}
+}
+
+// constantOf returns the value of a constant in one of the files, -1 if it is no whole number.
+func constantOf(t *testing.T, name string, files []string) (value int64, found bool) {
+	t.Helper()
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i, id := range spec.Names {
+				if id.Name != name || found {
+					continue
+				}
+				found, value = true, -1
+				if i < len(spec.Values) {
+					if tv, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(spec.Values[i])); err == nil {
+						if v, exact := constant.Int64Val(constant.ToInt(tv.Value)); exact {
+							value = v
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return value, found
+}
+
+// Every file that meets texts of a policy with a parser stands on the page.
+func TestParsersOfPoliciesAreOnThePage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operate/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := goFile.FindAllString(string(text), -1)
+	for _, folder := range meetTexts {
+		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, imported := range tree.Imports {
+				path, _ := strconv.Unquote(imported.Path.Value)
+				if name := folder + "/" + filepath.Base(file); slices.Contains(parsers, path) && !slices.Contains(listed, name) {
+					t.Errorf("%s imports %s: give its bounds of bytes, seconds and memory in docs/operate/bounds.md", name, path)
+				}
+			}
+		}
+	}
+	for _, file := range listed {
+		if _, err := os.Stat(filepath.Join("../..", file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
