@@ -80,6 +80,9 @@ func TestBoundsAreThoseOfTheCode(t *testing.T) {
 func constantOf(t *testing.T, name string, files []string) (value int64, found bool) {
 	t.Helper()
 	for _, file := range files {
+		if strings.HasSuffix(file, ".py") {
+			return pythonConstant(t, name, file)
+		}
 		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", file), nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -106,6 +109,22 @@ func constantOf(t *testing.T, name string, files []string) (value int64, found b
 		})
 	}
 	return value, found
+}
+
+// pythonConstant returns the value of a constant that a line of a Python file gives, as 1 << 20.
+func pythonConstant(t *testing.T, name, file string) (int64, bool) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + name + ` = ([0-9]+) << ([0-9]+)$`).FindStringSubmatch(string(text))
+	if m == nil {
+		return 0, false
+	}
+	n, _ := strconv.ParseInt(m[1], 10, 64)
+	shift, _ := strconv.Atoi(m[2])
+	return n << shift, true
 }
 
 // Every file that meets texts of a policy with a parser stands on the page.
@@ -139,6 +158,35 @@ func TestParsersOfPoliciesAreOnThePage(t *testing.T) {
 	for _, file := range listed {
 		if _, err := os.Stat(filepath.Join("../..", file)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// What one side of a path may send, the other side takes: the receiver's limit is not below the
+// sender's. A body that is larger than the room of all bodies takes turns (package web).
+func TestLimitsOfOnePathFit(t *testing.T) {
+	for _, path := range []struct {
+		what               string
+		sender, senders    string
+		receiver, receives string
+		factor             int64 // of the sender's limit, when it is written for the receiver
+	}{
+		{"a row of a file, as a line of a command", "dataset/dataset.go", "maxRow", "internal/cli/model.go", "maxLine", 1},
+		{"a row of a file, as a line of verify", "dataset/dataset.go", "maxRow", "internal/verify/file.go", "maxLine", 1},
+		{"a line of metrics", "internal/columns/columns.go", "maxLine", "internal/columns/saved.go", "maxHeader", 1},
+		{"a chat, whichever dialect", "serve/gateway/dialect.go", "maxMessages", "serve/openai/server.go", "maxBody", 1},
+		{"a chat, the other way round", "serve/openai/server.go", "maxBody", "serve/gateway/dialect.go", "maxMessages", 1},
+		{"a reward of a program, over HTTP", "wire/score/score.go", "MaxAnswer", "serve/gateway/gateway.go", "maxControl", 1},
+		{"spans of an explorer", "serve/fleet/outbox.go", "maxBatch", "serve/fleet/handle.go", "maxDelivery", 1},
+		{"a part of a trace", "trace/part.go", "maxPart", "trace/part.go", "maxFrame", 1},
+		{"a result of SQL, as the policy reads it", "environment/sql.go", "mostShown", "environment/sqlchild.go", "mostInResult", 1},
+		{"a value of SQL in a result", "environment/sqlchild.go", "mostInValue", "environment/sqlchild.go", "mostInResult", 1},
+		{"output of a member, as ASCII JSON", "python/trinity_worker/trinity_worker/join.py", "MOST", "internal/cluster/door.go", "maxBody", 12},
+	} {
+		most, ok := constantOf(t, path.senders, []string{path.sender})
+		if least, found := constantOf(t, path.receives, []string{path.receiver}); !ok || !found || least < most*path.factor {
+			t.Errorf("%s: %s in %s is %d times %d, and %s in %s is %d", path.what, path.senders, path.sender, path.factor, most,
+				path.receives, path.receiver, least)
 		}
 	}
 }
