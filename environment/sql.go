@@ -2,10 +2,8 @@ package environment
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +13,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
-	driver "modernc.org/sqlite"
-	library "modernc.org/sqlite/lib"
 )
 
 func init() {
@@ -40,7 +36,7 @@ type sqlite struct {
 	MaxSteps     int     `yaml:"max_steps" doc:"replies at most"`
 	AutoSubmit   bool    `yaml:"auto_submit" doc:"after the last reply the last query is the answer; else the reward is 0"`
 	MaxRows      int     `yaml:"max_rows" doc:"rows of a result that the policy reads"`
-	QueryTimeout float64 `yaml:"query_timeout" doc:"seconds that a query may take"`
+	QueryTimeout float64 `yaml:"query_timeout" doc:"seconds that a query may take, in a process of its own"`
 	Partial      bool    `yaml:"partial" doc:"give part of the reward for part of the rows"`
 	Ask          string  `yaml:"ask" doc:"first message to the policy"`
 	Tell         string  `yaml:"tell" doc:"message after each query"`
@@ -99,128 +95,40 @@ func (s *sqlite) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.En
 type querying struct {
 	*sqlite
 	task          *trinity.Task
-	pool          *sql.DB
-	conn          *sql.Conn
 	wanted, last  *table // last is nil without a query that worked
 	replies       int
 	queries, read int // queries, and those that SQLite takes
 	heard         string
 }
 
-// table is the result of a query.
-type table struct {
-	columns []string
-	rows    []string // each as one text
-}
-
 // Reset implements [trinity.Environment].
 func (q *querying) Reset(ctx context.Context, _ uint64) (o trinity.Observation, err error) {
-	if err := q.Close(); err != nil {
-		return o, err
-	}
 	q.last, q.replies, q.queries, q.read, q.heard = nil, 0, 0, 0, ""
-	if err := q.connect(ctx); err != nil {
-		return o, err
-	}
 	reference := q.task.Truth()
-	if q.wanted, err = q.query(ctx, reference); err != nil {
-		return o, fmt.Errorf("the reference query %q: %w", reference, err)
-	}
-	schema, err := q.query(ctx, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
-	if err != nil {
+	found, wrong, err := q.query(ctx, reference, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+	switch {
+	case err != nil:
 		return o, err
+	case wrong != nil && len(found.Tables) == 0:
+		return o, fmt.Errorf("the reference query %q: %w", reference, wrong)
+	case wrong != nil:
+		return o, fmt.Errorf("the schema of the database: %w", wrong)
 	}
+	q.wanted = found.Tables[0]
 	question, err := q.task.Prompt()
 	if err != nil {
 		return o, err
 	}
-	return q.says(q.Ask, "{question}", question, "{schema}", strings.Join(schema.rows, "\n")), nil
+	return q.says(q.Ask, "{question}", question, "{schema}", strings.Join(found.Tables[1].Rows, "\n")), nil
 }
 
-// mostInValue bounds the bytes of a value, so that no query needs much memory.
-const mostInValue = 1 << 20
-
-// connect opens the database for reading alone. What limits a connection holds for this one.
-func (q *querying) connect(ctx context.Context) error {
-	file, setup, err := q.source(q.task)
-	if err != nil {
-		return err
+// query returns the results of queries. wrong is the error of one that has none.
+func (q *querying) query(ctx context.Context, texts ...string) (found findings, wrong, err error) {
+	i := interview{Queries: texts, Limit: wait.Seconds(q.QueryTimeout)}
+	if i.File, i.Setup, err = q.source(q.task); err != nil {
+		return found, nil, err
 	}
-	address := ":memory:"
-	if file != "" {
-		address = "file:" + strings.ReplaceAll(url.PathEscape(file), "%2F", "/") + "?mode=ro&_pragma=busy_timeout(10000)"
-	}
-	if q.pool, err = sql.Open("sqlite", address); err != nil {
-		return err
-	}
-	if q.conn, err = q.pool.Conn(ctx); err != nil {
-		return err
-	}
-	if _, err := q.conn.ExecContext(ctx, setup); err != nil {
-		return fmt.Errorf("column \"setup\": %w", err)
-	}
-	for id, most := range map[int]int{library.SQLITE_LIMIT_ATTACHED: 0, library.SQLITE_LIMIT_LENGTH: mostInValue} {
-		if _, err := driver.Limit(q.conn, id, most); err != nil { // no other file of this machine is read or written
-			return err
-		}
-	}
-	_, err = q.conn.ExecContext(ctx, "PRAGMA query_only = 1")
-	return err
-}
-
-// query returns the result of a query.
-func (q *querying) query(ctx context.Context, text string) (*table, error) {
-	const most = 100_000
-	limit := wait.Seconds(q.QueryTimeout)
-	own, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the query took longer than %v", limit))
-	defer cancel()
-	rows, err := q.conn.QueryContext(own, text)
-	if err != nil {
-		return nil, errors.Join(context.Cause(own), err)
-	}
-	defer rows.Close()
-	t := &table{}
-	if t.columns, err = rows.Columns(); err != nil {
-		return nil, err
-	}
-	values, into := make([]any, len(t.columns)), make([]any, len(t.columns))
-	for i := range into {
-		into[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return nil, err
-		}
-		if len(t.rows) == most {
-			return nil, fmt.Errorf("the result has more than %d rows", most)
-		}
-		cells := make([]string, len(values))
-		for i, v := range values {
-			cells[i] = cellText(v)
-		}
-		t.rows = append(t.rows, strings.Join(cells, " | "))
-	}
-	if err := rows.Err(); err != nil {
-		return nil, errors.Join(context.Cause(own), err)
-	}
-	return t, nil
-}
-
-// cellText returns a value as the policy reads it. Equal numbers of different types are equal texts.
-func cellText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "NULL"
-	case float64:
-		return strconv.FormatFloat(v, 'g', 12, 64)
-	case int64:
-		if n := float64(v); max(n, -n) < 1e12 {
-			return cellText(n)
-		}
-	case []byte:
-		return string(v)
-	}
-	return fmt.Sprint(v)
+	return i.ask(ctx)
 }
 
 func (q *querying) says(text string, words ...string) trinity.Observation {
@@ -235,14 +143,15 @@ func (q *querying) Step(ctx context.Context, a trinity.Action) (out trinity.Outc
 	result := "Submitted."
 	submitted := strings.EqualFold(query, "submit")
 	if !submitted {
-		t, wrong := q.query(ctx, query)
+		found, wrong, err := q.query(ctx, query)
 		switch {
-		case ctx.Err() != nil:
-			return out, context.Cause(ctx)
+		case err != nil:
+			return out, err
 		case wrong != nil:
-			result = "Error: " + strings.ReplaceAll(wrong.Error(), "\n", "; ")
+			result = cut("Error: " + strings.ReplaceAll(wrong.Error(), "\n", "; "))
 		default:
-			q.last, result = t, t.shown(q.MaxRows)
+			q.last = found.Tables[0]
+			result = q.last.shown(q.MaxRows)
 			q.read++
 		}
 		q.queries++
@@ -273,41 +182,52 @@ func (q *querying) score(submitted bool) (reward, success float64) {
 	return 0, 0
 }
 
+// mostShown bounds the bytes of a result that the policy reads.
+const mostShown = 32 << 10
+
 // shown returns the first rows of the result.
 func (t *table) shown(most int) string {
-	lines := append([]string{strings.Join(t.columns, " | ")}, t.rows[:min(most, len(t.rows))]...)
-	if more := len(t.rows) - most; more > 0 {
+	lines := append([]string{strings.Join(t.Columns, " | ")}, t.Rows[:min(most, len(t.Rows))]...)
+	if more := len(t.Rows) - most; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more rows", more))
 	}
-	if len(t.rows) == 0 {
+	if len(t.Rows) == 0 {
 		lines = append(lines, "(no rows)")
 	}
-	return strings.Join(lines, "\n")
+	return cut(strings.Join(lines, "\n"))
+}
+
+// cut returns the beginning of a text that is longer than the policy reads.
+func cut(text string) string {
+	if len(text) <= mostShown {
+		return text
+	}
+	return fmt.Sprintf("%s … (%d bytes)", strings.ToValidUTF8(text[:mostShown], ""), len(text))
 }
 
 // agreement returns the rows that both results have as a share of the rows of either, 1 if they are
 // the same. The names of columns do not count. With ordered, the same rows in another order do not
 // give 1.
 func (t *table) agreement(wanted *table, ordered bool) float64 {
-	if t == nil || len(t.columns) != len(wanted.columns) {
+	if t == nil || len(t.Columns) != len(wanted.Columns) {
 		return 0
 	}
 	count := map[string]int{}
-	for _, row := range wanted.rows {
+	for _, row := range wanted.Rows {
 		count[row]++
 	}
 	both := 0
-	for _, row := range t.rows {
+	for _, row := range t.Rows {
 		if count[row] > 0 {
 			count[row]--
 			both++
 		}
 	}
-	either := len(t.rows) + len(wanted.rows) - both
+	either := len(t.Rows) + len(wanted.Rows) - both
 	switch {
 	case either == 0:
 		return 1
-	case both == either && ordered && !slices.Equal(t.rows, wanted.rows):
+	case both == either && ordered && !slices.Equal(t.Rows, wanted.Rows):
 		return 0.5
 	}
 	return float64(both) / float64(either)
@@ -332,13 +252,4 @@ func ordersRows(query string) bool {
 }
 
 // Close implements [trinity.Environment].
-func (q *querying) Close() (err error) {
-	if q.conn != nil {
-		err = q.conn.Close()
-	}
-	if q.pool != nil {
-		err = errors.Join(err, q.pool.Close())
-	}
-	q.conn, q.pool = nil, nil
-	return err
-}
+func (q *querying) Close() error { return nil }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -108,12 +109,13 @@ func TestSQLOnlyReads(t *testing.T) {
 	}
 	task := question("", "SELECT 1")
 	task.Row["database"] = "task.db"
-	env, _ := asked(t, map[string]any{"folder": folder, "max_steps": 100, "query_timeout": 0.2}, task)
+	env, _ := asked(t, map[string]any{"folder": folder, "max_steps": 100, "query_timeout": 1}, task)
 	for _, query := range []string{
 		"DELETE FROM animal", "PRAGMA query_only = 0; DELETE FROM animal",
 		"ATTACH '" + folder + "/secret.db' AS other", "SELECT 1; ATTACH '" + folder + "/secret.db' AS other; SELECT * FROM other.animal",
 		"VACUUM INTO '" + folder + "/copy.db'", "SELECT load_extension('x')", "SELECT randomblob(100000000)",
-		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+		"PRAGMA temp_store = 1", "PRAGMA query_only", "CREATE TEMP TABLE x (y)", "BEGIN", "PRAGMA database_list", "SAVEPOINT x",
+		"WITH x AS (SELECT 1) DELETE FROM animal", "EXPLAIN DELETE FROM animal", "ANALYZE", "UPDATE sqlite_master SET sql = ''",
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
 	} {
 		if got := step(t, env, query).Messages[0].Content; !strings.HasPrefix(got, "Error: ") {
@@ -126,6 +128,45 @@ func TestSQLOnlyReads(t *testing.T) {
 	}
 	if names, _ := filepath.Glob(filepath.Join(folder, "*")); len(names) != 2 {
 		t.Errorf("the folder has %v", names)
+	}
+}
+
+// A query is bounded in bytes, seconds and memory, also where SQLite cannot be interrupted.
+func TestSQLIsBounded(t *testing.T) {
+	const endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+	env, _ := asked(t, map[string]any{"max_steps": 100, "query_timeout": 1}, question(animals, "SELECT 1"))
+	for query, want := range map[string]string{
+		endless + "SELECT count(*) FROM n":                                        "Error: the query took longer than 1s",
+		"SELECT instr(hex(zeroblob(500000)), hex(zeroblob(250000)) || '1')":       "Error: the query took longer than 1s",
+		"SELECT replace(hex(zeroblob(500000)), hex(zeroblob(250000)) || '1', '')": "Error: the query took longer than 1s",
+		endless + "SELECT zeroblob(1000000) FROM n":                               "Error: the result has more than 16 MiB",
+		endless + "SELECT 1 FROM n":                                               "Error: the result has more than 100000 rows",
+		"SELECT " + strings.Repeat("zeroblob(9),", 2000) + "1":                    "Error: SQL logic error: too many columns in result set (1)",
+		"SELECT 1 " + strings.Repeat("-", mostInQuery):                            "Error: string or blob too big (18)",
+		"SELECT printf('%.40000d', 1)":                                            " … (400",
+		"PRAGMA table_info(animal)":                                               "1 | legs | INTEGER | 0 | NULL | 0",
+		"SELECT name FROM pragma_table_info('animal') WHERE cid = 1":              "name\nlegs",
+		"SELECT value FROM json_each('[1, 2]')":                                   "value\n1\n2",
+	} {
+		got := step(t, env, query).Messages[0].Content
+		if !strings.Contains(got, want) || len(got) > mostShown+100 {
+			t.Errorf("%.80s: hears %.200q, want %q", query, got, want)
+		}
+	}
+}
+
+// The memory of a query is that of a process of its own.
+func TestSQLMemory(t *testing.T) {
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("takes 512 MiB; only Linux limits it")
+	}
+	env, _ := asked(t, map[string]any{"max_steps": 2, "query_timeout": 60}, question(animals, "SELECT 1"))
+	got := step(t, env, "SELECT "+strings.Repeat("zeroblob(1000000),", 1500)+"1").Messages[0].Content
+	if !strings.HasPrefix(got, "Error: ") || !strings.Contains(got, "memory") {
+		t.Errorf("hears %.200q", got)
+	}
+	if got := step(t, env, "SELECT 1").Messages[0].Content; got != "1\n1" {
+		t.Errorf("then hears %q", got)
 	}
 }
 

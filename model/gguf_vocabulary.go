@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,14 @@ import (
 )
 
 const chatTemplateKey = "tokenizer.chat_template"
+
+// vocabularyKeys are the keys without which a kind of tokenizer cuts texts into other tokens: bytes
+// instead of words, and the marks of turns into letters.
+var vocabularyKeys = map[string][]string{
+	"":      {"model"},
+	"gpt2":  {"pre", "merges", "token_type"},
+	"llama": {"scores", "token_type"},
+}
 
 // vocabulary reads tokenizer.ggml.*. It returns nil if the file has no tokens.
 func (m *metadata) vocabulary() *tokenizer.Vocabulary {
@@ -27,6 +36,12 @@ func (m *metadata) vocabulary() *tokenizer.Vocabulary {
 	v.BOS, v.EOS = m.tokenID("bos", v), m.tokenID("eos", v)
 	v.UNK, v.PAD = m.tokenID("unknown", v), m.tokenID("padding", v)
 	v.AddBOS, v.AddEOS, v.AddSpacePrefix = m.tristate("add_bos_token"), m.tristate("add_eos_token"), m.tristate("add_space_prefix")
+	for _, key := range vocabularyKeys[v.Model] {
+		if _, ok := m.file.Value("tokenizer.ggml." + key); !ok {
+			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s is missing: without it the tokenizer of model %q would give "+
+				"other tokens; convert the model again", key, v.Model))
+		}
+	}
 	for what, n := range map[string]int{"scores": len(v.Scores), "token_type": len(v.Types)} {
 		if n != 0 && n != len(tokens) {
 			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s has %d entries; expected one for each of %d tokens",
@@ -85,15 +100,13 @@ func (c *Config) vocabularyPairs(v *tokenizer.Vocabulary) ([]gguf.Pair, error) {
 		v = &tokenizer.Vocabulary{Model: "none", BOS: -1, EOS: -1, UNK: -1, PAD: -1}
 	}
 	add("model", v.Model)
-	if v.Pre != "" {
-		add("pre", v.Pre)
+	if v.Model == "gpt2" {
+		add("pre", cmp.Or(v.Pre, "default"))
+		add("merges", append([]string{}, v.Merges...))
 	}
 	if v.Tokens != nil {
 		add("tokens", v.Tokens)
 		add("token_type", v.Types)
-	}
-	if v.Merges != nil {
-		add("merges", v.Merges)
 	}
 	if v.Scores != nil {
 		add("scores", v.Scores)

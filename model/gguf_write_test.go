@@ -2,6 +2,8 @@ package model
 
 import (
 	"bytes"
+	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -203,14 +205,15 @@ func TestGGUFNamesTheEndTokens(t *testing.T) {
 		"model": "gpt2", "pre": "gpt-2", "tokens": v.Tokens, "token_type": v.Types, "bos_token_id": uint32(1),
 		"eos_token_id": uint32(2), "eot_token_id": uint32(3), "eom_token_id": uint32(1), "padding_token_id": uint32(0),
 		"add_bos_token":           true,
+		"merges":                  []string{},
 		"tokenizer.chat_template": "{{ x }}",
 	} {
 		if !reflect.DeepEqual(got[key], want) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
-	if len(got) != 11 {
-		t.Errorf("%d entries, want 11: %v", len(got), got)
+	if len(got) != 12 {
+		t.Errorf("%d entries, want 12: %v", len(got), got)
 	}
 	cfg.EOS = []int32{0, 1, 3}
 	if _, err := cfg.vocabularyPairs(v); err == nil || !strings.Contains(err.Error(), "the end tokens [2 0 1 3]; a GGUF file names") {
@@ -219,6 +222,53 @@ func TestGGUFNamesTheEndTokens(t *testing.T) {
 	cfg.EOS, v.EOS = nil, -1
 	if _, err := cfg.vocabularyPairs(v); err == nil || !strings.Contains(err.Error(), "no end token: set eos_token_id in config.json") {
 		t.Errorf("no end token: error %v", err)
+	}
+}
+
+// A file without a key of its tokenizer is refused by the key: its texts would become other tokens.
+func TestGGUFWithoutAKeyOfItsTokenizerIsRefused(t *testing.T) {
+	tiny := openGGUFFile(t, "testdata/tiny/qwen3.gguf")
+	var tensors []gguf.Entry
+	for _, name := range tiny.Names() {
+		tensor, _ := tiny.Tensor(name)
+		tensors = append(tensors, gguf.Entry{Name: name, Type: tensor.Type, Shape: tensor.Shape, Write: func(w io.Writer) error {
+			_, err := w.Write(tensor.Data)
+			return err
+		}})
+	}
+	tokens := make([]string, 10)
+	for i := range tokens {
+		tokens[i] = string(rune('a' + i))
+	}
+	key := func(name string) string { return "tokenizer.ggml." + name }
+	for model, values := range map[string]map[string]any{
+		"gpt2":  {"pre": "gpt-2", "merges": []string{"a b"}, "token_type": make([]int32, 10)},
+		"llama": {"scores": make([]float32, 10), "token_type": make([]int32, 10)},
+	} {
+		values["tokens"], values["model"], values["eos_token_id"] = tokens, model, uint32(1)
+		for _, without := range append(slices.Sorted(maps.Keys(values)), "") {
+			if without == "tokens" || without == "eos_token_id" {
+				continue
+			}
+			pairs := slices.DeleteFunc(tiny.Metadata(), func(p gguf.Pair) bool { return strings.HasPrefix(p.Key, key("")) })
+			for name, value := range values {
+				if name != without {
+					pairs = append(pairs, gguf.Pair{Key: key(name), Value: value})
+				}
+			}
+			path := filepath.Join(t.TempDir(), "x.gguf")
+			if err := gguf.Write(path, pairs, tensors); err != nil {
+				t.Fatal(err)
+			}
+			m, err := Open(path)
+			if err == nil {
+				m.Close()
+			}
+			if want := "metadata " + key(without) + " is missing"; (err == nil) != (without == "") ||
+				err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s without %q: error %v", model, without, err)
+			}
+		}
 	}
 }
 

@@ -223,14 +223,14 @@ func (c *Config) ActiveParameters() int64 {
 
 // splitExperts replaces fused tensors, which hold a matrix of every expert of a layer [experts,
 // out, in], by one tensor per expert. transformers can write either form.
-func splitExperts(cfg *Config, weights *safetensors.Dir, tensors map[string]Tensor) error {
+func splitExperts(cfg *Config, stored map[string]safetensors.Tensor, tensors map[string]Tensor) error {
 	if cfg.Mixture == nil {
 		return nil
 	}
 	m, h := cfg.Mixture, cfg.HiddenSize
 	var errs []error
 	split := func(name string, parts []string, out, in int) {
-		fused, ok := weights.Tensor(name)
+		fused, ok := stored[name]
 		if !ok {
 			return
 		}

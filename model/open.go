@@ -53,18 +53,66 @@ func openDir(dir string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
+	stored, err := unwrapped(weights)
 	tensors := map[string]Tensor{}
-	for _, name := range weights.Names() {
-		if stored, _ := weights.Tensor(name); !ignorable(cfg, name) {
-			tensors[name] = fromSafetensors(stored)
+	if err == nil {
+		if head, ok := stored[headName]; ok && cfg.TieEmbeddings && !has(stored, embeddingName) {
+			head.Name = embeddingName // a file keeps one of two names of the same memory, and some keep this one
+			stored[embeddingName] = head
 		}
+		for name, t := range stored {
+			if !ignorable(cfg, name) {
+				tensors[name] = fromSafetensors(t)
+			}
+		}
+		err = splitExperts(cfg, stored, tensors)
 	}
-	if err := splitExperts(cfg, weights, tensors); err != nil {
+	if err != nil {
 		weights.Close()
 		return nil, fmt.Errorf("model: %s: %w", dir, err)
 	}
 	return newModel(cfg, dir, dir, tensors, weights)
 }
+
+func has(stored map[string]safetensors.Tensor, name string) bool {
+	_, ok := stored[name]
+	return ok
+}
+
+// wrappers are the parts of names by which training programs that wrap a model or its layers name
+// their tensors: DistributedDataParallel, torch.compile, FSDP and its activation checkpoints.
+var wrappers = []string{"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
+// unwrapped returns the tensors of a directory by the names of a model that nothing wraps.
+func unwrapped(weights *safetensors.Dir) (map[string]safetensors.Tensor, error) {
+	all := map[string]safetensors.Tensor{}
+	from := map[string]string{}
+	for _, name := range weights.Names() {
+		parts := strings.Split(name, ".")
+		own := strings.Join(slices.DeleteFunc(parts, func(part string) bool { return slices.Contains(wrappers, part) }), ".")
+		own = strings.TrimPrefix(own, adapterPrefix) // a whole model in the form of PEFT
+		if first, twice := from[own]; twice {
+			return nil, fmt.Errorf("tensors %s and %s are both %s", first, name, own)
+		}
+		stored, _ := weights.Tensor(name)
+		stored.Name = own
+		all[own], from[own] = stored, name
+	}
+	if !has(all, embeddingName) && has(all, strings.TrimPrefix(embeddingName, bodyPrefix)) { // the model without a head
+		body := map[string]safetensors.Tensor{}
+		for name, t := range all {
+			if name != headName && name != scoreName && name != scoreBiasName {
+				t.Name = bodyPrefix + name
+			}
+			body[t.Name] = t
+		}
+		all = body
+	}
+	return all, nil
+}
+
+// bodyPrefix begins the names of the tensors of a model below its head.
+const bodyPrefix = "model."
 
 // ignorable reports whether a tensor is one that some checkpoints contain although the model does
 // not use it.
@@ -111,6 +159,14 @@ func compareTensors(specs []TensorSpec, tensors map[string]Tensor, kind string) 
 			return fmt.Errorf("tensor %s has dtype %s; expected one of %s", want.Name, got.DType, strings.Join(floatDTypes, ", "))
 		}
 	}
+	for name := range tensors {
+		if len(missing) > 0 && strings.Contains(name, ".base_layer.") {
+			return fmt.Errorf("tensor %s is below an adapter of PEFT: merge the adapter (merge_and_unload) before you save the model", name)
+		}
+	}
+	if prefix := foreignPrefix(missing, tensors); prefix != "" {
+		return fmt.Errorf("its tensors begin with %q: save the model without what wraps it", prefix)
+	}
 	if len(missing) > 0 {
 		return fmt.Errorf("lacks %d tensors that the config demands: %s", len(missing), few(missing))
 	}
@@ -124,6 +180,19 @@ func compareTensors(specs []TensorSpec, tensors map[string]Tensor, kind string) 
 		return fmt.Errorf("holds %d tensors that a %s does not have: %s", len(unexpected), kind, few(unexpected))
 	}
 	return nil
+}
+
+// foreignPrefix returns what stands before the names of missing tensors in the file; "" if it has none
+// of them.
+func foreignPrefix(missing []string, tensors map[string]Tensor) string {
+	for name := range tensors {
+		for _, want := range missing {
+			if prefix, ok := strings.CutSuffix(name, "."+want); ok {
+				return prefix + "."
+			}
+		}
+	}
+	return ""
 }
 
 // few joins the first names of a list that may be long.

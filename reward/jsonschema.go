@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -56,6 +59,9 @@ func (s *schemaReward) Validate() (err error) {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
+	if err := checkPatterns(doc, "schema"); err != nil {
+		return err
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nil) // a schema reads neither files nor URLs
 	c.AssertFormat()
@@ -69,6 +75,60 @@ func (s *schemaReward) Validate() (err error) {
 	s.named, s.needed = map[string]bool{}, map[string]bool{}
 	s.collect(s.schema, map[*jsonschema.Schema]bool{})
 	return nil
+}
+
+// checkPatterns names the first pattern of a schema that Go's expressions (RE2, whose time is linear)
+// do not know, and where it stands.
+func checkPatterns(schema any, where string) error {
+	switch s := schema.(type) {
+	case []any:
+		for i, part := range s {
+			if err := checkPatterns(part, fmt.Sprintf("%s[%d]", where, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(s)) {
+			at, value := where+"."+key, s[key]
+			named, isMap := value.(map[string]any)
+			switch {
+			case slices.Contains(strings.Fields("const enum default examples"), key): // values, not schemas
+			case key == "pattern":
+				if text, ok := value.(string); ok {
+					if err := checkPattern(at, text); err != nil {
+						return err
+					}
+				}
+			case slices.Contains([]string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}, key) && isMap:
+				for _, name := range slices.Sorted(maps.Keys(named)) {
+					var err error
+					if key == "patternProperties" {
+						err = checkPattern(at, name)
+					}
+					if err == nil {
+						err = checkPatterns(named[name], at+"."+name)
+					}
+					if err != nil {
+						return err
+					}
+				}
+			default:
+				if err := checkPatterns(value, at); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkPattern(where, pattern string) error {
+	_, err := regexp.Compile(pattern)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is no expression of RE2 (%s), which has no look-around and no back-references: write the pattern without them",
+		where, pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
 // collect adds the keys that a schema of the top level names and requires.

@@ -98,3 +98,24 @@ func TestSchemasAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A pattern that Go's expressions do not know is named, with its place.
+func TestPatternsOfSchemasAreNamed(t *testing.T) {
+	type m = map[string]any
+	for _, c := range []struct {
+		schema m
+		want   string
+	}{
+		{m{"pattern": "^(?!a)b"}, "schema.pattern: \"^(?!a)b\" is no expression of RE2 (invalid or unsupported Perl syntax: `(?!`)"},
+		{m{"properties": m{"id": m{"pattern": `(a)\1`}}}, `schema.properties.id.pattern: "(a)\\1" is no expression of RE2`},
+		{m{"patternProperties": m{"(?=a)": m{}}}, `schema.patternProperties: "(?=a)" is no expression of RE2`},
+		{m{"allOf": []any{m{}, m{"items": m{"pattern": "(?<=x)y"}}}}, `schema.allOf[1].items.pattern: "(?<=x)y" is`},
+		{m{"$defs": m{"t": m{"pattern": "("}}, "$ref": "#/$defs/t"}, `schema.$defs.t.pattern: "("`},
+		{m{"properties": m{"pattern": m{"type": "string", "pattern": "^[a-z]+$"}}, "enum": []any{m{"pattern": "(?!"}}}, ""},
+	} {
+		err := (&schemaReward{Schema: c.schema}).Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.schema, err, c.want)
+		}
+	}
+}

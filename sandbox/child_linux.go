@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -80,19 +82,48 @@ func become(in, status *os.File) error {
 		}
 	}
 	if j.With.Seccomp {
-		if err := filterCalls(j.With.Namespaces); err != nil {
+		if err := filterCalls(j.With); err != nil {
 			return fmt.Errorf("%s: %w", filtered, err)
 		}
 	}
 	if _, err := status.WriteString("ok"); err != nil || j.Probe {
 		return err
 	}
-	// From here on this process may have less memory than Go needs.
+	image, err := newImage(path, j.Command, j.Env)
+	if err != nil {
+		return err
+	}
+	// From here on this process may have less memory than Go needs, so the way to the program allocates none.
+	debug.SetGCPercent(-1)
 	if err := j.Limits.set(others); err != nil {
 		return fmt.Errorf("%s: %w", limited, err)
 	}
-	err := syscall.Exec(path, j.Command, j.Env)
-	return fmt.Errorf("cannot start %s: %w", path, err)
+	return fmt.Errorf("cannot start %s: %w", path, image.become())
+}
+
+// image is a program with its arguments and variables as the kernel wants them.
+type image struct {
+	path      *byte
+	argv, env []*byte
+}
+
+func newImage(path string, argv, env []string) (i image, err error) {
+	if i.path, err = syscall.BytePtrFromString(path); err != nil {
+		return i, err
+	}
+	if i.argv, err = syscall.SlicePtrFromStrings(argv); err != nil {
+		return i, err
+	}
+	i.env, err = syscall.SlicePtrFromStrings(env)
+	return i, err
+}
+
+// become replaces this process by the program. It returns only if it cannot. It allocates nothing,
+// unlike syscall.Exec.
+func (i image) become() error {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(i.path)), uintptr(unsafe.Pointer(&i.argv[0])),
+		uintptr(unsafe.Pointer(&i.env[0])))
+	return errno
 }
 
 // closeOnExec keeps every descriptor but the standard ones from the program, also those that this
@@ -201,6 +232,7 @@ const room = 4 << 30
 // processes of the user that are not the program's.
 func (l *Limits) set(others int) error {
 	cpu := uint64((l.CPU + 1e9 - 1) / 1e9)
+	now := new(unix.Rlimit) // one for all: a new one might find no memory
 	for _, limit := range []struct {
 		of        int
 		soft, max uint64
@@ -217,13 +249,12 @@ func (l *Limits) set(others int) error {
 		{unix.RLIMIT_AS, uint64(l.Memory + room), uint64(l.Memory + room)},
 		{unix.RLIMIT_DATA, uint64(l.Memory), uint64(l.Memory)},
 	} {
-		var now unix.Rlimit
-		if err := unix.Getrlimit(limit.of, &now); err != nil {
+		if err := unix.Getrlimit(limit.of, now); err != nil {
 			return err
 		}
 		now.Max = min(now.Max, limit.max)
 		now.Cur = min(now.Max, limit.soft)
-		if err := unix.Setrlimit(limit.of, &now); err != nil {
+		if err := unix.Setrlimit(limit.of, now); err != nil {
 			return err
 		}
 	}

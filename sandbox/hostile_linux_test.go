@@ -76,6 +76,8 @@ var hostile = []struct {
 	{name: "other_kernel_parts"},
 	{name: "trace"},
 	{name: "signal_others"},
+	{name: "name_others"},
+	{name: "act_on_itself"},
 	{name: "outlive_the_run"},
 	{name: "raise_limits"},
 	{name: "other_architectures"},
@@ -83,7 +85,8 @@ var hostile = []struct {
 }
 
 // inShort are the hostile programs of short tests.
-var inShort = []string{"memory_bomb", "endless_output", "daemons", "symlink", "read_the_tests", "sockets", "clone3", "signal_others"}
+var inShort = []string{"memory_bomb", "endless_output", "daemons", "symlink", "read_the_tests", "sockets", "clone3", "signal_others",
+	"name_others", "act_on_itself"}
 
 const asNobody = "SANDBOX_TEST_AS_NOBODY"
 
@@ -299,6 +302,16 @@ func goneWith(t *testing.T, marker string) {
 	}
 }
 
+// eventuallyGone waits until no path matches a pattern. It returns those that stay.
+func eventuallyGone(pattern string) (left []string) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if left, _ = filepath.Glob(pattern); len(left) == 0 {
+			return nil
+		}
+	}
+	return left
+}
+
 // marked returns the processes that have the marker in their arguments.
 func marked(marker string) (left []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -337,7 +350,8 @@ func TestKilledRunLeavesNothing(t *testing.T) {
 		}
 		marker := fmt.Sprintf("owner-%d-%s", os.Getpid(), tier)
 		run := exec.CommandContext(t.Context(), os.Args[0])
-		run.Env = append(os.Environ(), asOwner+"="+marker)
+		temporary := t.TempDir()
+		run.Env = append(os.Environ(), asOwner+"="+marker, "TMPDIR="+temporary)
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -351,5 +365,8 @@ func TestKilledRunLeavesNothing(t *testing.T) {
 		}
 		_ = run.Wait()
 		goneWith(t, marker)
+		if left := eventuallyGone(filepath.Join(temporary, folderPrefix+"*")); len(left) > 0 {
+			t.Errorf("%s: a killed run leaves %s", tier, left)
+		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 var versions = []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8,
 	landlock.V9, landlock.V10, landlock.V11}
 
+// signalsScoped is the first version of Landlock's interface that bounds signals.
+const signalsScoped = 6
+
 // landlockVersion returns the version of Landlock's interface here.
 func landlockVersion() (int, error) {
 	version, err := ll.LandlockGetABIVersion()

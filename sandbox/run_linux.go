@@ -165,37 +165,27 @@ func namespaced(ctx context.Context, p *pipes) (*exec.Cmd, error) {
 // supervised returns the command of a child that has a supervisor instead of namespaces, and a
 // function that removes its work folder.
 func supervised(ctx context.Context, j *job, p *pipes) (*exec.Cmd, func(), error) {
-	none := func() {}
-	work, err := os.MkdirTemp("", "trinity-sandbox-")
+	place, err := newFolder()
 	if err != nil {
-		return nil, none, err
+		return nil, func() {}, err
 	}
 	j.Work = "."
-	remove := func() {
-		_ = filepath.WalkDir(work, func(path string, d fs.DirEntry, err error) error { // the program may have forbidden it
-			if err != nil && d != nil && d.IsDir() {
-				_ = os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		_ = os.RemoveAll(work)
-	}
 	if confined := j.With.Landlock || j.With.Seccomp; confined && os.Geteuid() == 0 {
 		if j.User, err = freeUser(); err == nil && j.User != 0 {
-			err = os.Chown(work, j.User, j.User)
+			err = place.giveTo(j.User)
 		}
 		if err != nil {
-			remove()
-			return nil, none, err
+			return nil, place.remove, err
 		}
 	}
-	of := process.Program{Command: []string{"trinity-" + role}, Role: role, Alone: true, Dir: work, Files: p.child()}
+	of := process.Program{
+		Command: []string{"trinity-" + role}, Role: role, Alone: true, Dir: place.work(), Scratch: place.path, Files: p.child(),
+	}
 	cmd, killRest, err := of.Cmd(ctx)
 	if err != nil {
-		remove()
-		return nil, none, err
+		return nil, place.remove, err
 	}
-	return cmd, func() { killRest(); remove() }, nil
+	return cmd, func() { killRest(); place.remove() }, nil
 }
 
 // used counts the users that were taken.

@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"fmt"
 	"slices"
+	"unsafe"
 
-	"github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,7 +14,7 @@ import (
 // take memory which no limit counts, and those of which the kernel's defects were many. A call that
 // the library does not know, such as one of a newer kernel, is denied too.
 var denied = []string{
-	// network; socketpair is below
+	// network; socketpair has a condition
 	"socket", "connect", "bind", "listen", "accept", "accept4",
 	// other processes
 	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd", "move_pages",
@@ -31,8 +33,7 @@ var denied = []string{
 	// memory that is not the process's
 	"memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "shmdt", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "mq_open",
 	"setxattr", "lsetxattr", "fsetxattr", "setxattrat",
-	// they have conditions below
-	"clone", "clone3", "prctl", "mmap", "mmap2", "socketpair",
+	"clone3",
 }
 
 // byPath are calls that change files by path, or watch them, which Landlock does not see. In
@@ -40,8 +41,27 @@ var denied = []string{
 var byPath = []string{"chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
 	"inotify_add_watch", "file_setattr"}
 
+// byProcess are calls that name another process and need no operand to be harmless. In namespaces
+// the program sees only processes of its own.
+var byProcess = []string{"pidfd_open", "capget"}
+
 // signals are the calls by which a process signals another one.
 var signals = []string{"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"}
+
+// condition is a test of the low half of an argument: its bits in mask equal value, or do not. The
+// kernel reads ids, commands and types from the low half, and the flags in question are there.
+type condition struct {
+	argument    int
+	mask, value uint32
+	not         bool
+}
+
+// conditional is a call that is allowed if all conditions of one of its cases hold.
+type conditional struct {
+	call  string
+	errno unix.Errno // if none holds; 0 is EPERM
+	cases [][]condition
+}
 
 const (
 	newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
@@ -50,20 +70,90 @@ const (
 	anInt      = 1<<32 - 1
 )
 
-// filterCalls denies system calls to this thread, and to the program that it becomes. The kernel
-// reads an int from the low half of an argument, so conditions on one also look at the high half.
-func filterCalls(alone bool) error {
-	machine, err := arch.GetInfo("")
-	if err != nil {
-		return err
-	}
-	not := denied
+// always are the calls with conditions in every sandbox.
+var always = []conditional{
+	{call: "clone", cases: [][]condition{{{0, newNamespaces, 0, false}}}},
+	// It must die with the run, and shares no core with other processes.
+	{call: "prctl", cases: [][]condition{{{0, anInt, unix.PR_SET_PDEATHSIG, true}, {0, anInt, unix.PR_SCHED_CORE, true}}}},
+	{call: "mmap", cases: [][]condition{{{3, unix.MAP_ANONYMOUS, 0, false}}, {{3, unix.MAP_SHARED, 0, false}}}},
+	{call: "mmap2", cases: [][]condition{{{3, unix.MAP_ANONYMOUS, 0, false}}, {{3, unix.MAP_SHARED, 0, false}}}},
+	{call: "socketpair", cases: [][]condition{{{0, anInt, unix.AF_UNIX, false}, {1, notAStream, 0, false}}}},
+}
+
+// ownID allows a call whose first argument is the id of a process if that is 0, the caller itself.
+func ownID(call string) conditional {
+	return conditional{call, 0, [][]condition{{{0, anInt, 0, false}}}}
+}
+
+// ownWho allows a call about a process, of which 0 is the caller, and not about groups and users.
+func ownWho(call string, process uint32) conditional {
+	return conditional{call, 0, [][]condition{{{0, anInt, process, false}, {1, anInt, 0, false}}}}
+}
+
+// ownClock allows a call about a clock that is not the CPU time of another process. A clock below 0
+// has the id of a process, or 0 for the caller, from bit 3 on, with all bits flipped.
+func ownClock(call string) conditional {
+	return conditional{call, 0, [][]condition{{{0, 1 << 31, 0, false}}, {{0, 0xfffffff8, 0xfffffff8, false}}}}
+}
+
+// onItself are the calls that may name a process, with the operands that name the caller. They hold
+// without namespaces, where the run is a process of the same user.
+var onItself = []conditional{
+	ownID("prlimit64"), ownID("sched_setaffinity"), ownID("sched_setparam"), ownID("sched_getparam"), ownID("sched_setscheduler"),
+	ownID("sched_getscheduler"), ownID("sched_setattr"), ownID("sched_getattr"), ownID("sched_rr_get_interval"),
+	ownID("sched_rr_get_interval_time64"), ownID("get_robust_list"), ownID("getpgid"), ownID("getsid"),
+	// A C library asks for the processors of each thread by its id, and does without where the call is unknown.
+	{"sched_getaffinity", unix.ENOSYS, ownID("").cases},
+	ownWho("setpgid", 0), ownWho("setpriority", unix.PRIO_PROCESS), ownWho("getpriority", unix.PRIO_PROCESS),
+	ownWho("ioprio_set", 1), ownWho("ioprio_get", 1), // 1 is IOPRIO_WHO_PROCESS
+	ownClock("clock_gettime"), ownClock("clock_gettime64"), ownClock("clock_getres"), ownClock("clock_getres_time64"),
+	ownClock("clock_nanosleep"), ownClock("clock_nanosleep_time64"), ownClock("timer_create"),
+	{call: "fcntl", cases: [][]condition{noOwner}}, {call: "fcntl64", cases: [][]condition{noOwner}},
+	{call: "ioctl", cases: [][]condition{{{1, anInt, fioSetOwn, true}, {1, anInt, siocSetGroup, true}, {1, anInt, unix.TIOCSPGRP, true}}}},
+}
+
+// noOwner keeps a program from sending the signals of a file to another process.
+var noOwner = []condition{{1, anInt, unix.F_SETOWN, true}, {1, anInt, unix.F_SETOWN_EX, true}, {1, anInt, unix.F_SETSIG, true}}
+
+// Commands of ioctl that name who gets the signals of a socket: FIOSETOWN and SIOCSPGRP.
+const fioSetOwn, siocSetGroup = 0x8901, 0x8902
+
+// filter returns the program by which the kernel decides on system calls. alone says that the
+// program has namespaces; scoped that Landlock bounds its signals.
+func filter(machine *arch.Info, alone, scoped bool) []bpf.Instruction {
+	not, conditionals := denied, always
 	if !alone {
-		not = append(slices.Clone(denied), byPath...)
+		not, conditionals = slices.Concat(denied, byPath, byProcess), slices.Concat(always, onItself)
+		if !scoped {
+			not = append(not, signals...)
+		}
 	}
-	if version, _ := landlockVersion(); !alone && version < 6 { // Landlock does not bound signals
-		not = append(not, signals...)
+	const numberAt, archAt, perm = 0, 4, uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
+	all := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: archAt, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(machine.ID), SkipTrue: 1},
+		bpf.RetConstant{Val: perm}, // another architecture's calls
+		bpf.LoadAbsolute{Off: numberAt, Size: 4},
 	}
+	when := func(name string, then ...bpf.Instruction) { // the accumulator has the number of the call
+		if number, ok := machine.SyscallNames[name]; ok {
+			all = append(all, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(number), SkipTrue: uint8(len(then))})
+			all = append(all, then...)
+		}
+	}
+	for _, c := range conditionals {
+		not = append(slices.Clip(not), c.call)
+		var then []bpf.Instruction
+		for _, conditions := range c.cases {
+			then = append(then, checks(conditions)...)
+		}
+		failure := perm
+		if c.errno != 0 {
+			failure = uint32(unix.SECCOMP_RET_ERRNO) | uint32(c.errno)
+		}
+		when(c.call, append(then, bpf.RetConstant{Val: failure})...) // it ends here, so the accumulator may change
+	}
+	when("clone3", bpf.RetConstant{Val: uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOSYS)}) // C libraries then call clone
 	var allowed []string
 	for name := range machine.SyscallNames {
 		if !slices.Contains(not, name) {
@@ -71,30 +161,49 @@ func filterCalls(alone bool) error {
 		}
 	}
 	slices.Sort(allowed)
-	mapping := "mmap"
-	if _, ok := machine.SyscallNames[mapping]; !ok {
-		mapping = "mmap2"
+	for _, name := range allowed {
+		when(name, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 	}
-	return seccomp.LoadFilter(seccomp.Filter{
-		NoNewPrivs: true,
-		Policy: seccomp.Policy{
-			DefaultAction: seccomp.ActionErrno, // EPERM, also of another architecture's calls
-			Syscalls: []seccomp.SyscallGroup{
-				{Action: seccomp.ActionAllow, Names: allowed, NamesWithCondtions: []seccomp.NameWithConditions{
-					{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsNotSet, Value: newNamespaces}}},
-					{Name: "prctl", Conditions: seccomp.ArgumentConditions{ // it must die with the run
-						{Argument: 0, Operation: seccomp.LessOrEqual, Value: anInt},
-						{Argument: 0, Operation: seccomp.NotEqual, Value: unix.PR_SET_PDEATHSIG},
-					}},
-					{Name: mapping, Conditions: seccomp.ArgumentConditions{{Argument: 3, Operation: seccomp.BitsNotSet, Value: unix.MAP_ANONYMOUS}}},
-					{Name: mapping, Conditions: seccomp.ArgumentConditions{{Argument: 3, Operation: seccomp.BitsNotSet, Value: unix.MAP_SHARED}}},
-					{Name: "socketpair", Conditions: seccomp.ArgumentConditions{
-						{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
-						{Argument: 1, Operation: seccomp.BitsNotSet, Value: notAStream},
-					}},
-				}},
-				{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: []string{"clone3"}}, // C libraries then call clone
-			},
-		},
-	})
+	return append(all, bpf.RetConstant{Val: perm})
+}
+
+// checks returns instructions that allow the call if all conditions hold, and go on behind themselves
+// otherwise.
+func checks(all []condition) (program []bpf.Instruction) {
+	const argumentsAt, size, each = 16, 8, 3
+	for i, c := range all {
+		skip := uint8((len(all)-i-1)*each + 1) // the other conditions and the verdict
+		cond := bpf.JumpNotEqual
+		if c.not {
+			cond = bpf.JumpEqual
+		}
+		program = append(program, // the machines that the library knows have the low half first
+			bpf.LoadAbsolute{Off: uint32(argumentsAt + size*c.argument), Size: 4},
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.mask},
+			bpf.JumpIf{Cond: cond, Val: c.value, SkipTrue: skip})
+	}
+	return append(program, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
+}
+
+// filterCalls denies system calls to this thread, and to the program that it becomes. It may get no
+// new privileges.
+func filterCalls(with layers) error {
+	machine, err := arch.GetInfo("")
+	if err != nil {
+		return err
+	}
+	version, _ := landlockVersion()
+	raw, err := bpf.Assemble(filter(machine, with.Namespaces, with.Landlock && version >= signalsScoped))
+	if err != nil {
+		return err
+	}
+	program := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		program[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	load := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&load))); errno != 0 {
+		return fmt.Errorf("cannot load the filter of system calls: %w", errno)
+	}
+	return nil
 }

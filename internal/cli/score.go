@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +53,9 @@ func scoreCommand() *cobra.Command {
 					return in.at(err)
 				}
 				line, err := score(cmd, engine, tokens)
+				if err == nil && !line.finite() {
+					err = model.notNumbers()
+				}
 				if err != nil {
 					return in.at(err)
 				}
@@ -98,4 +103,51 @@ func score(cmd *cobra.Command, engine trinity.Engine, tokens []int32) (*scored, 
 		line.Logprobs[t] = &stats[0].Logprob[t]
 	}
 	return line, nil
+}
+
+// finite reports whether all numbers of the line are numbers.
+func (s *scored) finite() bool {
+	for _, p := range s.Logprobs {
+		if p != nil && !isFinite(*p) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.Entropy, func(e float32) bool { return !isFinite(e) })
+}
+
+func isFinite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
+
+// notNumbers returns the error of a model whose logits are not numbers. It names the first tensor of
+// the model, or of its adapter, that holds NaN or infinity.
+func (f *modelFlags) notNumbers() error {
+	const broken = "the model's logits are not numbers: the weights are broken"
+	var sources []model.Source
+	m, err := model.Open(f.base)
+	if err != nil {
+		return fmt.Errorf("%s (%w)", broken, err)
+	}
+	defer m.Close()
+	sources = append(sources, m)
+	if a, err := model.OpenAdapter(f.path, m.Config); err == nil { // the path may be the model's own
+		defer a.Close()
+		sources = append(sources, a)
+	}
+	for _, source := range sources {
+		for _, name := range source.Names() {
+			t, err := source.Tensor(name)
+			if err != nil {
+				return fmt.Errorf("%s (%w)", broken, err)
+			}
+			for row := range t.Len() / t.RowLen() {
+				numbers := make([]float32, t.RowLen())
+				if err := t.Rows(numbers, row, row+1); err != nil {
+					return fmt.Errorf("%s (%w)", broken, err)
+				}
+				if i := slices.IndexFunc(numbers, func(v float32) bool { return !isFinite(v) }); i >= 0 {
+					return fmt.Errorf("%s: tensor %s holds %g at row %d, column %d", broken, name, numbers[i], row, i)
+				}
+			}
+		}
+	}
+	return errors.New(broken + ": each is a number, and the activations become too large")
 }

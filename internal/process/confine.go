@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// maxMemory bounds the memory of a confined function, on Linux.
+// maxMemory bounds the memory of a function that Confine confines, on Linux.
 const maxMemory = 4 << 30
 
 // ErrMemory is the error of a confined function that has no memory left.
@@ -24,15 +24,23 @@ var ErrMemory = errors.New("it needs more memory")
 // allocates what a damaged file says: Go ends a process that has no memory, and no code can prevent
 // it. On Linux the child has a limit of 4 GiB, and is the first to be killed if the machine has no
 // memory. Elsewhere the system decides how much it gets.
-type Confined string
+type Confined struct {
+	name   string
+	memory int64 // bytes
+}
 
 // Confine names a function that [Confined.Run] runs. It must initialise a package variable, because
 // a child process runs body there, instead of main.
 func Confine(name string, body func(in *io.SectionReader, out io.Writer) error) Confined {
+	return ConfineTo(name, maxMemory, body)
+}
+
+// ConfineTo is Confine with another limit of memory, in bytes.
+func ConfineTo(name string, memory int64, body func(in *io.SectionReader, out io.Writer) error) Confined {
 	Role(name, func() int {
 		signal.Ignore(os.Interrupt) // the parent ends it
 		go endWith(os.Getppid())
-		err := limitMemory(maxMemory)
+		err := limitMemory(uint64(memory))
 		var in *io.SectionReader
 		if err == nil {
 			in, err = section(os.Stdin)
@@ -46,7 +54,7 @@ func Confine(name string, body func(in *io.SectionReader, out io.Writer) error) 
 		}
 		return 0
 	})
-	return Confined(name)
+	return Confined{name, memory}
 }
 
 // endWith ends this process after its parent.
@@ -77,8 +85,8 @@ func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader
 		return err
 	}
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Args = []string{"trinity-" + string(c)}
-	cmd.Env = roleOf(string(c))
+	cmd.Args = []string{"trinity-" + c.name}
+	cmd.Env = roleOf(c.name)
 	cmd.WaitDelay = ending
 	var said Ends
 	cmd.Stdin, cmd.Stderr = in, &said
@@ -101,7 +109,7 @@ func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader
 		if text := said.String(); strings.Contains(text, "out of memory") ||
 			strings.Contains(text, "cannot allocate memory") || strings.Contains(text, "failed to allocate") || // the race detector's words
 			strings.HasPrefix(text, "SIGSEGV") { // in Go's allocator
-			return fmt.Errorf("%w than %s", ErrMemory, allowed())
+			return fmt.Errorf("%w than %s", ErrMemory, allowed(c.memory))
 		}
 		text, _, _ := strings.Cut(string(said.head), "\n\n") // the stack of a crash follows
 		return errors.New(strings.Join(strings.Fields(text), " "))

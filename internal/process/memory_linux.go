@@ -8,18 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed says how much memory a confined function gets: maxMemory, or less by ulimit.
-func allowed() string {
+// allowed says how much memory a confined function gets: what its limit says, or less by ulimit.
+func allowed(memory int64) string {
 	var space, data unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_AS, &space)
 	_ = unix.Getrlimit(unix.RLIMIT_DATA, &data)
 	switch {
-	case space.Cur > 0 && space.Cur < maxMemory+1<<30: // Go reserves almost 1 GiB
+	case space.Cur > 0 && space.Cur < uint64(memory)+1<<30: // Go reserves almost 1 GiB
 		return fmt.Sprintf("`ulimit -v` allows: %d MiB", space.Cur>>20)
-	case data.Max > 0 && data.Max < maxMemory:
+	case data.Max > 0 && data.Max < uint64(memory):
 		return fmt.Sprintf("`ulimit -d` allows: %d MiB", data.Max>>20)
 	}
-	return fmt.Sprintf("the %d GiB that it gets", maxMemory>>30)
+	if memory < 1<<30 {
+		return fmt.Sprintf("the %d MiB that it gets", memory>>20)
+	}
+	return fmt.Sprintf("the %d GiB that it gets", memory>>30)
 }
 
 // Resident returns the bytes of memory that the program and its descendants have now, pages of mapped

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
 )
@@ -50,7 +52,38 @@ func compile(text, where string) (pattern, error) {
 	if err != nil {
 		return pattern{}, fmt.Errorf("%s.Regex %q does not compile: %w", where, text, err)
 	}
-	return pattern{regexp: re}, nil
+	return pattern{regexp: re}, probe(re, text, where)
+}
+
+// probeTime is what a pattern may take for a text of probeLength characters, which it finds in less
+// than a millisecond unless it tries exponentially many ways.
+const (
+	probeTime   = 2 * time.Second
+	probeLength = 64
+)
+
+// probe refuses a pattern that takes exponential time, such as (a*)*b, because a few words of a
+// prompt would never be tokenized. It tries texts of one character that the pattern names, or of two.
+func probe(re *regexp2.Regexp, text, where string) error {
+	re.MatchTimeout = probeTime
+	defer func() { re.MatchTimeout = regexp2.DefaultMatchTimeout }()
+	const mostTried = 24
+	tried := map[rune]bool{}
+	last := 'a'
+	for _, r := range "a1 \n!é" + text {
+		if tried[r] || len(tried) == mostTried {
+			continue
+		}
+		tried[r] = true
+		for _, unit := range []string{string(r), string([]rune{last, r})} {
+			if _, err := re.FindAllStringIndex(strings.Repeat(unit, probeLength/utf8.RuneCountInString(unit))+"\x01", -1); err != nil {
+				return fmt.Errorf("%s.Regex %q takes too long for %d characters like %q: it tries exponentially many ways", where, text,
+					probeLength, unit)
+			}
+		}
+		last = r
+	}
+	return nil
 }
 
 // find appends the matches in s, in order. An empty match splits the text, except at the end of

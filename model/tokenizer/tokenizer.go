@@ -49,6 +49,12 @@ func build(d *definition) (*Tokenizer, error) {
 	if t.normalize, err = newNormalizer(d.Normalizer, "normalizer"); err != nil {
 		return nil, err
 	}
+	if err := checkGrowth(d.Normalizer, "normalizer"); err != nil {
+		return nil, err
+	}
+	if err := checkGrowth(d.Decoder, "decoder"); err != nil {
+		return nil, err
+	}
 	if t.split, err = newPreTokenizer(d.PreTokenizer); err != nil {
 		return nil, err
 	}

@@ -540,6 +540,106 @@ def signal_others():
         pass
 
 
+def name_others():
+    """Make every call that takes the id of a process, with that of another one and an effect that harms nobody."""
+    import fcntl
+    buffer = ctypes.create_string_buffer(4096)
+    at = ctypes.byref
+    wants = (errno.EPERM, errno.ENOSYS, errno.ESRCH)  # in namespaces there is no such process
+
+    def kept(what, number, *arguments):
+        denied(what, number, *arguments, wants=wants)
+
+    for pid in {owner, os.getppid()} - {0, os.getpid()}:
+        for high in (0, 1 << 32):  # the kernel reads the low half
+            p, minus = pid | high, ~pid << 3
+            for of in range(16):
+                old = (ctypes.c_uint64 * 2)()
+                kept("prlimit64, read %d" % of, (302, 261), p, of, None, old)
+            if not any(old):
+                old[:] = [1024, 1 << 20]
+            kept("prlimit64", (302, 261), p, 7, old, None)
+            for sign in (0, 18):
+                kept("kill", (62, 129), p, sign)
+                kept("tkill", (200, 130), p, sign)
+                kept("tgkill", (234, 131), p, p, sign)
+                kept("rt_sigqueueinfo", (129, 138), p, sign, buffer)
+                kept("rt_tgsigqueueinfo", (297, 240), p, p, sign, buffer)
+            kept("pidfd_open", 434, p, 0)
+            for which in range(3):
+                kept("setpriority %d" % which, (141, 140), which, p, 19)
+                kept("getpriority %d" % which, (140, 141), which, p)
+            for which in range(1, 4):
+                kept("ioprio_set %d" % which, (251, 30), which, p, 0)
+                kept("ioprio_get %d" % which, (252, 31), which, p)
+            kept("sched_getaffinity", (204, 123), p, 4096, buffer)
+            kept("sched_setaffinity", (203, 122), p, 8, at(ctypes.c_uint64(-1)))
+            kept("sched_getparam", (143, 121), p, buffer)
+            kept("sched_setparam", (142, 118), p, at(ctypes.c_int(0)))
+            kept("sched_getscheduler", (145, 120), p)
+            kept("sched_setscheduler", (144, 119), p, 0, at(ctypes.c_int(0)))
+            kept("sched_getattr", (315, 275), p, buffer, 48, 0)
+            kept("sched_setattr", (314, 274), p, at((ctypes.c_uint32 * 12)(48)), 0)
+            kept("sched_rr_get_interval", (148, 127), p, buffer)
+            kept("ptrace", (101, 117), 16, p, 0, 0)
+            kept("process_vm_readv", (310, 270), p, None, 0, None, 0, 0)
+            kept("process_vm_writev", (311, 271), p, None, 0, None, 0, 0)
+            kept("kcmp", (312, 272), p, p, 0, 0, 0)
+            kept("kcmp, the other one", (312, 272), os.getpid(), p, 0, 0, 0)
+            kept("migrate_pages", (256, 238), p, 0, None, None)
+            kept("move_pages", (279, 239), p, 0, None, None, None, 0)
+            kept("setpgid", (109, 154), p, 0)
+            kept("setpgid, the group", (109, 154), 0, p)
+            kept("getpgid", (121, 155), p)
+            kept("getsid", (124, 156), p)
+            kept("get_robust_list", (274, 100), p, buffer, at(ctypes.c_size_t()))
+            kept("capget", (125, 90), at((ctypes.c_uint32 * 2)(0x20080522, pid)), buffer)
+            kept("prctl PR_SCHED_CORE", (157, 167), 62, 2, p, 1, 0)
+            kept("perf_event_open", (298, 241), at((ctypes.c_uint32 * 32)(1, 128)), p, -1, -1, 0)
+        for kind in range(3):
+            clock = minus | kind
+            for half in (clock, clock & (1 << 32) - 1):
+                denied("clock_gettime", (228, 113), half, buffer, wants=wants + (errno.EINVAL,))
+                denied("clock_getres", (229, 114), half, buffer, wants=wants + (errno.EINVAL,))
+                denied("clock_nanosleep", (230, 115), half, 0, buffer, None, wants=wants + (errno.EINVAL,))
+                denied("timer_create", (222, 107), half, None, at(ctypes.c_int()), wants=wants + (errno.EINVAL,))
+        r, w = os.pipe()
+        a, b = socket.socketpair()
+        for high in (0, 1 << 32):
+            for target in (pid, -pid):
+                denied("F_SETOWN", (72, 25), r, 8 | high, target, wants=wants)
+                denied("F_SETOWN_EX", (72, 25), r, 15 | high, at((ctypes.c_int * 2)(1, target)), wants=wants)
+                denied("FIOSETOWN", (16, 29), a.fileno(), 0x8901 | high, at(ctypes.c_int(target)), wants=wants)
+                denied("SIOCSPGRP", (16, 29), a.fileno(), 0x8902 | high, at(ctypes.c_int(target)), wants=wants)
+    for which in (1, 2):  # 0 is the whole group, and the whole user
+        if os.getpid() != 1:
+            denied("setpriority of others, 0", (141, 140), which, 0, 19)
+            denied("ioprio_set of others, 0", (251, 30), which + 1, 0, 0)
+
+
+def act_on_itself():
+    """Make the calls that programs make about themselves, which still work."""
+    import subprocess
+    import time
+    resource.prlimit(0, resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    os.sched_getaffinity(0)
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+    os.sched_getscheduler(0)
+    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + 1)
+    os.getpgrp()
+    os.getpgid(0)
+    time.process_time()
+    time.thread_time()
+    time.clock_gettime(time.CLOCK_MONOTONIC)
+    thread = threading.Thread(target=time.sleep, args=(0.01,))
+    thread.start()
+    thread.join()
+    text = subprocess.run(["timeout", "3", "sh", "-c", "echo out | cat; nice true"], capture_output=True, text=True)
+    if text.returncode or text.stdout != "out\n":
+        escaped(text)
+
+
 def outlive_the_run():
     denied("prctl", (157, 167), 1, 0, 0, 0, 0)
     denied("prctl, other half of the argument", (157, 167), 1 | 1 << 32, 0, 0, 0, 0)

@@ -225,7 +225,8 @@ func refusedBy(at address, resp *http.Response) error {
 		return errNoSession
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w: take the token from %s in the trainer's directory, or the value of TRINITY_TOKEN there", err, AddressFile)
-	case http.StatusNotFound, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return retry.Temporary(err)
 	}
 	return err

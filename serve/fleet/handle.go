@@ -47,13 +47,14 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	web.WriteJSON(w, status, refusal{err.Error()})
 }
 
-// answer replies with body, or with err under its status.
-func answer(w http.ResponseWriter, body any, err error) {
+// answer replies with reply, or with err under its status.
+func answer(w http.ResponseWriter, reply any, err error) {
 	status := http.StatusInternalServerError
+	var body *bodyError
 	switch {
 	case err == nil:
 		if err = failReply.Hit(""); err == nil {
-			web.WriteJSON(w, http.StatusOK, body)
+			web.WriteJSON(w, http.StatusOK, reply)
 			return
 		}
 	case errors.Is(err, trinity.ErrEnded):
@@ -64,10 +65,30 @@ func answer(w http.ResponseWriter, body any, err error) {
 		status = http.StatusPreconditionFailed
 	case errors.Is(err, errStage):
 		status = http.StatusServiceUnavailable
+	case errors.As(err, &body):
+		status = body.status
 	case errors.Is(err, errBad):
 		status = http.StatusBadRequest
 	}
 	refuse(w, status, err)
+}
+
+// bodyError says why a body did not arrive, with the status that says whether the client tries again.
+type bodyError struct {
+	status int
+	error
+}
+
+// Unwrap returns why.
+func (e *bodyError) Unwrap() error { return e.error }
+
+// receive returns the body of a request, of at most limit bytes.
+func receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	data, status, err := web.Body(w, r, limit)
+	if err != nil {
+		return nil, &bodyError{status, fmt.Errorf("%w: %w", errBad, err)}
+	}
+	return data, nil
 }
 
 // read decodes a small body.
@@ -77,11 +98,11 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 
 // readBody decodes a body of at most limit bytes.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
-	data, _, err := web.Body(w, r, limit)
-	if err == nil {
-		err = json.Unmarshal(data, into) // a json.Decoder would accept text after the value
-	}
+	data, err := receive(w, r, limit)
 	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil { // a json.Decoder would accept text after the value
 		return fmt.Errorf("%w: %w", errBad, err)
 	}
 	return nil
@@ -182,18 +203,22 @@ func (s *Server) handlePut(w http.ResponseWriter, r *http.Request) {
 // readDelivery reads a body whose length is known.
 func readDelivery(w http.ResponseWriter, r *http.Request) (trinity.Delivery, error) {
 	if r.ContentLength < 0 || r.ContentLength > maxDelivery {
-		return trinity.Delivery{}, fmt.Errorf("%w: a delivery of %d bytes; it may have %d: use a smaller buffer.batch_size",
-			errConflict, r.ContentLength, maxDelivery)
+		return trinity.Delivery{}, fmt.Errorf("%w: %w", errConflict, tooLarge(r.ContentLength))
 	}
-	data, _, err := web.Body(w, r, maxDelivery)
+	data, err := receive(w, r, maxDelivery)
 	if err != nil {
-		return trinity.Delivery{}, fmt.Errorf("%w: %w", errBad, err)
+		return trinity.Delivery{}, err
 	}
 	d, err := experience.DecodeDelivery(data)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errBad, err)
 	}
 	return d, err
+}
+
+// tooLarge is the error of a delivery that no trainer takes.
+func tooLarge(bytes int64) error {
+	return fmt.Errorf("a delivery of %d bytes; it may have %d: use a smaller buffer.batch_size", bytes, maxDelivery)
 }
 
 // put adds delivery n of an explorer to the buffer, unless the buffer has it.

@@ -110,6 +110,9 @@ func (c *Client) Alive(ctx context.Context) error {
 // acknowledgement was lost, the trainer does not add it again.
 func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	data, err := experience.AppendDelivery(nil, d)
+	if err == nil && int64(len(data)) > maxDelivery {
+		err = tooLarge(int64(len(data))) // a trainer that refuses it does not read it, so the reply may not arrive
+	}
 	if err != nil {
 		return err
 	}

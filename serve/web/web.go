@@ -11,14 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -92,57 +89,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return <-stopped
 }
-
-// Body returns the body of a request, of up to limit bytes. If there is an error, status is the one
-// to reply with: 413 for a body that is too long, 408 for one that is too slow, 503 if other large
-// bodies take all the room, and else 400.
-func Body(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, status int, err error) {
-	in := &arriving{Reader: http.MaxBytesReader(w, r.Body, limit)}
-	defer in.leave()
-	data, err = io.ReadAll(in)
-	switch {
-	case err == nil:
-		return data, http.StatusOK, nil
-	case errors.Is(err, errNoRoom):
-		return nil, http.StatusServiceUnavailable, err
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes", limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, http.StatusRequestTimeout, errors.New("the request did not come in time")
-	}
-	return nil, http.StatusBadRequest, fmt.Errorf("reading the request: %w", err)
-}
-
-// Limits of the memory of bodies that have begun to arrive. Small bodies always have room, so slow
-// clients cannot keep others out.
-const (
-	smallBody = 64 << 10  // bytes of each body that do not count
-	maxLarge  = 256 << 20 // bytes of all other parts together
-)
-
-// large counts the bytes of bodies beyond their first smallBody.
-var large atomic.Int64
-
-var errNoRoom = errors.New("other large requests take all the room: try again later")
-
-// arriving is a body that counts in large until leave.
-type arriving struct {
-	io.Reader
-	read, counted int64
-}
-
-func (a *arriving) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
-	a.read += int64(n)
-	more := max(0, a.read-smallBody) - a.counted
-	a.counted += more
-	if large.Add(more) > maxLarge && more > 0 {
-		return n, errNoRoom
-	}
-	return n, err
-}
-
-func (a *arriving) leave() { large.Add(-a.counted) }
 
 // Guard refuses requests that a web page of another site makes in a browser. These are requests
 // with a foreign Origin. Unless a token protects the server, these are also requests for a host

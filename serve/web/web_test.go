@@ -217,22 +217,82 @@ func TestRefusalsThatMayPassSayWhenToRetry(t *testing.T) {
 	}
 }
 
-// Bodies that arrive at the same time share a bounded memory, and small ones always find room.
+// Bodies of unknown length that arrive at the same time share a bounded memory, and small ones
+// always find room.
 func TestArrivingBodiesShareAMemory(t *testing.T) {
+	m := newRoom(100, time.Minute)
 	body := func(bytes int64) (int, error) {
 		r := httptest.NewRequest(http.MethodPost, "/", io.LimitReader(endless{}, bytes))
-		_, status, err := Body(httptest.NewRecorder(), r, 1<<20)
+		_, status, err := m.read(httptest.NewRecorder(), r, 1<<20)
 		return status, err
 	}
-	large.Add(maxLarge - 10) // others
-	defer large.Add(10 - maxLarge)
+	if !m.taken.TryAcquire(90) { // others
+		t.Fatal("no room")
+	}
 	for bytes, want := range map[int64]int{0: 200, smallBody: 200, smallBody + 10: 200, smallBody + 11: 503, 1 << 20: 503} {
 		if status, err := body(bytes); status != want || (err == nil) != (want == 200) {
 			t.Errorf("a body of %d bytes: %d, %v; want %d", bytes, status, err, want)
 		}
 	}
-	if left := large.Load(); left != maxLarge-10 {
-		t.Errorf("%d bytes count after the last body", left)
+	if !m.taken.TryAcquire(10) {
+		t.Error("bytes count after the last body")
+	}
+}
+
+// A body that promises its length arrives whole, also one that is larger than the room, and waits
+// for its turn. A promise that is too large, or waits too long, is refused with a status of its own.
+func TestPromisedBodiesTakeTurns(t *testing.T) {
+	m := newRoom(1<<20, time.Minute)
+	read := func(r io.Reader, length, limit int64) (int, error) {
+		request := httptest.NewRequest(http.MethodPost, "/", r)
+		request.ContentLength = length
+		data, status, err := m.read(httptest.NewRecorder(), request, limit)
+		if err == nil && int64(len(data)) != length {
+			t.Errorf("%d bytes of %d", len(data), length)
+		}
+		return status, err
+	}
+	const size = 700 << 10 // two of them do not fit
+	first, done := make(chan struct{}), make(chan int, 4)
+	pipe, into := io.Pipe()
+	go func() {
+		status, _ := read(pipe, size, 1<<30)
+		done <- status
+	}()
+	go func() { // half of it has arrived when others come
+		if _, err := io.Copy(into, io.LimitReader(endless{}, size/2)); err != nil {
+			t.Error(err)
+		}
+		close(first)
+	}()
+	<-first
+	for _, length := range []int64{size, 3 << 20, size} {
+		go func() {
+			status, _ := read(io.LimitReader(endless{}, length), length, 1<<30)
+			done <- status
+		}()
+	}
+	if status, err := read(io.LimitReader(endless{}, smallBody), smallBody, 1<<30); status != 200 {
+		t.Errorf("a small body gets %d, %v", status, err)
+	}
+	if _, err := io.Copy(into, io.LimitReader(endless{}, size/2)); err != nil {
+		t.Error(err)
+	}
+	into.Close()
+	for range cap(done) {
+		if status := <-done; status != 200 {
+			t.Errorf("status %d", status)
+		}
+	}
+	if status, err := read(io.LimitReader(endless{}, 11), 11, 10); status != 413 {
+		t.Errorf("a body of 11 bytes where 10 are allowed gets %d, %v", status, err)
+	}
+	m.wait = time.Millisecond
+	if !m.taken.TryAcquire(m.size) {
+		t.Fatal("bytes count after the last body")
+	}
+	if status, err := read(io.LimitReader(endless{}, size), size, 1<<30); status != 503 {
+		t.Errorf("a body without room gets %d, %v", status, err)
 	}
 }
 

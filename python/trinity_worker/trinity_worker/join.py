@@ -74,7 +74,7 @@ class Driver:
                     self.heard = time.monotonic()
                     return answer
             except urllib.error.HTTPError as e:
-                if e.code < 500:
+                if e.code < 500 and e.code not in (408, 429):  # the driver had no time, or no room
                     raise Refused(
                         f"the driver answered {e.code}: {e.read().decode(errors='replace').strip()}"
                     ) from None

@@ -1,17 +1,40 @@
 package jinja
 
+import "time"
+
 // budget counts what one render spends of its [Limits].
 type budget struct {
 	limits Limits
 	steps  int
 	depth  int
+	end    time.Time // when the time of the render is over
 }
+
+// stepsPerLook is how many steps pass until a render looks at the clock.
+const stepsPerLook = 1 << 10
+
+func newBudget(limits Limits) budget { return budget{limits: limits, end: time.Now().Add(limits.Time)} }
 
 // spend counts one step and steps more.
 func (b *budget) spend(steps int) {
+	before := b.steps
 	b.steps += steps + 1
 	if b.steps > b.limits.Steps {
 		panic(failf(Limit, "the render takes more than %d steps", b.limits.Steps))
+	}
+	if b.steps/stepsPerLook != before/stepsPerLook && time.Now().After(b.end) {
+		panic(failf(Limit, "the render takes more than %v", b.limits.Time))
+	}
+}
+
+// read spends steps on the texts and lists that a filter, a test or a function may read whole.
+func (b *budget) read(values ...Value) {
+	for _, v := range values {
+		if s, ok := textOf(v); ok {
+			b.spend(len(s) / 16)
+		} else if l, ok := v.(*List); ok {
+			b.spend(len(l.Items) / 16)
+		}
 	}
 }
 

@@ -112,6 +112,7 @@ func (r *runtime) equal(a, b Value, depth int) bool {
 	}
 	if x, ok := textOf(a); ok {
 		y, ok := textOf(b)
+		r.spend(min(len(x), len(y)) / 64)
 		return ok && x == y
 	}
 	switch x := a.(type) {
@@ -191,6 +192,7 @@ func (r *runtime) lessThan(a, b Value, depth int) bool {
 	}
 	if x, ok := textOf(a); ok {
 		if y, ok := textOf(b); ok {
+			r.spend(min(len(x), len(y)) / 64)
 			return x < y
 		}
 	}

@@ -170,6 +170,7 @@ func (ev *evaluator) call(callee Value, args []Value, named *Map) Value {
 	case *macro:
 		return c.call(ev, args, named)
 	case *function:
+		ev.read(args...)
 		return c.call(&ev.runtime, args, named)
 	case *loop:
 		if c.recurse == nil {

@@ -48,6 +48,8 @@ func (r *runtime) filter(id string, v Value, args []Value, named *Map) Value {
 	if !known {
 		panic(unknownFilter(id, 0))
 	}
+	r.read(v)
+	r.read(args...)
 	if spec.raw != nil {
 		return spec.raw(r, v, args, named)
 	}

@@ -44,7 +44,7 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			return
 		}
-		tpl.Limits = Limits{Steps: 20_000, Size: 1 << 16, Depth: 50}
+		tpl.Limits = Limits{Steps: 20_000, Size: 1 << 16, Depth: 50, Time: DefaultLimits.Time}
 		out, err := tpl.Render(contexts[1])
 		if err != nil {
 			return

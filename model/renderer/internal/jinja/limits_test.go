@@ -32,17 +32,37 @@ func TestLimitsStopHostileTemplates(t *testing.T) {
 		"chain":          "{{ 1" + strings.Repeat("+1", 20000) + " }}",
 		"filters":        "{{ 1" + strings.Repeat("|string", 20000) + " }}",
 		"dots":           "{{ a" + strings.Repeat(".a", 20000) + " }}",
+		"strftime":       "{{ strftime_now('%Y' * 1000000) }}",
+		"strftime, long": "{{ strftime_now('%c' * 1000000) }}",
+		"compared texts": "{% set s = 'a' * 4000000 %}{% set t = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s == t %}{% endfor %}",
+		"ordered texts":  "{% set s = 'a' * 4000000 %}{% set t = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s < t %}{% endfor %}",
+		"tested texts":   "{% set s = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s is lower %}{% endfor %}",
+		"counted texts":  "{% set s = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s | length %}{% endfor %}",
+		"read numbers":   "{% set s = '9' * 4000000 %}{% for i in range(100000) %}{% set x = s | float %}{% endfor %}",
 		"signs":          "{{ " + strings.Repeat("-", 20000) + "1 }}",
 	} {
 		tpl, err := Parse(what, src)
 		if err == nil {
-			tpl.Limits = Limits{Steps: 500_000, Size: 4 << 20, Depth: DefaultLimits.Depth}
+			tpl.Limits = Limits{Steps: 500_000, Size: 4 << 20, Depth: DefaultLimits.Depth, Time: DefaultLimits.Time}
 			_, err = tpl.Render(nil)
 		}
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != Limit {
 			t.Errorf("%s: error %.200v, want one of kind Limit", what, err)
 		}
+	}
+}
+
+// A render ends at its time, whatever its steps cost.
+func TestTheTimeOfARenderIsBounded(t *testing.T) {
+	tpl, err := Parse("slow", "{% for a in range(100000) %}{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpl.Limits.Time = 1
+	var e *Error
+	if _, err := tpl.Render(nil); !errors.As(err, &e) || e.Kind != Limit || !strings.Contains(e.Error(), "more than 1ns") {
+		t.Errorf("%v, want an error of kind Limit", err)
 	}
 }
 

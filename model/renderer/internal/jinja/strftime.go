@@ -9,14 +9,14 @@ import (
 // strftimeNow formats the clock's time as Python's datetime.now().strftime does in the C locale.
 func strftimeNow(r *runtime, args []Value, named *Map) Value {
 	a := bind("strftime_now", args, named, "format")
-	return strftime(wantText("strftime_now", a[0]), r.clock())
+	return strftime(r, wantText("strftime_now", a[0]), r.clock())
 }
 
-func strftime(format string, t time.Time) Value {
-	var b strings.Builder
+func strftime(r *runtime, format string, t time.Time) Value {
+	b := &limitedText{limit: r.limits.Size}
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
-			b.WriteByte(format[i])
+			b.add(format[i : i+1])
 			continue
 		}
 		i++
@@ -25,8 +25,9 @@ func strftime(format string, t time.Time) Value {
 			i++
 		}
 		if i >= len(format) {
-			panic(failf(Unsupported, "strftime format %q, which ends in a directive", format))
+			panic(failf(Unsupported, "a strftime format that ends within a directive"))
 		}
+		r.spend(stepsPerDirective)
 		part, ok := strftimeDirective(format[i], t)
 		if !ok {
 			panic(failf(Unsupported, "strftime directive %%%c", format[i]))
@@ -38,17 +39,22 @@ func strftime(format string, t time.Time) Value {
 				part = part[len(part)-1:]
 			}
 		}
-		b.WriteString(part)
+		b.add(part)
 	}
 	return b.String()
 }
 
+// stepsPerDirective are the steps of a directive, which formats a time.
+const stepsPerDirective = 8
+
+// layouts are Go's layouts of directives.
+var layouts = map[byte]string{
+	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'h': "Jan", 'B': "January",
+	'a': "Mon", 'A': "Monday", 'p': "PM", 'I': "03", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
+	'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05", 'c': "Mon Jan _2 15:04:05 2006",
+}
+
 func strftimeDirective(c byte, t time.Time) (string, bool) {
-	layouts := map[byte]string{
-		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'h': "Jan", 'B': "January",
-		'a': "Mon", 'A': "Monday", 'p': "PM", 'I': "03", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
-		'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05", 'c': "Mon Jan _2 15:04:05 2006",
-	}
 	if layout, ok := layouts[c]; ok {
 		return t.Format(layout), true
 	}

@@ -164,7 +164,11 @@ func strip(s string, chars Value, left, right bool) string {
 	cut := isSpace
 	if chars != nil {
 		set := wantText("strip", chars)
-		cut = func(c rune) bool { return strings.ContainsRune(set, c) }
+		chars := map[rune]bool{}
+		for _, c := range set {
+			chars[c] = true
+		}
+		cut = func(c rune) bool { return chars[c] }
 	}
 	if left {
 		s = strings.TrimLeftFunc(s, cut)

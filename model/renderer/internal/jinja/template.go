@@ -10,11 +10,12 @@ type Limits struct {
 	Steps int // nodes evaluated, items visited, and 64 bytes of text built, each one step
 	Size  int // bytes of the output and of any text, items of any list
 	Depth int // nested calls of macros and recursive loops
+	Time  time.Duration
 }
 
 // DefaultLimits allow far more than any chat template needs: a render that reaches them runs for
-// about a second.
-var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200}
+// about a second. The time is for what the steps count too low, and for slow machines.
+var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200, Time: 10 * time.Second}
 
 // Template is a parsed template. It is safe for concurrent use once its fields are set.
 type Template struct {
@@ -49,7 +50,7 @@ type Output struct {
 func (t *Template) Render(variables map[string]any) (_ Output, err error) {
 	defer report(&err, t.name)
 	ev := &evaluator{
-		runtime:   runtime{budget: budget{limits: t.Limits}, clock: t.Clock},
+		runtime:   runtime{budget: newBudget(t.Limits), clock: t.Clock},
 		variables: make(map[string]Value, len(variables)), out: &limitedText{limit: t.Limits.Size},
 	}
 	defer addLine(func() int { return ev.line })

@@ -79,6 +79,8 @@ func (r *runtime) applyTest(id string, v Value, args []Value) bool {
 	if len(args) != testArity[id] {
 		panic(typeErrorf("the test '%s' takes %d argument(s), got %d", id, testArity[id], len(args)))
 	}
+	r.read(v)
+	r.read(args...)
 	return is(r, v, args)
 }
 

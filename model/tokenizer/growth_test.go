@@ -1,0 +1,49 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A tokenizer of a stranger may not make a text so long that it takes the machine's memory. Those of
+// real models may make it longer.
+func TestNormalizersAreBounded(t *testing.T) {
+	replace := func(from, to string) string {
+		return fmt.Sprintf(`{"type":"Replace","pattern":{"String":%q},"content":%q}`, from, to)
+	}
+	regex := func(from, to string) string {
+		return fmt.Sprintf(`{"type":"Replace","pattern":{"Regex":%q},"content":%q}`, from, to)
+	}
+	sequence := func(of string, parts ...string) string {
+		return `{"type":"Sequence","` + of + `":[` + strings.Join(parts, ",") + `]}`
+	}
+	bomb := strings.Repeat(","+replace("a", strings.Repeat("a", 1000)), 20)[1:]
+	twos := strings.Repeat(","+replace("a", "aa"), 40)[1:]
+	swaps := strings.Repeat(","+replace("a", "bb")+","+replace("b", "aa"), 20)[1:]
+	marks := replace("a", "<"+strings.Repeat("x", 60)+">") + "," + replace("><", strings.Repeat("y", 500))
+	for _, c := range []struct{ normalizer, want string }{
+		{sequence("normalizers", bomb), "normalizer.normalizers[0] makes a text up to 1000 times as long; at most 256 times is supported"},
+		{sequence("decoders", bomb), "normalizer.decoders[0] makes a text up to 1000 times as long"},
+		{sequence("normalizers", twos), "normalizer: its 40 steps together may make a text more than 256 times as long"},
+		{sequence("normalizers", sequence("normalizers", twos), twos), "its 80 steps together"},
+		{sequence("normalizers", swaps), "its 40 steps together"},
+		{sequence("normalizers", marks), "its 2 steps together"},
+		{regex("a*", strings.Repeat("b", 300)), "up to 301 times"},
+		{sequence("normalizers", regex(".", strings.Repeat(".", 20)), regex(".", strings.Repeat(".", 20))), "its 2 steps together"},
+		{fmt.Sprintf(`{"type":"Prepend","prepend":%q}`, strings.Repeat("x", 1000)), "up to 1001 times"},
+		{sequence("normalizers", `{"type":"Prepend","prepend":"▁"}`, replace(" ", "▁")), ""},
+		{sequence("normalizers", replace("\n", "<|newline|>"), replace("\t", "<|tab|>"), replace("``", "\""), replace("''", "\""),
+			replace(" ", "▁"), `{"type":"NFC"}`), ""},
+		{sequence("normalizers", `{"type":"NFKC"}`, `{"type":"Lowercase"}`, replace(" ", "▁")), ""},
+		{sequence("normalizers", `{"type":"NFC"}`, regex(`\s+`, " "), `{"type":"Lowercase"}`), ""},
+		{sequence("decoders", replace("▁", " "), `{"type":"ByteFallback"}`, `{"type":"Fuse"}`), ""},
+		{"null", ""}, {"", ""}, {`{"type":"Strip"}`, ""},
+	} {
+		err := checkGrowth(json.RawMessage(c.normalizer), "normalizer")
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.100s: %v, want %q", c.normalizer, err, c.want)
+		}
+	}
+}
