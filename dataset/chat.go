@@ -71,7 +71,7 @@ func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*tri
 	if system != "" && chat[0].Role != "system" {
 		chat = append([]trinity.Message{{Role: "system", Content: system}}, chat...)
 	}
-	tools, err := toolsAt(row)
+	tools, err := row.Tools()
 	if err != nil {
 		return nil, err
 	}

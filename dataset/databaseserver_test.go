@@ -4,6 +4,7 @@ package dataset
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,8 +56,8 @@ func TestTablesOfServers(t *testing.T) {
 			}
 			const day = "2026-01-02T03:04:05Z"
 			for i, want := range []map[string]any{
-				{"id": int64(1), "question": "ä", "price": int64(7), "score": int64(2), "day": day, "meta": c.json, "missing": nil},
-				{"id": int64(2), "question": "b", "price": 1.5, "score": 0.5, "day": day, "meta": c.json, "missing": nil},
+				{"id": int64(1), "question": "ä", "price": json.Number("7.00"), "score": int64(2), "day": day, "meta": c.json, "missing": nil},
+				{"id": int64(2), "question": "b", "price": json.Number("1.50"), "score": 0.5, "day": day, "meta": c.json, "missing": nil},
 			} {
 				row, err := d.Row(i)
 				if err != nil || !reflect.DeepEqual(row, want) {

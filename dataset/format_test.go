@@ -99,7 +99,7 @@ func TestFormatter(t *testing.T) {
 			`{"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]}`, "system:x;assistant:[y;]"},
 		{"sft", Format{TaskFormat: keys}, `{"tools": [{"n": 1}], "messages": "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"p\"}, {\"text\": \"q\"}]}, {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"r\", \"tool_calls\": [{\"id\": 7}], \"name\": null}]"}`,
 			`[{"n":1}]user:pq;assistant:[r[{"id":7}];]`},
-		{"sft", Format{TaskFormat: keys}, `{"tools": "[2]", "messages": [{"role": "tool", "content": "x", "tool_call_id": "i", "name": "n"}, {"role": "assistant", "content": "y"}]}`, "[2]tool:xin;assistant:[y;]"},
+		{"sft", Format{TaskFormat: keys}, `{"tools": "[{}]", "messages": [{"role": "tool", "content": "x", "tool_call_id": "i", "name": "n"}, {"role": "assistant", "content": "y"}]}`, "[{}]tool:xin;assistant:[y;]"},
 		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": 42}`, "user:q;assistant:[42;]"},
 		{"sft", Format{TaskFormat: withSystem(keys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "response": "r"}`,
 			"system:S;user:q;assistant:[r;]"},
