@@ -85,9 +85,12 @@ func (t *Task) Truths() ([]string, error) {
 		return nil, nil
 	case isList && len(list) == 0:
 		return nil, fmt.Errorf("format.response_key: the list in column %q is empty", key)
+	case isObject && len(fields) == 0:
+		return nil, fmt.Errorf("format.response_key: column %q holds an empty object", key)
 	case isObject:
+		keys := slices.Sorted(maps.Keys(fields))
 		return nil, fmt.Errorf("format.response_key: column %q holds an object with the keys %s: name one of them, such as %q",
-			key, strings.Join(slices.Sorted(maps.Keys(fields)), ", "), key+"."+slices.Min(slices.Collect(maps.Keys(fields))))
+			key, strings.Join(keys, ", "), key+"."+keys[0])
 	}
 	if chat, ok := chatIn(v); ok && len(list) == 1 {
 		if reply, err := messagesOf(chat); err == nil && reply[0].Role == "assistant" {

@@ -80,8 +80,8 @@ func (t *Task) chat() ([]Message, error) {
 }
 
 // Prompt returns the task's question: format.prompt_template with the row's columns, else the text
-// at format.prompt_key. Of a chat it is the user's message. A chat of several turns is an error,
-// because the caller asks one question: [Task.Messages] returns all of them.
+// at format.prompt_key, or the user's message if that is a chat of one. A chat of several messages is
+// an error: [Task.Messages] returns them.
 func (t *Task) Prompt() (string, error) {
 	if t.Format.PromptTemplate != "" {
 		return t.fill("prompt_template", t.Format.PromptTemplate)
@@ -97,26 +97,16 @@ func (t *Task) Prompt() (string, error) {
 		}
 		return text, nil
 	}
-	if turns := chat[len(systemOf(chat)):]; len(turns) != 1 || turns[0].Role != "user" {
-		return "", errors.New("format.prompt_key: the row's chat has several turns, and the workflow asks one question")
+	if len(chat) != 1 || chat[0].Role != "user" {
+		return "", errors.New("format.prompt_key: the row's chat has more than one message of the user, and the workflow asks one " +
+			"question in words of its own: use another workflow, or name a column with the question")
 	}
-	return chat[len(chat)-1].Content, nil
+	return chat[0].Content, nil
 }
 
-// systemOf returns the system message that a chat begins with, in a slice that is empty without one.
-func systemOf(chat []Message) []Message {
-	if len(chat) > 0 && chat[0].Role == "system" {
-		return chat[:1]
-	}
-	return nil
-}
-
-// System returns the system prompt: that of the row's own chat, else format.system_template with the
-// row's columns, else the text at format.system_prompt_key, else the taskset's, else "".
+// System returns the system prompt of rows without a chat that has its own: format.system_template with
+// the row's columns, else the text at format.system_prompt_key, else the taskset's, else "".
 func (t *Task) System() (string, error) {
-	if chat, _ := t.chat(); systemOf(chat) != nil { // Prompt and Messages return the error
-		return chat[0].Content, nil
-	}
 	if t.Format.SystemTemplate != "" {
 		return t.fill("system_template", t.Format.SystemTemplate)
 	}
@@ -145,7 +135,7 @@ func (t *Task) Messages(system string) (messages []Message, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if system = cmp.Or(own, system); system != "" && systemOf(chat) == nil {
+	if system = cmp.Or(own, system); system != "" && chat[0].Role != "system" {
 		messages = append(messages, Message{Role: "system", Content: system})
 	}
 	return append(messages, chat...), nil
