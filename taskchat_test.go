@@ -40,9 +40,11 @@ func TestChatsOfRows(t *testing.T) {
 		{"verl", keys, `{"prompt": [{"role": "system", "content": "B"}, {"role": "user", "content": "q"}]}`, "system:B | user:q", false},
 		{"system prompt of the taskset", keys, `{"prompt": [{"role": "user", "content": "q"}]}`, "system:S | user:q", false},
 		{"system prompt of the row", keys, `{"sys": "R", "prompt": [{"role": "user", "content": "q"}]}`, "system:R | user:q", false},
-		{"earlier turns", keys, `{"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}]}`,
+		{"earlier turns", keys,
+			`{"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}]}`,
 			"system:S | user:q | assistant:a | user:r", false},
-		{"columnar file", keys, `{"prompt": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1"}], "name": null, "tool_call_id": null},
+		{"columnar file", keys,
+			`{"prompt": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1"}], "name": null, "tool_call_id": null},
 			{"role": "tool", "content": "4", "tool_calls": null, "name": null, "tool_call_id": "1"}]}`,
 			`system:S | assistant:[{"id":"1"}] | tool:41`, false},
 		{"text of JSON", keys, `{"prompt": "[{\"role\": \"user\", \"content\": \"q\"}]"}`, "system:S | user:q", false},
@@ -53,14 +55,17 @@ func TestChatsOfRows(t *testing.T) {
 		{"a text that begins as JSON", keys, `{"prompt": "[1, 2] has which sum?"}`, "system:S | user:[1, 2] has which sum?", false},
 		{"a list in a text", keys, `{"prompt": "[1, 2]"}`, "system:S | user:[1, 2]", false},
 		{"a number", keys, `{"prompt": 1234567.50}`, "system:S | user:1234567.50", false},
-		{"template", template, `{"prompt": [{"role": "user", "content": "<q>"}]}`, `system:S | user:[{"content":"<q>","role":"user"}]!`, false},
+		{"template", template, `{"prompt": [{"role": "user", "content": "<q>"}]}`,
+			`system:S | user:[{"content":"<q>","role":"user"}]!`, false},
 		{"reply at the end", keys, `{"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`,
 			`format.prompt_key: the chat in column "prompt": it ends with a reply of the assistant`, true},
-		{"list of texts", keys, `{"prompt": ["q", "r"]}`, `format.prompt_key: column "prompt" holds a list, want a text or a list of messages`, true},
+		{"list of texts", keys, `{"prompt": ["q", "r"]}`,
+			`format.prompt_key: column "prompt" holds a list, want a text or a list of messages`, true},
 		{"empty list", keys, `{"prompt": []}`, `column "prompt" holds a list`, true},
 		{"object", keys, `{"prompt": {"text": "q"}}`, `column "prompt" holds an object`, true},
 		{"no role", keys, `{"prompt": [{"from": "human", "value": "q"}]}`, `column "prompt" holds a list, want`, true},
-		{"image", keys, `{"prompt": [{"role": "user", "content": [{"type": "image"}]}]}`, `the chat in column "prompt": message 1: `, true},
+		{"image", keys, `{"prompt": [{"role": "user", "content": [{"type": "image"}]}]}`,
+			`the chat in column "prompt": message 1: `, true},
 		{"null", keys, `{"prompt": null}`, `format.prompt_key: column "prompt" is null`, true},
 		{"absent", keys, `{"q": 1}`, `format.prompt_key: no column "prompt": the row has q`, true},
 	} {
@@ -90,8 +95,10 @@ func TestQuestionOfAChat(t *testing.T) {
 func TestToolsOfRows(t *testing.T) {
 	for row, want := range map[string]string{
 		`{}`: "", `{"tools": null}`: "", `{"tools": ""}`: "", `{"tools": []}`: "",
-		`{"tools": [{"name": "<f>", "least": 0.0}]}`: `[{"least":0.0,"name":"<f>"}]`, `{"tools": "[{\"name\": \"f\"}]"}`: `[{"name": "f"}]`,
-		`{"tools": ["hammer"]}`: "holds a list, want", `{"tools": "hammer"}`: "holds a text, want", `{"tools": {"a": 1}}`: "holds an object, want",
+		`{"tools": [{"name": "<f>", "least": 0.0}]}`: `[{"least":0.0,"name":"<f>"}]`,
+		`{"tools": "[{\"name\": \"f\"}]"}`:           `[{"name": "f"}]`,
+		`{"tools": ["hammer"]}`:                      "holds a list, want", `{"tools": "hammer"}`: "holds a text, want",
+		`{"tools": {"a": 1}}`: "holds an object, want",
 	} {
 		got, err := (&Task{Row: rowOf(t, row), Format: TaskFormat{ToolsKey: "tools"}}).Tools()
 		if err != nil && (want == "" || !strings.Contains(err.Error(), want)) || err == nil && string(got) != want {
@@ -104,10 +111,12 @@ func TestToolsOfRows(t *testing.T) {
 func TestValuesAsText(t *testing.T) {
 	for value, want := range map[string]string{
 		`"2"`: "2", `2`: "2", `true`: "true", `1234567.5`: "1234567.5", `100000000000000000000`: "100000000000000000000", `3.0`: "3.0",
-		`1e-7`: "1e-7", `18446744073709551615`: "18446744073709551615", `12345678901234567890.123456789`: "12345678901234567890.123456789",
-		`["2"]`: `["2"]`, `["1", 2.50, null]`: `["1",2.50,null]`, `{"x": 1, "a": "<&>é"}`: `{"a":"<&>é","x":1}`, `[]`: "[]",
+		`1e-7`: "1e-7", `18446744073709551615`: "18446744073709551615",
+		`12345678901234567890.123456789`: "12345678901234567890.123456789",
+		`["2"]`:                          `["2"]`, `["1", 2.50, null]`: `["1",2.50,null]`, `{"x": 1, "a": "<&>é"}`: `{"a":"<&>é","x":1}`, `[]`: "[]",
 	} {
-		task := &Task{Row: rowOf(t, `{"v": `+value+`, "reward_model": {"ground_truth": `+value+`}}`), Format: TaskFormat{ResponseKey: "reward_model.ground_truth"}}
+		task := &Task{Row: rowOf(t, `{"v": `+value+`, "reward_model": {"ground_truth": `+value+`}}`),
+			Format: TaskFormat{ResponseKey: "reward_model.ground_truth"}}
 		if got, err := task.Text("v"); err != nil || got != want || task.Truth() != want {
 			t.Errorf("%s: got %q, %v and %q, want %q", value, got, err, task.Truth(), want)
 		}
@@ -131,7 +140,8 @@ func TestTruths(t *testing.T) {
 	}
 	for value, want := range map[string]string{
 		`[]`: `the list in column "a" is empty`, `{"y": 1, "x": 2}`: `an object with the keys x, y: name one of them, such as "a.x"`,
-		`["1", null]`: "holds null, want texts or numbers", `[["1"]]`: "holds a list, want", `[{"x": 1}]`: "holds an object, want", `{}`: "an empty object",
+		`["1", null]`: "holds null, want texts or numbers", `[["1"]]`: "holds a list, want",
+		`[{"x": 1}]`: "holds an object, want", `{}`: "an empty object",
 		`[{"role": "user", "content": "q"}, {"role": "assistant", "content": "7"}]`: "holds an object, want",
 	} {
 		task := &Task{Row: rowOf(t, `{"a": `+value+`}`), Format: TaskFormat{ResponseKey: "a"}}
@@ -150,7 +160,8 @@ func TestDecodeReadsWholeNumbers(t *testing.T) {
 		Big   float64
 		Share float64
 	}
-	if _, err := task.Decode("v", &v); err != nil || v.Seed != 3 || !reflect.DeepEqual(v.Sizes, []int{10, -2}) || v.Big != 1e300 || v.Share != 0.5 {
+	if _, err := task.Decode("v", &v); err != nil || v.Seed != 3 || !reflect.DeepEqual(v.Sizes, []int{10,
+		-2}) || v.Big != 1e300 || v.Share != 0.5 {
 		t.Errorf("got %+v, %v", v, err)
 	}
 	if got, _ := task.Text("v.seed"); got != "3.0" {
@@ -168,7 +179,8 @@ func FuzzChats(f *testing.F) {
 		if d.Decode(&row) != nil {
 			return
 		}
-		task := &Task{Row: row, Format: TaskFormat{PromptKey: "prompt", MessagesKey: "messages", ResponseKey: "answer", ToolsKey: "tools"}}
+		task := &Task{Row: row, Format: TaskFormat{PromptKey: "prompt", MessagesKey: "messages", ResponseKey: "answer",
+			ToolsKey: "tools"}}
 		messages, err := task.Messages("s")
 		if err == nil && (messages[0].Role != "system" || messages[len(messages)-1].Role == "assistant") {
 			t.Errorf("%s: %v", text, messages)

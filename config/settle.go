@@ -169,10 +169,9 @@ func (r *resolution) tasksets() {
 	}
 }
 
-// chats makes messages_key the key of the prompts of a taskset whose section names it. If the section
-// names prompt_key, too, prompt_type decides.
+// chats makes messages_key the key of the prompts of a taskset whose section names it and not prompt_key.
 func (r *resolution) chats(key string, f *Format) {
-	if r.IsSet(key+"messages_key") && f.PromptType == "messages" && (!r.IsSet(key+"prompt_key") || r.IsSet(key+"prompt_type")) {
+	if r.IsSet(key+"messages_key") && !r.IsSet(key+"prompt_key") && f.PromptType == "messages" {
 		f.PromptKey = f.MessagesKey
 	}
 }

@@ -132,7 +132,7 @@ func TestDamagedArrow(t *testing.T) {
 }
 
 func FuzzArrow(f *testing.F) {
-	for _, path := range []string{"testdata/stream.arrow", "testdata/file_lz4.arrow"} {
+	for _, path := range []string{"testdata/numbers.arrow", "testdata/stream.arrow", "testdata/file_lz4.arrow"} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

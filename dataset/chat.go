@@ -31,6 +31,10 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 		if err != nil {
 			return nil, err
 		}
+		if isChatAt(row, w.ResponseKey) {
+			response, err := messagesAt(row, w.ResponseKey)
+			return append(prompt, response...), err
+		}
 		response, err := textAt(row, w.ResponseKey)
 		return append(prompt, trinity.Message{Role: "assistant", Content: response}), err
 	case "chatpair":
@@ -44,8 +48,23 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// userAt returns a chat with the row's plain prompt as the user's message.
+// isChatAt reports whether the value at a key is a list of messages.
+func isChatAt(row *trinity.Task, key string) bool {
+	v, _ := row.Field(key)
+	list, _ := v.([]any)
+	if len(list) == 0 {
+		return false
+	}
+	first, _ := list[0].(map[string]any)
+	return first["role"] != nil
+}
+
+// userAt returns a chat with the row's plain prompt as the user's message, or the row's list of
+// messages in place of a text.
 func userAt(row *trinity.Task) ([]trinity.Message, error) {
+	if row.Format.PromptTemplate == "" && isChatAt(row, row.Format.PromptKey) {
+		return messagesAt(row, row.Format.PromptKey)
+	}
 	text, err := promptOf(row)
 	return []trinity.Message{{Role: "user", Content: text}}, err
 }

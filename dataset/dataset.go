@@ -202,7 +202,7 @@ func checkRow(data []byte) error {
 		return errLong
 	}
 	if !json.Valid(data) {
-		return fmt.Errorf("not JSON: %w", syntaxError(data))
+		return fmt.Errorf("not JSON: %w%s", syntaxError(data), repairOf(data))
 	}
 	if data[0] != '{' {
 		return fmt.Errorf("%.20q is no JSON object: every row is one", data)

@@ -28,15 +28,19 @@ func TestListsOfTruths(t *testing.T) {
 		want                 float64 // of the part accuracy
 	}{
 		{"accuracy_reward", `["2"]`, "2", 1}, {"accuracy_reward", `["2"]`, "3", 0}, {"accuracy_reward", `["1", "2"]`, "1", 1},
-		{"accuracy_reward", `["1", "2"]`, `\boxed{1, 2}`, 1}, {"accuracy_reward", `["1", "2"]`, `\boxed{2, 1}`, 1}, {"accuracy_reward", `["1", "2"]`, "12", 0},
+		{"accuracy_reward", `["1", "2"]`, `\boxed{1, 2}`, 1}, {"accuracy_reward", `["1", "2"]`, `\boxed{2, 1}`, 1},
+		{"accuracy_reward", `["1", "2"]`, "12", 0},
 		{"accuracy_reward", `["1", "2"]`, `\boxed{1, 3}`, 0}, {"accuracy_reward", `1234567.5`, "1234567.5", 1},
-		{"accuracy_reward", `100000000000000000000`, "100000000000000000000", 1}, {"accuracy_reward", `100000000000000000001`, "100000000000000000000", 0},
+		{"accuracy_reward", `100000000000000000000`, "100000000000000000000", 1}, {"accuracy_reward", `100000000000000000001`,
+			"100000000000000000000", 0},
 		{"accuracy_reward", `["#### 4", "\\boxed{5}"]`, "5", 1},
-		{"math_boxed_reward", `["1/2", "3"]`, `\boxed{0.5}`, 1}, {"math_reward", `["7"]`, "<answer>7</answer>", 1}, {"math_dapo_reward", `["7"]`, "7", 1},
+		{"math_boxed_reward", `["1/2", "3"]`, `\boxed{0.5}`, 1}, {"math_reward", `["7"]`, "<answer>7</answer>", 1},
+		{"math_dapo_reward", `["7"]`, "7", 1},
 		{"rlcr_reward", `["6", "7"]`, "<think>t</think><answer>7</answer><analysis>a</analysis><confidence>1</confidence>", 1},
 		{"last_number_reward", `["2", 3.50]`, "so 3.5", 1}, {"last_number_reward", `["2", 3.50]`, "so 4", 0},
 		{"last_number_reward", `9007199254740993`, "9007199254740992", 0},
-		{"pattern_reward", `["yes", "sure"]`, "sure", 1}, {"pattern_reward", `["yes", "sure"]`, `["yes","sure"]`, 0}, {"pattern_reward", `3.0`, "3.0", 1},
+		{"pattern_reward", `["yes", "sure"]`, "sure", 1}, {"pattern_reward", `["yes", "sure"]`, `["yes","sure"]`, 0},
+		{"pattern_reward", `3.0`, "3.0", 1},
 		{"json_reward", `{"k": "v"}`, `{"k": "v"}`, 1}, {"json_schema_reward", `["1", "2"]`, `["1", "2"]`, 1},
 	} {
 		args := map[string]map[string]any{
@@ -61,15 +65,17 @@ func TestListsOfTruths(t *testing.T) {
 // A truth that no text can equal is an error of its row, and never reward 0.
 func TestTruthsThatAreNoTexts(t *testing.T) {
 	for name, args := range map[string]map[string]any{
-		"accuracy_reward": nil, "math_boxed_reward": nil, "math_reward": nil, "math_dapo_reward": nil, "rlcr_reward": nil, "last_number_reward": nil,
-		"pattern_reward": {"pattern": "(?P<answer>.*)"},
+		"accuracy_reward": nil, "math_boxed_reward": nil, "math_reward": nil, "math_dapo_reward": nil, "rlcr_reward": nil,
+		"last_number_reward": nil,
+		"pattern_reward":     {"pattern": "(?P<answer>.*)"},
 	} {
 		f, err := registry.Rewards.Build(name, args)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for truth, want := range map[string]string{
-			`{"ground_truth": "2"}`: `name one of them, such as "a.ground_truth"`, `[{"x": 1}]`: "holds an object", `[]`: "is empty", `["1", []]`: "holds a list",
+			`{"ground_truth": "2"}`: `name one of them, such as "a.ground_truth"`, `[{"x": 1}]`: "holds an object",
+			`[]`: "is empty", `["1", []]`: "holds a list",
 		} {
 			task := rowOf(t, truth)
 			r, err := f.Score(t.Context(), trinity.RewardInput{Task: task, Truth: task.Truth(), Response: "2"})

@@ -151,7 +151,7 @@ func (v *datasetView) prompt(task *trinity.Task) (string, error) {
 	if v.model.text == nil || !v.model.text.HasTemplate() {
 		texts := make([]string, len(messages))
 		for i, m := range messages {
-			if texts[i] = m.Content; len(messages) > 1 {
+			if texts[i] = m.Content; len(messages) > 2 {
 				texts[i] = m.Role + ": " + m.Content
 			}
 		}
