@@ -38,7 +38,8 @@ func TestTablesOfServers(t *testing.T) {
 			defer db.Close()
 			for _, s := range []string{
 				"CREATE TABLE questions (id INT PRIMARY KEY, question TEXT, price NUMERIC(8,2), score FLOAT, day TIMESTAMP, meta JSON, missing TEXT)",
-				`INSERT INTO questions VALUES (2, 'b', 1.50, 0.5, '2026-01-02 03:04:05', '{"a": 1}', NULL), (1, 'ä', 7, 2, '2026-01-02 03:04:05', '{"a": 1}', NULL)`,
+				`INSERT INTO questions VALUES (2, 'b', 1.50, 0.5, '2026-01-02 03:04:05', '{"a": 1}', NULL),
+				(1, 'ä', 7, 2, '2026-01-02 03:04:05', '{"a": 1}', NULL)`,
 				"CREATE TABLE unordered (x INT)",
 			} {
 				err := db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
