@@ -1,7 +1,6 @@
 package trinity
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -78,7 +77,7 @@ func (t *Task) Decode(key string, into any) (there bool, err error) {
 	if !ok || value == nil {
 		return false, nil
 	}
-	text, err := json.Marshal(value)
+	text, err := json.Marshal(wholeNumbers(value))
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
@@ -88,16 +87,18 @@ func (t *Task) Decode(key string, into any) (there bool, err error) {
 	return true, err
 }
 
-// Text returns the field as text. If the field is absent or null, the error names the key.
+// Text returns the field as text: numbers with the digits of the file, lists and objects as JSON. If
+// the field is absent or null, the error names the key.
 func (t *Task) Text(key string) (string, error) {
 	v, ok := t.Field(key)
 	if !ok || v == nil {
 		return "", t.noColumn(key)
 	}
-	if s, ok := v.(string); ok {
-		return s, nil
+	text, err := textOf(v)
+	if err != nil {
+		err = fmt.Errorf("column %q: %w", key, err)
 	}
-	return fmt.Sprint(v), nil
+	return text, err
 }
 
 // noColumn returns the error about a column that the row lacks.
@@ -108,54 +109,12 @@ func (t *Task) noColumn(name string) error {
 	return fmt.Errorf("no column %q: the row has %s", name, strings.Join(slices.Sorted(maps.Keys(t.Row)), ", "))
 }
 
-// Prompt returns the task's question: format.prompt_template with the row's columns, else the text
-// at format.prompt_key.
-func (t *Task) Prompt() (string, error) {
-	if t.Format.PromptTemplate != "" {
-		return t.fill("prompt_template", t.Format.PromptTemplate)
-	}
-	text, err := t.Text(t.Format.PromptKey)
-	if err != nil {
-		return "", fmt.Errorf("format.prompt_key: %w", err)
-	}
-	return text, nil
-}
-
 // Truth returns the reference answer, the text at format.response_key, or "" when the taskset has
-// none.
+// none. A list or an object is JSON; [Task.Truths] returns the answers in a list.
 func (t *Task) Truth() string {
 	s, err := t.Text(t.Format.ResponseKey)
 	if err != nil {
 		return ""
 	}
 	return s
-}
-
-// System returns the system prompt: format.system_template with the row's columns, else the row's
-// own, else the taskset's, else "".
-func (t *Task) System() (string, error) {
-	if t.Format.SystemTemplate != "" {
-		return t.fill("system_template", t.Format.SystemTemplate)
-	}
-	if s, err := t.Text(t.Format.SystemPromptKey); err == nil {
-		return s, nil
-	}
-	return t.Format.SystemPrompt, nil
-}
-
-// Messages returns the chat that asks the task's question: a system message with the task's system
-// prompt, else the given one, unless both are "", and the user's message.
-func (t *Task) Messages(system string) (messages []Message, err error) {
-	question, err := t.Prompt()
-	if err != nil {
-		return nil, err
-	}
-	own, err := t.System()
-	if err != nil {
-		return nil, err
-	}
-	if system = cmp.Or(own, system); system != "" {
-		messages = append(messages, Message{Role: "system", Content: system})
-	}
-	return append(messages, Message{Role: "user", Content: question}), nil
 }

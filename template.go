@@ -1,7 +1,6 @@
 package trinity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,19 +53,10 @@ func fill(template string, column func(name string) (string, error)) (string, er
 // fill returns a template of the task's format with the columns of its row.
 func (t *Task) fill(key, template string) (string, error) {
 	return fill(template, func(name string) (string, error) {
-		switch v, ok := t.Field(name); v := v.(type) {
-		case string:
-			return v, nil
-		case []any, map[string]any:
-			text, err := json.Marshal(v)
-			return string(text), err
-		case nil:
-			if !ok {
-				return "", fmt.Errorf("format.%s: %w; write {{ and }} for braces", key, t.noColumn(name))
-			}
-			return "", nil
-		default:
-			return fmt.Sprint(v), nil
+		v, ok := t.Field(name)
+		if !ok {
+			return "", fmt.Errorf("format.%s: %w; write {{ and }} for braces", key, t.noColumn(name))
 		}
+		return textOf(v)
 	})
 }

@@ -42,6 +42,9 @@ func (r *rules) format() {
 	}
 	for _, t := range r.Data.Tasksets {
 		r.templates(t.Key, &t.Format, false)
+		if key := t.Key + ".format."; t.Format.PromptTemplate != "" && r.IsSet(key+"messages_key") && !r.IsSet(key+"prompt_key") {
+			r.fail(key+"prompt_template", "writes a prompt, but messages_key names the chat that is one", "use one of them")
+		}
 		if t.Format.Packing || t.Format.Truncate {
 			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
 		}

@@ -19,6 +19,7 @@ const maxBatch = 1 << 30
 
 // decodeArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
 func decodeArrow(in *io.SectionReader, out *rowWriter) error {
+	registerUUID()
 	next, err := arrowBatches(in, out)
 	if err != nil {
 		return err

@@ -1,11 +1,17 @@
 package dataset
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // pyarrow wrote the files from the Parquet file: testdata/record_arrow.py.
@@ -32,6 +38,59 @@ func TestArrowEqualsItsParquet(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// pyarrow wrote both files from one table, whose rows are in numbers.want.json: testdata/record_parquet.py.
+func TestArrowNumbersEqualTheirParquet(t *testing.T) {
+	var rows [2][]map[string]any
+	for i, path := range []string{"testdata/numbers.parquet", "testdata/numbers.arrow"} {
+		d, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[i] = all(t, d)
+	}
+	for i, want := range rows[0] {
+		for key := range want {
+			if !reflect.DeepEqual(rows[1][i][key], want[key]) {
+				t.Errorf("row %d, %s: got %#v, want %#v", i, key, rows[1][i][key], want[key])
+			}
+		}
+	}
+}
+
+// Arrow alone has decimals with zeros before the point that are not written, and runs of equal values.
+func TestTypesOfArrowAlone(t *testing.T) {
+	pool := memory.NewGoAllocator()
+	hundreds := array.NewDecimal128Builder(pool, &arrow.Decimal128Type{Precision: 5, Scale: -2})
+	hundreds.AppendValues([]decimal128.Num{decimal128.FromI64(3), decimal128.FromI64(-1)}, nil)
+	runs := array.NewRunEndEncodedBuilder(pool, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
+	runs.Append(2)
+	runs.ValueBuilder().(*array.StringBuilder).Append("a")
+	for _, c := range []struct {
+		column arrow.Array
+		want   []any
+	}{
+		{hundreds.NewArray(), []any{json.Number("300"), json.Number("-100")}}, {runs.NewArray(), []any{"a", "a"}},
+	} {
+		for i, want := range c.want {
+			if got, err := arrowValue(c.column, i); err != nil || got != want {
+				t.Errorf("%s, %d: %v, %v; want %v", c.column.DataType(), i, got, err, want)
+			}
+		}
+	}
+}
+
+func TestMapWithAKeyTwice(t *testing.T) {
+	out := map[string]any{}
+	for _, key := range []any{"a", 1.5, json.Number("1e3"), []any{"x"}} {
+		if err := addKey(out, key, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := addKey(out, 1.5, nil); err == nil || !strings.Contains(err.Error(), `the key "1.5" twice`) || len(out) != 4 {
+		t.Errorf("got %v, %v", err, out)
 	}
 }
 
@@ -73,7 +132,7 @@ func TestDamagedArrow(t *testing.T) {
 }
 
 func FuzzArrow(f *testing.F) {
-	for _, path := range []string{"testdata/stream.arrow", "testdata/file_lz4.arrow"} {
+	for _, path := range []string{"testdata/numbers.arrow", "testdata/stream.arrow", "testdata/file_lz4.arrow"} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

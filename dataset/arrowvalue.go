@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"time"
 	"unicode/utf8"
 
@@ -28,8 +29,12 @@ func arrowValue(column arrow.Array, i int) (any, error) {
 		return arrowList(a, i)
 	case *array.Dictionary:
 		return arrowValue(a.Dictionary(), a.GetValueIndex(i))
+	case *uuidArray:
+		return uuidText(a.Storage().(*array.FixedSizeBinary).Value(i)), nil
 	case array.ExtensionArray:
 		return arrowValue(a.Storage(), i)
+	case *array.RunEndEncoded:
+		return arrowValue(a.Values(), a.GetPhysicalIndex(i))
 	}
 	if v, ok := arrowNumber(column, i); ok {
 		return v, nil
@@ -61,17 +66,26 @@ func arrowNumber(column arrow.Array, i int) (v any, ok bool) {
 	case *array.Uint64:
 		return a.Value(i), true
 	case *array.Float16:
-		return finite(float64(a.Value(i).Float32())), true
+		return half(a.Value(i).Uint16()), true
 	case *array.Float32:
 		return finite(float64(a.Value(i))), true
 	case *array.Float64:
 		return finite(a.Value(i)), true
+	case *array.Decimal32:
+		return arrowDecimal(a, big.NewInt(int64(a.Value(i)))), true
+	case *array.Decimal64:
+		return arrowDecimal(a, big.NewInt(int64(a.Value(i)))), true
 	case *array.Decimal128:
-		return json.Number(decimalText(a.Value(i).BigInt(), int(a.DataType().(*arrow.Decimal128Type).Scale))), true
+		return arrowDecimal(a, a.Value(i).BigInt()), true
 	case *array.Decimal256:
-		return json.Number(decimalText(a.Value(i).BigInt(), int(a.DataType().(*arrow.Decimal256Type).Scale))), true
+		return arrowDecimal(a, a.Value(i).BigInt()), true
 	}
 	return nil, false
+}
+
+// arrowDecimal returns a decimal of a column.
+func arrowDecimal(column arrow.Array, unscaled *big.Int) any {
+	return json.Number(decimalText(unscaled, int(column.DataType().(arrow.DecimalType).GetScale())))
 }
 
 func arrowText(column arrow.Array, i int) (v any, ok bool) {
@@ -140,7 +154,7 @@ func arrowList(a array.ListLike, i int) (any, error) {
 	return out, nil
 }
 
-// arrowMap makes an object of keys and values; it writes keys of other types as text.
+// arrowMap makes an object of keys and values. See [addKey].
 func arrowMap(a *array.Map, i int) (any, error) {
 	begin, end := a.ValueOffsets(i)
 	out := map[string]any{}
@@ -149,7 +163,11 @@ func arrowMap(a *array.Map, i int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out[fmt.Sprint(key)], err = arrowValue(a.Items(), int(k)); err != nil {
+		item, err := arrowValue(a.Items(), int(k))
+		if err == nil {
+			err = addKey(out, key, item)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
@@ -35,14 +36,33 @@ const (
 	keyMap      // a group around a repeated group of key and value
 )
 
-func newAssembler(schema *parquet.Schema) *assembler {
-	leaves := 0
-	root := &node{fields: fieldsOf(schema, 0, 0, &leaves)}
-	root.leaves = [2]int{0, leaves}
-	return &assembler{root: root, columns: make([][]parquet.Value, leaves)}
+// newAssembler returns the assembler of a file's rows. elements are the schema as the file has it.
+func newAssembler(schema *parquet.Schema, elements []format.SchemaElement) *assembler {
+	s := schemaReader{declared: elements}
+	root := &node{fields: s.fieldsOf(schema, 0, 0)}
+	root.leaves = [2]int{0, s.leaves}
+	return &assembler{root: root, columns: make([][]parquet.Value, s.leaves)}
 }
 
-func fieldsOf(parent parquet.Node, rep, def int, leaves *int) []*node {
+// schemaReader reads the nodes of a schema in the order of the file.
+type schemaReader struct {
+	declared []format.SchemaElement // those that are left
+	leaves   int                    // so far
+}
+
+// leaf returns what the file declares of the next leaf.
+func (s *schemaReader) leaf() *format.SchemaElement {
+	for len(s.declared) > 0 {
+		element := &s.declared[0]
+		s.declared = s.declared[1:]
+		if element.Type.Valid {
+			return element
+		}
+	}
+	return &format.SchemaElement{}
+}
+
+func (s *schemaReader) fieldsOf(parent parquet.Node, rep, def int) []*node {
 	var fields []*node
 	for _, f := range parent.Fields() {
 		n := &node{name: f.Name(), optional: f.Optional(), repeated: f.Repeated(), rep: rep, def: def}
@@ -52,15 +72,15 @@ func fieldsOf(parent parquet.Node, rep, def int, leaves *int) []*node {
 		if n.repeated {
 			n.rep++
 		}
-		n.leaves[0] = *leaves
+		n.leaves[0] = s.leaves
 		if f.Leaf() {
-			n.convert = converter(f.Type())
-			*leaves++
+			n.convert = converter(f.Type(), s.leaf())
+			s.leaves++
 		} else {
-			n.fields = fieldsOf(f, n.rep, n.def, leaves)
+			n.fields = s.fieldsOf(f, n.rep, n.def)
 			n.kind = kindOf(f, n.fields)
 		}
-		n.leaves[1] = *leaves
+		n.leaves[1] = s.leaves
 		fields = append(fields, n)
 	}
 	return fields
@@ -203,7 +223,7 @@ func (n *node) listed(columns [][]parquet.Value) (any, error) {
 	return elements, nil
 }
 
-// mapped makes an object of keys and values; it writes keys of other types as text.
+// mapped makes an object of keys and values. See [addKey].
 func (n *node) mapped(columns [][]parquet.Value) (any, error) {
 	inner := n.fields[0]
 	v, err := inner.value(columns)
@@ -213,7 +233,27 @@ func (n *node) mapped(columns [][]parquet.Value) (any, error) {
 	out := map[string]any{}
 	for _, e := range v.([]any) {
 		entry := e.(map[string]any)
-		out[fmt.Sprint(entry[inner.fields[0].name])] = entry[inner.fields[1].name]
+		if err := addKey(out, entry[inner.fields[0].name], entry[inner.fields[1].name]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// addKey adds an entry of a map to an object. A key that is no text becomes its JSON. Two entries with
+// one key are an error, because an object holds only one of them.
+func addKey(out map[string]any, key, value any) error {
+	name, isText := key.(string)
+	if !isText {
+		text, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		name = string(text)
+	}
+	if _, twice := out[name]; twice {
+		return fmt.Errorf("a map has the key %.40q twice", name)
+	}
+	out[name] = value
+	return nil
 }

@@ -102,6 +102,10 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 		if err != nil {
 			return nil, err
 		}
+		if isChatAt(row, w.ResponseKey) {
+			response, err := messagesAt(row, w.ResponseKey)
+			return append(prompt, response...), err
+		}
 		response, err := textAt(row, w.ResponseKey)
 		return append(prompt, trinity.Message{Role: "assistant", Content: response}), err
 	case "chatpair":
@@ -115,8 +119,23 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// userAt returns a chat with the row's plain prompt as the user's message.
+// isChatAt reports whether the value at a key is a list of messages.
+func isChatAt(row *trinity.Task, key string) bool {
+	v, _ := row.Field(key)
+	list, _ := v.([]any)
+	if len(list) == 0 {
+		return false
+	}
+	first, _ := list[0].(map[string]any)
+	return first["role"] != nil
+}
+
+// userAt returns a chat with the row's plain prompt as the user's message, or the row's list of
+// messages in place of a text.
 func userAt(row *trinity.Task) ([]trinity.Message, error) {
+	if row.Format.PromptTemplate == "" && isChatAt(row, row.Format.PromptKey) {
+		return messagesAt(row, row.Format.PromptKey)
+	}
 	text, err := promptOf(row)
 	return []trinity.Message{{Role: "user", Content: text}}, err
 }
@@ -131,7 +150,7 @@ func (w writer) write(row *trinity.Task, chat []trinity.Message, learn []bool) (
 	if system != "" && chat[0].Role != "system" {
 		chat, learn = append([]trinity.Message{{Role: "system", Content: system}}, chat...), append([]bool{false}, learn...)
 	}
-	tools, err := toolsAt(row)
+	tools, err := row.Tools()
 	if err != nil {
 		return nil, err
 	}

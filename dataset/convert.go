@@ -16,8 +16,15 @@ import (
 // converter returns the function that turns values of a column into JSON. Numbers stay numbers
 // (decimals exactly as written, NaN and infinities as null). Timestamps become RFC 3339 in UTC,
 // dates 2006-01-02, times of day 15:04:05, and UUIDs their usual form. Bytes that are
-// not declared as text become text if they are UTF-8, else base64.
-func converter(t parquet.Type) func(parquet.Value) any {
+// not declared as text become text if they are UTF-8, else base64. The library's type lacks what it does
+// not know; declared has it.
+func converter(t parquet.Type, declared *format.SchemaElement) func(parquet.Value) any {
+	if _, is := declared.LogicalType.Value.(*format.Float16Type); is {
+		return float16
+	}
+	if c := declared.ConvertedType; c.Valid && c.V == deprecated.Decimal {
+		return decimals(int(declared.Scale.V)) // 0 if it is not there
+	}
 	if l := t.LogicalType(); l != nil {
 		switch l := l.Value.(type) {
 		case *format.StringType, *format.EnumType, *format.JsonType:
@@ -32,8 +39,6 @@ func converter(t parquet.Type) func(parquet.Value) any {
 			return clock(l.Unit.Value.Duration())
 		case *format.UUIDType:
 			return uuid
-		case *format.Float16Type:
-			return half
 		case *format.IntType:
 			if !l.IsSigned {
 				return unsigned
@@ -95,13 +100,17 @@ func unsigned(v parquet.Value) any {
 	return v.Uint64()
 }
 
-// half returns the value of an IEEE 754 half, little endian.
-func half(v parquet.Value) any {
+// float16 returns the value of an IEEE 754 half, little endian.
+func float16(v parquet.Value) any {
 	b := v.ByteArray()
 	if len(b) != 2 {
 		return nil
 	}
-	bits := uint16(b[0]) | uint16(b[1])<<8
+	return half(uint16(b[0]) | uint16(b[1])<<8)
+}
+
+// half returns the number with the bits of an IEEE 754 half, nil if it is not finite.
+func half(bits uint16) any {
 	sign, exp, frac := 1.0, int(bits>>10&31), float64(bits&1023)
 	if bits>>15 == 1 {
 		sign = -1
@@ -144,8 +153,10 @@ func int96(v deprecated.Int96) any {
 	return time.Unix((int64(v[2])-unixEpoch)*24*60*60, nanos).UTC().Format(time.RFC3339Nano)
 }
 
-func uuid(v parquet.Value) any {
-	h := hex.EncodeToString(v.ByteArray())
+func uuid(v parquet.Value) any { return uuidText(v.ByteArray()) }
+
+func uuidText(b []byte) string {
+	h := hex.EncodeToString(b)
 	if len(h) != 32 {
 		return h
 	}
@@ -173,9 +184,12 @@ func decimals(scale int) func(parquet.Value) any {
 }
 
 func decimalText(unscaled *big.Int, scale int) string {
-	const most = 100 // digits after the point; decimals of Parquet have at most 76
-	if scale <= 0 || scale > most {
+	const most = 100 // digits; decimals have at most 76
+	switch {
+	case scale == 0 || scale > most || scale < -most:
 		return unscaled.String()
+	case scale < 0:
+		return new(big.Int).Mul(unscaled, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-scale)), nil)).String()
 	}
 	digits := new(big.Int).Abs(unscaled).String()
 	if short := scale + 1 - len(digits); short > 0 {

@@ -4,6 +4,7 @@ package dataset
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -37,7 +38,8 @@ func TestTablesOfServers(t *testing.T) {
 			defer db.Close()
 			for _, s := range []string{
 				"CREATE TABLE questions (id INT PRIMARY KEY, question TEXT, price NUMERIC(8,2), score FLOAT, day TIMESTAMP, meta JSON, missing TEXT)",
-				`INSERT INTO questions VALUES (2, 'b', 1.50, 0.5, '2026-01-02 03:04:05', '{"a": 1}', NULL), (1, 'ä', 7, 2, '2026-01-02 03:04:05', '{"a": 1}', NULL)`,
+				`INSERT INTO questions VALUES (2, 'b', 1.50, 0.5, '2026-01-02 03:04:05', '{"a": 1}', NULL),
+				(1, 'ä', 7, 2, '2026-01-02 03:04:05', '{"a": 1}', NULL)`,
 				"CREATE TABLE unordered (x INT)",
 			} {
 				err := db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
@@ -55,8 +57,8 @@ func TestTablesOfServers(t *testing.T) {
 			}
 			const day = "2026-01-02T03:04:05Z"
 			for i, want := range []map[string]any{
-				{"id": int64(1), "question": "ä", "price": int64(7), "score": int64(2), "day": day, "meta": c.json, "missing": nil},
-				{"id": int64(2), "question": "b", "price": 1.5, "score": 0.5, "day": day, "meta": c.json, "missing": nil},
+				{"id": int64(1), "question": "ä", "price": json.Number("7.00"), "score": int64(2), "day": day, "meta": c.json, "missing": nil},
+				{"id": int64(2), "question": "b", "price": json.Number("1.50"), "score": 0.5, "day": day, "meta": c.json, "missing": nil},
 			} {
 				row, err := d.Row(i)
 				if err != nil || !reflect.DeepEqual(row, want) {

@@ -2,8 +2,9 @@
 // Parquet and Arrow files, single or in the directory layouts of Hugging Face datasets, and tables
 // of databases.
 //
-// All formats give the same types: string, bool, nil, int64, float64, []any and map[string]any. A
-// whole number that fits is an int64, any other a float64.
+// All formats give the same types: string, bool, nil, int64, float64, json.Number, []any and
+// map[string]any. A number is an int64 or a float64 if that writes the digits of the file, else, as
+// 3.0 and 10 to the 20th are, a json.Number.
 package dataset
 
 import (
@@ -201,7 +202,7 @@ func checkRow(data []byte) error {
 		return errLong
 	}
 	if !json.Valid(data) {
-		return fmt.Errorf("not JSON: %w", syntaxError(data))
+		return fmt.Errorf("not JSON: %w%s", syntaxError(data), repairOf(data))
 	}
 	if data[0] != '{' {
 		return fmt.Errorf("%.20q is no JSON object: every row is one", data)

@@ -3,8 +3,10 @@ package dataset
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -68,7 +70,7 @@ func TestFormats(t *testing.T) {
 	const jsonl = "\xef\xbb\xbf{\"q\": \"a\\nb\", \"n\": 1}\r\n\n  {\"q\": \"é\", \"n\": 2.5}  \n{\"q\": null, \"n\": [3.0, {\"m\": 1e3}]}"
 	const array = "[{\"q\": \"a\\nb\", \"n\": 1},\n{\"q\": \"é\", \"n\": 2.5}, {\"q\": null, \"n\": [3.0, {\"m\": 1e3}]}]\n"
 	want := []map[string]any{
-		{"q": "a\nb", "n": int64(1)}, {"q": "é", "n": 2.5}, {"q": nil, "n": []any{int64(3), map[string]any{"m": int64(1000)}}},
+		{"q": "a\nb", "n": int64(1)}, {"q": "é", "n": 2.5}, {"q": nil, "n": []any{json.Number("3.0"), map[string]any{"m": json.Number("1e3")}}},
 	}
 	table := []map[string]any{{"q": "a\nb", "n": "007"}, {"q": "say \"hi\", é", "n": ""}}
 	for name, c := range map[string]struct {
@@ -159,9 +161,12 @@ func TestRowsOutOfRangeAndChangedFiles(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for text, want := range map[string]any{
-		"0": int64(0), "-0": int64(0), "3.0": int64(3), "1e3": int64(1000), "0.5": 0.5, "9223372036854775807": int64(9223372036854775807),
-		"9223372036854775808": 9223372036854775808.0, "-9223372036854775808": int64(-9223372036854775808), "1e300": 1e300, "-2.50": -2.5,
-		"9007199254740993": int64(9007199254740993),
+		"0": int64(0), "-0": math.Copysign(0, -1), "3.0": json.Number("3.0"), "1e3": json.Number("1e3"), "0.5": 0.5, "1e+30": 1e30,
+		"9223372036854775807": int64(9223372036854775807), "9223372036854775808": json.Number("9223372036854775808"),
+		"-9223372036854775808": int64(-9223372036854775808), "1e300": json.Number("1e300"), "-2.50": json.Number("-2.50"),
+		"9007199254740993": int64(9007199254740993), "1234567.5": 1234567.5, "1e400": json.Number("1e400"),
+		"0.1000000000000000055511151231257827": json.Number("0.1000000000000000055511151231257827"),
+		"100000000000000000000":                1e20, "1000000000000000000000": json.Number("1000000000000000000000"),
 	} {
 		if got := number(text); got != want {
 			t.Errorf("%s is %v (%T), want %v (%T)", text, got, got, want, want)

@@ -63,6 +63,10 @@ func FuzzParquet(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	if data, err = os.ReadFile("testdata/numbers.parquet"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := held("file.parquet", data, Options{held: 64}).read(t.Context())
 		readable(t, s, err)

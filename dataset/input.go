@@ -73,7 +73,11 @@ func (in *input) text() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.path, cutOff(err))
 	}
-	return uncut{r}, nil
+	text, err := inUTF8(uncut{r})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.path, err)
+	}
+	return text, nil
 }
 
 // uncut replaces the error of truncated compressed data by one that says so.

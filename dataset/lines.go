@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,13 +47,14 @@ func scanRows(in *input, visit func(begin int64, number int, data []byte) error)
 		return err
 	}
 	defer r.Close()
+	var rows rowLines
 	err = scanLines(r, 1, func(begin int64, number int, data []byte) error {
-		if err := checkRow(data); err != nil {
-			return &lineError{number, err}
+		if ok, err := rows.check(number, data); err != nil || !ok {
+			return err
 		}
 		return visit(begin, number, data)
 	})
-	return inFile(in.path, err)
+	return inFile(in.path, cmp.Or(err, rows.end()))
 }
 
 func (l *lines) len() int { return l.rows }

@@ -22,11 +22,9 @@ func textAt(row *trinity.Task, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch v := v.(type) {
-	case string:
-		return v, nil
-	case bool, int64, float64:
-		return fmt.Sprint(v), nil
+	switch v.(type) {
+	case string, bool, int64, float64, json.Number:
+		return row.Text(key)
 	}
 	return "", fmt.Errorf("%s holds %s, want text", key, kindOfValue(v))
 }
@@ -89,19 +87,6 @@ func message(v any) (m trinity.Message, err error) {
 		m.ToolCalls, err = asJSON(calls)
 	}
 	return m, err
-}
-
-// toolsAt returns the row's tool schemas, given as a list or as JSON text; nil if it has none.
-func toolsAt(row *trinity.Task) (json.RawMessage, error) {
-	v, ok := row.Field(row.Format.ToolsKey)
-	if !ok || v == nil || v == "" {
-		return nil, nil
-	}
-	raw, err := asJSON(v)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", row.Format.ToolsKey, err)
-	}
-	return raw, nil
 }
 
 // asJSON returns the JSON of a value; a string that is JSON is returned as it is.

@@ -2,11 +2,10 @@ package dataset
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 )
 
-// numbers replaces every json.Number in v by an int64 or float64 and returns the result.
+// numbers replaces every json.Number in v by what [number] returns, and returns the result.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -23,16 +22,16 @@ func numbers(v any) any {
 	return v
 }
 
-// number returns an int64 for a whole number that fits, so that "3", "3.0" and a double 3 of
-// Parquet are equal; else a float64, which is infinite beyond the range.
+// number returns an int64 or a float64 if its JSON has the digits of s, else s itself: 3.0, 1e3, and
+// numbers that no float64 is.
 func number(s string) any {
-	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(i, 10) == s {
 		return i
 	}
-	f, _ := strconv.ParseFloat(s, 64) // the only possible error is the range, and then f is infinite
-	const exact = 1 << 53             // above it, neighbouring whole numbers are one float64
-	if f == math.Trunc(f) && math.Abs(f) <= exact {
-		return int64(f)
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		if text, err := json.Marshal(f); err == nil && string(text) == s {
+			return f
+		}
 	}
-	return f
+	return json.Number(s)
 }

@@ -15,7 +15,7 @@ func decodeParquet(in *io.SectionReader, out *rowWriter) error {
 	if err != nil {
 		return err
 	}
-	asm := newAssembler(file.Schema())
+	asm := newAssembler(file.Schema(), file.Metadata().Schema)
 	for i, group := range file.RowGroups() {
 		out.part = fmt.Sprintf("row group %d", i+1)
 		if err := errors.Join(readGroup(out, asm, group), out.tell(int64(out.rows), file.NumRows())); err != nil {

@@ -169,28 +169,28 @@ func common(a, b []trinity.Message) int {
 
 // marginAt returns the number at a key.
 func marginAt(row *trinity.Task, key string) (float64, error) {
-	v, err := fieldAt(row, key)
-	if err != nil {
+	if _, err := fieldAt(row, key); err != nil {
 		return 0, err
 	}
-	margin, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	text, _ := row.Text(key) // "" for null
+	margin, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(margin) || math.IsInf(margin, 0) {
-		return 0, fmt.Errorf("%s holds %.40q, want a number", key, fmt.Sprint(v))
+		return 0, fmt.Errorf("%s holds %.40q, want a number", key, text)
 	}
 	return margin, nil
 }
 
 // labelAt returns the label at a key: true or false, 1 or 0, or one of these as text.
 func labelAt(row *trinity.Task, key string) (bool, error) {
-	v, err := fieldAt(row, key)
-	if err != nil {
+	if _, err := fieldAt(row, key); err != nil {
 		return false, err
 	}
-	switch strings.ToLower(fmt.Sprint(v)) {
-	case "true", "1":
+	text, _ := row.Text(key) // "" for null
+	switch strings.ToLower(text) {
+	case "true", "1", "1.0":
 		return true, nil
-	case "false", "0":
+	case "false", "0", "0.0":
 		return false, nil
 	}
-	return false, fmt.Errorf("%s holds %.40q, want true or false, or 1 or 0", key, fmt.Sprint(v))
+	return false, fmt.Errorf("%s holds %.40q, want true or false, or 1 or 0", key, text)
 }

@@ -54,8 +54,8 @@ func TestPreferences(t *testing.T) {
 			`{"messages": [` + ask + `, ` + bad + `, ` + ask2 + `], "chosen": [` + good + `, ` + ask + `], "rejected": [` + bad + `]}`,
 			"+ user:q;assistant:b;user:q2;assistant:[g;] - user:q;assistant:b;user:q2;assistant:[b;]"},
 		// earlier turns, and what follows, are not learnt
-		{"dpo", messages, `{"tools": [1], "sys": "S", "messages": [` + ask + `], "chosen": "g", "rejected": "b"}`,
-			"+ [1]system:S;user:q;assistant:[g;] - [1]system:S;user:q;assistant:[b;]"},
+		{"dpo", messages, `{"tools": [{}], "sys": "S", "messages": [` + ask + `], "chosen": "g", "rejected": "b"}`,
+			"+ [{}]system:S;user:q;assistant:[g;] - [{}]system:S;user:q;assistant:[b;]"},
 		{"dpo", pairs, `{"prompt": [` + ask + `], "chosen": [` + good + `], "rejected": [` + bad + `]}`, both},
 
 		{"kto", plain, `{"prompt": "q", "completion": "g", "label": true}`, "+ user:q;assistant:[g;]"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -109,7 +110,13 @@ func (q *Queue) read(f io.ReaderAt, size int64) error {
 			ended = true
 			return nil
 		}
+		if err := checkForm(data); number == 1 && err != nil {
+			return err
+		}
 		if err := checkRow(data); err != nil {
+			if isBegun(data) && !json.Valid(data) {
+				err = fmt.Errorf("%w: a row is one line", err)
+			}
 			return &lineError{number, err}
 		}
 		q.sum.Write(data)

@@ -72,7 +72,7 @@ func (f *fileFolder) begin(t *trinity.Task) (*editing, error) {
 	if err := columns(t, map[string]any{"files": &e.given, "expected": &e.expected}); err != nil {
 		return nil, err
 	}
-	if _, err := t.Messages(""); err != nil {
+	if err := checkQuestion(t); err != nil {
 		return nil, err
 	}
 	texts := map[string]string{}

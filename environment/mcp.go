@@ -54,8 +54,10 @@ func (m *toolServer) Validate() error {
 // Requires implements [trinity.Requirer].
 func (m *toolServer) Requires() trinity.Requirements {
 	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := t.Prompt()
-		return err
+		if _, err := t.Prompt(); err != nil {
+			return err
+		}
+		return checkQuestion(t)
 	}}
 }
 

@@ -54,7 +54,7 @@ func (g *numberGuess) number(t *trinity.Task, seed uint64) (int, error) {
 	if text == "" {
 		return g.Lowest + rand.New(rand.NewPCG(seed, 0)).IntN(g.Highest-g.Lowest+1), nil
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(text))
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(text), ".0"))
 	if err != nil || n < g.Lowest || n > g.Highest {
 		return 0, fmt.Errorf("the number to guess is %q, want one from %d to %d", text, g.Lowest, g.Highest)
 	}

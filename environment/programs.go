@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +112,10 @@ func (p *programs) filesOf(t *trinity.Task) (map[string][]byte, error) {
 		}
 		files[path] = []byte(text)
 	}
-	_, err := t.Prompt()
-	return files, err
+	if _, err := t.Prompt(); err != nil {
+		return nil, err
+	}
+	return files, checkQuestion(t)
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
@@ -164,15 +167,26 @@ func (p *programming) Step(ctx context.Context, a trinity.Action) (out trinity.O
 	return out, nil
 }
 
-// rightAnswer returns 1 if the last line of an answer is the task's reference answer, else 0, or nil
-// if the task has none.
+// checkQuestion returns an error if a task has no question, or reference answers that are no texts.
+func checkQuestion(t *trinity.Task) error {
+	if _, err := t.Messages(""); err != nil {
+		return err
+	}
+	_, err := t.Truths()
+	return err
+}
+
+// rightAnswer returns 1 if the last line of an answer is one of the task's reference answers, else 0,
+// or nil if the task has none.
 func rightAnswer(t *trinity.Task, answer string) *float64 {
-	truth, right := strings.TrimSpace(t.Truth()), 0.0
-	if truth == "" {
+	truths, err := t.Truths()
+	if err != nil || len(truths) == 0 || strings.TrimSpace(truths[0]) == "" { // checkQuestion refuses the error
 		return nil
 	}
+	right := 0.0
 	lines := strings.Split(strings.TrimSpace(answer), "\n")
-	if strings.TrimSpace(lines[len(lines)-1]) == truth {
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if slices.ContainsFunc(truths, func(truth string) bool { return last == strings.TrimSpace(truth) }) {
 		right = 1
 	}
 	return &right

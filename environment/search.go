@@ -121,8 +121,7 @@ func (s *search) Requires() trinity.Requirements {
 		if _, err := s.engine(); err != nil {
 			return err
 		}
-		_, err := t.Messages("")
-		return err
+		return checkQuestion(t)
 	}}
 }
 

@@ -66,31 +66,50 @@ func (a *accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Rew
 	return trinity.NewReward(map[string]float64{"accuracy": right(answers[a.Answer], in.Response, truth)}), nil
 }
 
-// right returns 1 if the answer that find returns from the reply equals the truth, else 0.
-func right(find func(string) (string, bool), reply, truth string) float64 {
-	if answer, ok := find(reply); ok && mathequal.Equal(answer, truth) {
+// right returns 1 if the answer that find returns from the reply equals one of the truths, or all of
+// them as a set, else 0.
+func right(find func(string) (string, bool), reply string, truths []string) float64 {
+	answer, ok := find(reply)
+	if !ok {
+		return 0
+	}
+	if len(truths) > 1 {
+		truths = append(truths[:len(truths):len(truths)], strings.Join(truths, ", "))
+	}
+	if slices.ContainsFunc(truths, func(truth string) bool { return mathequal.Equal(answer, truth) }) {
 		return 1
 	}
 	return 0
 }
 
-// truthOf returns the reference answer without the solution around it; ok is false if there is
-// none.
-func truthOf(in trinity.RewardInput) (truth string, ok bool) {
-	truth = mathequal.Truth(in.Truth)
-	return truth, truth != ""
+// truthOf returns the reference answers without the solutions around them; ok is false if there are
+// none, see [noTruth].
+func truthOf(in trinity.RewardInput) (truths []string, ok bool) {
+	all, err := truthsOf(in)
+	for _, truth := range all {
+		if truth = mathequal.Truth(truth); truth == "" {
+			return nil, false
+		}
+		truths = append(truths, truth)
+	}
+	return truths, err == nil && len(truths) > 0
 }
 
 // checkTruth returns an error if a task has no reference answer.
 func checkTruth(t *trinity.Task) error {
-	if in := (trinity.RewardInput{Task: t, Truth: t.Truth()}); mathequal.Truth(in.Truth) == "" {
+	in := trinity.RewardInput{Task: t, Truth: t.Truth()}
+	if _, ok := truthOf(in); !ok {
 		return errors.New(noTruth(in).Reason)
 	}
 	return nil
 }
 
-// noTruth returns the reward of a task without a reference answer; the reason names the key.
+// noTruth returns the reward of a task without a reference answer that is a text or a number; the
+// reason names the key.
 func noTruth(in trinity.RewardInput) trinity.Reward {
+	if _, err := truthsOf(in); err != nil {
+		return trinity.InvalidReward(err.Error())
+	}
 	key := ""
 	if in.Task != nil {
 		key = fmt.Sprintf(" at format.response_key %q", in.Task.Format.ResponseKey)

@@ -72,16 +72,16 @@ func (c *countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*
 	}
 	target, ok = exact(truth["target"])
 	if !ok {
-		return nil, nil, fmt.Errorf("countdown's target is %v, want a number", truth["target"])
+		return nil, nil, fmt.Errorf("the truth of countdown is %s, whose target is no number", in.Truth)
 	}
 	list, _ := truth["numbers"].([]any)
 	if len(list) == 0 {
-		return nil, nil, fmt.Errorf("countdown's numbers are %v, want a list of numbers", truth["numbers"])
+		return nil, nil, fmt.Errorf("the truth of countdown is %s, and its numbers are no list of numbers", in.Truth)
 	}
-	for _, v := range list {
+	for i, v := range list {
 		n, ok := exact(v)
 		if !ok {
-			return nil, nil, fmt.Errorf("countdown's numbers hold %v, want numbers", v)
+			return nil, nil, fmt.Errorf("the truth of countdown is %s, and its number %d is none", in.Truth, i+1)
 		}
 		numbers = append(numbers, n)
 	}

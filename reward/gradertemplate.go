@@ -52,11 +52,13 @@ func (s *sample) fill(template string) (text string, err error) {
 		if text, ok := value.(string); ok {
 			return text
 		}
-		data, wrong := json.Marshal(value)
-		if wrong != nil {
+		var data strings.Builder
+		e := json.NewEncoder(&data)
+		e.SetEscapeHTML(false)
+		if wrong := e.Encode(value); wrong != nil {
 			err = failed("invalid_variable_error", "%s: %v", v, wrong)
 		}
-		return string(data)
+		return strings.TrimSuffix(data.String(), "\n")
 	})
 	return text, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -36,13 +37,13 @@ func (*lastNumber) Requires() trinity.Requirements {
 }
 
 func checkNumber(t *trinity.Task) error {
-	_, err := numberIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
+	_, err := numbersIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }
 
 // Score implements [trinity.RewardFunc].
 func (l *lastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	truth, err := numberIn(in)
+	truths, err := numbersIn(in)
 	if err != nil {
 		return trinity.InvalidReward(err.Error()), nil
 	}
@@ -50,7 +51,8 @@ func (l *lastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 	reply := plainNumerals(in.Response)
 	all := number.FindAllString(reply, -1)
 	if len(all) > 0 {
-		if got, ok := rational(all[len(all)-1]); ok && got.Cmp(truth) == 0 {
+		got, ok := rational(all[len(all)-1])
+		if ok && slices.ContainsFunc(truths, func(truth *big.Rat) bool { return got.Cmp(truth) == 0 }) {
 			parts["accuracy"] = 1
 		}
 	}
@@ -60,16 +62,20 @@ func (l *lastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 	return trinity.NewReward(parts), nil
 }
 
-// numberIn returns the truth as a number.
-func numberIn(in trinity.RewardInput) (*big.Rat, error) {
-	n, ok := rational(in.Truth)
-	switch {
-	case in.Truth == "":
+// numbersIn returns the truths, of which each is right, as numbers.
+func numbersIn(in trinity.RewardInput) (numbers []*big.Rat, err error) {
+	truths, err := truthsOf(in)
+	if err != nil || in.Truth == "" {
 		return nil, errors.New(noTruth(in).Reason)
-	case !ok:
-		return nil, fmt.Errorf("the truth %q is not a number", in.Truth)
 	}
-	return n, nil
+	for _, truth := range truths {
+		n, ok := rational(truth)
+		if !ok {
+			return nil, fmt.Errorf("the truth %q is not a number", truth)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
 }
 
 // maxDigits bounds the length of a number, in bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -38,15 +39,33 @@ func (p *pattern) Validate() error {
 	return nil
 }
 
+// Requires implements [trinity.Requirer].
+func (p *pattern) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := t.Truths()
+		return err
+	}}
+}
+
 // Score implements [trinity.RewardFunc].
 func (p *pattern) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	truths, err := truthsOf(in)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
+	}
+	if len(truths) == 0 {
+		truths = []string{""} // a pattern alone
+	}
 	accuracy := 0.0
 	m := p.re.FindStringSubmatch(in.Response)
 	if m == nil && in.Opening != "" {
 		m = p.re.FindStringSubmatch(in.Opening + in.Response)
 	}
-	if m != nil && !truncated(in) && m[p.re.SubexpIndex("answer")] == strings.TrimSpace(in.Truth) {
-		accuracy = 1
+	if m != nil && !truncated(in) {
+		answer := m[p.re.SubexpIndex("answer")]
+		if slices.ContainsFunc(truths, func(truth string) bool { return answer == strings.TrimSpace(truth) }) {
+			accuracy = 1
+		}
 	}
 	return trinity.NewReward(map[string]float64{"accuracy": accuracy}), nil
 }

@@ -74,7 +74,7 @@ var fourBlocks = regexp.MustCompile(
 var fourTags = strings.Fields("<think> </think> <answer> </answer> <analysis> </analysis> <confidence> </confidence>")
 
 // confidenceParts returns the parts of a reply before their weights.
-func confidenceParts(reply, truth string) map[string]float64 {
+func confidenceParts(reply string, truth []string) map[string]float64 {
 	parts := map[string]float64{}
 	for _, name := range rlcrParts {
 		parts[name] = 0

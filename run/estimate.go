@@ -259,7 +259,11 @@ func (s *Settled) promptLength(f *config.Facts) (float64, error) {
 			if err != nil {
 				continue // a workflow with prompts of its own
 			}
-			ids, err := s.text.Render(messages, nil, true)
+			tools, err := task.Tools()
+			if err != nil {
+				continue // the check of the rows says so, if the workflow reads them
+			}
+			ids, err := s.text.Render(messages, tools, true)
 			if err != nil {
 				ids = s.text.Encode(messages[len(messages)-1].Content)
 			}

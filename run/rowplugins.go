@@ -88,7 +88,8 @@ func nameIn(task *trinity.Task, key string) (string, error) {
 	}
 	name, ok := value.(string)
 	if !ok {
-		return "", fmt.Errorf("want a text, got %v", value)
+		text, _ := task.Text(key)
+		return "", fmt.Errorf("want a text, got %.40s", text)
 	}
 	return name, nil
 }

@@ -72,13 +72,13 @@ func readFeatures(row map[string]any, keys []string) ([]float64, error) {
 	task := trinity.Task{Row: row}
 	out := make([]float64, len(keys))
 	for i, key := range keys {
-		v, ok := task.Field(key)
-		if !ok {
+		if _, ok := task.Field(key); !ok {
 			return nil, fmt.Errorf("the row has no %q, which feature_keys names", key)
 		}
-		f, err := strconv.ParseFloat(fmt.Sprint(v), 64) // text formats such as CSV hold numbers as text
+		text, _ := task.Text(key)              // "" for null
+		f, err := strconv.ParseFloat(text, 64) // text formats such as CSV hold numbers as text
 		if err != nil || math.IsNaN(f) {
-			return nil, fmt.Errorf("%s is %v, want a number", key, v)
+			return nil, fmt.Errorf("%s is %.40q, want a number", key, text)
 		}
 		out[i] = f
 	}

@@ -74,14 +74,15 @@ func (a *Agent) models(host trinity.Host) (map[string]trinity.Asker, error) {
 
 // assignment is what the program reads: a line of JSON.
 type assignment struct {
-	Task    string         `json:"task"`
-	Eval    bool           `json:"eval"`
-	Prompt  string         `json:"prompt,omitempty"`
-	Truth   string         `json:"truth,omitempty"`
-	Row     map[string]any `json:"row"`
-	Seed    uint64         `json:"seed"`
-	BaseURL string         `json:"base_url"`
-	APIKey  string         `json:"api_key"`
+	Task     string            `json:"task"`
+	Eval     bool              `json:"eval"`
+	Prompt   string            `json:"prompt,omitempty"`
+	Messages []trinity.Message `json:"messages,omitempty"` // the chat that ends with the prompt
+	Truth    string            `json:"truth,omitempty"`
+	Row      map[string]any    `json:"row"`
+	Seed     uint64            `json:"seed"`
+	BaseURL  string            `json:"base_url"`
+	APIKey   string            `json:"api_key"`
 }
 
 // assign returns the assignment of a rollout.
@@ -90,7 +91,7 @@ func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
 		Task: r.Task.ID, Eval: r.Task.Eval, Truth: r.Task.Truth(), Row: r.Task.Row, Seed: r.Seed, BaseURL: e.URL(), APIKey: e.Key(),
 	}
 	if messages, err := r.Task.Messages(""); err == nil { // tasks of programs need no prompt
-		a.Prompt = messages[len(messages)-1].Content
+		a.Messages, a.Prompt = messages, messages[len(messages)-1].Content
 	}
 	line, err := json.Marshal(a)
 	return append(line, '\n'), err

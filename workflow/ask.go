@@ -1,11 +1,7 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 )
@@ -22,7 +18,7 @@ func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Exp
 
 // askIn asks for a reply to a chat, scores it with r.Reward and returns it.
 func askIn(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) ([]*trinity.Experience, error) {
-	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
+	e, err := reply(ctx, r.Model, r.Task, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -30,46 +26,54 @@ func askIn(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) 
 	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
 }
 
-// checkPrompt returns an error if a task has no question.
+// checkPrompt returns an error if a task has no question, or tools that are none.
 func checkPrompt(t *trinity.Task) error {
+	if _, err := t.Tools(); err != nil {
+		return err
+	}
 	_, err := t.Messages("")
 	return err
 }
 
-// chatOf returns the chat in a task's row, else the chat that asks the task's question. It begins with
-// the chat's own system prompt, else the task's, else the given one.
-func chatOf(t *trinity.Task, system string) (messages []trinity.Message, err error) {
-	for _, key := range []string{t.Format.PromptKey, t.Format.MessagesKey, "messages"} {
-		list, _ := t.Field(key)
-		if _, ok := list.([]any); !ok {
-			continue
-		}
-		text, err := json.Marshal(list)
-		if err == nil {
-			err = json.Unmarshal(text, &messages)
-		}
-		if err == nil && len(messages) == 0 {
-			err = errors.New("it is empty")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("column %q: want a list of messages with role and content: %w", key, err)
-		}
-		own, err := t.System()
-		if system = cmp.Or(own, system); system != "" && messages[0].Role != "system" {
-			messages = append([]trinity.Message{{Role: "system", Content: system}}, messages...)
-		}
-		return messages, err
+// lastQuestion returns the message that a task's reply answers.
+func lastQuestion(t *trinity.Task) (string, error) {
+	messages, err := t.Messages("")
+	if err != nil {
+		return "", err
 	}
-	return t.Messages(system)
+	return messages[len(messages)-1].Content, nil
 }
 
-// reply samples an assistant turn that begins with prefix. The prefix belongs to the prompt's
-// tokens and to the text of the response.
-func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, prefix string) (*trinity.Experience, error) {
-	if prefix == "" {
-		return m.Chat(ctx, messages, nil)
+// chatOf returns the chat that asks a task, as [trinity.Task.Messages] does, but a list of messages in
+// the columns of the prompt, of the messages or "messages" comes before a question that is a text.
+func chatOf(t *trinity.Task, system string) (messages []trinity.Message, err error) {
+	own := *t
+	for _, key := range []string{t.Format.PromptKey, t.Format.MessagesKey, "messages"} {
+		if list, _ := t.Field(key); isList(list) {
+			own.Format.PromptKey, own.Format.PromptTemplate = key, ""
+			break
+		}
 	}
-	prompt, err := m.Renderer.Render(messages, nil, true)
+	return own.Messages(system)
+}
+
+func isList(v any) bool {
+	_, ok := v.([]any)
+	return ok
+}
+
+// reply samples an assistant turn that begins with the task's reply prefix, with the tools of its row.
+// The prefix belongs to the prompt's tokens and to the text of the response.
+func reply(ctx context.Context, m *trinity.Model, t *trinity.Task, messages []trinity.Message) (*trinity.Experience, error) {
+	prefix := t.Format.ReplyPrefix
+	tools, err := t.Tools()
+	if err != nil {
+		return nil, err
+	}
+	if prefix == "" {
+		return m.Chat(ctx, messages, tools)
+	}
+	prompt, err := m.Renderer.Render(messages, tools, true)
 	if err != nil {
 		return nil, err
 	}

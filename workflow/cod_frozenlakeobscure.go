@@ -107,7 +107,7 @@ func (w *ObscureLake) ways(t *trinity.Task) ([]string, error) {
 			if byName, ok := own.(map[string]any); ok {
 				for key, way := range byName {
 					n, _ := strconv.Atoi(key)
-					named[n] = fmt.Sprint(way)
+					named[n], _ = way.(string)
 				}
 			}
 			ways, err := mappingOf(named)

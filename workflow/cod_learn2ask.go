@@ -52,7 +52,7 @@ func (w *PackAsk) turn(ctx context.Context, r *trinity.Rollout, notes string) (*
 		return nil, err
 	}
 	seen := noted(messages, notes)
-	e, err := reply(ctx, r.Model, seen, r.Task.Format.ReplyPrefix)
+	e, err := reply(ctx, r.Model, r.Task, seen)
 	if err != nil {
 		return nil, err
 	}

@@ -247,7 +247,7 @@ func (s *searching) isRight(ctx context.Context, answer string) (bool, error) {
 	case !s.JudgeAnswers:
 		return strings.Contains(strings.ToLower(truth), strings.ToLower(answer)), nil
 	}
-	question, err := s.task.Prompt()
+	question, err := lastQuestion(s.task)
 	if err != nil {
 		return false, err
 	}

@@ -84,7 +84,7 @@ func (w *Learn2Ask) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 	if err != nil {
 		return nil, err
 	}
-	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
+	e, err := reply(ctx, r.Model, r.Task, messages)
 	if err != nil || e.Truncated == trinity.PromptTruncated {
 		return []*trinity.Experience{e}, err
 	}

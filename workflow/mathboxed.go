@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -33,8 +34,18 @@ type formatted interface {
 }
 
 // Requires implements [trinity.Requirer].
-func (*MathBoxed) Requires() trinity.Requirements {
-	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
+func (w *MathBoxed) Requires() trinity.Requirements {
+	needs := trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
+	if w.UseBase {
+		needs.CheckTask = func(t *trinity.Task) error {
+			messages, err := t.Messages("")
+			if err == nil {
+				_, err = plainText(messages)
+			}
+			return err
+		}
+	}
+	return needs
 }
 
 // Run implements [trinity.Workflow].
@@ -70,13 +81,34 @@ func complete(ctx context.Context, r *trinity.Rollout, system string) ([]*trinit
 	if err != nil {
 		return nil, err
 	}
-	system, text, prefix := messages[0].Content, messages[1].Content, r.Task.Format.ReplyPrefix
-	m := r.Model
-	m.Params.Stop = append(slices.Clone(m.Params.Stop), nextQuestion)
-	e, err := m.Complete(ctx, system+nextQuestion+" "+text+"\nAssistant:"+prefix)
+	text, err := plainText(messages)
 	if err != nil {
 		return nil, err
 	}
-	e.Prompt, e.Response = text, prefix+e.Response
+	m, prefix := r.Model, r.Task.Format.ReplyPrefix
+	m.Params.Stop = append(slices.Clone(m.Params.Stop), nextQuestion)
+	e, err := m.Complete(ctx, text+"\nAssistant:"+prefix)
+	if err != nil {
+		return nil, err
+	}
+	e.Prompt, e.Response = messages[len(messages)-1].Content, prefix+e.Response
 	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
+}
+
+// plainText returns a chat as a base model reads it.
+func plainText(messages []trinity.Message) (string, error) {
+	text := ""
+	for _, m := range messages {
+		switch m.Role {
+		case "system":
+			text += m.Content
+		case "user":
+			text += nextQuestion + " " + m.Content
+		case "assistant":
+			text += "\nAssistant: " + m.Content
+		default:
+			return "", fmt.Errorf("use_base writes a chat of user and assistant as plain text, and the row has a message of role %q", m.Role)
+		}
+	}
+	return text, nil
 }

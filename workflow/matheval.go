@@ -47,7 +47,7 @@ func (w *MathEval) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 	question := last.Content
 	last.Content += boxedRequest
 	r.Model.Params.Temperature, r.Model.Params.TopP = w.Temperature, w.TopP
-	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
+	e, err := reply(ctx, r.Model, r.Task, messages)
 	if err != nil {
 		return nil, err
 	}

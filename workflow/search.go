@@ -150,7 +150,7 @@ func (s *researching) Step(ctx context.Context, a trinity.Action) (trinity.Outco
 	}
 	out.Metrics = maps.Clone(s.calls)
 	if out.Done {
-		question, err := s.task.Prompt()
+		question, err := lastQuestion(s.task)
 		if err != nil {
 			return out, err
 		}

@@ -49,7 +49,7 @@ func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinit
 	if err != nil {
 		return nil, err
 	}
-	e, err := w.reply(ctx, r.Model, messages)
+	e, err := w.reply(ctx, r, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,13 @@ func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinit
 }
 
 // reply samples a reply. It samples the answer apart if the thinking uses the budget up.
-func (w *ThinkingBudget) reply(ctx context.Context, m *trinity.Model, messages []trinity.Message) (*trinity.Experience, error) {
-	prompt, err := m.Renderer.Render(messages, nil, true)
+func (w *ThinkingBudget) reply(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) (*trinity.Experience, error) {
+	m := r.Model
+	tools, err := r.Task.Tools()
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := m.Renderer.Render(messages, tools, true)
 	if err != nil {
 		return nil, err
 	}

@@ -70,8 +70,11 @@ func (b *openTools) Reset(ctx context.Context, seed uint64) (first trinity.Obser
 	if err != nil {
 		return first, err
 	}
-	question := len(messages) - 1
-	first.Messages = append(slices.Concat(messages[:question], b.examples), messages[question])
+	begin := 0
+	if messages[0].Role == "system" {
+		begin = 1
+	}
+	first.Messages = slices.Concat(messages[:begin], b.examples, messages[begin:])
 	b.owner, b.names = map[string]trinity.Environment{}, nil
 	var all []json.RawMessage
 	for _, env := range b.environments {

@@ -55,7 +55,8 @@ func dataCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVarP(&v.model.path, "model", "m", "", "model whose tokens are counted: directory, GGUF file or hub name")
-	set.StringVar(&v.format.PromptKey, "prompt-key", "", "column of the question")
+	set.StringVar(&v.format.PromptKey, "prompt-key", "", "column of the question, or of a list of messages")
+	set.StringVar(&v.format.ToolsKey, "tools-key", "tools", "column of the schemas of tools that the prompt offers")
 	set.StringVar(&v.format.PromptTemplate, "prompt-template", "", "question with {column} for values")
 	set.StringVar(&v.format.SystemTemplate, "system-template", "", "system prompt with {column} for values")
 	set.StringVar(&split, "split", "", "split of a dataset directory (default train)")
@@ -85,7 +86,8 @@ func (v *datasetView) print(name string, d *dataset.Dataset) error {
 			if columns[key] == nil {
 				columns[key] = &columnView{kinds: map[string]bool{}, values: map[string]bool{}}
 			}
-			columns[key].add(value, v.length)
+			text, _ := (&trinity.Task{Row: row}).Text(key) // "" for null
+			columns[key].add(value, text, v.length)
 		}
 		if v.format.PromptKey+v.format.PromptTemplate == "" {
 			continue
@@ -128,24 +130,48 @@ func asFlag(message string) string {
 	return "--" + strings.ReplaceAll(key, "_", "-") + ":" + rest
 }
 
-// prompt returns a row's prompt as the model reads it, or without a model its messages.
+// prompt returns a row's prompt as the model reads it, or without a model its messages. A chat that a
+// reply ends, as training data has them, is shown as it is.
 func (v *datasetView) prompt(task *trinity.Task) (string, error) {
-	messages, err := task.Messages("")
+	value, _ := task.Field(v.format.PromptKey)
+	messages, err := []trinity.Message(nil), error(nil)
+	answered := v.format.PromptTemplate == "" && endsWithReply(value)
+	if answered {
+		messages, err = dataset.Messages(v.format.PromptKey, value.([]any))
+	} else {
+		messages, err = task.Messages("")
+	}
+	if err != nil {
+		return "", err
+	}
+	tools, err := task.Tools()
 	if err != nil {
 		return "", err
 	}
 	if v.model.text == nil || !v.model.text.HasTemplate() {
 		texts := make([]string, len(messages))
 		for i, m := range messages {
-			texts[i] = m.Content
+			if texts[i] = m.Content; len(messages) > 2 {
+				texts[i] = m.Role + ": " + m.Content
+			}
 		}
 		return strings.Join(texts, "\n"), nil
 	}
-	tokens, err := v.model.text.Render(messages, nil, true)
+	tokens, err := v.model.text.Render(messages, tools, !answered)
 	if err != nil {
 		return "", err
 	}
 	return v.model.text.Tokenizer().Decode(tokens, false), nil
+}
+
+// endsWithReply reports whether a value is a list of messages with one of the assistant at its end.
+func endsWithReply(value any) bool {
+	list, _ := value.([]any)
+	if len(list) == 0 {
+		return false
+	}
+	last, _ := list[len(list)-1].(map[string]any)
+	return last["role"] == "assistant"
 }
 
 // length returns the length of a text, in tokens if there is a model, else in characters.
@@ -156,12 +182,8 @@ func (v *datasetView) length(text string) int {
 	return len(v.model.text.Encode(text))
 }
 
-// add counts a value.
-func (c *columnView) add(value any, length func(string) int) {
-	text, ok := value.(string)
-	if !ok {
-		text = fmt.Sprint(value)
-	}
+// add counts a value, of which text is the text.
+func (c *columnView) add(value any, text string, length func(string) int) {
 	if value == nil || text == "" {
 		return
 	}

@@ -180,9 +180,11 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 		needed   bool
 		usual    []string
 	}{
-		{"question", "prompt-key", &b.Prompt, true, []string{"question", "prompt", "instruction", "problem", "query", "input", "text"}},
+		{"question", "prompt-key", &b.Prompt, true,
+			[]string{"question", "prompt", "instruction", "problem", "query", "input", "text", "messages"}},
 		{"answer", "response-key", &b.Answer, b.needsAnswer(),
-			[]string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category"}},
+			[]string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category",
+				"reward_model.ground_truth", "ground_truth", "final_answer"}},
 	} {
 		*c.value = cmp.Or(*c.value, column(row, c.usual))
 		if c.needed {
@@ -205,7 +207,7 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 // column returns the first of the names that the row has, "" if it has none.
 func column(row map[string]any, names []string) string {
 	for _, name := range names {
-		if _, ok := row[name]; ok {
+		if _, ok := (&trinity.Task{Row: row}).Field(name); ok {
 			return name
 		}
 	}

@@ -287,7 +287,7 @@ func TestComparingReportsErrors(t *testing.T) {
 		row  args
 	}{
 		`field "answer2"`:                     {nil, args{"prompt": "p", "answer1": "a"}},
-		"is float64, want text":               {nil, args{"prompt": 1.0, "answer1": "a", "answer2": "b"}},
+		"is a number, want text":              {nil, args{"prompt": 1.0, "answer1": "a", "answer2": "b"}},
 		"401 Unauthorized":                    {args{"api_key": "wrong"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
 		"check the key":                       {args{"api_key": "wrong.personal.key"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
 		"404 Not Found":                       {args{"project_id": 77}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},

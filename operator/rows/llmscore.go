@@ -182,13 +182,11 @@ func (f *LLMScore) question(r *trinity.TaskRow) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, ok := v.(string)
-		if !ok {
-			data, err := json.Marshal(v)
-			if err != nil {
-				return nil, fmt.Errorf("%s: field %q: %w", r.Where, key, err)
+		text := "null"
+		if v != nil {
+			if text, err = (&trinity.Task{Row: r.Row}).Text(key); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Where, err)
 			}
-			text = string(data)
 		}
 		parts = append(parts, strings.NewReplacer("{field_name}", f.FieldNames[i], "{field_data}", text).Replace(f.FieldTemplate))
 	}

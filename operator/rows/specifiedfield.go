@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,12 +50,21 @@ func (f *specifiedField) Process(_ context.Context, rows []*trinity.TaskRow) ([]
 	})
 }
 
-// wants reports whether a value is one of the target values. It compares texts, so that 3 and 3.0
-// are equal.
+// wants reports whether a value is one of the target values. It compares JSON, numbers by their values.
 func (f *specifiedField) wants(v any) bool {
-	return slices.ContainsFunc(f.Values, func(target any) bool {
-		_, isText := target.(string)
-		_, text := v.(string)
-		return isText == text && fmt.Sprint(target) == fmt.Sprint(v)
-	})
+	return slices.ContainsFunc(f.Values, func(target any) bool { return comparable(target) == comparable(v) })
+}
+
+// comparable returns a text that only equal values have: 3 and 3.0 are equal, and "3" is another.
+func comparable(v any) string {
+	if _, isText := v.(string); !isText {
+		if n, ok := number(v); ok {
+			v = n
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%p", v) // no row has it
+	}
+	return string(text)
 }

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -55,6 +56,9 @@ func number(v any) (float64, bool) {
 		return float64(v), true
 	case float64:
 		return v, true
+	case json.Number:
+		n, err := v.Float64()
+		return n, err == nil
 	case string:
 		n, err := strconv.ParseFloat(v, 64)
 		return n, err == nil && !math.IsNaN(n)

@@ -30,9 +30,24 @@ func text(row *trinity.TaskRow, key string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("%s: field %q is %T, want text", row.Where, key, v)
+		return "", fmt.Errorf("%s: field %q is %s, want text", row.Where, key, kindOf(v))
 	}
 	return s, nil
+}
+
+// kindOf returns the kind of a value, for errors.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
 }
 
 // field returns the value at a key of the row.

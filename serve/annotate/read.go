@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -122,7 +123,16 @@ func promptAt(task *trinity.Task, key string) (Prompt, error) {
 		chat, err := dataset.Messages(key, v)
 		return Prompt{Chat: chat}, err
 	}
-	return Prompt{}, fmt.Errorf("%s holds %v, want text or a list of messages", key, v)
+	return Prompt{}, fmt.Errorf("%s holds %s, want text or a list of messages", key, inJSON(v))
+}
+
+// inJSON returns the beginning of a value of a row, for errors.
+func inJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "a number that JSON has not"
+	}
+	return fmt.Sprintf("%.60s", text)
 }
 
 func answersAt(task *trinity.Task, key string) ([]string, error) {
@@ -138,7 +148,7 @@ func answersAt(task *trinity.Task, key string) ([]string, error) {
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s holds %v, want text or a list of texts", key, v)
+			return nil, fmt.Errorf("%s holds %s, want text or a list of texts", key, inJSON(v))
 		}
 		out = append(out, text)
 	}

@@ -77,8 +77,8 @@ func TestReadReportsBadRows(t *testing.T) {
 		"prompt[0]: a message is an object": {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
 		"rows before have another kind of prompt": {`{"prompt":"p","answer1":"a","answer2":"b"}`,
 			`{"prompt":[{"role":"user"}],"answer1":"a","answer2":"b"}`},
-		"rows.jsonl:1: not an experience":          {`{"id":3,"tokens":[]}`},
-		"answer1 holds <nil>, want text or a list": {`{"prompt":"p","answer1":null,"answer2":"b"}`},
+		"rows.jsonl:1: not an experience":         {`{"id":3,"tokens":[]}`},
+		"answer1 holds null, want text or a list": {`{"prompt":"p","answer1":null,"answer2":"b"}`},
 	} {
 		if got, err := read(t, plain, rows...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, %v, want an error with %q", got, err, want)

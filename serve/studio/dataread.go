@@ -2,7 +2,6 @@ package studio
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -177,22 +176,17 @@ func (v *view) task(row map[string]any) (example, error) {
 	if err != nil {
 		return example{}, err
 	}
-	tokens, err := v.renders().Render(messages, nil, true)
+	tools, err := task.Tools()
+	if err != nil {
+		return example{}, err
+	}
+	tokens, err := v.renders().Render(messages, tools, true)
 	if err != nil {
 		return example{}, err
 	}
 	e := v.experience(&trinity.Experience{Tokens: tokens, Mask: make([]bool, len(tokens)), PromptLen: len(tokens)})
 	e.ResponseLength = nil
-	if answer, ok := task.Field(v.Format.ResponseKey); ok && answer != nil {
-		e.Answer, ok = answer.(string)
-		if !ok {
-			text, err := json.Marshal(answer)
-			if err != nil {
-				return e, err
-			}
-			e.Answer = string(text)
-		}
-	}
+	e.Answer = task.Truth()
 	return e, nil
 }
 

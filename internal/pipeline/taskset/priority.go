@@ -2,6 +2,7 @@ package taskset
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -191,6 +192,9 @@ func number(v any) (float64, bool) {
 		return float64(v), true
 	case int64:
 		return float64(v), true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
 	case float64:
 		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	}
