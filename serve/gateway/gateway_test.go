@@ -89,16 +89,22 @@ type endpoint struct {
 	t      testing.TB
 	policy *policy
 	model  *trinity.Model
+	mu     sync.Mutex
+	said   []string // lines for the log
 }
 
 func open(t testing.TB, o trinity.EndpointOptions) *endpoint {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, nil)
+	e := &endpoint{t: t, policy: &policy{}}
+	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, func(line string) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.said = append(e.said, line)
+	})
 	server.Config.Handler = g.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
-	e := &endpoint{t: t, policy: &policy{}}
 	e.model = &trinity.Model{
 		Sampler: e.policy, Renderer: chatty{}, ID: trinity.ExperienceID{Step: 3, Task: "t"}, MaxModelLen: 200,
 		Params: trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 40},

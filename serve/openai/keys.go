@@ -94,7 +94,7 @@ func (s *Server) checkKeys(data []byte) error {
 				return Bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
-			s.ignored.report(key, s.Say)
+			s.Ignore(key)
 		}
 	}
 	return nil
@@ -141,6 +141,9 @@ const (
 	maxIgnoredKey = 64  // bytes of a key
 	maxShown      = 80  // bytes of a value
 )
+
+// Ignore says, once for each key of requests, that it has no effect.
+func (s *Server) Ignore(key string) { s.ignored.report(key, s.Say) }
 
 // report says, once for each key, that it has no effect.
 func (i *ignored) report(key string, say func(string)) {
