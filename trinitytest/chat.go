@@ -26,6 +26,13 @@ func (c Chat) Render(messages []trinity.Message, _ json.RawMessage, generate boo
 	return tokens, nil
 }
 
+// Continue returns the prompt of a chat whose last message the reply continues. Nothing but the text of
+// a reply tells how to read it.
+func (c Chat) Continue(messages []trinity.Message, tools json.RawMessage) ([]int32, trinity.Renderer, error) {
+	tokens, err := c.Render(messages, tools, false)
+	return tokens[:max(0, len(tokens)-1)], c, err
+}
+
 // Bridge implements trinity.Renderer.
 func (c Chat) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
 	tokens, err := c.Render(more, tools, true)
