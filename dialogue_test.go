@@ -42,7 +42,7 @@ func (c chatty) Bridge(history, more []trinity.Message, tools json.RawMessage, e
 }
 
 func (c chatty) Continue(messages []trinity.Message, tools json.RawMessage) ([]int32, trinity.Renderer, error) {
-	tokens, err := c.Render(messages, tools, false)
+	tokens, err := c.Render(messages, tools, false) // chatty's own
 	return tokens[:len(tokens)-1], c, err
 }
 

@@ -154,7 +154,7 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
 	mux.HandleFunc("GET /v1/models", g.listModels)
-	mux.HandleFunc("POST /v1/responses", answerResponses)
+	mux.HandleFunc("POST /v1/responses", g.answerResponses)
 	mux.HandleFunc("GET /v1/responses/{id}", showResponse)
 	mux.HandleFunc("POST /v1/messages", g.answerMessages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)

@@ -39,6 +39,12 @@ func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trin
 	return m, []trinity.ToolCall{{Name: "f", Arguments: json.RawMessage(arguments)}}, nil
 }
 
+// Continue makes the last message the beginning of the reply.
+func (c chatty) Continue(messages []trinity.Message, _ json.RawMessage) ([]int32, trinity.Renderer, error) {
+	tokens, err := c.RenderBegun(messages)
+	return tokens, c, err
+}
+
 // policy replies with what the newest message says between quotes, else with a letter that follows
 // from the seed and the number of bytes that it has read.
 type policy struct {

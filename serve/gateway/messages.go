@@ -127,12 +127,13 @@ func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*message
 	if err := openai.CheckTools(tools); err != nil {
 		return nil, err
 	}
-	if q.call, err = model.Chat(chat, tools); err != nil {
+	begun := len(chat) > 0 && chat[len(chat)-1].Role == "assistant"
+	if q.call, err = g.api.Call(model, chat, tools, begun); err != nil {
 		return nil, err
 	}
 	session, _ := r.Context().Value(sessionKey{}).(*session)
-	q.view = openai.View{Renderer: session.model.Renderer, Tools: tools, Stop: q.StopSequences}
-	if q.Thinking.Type == enabled && !thinks(q.view.Renderer) {
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, Stop: q.StopSequences}
+	if q.Thinking.Type == enabled && !thinks(session.model.Renderer) {
 		return nil, openai.Bad("thinking", "%q needs a model whose thinking is read (explorer.rollout_model.reasoning_parser): "+
 			"want disabled or %s", enabled, adaptive)
 	}
@@ -209,9 +210,9 @@ const (
 
 // chatOf returns the chat of a request. A result of a tool is a message of its own.
 func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
-	for _, m := range append([]anthropic.Message{{Role: "system", Content: q.System}}, q.Messages...) {
+	for i, m := range append([]anthropic.Message{{Role: "system", Content: q.System}}, q.Messages...) {
 		if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
-			return nil, openai.Bad("messages", "a message has the role %q: want user or assistant", m.Role)
+			return nil, openai.Bad("messages", "messages[%d].role is %q: want user, assistant or system", i-1, m.Role)
 		}
 		own := trinity.Message{Role: m.Role}
 		var calls []trinity.ToolCall

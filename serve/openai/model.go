@@ -14,8 +14,9 @@ import (
 type Model interface {
 	// Defaults returns what holds for a request that says nothing else.
 	Defaults() Defaults
-	// Chat and Text return the call that answers a chat, or continues a text of tokens.
-	Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error)
+	// Chat and Text return the call that answers a chat, or continues a text of tokens. If begun is set,
+	// the last message of the chat is the beginning of the reply.
+	Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error)
 	Text(prompt []int32) (*Call, error)
 }
 
@@ -28,7 +29,8 @@ type Defaults struct {
 
 // Call is a call of a model that waits to be sampled.
 type Call struct {
-	Prompt []int32 // that the model reads; nil if it is asked in words: its replies have no tokens then
+	Prompt []int32          // that the model reads; nil if it is asked in words: its replies have no tokens then
+	Reads  trinity.Renderer // reads the replies
 	// Sample returns p.N replies. If p.OnToken is set, it gets the tokens as soon as they are there,
 	// or none of them.
 	Sample func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error)
@@ -69,12 +71,20 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 func (m *Served) Defaults() Defaults { return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen} }
 
 // Chat implements [Model].
-func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error) {
-	prompt, err := m.Renderer.Render(messages, tools, true)
+func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error) {
+	var prompt []int32
+	var err error
+	reads := m.Renderer
+	if begun {
+		prompt, reads, err = trinity.ContinueMessage(m.Renderer, messages, tools)
+	} else {
+		prompt, err = m.Renderer.Render(messages, tools, true)
+	}
 	if err != nil {
 		return nil, Bad("messages", "%v", err)
 	}
 	call, err := m.Text(prompt)
+	call.Reads = reads
 	if len(tools) == 0 {
 		return call, err // the client gets the text as it is
 	}
@@ -82,7 +92,7 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call,
 	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		replies, err := sample(ctx, p)
 		for i := range replies {
-			replies[i].read(m.Renderer, tools)
+			replies[i].read(reads, tools)
 		}
 		return replies, err
 	}
@@ -104,7 +114,7 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 
 // Text implements [Model].
 func (m *Served) Text(prompt []int32) (*Call, error) {
-	return &Call{prompt, func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
+	return &Call{Prompt: prompt, Reads: m.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		out, err := m.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
 		replies := make([]Reply, len(out))
 		for i := range out {

@@ -64,7 +64,7 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 		return nil, err
 	}
 	err = q.readParams(s)
-	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
+	q.view = View{Renderer: q.call.Reads, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
 	return q, err
 }
 
@@ -108,21 +108,20 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		if len(q.Messages) == 0 {
 			return Bad("messages", "there are no messages")
 		}
-		for i := range q.Messages {
-			if q.Messages[i].Role == "developer" { // OpenAI's newer name, which templates do not know
-				q.Messages[i].Role = "system"
-			}
-		}
-		if err := cmp.Or(CheckTools(q.Tools), checkCalls(q.Messages)); err != nil {
+		begun, wrong := q.begun()
+		if err := cmp.Or(readRoles(q.Messages), CheckTools(q.Tools), checkCalls(q.Messages), wrong); err != nil {
 			return err
 		}
-		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
+		if q.call, err = s.Call(model, q.Messages, q.Tools, begun); err != nil {
 			return err
 		}
 		if q.call.Prompt == nil {
 			return nil
 		}
 		return s.checkPrompt("messages", q.call.Prompt)
+	}
+	if q.ContinueFinalMessage || q.AddGenerationPrompt != nil && !*q.AddGenerationPrompt {
+		return Bad("continue_final_message", "it belongs to chats: a completion of plain text always continues it")
 	}
 	if len(q.Tools) > 0 {
 		return Bad("tools", "a completion of plain text calls no tools: send messages to /v1/chat/completions")
@@ -139,6 +138,34 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 	}
 	q.call, err = model.Text(prompt)
 	return err
+}
+
+// readRoles refuses a message whose role no API knows.
+func readRoles(messages []trinity.Message) error {
+	for i, m := range messages {
+		switch m.Role {
+		case "developer": // OpenAI's newer name, which templates do not know
+			messages[i].Role = "system"
+		case "system", "user", "assistant", "tool", "function":
+		default:
+			return Bad("messages", "messages[%d].role is %q: want system, developer, user, assistant or tool", i, m.Role)
+		}
+	}
+	return nil
+}
+
+// begun reports whether the last message is the beginning of the reply.
+func (q *request) begun() (bool, error) {
+	opens := q.AddGenerationPrompt != nil && *q.AddGenerationPrompt
+	switch {
+	case !q.ContinueFinalMessage && q.AddGenerationPrompt != nil && !opens:
+		return false, Bad("add_generation_prompt", "false needs continue_final_message: true, so that the reply continues the last message")
+	case !q.ContinueFinalMessage:
+		return false, nil
+	case opens:
+		return false, Bad("continue_final_message", "it and add_generation_prompt are true: a reply continues the last message or is opened")
+	}
+	return true, nil
 }
 
 func (s *Server) checkPrompt(param string, prompt []int32) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -25,10 +26,10 @@ type Server struct {
 	Timeout   time.Duration // of one request
 	Token     string        // that every request must bear; "" demands none
 	Waiting   int           // requests in flight at most; further ones get status 429
-	Say       func(string)  // receives a line about each key of requests that has no effect
+	Say       func(string)  // receives a line about what requests ask for without effect
 
-	ignored ignored
-
+	said  said
+	tools sync.Once // looks at the first request with tools
 	slots chan struct{}
 }
 

@@ -300,11 +300,11 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	for i := range 2 * maxIgnored {
-		model.server.ignored.report(strings.Repeat("k", 1000)+strconv.Itoa(i), model.server.Say)
-		model.server.ignored.report(strconv.Itoa(i)+strings.Repeat("k", 1000), model.server.Say)
+	for i := range 2 * maxSaid {
+		model.server.Ignore(strings.Repeat("k", 1000) + strconv.Itoa(i))
+		model.server.Ignore(strconv.Itoa(i) + strings.Repeat("k", 1000))
 	}
-	if len(said) != maxIgnored || len(said[maxIgnored-1]) > 200 {
+	if len(said) != maxSaid || len(said[maxSaid-1]) > 200 {
 		t.Errorf("%d lines, the last %q", len(said), said[len(said)-1])
 	}
 }

@@ -40,15 +40,17 @@ type Request struct {
 
 // Extensions are fields of vLLM, SGLang and llama.cpp. Strict servers refuse them.
 type Extensions struct {
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	MinP              *float32 `json:"min_p,omitzero"`
-	MinTokens         int      `json:"min_tokens,omitzero"`
-	PromptLogprobs    *int     `json:"prompt_logprobs,omitzero"`
-	RepetitionPenalty *float32 `json:"repetition_penalty,omitzero"`
-	ReturnTokenIDs    bool     `json:"return_token_ids,omitzero"`
-	ReturnTokensAsIDs bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	TopK              *int     `json:"top_k,omitzero"` // -1 means all tokens
+	AddGenerationPrompt  *bool    `json:"add_generation_prompt,omitzero"`  // opens the reply; nil is true
+	ContinueFinalMessage bool     `json:"continue_final_message,omitzero"` // the last message is the beginning of the reply
+	IgnoreEOS            bool     `json:"ignore_eos,omitzero"`
+	MinP                 *float32 `json:"min_p,omitzero"`
+	MinTokens            int      `json:"min_tokens,omitzero"`
+	PromptLogprobs       *int     `json:"prompt_logprobs,omitzero"`
+	RepetitionPenalty    *float32 `json:"repetition_penalty,omitzero"`
+	ReturnTokenIDs       bool     `json:"return_token_ids,omitzero"`
+	ReturnTokensAsIDs    bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
+	StopTokenIDs         []int32  `json:"stop_token_ids,omitzero"`
+	TopK                 *int     `json:"top_k,omitzero"` // -1 means all tokens
 }
 
 // Response is the reply to a request, or one event of a stream.
