@@ -27,7 +27,6 @@ var unsupported = map[string][]any{
 	"chat_template_kwargs":       {map[string]any{}},
 	"documents":                  nil,
 	"ebnf":                       nil,
-	"echo":                       {false},
 	"frequency_penalty":          {0.0},
 	"function_call":              {"auto", "none"},
 	"functions":                  nil,

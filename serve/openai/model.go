@@ -25,12 +25,14 @@ type Defaults struct {
 	trinity.SamplingParams
 	MaxLen int  // tokens of prompt and reply; 0 is no limit
 	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
+	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
 }
 
 // Call is a call of a model that waits to be sampled.
 type Call struct {
 	Prompt []int32          // that the model reads; nil if it is asked in words: its replies have no tokens then
 	Reads  trinity.Renderer // reads the replies
+	others int              // further prompts, which have p.N replies each
 	// Sample returns p.N replies. If p.OnToken is set, it gets the tokens as soon as they are there,
 	// or none of them.
 	Sample func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error)
@@ -68,7 +70,9 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 }
 
 // Defaults implements [Model].
-func (m *Served) Defaults() Defaults { return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen} }
+func (m *Served) Defaults() Defaults {
+	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true}
+}
 
 // Chat implements [Model].
 func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error) {
@@ -114,6 +118,9 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 
 // Text implements [Model].
 func (m *Served) Text(prompt []int32) (*Call, error) {
+	if prompt == nil { // a chat without a text; nil would mean a model that is asked in words
+		prompt = []int32{}
+	}
 	return &Call{Prompt: prompt, Reads: m.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		out, err := m.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
 		replies := make([]Reply, len(out))

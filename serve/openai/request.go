@@ -27,8 +27,10 @@ type request struct {
 	as       form
 	id       string
 	call     *Call
+	prompts  [][]int32 // of a chat one, nil if it is asked in words
 	view     View
 	params   trinity.SamplingParams
+	most     []int // tokens of a reply to each prompt
 	limits   Defaults
 	logprobs bool
 }
@@ -63,9 +65,14 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readPrompt(s, model); err != nil {
 		return nil, err
 	}
-	err = q.readParams(s)
-	q.view = View{Renderer: q.call.Reads, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
-	return q, err
+	if err := q.readParams(s); err != nil {
+		return nil, err
+	}
+	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
+	if as == chat {
+		q.view.Renderer = q.call.Reads
+	}
+	return q, nil
 }
 
 // readLogprobs reads whether the client wants log-probabilities of sampled tokens, and of how many of
@@ -105,6 +112,9 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		return Bad("parallel_tool_calls", NotOneCall)
 	}
 	if q.as == chat {
+		if q.Echo {
+			return Bad("echo", "it belongs to completions of plain text: send a prompt to /v1/completions")
+		}
 		if len(q.Messages) == 0 {
 			return Bad("messages", "there are no messages")
 		}
@@ -115,6 +125,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		if q.call, err = s.Call(model, q.Messages, q.Tools, begun); err != nil {
 			return err
 		}
+		q.prompts = [][]int32{q.call.Prompt}
 		if q.call.Prompt == nil {
 			return nil
 		}
@@ -126,18 +137,7 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 	if len(q.Tools) > 0 {
 		return Bad("tools", "a completion of plain text calls no tools: send messages to /v1/chat/completions")
 	}
-	var text string
-	var prompt []int32
-	if json.Unmarshal(q.Prompt, &text) == nil {
-		prompt = s.Renderer.Encode(text)
-	} else if json.Unmarshal(q.Prompt, &prompt) != nil {
-		return Bad("prompt", "want a text or a list of token ids")
-	}
-	if err := s.checkPrompt("prompt", prompt); err != nil {
-		return err
-	}
-	q.call, err = model.Text(prompt)
-	return err
+	return q.readPrompts(s, model)
 }
 
 // readRoles refuses a message whose role no API knows.
@@ -208,6 +208,8 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
+	case p.N*len(q.prompts) > maxChoices:
+		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), p.N, maxChoices)
 	case q.BestOf != nil && *q.BestOf > p.N:
 		return Bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
 	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
@@ -218,10 +220,20 @@ func (q *request) readParams(s *Server) error {
 		return Bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
 	case p.MinTokens > 1 && len(p.Stop) > 0:
 		return StopsTooEarly("stop", p)
+	case asked != nil && *asked == 0 && q.Echo:
+		p.MaxTokens = 1 // which a sampler samples at least
 	case asked != nil && *asked < 1:
 		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
-	return q.limits.Fit(p, q.call.Prompt, longest, asked)
+	for _, prompt := range q.prompts {
+		fitting := *p
+		if err := q.limits.Fit(&fitting, prompt, longest, asked); err != nil {
+			return err
+		}
+		q.most = append(q.most, fitting.MaxTokens)
+	}
+	p.MaxTokens = q.most[0]
+	return nil
 }
 
 // CheckSampling refuses sampling parameters that are out of range, of which the request asks for topP.

@@ -22,7 +22,7 @@ type Request struct {
 	N                   *int              `json:"n,omitzero"`
 	ParallelToolCalls   *bool             `json:"parallel_tool_calls,omitzero"`
 	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
-	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids
+	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids, or a list of them
 	Seed                *int64            `json:"seed,omitzero"`
 	Stop                json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
 	Stream              bool              `json:"stream,omitzero"`
@@ -107,9 +107,11 @@ type FunctionCall struct {
 // Tokens in a plain completion. llama.cpp always uses Content.
 type Logprobs struct {
 	Content       []TokenLogprob `json:"content,omitzero"`
+	TextOffset    []int          `json:"text_offset,omitzero"`    // of a plain completion: characters of Choice.Text before each token
 	TokenLogprobs []*float32     `json:"token_logprobs,omitzero"` // nil for the first token of an echoed prompt
 	Tokens        []string       `json:"tokens,omitzero"`
-	// TopLogprobs are of a plain completion: for each token the most likely tokens and the token itself.
+	// TopLogprobs are of a plain completion: for each token the most likely tokens and the token itself;
+	// nil for the first token of an echoed prompt.
 	TopLogprobs []map[string]float32 `json:"top_logprobs,omitzero"`
 }
 
