@@ -163,7 +163,8 @@ func TestTheReportedEcho(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &reply); err != nil || status != 200 {
 		t.Fatalf("%d %s: %v", status, text, err)
 	}
-	if l := reply.Choices[0].Logprobs; len(l.TokenLogprobs) != len("The sky is blue") || l.TokenLogprobs[0] != nil || l.TokenLogprobs[1] == nil {
+	l := reply.Choices[0].Logprobs.TokenLogprobs
+	if len(l) != len("The sky is blue") || l[0] != nil || l[1] == nil {
 		t.Errorf("%s", text)
 	}
 }

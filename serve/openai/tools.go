@@ -81,7 +81,7 @@ func (s *Server) Call(m Model, messages []trinity.Message, tools json.RawMessage
 	}
 	if len(tools) > 0 {
 		s.tools.Do(func() {
-			if hidesTools(s.Renderer, tools) {
+			if HidesTools(s.Renderer, tools) {
 				s.said.once("requests have tools, which the model's chat template leaves out: the policy does not see them; "+
 					"set model.chat_template_path to a template with tools", s.Say)
 			}
@@ -90,8 +90,8 @@ func (s *Server) Call(m Model, messages []trinity.Message, tools json.RawMessage
 	return call, nil
 }
 
-// hidesTools reports whether a chat has the same tokens with and without tools.
-func hidesTools(r trinity.Renderer, tools json.RawMessage) bool {
+// HidesTools reports whether a chat has the same tokens with and without tools.
+func HidesTools(r trinity.Renderer, tools json.RawMessage) bool {
 	chat := []trinity.Message{{Role: "user", Content: "question"}}
 	with, err := r.Render(chat, tools, true)
 	if err != nil {
