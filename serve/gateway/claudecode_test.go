@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/wire/anthropic"
 )
 
 // claudeCode is a request as Claude Code 2.1.332 sends it, with fewer words and tools.
@@ -112,5 +113,17 @@ func TestRequestsOfTheField(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(text, "event: message_stop") ||
 		len(e.said) != 1 || !strings.Contains(e.said[0], "context_management") {
 		t.Errorf("%d %s, said %q", status, text, e.said)
+	}
+}
+
+// A client that wants no text of the thinking gets its block without it.
+func TestThinkingThatIsNotDisplayed(t *testing.T) {
+	for display, want := range map[string]string{"": "hm", "summarized": "hm", "omitted": ""} {
+		q := &messages{}
+		q.Thinking = anthropic.Thinking{Type: adaptive, Display: display}
+		blocks := q.blocks(trinity.Message{Reasoning: "hm", Content: "yes"})
+		if len(blocks) != 2 || *blocks[0].Thinking != want || blocks[1].Text != "yes" {
+			t.Errorf("display %q: %+v", display, blocks)
+		}
 	}
 }
