@@ -23,6 +23,7 @@ type Dialogue struct {
 	ids       []string // of all calls of tools
 	malformed int      // replies with a call that cannot be read
 	calling   int      // replies with a call
+	begun     bool     // the newest message is the beginning of the next reply
 	pending   *reply   // the next reply, if its prompt is known already
 	truncated *Experience
 }
@@ -33,6 +34,7 @@ type reply struct {
 	stem   *reply  // the reply that the sequence continues; nil where a sequence begins
 	prompt []int32 // tokens since the stem, else the whole prompt
 	asked  string  // the newest message before the reply
+	reads  Renderer
 	of     *Dialogue
 }
 
@@ -41,7 +43,7 @@ type CallOption func(*SamplingParams)
 
 // Reply is what the policy answered.
 type Reply struct {
-	Message   Message
+	Message   Message // or the rest of the message that began it
 	Calls     []ToolCall
 	Malformed string // why a call cannot be read; "" if there is none
 	Completion
@@ -53,7 +55,14 @@ func (m *Model) Dialogue(tools json.RawMessage) *Dialogue { return &Dialogue{mod
 // Add adds messages, which the policy reads before its next reply. Training learns none of them, also
 // those whose role is the assistant's.
 func (d *Dialogue) Add(messages ...Message) {
-	d.messages, d.pending = append(d.messages, messages...), nil
+	d.messages, d.begun, d.pending = append(d.messages, messages...), false, nil
+}
+
+// Begin adds the beginning of the policy's next reply, a message of the assistant. The policy continues
+// it, and training learns only the rest.
+func (d *Dialogue) Begin(m Message) {
+	d.Add(m)
+	d.begun = true
 }
 
 // Prompt returns the tokens [n] that the policy reads before its next reply.
@@ -105,22 +114,54 @@ func (d *Dialogue) next() (*reply, error) {
 	if d.pending != nil {
 		return d.pending, nil
 	}
-	next := &reply{asked: d.messages[len(d.messages)-1].Content}
+	next := &reply{reads: d.model.Renderer}
+	last, more := len(d.messages)-1, d.messages[d.seen:]
+	var begun []int32 // the beginning of the reply
+	var whole []int32 // the prompt of a new sequence, if it is known
 	var err error
-	if len(d.replies) > 0 {
+	if next.asked = d.messages[last].Content; d.begun {
+		if whole, next.reads, err = ContinueMessage(d.model.Renderer, d.messages, d.tools); err != nil {
+			return nil, err
+		}
+		if next.asked, more = "", more[:len(more)-1]; last > 0 {
+			next.asked = d.messages[last-1].Content
+		}
+		begun = d.beginning(whole)
+	}
+	if len(d.replies) > 0 && (begun != nil || !d.begun) {
 		next.stem = d.replies[len(d.replies)-1]
-		next.prompt, err = d.model.Renderer.Bridge(d.messages[:d.seen:d.seen], d.messages[d.seen:], d.tools, next.stem.ended)
+		next.prompt, err = d.model.Renderer.Bridge(d.messages[:d.seen:d.seen], more, d.tools, next.stem.ended)
+		next.prompt = append(next.prompt, begun...)
 		if errors.Is(err, ErrRewritesHistory) && !d.model.FailOnRewrite {
 			next.stem = nil
 		}
 	}
-	if next.stem == nil {
+	switch {
+	case next.stem != nil:
+	case whole != nil:
+		next.prompt, err = whole, nil
+	default:
 		next.prompt, err = d.model.Renderer.Render(d.messages, d.tools, true)
 	}
 	if err == nil {
 		d.pending = next
 	}
 	return next, err
+}
+
+// beginning returns what a prompt has after the opening of the reply that the newest message begins. It
+// is nil if a bridge cannot end with it: the message follows a reply of the policy at once, or the
+// template opens the reply otherwise.
+func (d *Dialogue) beginning(prompt []int32) []int32 {
+	last := len(d.messages) - 1
+	if last <= d.seen {
+		return nil
+	}
+	opening, err := d.model.Renderer.Render(d.messages[:last], d.tools, true)
+	if err != nil || len(opening) >= len(prompt) || !slices.Equal(opening, prompt[:len(opening)]) {
+		return nil
+	}
+	return prompt[len(opening):]
 }
 
 // sequence returns the tokens that the sampler reads before the reply.
@@ -133,7 +174,7 @@ func (r *reply) sequence() []int32 {
 
 // read adds the reply's message to the chat.
 func (d *Dialogue) read(r *reply) *Reply {
-	message, calls, err := d.model.Renderer.Read(r.Tokens, d.tools)
+	message, calls, err := r.reads.Read(r.Tokens, d.tools)
 	out := &Reply{Message: message, Calls: calls, Completion: r.Completion}
 	if err != nil {
 		out.Malformed = err.Error()
@@ -151,7 +192,14 @@ func (d *Dialogue) read(r *reply) *Reply {
 		// Renderer.Read gives arguments that are JSON, so this cannot fail.
 		out.Message.ToolCalls, _ = json.Marshal(calls)
 	}
-	d.messages = append(d.messages, out.Message)
+	message = out.Message
+	if d.begun {
+		last := len(d.messages) - 1
+		begun := d.messages[last]
+		message.Reasoning, message.Content = begun.Reasoning+message.Reasoning, begun.Content+message.Content
+		d.messages = d.messages[:last:last]
+	}
+	d.messages, d.begun = append(d.messages, message), false
 	d.seen = len(d.messages)
 	return out
 }

@@ -41,6 +41,11 @@ func (c chatty) Bridge(history, more []trinity.Message, tools json.RawMessage, e
 	return c.Chat.Bridge(history, more, tools, ended)
 }
 
+func (c chatty) Continue(messages []trinity.Message, tools json.RawMessage) ([]int32, trinity.Renderer, error) {
+	tokens, err := c.Render(messages, tools, false) // chatty's own
+	return tokens[:len(tokens)-1], c, err
+}
+
 // Read takes each "!" as a call of a tool, and "?" as one that it cannot read.
 func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
 	m := trinity.Message{Role: "assistant", Content: c.Decode(tokens)}
@@ -324,6 +329,55 @@ func TestAnAddedReplyIsContext(t *testing.T) {
 	}
 	if want := "user:hi|assistant:" + first.Message.Content + "|assistant:I said|assistant:"; chattyText(prompt) != want {
 		t.Errorf("prompt %s, want %s", chattyText(prompt), want)
+	}
+}
+
+// A reply continues a message that begins it, in the sequence of the dialogue. Training learns the rest.
+func TestABegunReplyIsContinued(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		h := newHasher()
+		m := talker(h, chatty{forgets: forgets})
+		d := m.Dialogue(nil)
+		var replies []string
+		for _, user := range []string{"hi", "more"} {
+			d.Add(trinity.Message{Role: "user", Content: user})
+			d.Begin(trinity.Message{Role: "assistant", Content: "I say "})
+			r, err := d.Reply(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies = append(replies, r.Message.Content)
+		}
+		said := func(i int) string { return "I say " + replies[i] }
+		want := []string{fmt.Sprintf("user:hi|assistant:I say [%s|]user:more|assistant:I say [%s|]", replies[0], replies[1])}
+		if forgets {
+			want = []string{fmt.Sprintf("user:hi|assistant:I SAY [%s|]", replies[0]),
+				fmt.Sprintf("user:hi|assistant:%s|user:more|assistant:I SAY [%s|]", strings.ToUpper(said(0)), replies[1])}
+		}
+		var got []string
+		for _, e := range d.Whole() {
+			got = append(got, spelled(e))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		if last := d.Messages()[3]; len(d.Messages()) != 4 || last.Content != said(1) {
+			t.Errorf("messages %q", d.Messages())
+		}
+		d.Begin(trinity.Message{Role: "assistant", Content: "and "}) // after a reply, it begins another turn
+		if prompt, err := d.Prompt(); err != nil ||
+			!strings.HasSuffix(strings.ToLower(chattyText(prompt)), strings.ToLower(said(1))+"|assistant:and ") {
+			t.Errorf("prompt %s, %v", chattyText(prompt), err)
+		}
+	}
+	d := talker(newHasher(), chatty{}).Dialogue(nil)
+	d.Begin(trinity.Message{Role: "assistant", ToolCalls: json.RawMessage(`[{}]`)})
+	if _, err := d.Reply(context.Background()); err == nil || !strings.Contains(err.Error(), "calls tools") {
+		t.Errorf("error %v", err)
+	}
+	d.Begin(trinity.Message{Role: "user", Content: "x"})
+	if _, err := d.Prompt(); err == nil {
+		t.Error("a user's message is continued")
 	}
 }
 

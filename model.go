@@ -25,6 +25,9 @@ type SamplingParams struct {
 	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
 	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
 	TopLogprobs       int    // most likely tokens to return at each place; at most MaxTopLogprobs
+	// ScorePrompt asks for the log-probabilities of the prompt's own tokens, and for TopLogprobs at their
+	// places. A sampler that cannot score returns none.
+	ScorePrompt bool
 	// Untrained says that nothing trains on Completion.Logprobs, so a sampler may return those of a
 	// distribution that TopP and the like have changed.
 	Untrained bool
@@ -82,9 +85,17 @@ type Completion struct {
 	// TopLogprobs [n] are the most likely tokens at the place of each token, the most likely first, equal
 	// ones by id, under the distribution of Logprobs; nil unless SamplingParams asks for them.
 	TopLogprobs  [][]TokenLogprob
+	Prompt       PromptScores
 	FinishReason string   // "stop" or "length"
 	Versions     [2]int64 // oldest and newest weights version that sampled a token, or computed what the sampler reused for it
 	Reused       int      // tokens of the prompt that the sampler had computed before, for this call's group or another call
+}
+
+// PromptScores are what SamplingParams.ScorePrompt asks for: at [i] that of the prompt's token i+1, at
+// temperature 1.
+type PromptScores struct {
+	Logprobs    []float32 // [prompt-1] nats, over the whole vocabulary
+	TopLogprobs [][]TokenLogprob
 }
 
 // Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.

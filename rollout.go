@@ -118,6 +118,8 @@ type Requirements struct {
 	// Turns says that a rollout may have several replies in one dialogue; Tools, that the policy may
 	// call tools in it.
 	Turns, Tools bool
+	// Program says that a program asks the policy at Host.Serve, perhaps with tools of its own.
+	Program bool
 	// Steps says that a rollout has an experience for each reply.
 	Steps bool
 	// Packs says that a rollout solves the tasks of Task.Pack one after the other; FillPacks, that rows

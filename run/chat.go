@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -8,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/model/renderer/toolcall"
+	"github.com/trinity-go/trinity/serve/openai"
 )
 
 const toolCallParserKey = "explorer.rollout_model.tool_call_parser"
@@ -82,16 +84,26 @@ func (s chat) checkTools() error {
 	return nil
 }
 
+// anyTool stands for the tools of a program.
+var anyTool = json.RawMessage(`[{"type":"function","function":{"name":"tool","description":"A tool.","parameters":` +
+	`{"type":"object","properties":{"text":{"type":"string","description":"A text."}},"required":["text"]}}}]`)
+
 // facts says, if rollouts have several turns, what the chat template costs and how calls of tools
 // are read.
 func (s chat) facts() (lines []string) {
-	turns, tools := false, false
+	turns, tools, program := false, false, false
 	for i := range s.tasks {
 		needs := trinity.RequirementsOf(s.tasks[i].plugins.workflow)
-		turns, tools = turns || needs.Turns, tools || needs.Tools
+		turns, tools, program = turns || needs.Turns, tools || needs.Tools, program || needs.Program
 	}
-	if !turns || s.text == nil || !s.text.HasTemplate() {
+	if s.text == nil || !s.text.HasTemplate() {
 		return nil
+	}
+	if program && openai.HidesTools(s.text, anyTool) {
+		lines = append(lines, "the chat template leaves out tools: the policy does not see those that a program's requests have")
+	}
+	if !turns {
+		return lines
 	}
 	r := &s.Explorer.RolloutModel
 	switch {

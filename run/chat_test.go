@@ -93,6 +93,14 @@ func TestCheckSaysWhatSeveralTurnsCost(t *testing.T) {
 	if f, err := run.Facts(p.load(t).Settled()[0]); err != nil || f.Chat != nil {
 		t.Errorf("one turn: %v, %v, want nothing about several", f.Chat, err)
 	}
+	const program = "buffer.explorer_input.taskset.default_workflow_type=exec"
+	for template, want := range map[string]int{"qwen25.jinja": 0, "llama31.jinja": 0, "gemma_like.jinja": 1, "chatml_generation.jinja": 1} {
+		f, err := run.Facts(p.load(t, program, "buffer.explorer_input.taskset.workflow_args={command: [go]}", noEvaluation,
+			"model.chat_template_path="+templates+template).Settled()[0])
+		if err != nil || len(f.Chat) != want || want > 0 && !strings.Contains(f.Chat[0], "leaves out tools") {
+			t.Errorf("a program's tools with %s: %q, %v", template, f.Chat, err)
+		}
+	}
 }
 
 func TestToolsThatNobodyCanCallAreAnError(t *testing.T) {

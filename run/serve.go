@@ -37,6 +37,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		return s.At("explorer.pending_expiry", "records traffic for a trainer, and there is none",
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
+	name := servedName(&s.Model)
 	step, err := s.newestModel()
 	if err != nil && place == nil {
 		return err
@@ -47,7 +48,6 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	name := checkpoint.ModelName(s.Model.ModelPath)
 	served := &openai.Served{
 		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}, false), MaxLen: value(0, s.Model.MaxModelLen),
 	}
@@ -73,6 +73,15 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	}
 	eg.Go(func() error { return s.answer(ctx, api, api.Handler()) })
 	return eg.Wait()
+}
+
+// servedName returns the name by which clients ask for the model: that of the adapter which
+// model.model_path names, else that of the model.
+func servedName(m *config.Model) string {
+	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
+		return checkpoint.ModelName(loras[0].Path)
+	}
+	return checkpoint.ModelName(m.ModelPath)
 }
 
 // apiKey returns the key that clients must send, or "". A server that other machines can reach must
@@ -148,6 +157,17 @@ func isResident(loader weights.Loader) bool {
 	return is
 }
 
+// addressesOf returns the address of a server that a client on this machine can use and, if the server
+// listens at all of the machine's addresses, that for other machines.
+func addressesOf(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !at.IP.IsUnspecified() {
+		return "http://" + l.Addr().String() + "/v1"
+	}
+	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
+	return "http://" + own + "/v1, from other machines at http://" + web.Reachable(at) + "/v1"
+}
+
 // answer serves until ctx is cancelled. Requests in flight then get a short time to end.
 func (s *stage) answer(ctx context.Context, api *openai.Server, handler http.Handler) error {
 	e := &s.Explorer
@@ -155,7 +175,7 @@ func (s *stage) answer(ctx context.Context, api *openai.Server, handler http.Han
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
 	}
-	s.say("serves " + api.Name + " at http://" + listener.Addr().String() + "/v1")
+	s.say("serves " + api.Name + " at " + addressesOf(listener))
 	server := &web.Server{Handler: handler, Read: time.Minute, Write: api.Timeout + 2*time.Minute, Grace: 5 * time.Second}
 	if err := server.Serve(ctx, listener); err != nil {
 		return err

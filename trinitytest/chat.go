@@ -26,6 +26,12 @@ func (c Chat) Render(messages []trinity.Message, _ json.RawMessage, generate boo
 	return tokens, nil
 }
 
+// RenderBegun returns the prompt of a chat whose last message the reply continues.
+func (c Chat) RenderBegun(messages []trinity.Message) ([]int32, error) {
+	tokens, err := c.Render(messages, nil, false)
+	return tokens[:len(tokens)-1], err
+}
+
 // Bridge implements trinity.Renderer.
 func (c Chat) Bridge(_, more []trinity.Message, tools json.RawMessage, ended bool) ([]int32, error) {
 	tokens, err := c.Render(more, tools, true)
@@ -87,4 +93,10 @@ func (c CallingChat) Read(tokens []int32, _ json.RawMessage) (trinity.Message, [
 	}
 	m.Content = text
 	return m, []trinity.ToolCall{{Name: name, Arguments: json.RawMessage("{" + arguments)}}, nil
+}
+
+// Continue is as that of the renderers of models, see [trinity.ContinueMessage].
+func (c CallingChat) Continue(messages []trinity.Message, _ json.RawMessage) ([]int32, trinity.Renderer, error) {
+	tokens, err := c.RenderBegun(messages)
+	return tokens, c, err
 }

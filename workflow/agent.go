@@ -47,7 +47,7 @@ func (a *Agent) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (a *Agent) Requires() (needs trinity.Requirements) {
-	needs.Steps = a.Steps
+	needs.Steps, needs.Program = a.Steps, true
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(a.Models))) {
 		if name != trinity.PolicyAsker {
 			needs.Askers = append(needs.Askers, trinity.AskerSpec{Name: name, Arg: "models"})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -109,7 +108,7 @@ func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data anno
 	address := "http://" + listener.Addr().String() + "/"
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		page.Token = token
-		address = "http://" + reachable(at) + "/?token=" + page.Token
+		address = "http://" + web.Reachable(at) + "/?token=" + page.Token
 	}
 	out := cmd.OutOrStdout()
 	if data.Alone > 0 {
@@ -119,15 +118,6 @@ func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data anno
 	fmt.Fprintf(out, "Annotate at %s and end with Ctrl-C.\n", address)
 	server := web.Server{Handler: page.Handler(), Read: time.Minute, Write: time.Minute, Grace: 5 * time.Second}
 	return server.Serve(ctx, listener)
-}
-
-// reachable returns the address that other machines can use. It replaces an unspecified IP address
-// by the host's name.
-func reachable(at *net.TCPAddr) string {
-	if name, err := os.Hostname(); err == nil && at.IP.IsUnspecified() {
-		return net.JoinHostPort(name, fmt.Sprint(at.Port))
-	}
-	return at.String()
 }
 
 // write writes the training data and prints the number of rows of each file.

@@ -64,7 +64,7 @@ func TestInterruptEndsCommands(t *testing.T) {
 	})
 	t.Run("serve", func(t *testing.T) {
 		t.Setenv("TMPDIR", t.TempDir())
-		interrupted(t, "", "serves model at http://127.0.0.1", "serve", "--model", model, "--addr", "127.0.0.1:0")
+		interrupted(t, "", "serves model at http://127.0.0.1", "serve", "--model", model, "--port", "0")
 		if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 			t.Errorf("the server left %v, %v", left, err)
 		}

@@ -18,27 +18,40 @@ import (
 func serveCommand() *cobra.Command {
 	var model modelFlags
 	var address string
+	var port uint16
 	cmd := &cobra.Command{
 		Use:   "serve --model PATH [key=value …]",
 		Short: "Serve a model as an OpenAI-compatible API",
 		Long: "Serve a model at /v1/chat/completions and /v1/completions until Ctrl-C. To serve the newest weights of a\n" +
 			"run, use its configuration: trinity run FILE mode=serve.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, port, err := net.SplitHostPort(address)
+			host, at, err := splitAddress(cmd, address, port)
 			if err != nil {
-				return fmt.Errorf("--addr is %q: want HOST:PORT", address)
+				return err
 			}
 			if host == "" {
 				host = "127.0.0.1"
 			}
-			settings := []string{setting("explorer.listen_address", host), "explorer.proxy_port=" + port}
+			settings := []string{setting("explorer.listen_address", host), "explorer.proxy_port=" + at}
 			_, err = model.runAlone(cmd, "serve", append(settings, args...))
 			return err
 		},
 	}
 	model.addAlone(cmd)
 	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+	cmd.Flags().Uint16Var(&port, "port", 0, "port to listen on instead of that of --addr")
 	return cmd
+}
+
+// splitAddress returns the host and the port of the flag --addr, or the port of --port if it is given.
+func splitAddress(cmd *cobra.Command, address string, port uint16) (host, at string, err error) {
+	if host, at, err = net.SplitHostPort(address); err != nil {
+		return "", "", fmt.Errorf("--addr is %q: want HOST:PORT", address)
+	}
+	if cmd.Flags().Changed("port") {
+		at = strconv.Itoa(int(port))
+	}
+	return host, at, nil
 }
 
 // setting returns an override that sets a key to a value.

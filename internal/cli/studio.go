@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -42,14 +41,11 @@ func studioCommand() *cobra.Command {
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return fmt.Errorf("--dir %s: there is no such directory: give the one that has the runs (checkpoint_root_dir)", dir)
 			}
-			if cmd.Flags().Changed("port") {
-				host, _, err := net.SplitHostPort(addr)
-				if err != nil {
-					return fmt.Errorf("--addr: %w", err)
-				}
-				addr = net.JoinHostPort(host, strconv.Itoa(int(port)))
+			host, at, err := splitAddress(cmd, addr, port)
+			if err != nil {
+				return err
 			}
-			return serveStudio(cmd, dir, addr, readOnly, browse)
+			return serveStudio(cmd, dir, net.JoinHostPort(host, at), readOnly, browse)
 		},
 	}
 	f := cmd.Flags()
@@ -92,7 +88,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 	address := "http://" + listener.Addr().String() + "/"
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		s.Token = token
-		address = "http://" + reachable(at) + "/"
+		address = "http://" + web.Reachable(at) + "/"
 	}
 	if !readOnly {
 		if err := addControl(&s, token); err != nil {

@@ -33,13 +33,27 @@ func (c *client) Defaults() openai.Defaults {
 
 // Chat implements [openai.Model]. The chat continues the newest reply in it that the policy wrote.
 // Replies that the policy did not write are context.
-func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*openai.Call, error) {
-	parent, known, whole := c.find(messages, tools)
+func (c *client) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*openai.Call, error) {
+	var own trinity.Message // the beginning of the reply
+	if begun {
+		last := len(messages) - 1
+		own, messages = messages[last], messages[:last]
+		begun = own.Content != "" || own.Reasoning != "" || len(own.ToolCalls) > 0 || last == 0
+	}
+	parent, known, whole := c.find(messages, tools, begun)
 	dialogue := c.model.Dialogue(tools)
 	if parent != nil {
 		dialogue = parent.dialogue.Fork()
 	}
 	dialogue.Add(messages[known:]...)
+	reads := c.model.Renderer
+	if begun {
+		var err error
+		dialogue.Begin(own)
+		if _, reads, err = trinity.ContinueMessage(reads, dialogue.Messages(), tools); err != nil {
+			return nil, openai.Bad("messages", "%v", err)
+		}
+	}
 	prompt, err := dialogue.Prompt()
 	if err != nil {
 		return nil, openai.Bad("messages", "%v", err)
@@ -56,16 +70,17 @@ func (c *client) Chat(messages []trinity.Message, tools json.RawMessage) (*opena
 		}
 		out := openai.Reply{Completion: r.Completion, Message: r.Message, Calls: r.Calls, Lost: func() { c.lost(n) }}
 		out.Sent = func(m trinity.Message) {
+			m.Content = own.Content + m.Content
 			unthought := m
-			unthought.Content = r.Message.Content // for clients that cut thinking out of the text
+			unthought.Content = own.Content + r.Message.Content // for clients that cut thinking out of the text
 			c.sent(n, whole.and(m), whole.and(unthought))
 		}
 		return n, out, nil
 	}
 	if parent == nil {
-		return c.first(prompt, reply)
+		return c.first(prompt, reads, reply)
 	}
-	return c.call(prompt, reply), nil
+	return c.call(prompt, reads, reply), nil
 }
 
 // Text implements [openai.Model]. Each completion of plain text is a sequence of its own.
@@ -78,22 +93,22 @@ func (c *client) Text(prompt []int32) (*openai.Call, error) {
 		n := &node{text: e, sequence: e.Tokens, sampled: len(e.Tokens) - e.PromptLen}
 		return n, openai.Reply{Completion: completion, Sent: func(trinity.Message) { c.sent(n) }, Lost: func() { c.lost(n) }}, nil
 	}
-	return c.first(prompt, reply)
+	return c.first(prompt, c.model.Renderer, reply)
 }
 
 // first returns the call that begins a sequence, unless its prompt is longer than the run allows.
-func (c *client) first(prompt []int32, reply replier) (*openai.Call, error) {
+func (c *client) first(prompt []int32, reads trinity.Renderer, reply replier) (*openai.Call, error) {
 	if most := c.model.MaxPromptLen; most > 0 && len(prompt) > most {
 		return nil, openai.TooLong("messages", "the prompt has %d tokens, and model.max_prompt_tokens is %d", len(prompt), most)
 	}
-	return c.call(prompt, reply), nil
+	return c.call(prompt, reads, reply), nil
 }
 
 // replier samples one reply.
 type replier func(context.Context, trinity.CallOption) (*node, openai.Reply, error)
 
 // call returns the call that makes as many replies as the request asks for.
-func (c *client) call(prompt []int32, reply replier) *openai.Call {
+func (c *client) call(prompt []int32, reads trinity.Renderer, reply replier) *openai.Call {
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		first, err := c.reserve(p.N)
 		if err != nil {
@@ -132,7 +147,7 @@ func (c *client) call(prompt []int32, reply replier) *openai.Call {
 		}
 		return replies, err
 	}
-	return &openai.Call{Prompt: prompt, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+	return &openai.Call{Prompt: prompt, Reads: reads, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		return c.once(ctx, c.request, func(ctx context.Context) ([]openai.Reply, error) { return sample(ctx, p) })
 	}}
 }
@@ -164,8 +179,8 @@ func (c *client) option(asked trinity.SamplingParams, i int, streaming *sync.Mut
 }
 
 // find returns the node that a chat continues, nil if there is none, and the messages up to it; whole
-// is the digest of all messages.
-func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *node, known int, whole digest) {
+// is the digest of all messages. begun says that the beginning of a reply follows them.
+func (s *session) find(messages []trinity.Message, tools json.RawMessage, begun bool) (n *node, known int, whole digest) {
 	whole = sha256.Sum256(compact(tools))
 	chats := make([]digest, len(messages)) // until each message
 	for i, m := range messages {
@@ -174,7 +189,11 @@ func (s *session) find(messages []trinity.Message, tools json.RawMessage) (n *no
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(messages) - 2; i >= 0; i-- { // the newest message is no reply
+	newest := len(messages) - 2 // the last message is no reply
+	if begun {
+		newest++
+	}
+	for i := newest; i >= 0; i-- {
 		if n = s.chats[chats[i]]; n != nil {
 			n.received = max(1, n.received) // whoever sends it back has got it
 			return n, i + 1, whole

@@ -154,10 +154,10 @@ func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.api.Endpoints())
 	mux.HandleFunc("GET /v1/models", g.listModels)
-	mux.HandleFunc("POST /v1/responses", answerResponses)
+	mux.HandleFunc("POST /v1/responses", g.answerResponses)
 	mux.HandleFunc("GET /v1/responses/{id}", showResponse)
-	mux.HandleFunc("POST /v1/messages", answerMessages)
-	mux.HandleFunc("POST /v1/messages/count_tokens", countTokens)
+	mux.HandleFunc("POST /v1/messages", g.answerMessages)
+	mux.HandleFunc("POST /v1/messages/count_tokens", g.countTokens)
 	for pattern, act := range map[string]func(*session, []byte) (any, error){
 		"POST /v1/reward": (*session).takeReward,
 		"POST /v1/fail":   (*session).takeFailure,

@@ -39,6 +39,12 @@ func (c chatty) Read(tokens []int32, _ json.RawMessage) (trinity.Message, []trin
 	return m, []trinity.ToolCall{{Name: "f", Arguments: json.RawMessage(arguments)}}, nil
 }
 
+// Continue makes the last message the beginning of the reply.
+func (c chatty) Continue(messages []trinity.Message, _ json.RawMessage) ([]int32, trinity.Renderer, error) {
+	tokens, err := c.RenderBegun(messages)
+	return tokens, c, err
+}
+
 // policy replies with what the newest message says between quotes, else with a letter that follows
 // from the seed and the number of bytes that it has read.
 type policy struct {
@@ -89,16 +95,22 @@ type endpoint struct {
 	t      testing.TB
 	policy *policy
 	model  *trinity.Model
+	mu     sync.Mutex
+	said   []string // lines for the log
 }
 
 func open(t testing.TB, o trinity.EndpointOptions) *endpoint {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, nil)
+	e := &endpoint{t: t, policy: &policy{}}
+	g := New("http://"+server.Listener.Addr().String(), "m", chatty{}, 257, func(line string) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.said = append(e.said, line)
+	})
 	server.Config.Handler = g.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
-	e := &endpoint{t: t, policy: &policy{}}
 	e.model = &trinity.Model{
 		Sampler: e.policy, Renderer: chatty{}, ID: trinity.ExperienceID{Step: 3, Task: "t"}, MaxModelLen: 200,
 		Params: trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 40},

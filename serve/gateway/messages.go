@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -24,8 +25,8 @@ type messages struct {
 }
 
 // answerMessages answers a request over Anthropic's Messages API.
-func answerMessages(w http.ResponseWriter, r *http.Request) {
-	q, err := readMessages(w, r)
+func (g *Gateway) answerMessages(w http.ResponseWriter, r *http.Request) {
+	q, err := g.readMessages(w, r)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -59,8 +60,8 @@ func answerMessages(w http.ResponseWriter, r *http.Request) {
 }
 
 // countTokens answers with the number of tokens that the policy would read.
-func countTokens(w http.ResponseWriter, r *http.Request) {
-	q, err := readMessages(w, r)
+func (g *Gateway) countTokens(w http.ResponseWriter, r *http.Request) {
+	q, err := g.readMessages(w, r)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -92,11 +93,17 @@ func refusalOf(err error) (*openai.Problem, anthropic.Refusal) {
 	return p, anthropic.Refusal{Type: "error", Error: anthropic.Error{Type: cmp.Or(kind, "invalid_request_error"), Message: about(p)}}
 }
 
-// messagesFields are the fields of a request that the gateway reads or need not read.
-var messagesFields = fieldsOf(reflect.TypeFor[anthropic.Request]())
+// messagesFields are the fields of a request that the gateway reads, or that say nothing about the
+// reply: who pays, what is cached, and which version of the API the client speaks.
+var messagesFields = append(fieldsOf(reflect.TypeFor[anthropic.Request]()),
+	"anthropic_beta", "anthropic_version", "betas", "billing_policy", "cache_control", "diagnostics", "fallback_credit_token",
+	"inference_geo", "user_profile_id", "workspace_id")
+
+// effortless are the keys of output_config that have no effect.
+var effortless = []string{"effort", "task_budget"}
 
 // readMessages reads a request, and refuses what the gateway cannot do.
-func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
+func (g *Gateway) readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	q := &messages{}
 	data, err := readFields(w, r, &q.Request, messagesFields, nil)
 	if err != nil {
@@ -104,6 +111,9 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	}
 	if err := q.check(); err != nil {
 		return nil, err
+	}
+	for _, key := range q.withoutEffect() {
+		g.api.Ignore(key)
 	}
 	chat, err := chatOf(&q.Request)
 	if err != nil {
@@ -117,12 +127,13 @@ func readMessages(w http.ResponseWriter, r *http.Request) (*messages, error) {
 	if err := openai.CheckTools(tools); err != nil {
 		return nil, err
 	}
-	if q.call, err = model.Chat(chat, tools); err != nil {
+	begun := len(chat) > 0 && chat[len(chat)-1].Role == "assistant"
+	if q.call, err = g.api.Call(model, chat, tools, begun); err != nil {
 		return nil, err
 	}
 	session, _ := r.Context().Value(sessionKey{}).(*session)
-	q.view = openai.View{Renderer: session.model.Renderer, Tools: tools, Stop: q.StopSequences}
-	if q.Thinking.Type == enabled && !thinks(q.view.Renderer) {
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools, Stop: q.StopSequences}
+	if q.Thinking.Type == enabled && !thinks(session.model.Renderer) {
 		return nil, openai.Bad("thinking", "%q needs a model whose thinking is read (explorer.rollout_model.reasoning_parser): "+
 			"want disabled or %s", enabled, adaptive)
 	}
@@ -158,7 +169,28 @@ func (q *messages) check() error {
 			return openai.Bad("tools", "a tool of type %q: only Anthropic's servers have it", t.Type)
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(q.OutputConfig)) {
+		if !slices.Contains(effortless, key) && string(compact(q.OutputConfig[key])) != "null" {
+			return openai.Bad("output_config", "its key %q is not supported: leave it out", key)
+		}
+	}
 	return nil
+}
+
+// withoutEffect returns the keys without effect that agents such as Claude Code always send. They tell
+// Anthropic's servers how to shorten a long context, how much to think, and which model may help. The
+// gateway leaves the context to the client, and the rest to the policy.
+func (q *messages) withoutEffect() (keys []string) {
+	for key, value := range map[string]json.RawMessage{
+		"compaction": q.Compaction, "context_management": q.ContextManagement, "fallbacks": q.Fallbacks, "speed": q.Speed,
+		"output_config.effort": q.OutputConfig["effort"], "output_config.task_budget": q.OutputConfig["task_budget"],
+	} {
+		if len(value) > 0 && string(compact(value)) != "null" {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // Values of thinking that ask for the thinking. How long a model thinks is its own choice.
@@ -180,9 +212,9 @@ const (
 
 // chatOf returns the chat of a request. A result of a tool is a message of its own.
 func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
-	for _, m := range append([]anthropic.Message{{Role: "system", Content: q.System}}, q.Messages...) {
+	for i, m := range append([]anthropic.Message{{Role: "system", Content: q.System}}, q.Messages...) {
 		if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
-			return nil, openai.Bad("messages", "a message has the role %q: want user or assistant", m.Role)
+			return nil, openai.Bad("messages", "messages[%d].role is %q: want user, assistant or system", i-1, m.Role)
 		}
 		own := trinity.Message{Role: m.Role}
 		var calls []trinity.ToolCall
@@ -199,11 +231,8 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 				calls = append(calls, call)
 			case "tool_result":
 				result := trinity.Message{Role: "tool", ToolCallID: b.ToolUseID}
-				for _, part := range b.Content {
-					if part.Type != "text" {
-						return nil, openai.Bad("messages", "a tool_result has a block of type %q: want text", part.Type)
-					}
-					result.Content += part.Text
+				if result.Content, err = resultOf(q, b.Content); err != nil {
+					return nil, err
 				}
 				chat = append(chat, result)
 			case "thinking", "redacted_thinking": // the policy's own, which its template writes
@@ -219,6 +248,27 @@ func chatOf(q *anthropic.Request) (chat []trinity.Message, err error) {
 	return chat, nil
 }
 
+// resultOf returns the text of a tool's result. A reference to a deferred tool shows the tool there, as
+// templates show tools, so that the chat before it stays as it is.
+func resultOf(q *anthropic.Request, parts anthropic.Content) (text string, err error) {
+	for _, part := range parts {
+		switch part.Type {
+		case "text":
+			text += part.Text
+		case "tool_reference":
+			i := slices.IndexFunc(q.Tools, func(t anthropic.Tool) bool { return t.Name == part.ToolName })
+			if i < 0 {
+				return "", openai.Bad("messages", "a tool_reference names the tool %q, which is not in tools", part.ToolName)
+			}
+			data, _ := json.Marshal(toolOf(q.Tools[i])) // texts, and what was read from JSON
+			text += string(data) + "\n"
+		default:
+			return "", openai.Bad("messages", "a tool_result has a block of type %q: want text or tool_reference", part.Type)
+		}
+	}
+	return text, nil
+}
+
 func orEmpty(object json.RawMessage) json.RawMessage {
 	if len(object) == 0 {
 		return json.RawMessage("{}")
@@ -227,16 +277,22 @@ func orEmpty(object json.RawMessage) json.RawMessage {
 }
 
 // toolsOf returns the tools of a request in OpenAI's form, which chat templates read; nil if there
-// are none or no reply may call one.
+// are none or no reply may call one. It leaves out deferred tools, which tool_reference blocks show.
 func toolsOf(q *anthropic.Request) json.RawMessage {
 	if q.ToolChoice.Type == "none" {
 		return nil
 	}
 	var tools []tool
 	for _, t := range q.Tools {
-		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.InputSchema}})
+		if !t.DeferLoading {
+			tools = append(tools, toolOf(t))
+		}
 	}
 	return written(tools)
+}
+
+func toolOf(t anthropic.Tool) tool {
+	return tool{"function", toolDetail{t.Name, t.Description, t.InputSchema}}
 }
 
 // response returns the reply as the API has it.
@@ -277,7 +333,11 @@ func (q *messages) empty() *anthropic.Response {
 func (q *messages) blocks(m trinity.Message) []anthropic.Block {
 	blocks := []anthropic.Block{}
 	if m.Reasoning != "" && (q.Thinking.Type == adaptive || q.Thinking.Type == enabled) {
-		blocks = append(blocks, anthropic.Block{Type: "thinking", Thinking: &m.Reasoning, Signature: new("")})
+		thought := m.Reasoning
+		if q.Thinking.Display == "omitted" {
+			thought = ""
+		}
+		blocks = append(blocks, anthropic.Block{Type: "thinking", Thinking: &thought, Signature: new("")})
 	}
 	if m.Content != "" {
 		blocks = append(blocks, anthropic.Block{Type: "text", Text: m.Content})

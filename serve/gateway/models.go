@@ -116,7 +116,10 @@ func (a *asked) Text([]int32) (*openai.Call, error) {
 }
 
 // Chat implements [openai.Model].
-func (a *asked) Chat(messages []trinity.Message, tools json.RawMessage) (*openai.Call, error) {
+func (a *asked) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*openai.Call, error) {
+	if begun {
+		return nil, a.cannot("messages", "answers with a message of its own: end with another's")
+	}
 	if len(tools) > 0 {
 		return nil, a.cannot("tools", "calls no tools")
 	}
@@ -142,7 +145,7 @@ func (a *asked) Chat(messages []trinity.Message, tools json.RawMessage) (*openai
 		a.stopIfBroken(err)
 		return replies, problemOf(err)
 	}
-	return &openai.Call{Sample: func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+	return &openai.Call{Reads: a.model.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
 		return a.once(ctx, a.request, func(ctx context.Context) ([]openai.Reply, error) { return sample(ctx, p) })
 	}}, nil
 }

@@ -43,8 +43,8 @@ var responsesNothing = map[string][]string{
 }
 
 // answerResponses answers a request over OpenAI's Responses API.
-func answerResponses(w http.ResponseWriter, r *http.Request) {
-	q, err := readResponses(w, r)
+func (g *Gateway) answerResponses(w http.ResponseWriter, r *http.Request) {
+	q, err := g.readResponses(w, r)
 	if err != nil {
 		refuseResponse(w, err)
 		return
@@ -127,7 +127,7 @@ func showResponse(w http.ResponseWriter, r *http.Request) {
 }
 
 // readResponses reads a request, and refuses what the gateway cannot do.
-func readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
+func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
 	q := &responses{}
 	data, err := readFields(w, r, &q.ResponsesRequest, responsesFields, responsesNothing)
 	if err != nil {
@@ -164,10 +164,10 @@ func readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
 	if q.Instructions != "" {
 		chat = append([]trinity.Message{{Role: "system", Content: q.Instructions}}, chat...)
 	}
-	if q.call, err = model.Chat(chat, tools); err != nil {
+	if q.call, err = g.api.Call(model, chat, tools, false); err != nil {
 		return nil, err
 	}
-	q.view = openai.View{Renderer: q.session.model.Renderer, Tools: tools}
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools}
 	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
 	q.created = time.Now().Unix()
 	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens}
@@ -182,7 +182,7 @@ func (q *responses) readInput() error {
 		return openai.Bad("input", "there is no input")
 	}
 	var calls []trinity.ToolCall // of the newest message
-	for _, item := range q.Input {
+	for i, item := range q.Input {
 		text, err := textOf(item)
 		if err != nil {
 			return err
@@ -195,7 +195,7 @@ func (q *responses) readInput() error {
 				role = "system"
 			}
 			if role != "system" && role != "user" && role != "assistant" {
-				return openai.Bad("input", "a message has the role %q: want system, developer, user or assistant", item.Role)
+				return openai.Bad("input", "input[%d].role is %q: want system, developer, user or assistant", i, item.Role)
 			}
 			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
 		case "function_call":
@@ -237,7 +237,7 @@ func textOf(item wire.Item) (text string, err error) {
 func (q *responses) readTools() (json.RawMessage, error) {
 	choice := string(compact(q.ToolChoice))
 	if choice != "" && choice != "null" && choice != `"auto"` && choice != `"none"` {
-		return nil, openai.Bad("tool_choice", "%.80s is not supported: want auto or none", choice)
+		return nil, openai.Bad("tool_choice", "it asks for a call, which is not supported: want auto or none")
 	}
 	var tools []tool
 	for _, t := range q.Tools {

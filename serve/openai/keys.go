@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,17 +19,14 @@ import (
 // among them: an empty JSON schema asks for JSON, and empty options of a search ask for a search.
 // The server also refuses all keys that begin with guided.
 var unsupported = map[string][]any{
-	"add_generation_prompt":      {true},
 	"add_special_tokens":         nil,
 	"allowed_token_ids":          nil,
 	"audio":                      nil,
 	"bad_words":                  nil,
 	"chat_template":              nil,
 	"chat_template_kwargs":       {map[string]any{}},
-	"continue_final_message":     {false},
 	"documents":                  nil,
 	"ebnf":                       nil,
-	"echo":                       {false},
 	"frequency_penalty":          {0.0},
 	"function_call":              {"auto", "none"},
 	"functions":                  nil,
@@ -88,16 +86,29 @@ func (s *Server) checkKeys(data []byte) error {
 		nothing, known := unsupported[key]
 		switch {
 		case known || strings.HasPrefix(key, guided):
-			text := given[key]
 			var value any
-			if err := json.Unmarshal(text, &value); err != nil || !asksNothing(value, nothing) { // an error is a number out of range
-				return Bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
+			if err := json.Unmarshal(given[key], &value); err != nil || !asksNothing(value, nothing) { // an error is a number out of range
+				return Bad(key, "%s is not supported: leave it out", quoted(key, given[key]))
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
-			s.ignored.report(key, s.Say)
+			s.Ignore(key)
 		}
 	}
 	return nil
+}
+
+// quoted returns a field with its value as far as one line shows it: a short text, a number, true or
+// false, or the type of an object.
+func quoted(field string, value json.RawMessage) string {
+	var typed struct{ Type string }
+	switch text := strings.TrimSpace(string(value)); {
+	case text[0] == '{' && json.Unmarshal(value, &typed) == nil && typed.Type != "":
+		return quoted(field+".type", json.RawMessage(strconv.Quote(typed.Type)))
+	case text[0] == '{' || text[0] == '[' || len(text) > maxShown:
+		return field
+	default:
+		return field + ": " + text
+	}
 }
 
 // inner removes the names of Go's types from the path of a field, which clients do not know.
@@ -129,30 +140,34 @@ func asksNothing(value any, nothing []any) bool {
 	return slices.ContainsFunc(nothing, func(n any) bool { return reflect.DeepEqual(n, value) })
 }
 
-// ignored remembers the keys that the server has reported.
-type ignored struct {
-	mu   sync.Mutex
-	keys map[string]bool
+// said remembers what the server has said about requests.
+type said struct {
+	mu    sync.Mutex
+	lines map[string]bool
 }
 
 // Limits of what a request can write to the log and to its reply.
 const (
-	maxIgnored    = 100 // keys
+	maxSaid       = 100 // lines
 	maxIgnoredKey = 64  // bytes of a key
 	maxShown      = 80  // bytes of a value
 )
 
-// report says, once for each key, that it has no effect.
-func (i *ignored) report(key string, say func(string)) {
-	key = key[:min(len(key), maxIgnoredKey)]
+// Ignore says, once for each key of requests, that it has no effect.
+func (s *Server) Ignore(key string) {
+	s.said.once(fmt.Sprintf("requests have a key %q, which has no effect", key[:min(len(key), maxIgnoredKey)]), s.Say)
+}
+
+// once says a line that it has not said before.
+func (i *said) once(line string, say func(string)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if say == nil || i.keys[key] || len(i.keys) == maxIgnored {
+	if say == nil || i.lines[line] || len(i.lines) == maxSaid {
 		return
 	}
-	if i.keys == nil {
-		i.keys = map[string]bool{}
+	if i.lines == nil {
+		i.lines = map[string]bool{}
 	}
-	i.keys[key] = true
-	say(fmt.Sprintf("requests have a key %q, which has no effect", key))
+	i.lines[line] = true
+	say(line)
 }

@@ -14,8 +14,9 @@ import (
 type Model interface {
 	// Defaults returns what holds for a request that says nothing else.
 	Defaults() Defaults
-	// Chat and Text return the call that answers a chat, or continues a text of tokens.
-	Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error)
+	// Chat and Text return the call that answers a chat, or continues a text of tokens. If begun is set,
+	// the last message of the chat is the beginning of the reply.
+	Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error)
 	Text(prompt []int32) (*Call, error)
 }
 
@@ -24,11 +25,14 @@ type Defaults struct {
 	trinity.SamplingParams
 	MaxLen int  // tokens of prompt and reply; 0 is no limit
 	Cut    bool // a request for more tokens than fit gets as many as fit; else it is refused
+	Scores bool // a request may have several prompts, and ask for the log-probabilities of their tokens
 }
 
 // Call is a call of a model that waits to be sampled.
 type Call struct {
-	Prompt []int32 // that the model reads; nil if it is asked in words: its replies have no tokens then
+	Prompt []int32          // that the model reads; nil if it is asked in words: its replies have no tokens then
+	Reads  trinity.Renderer // reads the replies
+	others int              // further prompts, which have p.N replies each
 	// Sample returns p.N replies. If p.OnToken is set, it gets the tokens as soon as they are there,
 	// or none of them.
 	Sample func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error)
@@ -68,15 +72,25 @@ func (m *Served) Of(_ *http.Request, _ []byte, name string) (Model, error) {
 }
 
 // Defaults implements [Model].
-func (m *Served) Defaults() Defaults { return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen} }
+func (m *Served) Defaults() Defaults {
+	return Defaults{SamplingParams: m.Params, MaxLen: m.MaxLen, Scores: true}
+}
 
 // Chat implements [Model].
-func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call, error) {
-	prompt, err := m.Renderer.Render(messages, tools, true)
+func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error) {
+	var prompt []int32
+	var err error
+	reads := m.Renderer
+	if begun {
+		prompt, reads, err = trinity.ContinueMessage(m.Renderer, messages, tools)
+	} else {
+		prompt, err = m.Renderer.Render(messages, tools, true)
+	}
 	if err != nil {
 		return nil, Bad("messages", "%v", err)
 	}
 	call, err := m.Text(prompt)
+	call.Reads = reads
 	if len(tools) == 0 {
 		return call, err // the client gets the text as it is
 	}
@@ -84,7 +98,7 @@ func (m *Served) Chat(messages []trinity.Message, tools json.RawMessage) (*Call,
 	call.Sample = func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		replies, err := sample(ctx, p)
 		for i := range replies {
-			replies[i].read(m.Renderer, tools)
+			replies[i].read(reads, tools)
 		}
 		return replies, err
 	}
@@ -106,7 +120,10 @@ func (r *Reply) read(from trinity.Renderer, tools json.RawMessage) {
 
 // Text implements [Model].
 func (m *Served) Text(prompt []int32) (*Call, error) {
-	return &Call{prompt, func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
+	if prompt == nil { // a chat without a text; nil would mean a model that is asked in words
+		prompt = []int32{}
+	}
+	return &Call{Prompt: prompt, Reads: m.Renderer, Sample: func(ctx context.Context, p trinity.SamplingParams) ([]Reply, error) {
 		out, err := m.Sampler.Sample(ctx, trinity.Prompt{Tokens: prompt}, p)
 		replies := make([]Reply, len(out))
 		for i := range out {

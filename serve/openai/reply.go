@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,11 +38,13 @@ func (q *request) response(s *Server, choices []wire.Choice) wire.Response {
 }
 
 func (q *request) usage(out []Reply) *wire.Usage {
-	sampled := 0
+	prompt, sampled := 0, 0
+	for _, p := range q.prompts {
+		prompt += len(p)
+	}
 	for _, c := range out {
 		sampled += len(c.Tokens)
 	}
-	prompt := len(q.call.Prompt)
 	return &wire.Usage{PromptTokens: prompt, CompletionTokens: sampled, TotalTokens: prompt + sampled}
 }
 
@@ -53,7 +54,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 	for i, c := range out {
 		choice := wire.Choice{Index: i, FinishReason: q.finish(c), Versions: &c.Versions}
 		if q.logprobs {
-			choice.Logprobs = q.logprobsOf(s, c.Completion)
+			choice.Logprobs = q.logprobsOf(s, i, c.Completion)
 		}
 		if q.ReturnTokenIDs {
 			choice.TokenIDs = c.Tokens
@@ -62,7 +63,7 @@ func (q *request) whole(s *Server, out []Reply) wire.Response {
 			m := q.view.Message(c)
 			choice.Message = &wire.Message{Role: m.Role, Content: m.Content, ReasoningContent: m.Reasoning, ToolCalls: q.calls(c, false)}
 		} else {
-			choice.Text = new(q.view.Message(c).Content)
+			choice.Text = new(q.echoed(i) + q.viewOf(i).Message(c).Content)
 		}
 		choices[i] = choice
 	}
@@ -95,56 +96,15 @@ func (q *request) finish(r Reply) *string {
 	return &reason
 }
 
-// logprobsOf returns the log-probabilities of the sampled tokens, including the token that ended
-// the reply.
-func (q *request) logprobsOf(s *Server, c trinity.Completion) *wire.Logprobs {
-	l := &wire.Logprobs{}
-	for i, token := range c.Tokens {
-		var top []trinity.TokenLogprob
-		if i < len(c.TopLogprobs) {
-			top = c.TopLogprobs[i]
-		}
-		text := q.textOf(s, token)
-		if q.as == chat {
-			most := make([]wire.TokenLogprob, len(top))
-			for j, x := range top {
-				most[j] = wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob}
-			}
-			l.Content = append(l.Content, wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: most})
-			continue
-		}
-		l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, &c.Logprobs[i])
-		if len(top) > 0 {
-			most := map[string]float32{}
-			for _, x := range slices.Backward(top) { // of several tokens with one text the most likely counts
-				most[q.textOf(s, x.Token)] = x.Logprob
-			}
-			if _, known := most[text]; !known {
-				most[text] = c.Logprobs[i]
-			}
-			l.TopLogprobs = append(l.TopLogprobs, most)
-		}
-	}
-	return l
-}
-
-// textOf returns a token as the client wants to see it.
-func (q *request) textOf(s *Server, token int32) string {
-	if q.ReturnTokensAsIDs {
-		return fmt.Sprintf("token_id:%d", token)
-	}
-	return s.Renderer.Decode([]int32{token})
-}
-
 // stream replies with server-sent events: thinking and text as soon as no later token can change them,
 // then the calls of tools and the finish reasons. Calls come last, because one that cannot be read
 // makes all calls of its reply text. The log-probabilities of a reply come with its finish reason,
 // because its text comes in other parts than its tokens.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	events := &events{w: w}
-	sent := make([]trinity.Message, q.params.N)
+	sent := make([]trinity.Message, q.params.N*len(q.prompts))
 	out, err := q.call.Follow(ctx, q.params, func(choice int, tokens []int32) {
-		q.sendMore(s, events, choice, &sent[choice], q.view.Settled(tokens), nil)
+		q.sendMore(s, events, choice, &sent[choice], q.viewOf(choice).Settled(tokens), nil)
 	})
 	if err != nil {
 		if !events.begun {
@@ -160,7 +120,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 				q.sendMore(s, events, i, &sent[i], q.view.Message(c), nil)
 				events.send(q.response(s, []wire.Choice{{Index: i, Delta: &wire.Message{Role: roleOnce(&sent[i]), ToolCalls: calls}}}))
 			}
-			q.sendMore(s, events, i, &sent[i], q.view.Message(c), &c)
+			q.sendMore(s, events, i, &sent[i], q.viewOf(i).Message(c), &c)
 		}
 		if q.StreamOptions.IncludeUsage {
 			last := q.response(s, []wire.Choice{})
@@ -184,10 +144,13 @@ func (q *request) sendMore(s *Server, e *events, choice int, sent *trinity.Messa
 	if whole != nil {
 		c.FinishReason = q.finish(*whole)
 		if q.logprobs {
-			c.Logprobs = q.logprobsOf(s, whole.Completion)
+			c.Logprobs = q.logprobsOf(s, choice, whole.Completion)
 		}
 	}
 	if q.as == plain {
+		if roleOnce(sent) != "" {
+			text = q.echoed(choice) + text
+		}
 		c.Text = &text
 	} else {
 		c.Delta = &wire.Message{Role: roleOnce(sent), ReasoningContent: thought, Content: text}

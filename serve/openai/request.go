@@ -27,8 +27,10 @@ type request struct {
 	as       form
 	id       string
 	call     *Call
+	prompts  [][]int32 // of a chat one, nil if it is asked in words
 	view     View
 	params   trinity.SamplingParams
+	most     []int // tokens of a reply to each prompt
 	limits   Defaults
 	logprobs bool
 }
@@ -63,9 +65,14 @@ func (s *Server) parse(r *http.Request, data []byte, as form) (*request, error) 
 	if err := q.readPrompt(s, model); err != nil {
 		return nil, err
 	}
-	err = q.readParams(s)
+	if err := q.readParams(s); err != nil {
+		return nil, err
+	}
 	q.view = View{Renderer: s.Renderer, Tools: q.Tools, Stop: q.params.Stop, Plain: as == plain}
-	return q, err
+	if as == chat {
+		q.view.Renderer = q.call.Reads
+	}
+	return q, nil
 }
 
 // readLogprobs reads whether the client wants log-probabilities of sampled tokens, and of how many of
@@ -105,40 +112,60 @@ func (q *request) readPrompt(s *Server, model Model) (err error) {
 		return Bad("parallel_tool_calls", NotOneCall)
 	}
 	if q.as == chat {
+		if q.Echo {
+			return Bad("echo", "it belongs to completions of plain text: send a prompt to /v1/completions")
+		}
 		if len(q.Messages) == 0 {
 			return Bad("messages", "there are no messages")
 		}
-		for i := range q.Messages {
-			if q.Messages[i].Role == "developer" { // OpenAI's newer name, which templates do not know
-				q.Messages[i].Role = "system"
-			}
-		}
-		if err := cmp.Or(CheckTools(q.Tools), checkCalls(q.Messages)); err != nil {
+		begun, wrong := q.begun()
+		if err := cmp.Or(readRoles(q.Messages), CheckTools(q.Tools), checkCalls(q.Messages), wrong); err != nil {
 			return err
 		}
-		if q.call, err = model.Chat(q.Messages, q.Tools); err != nil {
+		if q.call, err = s.Call(model, q.Messages, q.Tools, begun); err != nil {
 			return err
 		}
+		q.prompts = [][]int32{q.call.Prompt}
 		if q.call.Prompt == nil {
 			return nil
 		}
 		return s.checkPrompt("messages", q.call.Prompt)
 	}
+	if q.ContinueFinalMessage || q.AddGenerationPrompt != nil && !*q.AddGenerationPrompt {
+		return Bad("continue_final_message", "it belongs to chats: a completion of plain text always continues it")
+	}
 	if len(q.Tools) > 0 {
 		return Bad("tools", "a completion of plain text calls no tools: send messages to /v1/chat/completions")
 	}
-	var text string
-	var prompt []int32
-	if json.Unmarshal(q.Prompt, &text) == nil {
-		prompt = s.Renderer.Encode(text)
-	} else if json.Unmarshal(q.Prompt, &prompt) != nil {
-		return Bad("prompt", "want a text or a list of token ids")
+	return q.readPrompts(s, model)
+}
+
+// readRoles refuses a message whose role no API knows.
+func readRoles(messages []trinity.Message) error {
+	for i, m := range messages {
+		switch m.Role {
+		case "developer": // OpenAI's newer name, which templates do not know
+			messages[i].Role = "system"
+		case "system", "user", "assistant", "tool", "function":
+		default:
+			return Bad("messages", "messages[%d].role is %q: want system, developer, user, assistant or tool", i, m.Role)
+		}
 	}
-	if err := s.checkPrompt("prompt", prompt); err != nil {
-		return err
+	return nil
+}
+
+// begun reports whether the last message is the beginning of the reply.
+func (q *request) begun() (bool, error) {
+	opens := q.AddGenerationPrompt != nil && *q.AddGenerationPrompt
+	switch {
+	case !q.ContinueFinalMessage && q.AddGenerationPrompt != nil && !opens:
+		return false, Bad("add_generation_prompt", "false needs continue_final_message: true, so that the reply continues the last message")
+	case !q.ContinueFinalMessage:
+		return false, nil
+	case opens:
+		return false, Bad("continue_final_message", "it and add_generation_prompt are true: a reply continues the last message or is opened")
 	}
-	q.call, err = model.Text(prompt)
-	return err
+	return true, nil
 }
 
 func (s *Server) checkPrompt(param string, prompt []int32) error {
@@ -181,6 +208,8 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return Bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
+	case p.N*len(q.prompts) > maxChoices:
+		return Bad("prompt", "%d prompts of %d replies each; want at most %d replies", len(q.prompts), p.N, maxChoices)
 	case q.BestOf != nil && *q.BestOf > p.N:
 		return Bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
 	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
@@ -191,10 +220,20 @@ func (q *request) readParams(s *Server) error {
 		return Bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
 	case p.MinTokens > 1 && len(p.Stop) > 0:
 		return StopsTooEarly("stop", p)
+	case asked != nil && *asked == 0 && q.Echo:
+		p.MaxTokens = 1 // which a sampler samples at least
 	case asked != nil && *asked < 1:
 		return Bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
-	return q.limits.Fit(p, q.call.Prompt, longest, asked)
+	for _, prompt := range q.prompts {
+		fitting := *p
+		if err := q.limits.Fit(&fitting, prompt, longest, asked); err != nil {
+			return err
+		}
+		q.most = append(q.most, fitting.MaxTokens)
+	}
+	p.MaxTokens = q.most[0]
+	return nil
 }
 
 // CheckSampling refuses sampling parameters that are out of range, of which the request asks for topP.

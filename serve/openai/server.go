@@ -26,12 +26,12 @@ type Server struct {
 	Timeout   time.Duration // of one request
 	Token     string        // that every request must bear; "" demands none
 	Waiting   int           // requests in flight at most; further ones get status 429
-	Say       func(string)  // receives a line about each key of requests that has no effect, and about the first malformed call
+	Say       func(string)  // receives a line about what requests ask for without effect, and about the first malformed call
 
-	ignored   ignored
 	malformed sync.Once // guards the line about a malformed call
-
-	slots chan struct{}
+	said      said
+	tools     sync.Once // looks at the first request with tools
+	slots     chan struct{}
 }
 
 // Handler returns the handler of /v1/models, /v1/chat/completions, /v1/completions and /health.

@@ -220,7 +220,16 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"top_logprobs":2}`, 400, `"top_logprobs"`},
 		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":21}`, 400, `"top_logprobs"`},
 		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"logprobs":true,"top_logprobs":-1}`, 400, `"top_logprobs"`},
-		{plainPath, "t", `{"prompt":"x","echo":true}`, 400, `"echo"`},
+		{chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],"echo":true}`, 400, `"echo"`},
+		{plainPath, "t", `{"prompt":"x","echo":true,"logprobs":1,"max_tokens":-1}`, 400, `"max_tokens"`},
+		{plainPath, "t", `{"prompt":[]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":[[]]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":["x",1]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":[1,"x"]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":["x",""]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":[[1],[256]]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":["x","y"],"n":65}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":["x","y"],"return_token_ids":true}`, 400, `"return_token_ids"`},
 		{plainPath, "t", `{"prompt":"x","temperature":1e-9}`, 400, `"temperature"`},
 		{plainPath, "t", `{"prompt":"x","temperature":1e99}`, 400, `"temperature"`},
 		{plainPath, "t", `{"prompt":"x","temperature":"hot"}`, 400, `"temperature"`},
@@ -300,11 +309,11 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	for i := range 2 * maxIgnored {
-		model.server.ignored.report(strings.Repeat("k", 1000)+strconv.Itoa(i), model.server.Say)
-		model.server.ignored.report(strconv.Itoa(i)+strings.Repeat("k", 1000), model.server.Say)
+	for i := range 2 * maxSaid {
+		model.server.Ignore(strings.Repeat("k", 1000) + strconv.Itoa(i))
+		model.server.Ignore(strconv.Itoa(i) + strings.Repeat("k", 1000))
 	}
-	if len(said) != maxIgnored || len(said[maxIgnored-1]) > 200 {
+	if len(said) != maxSaid || len(said[maxSaid-1]) > 200 {
 		t.Errorf("%d lines, the last %q", len(said), said[len(said)-1])
 	}
 }
@@ -472,6 +481,9 @@ func TestCallsOfTools(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"hi"}],"n":2,"stop":["a"],"max_tokens":3}`), true)
 	f.Add([]byte(`{"prompt":[1,2],"logprobs":0}`), false)
+	f.Add([]byte(`{"messages":[{"role":"user"}]}`), true)
+	f.Add([]byte(`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"continue_final_message":true}`), true)
+	f.Add([]byte(`{"prompt":["a",[1,2]],"echo":true,"logprobs":2,"max_tokens":0,"n":3}`), false)
 	served := &Served{Name: "m", Renderer: bytesRenderer{}, MaxLen: 20}
 	s := &Server{Name: "m", Model: served.Of, Renderer: bytesRenderer{}, VocabSize: 256}
 	f.Fuzz(func(t *testing.T, data []byte, chat bool) {
@@ -479,9 +491,13 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		prompt := q.call.Prompt
-		if len(prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices {
-			t.Errorf("%s became %+v for the prompt %v", data, q.params, prompt)
+		for i, prompt := range q.prompts {
+			if len(prompt) == 0 || q.most[i] < 1 || q.most[i]+len(prompt) > 20 {
+				t.Errorf("%s became %+v for the prompt %v", data, q.params, prompt)
+			}
+		}
+		if len(q.prompts) == 0 || q.params.N < 1 || q.params.N*len(q.prompts) > maxChoices {
+			t.Errorf("%s became %+v for %d prompts", data, q.params, len(q.prompts))
 		}
 		if err != nil && ProblemOf(err).Status >= 500 {
 			t.Errorf("%s: %v", data, err)

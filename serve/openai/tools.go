@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -65,4 +66,37 @@ func checkCalls(messages []trinity.Message) error {
 		}
 	}
 	return nil
+}
+
+// Call returns the call of a model that answers a chat. If begun is set, the last message is the
+// beginning of the reply. Call says once what a chat asks for and the policy does not see.
+func (s *Server) Call(m Model, messages []trinity.Message, tools json.RawMessage, begun bool) (*Call, error) {
+	call, err := m.Chat(messages, tools, begun)
+	if err != nil || call.Prompt == nil {
+		return call, err
+	}
+	if last := messages[len(messages)-1]; !begun && last.Role == "assistant" {
+		s.said.once("a chat ends with a message of the assistant: its turn is closed and the reply is another one; "+
+			"continue_final_message continues the message", s.Say)
+	}
+	if len(tools) > 0 {
+		s.tools.Do(func() {
+			if HidesTools(s.Renderer, tools) {
+				s.said.once("requests have tools, which the model's chat template leaves out: the policy does not see them; "+
+					"set model.chat_template_path to a template with tools", s.Say)
+			}
+		})
+	}
+	return call, nil
+}
+
+// HidesTools reports whether a chat has the same tokens with and without tools.
+func HidesTools(r trinity.Renderer, tools json.RawMessage) bool {
+	chat := []trinity.Message{{Role: "user", Content: "question"}}
+	with, err := r.Render(chat, tools, true)
+	if err != nil {
+		return false
+	}
+	without, err := r.Render(chat, nil, true)
+	return err == nil && slices.Equal(with, without)
 }

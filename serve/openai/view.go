@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,7 +16,8 @@ type View struct {
 	Renderer trinity.Renderer
 	Tools    json.RawMessage // of the request. Without any, what looks like a call is text
 	Stop     []string
-	Plain    bool // the text of all tokens, without thinking and calls
+	Plain    bool    // the text of all tokens, without thinking and calls
+	Before   []int32 // the last tokens of a plain prompt, on which the space before the text depends
 }
 
 // Message returns the message that the client gets, with its calls.
@@ -23,7 +25,7 @@ func (v View) Message(r Reply) trinity.Message {
 	m := r.Message
 	switch {
 	case v.Plain:
-		m = trinity.Message{Content: v.Renderer.Decode(r.Tokens)}
+		m = trinity.Message{Content: v.decode(r.Tokens)}
 	case len(v.Tools) == 0 && len(r.Tokens) > 0:
 		m = v.Renderer.ReadText(r.Tokens)
 	}
@@ -36,7 +38,7 @@ func (v View) Message(r Reply) trinity.Message {
 
 // Stopped returns the stop string that ended a reply, "" if none did.
 func (v View) Stopped(r Reply) (stop string) {
-	whole := View{v.Renderer, v.Tools, nil, v.Plain}.Message(r)
+	whole := View{v.Renderer, v.Tools, nil, v.Plain, v.Before}.Message(r)
 	if _, stop = v.cut(whole.Reasoning); stop == "" {
 		_, stop = v.cut(whole.Content)
 	}
@@ -56,7 +58,7 @@ func (v View) Calls(r Reply) []trinity.ToolCall {
 func (v View) Settled(tokens []int32) trinity.Message {
 	var m trinity.Message
 	if v.Plain {
-		m.Content = strings.TrimRight(v.Renderer.Decode(tokens), "\uFFFD") // perhaps the beginning of a character
+		m.Content = strings.TrimRight(v.decode(tokens), "\uFFFD") // perhaps the beginning of a character
 	} else {
 		m = v.Renderer.Settled(tokens, v.Tools)
 	}
@@ -75,6 +77,17 @@ func (v View) Settled(tokens []int32) trinity.Message {
 	}
 	*last = (*last)[:len(*last)-longest]
 	return m
+}
+
+// decode returns the text of tokens behind a plain prompt.
+func (v View) decode(tokens []int32) string {
+	if len(v.Before) > 0 {
+		whole := v.Renderer.Decode(slices.Concat(v.Before, tokens))
+		if text, ok := strings.CutPrefix(whole, v.Renderer.Decode(v.Before)); ok {
+			return text
+		}
+	}
+	return v.Renderer.Decode(tokens)
 }
 
 // stopped returns a message up to the first stop string. One in the thinking ends the reply.
@@ -143,7 +156,8 @@ func (c *Call) Follow(ctx context.Context, p trinity.SamplingParams, grown func(
 		defer close(pieces.more)
 		out, err = c.Sample(ctx, p)
 	}()
-	tokens, seen := make([][]int32, p.N), make([]int, p.N)
+	choices := p.N * (1 + c.others)
+	tokens, seen := make([][]int32, choices), make([]int, choices)
 	for range pieces.more {
 		for _, next := range pieces.take() {
 			all := append(tokens[next.choice], next.token)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,15 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 		return nil, err
 	}
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+}
+
+// Reachable returns the address that other machines can use. It replaces an unspecified IP address,
+// such as that of ":::8080", by the host's name.
+func Reachable(at *net.TCPAddr) string {
+	if name, err := os.Hostname(); err == nil && at.IP.IsUnspecified() {
+		return net.JoinHostPort(name, strconv.Itoa(at.Port))
+	}
+	return at.String()
 }
 
 // CheckToken returns an error if other machines can reach a server at an address, with or without a

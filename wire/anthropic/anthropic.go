@@ -6,25 +6,32 @@ import "encoding/json"
 
 // Request is the body of POST /v1/messages and /v1/messages/count_tokens.
 type Request struct {
-	MaxTokens     *int            `json:"max_tokens,omitzero"`
-	Messages      []Message       `json:"messages"`
-	Metadata      json.RawMessage `json:"metadata,omitzero"`
-	Model         string          `json:"model"`
-	ServiceTier   string          `json:"service_tier,omitzero"`
-	StopSequences []string        `json:"stop_sequences,omitzero"`
-	Stream        bool            `json:"stream,omitzero"`
-	System        Content         `json:"system,omitzero"`
-	Temperature   *float32        `json:"temperature,omitzero"`
-	Thinking      Choice          `json:"thinking,omitzero"`
-	ToolChoice    ToolChoice      `json:"tool_choice,omitzero"`
-	Tools         []Tool          `json:"tools,omitzero"`
-	TopK          *int            `json:"top_k,omitzero"`
-	TopP          *float32        `json:"top_p,omitzero"`
+	Compaction        json.RawMessage `json:"compaction,omitzero"`
+	ContextManagement json.RawMessage `json:"context_management,omitzero"`
+	Fallbacks         json.RawMessage `json:"fallbacks,omitzero"`
+	MaxTokens         *int            `json:"max_tokens,omitzero"`
+	Messages          []Message       `json:"messages"`
+	Metadata          json.RawMessage `json:"metadata,omitzero"`
+	Model             string          `json:"model"`
+	// OutputConfig has effort, format and task_budget.
+	OutputConfig  map[string]json.RawMessage `json:"output_config,omitzero"`
+	ServiceTier   string                     `json:"service_tier,omitzero"`
+	Speed         json.RawMessage            `json:"speed,omitzero"`
+	StopSequences []string                   `json:"stop_sequences,omitzero"`
+	Stream        bool                       `json:"stream,omitzero"`
+	System        Content                    `json:"system,omitzero"`
+	Temperature   *float32                   `json:"temperature,omitzero"`
+	Thinking      Thinking                   `json:"thinking,omitzero"`
+	ToolChoice    ToolChoice                 `json:"tool_choice,omitzero"`
+	Tools         []Tool                     `json:"tools,omitzero"`
+	TopK          *int                       `json:"top_k,omitzero"`
+	TopP          *float32                   `json:"top_p,omitzero"`
 }
 
-// Choice is one of several ways, such as auto, none or disabled.
-type Choice struct {
-	Type string `json:"type"`
+// Thinking says whether the client wants the model's thinking.
+type Thinking struct {
+	Display string `json:"display,omitzero"` // summarized, updates, or omitted for blocks without their text
+	Type    string `json:"type"`             // adaptive, enabled or disabled
 }
 
 // ToolChoice says whether a reply may or must call tools.
@@ -61,16 +68,18 @@ type Block struct {
 	Signature *string         `json:"signature,omitzero"`   // of a thinking; servers check it
 	Text      string          `json:"text,omitzero"`        // of a text
 	Thinking  *string         `json:"thinking,omitzero"`    // of a thinking
+	ToolName  string          `json:"tool_name,omitzero"`   // of a tool_reference, a part of a tool_result
 	ToolUseID string          `json:"tool_use_id,omitzero"` // of a tool_result
 	Type      string          `json:"type"`
 }
 
 // Tool is a tool that the model may call.
 type Tool struct {
-	Description string          `json:"description,omitzero"`
-	InputSchema json.RawMessage `json:"input_schema,omitzero"`
-	Name        string          `json:"name"`
-	Type        string          `json:"type,omitzero"` // custom, or a tool of Anthropic's own servers
+	DeferLoading bool            `json:"defer_loading,omitzero"` // the model sees it once a tool_reference names it
+	Description  string          `json:"description,omitzero"`
+	InputSchema  json.RawMessage `json:"input_schema,omitzero"`
+	Name         string          `json:"name"`
+	Type         string          `json:"type,omitzero"` // custom, or a tool of Anthropic's own servers
 }
 
 // Response is the reply to a request.

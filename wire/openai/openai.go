@@ -22,7 +22,7 @@ type Request struct {
 	N                   *int              `json:"n,omitzero"`
 	ParallelToolCalls   *bool             `json:"parallel_tool_calls,omitzero"`
 	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
-	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids
+	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids, or a list of them
 	Seed                *int64            `json:"seed,omitzero"`
 	Stop                json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
 	Stream              bool              `json:"stream,omitzero"`
@@ -40,15 +40,17 @@ type Request struct {
 
 // Extensions are fields of vLLM, SGLang and llama.cpp. Strict servers refuse them.
 type Extensions struct {
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	MinP              *float32 `json:"min_p,omitzero"`
-	MinTokens         int      `json:"min_tokens,omitzero"`
-	PromptLogprobs    *int     `json:"prompt_logprobs,omitzero"`
-	RepetitionPenalty *float32 `json:"repetition_penalty,omitzero"`
-	ReturnTokenIDs    bool     `json:"return_token_ids,omitzero"`
-	ReturnTokensAsIDs bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	TopK              *int     `json:"top_k,omitzero"` // -1 means all tokens
+	AddGenerationPrompt  *bool    `json:"add_generation_prompt,omitzero"`  // opens the reply; nil is true
+	ContinueFinalMessage bool     `json:"continue_final_message,omitzero"` // the last message is the beginning of the reply
+	IgnoreEOS            bool     `json:"ignore_eos,omitzero"`
+	MinP                 *float32 `json:"min_p,omitzero"`
+	MinTokens            int      `json:"min_tokens,omitzero"`
+	PromptLogprobs       *int     `json:"prompt_logprobs,omitzero"`
+	RepetitionPenalty    *float32 `json:"repetition_penalty,omitzero"`
+	ReturnTokenIDs       bool     `json:"return_token_ids,omitzero"`
+	ReturnTokensAsIDs    bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
+	StopTokenIDs         []int32  `json:"stop_token_ids,omitzero"`
+	TopK                 *int     `json:"top_k,omitzero"` // -1 means all tokens
 }
 
 // Response is the reply to a request, or one event of a stream.
@@ -105,9 +107,11 @@ type FunctionCall struct {
 // Tokens in a plain completion. llama.cpp always uses Content.
 type Logprobs struct {
 	Content       []TokenLogprob `json:"content,omitzero"`
+	TextOffset    []int          `json:"text_offset,omitzero"`    // of a plain completion: characters of Choice.Text before each token
 	TokenLogprobs []*float32     `json:"token_logprobs,omitzero"` // nil for the first token of an echoed prompt
 	Tokens        []string       `json:"tokens,omitzero"`
-	// TopLogprobs are of a plain completion: for each token the most likely tokens and the token itself.
+	// TopLogprobs are of a plain completion: for each token the most likely tokens and the token itself;
+	// nil for the first token of an echoed prompt.
 	TopLogprobs []map[string]float32 `json:"top_logprobs,omitzero"`
 }
 

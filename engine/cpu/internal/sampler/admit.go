@@ -46,7 +46,7 @@ func (s *scheduler) readmit(q *sequence) bool {
 	q.shares = p != nil
 	if len(q.tokens) > 0 {
 		p = s.newPrompt(q.request, slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]))
-		p.resumes = true
+		p.resumes, p.scores = true, nil
 	} else if p == nil {
 		p = s.newPrompt(q.request, q.request.prompt)
 	}

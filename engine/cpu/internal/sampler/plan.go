@@ -5,7 +5,7 @@ package sampler
 func (s *scheduler) plan() int {
 	b := &s.batch
 	b.reset()
-	s.draws, s.fresh = s.draws[:0], s.fresh[:0]
+	s.draws, s.fresh, s.scored = s.draws[:0], s.fresh[:0], s.scored[:0]
 	s.reserve()
 	for _, q := range s.running {
 		if q.prompt != nil {
@@ -34,6 +34,9 @@ func (s *scheduler) plan() int {
 func (s *scheduler) planPrompt(p *prompt, budget int) int {
 	s.reuse(p)
 	b, first := &s.batch, p.done
+	if p.scores != nil {
+		budget = min(budget, s.scoreRoom())
+	}
 	if end := p.done + budget; end < len(p.tokens) && end/pageTokens > first/pageTokens {
 		budget -= end % pageTokens // end at a page boundary, because prefixes are found by whole pages
 	}
@@ -42,13 +45,18 @@ func (s *scheduler) planPrompt(p *prompt, budget int) int {
 			break
 		}
 		p.chain.oldest = min(p.chain.oldest, p.adapter.version)
-		b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
+		row := b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
+		if p.scores != nil && p.done+1 < len(p.tokens) {
+			s.scored = append(s.scored, scored{p, p.done, len(b.heads)})
+			b.heads = append(b.heads, row)
+		}
 		if p.done++; p.done%pageTokens == 0 {
 			at := p.done/pageTokens - 1
 			s.pages.filled(&p.chain, p.chain.pages[at], p.tokens[at*pageTokens:p.done], s.steps)
 		}
 	}
 	if p.complete() && p.done > first && !p.resumes {
+		p.headRow = len(b.heads)
 		b.heads = append(b.heads, len(b.tokens)-1)
 		s.fresh = append(s.fresh, p)
 	}

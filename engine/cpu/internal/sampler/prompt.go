@@ -14,6 +14,7 @@ type prompt struct {
 	reused  int       // of them, those that were found
 	users   int       // sequences that wait for it or have not left it yet
 	resumes bool      // it belongs to a preempted sequence, which needs no hidden state
+	scores  *scores   // of its tokens; nil if nobody wants them
 	hidden  []float32 // [H] normalised last hidden state, input of the head; valid once complete
 
 	headRow  int // row of the logits that follow the prompt, in step headStep
@@ -22,7 +23,7 @@ type prompt struct {
 
 func (s *scheduler) newPrompt(r *request, tokens []int32) *prompt {
 	root := s.rootOf(r)
-	return &prompt{tokens: tokens, hash: r.hash, adapter: r.adapter, root: root, chain: newChain(root)}
+	return &prompt{tokens: tokens, hash: r.hash, adapter: r.adapter, root: root, chain: newChain(root), scores: r.scores}
 }
 
 func (p *prompt) complete() bool { return p.done == len(p.tokens) }
@@ -34,7 +35,7 @@ func (p *prompt) missing() int { return pagesFor(len(p.tokens)) - len(p.chain.pa
 func (s *scheduler) current(r *request) *prompt {
 	root := s.rootOf(r)
 	for _, p := range s.prompts {
-		if !p.resumes && p.hash == r.hash && p.root == root && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
+		if !p.resumes && p.hash == r.hash && p.root == root && p.scores == r.scores && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
 			return p
 		}
 	}
@@ -43,8 +44,11 @@ func (s *scheduler) current(r *request) *prompt {
 
 // match advances a prompt over whole known pages and returns the number of tokens. A page is known
 // even if this step computes it, because a layer stores all keys and values of a step before it
-// reads any.
+// reads any. A prompt whose tokens are scored needs all its rows.
 func (s *scheduler) match(p *prompt) int {
+	if p.scores != nil {
+		return 0
+	}
 	before := p.done
 	for p.done%pageTokens == 0 && !p.complete() {
 		rest := p.tokens[p.done:]
@@ -74,7 +78,7 @@ func (s *scheduler) ends(p *prompt, n int32, tokens int) bool {
 // copySimilar copies the first tokens of a prompt's next page from a known page that begins with
 // the same tokens, and returns their number.
 func (s *scheduler) copySimilar(p *prompt) int {
-	if p.done%pageTokens != 0 || p.complete() {
+	if p.done%pageTokens != 0 || p.complete() || p.scores != nil {
 		return 0
 	}
 	rest := p.tokens[p.done:]

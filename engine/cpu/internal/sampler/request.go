@@ -30,6 +30,7 @@ type request struct {
 	remaining int // completions that are not done
 
 	completions []trinity.Completion
+	scores      *scores // of the prompt, if params.ScorePrompt asks for them
 	err         error
 	cancelled   atomic.Bool
 	done        chan struct{} // closed when completions, or err, are final
@@ -71,6 +72,9 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 	if need, have := pagesNeeded(len(tokens), r.length), pagesFor(s.opts.MaxTokens); need > have {
 		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d pages of %d tokens, of a K/V cache of %d: "+
 			"lower the request's MaxTokens or raise the sampler's, which is %d", len(tokens), r.length, need, pageTokens, have, s.opts.MaxTokens)
+	}
+	if p.ScorePrompt {
+		r.scores = newScores(len(tokens)-1, p.TopLogprobs)
 	}
 	r.stops = stopTokens(p, s.cfg.EOS, s.cfg.VocabSize)
 	for _, stop := range p.Stop {

@@ -23,13 +23,15 @@ type scheduler struct {
 	spare     []*sequence // finished, kept for their buffers
 	holds     map[holder]*hold
 
-	batch    batch
-	fresh    []*prompt // prompts that this step completes, in the order of their rows in batch.heads
-	draws    []draw
-	answered []*request // requests that this step completes
-	logits   kernel.Matrix
-	drawers  []*drawer
-	drawTask func(task int)
+	batch     batch
+	fresh     []*prompt // prompts that this step completes, in the order of their rows in batch.heads
+	draws     []draw
+	scored    []scored
+	answered  []*request // requests that this step completes
+	logits    kernel.Matrix
+	drawers   []*drawer
+	drawTask  func(task int)
+	scoreTask func(task int)
 }
 
 // draw is one token that a step draws.
@@ -54,6 +56,11 @@ func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
 			if n := d.sequence.request.params.TopLogprobs; n > 0 && d.token >= 0 {
 				d.top = s.drawers[task].top(row, n, query.temperature)
 			}
+		}
+	}
+	s.scoreTask = func(task int) {
+		for i := task; i < len(s.scored); i += len(s.drawers) {
+			s.scored[i].write(s.drawers[task], s.logits)
 		}
 	}
 	return s
@@ -94,8 +101,8 @@ func (s *scheduler) step() {
 // one prompt share a row of logits.
 func (s *scheduler) keepHidden() {
 	rows := len(s.batch.heads)
-	for i, p := range s.fresh {
-		p.headRow, p.headStep = rows-len(s.fresh)+i, s.steps
+	for _, p := range s.fresh {
+		p.headStep = s.steps
 		p.hidden = slices.Clone(s.model.act.hidden.Row(p.headRow))
 		s.retain(p)
 	}
@@ -122,6 +129,7 @@ func (s *scheduler) drawTokens() int {
 		s.draws[i].sequence.prepare()
 	}
 	s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
+	s.opts.Pool.Run(min(len(s.drawers), len(s.scored)), s.scoreTask)
 	for i := range s.draws {
 		d := &s.draws[i]
 		if d.token >= 0 {

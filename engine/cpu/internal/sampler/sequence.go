@@ -111,6 +111,9 @@ func (q *sequence) complete() bool {
 		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), TopLogprobs: q.tops, FinishReason: q.reason, Versions: q.versions,
 		Reused: q.reused,
 	}
+	if r.scores != nil {
+		r.completions[q.index].Prompt = r.scores.PromptScores
+	}
 	r.remaining--
 	return r.remaining == 0 && !r.failed()
 }
