@@ -101,6 +101,9 @@ func (s *Settled) unusedReason(key string) string {
 			return u.reason
 		}
 	}
+	if slices.ContainsFunc(s.replaced, func(dropped string) bool { return below(key, dropped) }) {
+		return "--engine replaces the engines that it is for"
+	}
 	if n := nodeOf(s.source.root, key); lastKey(key) == "logprobs" && n != nil && n.Value != "0" {
 		return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"
 	}
