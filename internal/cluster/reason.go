@@ -27,6 +27,7 @@ type said struct {
 const (
 	longestLine   = 2000
 	longestReason = 500
+	longestLast   = 160  // characters
 	longText      = 1000 // bytes, of which the end alone is quoted
 )
 
@@ -48,7 +49,7 @@ func (s *said) Write(p []byte) (int, error) {
 
 var (
 	escapes   = regexp.MustCompile(`\x1b\[[0-9;]*m`)
-	logPrefix = regexp.MustCompile(`^(?:\([^)]*pid=\d+\) ?)?(?:(?:ERROR|CRITICAL) [-\d]+ [:.\d]+ (?:\[[^\]]*\] ?)+)?`)
+	logPrefix = regexp.MustCompile(`^(?:\([^)]*pid=\d+\) ?)?(?:(?:ERROR|CRITICAL|WARNING|INFO) [-\d]+ [:.\d]+ (?:\[[^\]]*\] ?)+)?`)
 	exception = regexp.MustCompile(`^[A-Za-z_][\w.]*(?:: .*)?$`)
 	elsewhere = regexp.MustCompile(`(?i)\babove\b|initialization failed|died during initialization|ChildFailedError`)
 	complaint = regexp.MustCompile(`^(?:Fatal Python error|what\(\)|\S+: error): +\S`)
@@ -94,10 +95,14 @@ func (s *said) why() string {
 func (s *said) lastLine() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if text := strings.TrimSpace(string(s.part)); text != "" {
-		return text
+	text := strings.TrimSpace(string(s.part))
+	if text == "" {
+		text = strings.TrimSpace(s.last)
 	}
-	return strings.TrimSpace(s.last)
+	if short := []rune(text); len(short) > longestLast {
+		text = string(short[:longestLast]) + " …"
+	}
+	return text
 }
 
 // quoted quotes the reason, or else a short text, or the last line of a long one.
