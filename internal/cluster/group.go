@@ -88,7 +88,7 @@ func (g *group) hear(m *message) (map[string]any, error) {
 			g.failed(fmt.Errorf("%s on %s has no %s: %s", g.program.Python, x, strings.Join(m.Missing, ", "), g.program.Hint))
 		}
 		if m.Ended != nil { // not even a status of 0 says that all went well
-			g.failed(fmt.Errorf("the program on %s has ended with status %d%s%s", x, *m.Ended, x.said.quoted(), x.whole()))
+			g.failed(fmt.Errorf("the program on %s has ended with status %d%s%s", x, *m.Ended, x.said.ending(*m.Ended), x.whole()))
 		}
 		return map[string]any{"stop": g.isGone()}, nil
 	}

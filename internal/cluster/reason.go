@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/trinity-go/trinity/internal/process"
 )
@@ -19,6 +20,7 @@ type said struct {
 	tracing bool   // a Python traceback has begun, and its exception comes
 	open    bool   // the last line was the reason, which the next lines may explain
 	reason  string
+	since   int    // lines after it
 	last    string // line that is not empty
 	ranks   bool   // torchrun has said which rank failed, which its caller reads
 	size    int    // bytes
@@ -27,6 +29,7 @@ type said struct {
 const (
 	longestLine   = 2000
 	longestReason = 500
+	mostSince     = 100  // lines after a reason, with which a program has gone on in spite of it
 	longestLast   = 160  // characters
 	longText      = 1000 // bytes, of which the end alone is quoted
 )
@@ -63,6 +66,9 @@ func (s *said) line(text string) {
 	if strings.TrimSpace(text) != "" {
 		s.last = text
 	}
+	if s.since++; s.since > mostSince {
+		s.reason = ""
+	}
 	s.ranks = s.ranks || strings.Contains(text, "Root Cause (first observed failure)")
 	indented := strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t")
 	explains := s.open && indented && len(s.reason) < longestReason
@@ -74,10 +80,10 @@ func (s *said) line(text string) {
 	case s.tracing && !indented && exception.MatchString(text):
 		s.tracing = false
 		if s.reason == "" || !elsewhere.MatchString(text) {
-			s.reason, s.open = text, true
+			s.reason, s.open, s.since = text, true, 0
 		}
 	case complaint.MatchString(strings.TrimSpace(text)):
-		s.reason = strings.TrimSpace(text)
+		s.reason, s.since = strings.TrimSpace(text), 0
 	}
 }
 
@@ -103,6 +109,17 @@ func (s *said) lastLine() string {
 		text = string(short[:longestLast]) + " …"
 	}
 	return text
+}
+
+// ending quotes what a program has written that has ended with a status: of one that was told to end, or was
+// killed, no earlier trouble.
+func (s *said) ending(status int) string {
+	if status == -int(syscall.SIGKILL) || status == -int(syscall.SIGTERM) {
+		s.mu.Lock()
+		s.reason = ""
+		s.mu.Unlock()
+	}
+	return s.quoted()
 }
 
 // quoted quotes the reason, or else a short text, or the last line of a long one.

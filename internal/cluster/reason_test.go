@@ -31,6 +31,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 		"C++":               {banner + "terminate called after throwing an instance of 'c10::Error'\n  what():  no kernel\nAborted\n", "what():  no kernel"},
 		"colours":           {"\x1b[1;36m(APIServer pid=1)\x1b[0;0m Traceback (most recent call last):\n  a\nImportError: libcuda.so.1\n", "ImportError: libcuda.so.1"},
 		"none":              {banner, ""},
+		"trouble long ago":  {"Traceback (most recent call last):\n  a\nValueError: one request\n" + banner + banner + banner, ""},
 		"torchrun": {"Traceback (most recent call last):\n  a\nValueError: oh\nRoot Cause (first observed failure):\n[0]:\n  rank : 1 (local_rank: 1)\n",
 			""},
 	} {
@@ -46,6 +47,17 @@ func TestReasonOfAnEnd(t *testing.T) {
 			if got := s.why(); got != c.want {
 				t.Errorf("%s, %d bytes at once: %q, want %q", name, size, got, c.want)
 			}
+		}
+	}
+}
+
+// A server that was killed has no reason, whatever trouble it told before.
+func TestReasonOfAKilledProgram(t *testing.T) {
+	for status, want := range map[int]string{1: "; it said: ValueError: one request", -9: "; it said: INFO: 200 OK", -15: "; it said: INFO: 200 OK"} {
+		var s said
+		_, _ = s.Write([]byte(strings.Repeat("banner\n", 200) + "Traceback (most recent call last):\n  a\nValueError: one request\nINFO: 200 OK\n"))
+		if got := s.ending(status); got != want {
+			t.Errorf("status %d: %q, want %q", status, got, want)
 		}
 	}
 }
