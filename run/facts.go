@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
 )
 
 // Facts looks up what a plan needs: the sizes of local models and datasets, and this machine's
@@ -90,7 +91,7 @@ func (s *Settled) addTime(f *config.Facts) error {
 // run needs.
 func (s *Settled) addModelFacts(f *config.Facts) error {
 	if s.modelPath == "" {
-		return nil
+		return s.addFactsOfConfig(f)
 	}
 	m, err := model.ReadConfig(s.modelPath)
 	if err != nil {
@@ -109,6 +110,20 @@ func (s *Settled) addModelFacts(f *config.Facts) error {
 	}
 	f.Model, err = modelFacts(m, s.Model.LoraConfigs)
 	return err
+}
+
+// addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
+// if the hub's cache has that file. The embedded engine's memory also depends on the weights' file.
+func (s *Settled) addFactsOfConfig(f *config.Facts) error {
+	dir, ok := hub.CachedConfig(s.Model.ModelPath)
+	if !ok {
+		return nil
+	}
+	of := *s
+	if of.modelPath = dir; s.Critic != nil && s.criticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
+		of.criticPath = dir
+	}
+	return of.addModelFacts(f)
 }
 
 // modelFacts counts the parameters of the model, and those that the run trains.

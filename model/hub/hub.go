@@ -48,6 +48,17 @@ func Cached(name string) (dir string, ok bool) {
 	return fromEnvironment().cached(repo)
 }
 
+// CachedConfig returns the directory of a copy in the cache that has the model's config.json, and may lack all
+// else; ok is false if there is none. It uses no network.
+func CachedConfig(name string) (dir string, ok bool) {
+	repo, err := parseName(name)
+	if err != nil {
+		return "", false
+	}
+	dir, _ = fromEnvironment().cached(repo)
+	return dir, dir != "" && exists(dir, "config.json")
+}
+
 // IsName reports whether name has the form org/name, with or without a scheme. Pull also accepts
 // old names without an organisation, but these look like file names.
 func IsName(name string) bool {
