@@ -24,9 +24,10 @@ func (n Note) String() string {
 }
 
 const (
-	dataset   = "this buffer is a dataset, which the run reads from files"
-	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
-	wholeStep = "losses are normalised over the optimizer step, however it is cut"
+	dataset      = "this buffer is a dataset, which the run reads from files"
+	runners      = "a setting of upstream's runner processes: rollouts are goroutines here"
+	whileServing = "an engine that does not answer is left out until it does, and takes new weights while it serves"
+	wholeStep    = "losses are normalised over the optimizer step, however it is cut"
 )
 
 const lossArgsKey = "algorithm.policy_loss_fn_args"
@@ -57,8 +58,8 @@ var unused = []struct{ key, reason string }{
 	{"explorer.runner_state_report_interval", runners},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
-	{"explorer.service_status_check_interval", "an engine that does not answer is left out until it does, and takes new weights while it serves"},
-	{"explorer.min_running_model_num", "an engine that does not answer is left out until it does, and takes new weights while it serves"},
+	{"explorer.service_status_check_interval", whileServing},
+	{"explorer.min_running_model_num", whileServing},
 	{"explorer.rollout_model.enable_history",
 		"what a rollout samples is always recorded, id by id, also what a program asks for at its endpoint"},
 	{"explorer.rollout_model.enable_openai_api",

@@ -168,8 +168,7 @@ func configMapData(files map[string][]byte) (m manifest, items []any, err error)
 func preview(job manifest, rest []manifest) (string, error) {
 	hide(rest)
 	text, err := asYAML(append([]manifest{job}, rest...))
-	return "# A preview, not to be applied: *** stands for secrets and a size for each file. The run creates the objects itself, through kubectl.\n" +
-		text, err
+	return "# A preview, not to be applied: *** stands for secrets and a size for each file. The run creates the objects itself.\n" + text, err
 }
 
 // hide puts stars in place of secrets, and sizes in place of files.

@@ -1,7 +1,6 @@
 package served
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -11,8 +10,8 @@ import (
 // none is the memory of servers that run already: they take none that a plan could give them.
 func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }
 
-// memory plans what a GPU of the servers that the run starts holds at least: its weights, and the KV cache of
-// one sequence. Servers are equal. They may fill a share of the GPU.
+// memory plans what a GPU of the servers that the run starts holds at least. Servers are equal. They may fill a
+// share of the GPU, so the plan says the share of the KV cache in words.
 func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
 	s := &spec.Start
 	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
@@ -22,24 +21,17 @@ func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensor := max(1, s.TensorParallel)
-	parts := int64(tensor * max(1, s.PipelineParallel))
+	parts := int64(max(1, s.TensorParallel) * max(1, s.PipelineParallel))
 	why := fmt.Sprintf("%s, cut into %d; servers: %d, each fills its GPUs to gpu_memory_utilization %v with its KV cache",
 		s.DType, parts, s.Engines, s.MemoryShare)
 	if spec.Place.Beside != "" {
 		why += ", and gives them up while the trainer computes"
 	}
-	length := int64(cmp.Or(spec.MaxModelLen, cfg.MaxPositions))
-	heads := int64((cfg.NumKVHeads + tensor - 1) / tensor) // each part has a whole one at least
-	sequence := 2 * bytesOf(s.DType) * int64(cfg.NumLayers) * heads * int64(cfg.HeadDim) * length / int64(max(1, s.PipelineParallel))
-	free := int64(float64(spec.Place.GPUBytes) * s.MemoryShare)
-	return []trinity.MemoryPart{
-		{Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: serverGPU, Free: free},
-		{Kind: "KV cache", Bytes: sequence, Why: fmt.Sprintf("one sequence of %d tokens, at least", length), Device: serverGPU, Free: free},
-	}, nil
+	return []trinity.MemoryPart{{
+		Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: "server GPU",
+		Free: int64(float64(spec.Place.GPUBytes) * s.MemoryShare),
+	}}, nil
 }
-
-const serverGPU = "server GPU"
 
 // bytesOf returns the bytes of a number as servers hold it. auto is what the files have, mostly 16 bits.
 func bytesOf(dtype string) int64 {

@@ -123,7 +123,9 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	now := sent{ID: id, Launcher: cfg.Settled()[0].Engines.Launch, Config: path, Settings: settingsOf(args), Engine: f.engine, Time: time.Now()}
+	now := sent{
+		ID: id, Launcher: cfg.Settled()[0].Engines.Launch, Config: path, Settings: settingsOf(args), Engine: f.engine, Time: time.Now(),
+	}
 	if err := errors.Join(now.write(at), noteLast(at)); err != nil {
 		return fmt.Errorf("the run is %s of the scheduler, and that could not be noted: %w", id, err)
 	}
@@ -161,7 +163,7 @@ func (f *clusterFlags) status(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	state, ended, err := scheduler.Status(cmd.Context(), was.ID)
-	if ended && was.Down && strings.HasPrefix(strings.ToUpper(state), "FAILED") { // a driver that is told to end does not succeed
+	if ended && was.Down && strings.HasPrefix(strings.ToUpper(state), "FAILED") { // as a driver does that is told to end
 		state = "ended by trinity cluster down"
 	}
 	if err == nil {
@@ -247,7 +249,8 @@ func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
 			root = "checkpoints"
 		}
 		if at = newestSent(root); at == "" {
-			return nil, sent{}, fmt.Errorf("no run was sent by you or below %s: name its configuration, or send it with trinity cluster submit", root)
+			const say = "no run was sent by you or below %s: name its configuration, or send it with trinity cluster submit"
+			return nil, sent{}, fmt.Errorf(say, root)
 		}
 	} else {
 		cfg, err := f.load(args)
