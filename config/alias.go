@@ -99,7 +99,8 @@ var moved = append(ofOptimizer(), []movedKey{
 // ofOptimizer returns the keys of veRL's optimizer that have the same name here.
 func ofOptimizer() (all []movedKey) {
 	for _, key := range []string{
-		"lr", "lr_warmup_steps", "lr_warmup_steps_ratio", "min_lr_ratio", "lr_scheduler_type", "warmup_style", "betas", "weight_decay", "clip_grad",
+		"lr", "lr_warmup_steps", "lr_warmup_steps_ratio", "min_lr_ratio", "lr_scheduler_type", "warmup_style", "betas",
+		"weight_decay", "clip_grad",
 	} {
 		all = append(all, movedKey{trainerConfigKey + ".actor_rollout_ref.actor.optim." + key, join(optimizerKey, key)})
 	}

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/trinity-go/trinity/config"
@@ -91,7 +93,7 @@ func (s *Settled) addTime(f *config.Facts) error {
 // run needs.
 func (s *Settled) addModelFacts(f *config.Facts) error {
 	if s.modelPath == "" {
-		return s.addFactsOfConfig(f)
+		return addFactsOfConfig(s, f)
 	}
 	m, err := model.ReadConfig(s.modelPath)
 	if err != nil {
@@ -114,9 +116,9 @@ func (s *Settled) addModelFacts(f *config.Facts) error {
 
 // addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
 // if the hub's cache has that file. The embedded engine's memory also depends on the weights' file.
-func (s *Settled) addFactsOfConfig(f *config.Facts) error {
-	dir, ok := hub.CachedConfig(s.Model.ModelPath)
-	if !ok {
+func addFactsOfConfig(s *Settled, f *config.Facts) error {
+	dir, _ := hub.Cached(s.Model.ModelPath)
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil || dir == "" {
 		return nil
 	}
 	of := *s

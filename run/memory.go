@@ -71,7 +71,7 @@ func (s *Settled) memoryOf(spec specs, available int64) (*memory, error) {
 
 // checkTensorParallel refuses servers of the run that would not start because of the way in which they divide
 // the heads of a model: a part has whole heads, and several parts may have the same key-value head.
-func (s *Settled) checkTensorParallel(m *model.Config) error {
+func checkTensorParallel(s *Settled, m *model.Config) error {
 	parts := s.Explorer.RolloutModel.TensorParallelSize
 	if !s.Samples || parts <= 1 || len(serversOf(s.Settled, &s.engines)) == 0 {
 		return nil
@@ -202,7 +202,7 @@ func (m *memory) process() trinity.MemoryPart {
 // doesNotFit returns "" if the plan fits. Otherwise it returns a line with the memory that the run
 // needs, the memory that is available, and settings that would fit, or how servers cannot divide the model.
 func (m *memory) doesNotFit() (string, error) {
-	if err := m.cfg.checkTensorParallel(m.model); err != nil {
+	if err := checkTensorParallel(m.cfg, m.model); err != nil {
 		return err.Error(), nil
 	}
 	n := m.lacking(m.parts)

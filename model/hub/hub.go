@@ -38,25 +38,14 @@ func Pull(ctx context.Context, name string, o Options) (dir string, err error) {
 	return fromEnvironment().pull(ctx, name, o.Revision, lines(o.Say))
 }
 
-// Cached returns the directory of a complete copy in the cache; ok is false if there is none. It
-// uses no network.
+// Cached returns the directory of a copy in the cache; ok is false unless it is complete. It uses no
+// network.
 func Cached(name string) (dir string, ok bool) {
 	repo, err := parseName(name)
 	if err != nil {
 		return "", false
 	}
 	return fromEnvironment().cached(repo)
-}
-
-// CachedConfig returns the directory of a copy in the cache that has the model's config.json, and may lack all
-// else; ok is false if there is none. It uses no network.
-func CachedConfig(name string) (dir string, ok bool) {
-	repo, err := parseName(name)
-	if err != nil {
-		return "", false
-	}
-	dir, _ = fromEnvironment().cached(repo)
-	return dir, dir != "" && exists(dir, "config.json")
 }
 
 // IsName reports whether name has the form org/name, with or without a scheme. Pull also accepts
