@@ -96,6 +96,7 @@ type Place struct {
 	Programs Programs
 	Nodes    int    // machines
 	GPUs     int    // of each machine; 0 if the programs compute on CPUs
+	GPUBytes int64  // memory of each GPU; 0 if the configuration does not say
 	Ranks    int    // processes of each machine
 	Beside   string // the group whose GPUs they share; "" if they have their own
 }

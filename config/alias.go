@@ -88,12 +88,24 @@ func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSel
 // movedKey is a key with the key of the schema that means the same.
 type movedKey struct{ from, to string }
 
-// moved maps keys of veRL's tree to the keys of the schema that mean the same. A checkpoint has the
-// actor and the critic.
-var moved = []movedKey{
+// moved maps keys of veRL's tree, and of older files, to the keys of the schema that mean the same. A
+// checkpoint has the actor and the critic.
+var moved = append(ofOptimizer(), []movedKey{
 	{trainerConfigKey + ".trainer.max_actor_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
 	{trainerConfigKey + ".trainer.max_critic_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
 	{trainerConfigKey + ".algorithm.rollout_correction", "algorithm.rollout_correction"},
+	{storeKey + ".use_priority_queue", replayKey + ".enable"},
+}...)
+
+// ofOptimizer returns the keys of veRL's optimizer that have the same name here.
+func ofOptimizer() (all []movedKey) {
+	for _, key := range []string{
+		"lr", "lr_warmup_steps", "lr_warmup_steps_ratio", "min_lr_ratio", "lr_scheduler_type", "warmup_style", "betas",
+		"weight_decay", "clip_grad",
+	} {
+		all = append(all, movedKey{trainerConfigKey + ".actor_rollout_ref.actor.optim." + key, join(optimizerKey, key)})
+	}
+	return all
 }
 
 // movedOfTasksets returns the keys of tasksets that Trinity-RFT's workflows take among their arguments.

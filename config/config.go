@@ -86,6 +86,9 @@ type Cluster struct {
 	NodeNum int `yaml:"node_num" default:"0" range:"[0,)"`
 	// GPUs per machine; 0 takes all GPUs of the machine.
 	GPUPerNode int `yaml:"gpu_per_node" default:"0" range:"[0,)"`
+	// GiB of memory of each GPU, by which the plan is made; 0 is what nvidia-smi says is free on this
+	// machine, if it has GPUs. Own key of Trinity-Go.
+	GPUMemory float64 `yaml:"gpu_memory" default:"0" range:"[0,)"`
 	// Processes over which each trained model is sharded; 0 is one for each GPU that the servers leave,
 	// or 1 without GPUs. Own key of Trinity-Go.
 	TrainerRanks int `yaml:"trainer_ranks" default:"0" range:"[0,)"`

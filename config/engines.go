@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,16 +19,20 @@ const (
 	engineArgsKey  = "explorer.rollout_model.engine_args"
 	launcherKey    = "cluster.launcher"
 	baseURLsKey    = "explorer.rollout_model.base_urls"
+	syncMethodKey  = "synchronizer.sync_method"
 )
 
 // weights returns the plug-in that brings weights to a sampler in the same process: the one that
 // synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
 // one that shares memory if one engine trains and samples.
 func (r *resolution) weights() string {
-	if name := r.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
+	catalog, ok := registry.Find("weights")
+	name := r.Synchronizer.SyncMethod
+	if lacks, _ := r.lacks(name); len(lacks) > 0 && r.source.opts.Engine != "" && r.Pos(syncMethodKey).File != commandLine {
+		r.replaced = append(r.replaced, syncMethodKey) // the way of the engines that --engine replaces
+	} else if !slices.Contains(upstreamSyncMethods, name) {
 		return name
 	}
-	catalog, ok := registry.Find("weights")
 	switch {
 	case !ok || len(catalog.Auto) == 0:
 		return ""
@@ -57,10 +62,11 @@ func (r *resolution) engines() {
 	switch {
 	case engine == "" || engine == "auto":
 	case slices.Contains(both, engine):
-		r.Trainer.TrainerType, r.Explorer.RolloutModel.EngineType = engine, engine
+		r.replaceEngine("trainer", &r.Trainer.TrainerType, r.Trainer.TrainerArgs, trainerArgsKey)
+		r.replaceEngine("sampler", &r.Explorer.RolloutModel.EngineType, r.Explorer.RolloutModel.EngineArgs, engineArgsKey)
 		for i := range r.Explorer.AuxiliaryModels {
 			if m := &r.Explorer.AuxiliaryModels[i]; !m.isExternal() {
-				m.EngineType = engine
+				r.replaceEngine("sampler", &m.EngineType, m.EngineArgs, join(auxiliaryModelsKey, digits(i))+".engine_args")
 			}
 		}
 	default:
@@ -71,6 +77,23 @@ func (r *resolution) engines() {
 	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
 	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
 	r.Engines.Launch = r.launcher()
+}
+
+// replaceEngine puts the engine of the command line in the place of another one. The other engine's
+// arguments go with it, but for those of the command line.
+func (r *resolution) replaceEngine(kind string, name *string, args map[string]any, argsKey string) {
+	engine := r.source.opts.Engine
+	if automatic(kind, *name) != engine {
+		maps.DeleteFunc(args, func(arg string, _ any) bool {
+			key := join(argsKey, arg)
+			if r.Pos(key).File == commandLine {
+				return false
+			}
+			r.replaced = append(r.replaced, key)
+			return true
+		})
+	}
+	*name = engine
 }
 
 // launcher returns the plug-in that starts programs. auto is the first one on one machine, and the
@@ -107,18 +130,27 @@ func engineHint(kind string) string {
 // engines refuses a weights plug-in that the mode does not use, and addresses that are none.
 func (r *rules) engines() {
 	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
-		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
+		r.fail(syncMethodKey, fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
 			r.Mode), "leave it out")
 	}
-	if catalog, ok := registry.Find("weights"); ok && r.Together && catalog.Has(r.Engines.Weights) {
-		if way, ok := catalog.Default(r.Engines.Weights).(demanding); ok {
-			lacks, hint := way.Lacks(r.Engines.Train, r.Engines.Sample, r.Synchronizer.SyncStyle, len(r.Model.LoraConfigs) > 0)
-			for _, what := range lacks {
-				r.fail("synchronizer.sync_method", what, hint)
-			}
-		}
+	lacks, hint := r.lacks(r.Engines.Weights)
+	for _, what := range lacks {
+		r.fail(syncMethodKey, what, hint)
 	}
 	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
+}
+
+// lacks returns why the run cannot use a way of the weights, and what to do.
+func (s *Settled) lacks(name string) (lacks []string, hint string) {
+	catalog, ok := registry.Find("weights")
+	if !ok || !s.Together || !catalog.Has(name) {
+		return nil, ""
+	}
+	way, ok := catalog.Default(name).(demanding)
+	if !ok {
+		return nil, ""
+	}
+	return way.Lacks(s.Engines.Train, s.Engines.Sample, s.Synchronizer.SyncStyle, len(s.Model.LoraConfigs) > 0)
 }
 
 // demanding is a way of the weights that does not fit all runs.

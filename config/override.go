@@ -46,6 +46,7 @@ func (s *source) overrideOne(setting string) *Error {
 			}
 		}
 		if i == len(path)-1 {
+			dropArguments(at, segment, value)
 			set(at, segment, value)
 			return nil
 		}
@@ -60,6 +61,19 @@ func (s *source) overrideOne(setting string) *Error {
 		at = next
 	}
 	return nil
+}
+
+// ofPrograms maps the keys that choose an engine, a launcher or monitors to their arguments.
+var ofPrograms = map[string]string{
+	"trainer_type": "trainer_args", "engine_type": "engine_args", "launcher": "launcher_args", "monitor_type": "monitor_args",
+}
+
+// dropArguments drops the file's arguments of a plug-in in whose place an override puts another one.
+func dropArguments(section *yaml.Node, key string, chosen *yaml.Node) {
+	before, args := child(section, key), child(section, ofPrograms[key])
+	if before != nil && args != nil && args.Kind == yaml.MappingNode && before.Value != chosen.Value {
+		args.Content = pairsBut(args.Content, func(_ string, value *yaml.Node) bool { return value.Line > 0 })
+	}
 }
 
 // set replaces an existing index of a sequence or sets a key of a mapping.

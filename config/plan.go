@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // Facts are what a plan needs beside the configuration. For an unknown fact the plan has words.
@@ -314,6 +315,32 @@ func (c *planner) serverWords() []string {
 	}
 }
 
+// weightsWords tells how new weights reach the sampler. A value of Trinity-RFT that means a way between GPUs may
+// stand for files here, whose time is longer.
+func (c *planner) weightsWords() string {
+	set := c.Synchronizer.SyncMethod
+	why := fmt.Sprintf("sync_method is %s and explorer and trainer are one process", set)
+	if slices.Contains(c.replaced, syncMethodKey) {
+		why = "--engine replaces the engines of sync_method " + set
+	}
+	words := fmt.Sprintf("weights: %s, because %s", c.Engines.Weights, why)
+	if set != "nccl" && set != "hccl" || c.Engines.Train == c.Engines.Sample {
+		return words
+	}
+	words += fmt.Sprintf(": %s stands for files between these engines", set)
+	if c.facts.Model.Trained == 0 {
+		return words
+	}
+	number := int64(4)
+	if m := &c.Explorer.RolloutModel; m.Dtype == "bfloat16" && len(m.BaseUrls) == 0 && c.unusedByEngines(baseURLsKey) == "" &&
+		len(c.Model.LoraConfigs) == 0 {
+		number = 2 // servers that the run starts
+	}
+	bytes := float64(number * c.facts.Model.Trained)
+	return words + fmt.Sprintf(", %s a version: about %s if a disk writes and reads 1 GB/s", Size(int64(bytes)),
+		wait.Text(wait.Seconds(2*bytes/1e9)))
+}
+
 // engineWords tells which engines and which way of the weights the stage uses, and why.
 func (c *planner) engineWords() []string {
 	var words []string
@@ -335,8 +362,7 @@ func (c *planner) engineWords() []string {
 	}
 	switch {
 	case c.Together:
-		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process",
-			c.Engines.Weights, c.Synchronizer.SyncMethod))
+		words = append(words, c.weightsWords())
 	case c.Explores || c.Trains && !c.ReadsDataset:
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}

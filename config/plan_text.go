@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,7 +173,7 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 // writeMemory prints the memory on each device, with its parts if details are wanted.
 func (s *StagePlan) writeMemory(row func(name, format string, args ...any), details bool) {
 	if len(s.Memory) == 0 {
-		row("memory", "not known before the model is there")
+		row("memory", "not known before the model is there, or its config.json alone (hf download %s config.json)", s.Model)
 		return
 	}
 	var devices []string
@@ -189,13 +190,33 @@ func (s *StagePlan) writeMemory(row func(name, format string, args ...any), deta
 		if device != "" {
 			name = device
 		}
-		row(name, "about %s%s", Size(sums[device]), against(sums[device], free[device], "available"))
+		row(name, "about %s%s", Size(sums[device]), cmp.Or(against(sums[device], free[device], "available"), unknown(device, sums[device])))
 		for _, m := range s.Memory {
 			if details && m.Device == device {
 				row("", "  %9s  %s (%s)", Size(m.Bytes), m.Kind, m.Why)
 			}
 		}
 	}
+}
+
+// cards are the GiB that GPUs commonly have.
+var cards = []int64{16, 24, 40, 48, 80, 96, 141, 180, 288}
+
+// unknown tells which GPUs would hold bytes if nobody knows how much memory they have; "" for a device that is
+// no GPU.
+func unknown(device string, bytes int64) string {
+	if !strings.Contains(device, "GPU") {
+		return ""
+	}
+	const ask = "set cluster.gpu_memory to the GiB of a GPU"
+	at := slices.IndexFunc(cards, func(gib int64) bool { return bytes <= gib<<30 })
+	switch {
+	case at < 0:
+		return fmt.Sprintf(", MORE than a GPU of %d GiB has; %s", cards[len(cards)-1], ask)
+	case at == 0:
+		return fmt.Sprintf(", which a GPU of %d GiB has; %s", cards[0], ask)
+	}
+	return fmt.Sprintf(", MORE than a GPU of %d GiB has, and one of %d GiB has it; %s", cards[at-1], cards[at], ask)
 }
 
 // against compares the bytes that a stage needs with those that this machine has; 0 if not known.

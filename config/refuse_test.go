@@ -262,7 +262,7 @@ func TestUnsupported(t *testing.T) {
 			"does not load; docs/guide/rewards.md says how a program of yours scores replies"},
 		{"monitor.monitor_type=wandb", "monitor.monitor_type", `the monitor "wandb" is not built into this version; use one or several of`},
 		{"monitor.detailed_stats=true", "monitor.detailed_stats", "every single task"},
-		{"trainer.trainer_config.actor_rollout_ref.actor.optim.lr=1", actorKey + ".optim.lr", "use algorithm.optimizer"},
+		{"trainer.trainer_config.actor_rollout_ref.actor.optim.num_cycles=1", actorKey + ".optim.num_cycles", "use algorithm.optimizer"},
 	} {
 		t.Run(c.override, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, true) })
 	}

@@ -40,6 +40,8 @@ type Settled struct {
 	TaskPipeline *TaskPipeline
 	// InitSeed is the seed of random weights.
 	InitSeed int
+
+	replaced []string // keys of arguments of engines in whose place --engine puts another one
 }
 
 // Method is the algorithm of a run, with the changes that the file makes to its type.

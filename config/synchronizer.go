@@ -26,7 +26,7 @@ type Synchronizer struct {
 	// Seconds that one side waits for the other.
 	SyncTimeout float64 `yaml:"sync_timeout" default:"3600" range:"(0,)"`
 	// How a version is proven that a server has loaded: `probe` compares how trainer and server score
-	// eight fixed sequences; `full` also compares the digests of servers; `off` believes the server. Own
+	// fixed tokens; `full` also compares the digests of servers; `off` believes the server. Own
 	// key of Trinity-Go.
 	Verify string `yaml:"verify" default:"probe" enum:"probe|full|off"`
 	// Versions between two comparisons of digests, with verify full. Own key of Trinity-Go.

@@ -24,9 +24,10 @@ func (n Note) String() string {
 }
 
 const (
-	dataset   = "this buffer is a dataset, which the run reads from files"
-	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
-	wholeStep = "losses are normalised over the optimizer step, however it is cut"
+	dataset      = "this buffer is a dataset, which the run reads from files"
+	runners      = "a setting of upstream's runner processes: rollouts are goroutines here"
+	whileServing = "an engine that does not answer is left out until it does, and takes new weights while it serves"
+	wholeStep    = "losses are normalised over the optimizer step, however it is cut"
 )
 
 const lossArgsKey = "algorithm.policy_loss_fn_args"
@@ -39,7 +40,7 @@ var unused = []struct{ key, reason string }{
 	{"monitor.enable_ray_timeline", "Ray only starts programs, and its timeline would have no steps"},
 	{"monitor.shared_run", "explorer and trainer always share one run"},
 	{"log.level", "the run always logs failed rollouts and metrics, and nothing else"},
-	{"log.group_by_node", "one process has one machine"},
+	{"log.group_by_node", "each program writes a file of its own for each of its machines"},
 	{lossArgsKey + ".use_dynamic_bsz", wholeStep},
 	{lossArgsKey + ".ppo_mini_batch_size", wholeStep},
 	{lossArgsKey + ".ppo_micro_batch_size_per_gpu", wholeStep},
@@ -49,7 +50,7 @@ var unused = []struct{ key, reason string }{
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
 	{"explorer.rollout_model.external_model_config", "no external model is used"},
-	{"explorer.rollout_model.nnodes", "an engine runs in the process that uses it"},
+	{"explorer.rollout_model.nnodes", "an engine has one machine"},
 	{"explorer.concurrent_mode", runners},
 	{"explorer.runner_prepare_concurrency", runners},
 	{"explorer.runner_prepare_max_retries", runners},
@@ -57,8 +58,8 @@ var unused = []struct{ key, reason string }{
 	{"explorer.runner_state_report_interval", runners},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
-	{"explorer.service_status_check_interval", "one engine serves, and it takes new weights while serving"},
-	{"explorer.min_running_model_num", "one engine serves, and it takes new weights while serving"},
+	{"explorer.service_status_check_interval", whileServing},
+	{"explorer.min_running_model_num", whileServing},
 	{"explorer.rollout_model.enable_history",
 		"what a rollout samples is always recorded, id by id, also what a program asks for at its endpoint"},
 	{"explorer.rollout_model.enable_openai_api",
@@ -100,6 +101,9 @@ func (s *Settled) unusedReason(key string) string {
 		if below(key, u.key) {
 			return u.reason
 		}
+	}
+	if slices.ContainsFunc(s.replaced, func(dropped string) bool { return below(key, dropped) }) {
+		return "--engine replaces the engines that it is for"
 	}
 	if n := nodeOf(s.source.root, key); lastKey(key) == "logprobs" && n != nil && n.Value != "0" {
 		return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"

@@ -73,8 +73,7 @@ var removed = map[string]string{
 	"buffer.explorer_output":      "it is computed: the experience buffer of trainer_input",
 	"buffer.tokenizer_path":       "it is computed: model.model_path",
 
-	"buffer.trainer_input.sft_warmup_dataset":                   "make the warm-up a stage of its own under stages",
-	"buffer.trainer_input.experience_buffer.use_priority_queue": "use replay_buffer.enable",
+	"buffer.trainer_input.sft_warmup_dataset": "make the warm-up a stage of its own under stages",
 
 	"data_processor.data_processor_url": "use service.data_juicer.server_url",
 

@@ -90,8 +90,7 @@ func (k *kubernetes) Render(g trinity.ProcessGroup) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hide(rest)
-	return asYAML(append([]manifest{job}, rest...))
+	return preview(job, rest)
 }
 
 // group describes the pods of a group.

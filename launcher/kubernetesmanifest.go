@@ -164,6 +164,13 @@ func configMapData(files map[string][]byte) (m manifest, items []any, err error)
 	return m, items, nil
 }
 
+// preview writes objects for people.
+func preview(job manifest, rest []manifest) (string, error) {
+	hide(rest)
+	text, err := asYAML(append([]manifest{job}, rest...))
+	return "# A preview, not to be applied: *** stands for secrets and a size for each file. The run creates the objects itself.\n" + text, err
+}
+
 // hide puts stars in place of secrets, and sizes in place of files.
 func hide(all []manifest) {
 	for _, m := range all {

@@ -35,8 +35,7 @@ func (k *kubernetes) Script(g trinity.ProcessGroup) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hide(rest)
-	return asYAML(append([]manifest{job}, rest...))
+	return preview(job, rest)
 }
 
 // Status implements trinity.Scheduler.

@@ -53,6 +53,7 @@ type rayCluster struct {
 	Python    string             `yaml:"python" doc:"interpreter on Ray's nodes that has ray"`
 	CPUs      float64            `yaml:"cpus" doc:"CPUs that a group reserves on each of its nodes"`
 	Resources map[string]float64 `yaml:"resources" doc:"other resources that a group reserves on each of its nodes"`
+	Program   string             `yaml:"program" doc:"path of trinity on the head node, for a run that is sent; left out, PATH has it"`
 
 	run  string
 	jobs rayJobs

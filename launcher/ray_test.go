@@ -459,4 +459,11 @@ func TestRayRenders(t *testing.T) {
 	if text, err = r.Script(aGroup); err != nil || !strings.Contains(text, "head node") || strings.Contains(text, "a-secret") {
 		t.Errorf("%s, %v", text, err)
 	}
+	driver := trinity.ProcessGroup{Name: "run", Command: []string{"trinity", "run", "--config", "run.yaml"}}
+	for program, want := range map[string]string{"": "command: trinity run", "/opt/trinity": "command: /opt/trinity run"} {
+		text, err := newFakeRay(t).launcher(t, map[string]any{"program": program}).Script(driver)
+		if err != nil || !strings.Contains(text, want+" --config run.yaml") {
+			t.Errorf("program %q: %s, %v", program, text, err)
+		}
+	}
 }

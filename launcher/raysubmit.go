@@ -14,6 +14,9 @@ import (
 // driver returns the job of a run's driver, which starts the jobs of its groups. A cluster that
 // wants a token gets it from the driver too.
 func (r *rayCluster) driver(id string, g trinity.ProcessGroup) rayGroup {
+	if r.Program != "" && g.Command[0] == "trinity" {
+		g.Command = append([]string{r.Program}, g.Command[1:]...)
+	}
 	x := r.group(id, g)
 	x.Run, x.Driver = id, true
 	x.Env[rayRun] = id

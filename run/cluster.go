@@ -1,8 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -39,11 +41,21 @@ func RenderPrograms(cfg *config.Config) (string, error) {
 	return text.String(), nil
 }
 
-// programFacts describes the programs that the launcher starts.
+// programFacts describes the programs that the launcher starts, equal ones in one line.
 func programFacts(s *Settled) (lines []string) {
-	for _, p := range programsIn(s) {
-		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", p.Name, s.engines.programs.launcher.Describe(),
+	all := programsIn(s)
+	for len(all) > 0 {
+		p, n := all[0], 1
+		for n < len(all) && slices.Equal(all[n].Command, p.Command) {
+			n++
+		}
+		name := p.Name
+		if n > 1 {
+			name = fmt.Sprintf("%s to %s, %d equal programs", p.Name, all[n-1].Name, n)
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s, machines: %d, GPUs of each: %d; %s", name, s.engines.programs.launcher.Describe(),
 			max(1, p.Nodes), p.GPUs, strings.Join(p.Command, " ")))
+		all = all[n:]
 	}
 	problems := []error{s.engines.programs.unknown, (startable{s}).checkInterpreters(context.Background())}
 	if !s.IsStage() { // which may start from another model
@@ -63,6 +75,8 @@ func programsIn(s *Settled) (all []trinity.Program) {
 		return nil
 	}
 	spec := s.specs(s.Trains, s.Samples)
+	spec.train.ModelPath = cmp.Or(spec.train.ModelPath, s.Model.ModelPath) // of a model that is not here yet
+	spec.sample.ModelPath = cmp.Or(spec.sample.ModelPath, s.Model.ModelPath)
 	if starter, ok := s.engines.trainer.(trainerPrograms); ok {
 		all = starter.Programs(spec.train)
 	}

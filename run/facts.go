@@ -3,10 +3,13 @@ package run
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
 )
 
 // Facts looks up what a plan needs: the sizes of local models and datasets, and this machine's
@@ -90,7 +93,7 @@ func (s *Settled) addTime(f *config.Facts) error {
 // run needs.
 func (s *Settled) addModelFacts(f *config.Facts) error {
 	if s.modelPath == "" {
-		return nil
+		return addFactsOfConfig(s, f)
 	}
 	m, err := model.ReadConfig(s.modelPath)
 	if err != nil {
@@ -109,6 +112,20 @@ func (s *Settled) addModelFacts(f *config.Facts) error {
 	}
 	f.Model, err = modelFacts(m, s.Model.LoraConfigs)
 	return err
+}
+
+// addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
+// if the hub's cache has that file. The embedded engine's memory also depends on the weights' file.
+func addFactsOfConfig(s *Settled, f *config.Facts) error {
+	dir, _ := hub.Cached(s.Model.ModelPath)
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil || dir == "" {
+		return nil
+	}
+	of := *s
+	if of.modelPath = dir; s.Critic != nil && s.criticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
+		of.criticPath = dir
+	}
+	return of.addModelFacts(f)
 }
 
 // modelFacts counts the parameters of the model, and those that the run trains.

@@ -69,6 +69,27 @@ func (s *Settled) memoryOf(spec specs, available int64) (*memory, error) {
 	return m, err
 }
 
+// checkTensorParallel refuses servers of the run that would not start because of the way in which they divide
+// the heads of a model: a part has whole heads, and several parts may have the same key-value head.
+func checkTensorParallel(s *Settled, m *model.Config) error {
+	parts := s.Explorer.RolloutModel.TensorParallelSize
+	if !s.Samples || parts <= 1 || len(serversOf(s.Settled, &s.engines)) == 0 {
+		return nil
+	}
+	of, heads := "attention heads", m.NumHeads
+	if m.NumHeads%parts == 0 && m.NumKVHeads%parts != 0 && parts%m.NumKVHeads != 0 {
+		of, heads = "key-value heads", m.NumKVHeads
+	} else if m.NumHeads%parts == 0 {
+		return nil
+	}
+	fits := parts
+	for fits > 1 && (m.NumHeads%fits != 0 || m.NumKVHeads%fits != 0 && fits%m.NumKVHeads != 0) {
+		fits--
+	}
+	return s.At(tensorParallelKey, fmt.Sprintf("%d GPUs of a server do not divide the %d %s of the model", parts, heads, of),
+		fmt.Sprintf("set it to %d", fits))
+}
+
 // recompute sets the number of layers whose activations the backward pass computes again: the least
 // with which the plan fits, or else all layers but one.
 func (m *memory) recompute() error {
@@ -81,9 +102,19 @@ func (m *memory) recompute() error {
 		spec.train.Recompute = n
 		parts, err := m.partsOf(spec)
 		failed = errors.Join(failed, err)
-		return m.lacking(parts) == nil
+		return m.lackingOn(computes(parts), parts) == nil
 	})
 	return failed
+}
+
+// computes returns the device that has the activations: no other needs less if they are computed again.
+func computes(parts []config.MemoryPlan) string {
+	for _, p := range parts {
+		if p.Kind == "activations" {
+			return p.Device
+		}
+	}
+	return ""
 }
 
 // need is what parts of a plan need of one device.
@@ -105,6 +136,11 @@ func (m *memory) sums(parts []config.MemoryPlan) (all []need) {
 		all[i].bytes += p.Bytes
 	}
 	return all
+}
+
+// lackingOn returns a device if it has too little memory; nil if its parts fit.
+func (m *memory) lackingOn(device string, parts []config.MemoryPlan) *need {
+	return m.lacking(slices.DeleteFunc(slices.Clone(parts), func(p config.MemoryPlan) bool { return p.Device != device }))
 }
 
 // lacking returns the first device with too little memory; nil if the parts fit.
@@ -164,16 +200,23 @@ func (m *memory) process() trinity.MemoryPart {
 }
 
 // doesNotFit returns "" if the plan fits. Otherwise it returns a line with the memory that the run
-// needs, the memory that is available, and settings that would fit.
+// needs, the memory that is available, and settings that would fit, or how servers cannot divide the model.
 func (m *memory) doesNotFit() (string, error) {
+	if err := checkTensorParallel(m.cfg, m.model); err != nil {
+		return err.Error(), nil
+	}
 	n := m.lacking(m.parts)
 	if n == nil {
 		return "", nil
 	}
-	advice, err := m.advice()
-	of := "memory"
+	of, advice, err := "memory", "", error(nil)
 	if n.device != "" {
 		of += " on " + n.device
+	}
+	if n.device == computes(m.parts) || n.device == "" {
+		advice, err = m.advice()
+	} else {
+		advice = "raise " + tensorParallelKey + " or explorer.rollout_model.gpu_memory_utilization, or use a smaller model or larger GPUs"
 	}
 	return fmt.Sprintf("the run needs about %s of %s and %s are available; %s", config.Size(n.bytes), of, config.Size(n.free), advice), err
 }
@@ -229,8 +272,12 @@ func (m *memory) advice() (string, error) {
 	if least == nil {
 		return "", err
 	}
-	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory",
-		config.Size(least.bytes)), err
+	more := "a machine with more memory"
+	if least.device != "" {
+		more = "more GPUs (cluster.trainer_ranks, cluster.gpu_per_node, cluster.node_num)"
+	}
+	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or %s",
+		config.Size(least.bytes), more), err
 }
 
 // lower sets in spec the greatest value of a setting that fits, or else the least value.

@@ -97,11 +97,13 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 		}
 	}
 	p.train, p.sample = trinity.Place{Programs: p.started}, trinity.Place{Programs: p.started, Nodes: 1}
+	p.train.GPUBytes = int64(c.GPUMemory * (1 << 30))
+	p.sample.GPUBytes = p.train.GPUBytes
 	p.sample.Ranks = m.TensorParallelSize * m.PipelineParallelSize * m.DataParallelSize
 	if servers > 0 && h.gpus > 0 {
 		p.sample.GPUs = p.sample.Ranks
 		if p.sample.GPUs > h.gpus {
-			return cfg.At("explorer.rollout_model.tensor_parallel_size", fmt.Sprintf(
+			return cfg.At(tensorParallelKey, fmt.Sprintf(
 				"a server needs %d GPUs (tensor × pipeline × data parallel), and a machine has %d", p.sample.GPUs, h.gpus), "lower it")
 		}
 		if cfg.Mode == "colocate" && trains {
@@ -179,6 +181,8 @@ func strictTurns(cfg *config.Settled) error {
 const (
 	ranksKey   = "cluster.trainer_ranks"
 	enginesKey = "explorer.rollout_model.engine_num"
+
+	tensorParallelKey = "explorer.rollout_model.tensor_parallel_size"
 )
 
 // placeTrainer gives the trainer a GPU for each rank, the same number on each of its machines: as many

@@ -78,6 +78,9 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	}
 	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
 	spec.sample.Tokens = encoder(s.text)
+	if started := s.engines.programs.started; started != nil {
+		started.Say = s.say
+	}
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (e *evidence) tell(ctx context.Context, version int64, m trinity.Metrics) e
 	}
 	if e.proof != nil {
 		m.Merge("", e.proof.metrics())
-		m["sync/load"] -= m[proveTime]
+		m["sync/load"] = max(0, m["sync/load"]-m[proveTime]) // a server that restarted has proven a version besides
 	}
 	return e.report(ctx, version, m)
 }

@@ -26,8 +26,10 @@ type Provable interface {
 }
 
 const (
-	probes      = 8    // sequences
-	probeTokens = 24   // of each, at most
+	probes      = 8    // sequences, at most
+	probeTokens = 192  // of all sequences: one of that length, if the model has room
+	fewTokens   = 64   // of these, for a copy with little noise
+	littleNoise = 1e-4 // nats, as programs in f32 have
 	mostNoise   = 0.3  // nats, between two programs that compute with the same weights
 	loudNoise   = 0.05 // nats: people should know of it
 	leastNoise  = 1e-5
@@ -54,9 +56,10 @@ type scores struct {
 
 // ask lets an engine score the probe with its weights, which are a version.
 func (p Probe) ask(ctx context.Context, engine trinity.Engine, version int64) (s scores, err error) {
-	for i := range probes { // one by one, because the engine's memory is planned for one row at least
+	length := min(probeTokens, max(2, p.Length-1))         // a server needs room for a reply
+	for i := range min(probes, (probeTokens-1)/length+1) { // one by one, because the engine's memory is planned for one row at least
 		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
-		for t := range min(probeTokens, max(2, p.Length-1)) { // a server needs room for a reply
+		for t := range length {
 			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%p.Vocab)), append(e.Mask, t > 0)
 		}
 		one := []*trinity.Experience{e}
@@ -121,7 +124,8 @@ func (s scores) isWhole() bool {
 // The noise of a copy is the least mean difference of its log-probabilities from the engine's so far.
 // A version is proven if the mean difference is at most three times the noise and, for each earlier
 // version that training has moved by more than twice the noise, the copy is nearer to the new one. So
-// it cannot see a copy that is behind by less than that.
+// it cannot see a copy that is behind by less than that. A copy whose first version has little noise scores
+// the first of the tokens from then on.
 type proof struct {
 	say func(string) // may be nil
 
@@ -129,6 +133,7 @@ type proof struct {
 	tokens [][]int32
 	scored []scored           // ascending
 	noise  map[string]float64 // of each copy, in nats
+	few    map[string]bool    // copies that score the first of the tokens
 	last   trinity.Metrics    // of the newest version
 }
 
@@ -139,7 +144,7 @@ type scored struct {
 }
 
 func newProof(say func(string)) *proof {
-	return &proof{say: say, noise: map[string]float64{}, last: trinity.Metrics{}}
+	return &proof{say: say, noise: map[string]float64{}, few: map[string]bool{}, last: trinity.Metrics{}}
 }
 
 // learn takes the engine's scores with a version. Scores of other tokens replace all earlier ones.
@@ -147,7 +152,7 @@ func (p *proof) learn(version int64, s scores) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.EqualFunc(p.tokens, s.Tokens, slices.Equal) {
-		p.tokens, p.scored, p.noise = s.Tokens, nil, map[string]float64{}
+		p.tokens, p.scored, p.noise, p.few = s.Tokens, nil, map[string]float64{}, map[string]bool{}
 	}
 	p.scored = append(slices.DeleteFunc(p.scored, func(s scored) bool { return s.version >= version }),
 		scored{version, slices.Concat(s.Logprobs...)})
@@ -178,6 +183,9 @@ func (p *proof) check(ctx context.Context, version int64, copy string, score tri
 	p.mu.Lock()
 	known := slices.ContainsFunc(p.scored, func(s scored) bool { return s.version == version })
 	tokens := p.tokens
+	if p.few[copy] {
+		tokens = first(tokens, fewTokens)
+	}
 	p.mu.Unlock()
 	if !known {
 		return nil
@@ -201,6 +209,18 @@ func (p *proof) check(ctx context.Context, version int64, copy string, score tri
 	return p.judge(p.scored[:at+1], copy, got)
 }
 
+// first returns the beginning of sequences with so many log-probabilities, or a few more.
+func first(sequences [][]int32, n int) (cut [][]int32) {
+	for _, s := range sequences {
+		if n <= 0 {
+			break
+		}
+		s = s[:min(len(s), max(2, n+1))]
+		cut, n = append(cut, s), n-len(s)+1
+	}
+	return cut
+}
+
 // judge compares what a copy says of the newest of some versions. The lock is held.
 func (p *proof) judge(versions []scored, copy string, got []float64) error {
 	now := versions[len(versions)-1]
@@ -211,6 +231,9 @@ func (p *proof) judge(versions []scored, copy string, got []float64) error {
 	}
 	if !known {
 		noise = max(off, leastNoise)
+		if p.few[copy] = noise < littleNoise; p.few[copy] {
+			noise = max(noise, apart(got[:min(fewTokens, len(got))], now.logprobs))
+		}
 		p.noise[copy] = noise
 		if noise > loudNoise && p.say != nil {
 			p.say(fmt.Sprintf("%s: its log-probabilities are %.2g nats from the trainer's in the mean: a version is proven only as far as "+
@@ -246,7 +269,7 @@ func (p *proof) metrics() trinity.Metrics {
 	return m
 }
 
-// apart returns the mean absolute difference.
+// apart returns the mean absolute difference of a from the beginning of b.
 func apart(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,9 @@ type copies struct {
 	check trinity.CheckCopy
 	lie   func(version int64) bool // it keeps the old weights
 	score func(logprob float32) float32
-	most  int  // tokens that it scores; 0 is any number
-	short bool // it scores a token less
+	most  int   // tokens that it scores; 0 is any number
+	short bool  // it scores a token less
+	asked []int // tokens of each sequence
 }
 
 func (*copies) Resident() {}
@@ -40,6 +42,7 @@ func (c *copies) LoadWeights(ctx context.Context, dir string, version int64) err
 	}
 	return c.check(ctx, version, "the copy", func(ctx context.Context, tokens []int32) ([]float32, error) {
 		var out []float32
+		c.asked = append(c.asked, len(tokens))
 		if c.most > 0 && len(tokens) > c.most {
 			return nil, fmt.Errorf("%d tokens", len(tokens))
 		}
@@ -176,6 +179,40 @@ func testProof(t *testing.T, connect func(*testing.T, *trinitytest.Bandit, *copi
 			if _, ok := reported[3][name]; !ok {
 				t.Errorf("%s: version 3 reports %v, without %s", c.name, reported[3], name)
 			}
+		}
+	}
+}
+
+// A version costs one sequence, and a short one of a copy whose noise is small. A model with short sequences
+// has several.
+func TestTokensOfAProof(t *testing.T) {
+	exact := func(l float32) float32 { return l }
+	for _, c := range []struct {
+		length int
+		score  func(float32) float32
+		want   []int
+	}{
+		{4096, exact, []int{192, 65, 65}},
+		{4096, func(l float32) float32 { return l - 0.02 }, []int{192, 192, 192}},
+		{101, exact, []int{100, 100, 65, 65}},
+		{41, exact, []int{40, 40, 40, 40, 40, 40, 26, 40, 26}},
+		{4, exact, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}},
+	} {
+		trained, to := trinitytest.NewBandit(4), &copies{Bandit: trinitytest.NewBandit(4), score: c.score}
+		way, err := weights.Ways.Build("directory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sync, err := way.Open(t.Context(), weights.Link{
+			Engine: trained, Sampler: to, Current: true, Handover: weights.AtOnce, Timeout: time.Minute,
+			Dir: filepath.Join(t.TempDir(), "cache"), Probe: &weights.Probe{Vocab: 4, Length: c.length},
+		})
+		for v := int64(1); v <= 2 && err == nil; v++ {
+			trained.Weights[1] += 0.5
+			err = sync.Publish(t.Context(), v)
+		}
+		if err != nil || !slices.Equal(to.asked, c.want) {
+			t.Errorf("sequences of at most %d tokens: scored %v, want %v; %v", c.length, to.asked, c.want, err)
 		}
 	}
 }

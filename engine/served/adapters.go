@@ -22,7 +22,13 @@ type adapters struct {
 // replace gives the server an adapter under a new name and drops the one before the last, which no
 // request in flight samples with.
 func (a *adapters) replace(ctx context.Context, name string, load func() error) error {
-	if a.withdraw(name) { // delivered again: the server refuses a name that it has
+	there, err := listed(ctx, a.client)
+	if err != nil {
+		return err
+	}
+	a.keepOnly(there)
+	if slices.Contains(there, name) { // delivered again: the server refuses a name that it has
+		a.withdraw(name)
 		if err := a.unload(ctx, name); err != nil {
 			return err
 		}
@@ -43,16 +49,38 @@ func (a *adapters) holds(name string, load func() error) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.others = append(a.others, name)
+	if !slices.Contains(a.others, name) {
+		a.others = append(a.others, name)
+	}
 	return nil
 }
 
-// unload implements holder.
+// unload implements holder. An adapter that the server does not list counts as dropped: a server that has
+// restarted refuses its name.
 func (a *adapters) unload(ctx context.Context, name string) error {
 	a.mu.Lock()
 	a.others = slices.DeleteFunc(a.others, func(other string) bool { return other == name })
 	a.mu.Unlock()
-	return a.client.Call(ctx, a.drop, map[string]string{"lora_name": name}, nil)
+	err := a.client.Call(ctx, a.drop, map[string]string{"lora_name": name}, nil)
+	if statusOf(err) == 0 {
+		return err
+	}
+	there, failed := listed(ctx, a.client)
+	if failed == nil && !slices.Contains(there, name) {
+		return nil
+	}
+	return err
+}
+
+// keepOnly forgets the adapters that the server has lost because it has restarted. The current one keeps
+// its name, which the server refuses until it has a version again.
+func (a *adapters) keepOnly(there []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.others = slices.DeleteFunc(a.others, func(other string) bool { return !slices.Contains(there, other) })
+	if !slices.Contains(there, a.before) {
+		a.before = ""
+	}
 }
 
 // release implements endpoint.
@@ -88,22 +116,22 @@ func (a *adapters) current() string {
 	return a.now
 }
 
-// withdraw makes the adapter before the newest the current one again, if the newest has that name. It
-// reports whether it has.
-func (a *adapters) withdraw(name string) bool {
+// withdraw makes the adapter before the newest the current one again, if the newest has that name and
+// there is one before it: without a name, requests would sample with the model alone.
+func (a *adapters) withdraw(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if name != a.now {
-		return false
+	if name == a.now && a.before != "" {
+		a.now, a.before = a.before, ""
 	}
-	a.now, a.before = a.before, ""
-	return true
 }
 
 // push makes an adapter the current one and returns the one to drop, "" if there is none.
 func (a *adapters) push(name string) (drop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	drop, a.before, a.now = a.before, a.now, name
+	if name != a.now { // else the server has it again
+		drop, a.before, a.now = a.before, a.now, name
+	}
 	return drop
 }

@@ -10,8 +10,8 @@ import (
 // none is the memory of servers that run already: they take none that a plan could give them.
 func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }
 
-// memory plans what a GPU of the servers that the run starts holds. Servers are equal. How much memory
-// the GPU has is not known here, so the plan says the share of the KV cache in words.
+// memory plans what a GPU of the servers that the run starts holds at least. Servers are equal. They may fill a
+// share of the GPU, so the plan says the share of the KV cache in words.
 func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
 	s := &spec.Start
 	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
@@ -29,6 +29,7 @@ func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
 	}
 	return []trinity.MemoryPart{{
 		Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: "server GPU",
+		Free: int64(float64(spec.Place.GPUBytes) * s.MemoryShare),
 	}}, nil
 }
 

@@ -88,30 +88,103 @@ func TestRankOfASavedAdapter(t *testing.T) {
 	}
 }
 
-// A server that has restarted knows no adapter: it gets the newest one again, and the request is answered.
+// A server that has restarted knows no adapter: it gets the newest one again, the request is answered, and
+// later versions arrive. Whether a request or the next version meets the restart first makes no difference.
 func TestAdapterAfterARestart(t *testing.T) {
 	for _, plugin := range []string{"vllm", "sglang"} {
-		for _, byTokens := range []bool{false, true} {
-			fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, Tokens: byTokens})
-			with := spec(fake.URL)
+		for _, c := range []struct{ byTokens, asked, two, beside bool }{
+			{asked: true}, {asked: true, byTokens: true}, {}, {asked: true, two: true}, {two: true, byTokens: true},
+			{asked: true, beside: true}, {beside: true, two: true},
+		} {
+			options := server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, Tokens: c.byTokens}
+			fakes := []*server.Fake{starts[plugin](t, own(t), options)}
+			urls := []string{fakes[0].URL}
+			if c.two {
+				fakes = append(fakes, starts[plugin](t, own(t), options))
+				urls = append(urls, fakes[1].URL)
+			}
+			with := spec(urls...)
 			with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
+			with.Adapters = map[bool][]string{true: {adapter}}[c.beside]
 			s := served.Hasten(must(t, plugin, with))
-			for version := range int64(3) {
+			load := func(version int64) {
+				t.Helper()
 				if err := s.(weights.Loader).LoadWeights(t.Context(), adapter, version); err != nil {
-					t.Fatal(plugin, err)
+					t.Fatalf("%s %+v: version %d: %v", plugin, c, version, err)
 				}
 			}
-			if n := len(fake.Adapters()); n != 2 {
-				t.Errorf("%s: the server has %d adapters, want the newest and the one before", plugin, n)
+			ask := func(want int64) {
+				t.Helper()
+				out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{N: 4, MaxTokens: 3})
+				if err != nil || out[0].Versions != [2]int64{want, want} {
+					t.Errorf("%s %+v: %+v, %v, want version %d", plugin, c, out, err, want)
+				}
 			}
-			fake.Tell(server.Restarted)
-			out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3})
-			if err != nil || out[0].Versions != [2]int64{2, 2} {
-				t.Errorf("%s: %+v, %v", plugin, out, err)
+			others := 0
+			if c.beside {
+				others = 1
+				if err := s.(trinity.AdapterLoader).LoadAdapter(t.Context(), "b", adapter, 0); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if loads, has := fake.Loads(), fake.Adapters(); len(loads) != 4 || len(has) != 1 || has[0] != loads[2] || loads[3] != loads[2] {
-				t.Errorf("%s: the server was given %q and has %q", plugin, loads, has)
+			next := int64(0)
+			for ; next < 3; next++ {
+				load(next)
 			}
+			for range 2 { // restarts
+				for _, fake := range fakes {
+					if n := len(fake.Adapters()); n != 2+others {
+						t.Errorf("%s %+v: a server has %q, want the newest and the one before", plugin, c, fake.Adapters())
+					}
+				}
+				fakes[0].Tell(server.Restarted)
+				fakes[0].Tell("")
+				if c.asked {
+					for range len(fakes) {
+						ask(next - 1)
+					}
+				}
+				for range 3 {
+					load(next)
+					ask(next)
+					next++
+				}
+			}
+			if c.beside {
+				fakes[0].Tell(server.Restarted)
+				fakes[0].Tell("")
+				if err := s.(trinity.AdapterLoader).DropAdapter(t.Context(), "b"); err != nil {
+					t.Errorf("%s %+v: %v", plugin, c, err)
+				}
+			}
+			closeSampler(t, s)
+			for _, fake := range fakes {
+				if has := fake.Adapters(); len(has) > 0 {
+					t.Errorf("%s %+v: a server still has %q", plugin, c, has)
+				}
+			}
+		}
+	}
+}
+
+// The newest adapter alone is given again, under its own name.
+func TestNewestAdapterIsGivenAgain(t *testing.T) {
+	for _, plugin := range []string{"vllm", "sglang"} {
+		fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true})
+		with := spec(fake.URL)
+		with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
+		s := served.Hasten(must(t, plugin, with))
+		for version := range int64(3) {
+			if err := s.(weights.Loader).LoadWeights(t.Context(), adapter, version); err != nil {
+				t.Fatal(plugin, err)
+			}
+		}
+		fake.Tell(server.Restarted)
+		if _, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{3}}, trinity.SamplingParams{MaxTokens: 3}); err != nil {
+			t.Error(plugin, err)
+		}
+		if loads, has := fake.Loads(), fake.Adapters(); len(loads) != 4 || len(has) != 1 || has[0] != loads[2] || loads[3] != loads[2] {
+			t.Errorf("%s: the server was given %q and has %q", plugin, loads, has)
 		}
 	}
 }

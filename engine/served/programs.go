@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,8 +67,12 @@ func startAll(ctx context.Context, spec *trinity.SamplerSpec, programs []trinity
 	return own, err
 }
 
-// absolute returns a path for a server, which has another working directory.
+// absolute returns a path for a server, which has another working directory. What is not there is the
+// name of a model that the run fetches first.
 func absolute(path string) string {
+	if _, err := os.Stat(path); err != nil {
+		return path
+	}
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

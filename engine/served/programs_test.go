@@ -26,7 +26,7 @@ func TestVLLMProgram(t *testing.T) {
 	const always = "--logprobs-mode processed_logprobs --generation-config vllm --seed 5 --dtype bfloat16 --tensor-parallel-size"
 	testPrograms(t, "vllm", "VLLM_API_KEY", []programCase{
 		{"CPU", func(*trinity.SamplerSpec) {}, []string{
-			"-m vllm.entrypoints.openai.api_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
+			"-m trinity_worker.vllm_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
 			"--data-parallel-size 1", "--max-model-len 32", "--no-enable-chunked-prefill --max-num-batched-tokens 8192",
 			"--no-enable-prefix-caching",
 		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel",

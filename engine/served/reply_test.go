@@ -91,7 +91,8 @@ func TestAdapterThatIsDeliveredAgain(t *testing.T) {
 	for _, name := range []string{"a-0", "a-1", "a-2"} {
 		a.push(name)
 	}
-	if !a.withdraw("a-2") || a.current() != "a-1" || a.withdraw("a-2") {
+	a.withdraw("a-2")
+	if a.withdraw("a-2"); a.current() != "a-1" {
 		t.Errorf("requests go to %q", a.current())
 	}
 	if drop := a.push("a-2"); drop != "" || a.current() != "a-2" || len(a.all()) != 2 {
@@ -99,6 +100,10 @@ func TestAdapterThatIsDeliveredAgain(t *testing.T) {
 	}
 	if drop := a.push("a-3"); drop != "a-1" {
 		t.Errorf("drops %q", drop)
+	}
+	first := &adapters{now: "a-0"}
+	if first.withdraw("a-0"); first.current() != "a-0" || first.push("a-0") != "" || len(first.all()) != 1 {
+		t.Errorf("the first adapter is delivered again: requests go to %q, the server has %q", first.current(), first.all())
 	}
 }
 

@@ -293,7 +293,16 @@ func (s *vllmServer) has(ctx context.Context, name string) (bool, error) {
 
 // lists reports whether a server lists a model or an adapter.
 func lists(ctx context.Context, client *openai.Client, name string) (bool, error) {
+	all, err := listed(ctx, client)
+	return slices.Contains(all, name), err
+}
+
+// listed returns the names of the models and adapters that a server lists.
+func listed(ctx context.Context, client *openai.Client) (names []string, err error) {
 	var list openai.Models
-	err := client.Call(ctx, "/v1/models", nil, &list)
-	return slices.ContainsFunc(list.Data, func(m openai.Model) bool { return m.ID == name }), err
+	err = client.Call(ctx, "/v1/models", nil, &list)
+	for _, m := range list.Data {
+		names = append(names, m.ID)
+	}
+	return names, err
 }

@@ -20,7 +20,7 @@ func (v *vllm) Programs(spec trinity.SamplerSpec) []trinity.Program {
 func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
 	s := &spec.Start
 	command := []string{
-		v.Python, "-m", "vllm.entrypoints.openai.api_server", "--model", absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}",
+		v.Python, "-m", "trinity_worker.vllm_server", "--model", absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}",
 		"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--seed", strconv.Itoa(s.Seed),
 		"--dtype", s.DType, "--tensor-parallel-size", strconv.Itoa(max(1, s.TensorParallel)),
 		"--pipeline-parallel-size", strconv.Itoa(max(1, s.PipelineParallel)), "--data-parallel-size", strconv.Itoa(max(1, s.DataParallel)),

@@ -47,7 +47,9 @@ func newFootprint(cfg *model.Config, spec trinity.EngineSpec, a *args) *footprin
 		f.shards = f.ranks()
 	}
 	if f.onGPU() {
-		f.free = gpuFree()
+		if f.free = spec.Place.GPUBytes; f.free == 0 {
+			f.free = gpuFree()
+		}
 	}
 	return f
 }

@@ -15,7 +15,7 @@ import (
 func init() {
 	registry.Trainers.Register("torch",
 		"PyTorch on this machine's GPUs or CPU: fully sharded data parallel (FSDP2), AdamW, SGD and LoRA. It needs a Python with "+
-			"torch, transformers, peft and safetensors; docs/guide/gpu.md says how to begin.", newPlugin)
+			"torch, transformers and safetensors, and peft for an adapter; docs/guide/gpu.md says how to begin.", newPlugin)
 	registry.Trainers.Register("verl", "The trainer of Trinity-RFT's configurations: another name of torch.", newPlugin)
 }
 
@@ -25,7 +25,7 @@ func newPlugin() trinity.TrainerOpener {
 
 // args are the arguments of the plug-in.
 type args struct {
-	Python    string            `yaml:"python" doc:"interpreter that has torch, transformers, peft and safetensors"`
+	Python    string            `yaml:"python" doc:"interpreter that has torch, transformers, safetensors and, for an adapter, peft"`
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
 	Compute   string            `yaml:"compute_dtype" doc:"f32 or bf16, of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
 	Recompute bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
@@ -75,7 +75,7 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.worker == nil {
-		w, err := startWorker(ctx, &p.args, spec.Place, spec.Dir)
+		w, err := startWorker(ctx, &p.args, &spec)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 
 // Programs returns the worker that the first engine starts.
 func (p *plugin) Programs(spec trinity.EngineSpec) []trinity.Program {
-	return []trinity.Program{p.program(spec.Place, "")}
+	return []trinity.Program{p.program(spec.Place, "", spec.LoRA != nil)}
 }
 
 // release ends the worker after its last engine.

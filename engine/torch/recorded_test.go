@@ -154,7 +154,7 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 	})
 	t.Run("today's", func(t *testing.T) {
 		p := realPlugin(t, map[string]any{"head_rows": 3})
-		w, err := startWorker(t.Context(), &p.args, here(t, 1), t.TempDir())
+		w, err := startWorker(t.Context(), &p.args, &trinity.EngineSpec{Place: here(t, 1), Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

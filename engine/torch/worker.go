@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -43,8 +44,9 @@ type worker struct {
 }
 
 // startWorker starts the processes and waits until they answer.
-func startWorker(ctx context.Context, a *args, place trinity.Place, parent string) (*worker, error) {
-	dir, err := scratch(parent)
+func startWorker(ctx context.Context, a *args, spec *trinity.EngineSpec) (*worker, error) {
+	place := spec.Place
+	dir, err := scratch(spec.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("torch: %w", err)
 	}
@@ -52,7 +54,7 @@ func startWorker(ctx context.Context, a *args, place trinity.Place, parent strin
 		token: rand.Text(), ranks: place.Nodes * place.Ranks, timeout: time.Duration(a.Timeout) * time.Second, grace: 30 * time.Second,
 		dir: dir, client: newClient(),
 	}
-	running, err := place.Programs.Start(ctx, a.program(place, w.token))
+	running, err := place.Programs.Start(ctx, a.program(place, w.token, spec.LoRA != nil))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("torch: %w", err), os.RemoveAll(dir))
 	}
@@ -88,8 +90,13 @@ func scratch(parent string) (string, error) {
 	return dir, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
 }
 
-// program returns the program of a worker. Several ranks of a machine are started by torchrun.
-func (a *args) program(place trinity.Place, token string) trinity.Program {
+// program returns the program of a worker, which trains an adapter or all weights. Several ranks of a
+// machine are started by torchrun.
+func (a *args) program(place trinity.Place, token string, adapter bool) trinity.Program {
+	modules := slices.Clone(modules)
+	if adapter {
+		modules = append(modules, "peft")
+	}
 	command := []string{"-m", "trinity_worker", "--host", "{host}", "--port", "{port}"}
 	if place.Nodes*place.Ranks > 1 {
 		torchrun := []string{"-m", "torch.distributed.run", "--nproc-per-node", strconv.Itoa(place.Ranks), "--standalone"}
@@ -104,8 +111,7 @@ func (a *args) program(place trinity.Place, token string) trinity.Program {
 	return trinity.Program{
 		Name: "trainer", Nodes: place.Nodes, GPUs: place.GPUs, Beside: place.Beside, Python: a.Python,
 		Command: append([]string{a.Python}, command...),
-		Modules: modules, Hint: "install torch, transformers, peft and safetensors there, or name another interpreter in " +
-			"trainer.trainer_args.python; --engine cpu needs none",
+		Modules: modules, Hint: "install them there, or name another interpreter in trainer.trainer_args.python; --engine cpu needs none",
 		Answers: "/v1", Ranks: place.Ranks, Secret: secret,
 		Env: map[string]string{
 			"TRINITY_WORKER_PROTOCOL": strconv.Itoa(python.Protocol), "TRINITY_WORKER_LEASE": fmt.Sprint(lease.Seconds()),
@@ -116,8 +122,8 @@ func (a *args) program(place trinity.Place, token string) trinity.Program {
 	}
 }
 
-// modules are what the worker imports.
-var modules = []string{"torch", "transformers", "peft", "safetensors", "numpy"}
+// modules are what every worker imports.
+var modules = []string{"torch", "transformers", "safetensors", "numpy"}
 
 // greet asks the worker what it is.
 func (w *worker) greet(ctx context.Context) error {

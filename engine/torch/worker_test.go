@@ -23,7 +23,7 @@ import (
 // A worker that does not start is named with its launcher's error, and nothing of it is left.
 func TestWorkersThatDoNotStart(t *testing.T) {
 	dir := t.TempDir()
-	_, err := startWorker(t.Context(), &args{Python: "/no/python"}, here(t, 1), dir)
+	_, err := startWorker(t.Context(), &args{Python: "/no/python"}, &trinity.EngineSpec{Place: here(t, 1), Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "starting trainer: ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v; want one line that names the trainer", err)
 	}
@@ -313,6 +313,17 @@ func TestHangingRanks(t *testing.T) {
 	} {
 		if got := hanging(ranks); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Only a worker that trains an adapter needs peft.
+func TestModulesOfAWorker(t *testing.T) {
+	for adapter, want := range map[bool]string{
+		false: "torch transformers safetensors numpy", true: "torch transformers safetensors numpy peft",
+	} {
+		if got := strings.Join((&args{}).program(trinity.Place{Nodes: 1, Ranks: 1}, "", adapter).Modules, " "); got != want {
+			t.Errorf("adapter %t: %q, want %q", adapter, got, want)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func clusterOf(name, short string, do func(*clusterFlags, *cobra.Command, []stri
 	}
 	if name != "render" && name != "submit" {
 		cmd.Use = name + " [FILE | --config FILE] [key=value …]"
-		cmd.Long = short + ". Without a file it is the run below ./checkpoints, or below\n" +
-			"TRINITY_CHECKPOINT_ROOT_DIR, that was sent last."
+		cmd.Long = short + ". Without a file it is the run that you have sent last, or that was sent\n" +
+			"last of those below ./checkpoints or TRINITY_CHECKPOINT_ROOT_DIR."
 	}
 	flags.add(cmd)
 	flags.command = "cluster " + name
@@ -123,11 +123,10 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(sent{id, cfg.Settled()[0].Engines.Launch, path, settingsOf(args), f.engine, time.Now()})
-	if err != nil {
-		return err
+	now := sent{
+		ID: id, Launcher: cfg.Settled()[0].Engines.Launch, Config: path, Settings: settingsOf(args), Engine: f.engine, Time: time.Now(),
 	}
-	if err := durable.WriteFile(at, append(data, '\n')); err != nil {
+	if err := errors.Join(now.write(at), noteLast(at)); err != nil {
 		return fmt.Errorf("the run is %s of the scheduler, and that could not be noted: %w", id, err)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; its output: trinity cluster logs --follow\n", id)
@@ -163,7 +162,10 @@ func (f *clusterFlags) status(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	state, _, err := scheduler.Status(cmd.Context(), was.ID)
+	state, ended, err := scheduler.Status(cmd.Context(), was.ID)
+	if ended && was.Down && strings.HasPrefix(strings.ToUpper(state), "FAILED") { // as a driver does that is told to end
+		state = "ended by trinity cluster down"
+	}
 	if err == nil {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), was.ID, state)
 	}
@@ -182,6 +184,12 @@ func (f *clusterFlags) down(cmd *cobra.Command, args []string) error {
 	scheduler, was, err := f.sent(args)
 	if err != nil {
 		return err
+	}
+	if _, ended, err := scheduler.Status(cmd.Context(), was.ID); err == nil && !ended {
+		was.Down = true
+		if err := was.write(was.file); err != nil {
+			return err
+		}
 	}
 	return endRun(cmd.Context(), scheduler, was.ID, downTime)
 }
@@ -209,6 +217,18 @@ type sent struct {
 	Settings []string  `json:"settings"`
 	Engine   string    `json:"engine,omitempty"` // of --engine
 	Time     time.Time `json:"time"`
+	Down     bool      `json:"down,omitempty"` // it was told to end before it had ended
+
+	file string // that says so
+}
+
+// write writes the file that says so.
+func (s sent) write(file string) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(file, append(data, '\n'))
 }
 
 func readSent(path string) (s sent, err error) {
@@ -216,6 +236,7 @@ func readSent(path string) (s sent, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &s)
 	}
+	s.file = path
 	return s, err
 }
 
@@ -228,7 +249,8 @@ func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
 			root = "checkpoints"
 		}
 		if at = newestSent(root); at == "" {
-			return nil, sent{}, fmt.Errorf("no run below %s was sent: name its configuration, or send it with trinity cluster submit", root)
+			const say = "no run was sent by you or below %s: name its configuration, or send it with trinity cluster submit"
+			return nil, sent{}, fmt.Errorf(say, root)
 		}
 	} else {
 		cfg, err := f.load(args)
@@ -261,10 +283,37 @@ func (f *clusterFlags) schedulerOf(was sent) (trinity.Scheduler, error) {
 	return schedulerOf(cfg)
 }
 
-// newestSent returns the file of the run below a root that was sent last, "" if there is none.
+// lastFile returns the file with the path of the file of the run that this user has sent last.
+func lastFile() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "trinity", "cluster-last"), err
+}
+
+// noteLast notes the file of the run that was sent last. A user without a home finds runs below the root.
+func noteLast(file string) error {
+	path, err := lastFile()
+	if err != nil {
+		return nil
+	}
+	abs, err := filepath.Abs(file)
+	if err == nil {
+		err = durable.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = durable.WriteFile(path, []byte(abs+"\n"))
+	}
+	return err
+}
+
+// newestSent returns the file of the run that was sent last, by this user or below a root; "" if there is
+// none.
 func newestSent(root string) (newest string) {
 	files, _ := filepath.Glob(filepath.Join(root, "*", "*", sentFile))
 	in, _ := filepath.Glob(filepath.Join(root, "*", "*", "*", sentFile)) // of a group of runs
+	if path, err := lastFile(); err == nil {
+		noted, _ := os.ReadFile(path)
+		in = append(in, strings.TrimSpace(string(noted)))
+	}
 	var last time.Time
 	for _, file := range append(files, in...) {
 		if s, err := readSent(file); err == nil && s.Time.After(last) {

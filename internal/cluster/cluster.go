@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,8 @@ type Cluster struct {
 	Launcher trinity.Launcher
 	Patience time.Duration // until a program must answer
 	LogDir   string        // for the output of the programs, a file for each process; "" keeps none
+	Say      func(string)  // takes lines about programs that start; nil: nobody reads them
+	Every    time.Duration // between two lines about a program that does not answer yet; 0 is 30 s
 
 	mu   sync.Mutex
 	door *door // nil before the first program
@@ -50,24 +53,56 @@ func (c *Cluster) Start(ctx context.Context, p trinity.Program) (trinity.Running
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Patience, fmt.Errorf("cluster.start_timeout of %v has passed", c.Patience))
 	defer cancel()
+	c.say(fmt.Sprintf("%s starts%s", p.Name, c.place(p)))
 	launched, err := c.Launcher.Launch(ctx, request)
 	if err != nil {
 		d.forget(g)
 		return nil, fmt.Errorf("starting %s: %w", p.Name, err)
 	}
 	g.follow(launched)
-	select {
-	case <-g.ready:
+	if err = c.await(ctx, g); err == nil {
 		return g, nil
-	case <-g.gone:
-		err = g.Err()
-	case <-ctx.Done():
-		err = fmt.Errorf("%s: %w%s", g.missing(), context.Cause(ctx), g.logs())
 	}
 	if left := g.end(); left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
 	}
 	return nil, fmt.Errorf("starting %s: %w", p.Name, err)
+}
+
+// await waits until a program answers, and says now and then how far it is.
+func (c *Cluster) await(ctx context.Context, g *group) error {
+	begun := time.Now()
+	tick := time.NewTicker(cmp.Or(c.Every, 30*time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ready:
+			return nil
+		case <-g.gone:
+			return g.Err()
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w%s", g.missing(), context.Cause(ctx), g.logs())
+		case <-tick.C:
+			c.say(g.progress(time.Since(begun).Round(time.Second)))
+		}
+	}
+}
+
+func (c *Cluster) say(line string) {
+	if c.Say != nil {
+		c.Say(line)
+	}
+}
+
+// place says where the output of a program will be, "" if none is kept.
+func (c *Cluster) place(p trinity.Program) string {
+	switch {
+	case c.LogDir == "":
+		return ""
+	case p.Nodes > 1:
+		return fmt.Sprintf(" on %d machines; its output: %s to %d.log", p.Nodes, logPath(c.LogDir, p.Name, 0), p.Nodes-1)
+	}
+	return "; its output: " + logPath(c.LogDir, p.Name, 0)
 }
 
 // Request returns the group that starts a program of a driver at a URL.
@@ -138,5 +173,9 @@ func logFile(dir, group string, rank int) (*os.File, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	return os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.log", group, rank)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	return os.OpenFile(logPath(dir, group, rank), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+}
+
+func logPath(dir, group string, rank int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d.log", group, rank))
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -426,6 +427,42 @@ func TestDoor(t *testing.T) {
 	}
 	<-g.Gone()
 	if err := g.Err(); err == nil || !strings.Contains(err.Error(), "trinity_worker of m speaks protocol 7, this program 1") {
+		t.Error(err)
+	}
+}
+
+// A program that starts slowly is told with the place of its log, and then with its last line.
+func TestProgressOfAStart(t *testing.T) {
+	c, p := here(t)
+	said := make(chan string, 1000)
+	c.Every, c.Say = 10*time.Millisecond, func(line string) { said <- line }
+	answers := filepath.Join(t.TempDir(), "now")
+	p.Command = append([]string{p.Python, "-c", "import os, time\nprint('loading shards', flush=True)\nwhile not os.path.exists(" +
+		strconv.Quote(answers) + "): time.sleep(.01)\n" + answering}, p.Command[3:]...)
+	begun := make(chan error, 1)
+	go func() {
+		_, err := c.Start(t.Context(), p)
+		begun <- err
+	}()
+	if line, want := <-said, "p starts; its output: "+filepath.Join(c.LogDir, "p-0.log"); line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+	for _, want := range []string{
+		`^p: 0 of 1 machines have announced themselves after \d+s$`, `^p has not answered for \d+s; its last line: loading shards$`,
+	} {
+		for found, late := false, time.After(30*time.Second); !found; {
+			select {
+			case line := <-said:
+				found = regexp.MustCompile(want).MatchString(line)
+			case <-late:
+				t.Fatalf("nobody said %s", want)
+			}
+		}
+	}
+	if err := os.WriteFile(answers, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-begun; err != nil {
 		t.Error(err)
 	}
 }

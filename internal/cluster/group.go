@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/process"
 )
 
 // group is a program that has been asked for.
@@ -32,7 +31,7 @@ type group struct {
 type member struct {
 	message
 	heard time.Time
-	said  process.Ends
+	said  said
 	log   *os.File // nil if no output is kept
 }
 
@@ -89,7 +88,7 @@ func (g *group) hear(m *message) (map[string]any, error) {
 			g.failed(fmt.Errorf("%s on %s has no %s: %s", g.program.Python, x, strings.Join(m.Missing, ", "), g.program.Hint))
 		}
 		if m.Ended != nil { // not even a status of 0 says that all went well
-			g.failed(fmt.Errorf("the program on %s has ended with status %d%s%s", x, *m.Ended, quoted(&x.said), x.whole()))
+			g.failed(fmt.Errorf("the program on %s has ended with status %d%s%s", x, *m.Ended, x.said.ending(*m.Ended), x.whole()))
 		}
 		return map[string]any{"stop": g.isGone()}, nil
 	}
@@ -104,13 +103,6 @@ func (m *member) whole() string {
 		return ""
 	}
 	return " (all of it: " + m.log.Name() + ")"
-}
-
-func quoted(said *process.Ends) string {
-	if text := said.String(); text != "" {
-		return saying + text
-	}
-	return ""
 }
 
 func (g *group) isGone() bool {
@@ -169,7 +161,7 @@ func (g *group) watch(launched trinity.Launched) {
 			g.mu.Lock()
 			for _, m := range g.members {
 				if silent := time.Since(m.heard); silent > lease {
-					g.failed(fmt.Errorf("%s has been silent for %v%s", m, silent.Round(time.Second), quoted(&m.said)))
+					g.failed(fmt.Errorf("%s has been silent for %v%s", m, silent.Round(time.Second), m.said.quoted()))
 					break
 				}
 			}
@@ -192,7 +184,22 @@ func (g *group) missing() string {
 	case len(there) < g.program.Nodes:
 		return fmt.Sprintf("%d of %d members have announced themselves: %s", len(there), g.program.Nodes, strings.Join(there, ", "))
 	}
-	return fmt.Sprintf("the program on %s does not answer%s", there[0], quoted(&g.members[0].said))
+	return fmt.Sprintf("the program on %s does not answer%s", there[0], g.members[0].said.quoted())
+}
+
+// progress says in one line how far a program is that starts.
+func (g *group) progress(since time.Duration) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.members) < g.program.Nodes {
+		return fmt.Sprintf("%s: %d of %d machines have announced themselves after %v", g.program.Name, len(g.members), g.program.Nodes, since)
+	}
+	first := g.members[0]
+	line := fmt.Sprintf("%s has not answered for %v", g.program.Name, since)
+	if last := first.said.lastLine(); last != "" {
+		line += "; its last line: " + strings.ToValidUTF8(last, "")
+	}
+	return line
 }
 
 // logs quotes the launcher's output of a group if no member has announced itself.
@@ -205,11 +212,11 @@ func (g *group) logs() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	var said process.Ends
-	if err := launched.Logs(ctx, &said); err != nil {
+	var all said
+	if err := launched.Logs(ctx, &all); err != nil {
 		return ""
 	}
-	return quoted(&said)
+	return all.quoted()
 }
 
 // Address implements trinity.Running.

@@ -38,8 +38,8 @@ func Pull(ctx context.Context, name string, o Options) (dir string, err error) {
 	return fromEnvironment().pull(ctx, name, o.Revision, lines(o.Say))
 }
 
-// Cached returns the directory of a complete copy in the cache; ok is false if there is none. It
-// uses no network.
+// Cached returns the directory of a copy in the cache; ok is false unless it is complete. It uses no
+// network.
 func Cached(name string) (dir string, ok bool) {
 	repo, err := parseName(name)
 	if err != nil {

@@ -7,6 +7,7 @@ them into Ray's store of packages under a random name, and this process takes th
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,9 @@ def drive(spec: dict[str, Any], dashboard: str) -> int:
     Ray sends the signal that ends the job to the driver too.
     """
     env = {**os.environ, **spec["env"], **spec["secret"], "RAY_ADDRESS": "http://" + dashboard}
+    program = spec["command"][0]
+    if shutil.which(program, path=env.get("PATH")) is None:
+        sys.exit(f"{program} is not on the head node: put it on the PATH of its Ray, or set cluster.launcher_args.program to its path there")
     return subprocess.Popen(spec["command"], env=env, stdin=subprocess.DEVNULL).wait()
 
 
