@@ -157,7 +157,7 @@ func (r *resolution) tasksets() {
 		setDefault(&t.Name, name+"_"+strconv.Itoa(e.Index))
 		setDefault(&t.DefaultWorkflowType, workflow)
 		setDefault(&t.DefaultRewardFnType, in.DefaultRewardFnType)
-		r.chats(e.Key+".format.", &t.Format)
+		t.Format.chats(r.IsSet, e.Key+".format.")
 		inherit(&t.RolloutArgs.Temperature, m.Temperature)
 		inherit(&t.RolloutArgs.TopP, m.TopP)
 		inherit(&t.RolloutArgs.TopK, m.TopK)
@@ -170,8 +170,8 @@ func (r *resolution) tasksets() {
 }
 
 // chats makes messages_key the key of the prompts of a taskset whose section names it and not prompt_key.
-func (r *resolution) chats(key string, f *Format) {
-	if r.IsSet(key+"messages_key") && !r.IsSet(key+"prompt_key") && f.PromptType == "messages" {
+func (f *Format) chats(isSet func(key string) bool, key string) {
+	if isSet(key+"messages_key") && !isSet(key+"prompt_key") && f.PromptType == "messages" {
 		f.PromptKey = f.MessagesKey
 	}
 }

@@ -86,7 +86,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 	if err != nil {
 		return nil, err
 	}
-	b.recipe = recipe{Train: b.Data, Rate: "6e-4", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 3, PromptTokens: 256, ReplyTokens: 256}
+	b.recipe = recipe{Train: b.Data, Rate: "1e-3", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 10, PromptTokens: 256, ReplyTokens: 256}
 	b.Warms = b.Answer != "" && b.Task != "json"
 	b.Purpose = fmt.Sprintf("Learns from the questions in %s", b.Data)
 	switch b.Task {
@@ -100,7 +100,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 	case "json":
 		b.schema(data.answers)
 	case "demonstrations":
-		b.Rate, b.Purpose = "2e-4", fmt.Sprintf("Learns the answers in %s", b.Data)
+		b.Rate, b.Epochs, b.Purpose = "2e-4", 5, fmt.Sprintf("Learns the answers in %s", b.Data)
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 			b.ReplyTokens = min(1024, upTo(32, usual(data.answers)/3+16)) // a token of prose has some four bytes
 		}
 		b.WarmRows = min(b.WarmRows, n)
-		b.Epochs = max(1, min(2*b.Epochs, 480/n)) // some 30 steps, but no row more than six times
+		b.Epochs = max(1, min(b.Epochs, 640/n)) // some 40 steps
 	}
 	return b.divide(data)
 }

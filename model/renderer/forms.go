@@ -37,8 +37,12 @@ const (
 	probeTool = "trinity-tool-c1f0b7"
 )
 
+// prober renders chats to see what the template of a renderer reads.
+type prober struct{ of *Renderer }
+
 // findForms renders chats to see which forms the template reads.
-func (r *Renderer) findForms() forms {
+func findForms(of *Renderer) forms {
+	r := prober{of}
 	f := forms{parts: map[string]contentForm{}, null: "null"}
 	if _, err := r.probe(`[{"role":"user","content":"question"}]`); err != nil {
 		return f // a template of its own kind, or one that takes too long
@@ -84,7 +88,7 @@ func (r *Renderer) findForms() forms {
 }
 
 // first returns the first of contents without an error of the template: some join null to a text.
-func (r *Renderer) first(called func(content, arguments string) string, arguments string, contents ...string) string {
+func (r prober) first(called func(content, arguments string) string, arguments string, contents ...string) string {
 	for _, content := range contents {
 		if _, err := r.probe(`[` + called(content, arguments) + `]`); err == nil {
 			return content
@@ -94,7 +98,7 @@ func (r *Renderer) first(called func(content, arguments string) string, argument
 }
 
 // contentForm returns the form in which the template reads the content in a chat with %s in its place.
-func (r *Renderer) contentForm(chat string) contentForm {
+func (r prober) contentForm(chat string) contentForm {
 	text, err := r.probe(fmt.Sprintf(chat, `[{"type":"text","text":"`+probeText+`","other":"`+probeLeak+`"}]`))
 	if err != nil || !strings.Contains(text, probeText) || strings.Contains(text, probeLeak) {
 		return contentText
@@ -106,18 +110,18 @@ func (r *Renderer) contentForm(chat string) contentForm {
 }
 
 // shows reports whether the template writes text somewhere in a chat.
-func (r *Renderer) shows(chat, text string) bool {
+func (r prober) shows(chat, text string) bool {
 	out, err := r.probe(chat)
 	return err == nil && strings.Contains(out, text)
 }
 
 // probe renders a chat that is given in JSON, as it is.
-func (r *Renderer) probe(messages string) (string, error) {
+func (r prober) probe(messages string) (string, error) {
 	list, err := jinja.FromJSON([]byte(messages))
 	if err != nil {
 		return "", err
 	}
-	c := &chat{r: r, messages: list.(*jinja.List).Items}
+	c := &chat{r: r.of, messages: list.(*jinja.List).Items}
 	out, err := c.render(len(c.messages), false)
 	return out.Text, err
 }

@@ -104,7 +104,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
-	r.forms = r.findForms()
+	r.forms = findForms(r)
 	r.opens = r.thinks && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	return r, nil

@@ -165,3 +165,18 @@ func TestBrokenToolsAndCalls(t *testing.T) {
 		}
 	}
 }
+
+// Once the rollout has its tokens, a reply is cut and further calls are refused.
+func TestTheTokensOfARolloutAreLimited(t *testing.T) {
+	e := open(t, trinity.EndpointOptions{})
+	e.model.MaxTokens = 5
+	e.reply("user:'one'")
+	e.reply("user:'one'", "assistant:one", "user:'two'")
+	status, text := e.ask(chat, says("user:'three'"))
+	if status != http.StatusTooManyRequests || !strings.Contains(text, "have 5 tokens, and may have 5 (explorer.max_rollout_tokens)") {
+		t.Errorf("a further call: %d %s", status, text)
+	}
+	if _, got := e.recorded(); got != "user:'one'|assistant:[one|]user:'two'|assistant:[t]" {
+		t.Errorf("recorded %s", got)
+	}
+}
