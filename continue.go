@@ -6,11 +6,6 @@ import (
 	"errors"
 )
 
-// continuer is a [Renderer] that opens the last message of a chat again.
-type continuer interface {
-	Continue(messages []Message, tools json.RawMessage) (prompt []int32, rest Renderer, err error)
-}
-
 // ContinueMessage returns the tokens [n] that a policy reads before it continues the last message of a
 // chat, which is the assistant's, and a renderer that reads the rest of the message.
 func ContinueMessage(r Renderer, messages []Message, tools json.RawMessage) (prompt []int32, rest Renderer, err error) {
@@ -20,7 +15,9 @@ func ContinueMessage(r Renderer, messages []Message, tools json.RawMessage) (pro
 	if calls := string(bytes.TrimSpace(messages[len(messages)-1].ToolCalls)); calls != "" && calls != "null" && calls != "[]" {
 		return nil, nil, errors.New("the last message calls tools: add their results")
 	}
-	c, ok := r.(continuer)
+	c, ok := r.(interface {
+		Continue(messages []Message, tools json.RawMessage) (prompt []int32, rest Renderer, err error)
+	})
 	if !ok {
 		return nil, nil, errors.New("this renderer cannot continue a message of the assistant")
 	}

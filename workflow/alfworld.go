@@ -19,7 +19,7 @@ func init() {
 		"alfworld_workflow that gives each reply as an experience of its own, as step_wise_workflow does.",
 		func() trinity.Workflow {
 			return &StepWiseGame{
-				StepWise: StepWise{Play: gamePlay(-0.1), RewardPropagation: "last", Gamma: 0.99}, TextGame: TextGame{30}, name: steps,
+				stepWise: stepWise{Play: gamePlay(-0.1), RewardPropagation: "last", Gamma: 0.99}, TextGame: TextGame{30}, name: steps,
 			}
 		})
 }
@@ -39,7 +39,7 @@ func (w *Game) Validate() error { return w.on(w.name, &w.Play, w.share, w.system
 
 // StepWiseGame plays a game of text step by step.
 type StepWiseGame struct {
-	StepWise `yaml:",inline"`
+	stepWise `yaml:",inline"`
 	TextGame `yaml:",inline"`
 
 	name string

@@ -148,7 +148,7 @@ func (p *Play) enter(ctx context.Context) (leave func(), err error) {
 // finish plays an episode. It returns one sequence, or an experience for each reply.
 func (p *Play) finish(ctx context.Context, r *trinity.Rollout, steps bool) ([]*trinity.Experience, error) {
 	if steps {
-		return (&StepWise{Play: *p, RewardPropagation: "last"}).Run(ctx, r)
+		return (&stepWise{Play: *p, RewardPropagation: "last"}).Run(ctx, r)
 	}
 	return (&InEnvironment{*p}).Run(ctx, r)
 }

@@ -23,12 +23,12 @@ func init() {
 		"agentscope_react_math_workflow":   "The same as react_workflow. Python is a tool if `tools` names an environment that offers it.",
 		"agentscopev0_react_math_workflow": "The same as agentscope_react_math_workflow.",
 	} {
-		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &ReAct{MaxTurns: 10, ToolTimeout: 60} })
+		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &reAct{MaxTurns: 10, ToolTimeout: 60} })
 	}
 }
 
-// ReAct lets the policy reason and call tools by turns.
-type ReAct struct {
+// reAct lets the policy reason and call tools by turns.
+type reAct struct {
 	Tools       []string                  `yaml:"tools" doc:"environments whose tools the policy may call"`
 	ToolArgs    map[string]map[string]any `yaml:"tool_args" doc:"arguments of these environments, by their names"`
 	Examples    []trinity.Message         `yaml:"examples" doc:"messages before the question, with role and content, such as a worked example"`
@@ -40,7 +40,7 @@ type ReAct struct {
 }
 
 // Validate builds the environments.
-func (w *ReAct) Validate() error {
+func (w *reAct) Validate() error {
 	if w.MaxTurns < 1 {
 		return fmt.Errorf("max_turns: must be at least 1, got %d", w.MaxTurns)
 	}
@@ -72,7 +72,7 @@ func (w *ReAct) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *ReAct) Requires() trinity.Requirements {
+func (w *reAct) Requires() trinity.Requirements {
 	needs := w.play.Requires()
 	needs.Steps = w.Steps
 	needs.Reward, needs.DefaultReward, needs.Tools = true, "math_boxed_reward", len(w.Tools) > 0
@@ -80,9 +80,9 @@ func (w *ReAct) Requires() trinity.Requirements {
 }
 
 // Probe begins an episode of each tool and ends it: see [Play.Probe].
-func (w *ReAct) Probe(ctx context.Context, t *trinity.Task) error { return w.play.Probe(ctx, t) }
+func (w *reAct) Probe(ctx context.Context, t *trinity.Task) error { return w.play.Probe(ctx, t) }
 
 // Run implements [trinity.Workflow].
-func (w *ReAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *reAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return w.play.finish(ctx, r, w.Steps)
 }

@@ -12,18 +12,18 @@ func init() {
 		"The policy acts on an environment, turn by turn, and each of its replies is an experience of its own, for algorithms that know steps "+
 			"(multi_step_grpo, gigpo). Info has step_reward, the environment's reward of the step, and env_state_hash, its state before it. "+
 			"reward_propagation says which reward a step gets.",
-		func() trinity.Workflow { return &StepWise{Play: defaultPlay(), RewardPropagation: "last", Gamma: 0.99} })
+		func() trinity.Workflow { return &stepWise{Play: defaultPlay(), RewardPropagation: "last", Gamma: 0.99} })
 }
 
-// StepWise returns each reply of an episode as an experience.
-type StepWise struct {
+// stepWise returns each reply of an episode as an experience.
+type stepWise struct {
 	Play              `yaml:",inline"`
 	RewardPropagation string  `yaml:"reward_propagation" doc:"reward of a step: last (that of the episode), own, or discounted (its return)"`
 	Gamma             float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
 }
 
 // Validate implements the check of arguments.
-func (w *StepWise) Validate() error {
+func (w *stepWise) Validate() error {
 	if err := w.validate(); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (w *StepWise) Validate() error {
 }
 
 // validate checks the arguments beside the environment's.
-func (w *StepWise) validate() error {
+func (w *stepWise) validate() error {
 	switch w.RewardPropagation {
 	case "last", "discounted", "own":
 	default:
@@ -44,14 +44,14 @@ func (w *StepWise) validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *StepWise) Requires() trinity.Requirements {
+func (w *stepWise) Requires() trinity.Requirements {
 	needs := w.Play.Requires()
 	needs.Steps = true
 	return needs
 }
 
 // Run implements [trinity.Workflow].
-func (w *StepWise) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *stepWise) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	e, err := w.run(ctx, r)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (w *StepWise) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 }
 
 // distribute writes the reward of each step and what else algorithms read of it.
-func (w *StepWise) distribute(e *episode, steps []*trinity.Experience, whole trinity.Reward) error {
+func (w *stepWise) distribute(e *episode, steps []*trinity.Experience, whole trinity.Reward) error {
 	later := 0.0
 	for i := len(steps) - 1; i >= 0; i-- {
 		s, own := steps[i], e.rewards[i]

@@ -15,17 +15,17 @@ func init() {
 			"`reasoning_end_str`, which training does not learn, and the policy goes on with its answer. The chat is a list at "+
 			"format.prompt_key, format.messages_key or in the column messages, else the task's question. The task must name a reward function. "+
 			"Metric: thinking_cut.",
-		func() trinity.Workflow { return &ThinkingBudget{Budget: -1, End: "</think>"} })
+		func() trinity.Workflow { return &thinkingBudget{Budget: -1, End: "</think>"} })
 }
 
-// ThinkingBudget bounds how long the policy thinks.
-type ThinkingBudget struct {
+// thinkingBudget bounds how long the policy thinks.
+type thinkingBudget struct {
 	Budget int    `yaml:"thinking_token_budget" doc:"tokens of thinking at most; 0 does not let the policy think"`
 	End    string `yaml:"reasoning_end_str" doc:"text that ends the thinking"`
 }
 
 // Validate checks the arguments.
-func (w *ThinkingBudget) Validate() error {
+func (w *thinkingBudget) Validate() error {
 	if w.Budget < 0 {
 		return errors.New("thinking_token_budget: set it to 0 or more tokens")
 	}
@@ -36,7 +36,7 @@ func (w *ThinkingBudget) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (*ThinkingBudget) Requires() trinity.Requirements {
+func (*thinkingBudget) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, CheckTask: func(t *trinity.Task) error {
 		_, err := chatOf(t, "")
 		return err
@@ -44,7 +44,7 @@ func (*ThinkingBudget) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *thinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	messages, err := chatOf(r.Task, "")
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (w *ThinkingBudget) Run(ctx context.Context, r *trinity.Rollout) ([]*trinit
 }
 
 // reply samples a reply. It samples the answer apart if the thinking uses the budget up.
-func (w *ThinkingBudget) reply(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) (*trinity.Experience, error) {
+func (w *thinkingBudget) reply(ctx context.Context, r *trinity.Rollout, messages []trinity.Message) (*trinity.Experience, error) {
 	m := r.Model
 	tools, err := r.Task.Tools()
 	if err != nil {

@@ -21,12 +21,12 @@ func init() {
 			"after max_turns replies. The task's reward function scores the whole chat. Its column `first_message`, if the row has one, is "+
 			"what the user says first.",
 		func() trinity.Workflow {
-			return &UserSimulation{User: "0", Instruction: userSystem, MaxTurns: 10, AnswerTimeout: 120, Temperature: 1}
+			return &userSimulation{User: "0", Instruction: userSystem, MaxTurns: 10, AnswerTimeout: 120, Temperature: 1}
 		})
 }
 
-// UserSimulation lets the policy talk with a simulated user.
-type UserSimulation struct {
+// userSimulation lets the policy talk with a simulated user.
+type userSimulation struct {
 	User          string  `yaml:"user" doc:"model that plays the user: a name in explorer.auxiliary_models, a place there, or policy"`
 	Instruction   string  `yaml:"instruction" doc:"what that model is told; the text at format.prompt_key follows"`
 	Temperature   float32 `yaml:"user_temperature" doc:"at which the user speaks"`
@@ -36,7 +36,7 @@ type UserSimulation struct {
 }
 
 // Validate checks the arguments.
-func (w *UserSimulation) Validate() error {
+func (w *userSimulation) Validate() error {
 	switch {
 	case w.User == "":
 		return fmt.Errorf("user: name a model of explorer.auxiliary_models, or %s", trinity.PolicyAsker)
@@ -51,14 +51,14 @@ func (w *UserSimulation) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *UserSimulation) Requires() trinity.Requirements {
+func (w *userSimulation) Requires() trinity.Requirements {
 	return trinity.Requirements{
 		Reward: true, Turns: true, Steps: w.Steps, CheckTask: checkPrompt, Askers: []trinity.AskerSpec{{Name: w.User, Arg: "user"}},
 	}
 }
 
 // Run implements [trinity.Workflow].
-func (w *UserSimulation) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *userSimulation) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	user, err := r.Host.Asker(w.User)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (w *UserSimulation) Run(ctx context.Context, r *trinity.Rollout) ([]*trinit
 
 // simulatedUser is an environment that is a user.
 type simulatedUser struct {
-	*UserSimulation
+	*userSimulation
 	user trinity.Asker
 }
 
