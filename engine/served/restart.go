@@ -47,16 +47,34 @@ func (s *server) hasOne(ctx context.Context, names ...string) error {
 	return errRestarted
 }
 
-// explain returns why a server refused a request. A server that has restarted does not know the name of
-// its adapter.
-func (p *pool) explain(ctx context.Context, s *server, refused error) error {
+// errSince is the failure of a request that named weights which the server has replaced since.
+var errSince = retry.Temporary(errors.New("it has got other weights since the request began"))
+
+// life tells whether a server has got other weights meanwhile.
+type life struct {
+	returns int   // how often it has come back
+	version int64 // of its weights
+}
+
+// explain returns why a server refused a request that began at a point of its life. A server that has
+// restarted does not know the name of its adapter.
+func (p *pool) explain(ctx context.Context, s *server, then life, refused error) error {
 	p.mu.Lock()
 	s.suspect = true
 	p.mu.Unlock()
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
+	if p.isOut(s) || p.lifeOf(s) != then {
+		return errSince
+	}
 	return refused
+}
+
+func (p *pool) lifeOf(s *server) life {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return life{s.returns, s.version}
 }
 
 // lookUntilBack looks at a server that is left out, with growing pauses.
