@@ -109,28 +109,28 @@ func (s *slurm) step(group, host string) []string {
 
 const slurmName = "trinity-" // with the name of the group
 
-// endSteps ends the steps of a group whose srun has been killed: Slurm lets them go on. A step may end
-// by itself meanwhile, and scancel then fails.
+// endSteps ends the steps of a group whose srun has been killed: Slurm lets them go on. scancel fails for a
+// step that has just ended by itself, which squeue may list for some seconds more.
 func endSteps(group string) error {
+	const tries, pause = 10, time.Second / 2
 	ctx := context.Background() // tool has a limit of time
-	steps, err := stepsOf(ctx, group)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, step := range steps {
-		if _, err := tool(ctx, nil, "scancel", step); err != nil {
-			errs = append(errs, err)
+	var failed error
+	for range tries {
+		steps, err := stepsOf(ctx, group)
+		if err != nil || len(steps) == 0 {
+			return err
 		}
+		failed = nil
+		for _, step := range steps {
+			_, err := tool(ctx, nil, "scancel", step)
+			failed = errors.Join(failed, err)
+		}
+		if failed == nil {
+			return nil
+		}
+		time.Sleep(pause)
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	left, err := stepsOf(ctx, group)
-	if err == nil && len(left) > 0 {
-		err = errs[0]
-	}
-	return err
+	return failed
 }
 
 // stepsOf returns the steps of a group that Slurm knows.
