@@ -33,6 +33,7 @@ type recipe struct {
 	Warms                     bool // a stage shows the answers
 	Rate                      string
 	WarmRows, Epochs          int
+	WarmSteps                 int // in place of Epochs, if one pass over the rows takes too long; else 0
 	Questions, Steps          int
 	Schema                    string // of JSON answers; "" if unknown
 }
@@ -336,13 +337,13 @@ func (b *beginning) scale(text []byte) (took float64, err error) {
 	}
 	left := 60 * b.Minutes
 	if b.Warms {
-		warm := plan.Stages[0].Seconds
+		warm, steps := plan.Stages[0].Seconds, plan.Stages[0].TrainSteps
 		share := left
 		if !b.SFT() {
 			share /= 2
 		}
 		if b.SFT() || warm > share {
-			b.Epochs = min(20, max(1, int(float64(b.Epochs)*share/warm)))
+			b.scaleWarm(int(steps), share/warm)
 		}
 		left -= warm
 	}
@@ -353,6 +354,16 @@ func (b *beginning) scale(text []byte) (took float64, err error) {
 		b.Steps = min(1000, max(2, int((left-2*evaluation)/step)))
 	}
 	return took, nil
+}
+
+// scaleWarm changes the passes over the demonstrations, which are a number of steps, by a factor. If less
+// than one pass is left, the configuration counts steps.
+func (b *beginning) scaleWarm(steps int, factor float64) {
+	if passes := float64(b.Epochs) * factor; b.WarmSteps == 0 && passes >= 1 {
+		b.Epochs = min(20, int(passes))
+		return
+	}
+	b.WarmSteps = max(1, int(float64(steps)*factor))
 }
 
 // longest returns the bytes of the longest text.
