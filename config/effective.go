@@ -175,7 +175,7 @@ func encode(v reflect.Value, key string) *yaml.Node {
 		}
 	}
 	if masked := Mask(key, v.Interface()); v.Kind() == reflect.String || masked != v.Interface() {
-		v = reflect.ValueOf(escaped(fmt.Sprint(masked)))
+		v = reflect.ValueOf(Escape(fmt.Sprint(masked)))
 	}
 	var n yaml.Node
 	if err := n.Dump(v.Interface()); err != nil {
@@ -186,8 +186,9 @@ func encode(v reflect.Value, key string) *yaml.Node {
 
 var beforeInterpolation = regexp.MustCompile(`(\\*)\$\{`)
 
-// escaped returns text that YAML reads back as s, without taking `${` in it for an interpolation.
-func escaped(s string) string { return beforeInterpolation.ReplaceAllString(s, `$1$1\$${`) }
+// Escape returns text that a configuration reads back as s, without taking `${` in it for an
+// interpolation.
+func Escape(s string) string { return beforeInterpolation.ReplaceAllString(s, `$1$1\$${`) }
 
 func encodeSection(v reflect.Value, key string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -102,7 +103,8 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isChatAt(row, w.ResponseKey) {
+		v, _ := row.Field(w.ResponseKey)
+		if _, isText := v.(string); !isText && isChat(v) { // JSON text may be what the model learns to write
 			response, err := messagesAt(row, w.ResponseKey)
 			return append(prompt, response...), err
 		}
@@ -119,9 +121,11 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// isChatAt reports whether the value at a key is a list of messages.
-func isChatAt(row *trinity.Task, key string) bool {
-	v, _ := row.Field(key)
+// isChat reports whether a value is a list of messages, also as JSON text.
+func isChat(v any) bool {
+	if text, isText := v.(string); isText && strings.HasPrefix(strings.TrimSpace(text), "[") {
+		v, _ = fromText(text) // nil for text that only begins so
+	}
 	list, _ := v.([]any)
 	if len(list) == 0 {
 		return false
@@ -131,9 +135,9 @@ func isChatAt(row *trinity.Task, key string) bool {
 }
 
 // userAt returns a chat with the row's plain prompt as the user's message, or the row's list of
-// messages in place of a text.
+// messages in place of a text, as [trinity.Task.Messages] reads it.
 func userAt(row *trinity.Task) ([]trinity.Message, error) {
-	if row.Format.PromptTemplate == "" && isChatAt(row, row.Format.PromptKey) {
+	if v, _ := row.Field(row.Format.PromptKey); row.Format.PromptTemplate == "" && isChat(v) {
 		return messagesAt(row, row.Format.PromptKey)
 	}
 	text, err := promptOf(row)

@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -106,6 +108,9 @@ func fromText(text string) (any, error) {
 	var v any
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("text follows the JSON")
 	}
 	return numbers(v), nil
 }

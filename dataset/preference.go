@@ -121,25 +121,11 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	case isList && w.PromptType == "plaintext":
 		return nil, fmt.Errorf("%s holds a list, want text: set format.prompt_type: messages, and format.messages_key to the messages of "+
 			"the prompt if the answers do not begin with it", key)
-	case isList, isText && w.PromptType != "plaintext" && isChat(text):
+	case isList, isText && w.PromptType != "plaintext" && isChat(v):
 		return messagesAt(row, key)
 	}
 	text, err = textAt(row, key)
 	return []trinity.Message{{Role: "assistant", Content: text}}, err
-}
-
-// isChat reports whether a text is a list of messages in JSON.
-func isChat(text string) bool {
-	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
-		return false
-	}
-	v, err := fromText(text)
-	list, _ := v.([]any)
-	if err != nil || len(list) == 0 {
-		return false
-	}
-	first, _ := list[0].(map[string]any)
-	return first["role"] != nil
 }
 
 // answer learns an answer to a prompt, which it may repeat.

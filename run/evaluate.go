@@ -44,10 +44,11 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 	if sets, err = o.choose(sets); err != nil {
 		return nil, err
 	}
-	if o.Model == "" {
-		o.Say("the run has no checkpoint with a model, so this evaluates the model that it begins with")
-	} else {
+	switch {
+	case o.Model != "":
 		o.Say("evaluates " + o.Model)
+	case stage.Mode != "bench": // which trains nothing
+		o.Say("the run has no checkpoint with a model, so this evaluates the model that it begins with")
 	}
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return nil, err

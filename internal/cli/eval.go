@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -101,6 +102,11 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if f.path != "" {
 		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")
+	}
+	if into := filepath.Dir(f.output); f.output != "" {
+		if _, err := os.Stat(into); err != nil { // before an evaluation of hours
+			return fmt.Errorf("--output: %w", err)
+		}
 	}
 	var answers bytes.Buffer
 	o.Answers = &answers

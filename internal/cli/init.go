@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 )
@@ -224,7 +225,8 @@ func (b *beginning) render() ([]byte, error) {
 		}
 		return strconv.Quote(s)
 	}
-	t, err := template.New("config").Funcs(template.FuncMap{"quote": quote}).Parse(configTemplate)
+	literal := func(s string) string { return quote(config.Escape(s)) } // the data may not name the environment's variables
+	t, err := template.New("config").Funcs(template.FuncMap{"quote": quote, "literal": literal}).Parse(configTemplate)
 	if err != nil {
 		return nil, err
 	}

@@ -33,13 +33,14 @@ type recipe struct {
 	Warms                     bool // a stage shows the answers
 	Rate                      string
 	WarmRows, Epochs          int
+	WarmSteps                 int // in place of Epochs, if one pass over the rows takes too long; else 0
 	Questions, Steps          int
 	Schema                    string // of JSON answers; "" if unknown
 }
 
 // Bounds of what init decides by itself.
 const (
-	mostLabels = 30  // more different answers are no labels
+	mostLabels = 200 // more different answers are no labels
 	fewestRows = 10  // fewer rows are not divided
 	mostTested = 100 // rows of an evaluation
 )
@@ -48,6 +49,8 @@ const (
 type rowsOf struct {
 	rows             []map[string]any
 	prompts, answers []string
+	labels           []string // all answers, also those of rows that have several
+	lists            bool     // a row has a list of answers, of which none is the one to show
 }
 
 // readRows reads all rows; none if the data is not here.
@@ -64,15 +67,26 @@ func (b *beginning) readRows(cmd *cobra.Command) (r rowsOf, err error) {
 		if err != nil {
 			return r, err
 		}
-		t := &trinity.Task{Row: row}
+		t := &trinity.Task{Row: row, Format: trinity.TaskFormat{ResponseKey: b.Answer}}
 		prompt, err := t.Text(b.Prompt)
 		if err != nil {
-			return r, fmt.Errorf("%s, row %d: %w", b.Data, i+1, err)
+			return r, fmt.Errorf("%s: %w", d.Where(i), err)
 		}
 		answer := ""
 		if b.Answer != "" {
 			if answer, err = t.Text(b.Answer); err != nil {
-				return r, fmt.Errorf("%s, row %d: %w", b.Data, i+1, err)
+				return r, fmt.Errorf("%s: %w", d.Where(i), err)
+			}
+		}
+		r.labels = append(r.labels, answer)
+		if v, _ := t.Field(b.Answer); b.Task == "label" || b.Task == "number" {
+			if _, isList := v.([]any); isList {
+				truths, err := t.Truths()
+				if err != nil {
+					return r, fmt.Errorf("%s: %w", d.Where(i), err)
+				}
+				answer, r.lists = truths[0], true
+				r.labels = append(r.labels[:len(r.labels)-1], truths...)
 			}
 		}
 		r.rows, r.prompts, r.answers = append(r.rows, row), append(r.prompts, prompt), append(r.answers, answer)
@@ -87,11 +101,11 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 		return nil, err
 	}
 	b.recipe = recipe{Train: b.Data, Rate: "1e-3", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 10, PromptTokens: 256, ReplyTokens: 256}
-	b.Warms = b.Answer != "" && b.Task != "json"
+	b.Warms = b.Answer != "" && b.Task != "json" && !data.lists
 	b.Purpose = fmt.Sprintf("Learns from the questions in %s", b.Data)
 	switch b.Task {
 	case "label":
-		err = b.labels(data.answers)
+		err = b.labels(data.labels)
 	case "number":
 		b.System = "Solve the problem. End the reply with the answer."
 		if longest(data.answers) <= 20 {
@@ -160,7 +174,11 @@ func (b *beginning) schema(answers []string) {
 	}
 	b.Warms = true
 	b.System = "Reply with a JSON object and nothing else. Its keys: " + strings.Join(keys, ", ") + "."
-	schema, err := json.Marshal(map[string]any{"type": "object", "required": keys, "properties": properties})
+	required := make([]string, len(keys))
+	for i, key := range keys {
+		required[i] = config.Escape(key)
+	}
+	schema, err := json.Marshal(map[string]any{"type": "object", "required": required, "properties": properties})
 	if err != nil {
 		panic(err) // it is made of texts
 	}
@@ -215,11 +233,9 @@ func (b *beginning) divide(data rowsOf) (map[string][]byte, error) {
 		hx, hy := sha256.Sum256([]byte(x)), sha256.Sum256([]byte(y))
 		return bytes.Compare(hx[:], hy[:])
 	})
-	seen, tested := map[string]int{}, map[string]bool{}
-	for _, q := range questions {
-		if seen[kind[q]]++; seen[kind[q]]%5 == 0 && len(tested) < mostTested {
-			tested[q] = true
-		}
+	tested := everyFifth(questions, kind)
+	if len(tested) == 0 { // no label has five questions
+		tested = everyFifth(questions, nil)
 	}
 	files, tests := [2]bytes.Buffer{}, 0
 	for i, row := range data.rows {
@@ -239,6 +255,17 @@ func (b *beginning) divide(data rowsOf) (map[string][]byte, error) {
 	stem := strings.TrimSuffix(b.File, filepath.Ext(b.File))
 	b.Train, b.Test = stem+"_train.jsonl", stem+"_test.jsonl"
 	return map[string][]byte{b.Train: files[0].Bytes(), b.Test: files[1].Bytes()}, nil
+}
+
+// everyFifth returns every fifth question of each kind, at most mostTested.
+func everyFifth(questions []string, kind map[string]string) map[string]bool {
+	seen, fifth := map[string]int{}, map[string]bool{}
+	for _, q := range questions {
+		if seen[kind[q]]++; seen[kind[q]]%5 == 0 && len(fifth) < mostTested {
+			fifth[q] = true
+		}
+	}
+	return fifth
 }
 
 // sized writes the files and returns the configuration. With --minutes it sets the number of steps by the estimate
@@ -310,13 +337,13 @@ func (b *beginning) scale(text []byte) (took float64, err error) {
 	}
 	left := 60 * b.Minutes
 	if b.Warms {
-		warm := plan.Stages[0].Seconds
+		warm, steps := plan.Stages[0].Seconds, plan.Stages[0].TrainSteps
 		share := left
 		if !b.SFT() {
 			share /= 2
 		}
 		if b.SFT() || warm > share {
-			b.Epochs = min(20, max(1, int(float64(b.Epochs)*share/warm)))
+			b.scaleWarm(int(steps), share/warm)
 		}
 		left -= warm
 	}
@@ -327,6 +354,16 @@ func (b *beginning) scale(text []byte) (took float64, err error) {
 		b.Steps = min(1000, max(2, int((left-2*evaluation)/step)))
 	}
 	return took, nil
+}
+
+// scaleWarm changes the passes over the demonstrations, which are a number of steps, by a factor. If less
+// than one pass is left, the configuration counts steps.
+func (b *beginning) scaleWarm(steps int, factor float64) {
+	if passes := float64(b.Epochs) * factor; b.WarmSteps == 0 && passes >= 1 {
+		b.Epochs = min(20, int(passes))
+		return
+	}
+	b.WarmSteps = max(1, int(float64(steps)*factor))
 }
 
 // longest returns the bytes of the longest text.

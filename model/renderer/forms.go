@@ -10,7 +10,7 @@ import (
 // forms are the forms in which a chat template reads what a message may have in several. New finds them
 // by rendering small chats, because templates say nothing about it.
 type forms struct {
-	parts map[string]contentForm // by role
+	parts map[string]contentForm // by role; a role that the template's chats cannot show has the user's
 	// thinkingPart says that the template reads the reasoning as a part of the content with the type
 	// thinking, and under no key of its own.
 	thinkingPart bool
@@ -50,13 +50,18 @@ func findForms(of *Renderer) forms {
 	const user = `{"role":"user","content":%s}`
 	const call = `{"role":"assistant",%s"tool_calls":[{"id":"call00000","type":"function",` +
 		`"function":{"name":"` + probeTool + `","arguments":%s}}]}`
-	f.parts["user"] = r.contentForm(`[` + user + `]`)
+	find := func(role, chat string) {
+		if form, ok := r.contentForm(chat); ok {
+			f.parts[role] = form
+		}
+	}
+	find("user", `[`+user+`]`)
 	question := fmt.Sprintf(user, `"question"`)
 	if f.parts["user"] == contentParts {
 		question = fmt.Sprintf(user, `[{"type":"text","text":"question"}]`)
 	}
-	f.parts["system"] = r.contentForm(`[{"role":"system","content":%s},` + question + `]`)
-	f.parts["assistant"] = r.contentForm(`[` + question + `,{"role":"assistant","content":%s}]`)
+	find("system", `[{"role":"system","content":%s},`+question+`]`)
+	find("assistant", `[`+question+`,{"role":"assistant","content":%s}]`)
 	called := func(content, arguments string) string {
 		if content != "" {
 			content = `"content":` + content + `,`
@@ -75,7 +80,7 @@ func findForms(of *Renderer) forms {
 	}
 	f.absent = r.first(called, arguments, "", content, other)
 	f.null = r.first(called, arguments, "null", `""`)
-	f.parts["tool"] = r.contentForm(`[` + called(content, arguments) + `,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
+	find("tool", `[`+called(content, arguments)+`,{"role":"tool","name":"f","tool_call_id":"call00000","content":%s}]`)
 	f.textArguments = r.shows(`[`+called(content, `"{\"`+probeText+`\": 1}"`)+`]`, `{"`+probeText+`": 1}`)
 	f.mapArguments = r.shows(`[`+called(content, `{"`+probeText+`": 1}`)+`]`, probeText)
 
@@ -97,16 +102,18 @@ func (r prober) first(called func(content, arguments string) string, arguments s
 	return contents[0]
 }
 
-// contentForm returns the form in which the template reads the content in a chat with %s in its place.
-func (r prober) contentForm(chat string) contentForm {
-	text, err := r.probe(fmt.Sprintf(chat, `[{"type":"text","text":"`+probeText+`","other":"`+probeLeak+`"}]`))
-	if err != nil || !strings.Contains(text, probeText) || strings.Contains(text, probeLeak) {
-		return contentText
+// contentForm returns the form in which the template reads the content in a chat with %s in its place. ok
+// is false if the template refuses that chat in both forms.
+func (r prober) contentForm(chat string) (form contentForm, ok bool) {
+	inParts, partsErr := r.probe(fmt.Sprintf(chat, `[{"type":"text","text":"`+probeText+`","other":"`+probeLeak+`"}]`))
+	inText, textErr := r.probe(fmt.Sprintf(chat, `"`+probeText+`"`))
+	switch ok = partsErr == nil || textErr == nil; {
+	case partsErr != nil || !strings.Contains(inParts, probeText) || strings.Contains(inParts, probeLeak):
+		return contentText, ok
+	case textErr == nil && strings.Contains(inText, probeText):
+		return contentEither, ok
 	}
-	if r.shows(fmt.Sprintf(chat, `"`+probeText+`"`), probeText) {
-		return contentEither
-	}
-	return contentParts
+	return contentParts, ok
 }
 
 // shows reports whether the template writes text somewhere in a chat.

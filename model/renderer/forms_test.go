@@ -65,6 +65,7 @@ func TestFormsMatchTransformers(t *testing.T) {
 func TestFormsThatTemplatesDoNotKnow(t *testing.T) {
 	const walks = `{% for m in messages %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %};{% endfor %}`
 	const text = `{% for m in messages %}{{ m.role + ':' + m.content }};{% endfor %}`
+	const first = `{% for m in messages %}{{ m.content[0]['text'] }};{% endfor %}` // and it has no calls before a tool's message
 	const drops = `{% for m in messages %}{% if m.content is string %}{{ m.content }}{% endif %};{% endfor %}`
 	const prints = `{% for m in messages %}{{ m.content }};{% endfor %}`
 	const thinks = `{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}` +
@@ -95,6 +96,7 @@ func TestFormsThatTemplatesDoNotKnow(t *testing.T) {
 		{text, `[{"role":"user","content":"q"},{"role":"assistant","content":null,` + calls, "user:q;assistant:;"},
 		{walks, `[{"role":"user","content":"q"},{"role":"assistant","content":null,` + calls, "q;;"},
 		{reasoning, `[{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"hm"}]`, "|q;hm|a;"},
+		{first, `[{"role":"user","content":"q"},{"role":"tool","content":"3"}]`, "q;3;"},
 	} {
 		tokens, err := open(t, tok, c.template).Render(messagesOf(t, c.chat), nil, false)
 		if got := tok.Decode(tokens, false); err != nil || got != c.want {
