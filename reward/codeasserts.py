@@ -342,9 +342,12 @@ def nearness(tolerance):
     return near
 
 
+LISTED = (list, tuple, range, collections.deque, array.array, type({}.keys()), type({}.values()), type({}.items()), type(iterate([], True)))
+
+
 def as_json(v):
-    """Return a value as a file of JSON has it: tuples are lists, and keys are texts."""
-    if isinstance(v, (list, tuple)):
+    """Return a value as a file of JSON has it: sequences and iterators are lists, and keys are texts."""
+    if isinstance(v, LISTED):
         return [as_json(x) for x in v]
     if isinstance(v, dict):
         return {k if isinstance(k, str) else json.dumps(k): as_json(x) for k, x in v.items()}
@@ -353,7 +356,7 @@ def as_json(v):
 
 def check(test, answers, tolerance):
     """Return whether a test holds."""
-    near, given = nearness(tolerance), [decode(a) for a in answers]
+    near, given = nearness(tolerance), [decode(json.loads(a)) for a in answers]
     if "call" in test:
         got, want = as_json(given[0]), test["call"]["want"]
         is_wrapped = test["call"]["wrapped"] and isinstance(want, list) and len(want) == 1

@@ -21,15 +21,16 @@ type codeCall struct {
 	Wrapped bool `json:"wrapped"`
 }
 
-// functionOf returns the name of the function that a test calls, "" if it runs the whole program. A
-// test that says that it calls one and does not name it is an error.
+// functionOf returns the name of the function that a test calls, "" if it runs the whole program. The
+// test, its metadata, the row or the row's metadata may name it. A test that says that it calls one is
+// an error if none does.
 func functionOf(t *trinity.Task, test map[string]any) (string, error) {
 	for _, of := range []any{test, test["metadata"]} {
 		if name := functionIn(of); name != "" {
 			return name, nil
 		}
 	}
-	if test["testtype"] != "functional" && test["type"] != "function_call" {
+	if test["testtype"] == "stdin" || test["type"] == "stdin_stdout" {
 		return "", nil
 	}
 	metadata, _ := t.Field("metadata")
@@ -37,6 +38,9 @@ func functionOf(t *trinity.Task, test map[string]any) (string, error) {
 		if name := functionIn(of); name != "" {
 			return name, nil
 		}
+	}
+	if test["testtype"] != "functional" && test["type"] != "function_call" {
+		return "", nil
 	}
 	return "", errors.New("it calls a function and names none: want fn_name in the test, or func_name in the row's metadata")
 }

@@ -26,7 +26,7 @@ def drive():
             f.write(case["source"])
         part = json.loads(json.dumps(split_all({"tests": [case["test"]]})[0]))
         try:
-            answers = json.loads(json.dumps(answer(part)))
+            answers = [json.dumps(a) for a in answer(part)]
         except BaseException:
             answers = None
         verdicts.append(verdict(case["test"], answers, case["tolerance"]))
@@ -132,9 +132,19 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 		{"one argument", map[string]any{"tests": one("f", 3, 3)}, "def f(x): return x", 1.},
 		{"no argument", map[string]any{"tests": one("f", "", "\"x\"")}, "def f(): return 'x'", 1.},
 		{"tuples and keys", map[string]any{"tests": one("f", "2", `[{"1": [1, null]}]`)}, "def f(x): return ({1: (1, None)},)", 1.},
+		{"a range", map[string]any{"tests": one("f", "2", "[0, 1]")}, "def f(x): return range(x)", 1.},
+		{"a generator", map[string]any{"tests": one("f", "2", "[0, 1]")}, "def f(x): yield from range(x)", 1.},
+		{"another generator", map[string]any{"tests": one("f", "2", "[0, 1, 2]")}, "def f(x): yield from range(x)", 0.},
+		{"a deque of views", map[string]any{"tests": one("f", "2", "[[2], [3]]")},
+			"def f(x): return deque([{2: 3}.keys(), {2: 3}.values()])", 1.},
 		{"a set is no list", map[string]any{"tests": one("f", "2", "[2]")}, "def f(x): return {x}", 0.},
 		{"another type", map[string]any{"tests": one("f", "2", "[2]")}, "import uuid\ndef f(x): return uuid.uuid4()", 0.},
 		{"too large", map[string]any{"tests": one("f", "2", "[2]")}, "import decimal\ndef f(x): return decimal.Decimal('1e99999')", "open"},
+		{"the row", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3"}}, "fn_name": "add"}, add, 1.},
+		{"the row's metadata alone", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3"}},
+			"metadata": map[string]any{"func_name": "add"}}, add, 1.},
+		{"a program beside the row's function", map[string]any{"tests": []any{map[string]any{"input": "1", "output": "1",
+			"testtype": "stdin"}}, "fn_name": "add"}, "print(input())", nil},
 		{"the row's metadata", map[string]any{"tests": functional, "metadata": `{"func_name": "add"}`}, add, 1.},
 		{"the test's metadata", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3",
 			"metadata": map[string]any{"func_name": "add"}}}}, add, 1.},
@@ -164,11 +174,20 @@ func TestCodeRewardAsksInTheSandbox(t *testing.T) {
 	args := codeArgs(t, "python")
 	calls := map[string]any{"fn_name": "add", "inputs": []any{"1\n2", "[1]\n[2]"}, "outputs": []any{"3", "[1, 2]"}}
 	lines := map[string]any{"inputs": []any{[]any{"1", "2"}}, "outputs": []any{[]any{"3"}}}
+	args["compile_timeout"] = 2.
+	// A program that writes its answer itself cannot end the comparison, and so void its reward.
+	writes := func(answer string) string {
+		return "import os\ndef add(a, b):\n    for fd in range(3, 20):\n        try: os.write(fd, b'" + answer +
+			"')\n        except OSError: pass\n    os._exit(0)"
+	}
 	for _, c := range []struct {
 		tests  any
 		source string
 		want   any
 	}{
+		{calls, "def add(a, b):\n    v = 3\n    for _ in range(3000): v = [v]\n    return v", 0.},
+		{calls, writes(`[["Fraction", "1e999999999"]]`), 0.},
+		{calls, writes("[" + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + "]"), 0.},
 		{calls, "class Solution:\n    def add(self, a, b):\n        return a + b", 1.},
 		{calls, "def add(a, b): return 3", .5},
 		{calls, "import decimal\ndef add(a, b): return decimal.Decimal('1e99999')", "open"},

@@ -144,7 +144,7 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 	if err := c.trusted(ctx, "split", map[string]any{"tests": tests}, &parts, func() int { return len(parts) }, len(tests)); err != nil {
 		return 0, "", err
 	}
-	given := make([][]json.RawMessage, len(tests)) // nil if there is none
+	given := make([][]string, len(tests)) // JSON as text: one that cannot be read fails its own test; nil if there is none
 	for i, part := range parts {
 		if part.Wrong != "" {
 			return 0, "", fmt.Errorf("test %d: %s", i, part.Wrong)
@@ -165,7 +165,10 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		}
 		var said []json.RawMessage
 		if r.ExitCode == 0 && !r.Truncated && json.Unmarshal(r.Stdout, &said) == nil && len(said) == len(part.Queries) {
-			given[i] = said
+			given[i] = []string{}
+			for _, raw := range said {
+				given[i] = append(given[i], string(raw))
+			}
 		}
 	}
 	var verdicts []struct {
@@ -173,7 +176,10 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		Open  string
 	}
 	job := map[string]any{"tests": tests, "answers": given, "tolerance": c.Tolerance}
-	if err := c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests)); err != nil {
+	err = c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests))
+	if errors.Is(err, errTestsTimedOut) { // the program's values took the time: else a bad program could void its reward
+		return 0, "", nil
+	} else if err != nil {
 		return 0, "", err
 	}
 	for i, v := range verdicts {
@@ -187,8 +193,10 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 	return passed, "", nil
 }
 
+var errTestsTimedOut = errors.New("the tests ran out of time")
+
 // trusted runs a part of the script that has no code of the model. count returns the length of what
-// it has written to result, which must be want.
+// it has written to result, which must be want. The error wraps errTestsTimedOut if it ran out of time.
 func (c *codeRun) trusted(ctx context.Context, part string, job, result any, count func() int, want int) error {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -199,6 +207,9 @@ func (c *codeRun) trusted(ctx context.Context, part string, job, result any, cou
 	r, err := c.run(ctx, p, c.CompileTimeout)
 	if err != nil {
 		return err
+	}
+	if r.TimedOut {
+		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: errTestsTimedOut}
 	}
 	if err := json.Unmarshal(r.Stdout, result); err != nil || r.ExitCode != 0 {
 		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: fmt.Errorf("the tests could not be run (%s: status %d %s): %.300s",

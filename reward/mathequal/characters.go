@@ -144,6 +144,8 @@ func accented(out []byte, r rune) []byte {
 const (
 	latinAlphabets, latinEnd = 0x1d400, 0x1d6a4
 	lettersOfAlphabet        = 52
+	greekAlphabets, greekEnd = 0x1d6a8, 0x1d7ca
+	greekOfAlphabet          = 58 // 25 capitals, ∇, 25 small letters, seven variants
 	fullWidth, fullWidthEnd  = '！', '～'
 )
 
@@ -162,6 +164,13 @@ func spellCharacter(r rune) string {
 			return string('A' + r)
 		}
 		return string('a' + r - 26)
+	case r >= greekAlphabets && r < greekEnd:
+		switch r = (r - greekAlphabets) % greekOfAlphabet; {
+		case r < 25:
+			return spellCharacter('Α' + r)
+		case r > 25 && r < 51:
+			return spellCharacter('α' + r - 26)
+		}
 	case unicode.IsSpace(r):
 		return " "
 	case unicode.In(r, unicode.Cf, unicode.Variation_Selector): // zero width, marks of direction

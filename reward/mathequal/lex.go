@@ -2,6 +2,7 @@ package mathequal
 
 import (
 	"errors"
+	"html"
 	"regexp"
 	"strings"
 	"unicode"
@@ -32,12 +33,15 @@ var rewrite = strings.NewReplacer(
 	`\not=`, "≠", `\not =`, "≠", "~", " ", `\$`, "$", `\%`, "%", "...", `\ldots `,
 )
 
+// entity matches a character as HTML names it.
+var entity = regexp.MustCompile(`&(?:[A-Za-z]{2,8}|#[0-9]{2,6}|#x[0-9A-Fa-f]{2,5});`)
+
 // clean strips what surrounds and dresses an answer: fonts, colours, white space, dollar signs of
 // mathematics, full stops.
 func clean(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= maxText {
-		text = undress(text)
+		text = undress(entity.ReplaceAllStringFunc(text, html.UnescapeString))
 		if spelt := ascii(text); spelt != text {
 			text = undress(spelt)
 		}
@@ -79,7 +83,7 @@ func lex(text string, thousands bool) ([]token, error) {
 	return bare(l.tokens), nil
 }
 
-// bare strips the signs and words that announce an answer, and the signs that end a proof.
+// bare strips the signs and words that announce an answer, and the signs that end a proof or a sentence.
 func bare(tokens []token) []token {
 	is := func(t token, signs string) bool {
 		return t.kind == mark && t.text != "" && strings.Contains(signs, t.text)
@@ -87,7 +91,7 @@ func bare(tokens []token) []token {
 	for len(tokens) > 0 && is(tokens[0], "⇒") {
 		tokens = tokens[1:]
 	}
-	for len(tokens) > 0 && is(tokens[len(tokens)-1], "∎") {
+	for len(tokens) > 1 && is(tokens[len(tokens)-1], "∎.") {
 		tokens = tokens[:len(tokens)-1]
 	}
 	start := 0

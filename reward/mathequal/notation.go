@@ -120,7 +120,7 @@ func (p *parser) baseUnit() string {
 }
 
 var letteredNumeral = regexp.MustCompile(`^\(?(?:\\(?:text|mathrm)\{)?` +
-	`([0-9A-Fa-f]*[A-Fa-f][0-9A-Fa-f]*)\}?\)?_\{?\(?(1[1-6]|eleven|twelve|sixteen)\)?\}?$`)
+	`([0-9A-Fa-f]*[A-Fa-f][0-9A-Fa-f]*)\}?\)?_\{?\(?(?:\\(?:text|mathrm)\{)?(1[1-6]|eleven|twelve|sixteen)\}?\)?\}?$`)
 
 // lettered reads a number with letters for digits and its base, such as 1A_{16}. Its digits remain as they
 // are written, as in every base.

@@ -11,16 +11,17 @@ import (
 // letters inside it are a word.
 var dressings = dressed(map[string]string{
 	"_": "quad qquad enspace enskip space thinspace medspace thickspace nobreakspace hfill hfil newline linebreak par nonumber notag " +
-		"displaylimits allowbreak nobreak noindent null strut mathstrut relax protect",
+		"displaylimits allowbreak nobreak noindent null strut mathstrut relax protect smallskip medskip bigskip xspace leavevmode hss unskip vfill",
 	"": "negthinspace negmedspace negthickspace bf rm it sf tt sc sl em cal mit tiny scriptsize footnotesize small normalsize large Large " +
 		"LARGE huge Huge displaystyle textstyle scriptstyle scriptscriptstyle bfseries mdseries itshape upshape slshape scshape rmfamily " +
 		"sffamily ttfamily boldmath unboldmath normalfont centering limits nolimits",
 	".": "left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm",
-	"{": "boxed fbox ovalbox underline underbar uline uuline uwave hl ensuremath smash underbrace mathop mathord mathrel mathbin " +
+	"{": "boxed fbox ovalbox underline underbar uline uuline uwave ul hl ensuremath smash underbrace overbrace llap rlap clap mathllap " +
+		"mathrlap mathclap mathop mathord mathrel mathbin " +
 		"mathopen mathclose mathpunct mathinner mathcal mathscr mathfrak mathnormal",
 	"w":  "mathbf boldsymbol bm pmb mathit mathsf mathtt",
 	"o{": "framebox bbox", "ox{": "color textcolor mathcolor colorbox", "oxx{": "fcolorbox",
-	"x{": "style class cssId href raisebox scalebox", "*x_": "hspace vspace", "d_": "kern mkern hskip mskip",
+	"x{": "style class cssId href raisebox scalebox", "*x_": "hspace vspace mspace", "d_": "kern mkern hskip mskip",
 	"*x": "tag", "x": "label phantom hphantom vphantom footnote",
 })
 
@@ -35,6 +36,9 @@ func dressed(kinds map[string]string) map[string]string {
 }
 
 var length = regexp.MustCompile(`^ *-?[0-9.]* *(?:pt|em|ex|mu|cm|mm|in|px|sp|bp|pc|dd|cc)?`)
+
+// stretch is how far a skip may stretch or shrink.
+var stretch = regexp.MustCompile(`^ *(?:plus|minus) *-?[0-9.]+ *[a-z]+`)
 
 // undress removes the commands of dressings and turns those of spacing into spaces.
 func undress(text string) string {
@@ -130,7 +134,7 @@ func (u *undresser) escape() {
 	switch sign {
 	case ",", ";", ":", ">", " ", "\n", "/", "(", ")", "[", "]":
 		u.space()
-	case "!", "-":
+	case "!", "-", "@":
 		u.rest = strings.TrimLeft(u.rest, " ")
 	case `\`:
 		u.out = append(u.out, `\\`...)
@@ -159,6 +163,8 @@ func (u *undresser) skip(kind string) {
 			u.rest = strings.TrimPrefix(u.rest, string(k))
 		case 'd':
 			u.rest = u.rest[len(length.FindString(u.rest)):]
+			u.rest = u.rest[len(stretch.FindString(u.rest)):] // plus
+			u.rest = u.rest[len(stretch.FindString(u.rest)):] // minus
 		case '_':
 			u.space()
 		case '{', 'w':

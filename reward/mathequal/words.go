@@ -14,7 +14,7 @@ var spelled = map[string]string{
 	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "sfrac": "frac", "nicefrac": "frac", "flatfrac": "frac",
 	"dbinom": "binom", "tbinom": "binom",
 	"asin": "arcsin", "acos": "arccos", "atan": "arctan", "pi": "π", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞",
-	"emptyset": "∅", "varnothing": "∅",
+	"emptyset": "∅", "varnothing": "∅", "surd": "sqrt",
 }
 
 // signs maps commands to the marks that they stand for.
@@ -27,7 +27,7 @@ var signs = map[string]string{
 	"cap": "∩", "setminus": "∖", "smallsetminus": "∖", "backslash": "∖", "prime": "'", "ldots": "…", "cdots": "…", "dots": "…", "dotsc": "…",
 	"over": "over", "choose": "choose", "of": "of", "overline": "overline", "bar": "overline", "dot": "dot", "hat": "hat", "vec": "vec",
 	"tilde": "tilde", "therefore": "⇒", "Rightarrow": "⇒", "implies": "⇒", "Longrightarrow": "⇒", "rightarrow": "⇒", "to": "⇒",
-	"blacksquare": "∎", "qed": "∎", "qedhere": "∎", "checkmark": "∎",
+	"bigcup": "∪", "bigcap": "∩", "blacksquare": "∎", "square": "∎", "Box": "∎", "qed": "∎", "qedhere": "∎", "checkmark": "∎",
 }
 
 // textual are commands whose argument is text.

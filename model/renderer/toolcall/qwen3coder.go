@@ -70,10 +70,7 @@ func coderNext(text string) (content, rest string, opened, found bool) {
 	}
 }
 
-var (
-	startsLine = regexp.MustCompile(`(?:^|\n)[ \t]*$`)
-	endsLine   = regexp.MustCompile(`^[ \t]*(?:\r?\n|$)`)
-)
+var endsLine = regexp.MustCompile(`^[ \t]*(?:\r?\n|$)`)
 
 // isBareCall reports whether <function= at a place begins a call. Else it is a mention in a sentence: no
 // argument and no end follow, and the line goes on.
@@ -83,8 +80,8 @@ func isBareCall(text string, at, lastClose int) bool {
 		(strings.HasPrefix(next, coderParameter) || strings.HasPrefix(next, coderFunctionClose)) {
 		return true
 	}
-	line := strings.LastIndexByte(text[:at], '\n') + 1
-	return startsLine.MatchString(text[line:at]) &&
+	line := strings.TrimRight(text[:at], " \t") // not the whole line: replies may have many mentions in one
+	return (line == "" || strings.HasSuffix(line, "\n")) &&
 		(!named || strings.ContainsAny(name, "\n<") || endsLine.MatchString(rest) || lastClose > at)
 }
 

@@ -298,3 +298,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A reply may mention a call's mark as often as it has room for. If the time grew with the square, this
+// test would not end.
+func TestParseManyMentions(t *testing.T) {
+	text := strings.Repeat("<function=f>", 1<<20/len("<function=f>"))
+	if content, calls, err := (qwen3Coder{}).Parse(text, nil); content != text || calls != nil || err != nil {
+		t.Errorf("%d bytes of content, %v, %v", len(content), calls, err)
+	}
+}
