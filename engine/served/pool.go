@@ -54,6 +54,7 @@ type server struct {
 	suspect  bool      // it may have restarted, with other weights
 	seen     time.Time // when it last answered
 	out      bool      // it is left out, and watch looks at it
+	returns  int       // how often it has come back
 	why      error     // the last failure
 	version  int64     // of its weights
 	holds    string    // name of its weights; "" until the first load
@@ -173,9 +174,10 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
+	_, returns := p.presence(s)
 	err := send(ctx, s)
 	if statusOf(err) > 0 && !retry.IsTemporary(err) {
-		return p.explain(ctx, s, err)
+		return p.explain(ctx, s, returns, err)
 	}
 	return err
 }
@@ -248,6 +250,7 @@ func (p *pool) takeBack(s *server) {
 		return
 	}
 	s.out, p.lost = false, time.Time{}
+	s.returns++
 	p.say(s.name() + " is back")
 	p.changed()
 }

@@ -47,14 +47,18 @@ func (s *server) hasOne(ctx context.Context, names ...string) error {
 	return errRestarted
 }
 
-// explain returns why a server refused a request. A server that has restarted does not know the name of
-// its adapter.
-func (p *pool) explain(ctx context.Context, s *server, refused error) error {
+// explain returns why a server refused a request, which it got when it had come back so many times. A
+// server that has restarted does not know the name of its adapter. It may have it again by now, because
+// another request has found that out: then the request may be sent again.
+func (p *pool) explain(ctx context.Context, s *server, returns int, refused error) error {
 	p.mu.Lock()
 	s.suspect = true
 	p.mu.Unlock()
 	if err := p.recognise(ctx, s); err != nil {
 		return err
+	}
+	if out, now := p.presence(s); out || now != returns {
+		return retry.Temporary(refused)
 	}
 	return refused
 }
@@ -119,7 +123,7 @@ func (p *pool) names(s *server) (newest, holds string) {
 func (s *Sampler) restore(ctx context.Context, at *server) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	if !s.pool.isOut(at) {
+	if out, _ := s.pool.presence(at); !out {
 		return nil // it has got a newer one meanwhile
 	}
 	limited, cancel := s.limitLoad(ctx)
@@ -140,10 +144,11 @@ func (s *Sampler) restore(ctx context.Context, at *server) error {
 	return s.look(limited, at)
 }
 
-func (p *pool) isOut(s *server) bool {
+// presence returns whether a server is left out, and how often it has come back.
+func (p *pool) presence(s *server) (out bool, returns int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return s.out
+	return s.out, s.returns
 }
 
 // loads notes that a server has loaded a version.
