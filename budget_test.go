@@ -3,6 +3,7 @@ package trinity_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -55,5 +56,30 @@ func TestACallOutOfTimeIsNoFailureOfTheEngine(t *testing.T) {
 	_, err := m.Generate(context.Background(), []int32{1})
 	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) || trinity.KindOf(err, "") != trinity.FailedTimeout {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Tokens that are trained on come from the distribution whose log-probabilities training computes.
+func TestTrainedTokensComeFromTheWholeDistribution(t *testing.T) {
+	for want, p := range map[string]trinity.SamplingParams{
+		"top_p 0.5": {TopP: 0.5}, "top_k 2": {TopK: 2}, "min_p 0.5": {MinP: 0.5}, "repetition_penalty 2": {RepetitionPenalty: 2},
+		"min_tokens 2": {MinTokens: 2}, "": {Temperature: 0.5, TopP: 1, TopK: -1, RepetitionPenalty: 1, MinTokens: 1},
+	} {
+		if got := p.Changed(); got != want {
+			t.Errorf("%+v changes by %q, want %q", p, got, want)
+		}
+		m := talker(newHasher(), chatty{})
+		change := func(of *trinity.SamplingParams) {
+			of.TopP, of.TopK, of.MinP = p.TopP, p.TopK, p.MinP
+			of.RepetitionPenalty, of.MinTokens = p.RepetitionPenalty, p.MinTokens
+		}
+		_, err := m.Generate(context.Background(), []int32{1}, change)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want+" for tokens that are trained on")) {
+			t.Errorf("%s: %v", want, err)
+		}
+		m.Params.Untrained = true
+		if _, err := m.Generate(context.Background(), []int32{1}, change); err != nil {
+			t.Errorf("%s of a rollout that nothing trains on: %v", want, err)
+		}
 	}
 }

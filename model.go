@@ -29,7 +29,7 @@ type SamplingParams struct {
 	// places. A sampler that cannot score returns none.
 	ScorePrompt bool
 	// Untrained says that nothing trains on Completion.Logprobs, so a sampler may return those of a
-	// distribution that TopP and the like have changed.
+	// distribution that TopP and the like have changed. Without it a [Model] refuses them.
 	Untrained bool
 	// Hold, if set, says that a later call may continue this one: until the channel is closed, the
 	// sampler keeps what it has computed for this call before what it has computed for calls without.
@@ -41,6 +41,24 @@ type SamplingParams struct {
 	// end. Unlike OnToken, it lets a sampler repeat a request whose answer was lost before. It must
 	// neither block nor call the sampler.
 	OnSampled func(i int, token int32)
+}
+
+// Changed names the first parameter, with its value, that changes the distribution of the sampled tokens;
+// "" if there is none. A temperature changes it too, but in the way that training computes.
+func (p *SamplingParams) Changed() string {
+	switch {
+	case p.TopP != 0 && p.TopP != 1:
+		return fmt.Sprintf("top_p %v", p.TopP)
+	case p.TopK > 0:
+		return fmt.Sprintf("top_k %d", p.TopK)
+	case p.MinP != 0:
+		return fmt.Sprintf("min_p %v", p.MinP)
+	case p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1:
+		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
+	case p.MinTokens > 1:
+		return fmt.Sprintf("min_tokens %d", p.MinTokens)
+	}
+	return ""
 }
 
 // AddOnSampled makes OnSampled call also too.
@@ -189,6 +207,10 @@ func (m *Model) call(ctx context.Context, prompt []int32, options ...CallOption)
 	p := m.Params
 	for _, o := range options {
 		o(&p)
+	}
+	if changed := p.Changed(); changed != "" && !p.Untrained {
+		return called{}, fmt.Errorf("%s for tokens that are trained on: leave it out, since training takes them for samples "+
+			"of the whole distribution", changed)
 	}
 	id := m.ID
 	p.N = 1

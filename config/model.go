@@ -27,9 +27,11 @@ type Model struct {
 	ChatTemplatePath string `yaml:"chat_template_path"`
 	// Sampling temperature; 0 is greedy.
 	Temperature float64 `yaml:"temperature" default:"1.0" range:"[0,)"`
-	// Sample from the most likely tokens whose probabilities sum to top_p.
+	// Sample from the most likely tokens whose probabilities sum to top_p. Tokens that are trained on
+	// need 1, unless the algorithm learns the text itself; set it in rollout_args of eval_tasksets.
 	TopP float64 `yaml:"top_p" default:"1.0" range:"(0,1]"`
-	// Sample from this many most likely tokens; -1 is all.
+	// Sample from this many most likely tokens; -1 is all, which tokens that are trained on need, as for
+	// top_p.
 	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
 	// Number of alternative tokens to return with logprobs; 0 returns only the sampled token's.
 	Logprobs int `yaml:"logprobs" default:"0" range:"[0,)"`
@@ -47,7 +49,7 @@ type Model struct {
 	// Turn a prompt that is too long into a dummy experience without any effect on training, instead
 	// of an error.
 	EnablePromptTruncation bool `yaml:"enable_prompt_truncation" default:"true"`
-	// Divide the logits of tokens already seen; 1 is off.
+	// Divide the logits of tokens already seen; 1 is off, which tokens that are trained on need.
 	RepetitionPenalty float64 `yaml:"repetition_penalty" default:"1.0" range:"(0,)"`
 	// The chat template's flag of the same name; not set leaves it to the template.
 	EnableThinking *bool `yaml:"enable_thinking"`

@@ -57,6 +57,9 @@ type Method struct {
 	Distils   bool // the advantage function or the policy loss learns from a teacher
 	Compares  bool // the policy loss is a divergence from a teacher's whole distribution
 	Scores    bool // the policy loss trains a reward model
+	// Imitates reports whether training learns the text of rollouts, whatever distribution sampled it: no
+	// part weighs it by advantages, a teacher or a KL term.
+	Imitates bool
 	// Recomputes reports whether the trainer computes the logprobs before the update itself.
 	Recomputes bool
 }
@@ -144,7 +147,10 @@ func (r *resolution) method() {
 	_, m.Compares = policyLoss(p.PolicyLoss).(interface{ Compares() trinity.Divergence })
 	_, m.Scores = policyLoss(p.PolicyLoss).(interface{ Scores() })
 	m.Distils = m.Needs.Teacher || policy.Teacher || m.Compares
-	m.Reference = weighs(p.KLLoss, p.KLLossArgs) || weighs(p.KLPenalty, p.KLPenaltyArgs) || m.Needs.Reference || policy.Reference
+	weighed := weighs(p.KLLoss, p.KLLossArgs) || weighs(p.KLPenalty, p.KLPenaltyArgs)
+	advantages, says := policyLoss(p.PolicyLoss).(interface{ ReadsAdvantages() bool })
+	m.Imitates = says && !advantages.ReadsAdvantages() && !m.Distils && !weighed
+	m.Reference = weighed || m.Needs.Reference || policy.Reference
 }
 
 // sizes fills in the sizes that follow from all other keys.

@@ -238,7 +238,7 @@ func (s *stage) openAsked(ctx context.Context) error {
 		open := asker{as: as, model: func() *trinity.Model {
 			return &trinity.Model{Sampler: sampler, Renderer: a.text, MaxModelLen: value(0, a.MaxModelLen), Params: trinity.SamplingParams{
 				Temperature: float32(*a.Temperature), TopP: float32(*a.TopP), TopK: *a.TopK, RepetitionPenalty: float32(*a.RepetitionPenalty),
-				MaxTokens: value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens,
+				MaxTokens: value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens, Untrained: true,
 			}}
 		}}
 		if c, ok := sampler.(io.Closer); ok {

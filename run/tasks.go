@@ -183,7 +183,7 @@ func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingP
 		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
-		Untrained:         !learns || s.Method.Recomputes,
+		Untrained:         !learns || s.Method.Recomputes || s.Method.Imitates,
 	}
 }
 

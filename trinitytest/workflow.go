@@ -88,7 +88,7 @@ func values(exps []*trinity.Experience) (out []trinity.Experience) {
 
 func (o *WorkflowOptions) rollout(p *drawing) *trinity.Rollout {
 	id := trinity.ExperienceID{Step: 2, Task: o.Task.ID, Run: 1}
-	params := trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 1000}
+	params := trinity.SamplingParams{Temperature: 0.5, Seed: 7, MaxTokens: 1000, Untrained: o.Task.Eval}
 	m := &trinity.Model{Sampler: p, Renderer: CallingChat{}, ID: id, Params: params}
 	return &trinity.Rollout{Task: o.Task, Seed: 3, Model: m, Reward: o.Reward, Host: o.Host}
 }

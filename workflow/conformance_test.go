@@ -59,6 +59,8 @@ func trials(t *testing.T) map[string]trial {
 	searching := trial{map[string]any{"search": map[string]any{"corpus": corpusFile(t)}}, trinitytest.WorkflowOptions{
 		Says: []string{`!search{"query": "sum"}`, `!get_document{"id": "a"}`, "It is 5."},
 	}}
+	evaluation := task()
+	evaluation.Eval = true // nobody trains on what math_eval_workflow samples from a nucleus
 	raft := trial{guess, trinitytest.WorkflowOptions{Says: guesses.Says, Untrained: true}}
 	return map[string]trial{
 		"RAFT_alfworld_workflow": raft, "RAFT_reflect_alfworld_workflow": raft,
@@ -81,6 +83,7 @@ func trials(t *testing.T) map[string]trial {
 		"cod_optimalcontrol_workflow": {nil, trinitytest.WorkflowOptions{Task: &drive}},
 		"learn2ask_workflow":          {nil, trinitytest.WorkflowOptions{Task: ill}},
 		"user_simulation_workflow":    {map[string]any{"max_turns": 3}, trinitytest.WorkflowOptions{}},
+		"math_eval_workflow":          {nil, trinitytest.WorkflowOptions{Task: evaluation}},
 		"thinking_budget_workflow":    {map[string]any{"thinking_token_budget": 3}, trinitytest.WorkflowOptions{}},
 	}
 }

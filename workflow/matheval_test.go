@@ -11,7 +11,9 @@ import (
 // nothing but the accuracy.
 func TestMathEval(t *testing.T) {
 	p := &parrot{says: "5"}
-	exps, err := build(t, "async_math_eval_workflow", nil).Run(t.Context(), rollout(task(), model(p), &echo{}))
+	evaluated := model(p)
+	evaluated.Params.Untrained = true
+	exps, err := build(t, "async_math_eval_workflow", nil).Run(t.Context(), rollout(task(), evaluated, &echo{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +27,7 @@ func TestMathEval(t *testing.T) {
 	if e.Reward.Value != 1 || len(e.Reward.Parts) != 1 || !e.Reward.Valid {
 		t.Errorf("reward %+v", e.Reward)
 	}
-	invalid, err := build(t, "math_eval_workflow", nil).Run(t.Context(), rollout(task(), model(p), noReward{}))
+	invalid, err := build(t, "math_eval_workflow", nil).Run(t.Context(), rollout(task(), evaluated, noReward{}))
 	if err != nil || invalid[0].Reward.Valid {
 		t.Errorf("an invalid reward became %+v, %v", invalid[0].Reward, err)
 	}

@@ -8,6 +8,8 @@ const (
 	training  = "a setting of GPU training engines"
 	noHTTP    = "the embedded engine serves no HTTP"
 	noPython  = "no Python code is run"
+	// No correction of training can tell the two distributions apart.
+	unchanged = "their log-probabilities are those of the whole distribution, not of the one that is sampled"
 )
 
 // Reads implements config.SharedKeys.
@@ -117,7 +119,7 @@ func (samplerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
 		refusals = append(refusals, config.Refusal{Key: "explorer.rollout_model.enable_return_routed_experts", What: "routed experts of mixture-of-experts models"})
 	}
-	return refusals
+	return append(refusals, config.ChangedSampling(c, unchanged, "; rollout_args of eval_tasksets may set top_p and top_k")...)
 }
 
 // rope refuses positions other than the model's own.

@@ -1,13 +1,10 @@
 package served
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/registry"
 )
 
 const (
@@ -80,7 +77,10 @@ func refusals(c *config.Settled, starts bool) (all []config.Refusal) {
 	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
 		refuse(model+".enable_return_routed_experts", "routed experts of mixture-of-experts models", "")
 	}
-	return append(all, biased(c)...)
+	if c.Method.Recomputes {
+		return all
+	}
+	return append(all, config.ChangedSampling(c, isBiased, unbias)...)
 }
 
 const amongArguments = "a credential among the arguments of a program, which others can read"
@@ -94,50 +94,6 @@ func isSecret(name string) bool {
 
 // What is said of parameters that change the distribution of tokens that are trained on.
 const (
-	isBiased = "for tokens that are trained on: the server's log-probabilities are then not those of the model"
-	unbias   = "leave it out, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false"
+	isBiased = "the server's log-probabilities are then not those of the model"
+	unbias   = ", or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false"
 )
-
-// biased refuses keys that change the distribution of tokens that are trained on. Sampler refuses the
-// requests of workflows and programs that do so.
-func biased(c *config.Settled) (all []config.Refusal) {
-	if !c.Explores && !c.Records() || c.Method.Recomputes {
-		return nil
-	}
-	refuse := func(key string, value any) {
-		all = append(all, config.Refusal{Key: key, What: fmt.Sprintf("%v %s", value, isBiased), Hint: unbias})
-	}
-	const model = "explorer.rollout_model"
-	m := &c.Explorer.RolloutModel
-	if *m.RepetitionPenalty != 1 {
-		refuse(c.Inherited(model, "repetition_penalty"), *m.RepetitionPenalty)
-	}
-	if *m.MinResponseTokens > 1 {
-		refuse(c.Inherited(model, "min_response_tokens"), *m.MinResponseTokens)
-	}
-	truncates := func(owner string, topP *float64, topK *int) {
-		if topP != nil && *topP < 1 {
-			refuse(c.Inherited(owner, "top_p"), *topP)
-		}
-		if topK != nil && *topK > 0 {
-			refuse(c.Inherited(owner, "top_k"), *topK)
-		}
-	}
-	if c.Records() {
-		truncates(model, m.TopP, m.TopK)
-	}
-	for _, t := range c.Data.Tasksets {
-		if t.Eval {
-			continue
-		}
-		truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
-		w, err := registry.Workflows.Build(t.DefaultWorkflowType, c.ArgsOfWorkflow(t)) // another check reports the error
-		if p := trinity.RequirementsOf(w).TopP; err == nil && p > 0 && p < 1 {
-			all = append(all, config.Refusal{
-				Key: t.Key + ".workflow_args", What: fmt.Sprintf("top_p %v of %s %s", p, t.DefaultWorkflowType, isBiased),
-				Hint: "set it to 1 there, or let the trainer compute them: algorithm.rollout_correction.bypass_mode: false",
-			})
-		}
-	}
-	return all
-}

@@ -472,3 +472,34 @@ func TestVersionsOfTokensDuringALoad(t *testing.T) {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
+
+// A request that a restarted server has refused is sent again, also if the server has got its weights
+// between the refusal and the look at it.
+func TestARefusalBeforeTheServerWasBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, at, _ := serving(1)
+		defer s.Close()
+		if err := s.LoadWeights(t.Context(), "dir", 1); err != nil {
+			t.Fatal(err)
+		}
+		at[0].during = func() { // the server has restarted: it refuses the first two requests that came together
+			switch at[0].count() {
+			case 1:
+				time.Sleep(time.Minute) // its refusal is late
+			case 2:
+				at[0].call("")
+				at[0].set(nil)
+			}
+		}
+		at[0].set(&retry.StatusError{Code: 404, Status: "404 Not Found"})
+		late := make(chan error, 1)
+		go func() { late <- s.try(t.Context()) }()
+		synctest.Wait()
+		if err := s.try(t.Context()); err != nil || at[0].named() != "run-1" {
+			t.Errorf("%v with weights %q", err, at[0].named())
+		}
+		if err := <-late; err != nil {
+			t.Errorf("the request whose refusal was late: %v", err)
+		}
+	})
+}

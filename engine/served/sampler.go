@@ -106,8 +106,8 @@ func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
 	case room <= 0:
 		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), s.length)
 	}
-	if what := bias(p); what != "" && s.record && !p.Untrained {
-		return fmt.Errorf("%s %s: %s", what, isBiased, unbias)
+	if what := p.Changed(); what != "" && s.record && !p.Untrained {
+		return fmt.Errorf("%s for tokens that are trained on: %s: leave it out%s", what, isBiased, unbias)
 	}
 	for _, t := range prompt {
 		if t < 0 || int(t) >= s.vocab {
@@ -118,24 +118,6 @@ func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
 		p.MaxTokens = room
 	}
 	return nil
-}
-
-// bias names the first parameter that changes the distribution of the sampled tokens, "" if there is
-// none. A temperature changes the model's distribution too, but in the way that training computes.
-func bias(p *trinity.SamplingParams) string {
-	switch {
-	case p.TopP != 0 && p.TopP != 1:
-		return fmt.Sprintf("top_p %v", p.TopP)
-	case p.TopK > 0:
-		return fmt.Sprintf("top_k %d", p.TopK)
-	case p.MinP != 0:
-		return fmt.Sprintf("min_p %v", p.MinP)
-	case orOne(p.RepetitionPenalty) != 1:
-		return fmt.Sprintf("repetition_penalty %v", p.RepetitionPenalty)
-	case p.MinTokens > 1:
-		return fmt.Sprintf("min_tokens %d", p.MinTokens)
-	}
-	return ""
 }
 
 // seedOf returns the seed of one of a request's completions, in 63 bits: servers refuse more.

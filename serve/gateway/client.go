@@ -110,6 +110,10 @@ type replier func(context.Context, trinity.CallOption) (*node, openai.Reply, err
 // call returns the call that makes as many replies as the request asks for.
 func (c *client) call(prompt []int32, reads trinity.Renderer, reply replier) *openai.Call {
 	sample := func(ctx context.Context, p trinity.SamplingParams) ([]openai.Reply, error) {
+		if changed := p.Changed(); changed != "" && c.options.Sampling == trinity.SamplingOfRequest && !p.Untrained {
+			key, _, _ := strings.Cut(changed, " ")
+			return nil, openai.Bad(key, "%s for tokens that are trained on: leave it out", changed)
+		}
 		first, err := c.reserve(p.N)
 		if err != nil {
 			return nil, err
