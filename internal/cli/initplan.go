@@ -100,6 +100,17 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 	if err != nil {
 		return nil, err
 	}
+	if err := b.checkReward(); err != nil {
+		return nil, err
+	}
+	if err := b.decide(data); err != nil {
+		return nil, err
+	}
+	return b.divide(data)
+}
+
+// decide decides how to train. There are no rows if the data is not here.
+func (b *beginning) decide(data rowsOf) (err error) {
 	b.recipe = recipe{Train: b.Data, Rate: "1e-3", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 10, PromptTokens: 256, ReplyTokens: 256}
 	b.Warms = b.Answer != "" && b.Task != "json" && !data.lists
 	b.Purpose = fmt.Sprintf("Learns from the questions in %s", b.Data)
@@ -108,19 +119,13 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 		err = b.labels(data.labels)
 	case "number":
 		b.System = "Solve the problem. End the reply with the answer."
-		if longest(data.answers) <= 20 {
+		if n := longest(data.answers); 0 < n && n <= 20 {
 			b.System = "Reply with the answer alone: a number or a formula."
 		}
 	case "json":
 		b.schema(data.answers)
 	case "demonstrations":
 		b.Rate, b.Epochs, b.Purpose = "2e-4", 5, fmt.Sprintf("Learns the answers in %s", b.Data)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := b.checkReward(); err != nil {
-		return nil, err
 	}
 	if n := len(data.rows); n > 0 { // tokens have two bytes or more, but in small vocabularies
 		b.PromptTokens = max(128, upTo(64, longest(data.prompts)/2+len(b.System)/2+64))
@@ -130,7 +135,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 		b.WarmRows = min(b.WarmRows, n)
 		b.Epochs = max(1, min(b.Epochs, 640/n)) // some 40 steps
 	}
-	return b.divide(data)
+	return err
 }
 
 // labels tells the model which answers there are.
