@@ -11,7 +11,8 @@ import (
 // letters inside it are a word.
 var dressings = dressed(map[string]string{
 	"_": "quad qquad enspace enskip space thinspace medspace thickspace nobreakspace hfill hfil newline linebreak par nonumber notag " +
-		"displaylimits allowbreak nobreak noindent null strut mathstrut relax protect smallskip medskip bigskip xspace leavevmode hss unskip vfill",
+		"displaylimits allowbreak nobreak noindent null strut mathstrut relax protect " +
+		"smallskip medskip bigskip xspace leavevmode hss unskip vfill",
 	"": "negthinspace negmedspace negthickspace bf rm it sf tt sc sl em cal mit tiny scriptsize footnotesize small normalsize large Large " +
 		"LARGE huge Huge displaystyle textstyle scriptstyle scriptscriptstyle bfseries mdseries itshape upshape slshape scshape rmfamily " +
 		"sffamily ttfamily boldmath unboldmath normalfont centering limits nolimits",

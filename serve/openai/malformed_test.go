@@ -40,7 +40,8 @@ func TestMalformedCallsAreReported(t *testing.T) {
 			}
 		}
 		web.Close()
-		if len(said) != 1 || !strings.HasSuffix(said[0], "the client gets it as text; later ones are not reported: it does not end") {
+		if len(said) != 2 || !strings.HasPrefix(said[0], "requests have tools") ||
+			!strings.HasSuffix(said[1], "the client gets it as text; later ones are not reported: it does not end") {
 			t.Errorf("%s: said %q", stream, said)
 		}
 	}
