@@ -3,6 +3,7 @@ package trinity
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,7 +88,7 @@ func (m *Message) readParts(raw json.RawMessage) error {
 		Thinking   json.RawMessage
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return fmt.Errorf(`a part of the content is no object with the keys "type" and "text": %w`, err)
+		return errors.New(`a part of the content is no object with the keys "type" and "text"`)
 	}
 	var text, thinking strings.Builder
 	for _, p := range parts {

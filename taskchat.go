@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 )
 
@@ -15,7 +16,10 @@ func chatIn(v any) (chat []any, ok bool) {
 	if text, isText := v.(string); isText {
 		d := json.NewDecoder(bytes.NewReader([]byte(text)))
 		d.UseNumber()
-		if text == "" || text[0] != '[' || d.Decode(&v) != nil || d.More() {
+		if text == "" || text[0] != '[' || d.Decode(&v) != nil {
+			return nil, false
+		}
+		if _, err := d.Token(); err != io.EOF { // text follows
 			return nil, false
 		}
 	}
@@ -39,8 +43,12 @@ func messagesOf(chat []any) (messages []Message, err error) {
 		if err == nil {
 			err = json.Unmarshal(text, &message)
 		}
+		var calls string // tables have them as JSON text
+		if json.Unmarshal(message.ToolCalls, &calls) == nil && json.Valid([]byte(calls)) {
+			message.ToolCalls = json.RawMessage(calls)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i+1, err)
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
 		messages = append(messages, message)
 	}

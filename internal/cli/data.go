@@ -124,9 +124,13 @@ func (v *datasetView) print(name string, d *dataset.Dataset) error {
 	return nil
 }
 
-// asFlag replaces the key of a taskset's format, with which a message starts, by its flag.
+// asFlag replaces the key of a taskset's format by its flag, if a message starts with one.
 func asFlag(message string) string {
-	key, rest, _ := strings.Cut(strings.TrimPrefix(message, "format."), ":")
+	key, ok := strings.CutPrefix(message, "format.")
+	if !ok {
+		return message
+	}
+	key, rest, _ := strings.Cut(key, ":")
 	return "--" + strings.ReplaceAll(key, "_", "-") + ":" + rest
 }
 
@@ -156,6 +160,9 @@ func (v *datasetView) prompt(task *trinity.Task) (string, error) {
 			}
 		}
 		return strings.Join(texts, "\n"), nil
+	}
+	if err := v.model.text.CheckKeys(messages); err != nil {
+		return "", err
 	}
 	tokens, err := v.model.text.Render(messages, tools, !answered)
 	if err != nil {

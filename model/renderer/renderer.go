@@ -188,7 +188,7 @@ func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*
 	for i, m := range messages {
 		v, err := r.messageValue(m)
 		if err != nil {
-			return nil, fmt.Errorf("renderer: message %d: %w", i, err)
+			return nil, fmt.Errorf("renderer: messages[%d]: %w", i, err)
 		}
 		c.messages = append(c.messages, v)
 	}

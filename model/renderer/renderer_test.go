@@ -253,7 +253,7 @@ func TestErrorsNameTheCause(t *testing.T) {
 		{"no messages", ChatML, nil, "", "at least one message"},
 		{"bad tools", ChatML, user, "{", "tools"},
 		{"tools that are no list", ChatML, user, "{}", "expected a JSON array"},
-		{"bad tool calls", ChatML, []trinity.Message{{Role: "assistant", ToolCalls: json.RawMessage(`[1`)}}, "", "message 0: tool_calls"},
+		{"bad tool calls", ChatML, []trinity.Message{{Role: "assistant", ToolCalls: json.RawMessage(`[1`)}}, "", "messages[0]: tool_calls"},
 		{"template's own error", "{{ raise_exception('no users') }}", user, "", "line 1: the template says: no users"},
 	} {
 		r, err := New(tok, Options{Template: c.template})
