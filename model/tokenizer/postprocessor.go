@@ -66,6 +66,9 @@ type templateToken struct {
 	Tokens []string `json:"tokens"`
 }
 
+// maxFrame bounds the special tokens around a text.
+const maxFrame = 1 << 10
+
 // template is TemplateProcessing. Encode uses only its form for a single text.
 type template struct {
 	Type          string                   `json:"type"`
@@ -90,6 +93,9 @@ func newTemplate(data json.RawMessage, where string) (frame, error) {
 			if !ok {
 				return frame{}, fmt.Errorf("%s.single[%d] is %q, which is not in special_tokens", where, i, p.SpecialToken.ID)
 			}
+			if len(f.before)+len(f.after) > maxFrame {
+				continue // the error follows
+			}
 			if texts == 0 {
 				f.before = append(f.before, token.IDs...)
 			} else {
@@ -98,6 +104,9 @@ func newTemplate(data json.RawMessage, where string) (frame, error) {
 		default:
 			return frame{}, fmt.Errorf("%s.single[%d]: expected a SpecialToken or the Sequence A", where, i)
 		}
+	}
+	if len(f.before)+len(f.after) > maxFrame {
+		return frame{}, fmt.Errorf("%s.single adds more than %d special tokens to each text", where, maxFrame)
 	}
 	if texts != 1 {
 		return frame{}, fmt.Errorf("%s.single has the Sequence A %d times; expected once", where, texts)
