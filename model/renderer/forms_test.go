@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
 	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
@@ -292,5 +293,22 @@ func TestFieldMessages(t *testing.T) {
 				t.Errorf("%s, line %d: %q, %v, want %q", kind, n+1, got, err, text)
 			}
 		}
+	}
+}
+
+// New probes a slow template with a fraction of a render's steps. The template renders chats as before.
+func TestASlowTemplateIsProbedBriefly(t *testing.T) {
+	const slow = `{% for i in range(1000) %}{% set x = ('%600d' % i) * 100 %}{% endfor %}` +
+		`{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}`
+	quick := open(t, loadTokenizer(t), strings.Replace(slow, "range(1000)", "range(1)", 1))
+	r := open(t, loadTokenizer(t), slow)
+	if r.template.Limits != jinja.DefaultLimits {
+		t.Errorf("the limits are %+v", r.template.Limits)
+	}
+	if quick.forms.parts["user"] != contentParts || r.forms.parts["user"] != contentText {
+		t.Errorf("forms %v of the quick template, %v of the slow one", quick.forms.parts, r.forms.parts)
+	}
+	if _, err := r.Render([]trinity.Message{{Role: "user", Content: "q"}}, nil, false); err != nil {
+		t.Error(err)
 	}
 }

@@ -104,11 +104,18 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if o.Clock != nil {
 		r.template.Clock = o.Clock
 	}
+	whole := r.template.Limits.Steps
+	r.template.Limits.Steps = probeSteps
 	r.forms = findForms(r)
 	r.opens = r.thinks && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
+	r.template.Limits.Steps = whole
 	return r, nil
 }
+
+// probeSteps are the most steps of each of the some thirty renders with which New learns what a template reads. A
+// chat of two messages takes a few hundred; a stranger's template must not hold up the start.
+const probeSteps = 500_000
 
 // rendersCalls reports whether the template takes a reply with n calls of tools.
 func (r *Renderer) rendersCalls(n int) bool {
