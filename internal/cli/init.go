@@ -36,6 +36,7 @@ var (
 type beginning struct {
 	File, Model, Data, Task, Reward string
 	Prompt, Answer                  string // columns; Answer may be "" for tasks whose rewards need none
+	Chats                           bool   // the column of the question has whole chats, with the answers
 	Minutes                         float64
 	recipe                          // follows from the data
 
@@ -188,6 +189,9 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 				"reward_model.ground_truth", "ground_truth", "final_answer"}},
 	} {
 		*c.value = cmp.Or(*c.value, column(row, c.usual))
+		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.SFT() && b.Answer == "" && endsWithReply(prompt) {
+			b.Chats, c.needed = true, false
+		}
 		if c.needed {
 			b.fill(cmd, "Column of the "+c.of+" ("+has+")", c.value)
 		}
@@ -197,7 +201,10 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 		}
 	}
 	answer := fmt.Sprintf(", the answer in %q", b.Answer)
-	if b.Answer == "" {
+	switch {
+	case b.Chats:
+		answer = ", with the answers"
+	case b.Answer == "":
 		answer = "; --response-key names the column of the answer"
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has %d rows with the columns %s; the question is in %q%s\n",

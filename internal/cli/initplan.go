@@ -112,7 +112,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 // decide decides how to train. There are no rows if the data is not here.
 func (b *beginning) decide(data rowsOf) (err error) {
 	b.recipe = recipe{Train: b.Data, Rate: "1e-3", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 10, PromptTokens: 256, ReplyTokens: 256}
-	b.Warms = b.Answer != "" && b.Task != "json" && !data.lists
+	b.Warms = b.Chats || b.Answer != "" && b.Task != "json" && !data.lists
 	b.Purpose = fmt.Sprintf("Learns from the questions in %s", b.Data)
 	switch b.Task {
 	case "label":
