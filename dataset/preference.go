@@ -115,7 +115,7 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	if err != nil {
 		return nil, err
 	}
-	text, isText := v.(string)
+	_, isText := v.(string)
 	_, isList := v.([]any)
 	switch {
 	case isList && w.PromptType == "plaintext":
@@ -124,7 +124,7 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	case isList, isText && w.PromptType != "plaintext" && isChat(v):
 		return messagesAt(row, key)
 	}
-	text, err = textAt(row, key)
+	text, err := textAt(row, key)
 	return []trinity.Message{{Role: "assistant", Content: text}}, err
 }
 

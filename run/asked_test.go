@@ -246,7 +246,7 @@ func TestWorkflowsOfTrinityRFTPassTheCheck(t *testing.T) {
 		workflow, row, args string
 		asks                bool
 	}{
-		{"math_eval_workflow", `, "answer": "5"`, "{}", false},
+		{"math_eval_workflow", `, "answer": "5"`, "{top_p: 1}", false}, // its own values are for evaluations
 		{"math_rm_workflow", "", "{}", false},
 		{"thinking_budget_workflow", `, "messages": [{"role": "user", "content": "2+3?"}]`, "{thinking_token_budget: 8}", false},
 		{"math_ruler_workflow", `, "answer": "5"`, "{}", true},

@@ -23,7 +23,7 @@ func TestRowsNameUnknownPlugins(t *testing.T) {
 		{"a number", `{"question": "max 1 2", "answer": "2", "how": 5}`,
 			`train.jsonl:900: format.workflow_key "how": want a text, got 5`},
 		{"a list", `{"question": "max 1 2", "answer": "2", "scorer": {"name": ["x"]}}`,
-			`train.jsonl:900: format.reward_fn_key "scorer.name": want a text, got [x]`},
+			`train.jsonl:900: format.reward_fn_key "scorer.name": want a text, got ["x"]`},
 		{"a workflow of packs", `{"question": "max 1 2", "answer": "2", "how": "cod_frozenlake_workflow"}`,
 			`train.jsonl:900: format.workflow_key "how": workflow cod_frozenlake_workflow solves packs of tasks, and a row is one task`},
 		{"no column of workflows", `{"question": "max 1 2", "answer": "2", "scorer": {"name": "math_reward"}}`,

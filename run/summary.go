@@ -80,9 +80,13 @@ func (s *StageSummary) recall(dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	steps := s.Steps // of the trainer, which an explorer's records may pass
 	s.Rewards, s.Losses, s.Evals, s.rollout, s.train = nil, nil, nil, rate{}, rate{}
 	for _, r := range records {
 		s.add(r)
+	}
+	if steps > 0 {
+		s.Steps = steps
 	}
 	return err
 }
