@@ -92,10 +92,8 @@ func (t *Task) Truths() ([]string, error) {
 		return nil, fmt.Errorf("format.response_key: column %q holds an object with the keys %s: name one of them, such as %q",
 			key, strings.Join(keys, ", "), key+"."+keys[0])
 	}
-	if chat, ok := chatIn(v); ok && len(list) == 1 {
-		if reply, err := messagesOf(chat); err == nil && reply[0].Role == "assistant" {
-			return []string{reply[0].Content}, nil
-		}
+	if reply, err := ReadChat(key, v); err == nil && len(reply) == 1 && reply[0].Role == "assistant" {
+		return []string{reply[0].Content}, nil
 	}
 	var truths []string
 	for _, v := range list {

@@ -1,58 +1,78 @@
 package trinity
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 )
 
-// chatIn returns the list of messages in a value of a row: a list of objects with roles, or such a
-// list as JSON text, which tables have. ok is false for any other value.
-func chatIn(v any) (chat []any, ok bool) {
+// ReadChat returns the messages in a value of a row: a list of objects with role and content, or such a
+// list as JSON text, which tables have. It returns nil for any other value. Errors name the column.
+func ReadChat(column string, v any) (chat []Message, err error) {
 	if text, isText := v.(string); isText {
-		d := json.NewDecoder(bytes.NewReader([]byte(text)))
+		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		if text == "" || text[0] != '[' || d.Decode(&v) != nil {
-			return nil, false
+		if text = strings.TrimSpace(text); text == "" || text[0] != '[' || d.Decode(&v) != nil {
+			return nil, nil
 		}
 		if _, err := d.Token(); err != io.EOF { // text follows
-			return nil, false
+			return nil, nil
 		}
 	}
-	chat, _ = v.([]any)
-	for _, m := range chat {
-		fields, _ := m.(map[string]any)
-		if role, isText := fields["role"].(string); !isText || role == "" {
-			return nil, false
+	list, _ := v.([]any)
+	for i, entry := range list {
+		fields, isObject := entry.(map[string]any)
+		if i == 0 && fields["role"] == nil {
+			return nil, nil
 		}
+		if !isObject {
+			return nil, fmt.Errorf("%s[%d]: a message is an object with role and content, got %s", column, i, kindOf(entry))
+		}
+		m, err := messageOf(fields)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", column, i, err)
+		}
+		chat = append(chat, m)
 	}
-	return chat, len(chat) > 0
+	return chat, nil
 }
 
-// messagesOf decodes a list of messages. Columnar files give every message every key: null is none.
-func messagesOf(chat []any) (messages []Message, err error) {
-	for i, m := range chat {
-		fields := maps.Clone(m.(map[string]any))
-		maps.DeleteFunc(fields, func(key string, v any) bool { return v == nil && key != "content" })
-		text, err := json.Marshal(fields)
-		var message Message
-		if err == nil {
-			err = json.Unmarshal(text, &message)
-		}
-		var calls string // tables have them as JSON text
-		if json.Unmarshal(message.ToolCalls, &calls) == nil && json.Valid([]byte(calls)) {
-			message.ToolCalls = json.RawMessage(calls)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("messages[%d]: %w", i, err)
-		}
-		messages = append(messages, message)
+// messageOf decodes a message. Columnar files give every message every key: null is none.
+func messageOf(fields map[string]any) (m Message, err error) {
+	fields = maps.Clone(fields)
+	maps.DeleteFunc(fields, func(key string, v any) bool { return v == nil && key != contentKey })
+	text, err := json.Marshal(fields)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
 	}
-	return messages, nil
+	if err != nil {
+		return m, err
+	}
+	var calls string // tables have them as JSON text
+	if json.Unmarshal(m.ToolCalls, &calls) == nil {
+		if !json.Valid([]byte(calls)) {
+			return m, fmt.Errorf("tool_calls is text that is no JSON: %.40q", calls)
+		}
+		m.ToolCalls = json.RawMessage(calls)
+	}
+	if role, foreign := foreignRoles[strings.ToLower(m.Role)]; foreign && role != m.Role {
+		return m, fmt.Errorf("role %q is another format's name of %q: rename it", m.Role, role)
+	}
+	if _, noText := m.Extra[contentKey]; noText && m.Content == "" && (m.Role == "user" || m.Role == "system") {
+		return m, fmt.Errorf("a message of the %s has no content: want text", m.Role)
+	}
+	return m, nil
+}
+
+// foreignRoles has the roles that go by other names in formats of chats that people have. A template
+// that writes any role would write them too, and the model has never read them.
+var foreignRoles = map[string]string{
+	"system": "system", "user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "chatgpt": "assistant",
+	"bot": "assistant", "ai": "assistant", "model": "assistant", "tool": "tool",
 }
 
 // chat returns the row's own chat: the list of messages at format.prompt_key or, if the row has no
@@ -64,27 +84,25 @@ func (t *Task) chat() ([]Message, error) {
 	}
 	key, at := t.Format.PromptKey, "format.prompt_key"
 	v, _ := t.Field(key)
-	chat, isChat := chatIn(v)
+	asked := v
 	if v == nil {
 		key, at = t.Format.MessagesKey, "format.messages_key"
-		other, _ := t.Field(key)
-		chat, isChat = chatIn(other)
+		asked, _ = t.Field(key)
 	}
-	if !isChat {
-		switch v.(type) {
-		case []any, map[string]any:
-			return nil, fmt.Errorf("%s: column %q holds %s, want a text or a list of messages with role and content", at, key, kindOf(v))
+	chat, err := ReadChat(key, asked)
+	switch v.(type) {
+	case []any, map[string]any:
+		if chat == nil && err == nil {
+			err = fmt.Errorf("column %q holds %s, want a text or a list of messages with role and content", key, kindOf(v))
 		}
-		return nil, nil
 	}
-	messages, err := messagesOf(chat)
-	if err == nil && messages[len(messages)-1].Role == "assistant" {
-		err = errors.New("it ends with a reply of the assistant: let a message of the user or of a tool be the last")
+	if len(chat) > 0 && chat[len(chat)-1].Role == "assistant" {
+		err = fmt.Errorf("column %q ends with a reply of the assistant: let a message of the user or of a tool be the last", key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: the chat in column %q: %w", at, key, err)
+		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	return messages, nil
+	return chat, nil
 }
 
 // Prompt returns the task's question: format.prompt_template with the row's columns, else the text

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -103,10 +102,10 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, _ := row.Field(w.ResponseKey)
-		if _, isText := v.(string); !isText && isChat(v) { // JSON text may be what the model learns to write
-			response, err := messagesAt(row, w.ResponseKey)
-			return append(prompt, response...), err
+		if v, _ := row.Field(w.ResponseKey); kindOfValue(v) == "a list" { // JSON text may be what the model learns to write
+			if response, err := trinity.ReadChat(w.ResponseKey, v); response != nil || err != nil {
+				return append(prompt, response...), err
+			}
 		}
 		response, err := textAt(row, w.ResponseKey)
 		return append(prompt, trinity.Message{Role: "assistant", Content: response}), err
@@ -121,24 +120,13 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// isChat reports whether a value is a list of messages, also as JSON text.
-func isChat(v any) bool {
-	if text, isText := v.(string); isText && strings.HasPrefix(strings.TrimSpace(text), "[") {
-		v, _ = fromText(text) // nil for text that only begins so
-	}
-	list, _ := v.([]any)
-	if len(list) == 0 {
-		return false
-	}
-	first, _ := list[0].(map[string]any)
-	return first["role"] != nil
-}
-
 // userAt returns a chat with the row's plain prompt as the user's message, or the row's list of
 // messages in place of a text, as [trinity.Task.Messages] reads it.
 func userAt(row *trinity.Task) ([]trinity.Message, error) {
-	if v, _ := row.Field(row.Format.PromptKey); row.Format.PromptTemplate == "" && isChat(v) {
-		return messagesAt(row, row.Format.PromptKey)
+	if v, _ := row.Field(row.Format.PromptKey); row.Format.PromptTemplate == "" {
+		if chat, err := trinity.ReadChat(row.Format.PromptKey, v); chat != nil || err != nil {
+			return chat, err
+		}
 	}
 	text, err := promptOf(row)
 	return []trinity.Message{{Role: "user", Content: text}}, err

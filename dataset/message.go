@@ -2,10 +2,7 @@ package dataset
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -45,74 +42,21 @@ func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := v.(string); ok {
-		if v, err = fromText(text); err != nil {
-			return nil, fmt.Errorf("%s is text, want a list of messages: set format.prompt_type: plaintext for prompts and responses "+
-				"that are text", key)
+	chat, err := trinity.ReadChat(key, v)
+	if chat != nil || err != nil {
+		return chat, err
+	}
+	switch v := v.(type) {
+	case string:
+		return nil, fmt.Errorf("%s is text, want a list of messages: set format.prompt_type: plaintext for prompts and responses "+
+			"that are text", key)
+	case []any:
+		if len(v) == 0 {
+			return nil, fmt.Errorf("%s is an empty list, want messages", key)
 		}
+		return nil, fmt.Errorf("%s[0] is no message: want an object with role and content", key)
 	}
-	list, ok := v.([]any)
-	if !ok {
-		return nil, fmt.Errorf("%s holds %s, want a list of messages", key, kindOfValue(v))
-	}
-	return Messages(key, list)
-}
-
-// Messages returns the messages of the chat at a key of a row.
-func Messages(key string, list []any) ([]trinity.Message, error) {
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s is an empty list, want messages", key)
-	}
-	chat := make([]trinity.Message, len(list))
-	for i, m := range list {
-		var err error
-		if chat[i], err = message(m); err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", key, i, err)
-		}
-	}
-	return chat, nil
-}
-
-func message(v any) (m trinity.Message, err error) {
-	if _, ok := v.(map[string]any); !ok {
-		return m, fmt.Errorf("a message is an object with role and content, got %s", kindOfValue(v))
-	}
-	text, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		return m, err
-	}
-	var calls string
-	if json.Unmarshal(m.ToolCalls, &calls) == nil { // tables have them as JSON text
-		m.ToolCalls, err = asJSON(calls)
-	}
-	return m, err
-}
-
-// asJSON returns the JSON of a value; a string that is JSON is returned as it is.
-func asJSON(v any) (json.RawMessage, error) {
-	if text, ok := v.(string); ok {
-		if !json.Valid([]byte(text)) {
-			return nil, fmt.Errorf("text that is no JSON: %.40q", text)
-		}
-		return json.RawMessage(text), nil
-	}
-	return json.Marshal(v)
-}
-
-func fromText(text string) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("text follows the JSON")
-	}
-	return numbers(v), nil
+	return nil, fmt.Errorf("%s holds %s, want a list of messages", key, kindOfValue(v))
 }
 
 // kindOfValue returns the name of a value's kind, for errors.

@@ -115,14 +115,15 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	if err != nil {
 		return nil, err
 	}
-	_, isText := v.(string)
 	_, isList := v.([]any)
-	switch {
-	case isList && w.PromptType == "plaintext":
+	if isList && w.PromptType == "plaintext" {
 		return nil, fmt.Errorf("%s holds a list, want text: set format.prompt_type: messages, and format.messages_key to the messages of "+
 			"the prompt if the answers do not begin with it", key)
-	case isList, isText && w.PromptType != "plaintext" && isChat(v):
-		return messagesAt(row, key)
+	}
+	if w.PromptType != "plaintext" {
+		if chat, err := trinity.ReadChat(key, v); isList || chat != nil || err != nil {
+			return messagesAt(row, key)
+		}
 	}
 	text, err := textAt(row, key)
 	return []trinity.Message{{Role: "assistant", Content: text}}, err

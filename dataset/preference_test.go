@@ -78,7 +78,7 @@ func TestPreferences(t *testing.T) {
 		{"dpo", messages, `{"messages": "q", "chosen": "g", "rejected": "b"}`, "messages is text, want a list of messages"},
 		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + ask + `], "rejected": "b"}`,
 			"chosen: a chat without a message of the assistant"},
-		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [3], "rejected": "b"}`, "chosen[0]: a message is an object"},
+		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [3], "rejected": "b"}`, "chosen[0] is no message"},
 		{"dpo", Format{TaskFormat: preferenceKeys, PromptType: "plaintext", MaxTokens: 18}, `{"prompt": "q", "chosen": "g", "rejected": "bad"}`,
 			"19 tokens, more than model.max_model_len 18"},
 		{"kto", plain, `{"prompt": "q", "completion": "g"}`, `no field "label"`},

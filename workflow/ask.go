@@ -49,17 +49,13 @@ func lastQuestion(t *trinity.Task) (string, error) {
 func chatOf(t *trinity.Task, system string) (messages []trinity.Message, err error) {
 	own := *t
 	for _, key := range []string{t.Format.PromptKey, t.Format.MessagesKey, "messages"} {
-		if list, _ := t.Field(key); isList(list) {
+		v, _ := t.Field(key)
+		if chat, err := trinity.ReadChat(key, v); chat != nil || err != nil { // Messages reports the error
 			own.Format.PromptKey, own.Format.PromptTemplate = key, ""
 			break
 		}
 	}
 	return own.Messages(system)
-}
-
-func isList(v any) bool {
-	_, ok := v.([]any)
-	return ok
 }
 
 // reply samples an assistant turn that begins with the task's reply prefix, with the tools of its row.

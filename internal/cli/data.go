@@ -141,7 +141,7 @@ func (v *datasetView) prompt(task *trinity.Task) (string, error) {
 	messages, err := []trinity.Message(nil), error(nil)
 	answered := v.format.PromptTemplate == "" && endsWithReply(value)
 	if answered {
-		messages, err = dataset.Messages(v.format.PromptKey, value.([]any))
+		messages, err = trinity.ReadChat(v.format.PromptKey, value)
 	} else {
 		messages, err = task.Messages("")
 	}
@@ -171,14 +171,10 @@ func (v *datasetView) prompt(task *trinity.Task) (string, error) {
 	return v.model.text.Tokenizer().Decode(tokens, false), nil
 }
 
-// endsWithReply reports whether a value is a list of messages with one of the assistant at its end.
+// endsWithReply reports whether a value is a chat with a message of the assistant at its end.
 func endsWithReply(value any) bool {
-	list, _ := value.([]any)
-	if len(list) == 0 {
-		return false
-	}
-	last, _ := list[len(list)-1].(map[string]any)
-	return last["role"] == "assistant"
+	chat, _ := trinity.ReadChat("", value)
+	return len(chat) > 0 && chat[len(chat)-1].Role == "assistant"
 }
 
 // length returns the length of a text, in tokens if there is a model, else in characters.

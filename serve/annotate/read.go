@@ -116,12 +116,11 @@ func promptAt(task *trinity.Task, key string) (Prompt, error) {
 	if !ok {
 		return Prompt{}, fmt.Errorf("no field %q: name the prompt's field with --prompt-key", key)
 	}
-	switch v := v.(type) {
-	case string:
-		return Prompt{Text: v}, nil
-	case []any:
-		chat, err := dataset.Messages(key, v)
+	if chat, err := trinity.ReadChat(key, v); chat != nil || err != nil {
 		return Prompt{Chat: chat}, err
+	}
+	if text, isText := v.(string); isText {
+		return Prompt{Text: text}, nil
 	}
 	return Prompt{}, fmt.Errorf("%s holds %s, want text or a list of messages", key, inJSON(v))
 }

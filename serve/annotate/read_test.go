@@ -68,15 +68,15 @@ func TestReadPairsAnswers(t *testing.T) {
 
 func TestReadReportsBadRows(t *testing.T) {
 	for want, rows := range map[string][]string{
-		"has no rows":                       nil,
-		"no prompt has two different":       {`{"prompt":"p","answer1":"a","answer2":"a"}`},
-		`rows.jsonl:1: no field "prompt"`:   {`{"question":"p"}`},
-		`rows.jsonl:2: no field "answer2"`:  {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":"p","answer1":"a"}`},
-		"answer1 holds 3, want text":        {`{"prompt":"p","answer1":3,"answer2":"b"}`},
-		"prompt holds 3, want text":         {`{"prompt":3,"answer1":"a","answer2":"b"}`},
-		"prompt[0]: a message is an object": {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
+		"has no rows":                                  nil,
+		"no prompt has two different":                  {`{"prompt":"p","answer1":"a","answer2":"a"}`},
+		`rows.jsonl:1: no field "prompt"`:              {`{"question":"p"}`},
+		`rows.jsonl:2: no field "answer2"`:             {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":"p","answer1":"a"}`},
+		"answer1 holds 3, want text":                   {`{"prompt":"p","answer1":3,"answer2":"b"}`},
+		"prompt holds 3, want text":                    {`{"prompt":3,"answer1":"a","answer2":"b"}`},
+		`prompt holds ["p"], want text or a list of m`: {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
 		"rows before have another kind of prompt": {`{"prompt":"p","answer1":"a","answer2":"b"}`,
-			`{"prompt":[{"role":"user"}],"answer1":"a","answer2":"b"}`},
+			`{"prompt":[{"role":"user","content":"p"}],"answer1":"a","answer2":"b"}`},
 		"rows.jsonl:1: not an experience":         {`{"id":3,"tokens":[]}`},
 		"answer1 holds null, want text or a list": {`{"prompt":"p","answer1":null,"answer2":"b"}`},
 	} {
