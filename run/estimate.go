@@ -212,6 +212,9 @@ func (e *estimate) faster() []string {
 // sampledRows is the number of rows whose lengths give the mean length.
 const sampledRows = 32
 
+// formattedRows is the number of rows of training data that check formats. The run formats all that it reads.
+const formattedRows = 1 << 11
+
 // lengths returns the mean tokens of prompts and responses, and says in words where they come from.
 // For a dataset they are the means of its first rows. For rollouts, prompts are the mean of the
 // first tasks, and responses are as long as the configuration allows.
@@ -297,7 +300,7 @@ func (s *Settled) rowLengths(b *config.ExperienceBuffer, f *config.Facts) (promp
 	}
 	n, long := 0, 0
 	var length *dataset.LengthError // of the last row that is too long
-	looked := min(data.Len(), sampledRows)
+	looked := min(data.Len(), formattedRows)
 	for i := range looked {
 		row, err := data.Row(i)
 		if err != nil {
@@ -306,9 +309,10 @@ func (s *Settled) rowLengths(b *config.ExperienceBuffer, f *config.Facts) (promp
 		exps, err := format.Format(row)
 		if errors.As(err, &length) {
 			long++
+			continue
 		}
 		if err != nil {
-			continue // the run reports it with its place
+			return 0, 0, s.At("buffer.trainer_input.experience_buffer.path", fmt.Sprintf("%s: %v", data.Where(i), err), "")
 		}
 		for _, x := range exps {
 			prompt, response, n = prompt+float64(x.PromptLen), response+float64(len(x.Tokens)-x.PromptLen), n+1
