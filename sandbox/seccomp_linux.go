@@ -85,7 +85,8 @@ func ownID(call string) conditional {
 	return conditional{call, 0, [][]condition{{{0, anInt, 0, false}}}}
 }
 
-// ownWho allows a call about a process, of which 0 is the caller, and not about groups and users.
+// ownWho allows a call whose first argument says process, not group or user, and whose second is 0: the
+// caller itself.
 func ownWho(call string, process uint32) conditional {
 	return conditional{call, 0, [][]condition{{{0, anInt, process, false}, {1, anInt, 0, false}}}}
 }

@@ -167,7 +167,7 @@ func TestAdapterAfterARestart(t *testing.T) {
 	}
 }
 
-// The newest adapter alone is given again, under its own name.
+// After a restart, a server gets only the newest adapter, under its own name.
 func TestNewestAdapterIsGivenAgain(t *testing.T) {
 	for _, plugin := range []string{"vllm", "sglang"} {
 		fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true})

@@ -29,7 +29,7 @@ type said struct {
 const (
 	longestLine   = 2000
 	longestReason = 500
-	mostSince     = 100  // lines after a reason, with which a program has gone on in spite of it
+	mostSince     = 100  // more lines after a reason mean that the program went on in spite of it
 	longestLast   = 160  // characters
 	longText      = 1000 // bytes, of which the end alone is quoted
 )

@@ -122,7 +122,7 @@ func (r prober) shows(chat, text string) bool {
 	return err == nil && strings.Contains(out, text)
 }
 
-// probe renders a chat that is given in JSON, as it is.
+// probe renders a chat given as JSON, without the checks that Render makes.
 func (r prober) probe(messages string) (string, error) {
 	list, err := jinja.FromJSON([]byte(messages))
 	if err != nil {

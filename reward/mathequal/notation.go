@@ -151,8 +151,8 @@ func (p *parser) combinations() (*node, error) {
 	return tree(opDiv, tree(opFactorial, n), tree(opFactorial, tree(opSub, n, k))), nil
 }
 
-// choice reads what follows the C of C(5, 2), or of C_5^2 or C^2_5, where the greater number counts the
-// things of which the other is chosen.
+// choice reads what follows the C of C(5, 2), or of C_5^2 or C^2_5, where the greater number counts all
+// things and the other those that are chosen.
 func (p *parser) choice() (*node, bool) {
 	if n, next, ok := wholeAt(p.tokens, p.pos+1, "("); ok {
 		k, end, ok := wholeAt(p.tokens, next+1, ",")

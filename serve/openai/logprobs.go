@@ -32,7 +32,7 @@ func (q *request) logprobsOf(s *Server, choice int, c trinity.Completion) *wire.
 	return l
 }
 
-// at returns the likely tokens at a place; nil if nobody asked for them.
+// at returns the likely tokens at a place; nil if the request asked for none.
 func at(top [][]trinity.TokenLogprob, i int) []trinity.TokenLogprob {
 	if i < len(top) {
 		return top[i]
