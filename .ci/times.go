@@ -1,0 +1,80 @@
+// Command times reads the events of `go test -json`, prints what `go test` prints, and writes the ten slowest
+// tests of each package into a file. It fails if a package has failed.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// event is a line of `go test -json`.
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds, of an action pass or fail
+}
+
+const (
+	mostTests = 10
+	least     = 0.5 // seconds of a test that is worth a line
+)
+
+func main() {
+	failed, err := run(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "times:", err)
+	}
+	if failed || err != nil {
+		os.Exit(1)
+	}
+}
+
+func run(path string) (failed bool, err error) {
+	said, slow := map[string]string{}, map[string][]event{} // what tests print, by package and test; results by package
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, readErr := in.ReadString('\n')
+		var e event
+		if line != "" && json.Unmarshal([]byte(line), &e) != nil {
+			fmt.Print(line) // of the go command itself
+		}
+		name, _, _ := strings.Cut(e.Test, "/")
+		key := e.Package + " " + name
+		switch {
+		case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
+			fmt.Print(e.Output)
+		case e.Action == "build-fail":
+			failed = true
+		case e.Action == "output":
+			said[key] += e.Output
+		case e.Action == "fail" && e.Test == name:
+			failed = true
+			fmt.Print(said[key])
+		}
+		if done := e.Action == "pass" || e.Action == "fail"; done && e.Test == name {
+			delete(said, key)
+			slow[e.Package] = append(slow[e.Package], e)
+		}
+		if readErr != nil {
+			break
+		}
+	}
+	var table strings.Builder
+	for _, pkg := range slices.Sorted(maps.Keys(slow)) {
+		tests := slow[pkg]
+		slices.SortFunc(tests, func(a, b event) int {
+			return cmp.Or(cmp.Compare(b.Elapsed, a.Elapsed), strings.Compare(a.Test, b.Test))
+		})
+		for i, e := range tests {
+			if i <= mostTests && e.Elapsed >= least {
+				fmt.Fprintf(&table, "%7.1f %s %s\n", e.Elapsed, pkg, e.Test)
+			}
+		}
+	}
+	return failed, os.WriteFile(path, []byte(table.String()), 0o644)
+}
