@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -26,13 +27,13 @@ func (*sqlOpener) DefaultPath(dir, name string) string {
 
 // CheckPath implements config.StorePlace.
 func (*sqlOpener) CheckPath(path string) error {
-	_, err := database.Parse(path)
+	_, err := dburl.Parse(path)
 	return err
 }
 
 // OpenBuffer implements trinity.BufferOpener.
 func (*sqlOpener) OpenBuffer(ctx context.Context, s trinity.BufferSpec) (trinity.Buffer, error) {
-	address, err := database.Parse(s.Path)
+	address, err := dburl.Parse(s.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // SQLLog is a Log in tables of a database. A delivery is one transaction. The process that opened
@@ -26,7 +27,7 @@ type SQLLog struct {
 
 // OpenSQLLog opens the log called name. It creates the log and its tables if there are none. ctx
 // lasts as long as the log is used, see [database.Open].
-func OpenSQLLog(ctx context.Context, a database.Address, name string, o database.Options) (*SQLLog, error) {
+func OpenSQLLog(ctx context.Context, a dburl.Address, name string, o database.Options) (*SQLLog, error) {
 	if err := database.CheckName(name, "project, group, name or buffer.trainer_input.experience_buffer.name"); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // YAML returns the effective configuration: the file with defaults, inherited values and overrides
@@ -157,7 +157,7 @@ func encode(v reflect.Value, key string) *yaml.Node {
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
 		for i := range v.Len() {
 			item := encode(v.Index(i), key)
-			if i > 0 && item != nil && database.HidesAfter(fmt.Sprint(v.Index(i-1)), fmt.Sprint(v.Index(i))) { // command: [x, --api-key, …]
+			if i > 0 && item != nil && safetext.HidesAfter(fmt.Sprint(v.Index(i-1)), fmt.Sprint(v.Index(i))) { // command: [x, --api-key, …]
 				item = stringNode("***")
 			}
 			if item == nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/wire/openai"
 )
@@ -167,7 +167,7 @@ func checkAddresses(key string, all []string, fail func(key, what, hint string))
 		u, err := url.Parse(address)
 		root, wrong := openai.Root(address)
 		if wrong != nil || err != nil || u.User != nil {
-			fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", database.Hidden(address)),
+			fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", safetext.Hidden(address)),
 				"write http://HOST:PORT, and the key as api_key")
 			continue
 		}

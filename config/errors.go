@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // Position is a place in a configuration. Line and Col count from 1. Both are 0 for a value from
@@ -55,21 +53,7 @@ func (e Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return database.Hidden(Printable(b.String()))
-}
-
-// Printable writes what cannot be printed as in Go, \n or \x1b, so that a file cannot write on a
-// terminal.
-func Printable(text string) string {
-	var b strings.Builder
-	for _, c := range text {
-		if unicode.IsPrint(c) {
-			b.WriteRune(c)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
-		}
-	}
-	return b.String()
+	return safetext.Hidden(safetext.Printable(b.String()))
 }
 
 // Errors is all mistakes in a configuration.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 const inputsKey = pipelineKey + ".inputs"
@@ -84,7 +84,7 @@ func (r *rules) inputs() {
 // writes reports whether the run keeps a copy of experiences at path. It returns false for a
 // database, in which archives of several runs can be side by side.
 func (s *Settled) writes(path string) bool {
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return false
 	}
 	p := &s.DataProcessor.ExperiencePipeline

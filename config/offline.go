@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -89,12 +89,12 @@ func (r *rules) formatOf(b NamedBuffer) {
 // of one earlier run.
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
-	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && archive.Form(b.Path) == "" {
+	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && experience.Form(b.Path) == "" {
 		r.fail(storeKey+".path", b.Path+" does not name a file form of experiences",
-			"let the path end in one of "+strings.Join(archive.Forms, " ")+
+			"let the path end in one of "+strings.Join(experience.Forms, " ")+
 				"; output_save_path may be a database's URL")
 	}
-	if r.Recorded && database.IsURL(b.Path) && b.SubsetName == "" {
+	if r.Recorded && dburl.IsURL(b.Path) && b.SubsetName == "" {
 		r.fail(storeKey+".subset_name", "a database may hold the experiences of many runs",
 			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY step, id")
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -192,14 +192,14 @@ func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, e
 
 // hide leaves no password in what the plan names.
 func (s *StagePlan) hide() {
-	s.Model = database.Hidden(s.Model)
+	s.Model = safetext.Hidden(s.Model)
 	for _, lines := range [][]string{s.TaskPipeline, s.Auxiliary, s.Inputs, s.Measured, s.Teachers, s.Asked, s.Tasksets, s.Fetch, s.Missing} {
 		for i := range lines {
-			lines[i] = database.Hidden(lines[i])
+			lines[i] = safetext.Hidden(lines[i])
 		}
 	}
 	for i := range s.Files {
-		s.Files[i].Path = database.Hidden(s.Files[i].Path)
+		s.Files[i].Path = safetext.Hidden(s.Files[i].Path)
 	}
 }
 

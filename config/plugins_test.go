@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -144,7 +144,7 @@ func (fakeOpener) DefaultPath(dir, name string) string {
 }
 
 func (fakeOpener) CheckPath(path string) error {
-	_, err := database.Parse(path)
+	_, err := dburl.Parse(path)
 	return err
 }
 

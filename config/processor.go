@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // DataProcessor edits tasks before the explorer reads them, and experiences before the trainer
@@ -52,7 +52,7 @@ func (s *Settled) InputCopy() string {
 // copiesInDatabase reports whether a copy of experiences goes to a database.
 func (c *Config) copiesInDatabase() bool {
 	p := &c.DataProcessor.ExperiencePipeline
-	return p.SaveInput && database.IsURL(p.InputSavePath) || database.IsURL(p.OutputSavePath)
+	return p.SaveInput && dburl.IsURL(p.InputSavePath) || dburl.IsURL(p.OutputSavePath)
 }
 
 // copies refuses copies of experiences in an unknown file form, and two copies at one path.
@@ -63,17 +63,17 @@ func (r *rules) copies() {
 		r.fail(owner+"input_save_path", "save_input is false, so the run writes nothing there", "leave one of the two out")
 	}
 	for key, path := range map[string]string{"input_save_path": p.InputSavePath, "output_save_path": p.OutputSavePath} {
-		if database.IsURL(path) {
-			if _, err := database.Parse(path); err != nil {
+		if dburl.IsURL(path) {
+			if _, err := dburl.Parse(path); err != nil {
 				r.fail(owner+key, err.Error(), "")
 			}
-		} else if path != "" && archive.Form(path) == "" {
+		} else if path != "" && experience.Form(path) == "" {
 			r.fail(owner+key, path+" does not name a file form of experiences",
-				"let the path end in one of "+strings.Join(archive.Forms,
+				"let the path end in one of "+strings.Join(experience.Forms,
 					" ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
 		}
 	}
-	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !database.IsURL(p.OutputSavePath) {
+	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !dburl.IsURL(p.OutputSavePath) {
 		r.fail(owner+"output_save_path", "is also the path of input_save_path", "choose another path")
 	}
 	if b := r.Buffer.TrainerInput.ExperienceBuffer; r.Mode == "explore" && b.StorageType == "file" && r.writes(r.ExperienceFile()) {

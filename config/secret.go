@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -27,7 +27,7 @@ func Mask(key string, value any) any {
 		}
 	}
 	if _, ok := value.(string); ok {
-		return database.Hidden(text)
+		return safetext.Hidden(text)
 	}
 	return value
 }

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -62,7 +63,7 @@ func (c *Config) written(key string) string {
 }
 
 func (r *resolution) warn(key, format string, args ...any) {
-	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), r.written(key), fmt.Sprintf(format, args...))))
+	r.Warnings = append(r.Warnings, safetext.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), r.written(key), fmt.Sprintf(format, args...))))
 }
 
 // lengths applies the rules between the lengths of model, prompt and response.
@@ -239,7 +240,7 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
-	if b.StorageType == "queue" && !r.Together && database.IsURL(b.Path) {
+	if b.StorageType == "queue" && !r.Together && dburl.IsURL(b.Path) {
 		b.StorageType = automatic("buffer", "auto") // Trinity-RFT keeps such a queue in the database
 	}
 	if b.StorageType == "file" && r.Together {

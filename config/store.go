@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -70,7 +70,7 @@ func (s *Settled) remote(owner string) bool {
 	}
 	for _, d := range s.datasets() {
 		if d.key == owner {
-			return database.IsURL(d.path)
+			return dburl.IsURL(d.path)
 		}
 	}
 	return false
@@ -102,7 +102,7 @@ func (s *Settled) unusedOfRows(key string) string {
 		case !split && key != d.key+".subset_name":
 		case d.storage == "task_dir":
 			return "every folder of the path is a task: there are neither splits nor subsets"
-		case split && database.IsURL(d.path):
+		case split && dburl.IsURL(d.path):
 			return "a database has no splits: subset_name chooses rows"
 		case isFile(d.path):
 			return "the path is one file, all of whose rows are read: name a directory to choose a split or subset of it"
@@ -119,10 +119,10 @@ func isFile(path string) bool {
 // tables checks that the path is a database URL if the storage is a database.
 func (r *rules) tables() {
 	for _, d := range r.datasets() {
-		if !registry.Buffers.Has(d.storage) && !database.IsURL(d.path) {
+		if !registry.Buffers.Has(d.storage) && !dburl.IsURL(d.path) {
 			continue
 		}
-		if _, err := database.Parse(d.path); err != nil {
+		if _, err := dburl.Parse(d.path); err != nil {
 			r.fail(d.key+".path", err.Error(), "")
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -45,7 +45,7 @@ func (t TasksetEntry) checkQueue(r *rules) {
 	if slices.ContainsFunc(r.Data.Tasksets, func(o TasksetEntry) bool { return !o.Eval && o.Key != t.Key }) {
 		r.fail(storage, "a queue is the only training taskset of a run, since nobody knows its share of the tasks", others)
 	}
-	if end := filepath.Ext(t.Path); t.Path != "" && (database.IsURL(t.Path) || end != ".jsonl" && end != ".ndjson") {
+	if end := filepath.Ext(t.Path); t.Path != "" && (dburl.IsURL(t.Path) || end != ".jsonl" && end != ".ndjson") {
 		r.fail(t.Key+".path", fmt.Sprintf("%s is no JSON Lines file, to which another process can append tasks", t.Path),
 			"name a file that ends in .jsonl; it may come into being later")
 	}

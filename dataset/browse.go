@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // Entry names rows that a stage of a run reads, or experiences that it writes, for people who look at them.
@@ -66,7 +68,7 @@ var errBrowsed = fmt.Errorf("it has more than %d bytes", browsedRow)
 // Browse finds the files of a dataset. It reads none.
 func Browse(path string, opts Options) (*Browser, error) {
 	b := &Browser{path: path, opts: opts}
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return b, nil
 	}
 	info, err := os.Stat(path)
@@ -170,7 +172,7 @@ func (r readerAt) ReadAt(p []byte, off int64) (int, error) { return r(p, off) }
 // counted reads rows that have no offsets: it skips those before the place. An error of each is that
 // of a row after which nothing can be read.
 func (b *Browser) counted(ctx context.Context, file int, from Place, see func(Seen) bool, each func(take taker) error) error {
-	rows, path := int64(0), database.Hidden(b.path)
+	rows, path := int64(0), safetext.Hidden(b.path)
 	if b.files != nil {
 		path = b.files[file]
 	}
@@ -230,7 +232,7 @@ func (b *Browser) eachFolder(ctx context.Context, take taker) error {
 
 // eachRecord reads a table or a query of a database.
 func (b *Browser) eachRecord(ctx context.Context, take taker) error {
-	address, err := database.Parse(b.path)
+	address, err := dburl.Parse(b.path)
 	if err != nil {
 		return err
 	}

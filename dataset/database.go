@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // sorting is how long a server may be silent: it sorts all rows before it returns the first.
@@ -17,7 +18,7 @@ const sorting = 10 * time.Minute
 // order stay the same while the dataset is in use. In a table of Trinity-RFT's tasks, with the
 // columns id and raw_task, raw_task holds the row.
 func openDatabase(ctx context.Context, url string, opts Options) (*Dataset, error) {
-	address, err := database.Parse(url)
+	address, err := dburl.Parse(url)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
@@ -26,7 +27,7 @@ func TestTablesOfServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := c.start(t).URL
-			address, err := database.Parse(url)
+			address, err := dburl.Parse(url)
 			if err != nil {
 				t.Fatal(err)
 			}

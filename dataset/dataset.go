@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // Options say what to open in a directory.
@@ -86,7 +86,7 @@ func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 	if path == "" {
 		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
 	}
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return openDatabase(ctx, path, opts)
 	}
 	name := strings.TrimRight(path, `/\`)

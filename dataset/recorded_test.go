@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -34,7 +35,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, form := range archive.Forms {
+	for _, form := range experience.Forms {
 		path := filepath.Join(t.TempDir(), "run"+form)
 		w, err := archive.New(path)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -142,7 +142,7 @@ func (d *display) lines(width int) []row {
 		if RepeatsAccuracy(d.evals, name) {
 			continue
 		}
-		shown := config.Printable(strings.TrimPrefix(name, "eval/"))
+		shown := safetext.Printable(strings.TrimPrefix(name, "eval/"))
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", shown, number(d.evals[name]), d.evalAt)})
 	}
 	if words := d.heard.waits(d.started, d.lastTime()); len(words) > 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -99,7 +99,7 @@ func (h *heard) waits(began, now time.Time) (words []string) {
 	byLength := func(a, b string) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), strings.Compare(a, b)) }
 	for _, who := range slices.SortedFunc(maps.Keys(sum), byLength) {
 		if share := float64(sum[who]) / float64(max(now.Sub(from), 1)); share >= 0.005 {
-			words = append(words, fmt.Sprintf("%s %.0f%%", config.Printable(who), 100*share))
+			words = append(words, fmt.Sprintf("%s %.0f%%", safetext.Printable(who), 100*share))
 		}
 	}
 	return words
@@ -113,8 +113,8 @@ func (h *heard) failure() string {
 		return ""
 	}
 	reason, _, _ := strings.Cut(h.failed.Reason, "\n")
-	return fmt.Sprintf("%d  step %d, task %s, run %d, by %s: %s", h.failures, h.failed.ID.Step, config.Printable(h.failed.ID.Task),
-		h.failed.ID.Run, h.failed.Kind, config.Printable(reason))
+	return fmt.Sprintf("%d  step %d, task %s, run %d, by %s: %s", h.failures, h.failed.ID.Step, safetext.Printable(h.failed.ID.Task),
+		h.failed.ID.Run, h.failed.Kind, safetext.Printable(reason))
 }
 
 // silent says of explorers and the trainer how long nothing is known of them, if that is long, and
@@ -135,7 +135,7 @@ func (h *heard) silent(now time.Time) (words []string) {
 		if s.Step > 0 {
 			what += fmt.Sprintf(" of step %d", s.Step)
 		}
-		words = append(words, config.Printable(fmt.Sprintf("%s for %s, after: %s", role, wait.Text(since), what)))
+		words = append(words, safetext.Printable(fmt.Sprintf("%s for %s, after: %s", role, wait.Text(since), what)))
 	}
 	return words
 }
@@ -153,12 +153,12 @@ func worst(samples []trinity.Sample) string {
 	if s.Prompt != "" {
 		text += ending(s.Prompt, 40) + " → "
 	}
-	return text + config.Printable(strings.Join(strings.Fields(s.Response), " "))
+	return text + safetext.Printable(strings.Join(strings.Fields(s.Response), " "))
 }
 
 // ending returns the last characters of a text, which is where a prompt asks.
 func ending(text string, most int) string {
-	all := []rune(config.Printable(strings.Join(strings.Fields(text), " ")))
+	all := []rune(safetext.Printable(strings.Join(strings.Fields(text), " ")))
 	if len(all) <= most {
 		return string(all)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -48,7 +49,7 @@ func train(t *testing.T, dir string, rollouts int, steps ...int64) {
 // rolloutsIn returns the rollouts in the database of the project p, by train step.
 func rolloutsIn(t *testing.T, dir string) map[int64]int {
 	t.Helper()
-	address, err := database.Parse("sqlite:///" + filepath.Join(dir, "p.db"))
+	address, err := dburl.Parse("sqlite:///" + filepath.Join(dir, "p.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

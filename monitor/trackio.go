@@ -15,6 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -209,7 +210,7 @@ func (t *trackio) update(ctx context.Context, fn func(context.Context, database.
 	if err != nil {
 		return err
 	}
-	address, err := database.Parse("sqlite:///" + filepath.Join(dir, trackioFile(t.run.Project)))
+	address, err := dburl.Parse("sqlite:///" + filepath.Join(dir, trackioFile(t.run.Project)))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // newTrackio reads the database that the sink writes.
@@ -20,7 +21,7 @@ func newTrackio(t *testing.T, dir string, _ *faults) service {
 		args: map[string]any{"dir": dir}, local: true,
 		points: func() points {
 			got := points{}
-			address, err := database.Parse("sqlite:///" + filepath.Join(dir, "p.db"))
+			address, err := dburl.Parse("sqlite:///" + filepath.Join(dir, "p.db"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -175,7 +175,7 @@ func (w *Watch) ending() string {
 		part := w.parts[name]
 		text := name + " " + string(cmp.Or(part.Status, "killed"))
 		if part.Error != "" {
-			text += ": " + config.Printable(part.Error)
+			text += ": " + safetext.Printable(part.Error)
 		}
 		words = append(words, text)
 	}
@@ -189,7 +189,7 @@ func (w *Watch) ending() string {
 func (w *Watch) waits() (words []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.parts)) {
 		if part := w.parts[name]; part.Status == "" && part.For != "" {
-			words = append(words, config.Printable(name+" waits for "+part.For))
+			words = append(words, safetext.Printable(name+" waits for "+part.For))
 		}
 	}
 	return words

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
@@ -162,7 +163,7 @@ func (p project) remaining(t *testing.T) []*trinity.Experience {
 // stored returns the experiences of the run in a database, without those that it has trimmed.
 func (p project) stored(t *testing.T, url string) (exps []*trinity.Experience) {
 	t.Helper()
-	address, err := database.Parse(url)
+	address, err := dburl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
@@ -52,7 +52,7 @@ func IsRewardModel(dir string) bool {
 // data returns the name of a dataset. Of the address of a database, which may hold a password, it
 // keeps the scheme.
 func data(path string) report.Source {
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		scheme, _, _ := strings.Cut(path, ":")
 		return report.Source{Name: scheme + " database"}
 	}

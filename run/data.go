@@ -10,9 +10,9 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
@@ -50,7 +50,7 @@ func (l *dataLister) own(path string) string {
 	file, prefix := path, ""
 	if rest, ok := strings.CutPrefix(path, "sqlite:///"); ok {
 		file, prefix = rest, "sqlite:///"
-	} else if database.IsURL(path) {
+	} else if dburl.IsURL(path) {
 		return path
 	}
 	job, err := filepath.Abs(l.job)
@@ -140,7 +140,7 @@ func (l *dataLister) copies() {
 // archives adds the archive at a path. what is its name in a database. Several explorers have archives
 // beside one another.
 func (l *dataLister) archives(key, name, at, what string) {
-	if database.IsURL(at) {
+	if dburl.IsURL(at) {
 		l.rowsOf(key, name, at, "trinity_archive", "archive LIKE", "id", path.Join(l.Project, l.Group, l.Name, "%"+what)) // of any explorer
 		return
 	}
@@ -149,7 +149,7 @@ func (l *dataLister) archives(key, name, at, what string) {
 		if err != nil {
 			return // it has written nothing yet
 		}
-		at = filepath.Join(at, word+archive.Form(at))
+		at = filepath.Join(at, word+experience.Form(at))
 	}
 	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(at), "*-"+filepath.Base(at))) // without a match there is one explorer
 	for _, dir := range append(dirs, at) {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model/hub"
 )
@@ -37,7 +38,7 @@ func (s *reader) openDataset(ctx context.Context, path string, opts dataset.Opti
 func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.Dataset, error) {
 	d, err := dataset.Open(ctx, path, opts)
 	if err == nil && d.Len() == 0 {
-		err = fmt.Errorf("dataset %s has no rows", database.Hidden(path))
+		err = fmt.Errorf("dataset %s has no rows", safetext.Hidden(path))
 	}
 	return d, err
 }
@@ -46,7 +47,7 @@ func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.
 // of the subset or, as in Trinity-RFT, of the section.
 func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
 	o := dataset.Options{Split: split, Subset: subset}
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		o.Subset = cmp.Or(subset, name)
 		o.Retries, o.RetryInterval = retries, wait.Seconds(float64(seconds))
 	}
@@ -130,7 +131,7 @@ func checkDatasets(cfg *Settled, before []*Settled) error {
 		if path == "" && !onHub {
 			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
 		}
-		if path != "" && !database.IsURL(path) {
+		if path != "" && !dburl.IsURL(path) {
 			if err := dataset.Find(path, d.of); err != nil {
 				return cfg.At(key, err.Error(), "")
 			}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // startAnew renames a run with stages that must not resume, if the directory of its name is not
@@ -72,7 +72,7 @@ func ownDirs(cfg *Settled) {
 		paths = append(paths, &b.Path)
 	}
 	for _, path := range paths {
-		if *path != "" && !database.IsURL(*path) { // in a database the run's name tells them apart
+		if *path != "" && !dburl.IsURL(*path) { // in a database the run's name tells them apart
 			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Settled) ownDir(path string) (string, error) {
 		}
 	}
 	word, err := s.word()
-	return filepath.Join(path, word+archive.Form(path)), err
+	return filepath.Join(path, word+experience.Form(path)), err
 }
 
 // isBelow reports whether path lies in dir.

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // scrub replaces the secrets that a run knows by stars in what programs and services of others say: a
@@ -53,7 +53,7 @@ func scrubOf(cfg *config.Config) scrub {
 		pairs = append(pairs, s, "***")
 	}
 	known := strings.NewReplacer(pairs...)
-	return func(text string) string { return database.Hidden(known.Replace(text)) }
+	return func(text string) string { return safetext.Hidden(known.Replace(text)) }
 }
 
 // lines passes lines on to say.

@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -241,7 +241,7 @@ func absent(f *config.Facts, key, name string, onHub bool) {
 // local returns the path of a model or dataset, "" if it is not on this machine. onHub reports
 // whether a run could download it then.
 func local(name string, isDataset bool) (path string, onHub bool) {
-	if _, err := os.Stat(name); err == nil || isDataset && database.IsURL(name) {
+	if _, err := os.Stat(name); err == nil || isDataset && dburl.IsURL(name) {
 		return name, false
 	}
 	hubName, isName := name, hub.IsName(name)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
@@ -88,24 +88,19 @@ func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, 
 
 // archive opens an archive in files or in a database.
 func (s *reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
-	if !database.IsURL(path) {
+	if !dburl.IsURL(path) {
 		dir, err := s.ownDir(path)
 		if err != nil {
 			return nil, err
 		}
 		return archive.New(dir)
 	}
-	address, err := database.Parse(path)
-	if err != nil {
-		return nil, err
-	}
 	name, err := s.archiveName(what)
 	if err != nil {
 		return nil, err
 	}
 	p := &s.DataProcessor.ExperiencePipeline
-	options := database.Options{Retries: p.MaxRetryTimes, Interval: wait.Seconds(float64(p.MaxRetryInterval)), Say: s.say}
-	return archive.InDatabase(ctx, address, name, options)
+	return archive.InDatabase(ctx, path, name, p.MaxRetryTimes, wait.Seconds(float64(p.MaxRetryInterval)), s.say)
 }
 
 // experienceLog is the directory of the queue's log in buffer.cache_dir.

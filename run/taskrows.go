@@ -6,7 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // mostRows is the number of rows of a taskset that check reads, if its rows name no plug-ins. A wrong
@@ -21,7 +21,7 @@ func (t *tasks) check(data rowsOfTasks) error {
 	if err != nil || t.own == nil {
 		return err
 	}
-	return names.missing(t.own, database.Hidden(t.Path))
+	return names.missing(t.own, safetext.Hidden(t.Path))
 }
 
 // rowsOfTasks are the rows of a taskset, with their places for errors.

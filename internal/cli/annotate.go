@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/serve/annotate"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -84,7 +84,7 @@ func (f *annotateFlags) check() error {
 		return fmt.Errorf("--overlap is %d: want 1 or more", f.terms.Overlap)
 	case f.terms.Lease < time.Second:
 		return fmt.Errorf("--lease is %v: want 1s or more", f.terms.Lease)
-	case f.out == "" && database.IsURL(f.data):
+	case f.out == "" && dburl.IsURL(f.data):
 		return errors.New("--data is a database: name a directory for the decisions with --out")
 	}
 	if f.out == "" {

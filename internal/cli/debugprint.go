@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/run"
 )
 
 // printDebugged writes what became of a group: each rollout with its calls, and then the pipeline.
 func printDebugged(w io.Writer, d *run.Debugged) {
-	fmt.Fprintf(w, "task %s: workflow %s, reward %s, %d rollouts\n", config.Printable(d.Task.ID), d.Task.Workflow,
+	fmt.Fprintf(w, "task %s: workflow %s, reward %s, %d rollouts\n", safetext.Printable(d.Task.ID), d.Task.Workflow,
 		cmp.Or(d.Task.Reward, "of the workflow"), d.Task.GroupSize)
 	for _, name := range slices.Sorted(maps.Keys(d.Task.Row)) {
-		fmt.Fprintf(w, "  %s: %s\n", config.Printable(name), inShort(d.Task.Row[name]))
+		fmt.Fprintf(w, "  %s: %s\n", safetext.Printable(name), inShort(d.Task.Row[name]))
 	}
 	printPrompts(w, d)
 	for n := range runsOf(d) {
@@ -28,7 +28,7 @@ func printDebugged(w io.Writer, d *run.Debugged) {
 	}
 	for _, err := range d.Broken {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		fmt.Fprintf(w, "not in the group: %s\n", config.Printable(line))
+		fmt.Fprintf(w, "not in the group: %s\n", safetext.Printable(line))
 	}
 	fmt.Fprintln(w, "pipeline")
 	for _, s := range d.Spans {
@@ -133,7 +133,7 @@ func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, before []run.Mode
 		fmt.Fprintf(w, "    says %s\n", indented(d.Text(out.Tokens)))
 	}
 	if c.Err != nil {
-		fmt.Fprintf(w, "    fails: %s\n", config.Printable(c.Err.Error()))
+		fmt.Fprintf(w, "    fails: %s\n", safetext.Printable(c.Err.Error()))
 	}
 }
 
@@ -162,7 +162,7 @@ func printAnswer(w io.Writer, e *trinity.TrainedExperience) {
 			line += fmt.Sprintf(", %s %.6g", name, r.Parts[name])
 		}
 	case r.Reason != "":
-		line = "no valid reward: " + config.Printable(r.Reason)
+		line = "no valid reward: " + safetext.Printable(r.Reason)
 	}
 	fmt.Fprintf(w, "  turn %d: %s", e.ID.Turn, line)
 	if advantage, ok := firstOf(e); ok {
@@ -194,7 +194,7 @@ func took(begin, end time.Time) string { return fmt.Sprintf("%.3f s", end.Sub(be
 func indented(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i := range lines {
-		lines[i] = config.Printable(lines[i])
+		lines[i] = safetext.Printable(lines[i])
 	}
 	return strings.Join(lines, "\n      ")
 }
@@ -209,7 +209,7 @@ func inShort(value any) string {
 			text = fmt.Sprint(value)
 		}
 	}
-	runes := []rune(config.Printable(text))
+	runes := []rune(safetext.Printable(text))
 	if len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

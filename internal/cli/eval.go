@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -98,7 +98,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	o := run.EvaluateOptions{
 		Stage: f.stage, Tasksets: f.tasksets, Dir: dir,
-		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), config.Printable(database.Hidden(line))) },
+		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) },
 	}
 	if f.path != "" {
 		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")

@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // Main runs the command line and returns the exit code.
@@ -31,7 +30,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // the user pressed Ctrl-C and knows
-			fmt.Fprintf(stderr, "trinity: %s\n", config.Printable(database.Hidden(line)))
+			fmt.Fprintf(stderr, "trinity: %s\n", safetext.Printable(safetext.Hidden(line)))
 		}
 	}
 	if errors.Is(err, errInterrupted) {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/report"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run"
 )
@@ -151,7 +151,7 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	}
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), config.Printable(database.Hidden(line))) }
+	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) }
 	tell := say
 	if f.quiet {
 		tell = func(string) {}

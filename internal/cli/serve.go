@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -95,7 +95,7 @@ func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, settings []string
 	}
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
+	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Hidden(line)) }
 	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Brief: true})
 }
 

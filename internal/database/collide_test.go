@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/url"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -55,7 +55,11 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said []string
 				options := Options{Say: func(line string) { said = append(said, line) }}
-				db := &DB{Address: Address{kind: c.kind, url: new(url.URL)}, Options: options, server: retry.NewServer(t.Context())}
+				a, err := dburl.Parse("postgresql://ann@host/rft")
+				if err != nil {
+					t.Fatal(err)
+				}
+				db := &DB{Address: a, kind: c.kind, Options: options, server: retry.NewServer(t.Context())}
 				failing := func(times int) (took time.Duration, err error) {
 					begin := time.Now()
 					err = db.Retry(t.Context(), func(context.Context) error {

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
 // If the context ends before the commit, nothing is stored and Update returns an error. If it ends
 // while the server commits, the transaction is stored and there is no error.
 func TestTheEndOfAContextLeavesNoDoubt(t *testing.T) {
-	a, err := Parse(server.Postgres(t).URL)
+	a, err := dburl.Parse(server.Postgres(t).URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
@@ -19,6 +20,9 @@ var (
 	failCommit    = failpoint.New("database.commit")
 	failCommitted = failpoint.New("database.committed")
 )
+
+// Denied says what to do if a server rejects user or password.
+const Denied = "check user and password in the URL at path; they may come from the environment: user:${oc.env:DB_PASSWORD}@host"
 
 // Options are the settings of a database.
 type Options struct {
@@ -34,8 +38,9 @@ type Options struct {
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	Address
+	dburl.Address
 	Options
+	kind   *dialect
 	server *retry.Server
 	pool   *sql.DB
 }
@@ -43,17 +48,18 @@ type DB struct {
 // Open connects to a database. It creates the file of SQLite if there is none. ctx lasts as long as
 // the database is used: when it ends, the run is stopped, and the methods retry nothing and wait
 // [retry.Grace] at most, whatever their own contexts.
-func Open(ctx context.Context, a Address, o Options) (*DB, error) {
-	if a.kind == sqlite {
-		if err := sqliteFile(a.file, o.ReadOnly); err != nil {
+func Open(ctx context.Context, a dburl.Address, o Options) (*DB, error) {
+	kind := dialects[a.Kind()]
+	if kind == sqlite {
+		if err := sqliteFile(a.File(), o.ReadOnly); err != nil {
 			return nil, err
 		}
 	}
-	pool, err := a.kind.open(a, o)
+	pool, err := kind.open(a, o)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Address: a, Options: o, server: retry.NewServer(ctx), pool: pool}
+	db := &DB{Address: a, Options: o, kind: kind, server: retry.NewServer(ctx), pool: pool}
 	if err := db.Retry(ctx, pool.PingContext); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

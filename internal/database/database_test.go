@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // The error for a file that cannot be written is the system's, which says why.
 func TestUnwritableFile(t *testing.T) {
 	dir := t.TempDir()
-	a, err := Parse("sqlite:///" + filepath.ToSlash(dir))
+	a, err := dburl.Parse("sqlite:///" + filepath.ToSlash(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
@@ -17,7 +18,7 @@ func TestDenied(t *testing.T) {
 			t.Parallel()
 			url := start(t).URL
 			for _, user := range []string{"trinity:s3cret@", "trinity@", "nobody:s3cret@"} {
-				a, err := Parse(strings.Replace(url, "trinity:secret@", user, 1))
+				a, err := dburl.Parse(strings.Replace(url, "trinity:secret@", user, 1))
 				if err != nil {
 					t.Fatal(err)
 				}

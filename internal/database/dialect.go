@@ -17,11 +17,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	driver "modernc.org/sqlite"
+
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // dialect holds what differs between servers.
 type dialect struct {
-	open      func(a Address, o Options) (*sql.DB, error)
+	open      func(a dburl.Address, o Options) (*sql.DB, error)
 	transient func(error) bool // reports whether an error may pass
 	collides  func(error) bool // reports whether another transaction was in the way
 	denies    func(error) bool // reports whether user or password are wrong
@@ -33,6 +36,9 @@ type dialect struct {
 	lock      string // query that locks the schema and returns 1; it waits {seconds} at most
 	unlock    string
 }
+
+// dialects are the kinds of databases.
+var dialects = map[string]*dialect{dburl.SQLite: sqlite, dburl.Postgres: postgres, dburl.MySQL: mySQL}
 
 const connectTimeout = 10 * time.Second
 
@@ -106,11 +112,11 @@ func transientPostgres(err error) bool {
 	return slices.Contains([]string{"08", "40", "57"}, e.Code[:2]) && e.Code != "57014" || e.Code == "53300"
 }
 
-func openSQLite(a Address, o Options) (*sql.DB, error) {
+func openSQLite(a dburl.Address, o Options) (*sql.DB, error) {
 	q := url.Values{"_pragma": {"busy_timeout(10000)"}}
 	if o.ReadOnly {
 		q.Set("mode", "ro")
-		if o.Untouched && !isWritten(a.file) {
+		if o.Untouched && !isWritten(a.File()) {
 			q.Set("immutable", "1")
 		}
 	} else {
@@ -118,7 +124,7 @@ func openSQLite(a Address, o Options) (*sql.DB, error) {
 		q["_pragma"] = append(q["_pragma"], "page_size(65536)", "synchronous(FULL)")
 		q.Set("_journal_mode", "WAL") // after the page size, which WAL fixes
 	}
-	db, err := sql.Open("sqlite", "file:"+strings.ReplaceAll(url.PathEscape(a.file), "%2F", "/")+"?"+q.Encode())
+	db, err := sql.Open("sqlite", "file:"+strings.ReplaceAll(url.PathEscape(a.File()), "%2F", "/")+"?"+q.Encode())
 	if err == nil && !o.ReadOnly {
 		db.SetMaxOpenConns(1) // SQLite has one writer at a time
 	}
@@ -135,7 +141,7 @@ func isWritten(file string) bool {
 	return err == nil
 }
 
-func openPostgres(a Address, o Options) (*sql.DB, error) {
+func openPostgres(a dburl.Address, o Options) (*sql.DB, error) {
 	cfg, err := postgresConfig(a, o)
 	if err != nil {
 		return nil, err
@@ -143,10 +149,10 @@ func openPostgres(a Address, o Options) (*sql.DB, error) {
 	return stdlib.OpenDB(*cfg), nil
 }
 
-func postgresConfig(a Address, o Options) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(a.url.String())
+func postgresConfig(a dburl.Address, o Options) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(a.URL().String())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", a, Hidden(err.Error()))
+		return nil, fmt.Errorf("%s: %s", a, safetext.Hidden(err.Error()))
 	}
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
@@ -155,19 +161,16 @@ func postgresConfig(a Address, o Options) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// mySQLOptions lists the options that a URL may have after its ?.
-var mySQLOptions = []string{"charset", "tls", "unix_socket"}
-
-func openMySQL(a Address, o Options) (*sql.DB, error) {
+func openMySQL(a dburl.Address, o Options) (*sql.DB, error) {
 	cfg := mysql.NewConfig()
-	cfg.User = a.url.User.Username()
-	cfg.Passwd, _ = a.url.User.Password()
-	cfg.DBName = strings.Trim(a.url.Path, "/")
-	cfg.Net, cfg.Addr = "tcp", a.url.Host
-	if a.url.Port() == "" {
-		cfg.Addr = net.JoinHostPort(a.url.Hostname(), "3306")
+	cfg.User = a.URL().User.Username()
+	cfg.Passwd, _ = a.URL().User.Password()
+	cfg.DBName = strings.Trim(a.URL().Path, "/")
+	cfg.Net, cfg.Addr = "tcp", a.URL().Host
+	if a.URL().Port() == "" {
+		cfg.Addr = net.JoinHostPort(a.URL().Hostname(), "3306")
 	}
-	q := a.url.Query()
+	q := a.URL().Query()
 	if socket := q.Get("unix_socket"); socket != "" {
 		cfg.Net, cfg.Addr = "unix", socket
 	}
@@ -179,7 +182,7 @@ func openMySQL(a Address, o Options) (*sql.DB, error) {
 	cfg.ParseTime = true
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", a, Hidden(err.Error()))
+		return nil, fmt.Errorf("%s: %s", a, safetext.Hidden(err.Error()))
 	}
 	return sql.OpenDB(c), nil
 }

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // The error for an unreachable server has one cause, not a line for each attempt.
 func TestWhyAServerIsNotReached(t *testing.T) {
-	a, err := Parse("postgresql://somebody:s3cret@127.0.0.1:1/trinity") // where nobody listens
+	a, err := dburl.Parse("postgresql://somebody:s3cret@127.0.0.1:1/trinity") // where nobody listens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +27,7 @@ func TestADamagedFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("no database ", 100)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a, err := Parse("sqlite:///" + filepath.ToSlash(file))
+	a, err := dburl.Parse("sqlite:///" + filepath.ToSlash(file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -74,13 +75,12 @@ func (s *stuck) Commit() error {
 // commit.
 func TestACommitThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := Parse("postgresql://trinity@127.0.0.1/hangs")
+		a, err := dburl.Parse("postgresql://trinity@127.0.0.1/hangs")
 		if err != nil {
 			t.Fatal(err)
 		}
 		kind := *postgres
-		a.kind = &kind
-		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second},
+		db := &DB{Address: a, kind: &kind, Options: Options{Retries: 1, Interval: time.Second},
 			server: retry.NewServer(t.Context()), pool: sql.OpenDB(&stuck{})}
 		defer db.pool.Close()
 		began, tries := time.Now(), 0

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
 func openTest(t *testing.T, url string, o Options) *DB {
 	t.Helper()
-	a, err := Parse(url)
+	a, err := dburl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // legend explains the columns of a comparison.
@@ -28,7 +28,7 @@ func (c *Comparison) Print(w io.Writer) error {
 	for _, of := range c.tables() {
 		for _, row := range append([][]string{of.head}, of.rows...) {
 			for i := range row {
-				row[i] = config.Printable(row[i])
+				row[i] = safetext.Printable(row[i])
 			}
 			fmt.Fprintln(t, strings.Join(row, "\t"))
 		}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 //go:embed page.html
@@ -219,7 +219,7 @@ func (s *section) add(title string, names []string, groups []*group) {
 func text(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
-		lines[i] = config.Printable(lines[i])
+		lines[i] = safetext.Printable(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

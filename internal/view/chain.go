@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -168,7 +168,7 @@ func (p *Perf) bounds(out *strings.Builder, whole float64) {
 		if chain[of] < whole/1000 {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f %%\t", config.Printable(of.role), config.Printable(of.label), chain[of], 100*chain[of]/whole)
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f %%\t", safetext.Printable(of.role), safetext.Printable(of.label), chain[of], 100*chain[of]/whole)
 		if per > 0 {
 			fmt.Fprintf(t, "%s\t", digits(1000*chain[of]/float64(per)))
 		}

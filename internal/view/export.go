@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -109,7 +109,7 @@ func (p *Page) export() exported {
 	title := p.title()
 	out := exported{Title: strings.ToUpper(title[:1]) + title[1:], Summary: p.summary()}
 	for _, g := range p.Groups {
-		group := exportedGroup{Task: config.Printable(g.Task), ExploreStep: g.ExploreStep, Prompt: lines(p.prompt(g.Answers[0]))}
+		group := exportedGroup{Task: safetext.Printable(g.Task), ExploreStep: g.ExploreStep, Prompt: lines(p.prompt(g.Answers[0]))}
 		for _, a := range g.Answers {
 			group.Answers = append(group.Answers, exportedAnswer{a.name(), a.facts(), p.tokens(a)})
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -60,14 +60,14 @@ func newestOf(all []trace.Failure, task string) (newest []trace.Failure) {
 
 // failed returns which rollout failed or which answer was dropped, and why.
 func failed(f trace.Failure) (head, why string) {
-	head = fmt.Sprintf("task %s, run %d", config.Printable(f.Task), f.Run)
+	head = fmt.Sprintf("task %s, run %d", safetext.Printable(f.Task), f.Run)
 	if f.Role != "" && f.Role != trinity.RoleExplorer {
-		head = config.Printable(f.Role) + ": " + head
+		head = safetext.Printable(f.Role) + ": " + head
 	}
 	if f.Kind == trinity.DroppedAnswer {
 		return head, reasonOf(f)
 	}
-	return head + " failed", fmt.Sprintf("by %s after %d retries: %s", config.Printable(string(f.Kind)), f.Retries, reasonOf(f))
+	return head + " failed", fmt.Sprintf("by %s after %d retries: %s", safetext.Printable(string(f.Kind)), f.Retries, reasonOf(f))
 }
 
 // lost counts failed rollouts and dropped answers.
@@ -97,7 +97,7 @@ func reasonOf(f trace.Failure) string {
 	}
 	parts := strings.Split(text, "\n")
 	for i, part := range parts {
-		parts[i] = config.Printable(strings.ReplaceAll(part, "\t", "    "))
+		parts[i] = safetext.Printable(strings.ReplaceAll(part, "\t", "    "))
 	}
 	return strings.Join(parts, "\n    ") + note
 }

@@ -10,14 +10,14 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
 // PrintOtherwise writes what a train step gives with other settings, beside what it gave.
 func PrintOtherwise(w io.Writer, settings string, was, is trinity.Metrics, wasRows, isRows []trace.Row) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\n\tas trained\twith %s\n", config.Printable(settings))
+	fmt.Fprintf(t, "\n\tas trained\twith %s\n", safetext.Printable(settings))
 	before, after := effectOf(wasRows), effectOf(isRows)
 	fmt.Fprintf(t, "tokens to learn\t%d\t%d\n", before.learned, after.learned)
 	fmt.Fprintf(t, "of them clipped\t%d\t%d\n", before.clipped, after.clipped)

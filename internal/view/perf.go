@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -119,7 +119,7 @@ func (p *Perf) Print(w io.Writer) error {
 	roles := p.works()
 	whole := max(float64(last-first)/1e6, 1e-9)
 	var out strings.Builder
-	where := config.Printable(p.Trace)
+	where := safetext.Printable(p.Trace)
 	if p.step > 0 {
 		where += fmt.Sprintf(", train step %d", p.step)
 	}
@@ -128,7 +128,7 @@ func (p *Perf) Print(w io.Writer) error {
 	fmt.Fprint(t, "role\twhat\ttimes\tseconds\tof the whole\tat once\tmean ms\t\n")
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		for _, k := range p.ordered(roles[role]) {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%s\t%s\t\n", config.Printable(role), config.Printable(k.label), len(k.spans), k.covered,
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.1f %%\t%s\t%s\t\n", safetext.Printable(role), safetext.Printable(k.label), len(k.spans), k.covered,
 				100*k.covered/whole, digits(k.sum/max(k.covered, 1e-9)), digits(1000*k.sum/float64(len(k.spans))))
 		}
 	}

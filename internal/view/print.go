@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -37,12 +37,12 @@ func (p *Page) Print(w io.Writer, coloured, tokens bool) error {
 	if p.Step == 0 {
 		in = "in"
 	}
-	fmt.Fprintf(&out, "%s %s %s: %s\n", style(bold, p.title()), in, config.Printable(p.Trace), p.summary())
+	fmt.Fprintf(&out, "%s %s %s: %s\n", style(bold, p.title()), in, safetext.Printable(p.Trace), p.summary())
 	if mean, most, n := p.disagreement(); n > 0 {
 		fmt.Fprintf(&out, "sampler and trainer disagree by %.3g nats a token, at most %.3g, over %d tokens\n", mean, most, n)
 	}
 	for _, g := range p.Groups {
-		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+config.Printable(g.Task)), g.ExploreStep,
+		fmt.Fprintf(&out, "\n%s, explorer step %d\n%s\n", style(bold, "task "+safetext.Printable(g.Task)), g.ExploreStep,
 			style(dim, lines(p.prompt(g.Answers[0]))))
 		for _, a := range g.Answers {
 			p.answer(&out, a, style)
@@ -152,7 +152,7 @@ func (a *Answer) facts() string {
 	if a.Reward != nil {
 		text = fmt.Sprintf("reward %.4g", *a.Reward)
 	} else if a.Reason != "" {
-		text = "no valid reward: " + config.Printable(a.Reason)
+		text = "no valid reward: " + safetext.Printable(a.Reason)
 	}
 	if advantage, ok := meanWhere(a.Advantages, a.Mask); ok {
 		text += fmt.Sprintf(", advantage %+.3g", advantage)
@@ -229,7 +229,7 @@ func (p *Page) table(out *strings.Builder, a *Answer) {
 			}
 			fmt.Fprintf(t, "\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t %s\n", i, a.Tokens[i], update, at(a.Logprobs, i), at(now, i), ratio,
 				at(a.Advantages, i), at(derivative, i), at(a.RefLogprobs, i), at(a.Entropies, i), at(a.Values, i),
-				config.Printable(p.tokenText(a.Tokens[i])))
+				safetext.Printable(p.tokenText(a.Tokens[i])))
 		}
 	}
 	t.Flush()
@@ -312,11 +312,11 @@ func (p *Page) JSON(w io.Writer) error {
 	return p.Damaged
 }
 
-// lines is [config.Printable] that keeps the lines of a text.
+// lines is [safetext.Printable] that keeps the lines of a text.
 func lines(text string) string {
 	parts := strings.Split(text, "\n")
 	for i, part := range parts {
-		parts[i] = config.Printable(part)
+		parts[i] = safetext.Printable(part)
 	}
 	return strings.Join(parts, "⏎\n")
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -157,7 +157,7 @@ func (p *Page) choose(o Options) error {
 	if o.Task != "" {
 		var tasks []string
 		for _, g := range p.Groups {
-			tasks = append(tasks, config.Printable(g.Task))
+			tasks = append(tasks, safetext.Printable(g.Task))
 		}
 		p.Groups = slices.DeleteFunc(p.Groups, func(g Group) bool { return g.Task != o.Task })
 		if len(p.Groups) == 0 {

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -28,7 +28,7 @@ func (p *Perf) tokens(out *strings.Builder, roles map[string]map[string]*work, w
 	fmt.Fprint(t, "role\twhat\ttokens\tseconds\ttokens a second\t\n")
 	line := func(role, what string, tokens, seconds float64) {
 		if tokens > 0 && seconds > 0 {
-			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%s\t\n", role, config.Printable(what), tokens, seconds, digits(tokens/seconds))
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f\t%s\t\n", role, safetext.Printable(what), tokens, seconds, digits(tokens/seconds))
 		}
 	}
 	var calls work // of all explorers
@@ -119,7 +119,7 @@ func (p *Perf) slowest(out *strings.Builder) {
 	fmt.Fprint(t, "role\tstep\ttask\tseconds\tmodel\treward\twaits\t\n")
 	for _, s := range longest(rollouts) {
 		of := parts[s.Role+s.ID]
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", config.Printable(s.Role), s.Step, config.Printable(s.Name), seconds(s),
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t\n", safetext.Printable(s.Role), s.Step, safetext.Printable(s.Name), seconds(s),
 			of[trinity.SpanCall], of[trinity.SpanReward], of[trinity.SpanWait])
 	}
 	t.Flush()
@@ -130,7 +130,7 @@ func (p *Perf) slowest(out *strings.Builder) {
 	})
 	for _, task := range slowest[:min(most, len(slowest))] {
 		of := tasks[task]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.3f\t\n", config.Printable(task.role), config.Printable(task.label), of.n, of.value())
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.3f\t\n", safetext.Printable(task.role), safetext.Printable(task.label), of.n, of.value())
 	}
 	t.Flush()
 	if len(rewards) == 0 {
@@ -139,7 +139,7 @@ func (p *Perf) slowest(out *strings.Builder) {
 	fmt.Fprint(out, "\nthe slowest rewards\n")
 	fmt.Fprint(t, "role\tstep\ttask\tmilliseconds\t\n")
 	for _, s := range longest(rewards) {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t\n", config.Printable(s.Role), s.Step, config.Printable(s.Name), digits(1000*seconds(s)))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t\n", safetext.Printable(s.Role), s.Step, safetext.Printable(s.Name), digits(1000*seconds(s)))
 	}
 	t.Flush()
 }

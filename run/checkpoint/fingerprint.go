@@ -11,14 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // Fingerprint returns a sum that differs for different contents, without reading all of them. It is
 // made of the names and sizes of the files and the first and last 64 KiB of each; of a directory, of
 // the wanted files below it. The fingerprint of a database is "".
 func Fingerprint(path string, wanted func(name string) bool) (string, error) {
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return "", nil
 	}
 	root, err := filepath.EvalSymlinks(path)

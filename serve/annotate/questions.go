@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // QuestionsFile is in the directory of a book. It has the [Questions] that the decisions answer.
@@ -41,8 +42,8 @@ func (q Questions) Open(ctx context.Context, dir string) (*Book, Data, error) {
 }
 
 func (q Questions) keep(dir string) (err error) {
-	if database.IsURL(q.Data) {
-		q.Data = database.Hidden(q.Data)
+	if dburl.IsURL(q.Data) {
+		q.Data = safetext.Hidden(q.Data)
 	} else if q.Data, err = filepath.Abs(q.Data); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // Options name the keys of prompt and answers in a row.
@@ -37,7 +37,7 @@ func Read(ctx context.Context, path string, o Options) (Data, error) {
 		return Data{}, err
 	}
 	if rows.Len() == 0 {
-		return Data{}, fmt.Errorf("%s has no rows", database.Hidden(path))
+		return Data{}, fmt.Errorf("%s has no rows", safetext.Hidden(path))
 	}
 	r := reader{Options: o, tasks: map[string]int{}}
 	for i := range rows.Len() {
@@ -51,7 +51,7 @@ func Read(ctx context.Context, path string, o Options) (Data, error) {
 	}
 	data := r.data()
 	if len(data.Pairs) == 0 {
-		return Data{}, fmt.Errorf("%s: no prompt has two different answers", database.Hidden(path))
+		return Data{}, fmt.Errorf("%s: no prompt has two different answers", safetext.Hidden(path))
 	}
 	return data, nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
@@ -96,10 +95,7 @@ func TestReadAcceptsArchives(t *testing.T) {
 			w, err = archive.New(path)
 		} else {
 			path, o.Subset = "sqlite:///"+filepath.ToSlash(path), "trinity_archive"
-			var a database.Address
-			if a, err = database.Parse(path); err == nil {
-				w, err = archive.InDatabase(t.Context(), a, "run/output", database.Options{})
-			}
+			w, err = archive.InDatabase(t.Context(), path, "run/output", 0, 0, nil)
 		}
 		if err != nil {
 			t.Fatal(err)

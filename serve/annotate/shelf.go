@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
 
 // Shelf opens books for a server that has several. All data of a book stay in memory, so it refuses data
@@ -76,7 +76,7 @@ func (s Shelf) book(ctx context.Context, q Questions, dir string) (*Book, error)
 
 // sizeOf returns the bytes of the files at a path; 0 for a database.
 func sizeOf(path string) (size int64, err error) {
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return 0, nil
 	}
 	err = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {

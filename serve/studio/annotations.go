@@ -16,7 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -180,7 +180,7 @@ func (one stageSource) questions() (prompt string, answers []string, err error) 
 	switch {
 	case one.Problem != "":
 		err = errors.New(shown(one.Problem))
-	case database.IsURL(one.Path):
+	case dburl.IsURL(one.Path):
 		err = errors.New("annotate a database with `trinity annotate --data URL --out DIR`")
 	case one.Kind == kindExperience:
 		return "prompt", []string{"answer1", "answer2"}, nil

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -72,7 +72,7 @@ func problemsOf(err error) []problem {
 }
 
 // shown returns a line without passwords and controls.
-func shown(line string) string { return database.Hidden(config.Printable(line)) }
+func shown(line string) string { return safetext.Hidden(safetext.Printable(line)) }
 
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
@@ -146,7 +146,7 @@ func (s *Server) plan(_ *http.Request, in written) (any, error) {
 	if err != nil {
 		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
 	}
-	return map[string]any{"errors": problemsOf(plan.Fits()), "text": database.Hidden(plan.String())}, nil
+	return map[string]any{"errors": problemsOf(plan.Fits()), "text": safetext.Hidden(plan.String())}, nil
 }
 
 // schemaKey is a key that a configuration may have.

@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -91,7 +91,7 @@ func hide(n *yaml.Node, key string) (found bool) {
 		}
 	default:
 		for i, item := range n.Content {
-			if i > 0 && database.HidesAfter(n.Content[i-1].Value, item.Value) {
+			if i > 0 && safetext.HidesAfter(n.Content[i-1].Value, item.Value) {
 				item.SetString("***")
 				found = true
 			}
@@ -109,7 +109,7 @@ func hideInComments(n *yaml.Node) (found bool) {
 	for _, comment := range []*string{&n.HeadComment, &n.LineComment, &n.FootComment} {
 		lines := strings.Split(*comment, "\n")
 		for i, line := range lines {
-			lines[i] = database.Hidden(line)
+			lines[i] = safetext.Hidden(line)
 			for _, at := range commented.FindAllStringSubmatchIndex(line, -1) {
 				if value := line[at[1]:]; config.Mask(line[at[2]:at[3]], value) != value {
 					lines[i] = line[:at[1]] + "***"

@@ -18,8 +18,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // The studio keeps what it starts in files of its own below its directory, never in a run's.
@@ -204,7 +204,7 @@ func withoutStars(text string) error {
 	}
 	for key, value := range config.Flatten(tree) {
 		text, _ := value.(string)
-		if word := strings.ReplaceAll(text, "***", "x"); text == "***" || word != text && database.Hidden(word) == text {
+		if word := strings.ReplaceAll(text, "***", "x"); text == "***" || word != text && safetext.Hidden(word) == text {
 			return fmt.Errorf("%s is hidden: write it, or ${oc.env:NAME} for a variable of the studio's environment", key)
 		}
 	}

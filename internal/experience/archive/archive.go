@@ -19,22 +19,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 )
-
-// Forms lists the endings that the name of an archive in files may have.
-var Forms = []string{".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"}
-
-// Form returns the ending of path that is in Forms; "" if there is none.
-func Form(path string) string {
-	if i := slices.IndexFunc(Forms, func(form string) bool { return strings.HasSuffix(path, form) }); i >= 0 {
-		return Forms[i]
-	}
-	return ""
-}
 
 // Writer writes the steps of one run to its archive.
 type Writer struct{ to form }
@@ -56,13 +46,19 @@ func New(dir string) (*Writer, error) {
 	return &Writer{to: to}, nil
 }
 
-// InDatabase connects to a database and returns a writer of the archive called name there. It makes
-// the table if there is none. ctx lasts as long as the writer is used, see [database.Open].
-func InDatabase(ctx context.Context, a database.Address, name string, o database.Options) (*Writer, error) {
+// InDatabase connects to the database at a URL and returns a writer of the archive called name there. It
+// makes the table if there is none. ctx lasts as long as the writer is used, see [database.Open]. After
+// an error that may pass it tries again, as often as retries says, after an interval; say prints a line
+// when the server is lost.
+func InDatabase(ctx context.Context, url, name string, retries int, interval time.Duration, say func(string)) (*Writer, error) {
+	a, err := dburl.Parse(url)
+	if err != nil {
+		return nil, err
+	}
 	if err := database.CheckName(name, "project, group, name or explorer.name"); err != nil {
 		return nil, err
 	}
-	to, err := openRows(ctx, a, name, o)
+	to, err := openRows(ctx, a, name, database.Options{Retries: retries, Interval: interval, Say: say})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
@@ -47,7 +47,7 @@ func written(t *testing.T, path string) string {
 // query.
 func readAll(t *testing.T, path string) (exps []*trinity.Experience) {
 	t.Helper()
-	if database.IsURL(path) {
+	if dburl.IsURL(path) {
 		return readRows(t, path)
 	}
 	steps, err := filepath.Glob(filepath.Join(path, "*"))
@@ -58,7 +58,7 @@ func readAll(t *testing.T, path string) (exps []*trinity.Experience) {
 		if strings.HasPrefix(filepath.Base(file), ".") {
 			continue
 		}
-		if Form(path) == ".parquet" {
+		if experience.Form(path) == ".parquet" {
 			exps = append(exps, readTable(t, file)...)
 		} else {
 			exps = append(exps, readLines(t, file)...)
@@ -132,7 +132,7 @@ func write(t *testing.T, path string, steps ...[]trinity.Group) {
 
 // inEveryForm checks archives in files, and one in a database.
 func inEveryForm(t *testing.T, check func(t *testing.T, path string)) {
-	for _, form := range Forms {
+	for _, form := range experience.Forms {
 		t.Run(form, func(t *testing.T) { check(t, filepath.Join(t.TempDir(), "new", "copy"+form)) })
 	}
 	t.Run("SQLite", func(t *testing.T) { check(t, sqliteArchive(t)) })
@@ -177,7 +177,7 @@ func replacesSteps(t *testing.T, path string) {
 }
 
 func TestAFileAtThePathIsRefused(t *testing.T) {
-	for _, form := range Forms {
+	for _, form := range experience.Forms {
 		path := filepath.Join(t.TempDir(), "notes"+form)
 		if err := os.WriteFile(path, []byte("my notes\n"), 0o644); err != nil {
 			t.Fatal(err)

@@ -25,9 +25,9 @@ type files struct{ dir, form string }
 const stepName = "step-%09d"
 
 func openFiles(dir string) (*files, error) {
-	form := Form(dir)
+	form := experience.Form(dir)
 	if form == "" {
-		return nil, fmt.Errorf("%s: not a form of experiences: want a name that ends in one of %s", dir, strings.Join(Forms, " "))
+		return nil, fmt.Errorf("%s: not a form of experiences: want a name that ends in one of %s", dir, strings.Join(experience.Forms, " "))
 	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file, but an archive is a directory with one file per step: move the file away, or set another path",
@@ -81,7 +81,7 @@ func (f *files) removeFrom(first int64) error {
 
 func (f *files) close() error { return nil }
 
-// encode writes experiences in one of Forms.
+// encode writes experiences in one of experience.Forms.
 func encode(w io.Writer, form string, exps []*trinity.Experience) error {
 	switch form {
 	case ".parquet":

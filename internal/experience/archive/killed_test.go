@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
@@ -30,7 +31,7 @@ func TestKilledAtAnyFailpoint(t *testing.T) {
 		}
 		return
 	}
-	for _, form := range Forms {
+	for _, form := range experience.Forms {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			kills := 0
@@ -83,7 +84,7 @@ func TestStepsAreFlushed(t *testing.T) {
 		}
 		return
 	}
-	for _, form := range Forms {
+	for _, form := range experience.Forms {
 		path := filepath.Join(t.TempDir(), "copy"+form)
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)

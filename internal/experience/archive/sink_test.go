@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 func openSink(t *testing.T, path, cursor string) *Sink {
@@ -31,7 +32,7 @@ func put(t *testing.T, s *Sink, cursor int64, groups []trinity.Group) {
 // nothing when it explores the step again. A delivery without experiences, as after an evaluation,
 // removes nothing.
 func TestUndeliveredStepIsRemoved(t *testing.T) {
-	for _, form := range Forms {
+	for _, form := range experience.Forms {
 		path := filepath.Join(t.TempDir(), "kept"+form)
 		s := openSink(t, path, "")
 		put(t, s, 1, ofStep(1, 2))

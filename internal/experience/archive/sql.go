@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
@@ -43,7 +44,7 @@ type rows struct {
 	name string
 }
 
-func openRows(ctx context.Context, a database.Address, name string, o database.Options) (*rows, error) {
+func openRows(ctx context.Context, a dburl.Address, name string, o database.Options) (*rows, error) {
 	db, err := database.Open(ctx, a, o)
 	if err != nil {
 		return nil, err

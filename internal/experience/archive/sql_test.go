@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
@@ -20,10 +21,10 @@ func sqliteArchive(t *testing.T) string {
 	return "sqlite:///" + filepath.ToSlash(filepath.Join(t.TempDir(), "new", "kept.db")) + "#project/run/output-WORD"
 }
 
-func addressOf(t *testing.T, path string) (a database.Address, name string) {
+func addressOf(t *testing.T, path string) (a dburl.Address, name string) {
 	t.Helper()
 	url, name, _ := strings.Cut(path, "#")
-	a, err := database.Parse(url)
+	a, err := dburl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,15 +34,15 @@ func addressOf(t *testing.T, path string) (a database.Address, name string) {
 // writer opens an archive in files or in a database until the test ends.
 func writer(t *testing.T, path string) *Writer {
 	t.Helper()
-	if !database.IsURL(path) {
+	if !dburl.IsURL(path) {
 		w, err := New(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	a, name := addressOf(t, path)
-	w, err := InDatabase(t.Context(), a, name, patient)
+	url, name, _ := strings.Cut(path, "#")
+	w, err := InDatabase(t.Context(), url, name, patient.Retries, patient.Interval, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +114,8 @@ func TestTextThatServersRefuse(t *testing.T) {
 }
 
 func TestLongNameIsRefused(t *testing.T) {
-	a, _ := addressOf(t, sqliteArchive(t))
-	_, err := InDatabase(t.Context(), a, strings.Repeat("x", 251), database.Options{})
+	url, _, _ := strings.Cut(sqliteArchive(t), "#")
+	_, err := InDatabase(t.Context(), url, strings.Repeat("x", 251), 0, 0, nil)
 	if err == nil || !strings.Contains(err.Error(), "has 251 characters") ||
 		!strings.Contains(err.Error(), "project, group, name or explorer.name") {
 		t.Errorf("%v, want an error that names the keys", err)
@@ -122,8 +123,7 @@ func TestLongNameIsRefused(t *testing.T) {
 }
 
 func TestUnreachableDatabase(t *testing.T) {
-	a, _ := addressOf(t, "postgresql://ann:s3cret@127.0.0.1:1/rft")
-	_, err := InDatabase(t.Context(), a, "x", database.Options{Retries: 1, Interval: 1})
+	_, err := InDatabase(t.Context(), "postgresql://ann:s3cret@127.0.0.1:1/rft", "x", 1, 1, nil)
 	if err == nil || !strings.Contains(err.Error(), "ann@127.0.0.1:1/rft: tried 2 times") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v, want an error that names the server, without its password", err)
 	}

@@ -1,29 +1,44 @@
-package database
+// Package dburl reads the URLs of databases, as SQLAlchemy writes them. It links no driver.
+package dburl
 
 import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // Address is the URL of a database: sqlite:///relative.db, sqlite:////absolute.db,
 // postgresql://user:password@host:port/name or mysql://…. The scheme may name a driver of
 // SQLAlchemy (postgresql+psycopg2).
 type Address struct {
-	kind *dialect
+	kind string
 	file string // of SQLite
 	url  *url.URL
 }
 
-// Denied says what to do if a server rejects user or password.
-const Denied = "check user and password in the URL at path; they may come from the environment: user:${oc.env:DB_PASSWORD}@host"
+// Kinds of databases.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgresql"
+	MySQL    = "mysql" // and MariaDB
+)
+
+// Kind returns the kind of the database.
+func (a Address) Kind() string { return a.kind }
+
+// File returns the file of SQLite, "" for a server.
+func (a Address) File() string { return a.file }
+
+// URL returns the URL of a server, with its password; nil for SQLite. It is read only.
+func (a Address) URL() *url.URL { return a.url }
 
 // String returns the address without its password.
 func (a Address) String() string {
-	if a.kind == sqlite {
+	if a.kind == SQLite {
 		return a.file
 	}
 	shown := url.URL{Scheme: a.url.Scheme, Host: a.url.Host, Path: a.url.Path}
@@ -36,12 +51,10 @@ func (a Address) String() string {
 // IsURL reports whether a path is the URL of a database.
 func IsURL(path string) bool {
 	scheme, _, ok := strings.Cut(path, "://")
-	return ok && schemes[driverless(scheme)] != nil
+	return ok && schemes[driverless(scheme)] != ""
 }
 
-var schemes = map[string]*dialect{
-	"sqlite": sqlite, "postgresql": postgres, "postgres": postgres, "mysql": mySQL, "mariadb": mySQL,
-}
+var schemes = map[string]string{SQLite: SQLite, Postgres: Postgres, "postgres": Postgres, MySQL: MySQL, "mariadb": MySQL}
 
 // driverless returns a scheme without a driver.
 func driverless(scheme string) string {
@@ -53,33 +66,36 @@ func driverless(scheme string) string {
 func Parse(text string) (Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	kind := schemes[driverless(scheme)]
-	if !ok || kind == nil {
+	if !ok || kind == "" {
 		return Address{}, fmt.Errorf("%s is no database: want sqlite:///file.db, postgresql://user@host/name or mysql://user@host/name",
-			Hidden(text))
+			safetext.Hidden(text))
 	}
-	if kind == sqlite {
+	if kind == SQLite {
 		return sqliteAddress(rest)
 	}
 	u, err := url.Parse(driverless(scheme) + "://" + rest)
 	if err != nil { // it may contain parts of the password
 		return Address{}, fmt.Errorf("%s is no URL: check its port; in a password, write %% : / ? # @ as %%25 %%3A %%2F %%3F %%23 %%40",
-			Hidden(text))
+			safetext.Hidden(text))
 	}
 	if u.Hostname() == "" && u.Query().Get("host") == "" && u.Query().Get("unix_socket") == "" || strings.Trim(u.Path, "/") == "" {
-		return Address{}, fmt.Errorf("%s names no host, or no database: want %s://user@host/name", Hidden(text), u.Scheme)
+		return Address{}, fmt.Errorf("%s names no host, or no database: want %s://user@host/name", safetext.Hidden(text), u.Scheme)
 	}
-	if kind == mySQL {
+	if kind == MySQL {
 		if err := checkMySQL(u.Query()); err != nil {
-			return Address{}, fmt.Errorf("%s: %w", Hidden(text), err)
+			return Address{}, fmt.Errorf("%s: %w", safetext.Hidden(text), err)
 		}
 	}
 	return Address{kind: kind, url: u}, nil
 }
 
+// mysqlOptions lists the options that the URL of MySQL may have after its ?.
+var mysqlOptions = []string{"charset", "tls", "unix_socket"}
+
 func checkMySQL(options url.Values) error {
 	for key := range options {
-		if !slices.Contains(mySQLOptions, key) {
-			return fmt.Errorf("option %s is not known: there is %s", key, strings.Join(mySQLOptions, ", "))
+		if !slices.Contains(mysqlOptions, key) {
+			return fmt.Errorf("option %s is not known: there is %s", key, strings.Join(mysqlOptions, ", "))
 		}
 	}
 	if set := options.Get("charset"); set != "" && !slices.Contains([]string{"utf8", "utf8mb4"}, strings.ToLower(set)) {
@@ -93,28 +109,5 @@ func sqliteAddress(rest string) (Address, error) {
 	if !ok || file == "" || strings.ContainsAny(file, "?") || strings.HasPrefix(file, ":memory:") {
 		return Address{}, fmt.Errorf("sqlite://%s names no file: want sqlite:///relative.db or sqlite:////absolute.db", rest)
 	}
-	return Address{kind: sqlite, file: filepath.FromSlash(file)}, nil
-}
-
-var password = regexp.MustCompile(`(\w://[^:/@\s]*):\S*@`)
-
-// option matches a secret among the options of a URL, such as libpq's passwords and services'
-// tokens.
-var option = regexp.MustCompile(`([?&](?:(?:ssl)?password|(?:access_)?token|api_?key|key|secret)=)[^&\s"]*`)
-
-// argument matches a secret among the arguments of a command, such as --api-key=… and --hf-token ….
-var argument = regexp.MustCompile(`(?i)((?:^|[\s"'])--?(?:\w+[-_])*` +
-	`(?:(?:api|access|secret)[-_]?key|(?:(?:hf|api|auth|access|bearer|session|bot)[-_])token|-token|password|passwd|secret)(?:=|\s+))` +
-	`("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`)
-
-// Hidden returns text with stars in place of the passwords, tokens and keys of URLs and commands.
-func Hidden(text string) string {
-	text = option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
-	return argument.ReplaceAllString(text, "$1***")
-}
-
-// HidesAfter reports whether an argument of a command is a secret because of the one before it.
-func HidesAfter(before, value string) bool {
-	text := before + " " + value
-	return Hidden(before) == before && Hidden(value) == value && Hidden(text) != text
+	return Address{kind: SQLite, file: filepath.FromSlash(file)}, nil
 }
