@@ -187,7 +187,7 @@ func (e *Explorer) weights(ctx context.Context, step int64) (version int64, wait
 	}
 	start := time.Now()
 	version, err = e.opts.Weights.Wait(ctx, e.opts.Pace.Required(step), e.opts.Pace.Newest(step))
-	tell(e.opts.Runner.Tracer, trinity.RoleExplorer, step, trinity.SpanWait, "weights", "trainer", start)
+	tell(e.opts.Runner.Tracer, trinity.RoleExplorer, step, trinity.SpanWait, "weights", trinity.RoleTrainer, start)
 	return version, time.Since(start), err
 }
 

@@ -62,7 +62,7 @@ func (d *display) add(r trinity.Record) {
 	if _, trained := r.Metrics["time/train_step"]; !explored && !trained {
 		return
 	}
-	if _, trains := d.latest["trainer"]; r.Role == "trainer" && !trains {
+	if _, trains := d.latest[trinity.RoleTrainer]; r.Role == trinity.RoleTrainer && !trains {
 		d.marks = nil // from now on the trainer's steps count
 	}
 	d.latest[r.Role] = r
@@ -106,10 +106,10 @@ func (d *display) doings() (words []string) {
 
 // counts returns the role whose steps count as the run's steps.
 func (d *display) counts() string {
-	if _, ok := d.latest["trainer"]; ok {
-		return "trainer"
+	if _, ok := d.latest[trinity.RoleTrainer]; ok {
+		return trinity.RoleTrainer
 	}
-	return "explorer"
+	return trinity.RoleExplorer
 }
 
 // row is a line of the display.
@@ -125,10 +125,10 @@ func (d *display) lines(width int) []row {
 	add := func(label string, fields []string) {
 		rows = append(rows, row{label, joined(fields, width-1-labelWidth)})
 	}
-	if e, ok := d.latest["explorer"]; ok {
+	if e, ok := d.latest[trinity.RoleExplorer]; ok {
 		add("rollout", second(describe(e.Metrics, rolloutRow), waits(e.Metrics, explorerWait)))
 	}
-	if t, ok := d.latest["trainer"]; ok {
+	if t, ok := d.latest[trinity.RoleTrainer]; ok {
 		fields := describe(t.Metrics, trainRow)
 		if !d.run.FromData {
 			fields = second(fields, waits(t.Metrics, trainerWait))

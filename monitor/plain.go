@@ -81,7 +81,7 @@ func (p *plain) fields(r *trinity.Record) []string {
 	switch {
 	case r == nil:
 		return nil
-	case r.Role == "explorer":
+	case r.Role == trinity.RoleExplorer:
 		return append(describe(r.Metrics, explorerShown), waits(r.Metrics, explorerWait)...)
 	case p.run.FromData:
 		return describe(r.Metrics, trainerShown)

@@ -123,7 +123,7 @@ func (w *Watch) Update(now time.Time) error {
 		}
 		w.display.add(r)
 	}
-	_, explores := w.display.latest["explorer"]
+	_, explores := w.display.latest[trinity.RoleExplorer]
 	w.display.run.FromData = !explores
 	spans, failures, err := w.trace.Next()
 	for _, s := range spans {

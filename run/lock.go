@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/monitor"
@@ -18,13 +19,13 @@ func parts(cfg *Settled) []string {
 	case cfg.Mode == "serve" && !cfg.Records(): // it only reads
 		return nil
 	case cfg.Together:
-		return []string{"explorer", "trainer"}
+		return []string{trinity.RoleExplorer, trinity.RoleTrainer}
 	case oneOfSeveral(cfg):
 		return []string{"explorer_" + cfg.Explorer.Name}
 	case cfg.Mode == "explore", cfg.Mode == "serve":
-		return []string{"explorer"}
+		return []string{trinity.RoleExplorer}
 	}
-	return []string{"trainer"}
+	return []string{trinity.RoleTrainer}
 }
 
 // lockDir keeps two processes from doing the same part of one run. homes are the monitor directories of

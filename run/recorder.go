@@ -102,10 +102,10 @@ func (r *recorder) delivered(ctx context.Context, version int64, m trinity.Metri
 
 // ended notes in the trainer's ledger that the trainer has taken its last batch.
 func (r *recorder) ended() error {
-	if r.ledgers[ledger.Trainer] == nil {
+	if r.ledgers[trinity.RoleTrainer] == nil {
 		return nil
 	}
-	return r.account(ledger.Trainer, ledger.Step{Ended: true})
+	return r.account(trinity.RoleTrainer, ledger.Step{Ended: true})
 }
 
 // checkpoint notes the newest checkpoint, and the model in it if there is one.
@@ -123,7 +123,7 @@ type explorerRecorder struct{ *stage }
 
 // Log implements explorer.Recorder.
 func (r explorerRecorder) Log(ctx context.Context, rec trinity.Record) error {
-	rec.Role = "explorer"
+	rec.Role = trinity.RoleExplorer
 	return r.log.record(ctx, rec)
 }
 
@@ -141,7 +141,7 @@ type trainerRecorder struct{ *stage }
 
 // Log implements trainer.Recorder.
 func (r trainerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
-	return r.log.record(ctx, trinity.Record{Step: step, Role: "trainer", Metrics: m})
+	return r.log.record(ctx, trinity.Record{Step: step, Role: trinity.RoleTrainer, Metrics: m})
 }
 
 // Took implements trainer.Recorder.
@@ -155,12 +155,12 @@ func (r trainerRecorder) Took(step int64, trained []trinity.ExperienceID, droppe
 	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {
 		s.Replay = b.ReplayBuffer.Enable
 	}
-	return r.log.account(ledger.Trainer, s)
+	return r.log.account(trinity.RoleTrainer, s)
 }
 
 // Progress implements trainer.Recorder.
 func (r trainerRecorder) Progress(doing string, done, total int) {
-	r.progress("trainer", doing, done, total)
+	r.progress(trinity.RoleTrainer, doing, done, total)
 }
 
 // Say implements trainer.Recorder.

@@ -132,7 +132,7 @@ func (s *stage) runner() *explorer.Runner {
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
-		Progress: func(doing string, done, total int) { s.progress("explorer", doing, done, total) },
+		Progress: func(doing string, done, total int) { s.progress(trinity.RoleExplorer, doing, done, total) },
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *stage) slots() *explorer.Slots {
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracerOf(s)}
-	p.Ledger = func(r ledger.Step) error { return s.log.account(ledger.Explorer, r) }
+	p.Ledger = func(r ledger.Step) error { return s.log.account(trinity.RoleExplorer, r) }
 	s.process = p
 	if cfg.SaveInput {
 		if p.Input, err = s.kept(ctx, s.InputCopy(), "input"); err != nil {

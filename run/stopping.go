@@ -3,6 +3,8 @@ package run
 import (
 	"fmt"
 	"sync"
+
+	"github.com/trinity-go/trinity"
 )
 
 // activity is what the trainer is doing, for people who stop the run.
@@ -13,7 +15,7 @@ type activity struct {
 
 // set notes what a role is doing. A role that waits has no total.
 func (a *activity) set(role, doing string, done, total int) {
-	if a == nil || role != "trainer" {
+	if a == nil || role != trinity.RoleTrainer {
 		return
 	}
 	a.mu.Lock()

@@ -262,5 +262,5 @@ func (t *Trainer) awaited() string {
 	if t.opts.Weights == nil {
 		return "data"
 	}
-	return "explorer"
+	return trinity.RoleExplorer
 }

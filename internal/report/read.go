@@ -283,14 +283,14 @@ type phaseMetric struct{ role, metric, name string }
 
 // phases are the metrics with the seconds of the parts of a step, by role, and what a part is.
 var phases = []phaseMetric{
-	{"explorer", "time/explorer_sync_interval", "waits for weights"},
-	{"explorer", "time/explore_step", "rollouts"},
-	{"explorer", "time/experience_pipeline/total", "operators and advantage"},
-	{"explorer", "time/eval", "evaluation"},
-	{"trainer", "time/read_experience", "waits for experiences"},
-	{"trainer", "time/train_step", "training"},
-	{"trainer", "time/sync_weight", "publishes weights"},
-	{"trainer", "time/eval", "evaluation"},
+	{trinity.RoleExplorer, "time/explorer_sync_interval", "waits for weights"},
+	{trinity.RoleExplorer, "time/explore_step", "rollouts"},
+	{trinity.RoleExplorer, "time/experience_pipeline/total", "operators and advantage"},
+	{trinity.RoleExplorer, "time/eval", "evaluation"},
+	{trinity.RoleTrainer, "time/read_experience", "waits for experiences"},
+	{trinity.RoleTrainer, "time/train_step", "training"},
+	{trinity.RoleTrainer, "time/sync_weight", "publishes weights"},
+	{trinity.RoleTrainer, "time/eval", "evaluation"},
 }
 
 // times returns the seconds of each phase that occurred.

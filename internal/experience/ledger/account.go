@@ -31,7 +31,8 @@ type Account struct {
 func Read(dir string) (map[string]*Account, error) {
 	var paths []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && filepath.Base(filepath.Dir(path)) == folder && (d.Name() == Explorer || d.Name() == Trainer) {
+		writes := d != nil && (d.Name() == trinity.RoleExplorer || d.Name() == trinity.RoleTrainer)
+		if err == nil && writes && d.IsDir() && filepath.Base(filepath.Dir(path)) == folder {
 			paths = append(paths, path)
 		}
 		return err
@@ -86,7 +87,7 @@ func settle(logs map[string][]Step) *Account {
 			for who, ids := range s.Dropped {
 				a.Dropped[who] += len(ids)
 			}
-			if filepath.Base(path) != Trainer {
+			if filepath.Base(path) != trinity.RoleTrainer {
 				continue
 			}
 			a.Steps, a.Replay, a.Ended = s.Step, s.Replay, s.Ended
@@ -101,7 +102,7 @@ func settle(logs map[string][]Step) *Account {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
-		if filepath.Base(path) == Explorer {
+		if filepath.Base(path) == trinity.RoleExplorer {
 			a.follow(logs[path], uses, gone)
 		}
 	}

@@ -25,19 +25,13 @@ type Step struct {
 	Ended    bool           `json:"ended,omitempty"`   // Step was the trainer's last
 }
 
-// The roles that write a log.
-const (
-	Explorer = "explorer"
-	Trainer  = "trainer"
-)
-
 // folder holds the logs, in the directory of a run's log files.
 const folder = "experiences"
 
 // Writer appends records to a role's log.
 type Writer struct{ log *durable.Log }
 
-// Open opens the log of a role in the directory of a run's log files.
+// Open opens the log of [trinity.RoleExplorer] or [trinity.RoleTrainer] in the directory of a run's log files.
 func Open(dir, role string) (*Writer, error) {
 	log, err := durable.OpenLog(filepath.Join(dir, folder, role))
 	if err != nil {

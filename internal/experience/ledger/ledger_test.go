@@ -123,10 +123,10 @@ func TestAccount(t *testing.T) {
 			Account{Steps: 1, Foreign: map[int]int{1: 1}}},
 	} {
 		dir := t.TempDir()
-		write(t, dir, Explorer, c.explored...)
+		write(t, dir, trinity.RoleExplorer, c.explored...)
 		if c.trained != nil {
-			write(t, dir, Trainer, c.trained[:len(c.trained)-1]...)
-			write(t, dir, Trainer, c.trained[len(c.trained)-1:]...) // by another process
+			write(t, dir, trinity.RoleTrainer, c.trained[:len(c.trained)-1]...)
+			write(t, dir, trinity.RoleTrainer, c.trained[len(c.trained)-1:]...) // by another process
 		}
 		if c.want.Dropped == nil && len(c.explored) > 1 {
 			c.want.Dropped = map[string]int{"reward_filter": 2}
@@ -145,7 +145,8 @@ func TestAccount(t *testing.T) {
 func TestAccountsOfStagesAndSeveralExplorers(t *testing.T) {
 	dir := t.TempDir()
 	for i, path := range []string{"log/left", "log/right", "log", "warmup/log"} {
-		w, err := Open(filepath.Join(dir, path), []string{Explorer, Explorer, Trainer, Trainer}[i])
+		w, err := Open(filepath.Join(dir, path), []string{trinity.RoleExplorer, trinity.RoleExplorer,
+			trinity.RoleTrainer, trinity.RoleTrainer}[i])
 		if err != nil {
 			t.Fatal(err)
 		}
