@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -281,12 +282,12 @@ func (r *resolution) monitors() {
 
 func (r *resolution) paths() {
 	r.CheckpointJobDir = filepath.Join(r.CheckpointRootDir, r.Project, r.Group, r.Name)
-	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, "buffer")
+	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, rundir.Buffer)
 	b := r.Buffer.TrainerInput.ExperienceBuffer
 	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok && !r.Offline {
 		setDefault(&b.Path, s.DefaultPath(r.Buffer.CacheDir, b.Name))
 	}
-	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, "monitor")
+	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, rundir.Monitor)
 	r.Log.SaveDir = filepath.Join(r.CheckpointJobDir, "log")
 }
 

@@ -15,15 +15,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// AboutFile is the file in the monitor directory that describes the run. A run keeps its ID there.
-const AboutFile = "about.json"
-
-// ConfigFile is the file in the monitor directory with the settings that differ from the defaults.
-const ConfigFile = "config.yaml"
-
-// About is what a reader of a run's files must know of it, in [AboutFile].
+// About is what a reader of a run's files must know of it, in [rundir.About].
 type About struct {
 	ID         string         `json:"id"`
 	Project    string         `json:"project"`
@@ -61,7 +56,7 @@ func Lived(starts []time.Time, from, to time.Time) time.Duration {
 }
 
 // identify fills in the run's ID and the time at which it began, and describes the run in
-// [AboutFile]. A run that resumes keeps both, unless the file is damaged.
+// [rundir.About]. A run that resumes keeps both, unless the file is damaged.
 func identify(run *Run) error {
 	if err := durable.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
@@ -97,7 +92,7 @@ func identify(run *Run) error {
 // KeepFailure describes a run that failed before it opened its monitors, and notes why. A run that is
 // described already keeps the description.
 func KeepFailure(run Run, reason string) error {
-	if _, err := os.Stat(filepath.Join(run.Dir, AboutFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.About)); errors.Is(err, fs.ErrNotExist) {
 		if err := identify(&run); err != nil {
 			return err
 		}
@@ -164,7 +159,7 @@ func changeAbout(dir string, change func(*About, error) error) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, AboutFile), append(text, '\n'))
+	return durable.WriteFile(filepath.Join(dir, rundir.About), append(text, '\n'))
 }
 
 // damagedError is what is wrong in a description.
@@ -172,7 +167,7 @@ type damagedError struct{ error }
 
 // ReadAbout returns the description of the run in a monitor directory. A damaged file is an error.
 func ReadAbout(dir string) (a About, err error) {
-	path := filepath.Join(dir, AboutFile)
+	path := filepath.Join(dir, rundir.About)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return a, err
@@ -184,7 +179,7 @@ func ReadAbout(dir string) (a About, err error) {
 }
 
 // readRun returns the run whose monitor directory is dir. A run of an earlier version, which has no
-// [AboutFile], has the names of its directories, and gets an ID.
+// [rundir.About], has the names of its directories, and gets an ID.
 func readRun(dir string) (Run, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {

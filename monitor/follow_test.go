@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // points are what a service has: how often it counts each value of a metric at a step.
@@ -138,7 +139,7 @@ func logSteps(t *testing.T, monitors []trinity.Monitor, from, to int64) {
 // compare checks that a service has each point of the run's file once, and nothing else.
 func compare(t *testing.T, dir string, s service) {
 	t.Helper()
-	records, err := ReadFile(filepath.Join(dir, File))
+	records, err := ReadFile(filepath.Join(dir, rundir.Metrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
 	quickly(t)
 	away := map[string]any{"uri": "http://127.0.0.1:1"}
-	if err := os.WriteFile(filepath.Join(dir, File), []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Sync(t.Context(), dir, "mlflow", away, nil); err == nil || !strings.Contains(err.Error(), "the rest once mlflow answers") {

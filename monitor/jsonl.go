@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 var failJSONL = failpoint.New("monitor.jsonl.write")
@@ -48,57 +49,7 @@ type jsonl struct {
 }
 
 // Writes returns the file below the monitor directory and its contents, for trinity check.
-func (*jsonl) Writes() (path, what string) { return File, "metrics, one object per step" }
-
-// File is the name of the jsonl monitor's file.
-const File = "metrics.jsonl"
-
-// Files returns the files of metrics of the run at or below dir, which may be a link, and of its stages
-// and explorers. root is dir without links, which the paths begin with.
-func Files(dir string) (root string, files []string, err error) {
-	root, err = Walk(dir, func(path string, d fs.DirEntry) error {
-		if d.Name() == File {
-			files = append(files, path)
-		}
-		return nil
-	})
-	return root, files, err
-}
-
-// Root returns the directory of a run without the links that lead to it.
-func Root(dir string) (string, error) {
-	root, err := filepath.EvalSymlinks(dir)
-	if at := new(fs.PathError); errors.As(err, &at) {
-		err = at.Err // its path is dir, or a part of it
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("no run in %s: %w: give the directory that trinity run names when it begins", dir, err)
-	}
-	if err != nil {
-		return "", fmt.Errorf("no run in %s: %w", dir, err)
-	}
-	return root, nil
-}
-
-// Walk visits the files and directories of the run at or below dir, which may be a link, but not its
-// checkpoints. The paths begin with root, which is dir without links. What the run removes meanwhile is
-// left out.
-func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string, err error) {
-	if root, err = Root(dir); err != nil {
-		return "", err
-	}
-	return root, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "global_step_"): // a checkpoint
-			return filepath.SkipDir
-		}
-		return visit(path, d)
-	})
-}
+func (*jsonl) Writes() (path, what string) { return rundir.Metrics, "metrics, one object per step" }
 
 // ReadFile reads the records of a metrics.jsonl. It leaves out a last line that a running or killed
 // process has not completed.
@@ -122,7 +73,7 @@ func ReadFile(path string) ([]trinity.Record, error) {
 	return out, nil
 }
 
-// Parse returns the record of a line of [File].
+// Parse returns the record of a line of [rundir.Metrics].
 func Parse(line []byte) (rec trinity.Record, err error) {
 	var r record
 	if err := json.Unmarshal(line, &r); err != nil {
@@ -179,7 +130,7 @@ func (j *jsonl) Open(run Run) error {
 	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
 	}
-	j.path = filepath.Join(run.Dir, File)
+	j.path = filepath.Join(run.Dir, rundir.Metrics)
 	j.lock = filepath.Join(run.Dir, ".metrics.lock")
 	release, err := durable.Acquire(context.Background(), j.lock)
 	if err != nil {

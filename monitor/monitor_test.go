@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 5e6, time.UTC)
@@ -74,7 +75,7 @@ func TestOpenPassesArguments(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(run.Dir, File)); err != nil {
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.Metrics)); err != nil {
 		t.Errorf("a run without a named monitor: %v", err)
 	}
 }
@@ -141,7 +142,7 @@ func TestOpenChecksArguments(t *testing.T) {
 func TestOpenReplacesADamagedDescription(t *testing.T) {
 	for _, text := range []string{`{"id": "abc", "na`, `{"id": "abc", "began": 7}`, ""} {
 		dir := t.TempDir()
-		path := filepath.Join(dir, AboutFile)
+		path := filepath.Join(dir, rundir.About)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

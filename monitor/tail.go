@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -54,7 +55,7 @@ type position struct {
 }
 
 func openTail(dir, sink string) (*tail, error) {
-	t := &tail{path: filepath.Join(dir, File), kept: filepath.Join(dir, "sent_"+sink+".json")}
+	t := &tail{path: filepath.Join(dir, rundir.Metrics), kept: filepath.Join(dir, "sent_"+sink+".json")}
 	text, err := os.ReadFile(t.kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -36,14 +37,17 @@ func OpenWatch(dir string) (*Watch, error) {
 	return w, w.follow()
 }
 
-// follow turns to the stage that has logged last, and to all its explorers.
+// follow turns to the newest stage, and to all its explorers.
 func (w *Watch) follow() error {
-	home, files, err := newestMonitor(w.dir)
+	stages, err := rundir.Stages(w.dir)
+	if err == nil && len(stages) == 0 {
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", w.dir, rundir.Metrics)
+	}
 	if err != nil {
 		return err
 	}
-	if job := filepath.Dir(home); w.job != job {
-		run, err := aboutRun(home)
+	if job := stages[0].Dir; w.job != job {
+		run, err := aboutRun(filepath.Join(job, rundir.Monitor))
 		if err != nil {
 			return err
 		}
@@ -51,38 +55,12 @@ func (w *Watch) follow() error {
 		w.display.started = run.Began
 		w.trace = trace.Follow(filepath.Join(job, trace.Dir))
 	}
-	for _, path := range files {
+	for _, path := range stages[0].Metrics {
 		if !slices.ContainsFunc(w.tails, func(t *tail) bool { return t.path == path }) {
 			w.tails = append(w.tails, &tail{path: path})
 		}
 	}
 	return nil
-}
-
-// newestMonitor returns the monitor directory of the stage that has logged last, with its files of
-// metrics.
-func newestMonitor(dir string) (home string, files []string, err error) {
-	var newest time.Time
-	of := map[string][]string{}
-	_, all, err := Files(dir)
-	for _, path := range all {
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", nil, err
-		}
-		at := filepath.Dir(path)
-		if parent := filepath.Dir(at); filepath.Base(at) != "monitor" && filepath.Base(parent) == "monitor" { // of one of several explorers
-			at = parent
-		}
-		of[at] = append(of[at], path)
-		if info.ModTime().After(newest) {
-			newest, home = info.ModTime(), at
-		}
-	}
-	if err == nil && home == "" {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, File)
-	}
-	return home, of[home], err
 }
 
 // aboutRun returns what the files of a run say of it.
@@ -139,7 +117,7 @@ func (w *Watch) Update(now time.Time) error {
 	}
 	w.damaged = cmp.Or(w.damaged, err)
 	w.parts = nil // of an earlier version, or damaged
-	if a, err := ReadAbout(filepath.Join(w.job, "monitor")); err == nil {
+	if a, err := ReadAbout(filepath.Join(w.job, rundir.Monitor)); err == nil {
 		w.parts = a.Parts
 	}
 	w.display.starts = w.parts[w.display.counts()].Starts

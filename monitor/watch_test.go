@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -185,7 +186,7 @@ func TestWatchShowsTheNewestStage(t *testing.T) {
 		}
 		logAll(t, mons[0], exploreRecord(int64(i+1), float64(i)))
 		when := time.Now().Add(time.Duration(i-10) * time.Second)
-		if err := os.Chtimes(filepath.Join(dir, File), when, when); err != nil {
+		if err := os.Chtimes(filepath.Join(dir, rundir.Metrics), when, when); err != nil {
 			t.Fatal(err)
 		}
 		if w == nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/studio"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -34,7 +35,7 @@ func TestDashboardAndRulesNameMetricsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = monitor.Close(monitors, "") })
-	records, err := monitor.ReadFile(filepath.Join(p.job(), "monitor", monitor.File))
+	records, err := monitor.ReadFile(filepath.Join(p.job(), "monitor", rundir.Metrics))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // startAnew renames a run with stages that must not resume, if the directory of its name is not
@@ -52,8 +53,8 @@ func newStamp() string { return "_" + time.Now().Format("20060102150405") }
 // moveTo gives a run another name and directory.
 func moveTo(cfg *config.Config, name, job string) {
 	cfg.Name, cfg.CheckpointJobDir = name, job
-	cfg.Buffer.CacheDir = filepath.Join(job, "buffer")
-	cfg.Monitor.CacheDir = filepath.Join(job, "monitor")
+	cfg.Buffer.CacheDir = filepath.Join(job, rundir.Buffer)
+	cfg.Monitor.CacheDir = filepath.Join(job, rundir.Monitor)
 	cfg.Log.SaveDir = filepath.Join(job, "log")
 }
 

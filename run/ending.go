@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -31,7 +32,7 @@ func noteFailure(cfg *Settled, why error) error {
 	if err != nil || len(run.Parts) == 0 {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(run.Dir, monitor.AboutFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.About)); err != nil {
 		if err := keepSettings(cfg.Settled); err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func noteFailure(cfg *Settled, why error) error {
 func keepFailure(cfg *config.Config, opts Options, why error) {
 	for i, c := range cfg.Settled() {
 		stage := &Settled{Settled: c}
-		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, doneFile)) {
+		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, rundir.StageDone)) {
 			continue
 		}
 		if mustMove(c.Config) || !present(c.CheckpointJobDir) {
@@ -76,7 +77,7 @@ func neverBegan(dir string) bool {
 	for _, e := range entries {
 		switch {
 		case strings.HasPrefix(e.Name(), "."): // locks, and who held them
-		case e.Name() == "monitor" && describesFailure(dir), e.IsDir() && neverBegan(filepath.Join(dir, e.Name())): // of a stage
+		case e.Name() == rundir.Monitor && describesFailure(dir), e.IsDir() && neverBegan(filepath.Join(dir, e.Name())): // of a stage
 			failed = true
 		default:
 			return false
@@ -88,13 +89,13 @@ func neverBegan(dir string) bool {
 // describesFailure reports whether the monitors of a run have nothing but the description of one that failed,
 // and no process does the run.
 func describesFailure(dir string) bool {
-	home := filepath.Join(dir, "monitor")
+	home := filepath.Join(dir, rundir.Monitor)
 	entries, err := os.ReadDir(home)
 	if err != nil {
 		return false
 	}
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{monitor.AboutFile, monitor.ConfigFile}, e.Name()) {
+		if e.IsDir() || !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{rundir.About, rundir.Settings}, e.Name()) {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -44,7 +45,7 @@ func TestRunThatFailsBeforeItBegins(t *testing.T) {
 						t.Errorf("%s: %+v, want %v", part, how, err)
 					}
 				}
-				if !strings.Contains(read(t, filepath.Join(home, monitor.ConfigFile)), "grpo") {
+				if !strings.Contains(read(t, filepath.Join(home, rundir.Settings)), "grpo") {
 					t.Error("the settings of the run are not there")
 				}
 			}
@@ -75,7 +76,7 @@ func TestFailureOfAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := filepath.Join(p.job(), "monitor", monitor.AboutFile)
+	about := filepath.Join(p.job(), "monitor", rundir.About)
 	_, err = p.run(t, "buffer.explorer_input.taskset.path=none.jsonl")
 	oneLine(t, err, "none.jsonl")
 	if exists(about) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/model/renderer"
-	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -252,7 +252,7 @@ func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 		write(t, file, text+c.row+"\n")
 		_, err := p.run(t, buffer+"format.packing="+c.packing, "buffer.total_steps=400")
 		oneLine(t, err, fmt.Sprintf("%s.jsonl:%d: %s", c.algorithm, strings.Count(text, "\n")+1, c.want))
-		if exists(filepath.Join(p.job(), "monitor", monitor.File)) {
+		if exists(filepath.Join(p.job(), "monitor", rundir.Metrics)) {
 			t.Error("the run has begun")
 		}
 		if _, err := p.run(t, buffer+"format.packing="+c.packing, buffer+"data_selector.selector_type=sequential",

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
@@ -103,45 +100,31 @@ type replay struct {
 
 // TrainedLast returns the directory at or below dir of the run or stage that has trained last.
 func TrainedLast(dir string) (string, error) {
-	_, files, err := monitor.Files(dir)
+	stages, err := rundir.Stages(dir)
 	if err != nil {
 		return "", err
 	}
-	written := map[string]time.Time{} // when, by directory
-	for _, path := range files {
-		home := filepath.Dir(path)
-		if info, err := os.Stat(path); err == nil && filepath.Base(home) == "monitor" {
-			written[filepath.Dir(home)] = info.ModTime()
-		}
+	if len(stages) == 0 || stages[0].Trained.IsZero() {
+		return "", fmt.Errorf("%s has no %s/%s with a train step: is it the directory of a run that trains?",
+			dir, rundir.Monitor, rundir.Metrics)
 	}
-	newest := slices.SortedFunc(maps.Keys(written), func(a, b string) int { return written[b].Compare(written[a]) })
-	for _, run := range newest {
-		records, err := monitor.ReadFile(filepath.Join(run, "monitor", monitor.File))
-		if err != nil {
-			return "", err
-		}
-		if slices.ContainsFunc(records, func(r trinity.Record) bool { return r.Role == trinity.RoleTrainer && r.Step > 0 }) {
-			return run, nil
-		}
-	}
-	return "", fmt.Errorf("%s has no monitor/%s with a train step: is it the directory of a run that trains?",
-		dir, monitor.File)
+	return stages[0].Dir, nil
 }
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
 func (r *replay) copyBuffer() error {
-	log := filepath.Join(r.dir, "buffer", experienceLog)
+	log := filepath.Join(r.dir, rundir.Buffer, experienceLog)
 	if !present(log) {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(r.work, "buffer", experienceLog), os.DirFS(log))
+	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, experienceLog), os.DirFS(log))
 }
 
 // settled reads the configuration and looks up its models. The run writes into r.work.
 func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
 	path := r.Config
 	if path == "" {
-		path = filepath.Join(r.dir, "monitor", "config.yaml")
+		path = filepath.Join(r.dir, rundir.Monitor, rundir.Settings)
 	}
 	cfg, err := config.Load(path, config.Options{Overrides: append([]string{"name=replay"}, overrides...)})
 	if err != nil {

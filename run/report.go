@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/report"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // keepSettings writes the settings that differ from the defaults, for the report. Explorer and
@@ -28,7 +28,7 @@ func keepSettings(cfg *config.Settled) error {
 		return err
 	}
 	defer release()
-	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, monitor.ConfigFile), []byte(text))
+	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, rundir.Settings), []byte(text))
 }
 
 // report writes the report of the run in dir, if the run has made a step. A run does not fail

@@ -14,15 +14,13 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 var failStage = failpoint.New("run.stage") // before the run marks a stage as finished
 
-// doneFile marks a finished stage.
-const doneFile = "stage_done.json"
-
-// stageDone is the content of doneFile.
+// stageDone is the content of [rundir.StageDone], which marks a finished stage.
 type stageDone struct {
 	Model string          `json:"model"` // directory that the next stage starts from; "" if it wrote none
 	Steps int64           `json:"steps"`
@@ -146,13 +144,13 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 		return err
 	}
 	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.madeWith}
-	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, doneFile), encodeJSON(done))
+	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, rundir.StageDone), encodeJSON(done))
 }
 
 // finished reads the mark of a finished stage. It returns nil if the stage is not finished, or if it
 // is the last one and its configuration now asks for more steps.
 func finished(cfg *Settled, last bool) (*stageDone, error) {
-	data, err := os.ReadFile(filepath.Join(cfg.CheckpointJobDir, doneFile))
+	data, err := os.ReadFile(filepath.Join(cfg.CheckpointJobDir, rundir.StageDone))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -161,7 +159,7 @@ func finished(cfg *Settled, last bool) (*stageDone, error) {
 	}
 	var d stageDone
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(cfg.CheckpointJobDir, doneFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(cfg.CheckpointJobDir, rundir.StageDone), err)
 	}
 	now, err := checkpoint.Settings(cfg.Settled)
 	if err != nil || last && d.Made.LessThan(now) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
@@ -76,7 +77,7 @@ func (s *StageSummary) add(r trinity.Record) {
 // recall replaces what the records of this process tell by what those of the whole run tell, so that the
 // table of a resumed run begins where the run began.
 func (s *StageSummary) recall(dir string) error {
-	records, err := monitor.ReadFile(filepath.Join(dir, monitor.File))
+	records, err := monitor.ReadFile(filepath.Join(dir, rundir.Metrics))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -36,7 +36,7 @@ func TestRowsAreCheckedForTheReward(t *testing.T) {
 		oneLine(t, err, "taskset digits: ", c.want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", c.want)
-		if exists(filepath.Join(p.job(), "monitor", monitor.File)) {
+		if exists(filepath.Join(p.job(), "monitor", rundir.Metrics)) {
 			t.Errorf("%s: the run began", c.name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -46,7 +47,7 @@ func logCommand() *cobra.Command {
 			if last < 0 {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
 			}
-			dir, err := monitor.Root(dir)
+			dir, err := rundir.Root(dir)
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ type entry struct {
 func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	var entries []entry
 	found := false
-	_, err := monitor.Walk(dir, func(path string, d fs.DirEntry) error {
+	_, err := rundir.Walk(dir, func(path string, d fs.DirEntry) error {
 		switch d.Name() {
 		case "failed_rollouts.log":
 			return eachTextLine(path, func(line string) error {
@@ -99,7 +100,7 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 				}
 				return nil
 			})
-		case monitor.File:
+		case rundir.Metrics:
 			found = true
 			records, err := monitor.ReadFile(path)
 			for _, r := range records {
@@ -113,7 +114,7 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 		return nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, monitor.File)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, rundir.Metrics)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
 	return entries, err

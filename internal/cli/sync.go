@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -68,12 +69,12 @@ func arguments(texts []string) (map[string]any, error) {
 
 // monitorDirs returns the directories below dir that have a metrics.jsonl.
 func monitorDirs(dir string) (dirs []string, err error) {
-	_, files, err := monitor.Files(dir)
+	_, files, err := rundir.Files(dir)
 	for _, path := range files {
 		dirs = append(dirs, filepath.Dir(path))
 	}
 	if err == nil && len(dirs) == 0 {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, monitor.File)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, rundir.Metrics)
 	}
 	return dirs, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -104,7 +105,7 @@ func (c *File) clear() {
 // Update reads what is new, and the values of the metrics wanted; nil wants none. It reports whether the
 // file still has all that was before a mark. Without a file there are no records.
 func (c *File) Update(wanted func(name string) bool, since Mark) (has bool, err error) {
-	f, size, err := durable.OpenWithin(c.dir, monitor.File)
+	f, size, err := durable.OpenWithin(c.dir, rundir.Metrics)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.clear()
 		return since.Offset == 0, nil
@@ -286,7 +287,7 @@ func (c *File) Damage() error {
 	if c.bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s:%s", filepath.Join(c.dir, monitor.File), c.firstBad)
+	return fmt.Errorf("%s:%s", filepath.Join(c.dir, rundir.Metrics), c.firstBad)
 }
 
 // Size returns the bytes of memory that the columns take, about.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -74,7 +75,7 @@ func FuzzColumns(f *testing.F) {
 	f.Add([]byte("x\n\n{}\n"+line(3, "t", `"a":"NaN"`)+"half"), uint(3))
 	f.Fuzz(func(t *testing.T, text []byte, at uint) {
 		dir := t.TempDir()
-		path := filepath.Join(dir, monitor.File)
+		path := filepath.Join(dir, rundir.Metrics)
 		whole, parts := New(dir, nil), New(dir, nil)
 		for _, n := range []int{int(at % uint(len(text)+1)), len(text)} {
 			if err := os.WriteFile(path, text[:n], 0o644); err != nil {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // What is kept in the cache: the magic, the length and the checksum of a header, the header in JSON, and
@@ -51,7 +51,7 @@ type section struct {
 var errKept = errors.New("the kept columns are damaged")
 
 func (c *File) path() string {
-	path := filepath.Join(c.dir, monitor.File)
+	path := filepath.Join(c.dir, rundir.Metrics)
 	if real, err := filepath.Abs(path); err == nil {
 		return real
 	}

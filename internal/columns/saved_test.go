@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 func isB(name string) bool { return name == "b" }
@@ -33,7 +33,7 @@ const longSteps = 3000 // of saveAfter bytes and more
 func opened(t *testing.T, text string) (dir, path string, cache *cachedir.Dir) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run", "monitor")
-	path = filepath.Join(dir, monitor.File)
+	path = filepath.Join(dir, rundir.Metrics)
 	write(t, path, text)
 	return dir, path, cachedir.New(filepath.Join(t.TempDir(), "cache"), 1<<30)
 }
@@ -165,7 +165,7 @@ func TestDamageNamesTheLine(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil { // it is known without reading the file again
 		t.Fatal(err)
 	}
-	if err := f.Damage(); err == nil || !strings.Contains(err.Error(), monitor.File+":3: ") || f.bad != 2 {
+	if err := f.Damage(); err == nil || !strings.Contains(err.Error(), rundir.Metrics+":3: ") || f.bad != 2 {
 		t.Errorf("%d damaged lines, %v", f.bad, err)
 	}
 }
@@ -177,7 +177,7 @@ func FuzzKept(f *testing.F) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		f.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, monitor.File), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text), 0o644); err != nil {
 		f.Fatal(err)
 	}
 	cache := cachedir.New(f.TempDir(), 1<<30)

@@ -11,6 +11,7 @@ import (
 	"text/template"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 //go:embed card.md
@@ -81,7 +82,7 @@ func (c *Card) WriteFile(dir string) error {
 
 // read reads what the run recorded up to the checkpoint. A run may have no records.
 func (t *Training) read() error {
-	if _, err := os.Stat(filepath.Join(t.Dir, "monitor")); err != nil {
+	if _, err := os.Stat(filepath.Join(t.Dir, rundir.Monitor)); err != nil {
 		return nil // the checkpoint was moved away from its run
 	}
 	r, err := read(t.Dir, readColumns, isShown)

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // markdown has the functions that write what a user has named into a card.
@@ -58,7 +58,7 @@ func fence(s string, n int) string {
 func public(settings string) (string, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(settings), &n); err != nil {
-		return "", fmt.Errorf("%s: %w", monitor.ConfigFile, err)
+		return "", fmt.Errorf("%s: %w", rundir.Settings, err)
 	}
 	if n.IsZero() {
 		return "", nil

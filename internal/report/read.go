@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -59,7 +60,7 @@ func readColumns(dir string, wanted func(name string) bool) (columns.Table, erro
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string, from Reader, wanted func(name string) bool) (*run, error) {
 	dir = filepath.Clean(dir)
-	root, files, err := monitor.Files(dir)
+	root, files, err := rundir.Files(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 			s.files = append(s.files, table)
 		}
 		s.failed = cmp.Or(s.failed, failure(about))
-		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), monitor.ConfigFile))
+		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), rundir.Settings))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -100,7 +101,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		}
 		var tree map[string]any
 		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
-			return nil, fmt.Errorf("run %s: %s: %w", r.Name, monitor.ConfigFile, err)
+			return nil, fmt.Errorf("run %s: %s: %w", r.Name, rundir.Settings, err)
 		}
 		if tree != nil {
 			s.settings = config.Flatten(tree)
@@ -108,7 +109,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		r.stages = append(r.stages, *s)
 	}
 	if len(r.stages) == 0 {
-		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run that has begun?", dir, ErrNoRecords, monitor.File)
+		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run that has begun?", dir, ErrNoRecords, rundir.Metrics)
 	}
 	slices.SortFunc(r.stages, func(a, b stage) int {
 		return cmp.Or(a.began().Compare(b.began()), strings.Compare(a.name, b.name))
@@ -130,7 +131,7 @@ func failure(about monitor.About) string {
 // directory above the last one called monitor.
 func stageOf(path []string) string {
 	for i, part := range slices.Backward(path) {
-		if part == "monitor" {
+		if part == rundir.Monitor {
 			return strings.Join(path[:i], "/")
 		}
 	}
@@ -226,7 +227,7 @@ func (s *stage) evaluations() []string {
 
 // readSamples reads the sample answers of a run's stages.
 func (r *run) readSamples() error {
-	root, files, err := monitor.Files(r.dir)
+	root, files, err := rundir.Files(r.dir)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // settingsPrefix begins the line of the log with the settings that a run was started with.
@@ -92,7 +93,7 @@ func hasCheckpoint(cfg *config.Config) bool {
 	for _, c := range cfg.Settled() {
 		entries, _ := os.ReadDir(c.CheckpointJobDir) // it may not be there yet
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), "global_step_") {
+			if strings.HasPrefix(e.Name(), rundir.StepPrefix) {
 				return true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -68,7 +68,7 @@ func TestChainEnds(t *testing.T) {
 
 func TestTokensASecond(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "monitor", monitor.File)
+	path := filepath.Join(dir, "monitor", rundir.Metrics)
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}

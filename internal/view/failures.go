@@ -20,9 +20,13 @@ type noStep struct{ error }
 // readFailures reads the newest failures at or below a directory that has no train step; none is the
 // error if there are no failures either.
 func readFailures(dir, task string, none error) (*Page, error) {
+	paths, err := traces(dir)
+	if err != nil {
+		return nil, err
+	}
 	var found *Page
 	var newest time.Time
-	err := below(dir, func(path string) error {
+	for _, path := range paths {
 		all, damaged := trace.ReadFailures(path)
 		p := &Page{Trace: path, Failures: newestOf(all, task), Damaged: damaged}
 		if n := len(p.Failures); n > 0 && p.Failures[n-1].Time.After(newest) {
@@ -30,10 +34,6 @@ func readFailures(dir, task string, none error) (*Page, error) {
 		} else if damaged != nil {
 			none = errors.Join(none, damaged)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	if found == nil {
 		return nil, none

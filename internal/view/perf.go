@@ -28,24 +28,22 @@ type Perf struct {
 }
 
 // ReadPerf reads the spans from the directory of a run or of a stage. Of several stages it takes the
-// one that came last.
+// newest that has some.
 func ReadPerf(dir string) (*Perf, error) {
-	var found Perf
-	newest := int64(math.MinInt64)
-	err := below(dir, func(path string) error {
-		spans, err := trace.ReadSpans(path)
-		if len(spans) == 0 {
-			return err
-		}
-		if end := slices.MaxFunc(spans, byEnd).End; end > newest {
-			newest, found = end, Perf{Trace: path, spans: spans, damaged: err}
-		}
-		return nil
-	})
-	if err == nil && found.spans == nil {
-		err = fmt.Errorf("no spans are kept below %s: give the directory of a run that has worked with monitor.trace.spans true", dir)
+	paths, err := traces(dir)
+	if err != nil {
+		return nil, err
 	}
-	return &found, err
+	for _, path := range paths {
+		spans, damaged := trace.ReadSpans(path)
+		if len(spans) > 0 {
+			return &Perf{Trace: path, spans: spans, damaged: damaged}, nil
+		}
+		if damaged != nil {
+			return nil, damaged
+		}
+	}
+	return nil, fmt.Errorf("no spans are kept below %s: give the directory of a run that has worked with monitor.trace.spans true", dir)
 }
 
 // Only leaves of the spans what was in a train step: from the end of the trainer's step before to the end of

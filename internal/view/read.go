@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -98,39 +97,45 @@ func readStep(path string, o Options) (*Page, error) {
 	return p, nil
 }
 
-// find returns the directory of the traces at or below dir whose newest step is the youngest.
-func find(dir string) (found string, err error) {
-	var newest time.Time
-	err = below(dir, func(path string) error {
-		steps, err := trace.Steps(path)
-		if errors.Is(err, fs.ErrNotExist) || len(steps) == 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		info, err := os.Stat(trace.StepFile(path, steps[len(steps)-1]))
-		if err == nil && info.ModTime().After(newest) {
-			newest, found = info.ModTime(), path
-		}
-		return err
-	})
-	if err == nil && found == "" {
-		return "", noStep{fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with "+
-			"monitor.trace.tokens sample or all", dir)}
+// find returns the directory of the traces at or below dir that keeps a train step: that of the newest stage.
+func find(dir string) (string, error) {
+	paths, err := traces(dir)
+	if err != nil {
+		return "", err
 	}
-	return found, err
+	for _, path := range paths {
+		steps, err := trace.Steps(path)
+		if len(steps) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return path, err
+		}
+	}
+	return "", noStep{fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with "+
+		"monitor.trace.tokens sample or all", dir)}
 }
 
-// below visits the directories of traces at or below a directory, to which dir may be a link.
-func below(dir string, visit func(path string) error) error {
-	_, err := monitor.Walk(dir, func(path string, d fs.DirEntry) error {
-		if !d.IsDir() || d.Name() != trace.Dir {
-			return nil
+// traces returns the directories of traces at or below dir, those of the newest stage first. What
+// trinity debug keeps belongs to no stage.
+func traces(dir string) (paths []string, err error) {
+	if _, err = rundir.Walk(dir, func(path string, d fs.DirEntry) error {
+		if d.IsDir() && d.Name() == trace.Dir {
+			paths = append(paths, path)
 		}
-		return visit(path)
-	})
-	return err
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	stages, err := rundir.Stages(dir)
+	if err != nil {
+		return nil, err
+	}
+	age := func(path string) int { // of stages
+		if i := slices.IndexFunc(stages, func(s rundir.Stage) bool { return s.Dir == filepath.Dir(path) }); i >= 0 {
+			return i
+		}
+		return len(stages)
+	}
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(age(a), age(b)) })
+	return paths, nil
 }
 
 // grouped returns the rows of a train step by task.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -29,7 +30,7 @@ type Record struct {
 // ReadRecord reads what the directory of a run or of a stage has of a train step.
 func ReadRecord(dir string, step int64) (*Record, error) {
 	r := &Record{Step: step}
-	path := filepath.Join(dir, "monitor", monitor.File)
+	path := filepath.Join(dir, rundir.Monitor, rundir.Metrics)
 	records, err := monitor.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

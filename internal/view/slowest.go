@@ -11,8 +11,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -54,7 +54,7 @@ func (p *Perf) tokens(out *strings.Builder, roles map[string]map[string]*work, w
 // countedTokens returns how many tokens the run in a directory has sampled to learn from, and how many its
 // updates have had, each epoch's. Both are 0 without the jsonl monitor.
 func countedTokens(dir string) (sampled, trained float64, err error) {
-	_, files, err := monitor.Files(dir)
+	_, files, err := rundir.Files(dir)
 	for _, path := range files {
 		file := columns.New(filepath.Dir(path), nil)
 		if _, err := file.Update(func(name string) bool { return slices.Contains(rates[:], name) }, columns.Mark{}); err != nil {

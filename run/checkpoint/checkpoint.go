@@ -15,6 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Paths below a checkpoint's directory. The layout is Trinity-RFT's.
@@ -27,7 +28,6 @@ const (
 )
 
 const (
-	stepPrefix  = "global_step_"
 	latestFile  = "latest_checkpointed_iteration.txt"
 	stateFile   = "run.json"
 	pendingFile = "pending.tgx"
@@ -95,7 +95,7 @@ func (d *Dir) finish(newest int64) error {
 
 // Of returns the directory of a step's checkpoint.
 func (d *Dir) Of(step int64) string {
-	return filepath.Join(d.Path, stepPrefix+strconv.FormatInt(step, 10))
+	return filepath.Join(d.Path, rundir.StepPrefix+strconv.FormatInt(step, 10))
 }
 
 // Steps lists the steps of the checkpoints that are whole, the oldest first.
@@ -116,8 +116,8 @@ func (d *Dir) all() ([]int64, error) {
 	}
 	var steps []int64
 	for _, e := range entries {
-		n, err := strconv.ParseInt(strings.TrimPrefix(e.Name(), stepPrefix), 10, 64)
-		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), stepPrefix) {
+		n, err := strconv.ParseInt(strings.TrimPrefix(e.Name(), rundir.StepPrefix), 10, 64)
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), rundir.StepPrefix) {
 			steps = append(steps, n)
 		}
 	}
@@ -263,7 +263,7 @@ func ModelBelow(path string) string {
 // Above returns the checkpoint in which a path is, or which it is itself; "" if there is none.
 func Above(path string) string {
 	for range strings.Count(ModelDir, "/") + 2 {
-		if _, err := os.Stat(filepath.Join(path, stateFile)); err == nil && strings.HasPrefix(filepath.Base(path), stepPrefix) {
+		if _, err := os.Stat(filepath.Join(path, stateFile)); err == nil && strings.HasPrefix(filepath.Base(path), rundir.StepPrefix) {
 			return path
 		}
 		path = filepath.Dir(path)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -32,12 +33,12 @@ type times struct {
 // readTimes reads the metrics of an earlier run of a stage from its directory. Each of several explorers
 // has a folder of its own.
 func readTimes(jobDir string) (_ *times, err error) {
-	dir := filepath.Join(jobDir, "monitor")
-	t := &times{path: filepath.Join(dir, monitor.File)}
+	dir := filepath.Join(jobDir, rundir.Monitor)
+	t := &times{path: filepath.Join(dir, rundir.Metrics)}
 	if t.of, err = readFile(t.path); err != nil {
 		return nil, err
 	}
-	others, err := filepath.Glob(filepath.Join(dir, "*", monitor.File))
+	others, err := filepath.Glob(filepath.Join(dir, "*", rundir.Metrics))
 	if err != nil {
 		return nil, err
 	}

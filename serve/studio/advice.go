@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // advise answers what bounds a step of a run, and which settings would change that. It simulates with
@@ -52,7 +52,7 @@ const maxPlannedBytes = 128 << 20
 
 // metricsBytes returns how many bytes the metrics of a run and its stages have.
 func metricsBytes(dir string) (sum int64, err error) {
-	_, files, err := monitor.Files(dir)
+	_, files, err := rundir.Files(dir)
 	for _, path := range files {
 		if info, err := os.Lstat(path); err == nil { // else the run has removed it
 			sum += info.Size()

@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -92,7 +93,7 @@ func (a annotations) find() ([]bookAt, error) {
 	look("", root)
 	for _, id := range ids {
 		dir := dirIn(root, id)
-		look(id, filepath.Join(dir, "buffer"))
+		look(id, filepath.Join(dir, rundir.Buffer))
 		if dir != root {
 			look(id, dir)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/annotate"
@@ -51,7 +52,7 @@ func demonstrations(t *testing.T, path string) {
 func TestDataInABrowser(t *testing.T) {
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
-	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", monitor.ConfigFile), []byte(training)); err != nil {
+	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.Settings), []byte(training)); err != nil {
 		t.Fatal(err)
 	}
 	run.step(1, .1)
@@ -186,7 +187,7 @@ func TestDataInABrowser(t *testing.T) {
 func TestAnnotateInABrowser(t *testing.T) {
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
-	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", monitor.ConfigFile), []byte(training)); err != nil {
+	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.Settings), []byte(training)); err != nil {
 		t.Fatal(err)
 	}
 	run.end(monitor.Finished, "")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/columns"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Four curves of a hundred runs stay in memory: if one were too many, each request would read its file.
@@ -22,7 +22,7 @@ func TestTheCacheHoldsAHundredRuns(t *testing.T) {
 	}
 	text.WriteString(line(steps, "trainer", strings.Join(names, ",")))
 	dir := t.TempDir()
-	put(t, dir, monitor.File, text.String())
+	put(t, dir, rundir.Metrics, text.String())
 	c := columns.New(dir, nil)
 	if _, err := c.Update(func(name string) bool { return len(name) == 1 }, columns.Mark{}); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/report"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 const minCompared, maxCompared = 2, 16 // runs
@@ -60,9 +60,9 @@ func (s *Server) compare(r *http.Request) (any, error) {
 // checkFiles returns an error about a file of a run or its stages that a comparison would read, and that
 // is a link, which could lead anywhere, or is too large.
 func checkFiles(dir string) error {
-	_, files, err := monitor.Files(dir)
+	_, files, err := rundir.Files(dir)
 	for _, path := range files {
-		for _, name := range []string{monitor.File, monitor.ConfigFile, monitor.AboutFile} {
+		for _, name := range []string{rundir.Metrics, rundir.Settings, rundir.About} {
 			file := filepath.Join(filepath.Dir(path), name)
 			info, err := os.Lstat(file)
 			switch {
@@ -71,7 +71,7 @@ func checkFiles(dir string) error {
 				return err
 			case !info.Mode().IsRegular():
 				return fmt.Errorf("%s is no regular file", file)
-			case name != monitor.File && info.Size() > maxSmall:
+			case name != rundir.Metrics && info.Size() > maxSmall:
 				return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
 			}
 		}

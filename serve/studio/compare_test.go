@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/report"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // comparable writes runs of two settings and two seeds, whose rewards differ by seed.
@@ -69,7 +69,7 @@ func TestCompare(t *testing.T) {
 	}
 	for range 2 { // which the studio reads by columns: the second time from memory
 		run := filepath.Join(dir, "p/lr1e-5_seed0")
-		add(t, filepath.Join(run, "monitor", monitor.File), line(99, "trainer", `"other":99,"rollout/reward/mean":3`))
+		add(t, filepath.Join(run, "monitor", rundir.Metrics), line(99, "trainer", `"other":99,"rollout/reward/mean":3`))
 		shown := got[report.Comparison](t, s, "compare?run=p/lr1e-5_seed0&run=p/lr3e-5_seed1&metric=other")
 		printed, err := report.Compare("other", run, filepath.Join(dir, "p/lr3e-5_seed1"))
 		if err != nil || !reflect.DeepEqual(shown.Metrics, printed.Metrics) || !reflect.DeepEqual(shown.Differences, printed.Differences) {

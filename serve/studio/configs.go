@@ -11,8 +11,8 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -222,7 +222,7 @@ func (s *Server) writtenFor(id string) (in written, started string, err error) {
 		return in, "", err
 	}
 	for _, d := range monitorDirs(dir) {
-		text, err := durable.ReadWithin(d, monitor.ConfigFile, maxSmall)
+		text, err := durable.ReadWithin(d, rundir.Settings, maxSmall)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return written{Text: string(text)}, "", err
 		}

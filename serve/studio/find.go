@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/trace"
 )
 
 const (
-	monitorDir = "monitor" // of a run's metrics
 	// whole is the ID of the directory that the studio serves, if it is a run itself. A browser takes
 	// "." out of an address.
 	whole    = "~"
@@ -106,9 +106,9 @@ func readSeen(dir string, info fs.FileInfo) (*seen, error) {
 		name := e.Name()
 		switch {
 		case !e.IsDir():
-		case name == monitorDir || name == trace.Dir:
+		case name == rundir.Monitor || name == trace.Dir:
 			s.isRun = true
-		case strings.HasPrefix(name, "global_step_") || name == "buffer" || name == "log" || strings.HasPrefix(name, "."):
+		case strings.HasPrefix(name, rundir.StepPrefix) || name == rundir.Buffer || name == "log" || strings.HasPrefix(name, "."):
 		default:
 			s.below = append(s.below, name)
 		}
@@ -147,7 +147,7 @@ func (s *Server) dirOf(id string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
 		return "", none
 	}
-	if !isDir(filepath.Join(dir, monitorDir)) && !isDir(filepath.Join(dir, trace.Dir)) {
+	if !isDir(filepath.Join(dir, rundir.Monitor)) && !isDir(filepath.Join(dir, trace.Dir)) {
 		return "", none
 	}
 	return dir, nil
@@ -194,7 +194,7 @@ func traceOf(dir string) (string, error) {
 
 // monitorDirs returns the monitor directories of a run: its own, and those of several explorers.
 func monitorDirs(dir string) []string {
-	own := filepath.Join(dir, monitorDir)
+	own := filepath.Join(dir, rundir.Monitor)
 	if !isDir(own) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/serve/web"
 )
@@ -68,7 +69,7 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 	beyond := 0
 	for _, d := range monitorDirs(dir) {
 		own := labels[:len(labels):len(labels)]
-		if d != filepath.Join(dir, monitorDir) {
+		if d != filepath.Join(dir, rundir.Monitor) {
 			own = append(own, monitor.Label{Name: "explorer", Value: filepath.Base(d)})
 		}
 		gauges, left := s.known(dir).gaugesIn(d, own) // the list of runs tells what cannot be read
@@ -92,7 +93,7 @@ type newest struct {
 func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f, size, err := durable.OpenWithin(dir, monitor.File)
+	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
 	if err != nil {
 		return nil, 0
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // known is what the list of runs keeps of a run until its files change.
@@ -50,7 +50,7 @@ func (k *keptSettings) of(dir string) (*settings, error) {
 	defer k.mu.Unlock()
 	file := [2]int64{-1, 0}
 	for _, d := range monitorDirs(dir) {
-		if info, err := os.Lstat(filepath.Join(d, monitor.ConfigFile)); err == nil {
+		if info, err := os.Lstat(filepath.Join(d, rundir.Settings)); err == nil {
 			file = [2]int64{info.Size(), info.ModTime().UnixNano()}
 			break
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/serve/web"
 )
 
@@ -62,11 +63,11 @@ func (s *Server) read(dir string, wanted func(string) bool, word string) (r read
 	since, dirs := parseCursor(word), monitorDirs(dir)
 	r.at, r.reset = cursor{}, since == nil
 	for name := range since {
-		r.reset = r.reset || !slices.Contains(dirs, filepath.Join(dir, monitorDir, name))
+		r.reset = r.reset || !slices.Contains(dirs, filepath.Join(dir, rundir.Monitor, name))
 	}
 	defer s.cache.trim()
 	for _, d := range dirs {
-		name, err := filepath.Rel(filepath.Join(dir, monitorDir), d)
+		name, err := filepath.Rel(filepath.Join(dir, rundir.Monitor), d)
 		if err != nil {
 			return r, err
 		}
@@ -170,7 +171,7 @@ func (s *Server) names(r *http.Request) (any, error) {
 	}
 	damaged := []string{}
 	if bad > 0 {
-		damaged = append(damaged, fmt.Sprintf("%d lines of %s are no records and are left out", bad, filepath.Join(dir, monitorDir)))
+		damaged = append(damaged, fmt.Sprintf("%d lines of %s are no records and are left out", bad, filepath.Join(dir, rundir.Monitor)))
 	}
 	return map[string]any{"names": slices.Sorted(maps.Keys(all)), "cursor": read.at.String(), "damaged": damaged}, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
@@ -212,14 +213,14 @@ func (r *Run) nameStage(dir string, set *settings, described bool) {
 
 // readAbout reads the description of a run, and when it was written.
 func readAbout(dir string) (about monitor.About, at time.Time, err error) {
-	text, err := durable.ReadWithin(dir, monitor.AboutFile, maxSmall)
+	text, err := durable.ReadWithin(dir, rundir.About, maxSmall)
 	if err != nil {
 		return about, at, err
 	}
 	if err := json.Unmarshal(text, &about); err != nil {
-		return about, at, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, monitor.AboutFile), err)
+		return about, at, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, rundir.About), err)
 	}
-	return about, modified(filepath.Join(dir, monitor.AboutFile)), nil
+	return about, modified(filepath.Join(dir, rundir.About)), nil
 }
 
 func modified(path string) time.Time {

@@ -14,8 +14,8 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // settings are what a run's configuration sets to another value than the default.
@@ -31,7 +31,7 @@ const maxSmall = 4 << 20
 func readSettings(dir string) (set settings, err error) {
 	set.flat = map[string]any{}
 	for _, d := range monitorDirs(dir) {
-		text, err := durable.ReadWithin(d, monitor.ConfigFile, maxSmall)
+		text, err := durable.ReadWithin(d, rundir.Settings, maxSmall)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -39,7 +39,7 @@ func readSettings(dir string) (set settings, err error) {
 			set, err = parseSettings(text)
 		}
 		if err != nil {
-			return set, fmt.Errorf("%s: %w", filepath.Join(d, monitor.ConfigFile), err)
+			return set, fmt.Errorf("%s: %w", filepath.Join(d, rundir.Settings), err)
 		}
 		return set, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -27,9 +28,6 @@ const (
 
 // quiet is the time after which a run of another host, which writes nothing, may not run any more.
 const quiet = 10 * time.Minute
-
-// stageDone is the file that marks a finished stage.
-const stageDone = "stage_done.json"
 
 // stateOf returns the state of a run, and the line that it failed with or whom it waits for. parts say
 // what its processes told, updated is the time of its newest file, and complete that it has made all
@@ -63,7 +61,7 @@ func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, compl
 	switch {
 	case state != "":
 		return state, line
-	case complete || exists(filepath.Join(dir, stageDone)):
+	case complete || exists(filepath.Join(dir, rundir.StageDone)):
 		return Finished, ""
 	case elsewhere || len(open) == 0:
 		return Unknown, ""

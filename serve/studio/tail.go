@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -40,7 +41,7 @@ const (
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
 // an earlier call returned; it may be nil. starts are those of the trainer's processes.
 func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
-	f, size, err := durable.OpenWithin(dir, monitor.File)
+	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,73 @@
+// Package rundir is the layout of what a run writes: where its files are, by name, and which of its stages
+// is the newest.
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// Names in the directory of a run or of a stage.
+const (
+	Monitor    = "monitor" // folder of what monitors write
+	Buffer     = "buffer"  // folder of the queues' logs
+	StageDone  = "stage_done.json"
+	StepPrefix = "global_step_" // folders of checkpoints, with the train step after it
+)
+
+// Names in the folder [Monitor].
+const (
+	Metrics  = "metrics.jsonl" // records, one a line
+	About    = "about.json"    // what readers must know of the run, and its ID
+	Settings = "config.yaml"   // the settings that differ from the defaults
+)
+
+// Root returns the directory of a run without the links that lead to it.
+func Root(dir string) (string, error) {
+	root, err := filepath.EvalSymlinks(dir)
+	if at := new(fs.PathError); errors.As(err, &at) {
+		err = at.Err // its path is dir, or a part of it
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("no run in %s: %w: give the directory that trinity run names when it begins", dir, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	return root, nil
+}
+
+// Walk visits the files and directories of the run at or below dir, which may be a link, but not its
+// checkpoints. The paths begin with root, which is dir without links. What the run removes meanwhile is
+// left out.
+func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string, err error) {
+	if root, err = Root(dir); err != nil {
+		return "", err
+	}
+	return root, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), StepPrefix):
+			return filepath.SkipDir
+		}
+		return visit(path, d)
+	})
+}
+
+// Files returns the files of metrics of the run at or below dir, which may be a link, and of its stages
+// and explorers. root is dir without links, which the paths begin with.
+func Files(dir string) (root string, files []string, err error) {
+	root, err = Walk(dir, func(path string, d fs.DirEntry) error {
+		if d.Name() == Metrics {
+			files = append(files, path)
+		}
+		return nil
+	})
+	return root, files, err
+}
