@@ -305,7 +305,8 @@ func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
 	quickly(t)
 	away := map[string]any{"uri": "http://127.0.0.1:1"}
-	if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
+	file := filepath.Join(dir, rundir.Metrics)
+	if err := os.WriteFile(file, []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Sync(t.Context(), dir, "mlflow", away, nil); err == nil || !strings.Contains(err.Error(), "the rest once mlflow answers") {
