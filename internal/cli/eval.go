@@ -16,6 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -97,19 +98,19 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "trinity-eval")
+	scratch, err := durable.NewScratch("trinity-eval-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, scratch.Close()) }()
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	cfg, prefix, err := f.configuration(cmd, dir, args)
+	cfg, prefix, err := f.configuration(cmd, scratch.Dir, args)
 	if err != nil {
 		return err
 	}
 	o := run.EvaluateOptions{
-		Stage: f.stage, Tasksets: f.tasksets, Dir: dir,
+		Stage: f.stage, Tasksets: f.tasksets, Dir: scratch.Dir,
 		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), config.Printable(database.Hidden(line))) },
 	}
 	if f.path != "" {
