@@ -81,7 +81,7 @@ func TestOwnDataOfSmolLM2(t *testing.T) {
 	}
 	do(program, "run", "--config", "my_shop.yaml", "--quiet")
 	held := curve(records(t, filepath.Join(dir, "checkpoints/trinity/my_shop/rl/monitor/metrics.jsonl")), "eval/test/accuracy/mean@1")
-	before := share("--model", model)
+	before := share("--model", model, "--output", "before.jsonl")
 	if end := last(held); end < 0.8 || end < before+0.5 {
 		t.Errorf("right answers to held-out questions rose from %.3f to %.3f, want at least 0.8 and 0.5 more", before, end)
 	}

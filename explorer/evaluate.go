@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -86,6 +87,41 @@ type Answers interface {
 	Answered(task *trinity.Task, group trinity.Group, failed []error) error
 }
 
+// answers hands the outcomes of tasks to a recorder, in the order of the tasks.
+type answers struct {
+	to Answers
+
+	mu    sync.Mutex
+	ended []*outcome // by task; nil before its end
+	next  int        // the first task that the recorder still waits for
+}
+
+// add hands over the outcome of a task, or keeps it until those of all tasks before it are there.
+func (a *answers) add(task int, o *outcome) (err error) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.ended[task] = o; err == nil && a.next < len(a.ended) && a.ended[a.next] != nil; a.next++ {
+		err = a.to.Answered(a.ended[a.next].task, a.ended[a.next].group, a.ended[a.next].failed)
+	}
+	return err
+}
+
+// rest hands over what an evaluation that was cut has kept.
+func (a *answers) rest() (err error) {
+	if a == nil {
+		return nil
+	}
+	for _, o := range a.ended[a.next:] {
+		if o != nil && err == nil {
+			err = a.to.Answered(o.task, o.group, o.failed)
+		}
+	}
+	return err
+}
+
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and
 // best@n, worst@n for n = 2, 4, 8 … k. The recorder learns of every rollout that failed or has no
 // valid reward.
@@ -104,19 +140,15 @@ func Evaluate(
 		if err != nil {
 			return nil, err
 		}
+		if keeper, ok := to.(Answers); ok {
+			runner.answers = &answers{to: keeper, ended: make([]*outcome, len(tasks))}
+		}
 		outcomes, err := runner.run(ctx, step, tasks)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, runner.answers.rest())
 		}
 		if f := record(to, outcomes); f.first != "" {
 			to.Say(fmt.Sprintf("evaluation of %s at step %d: %s", set.Template.Taskset, step, &f))
-		}
-		if keeper, ok := to.(Answers); ok {
-			for _, o := range outcomes {
-				if err := keeper.Answered(o.task, o.group, o.failed); err != nil {
-					return nil, err
-				}
-			}
 		}
 		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
 	}

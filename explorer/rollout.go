@@ -37,6 +37,8 @@ type Runner struct {
 	Tracer   trinity.Tracer // nil: nobody is told
 	// Scrub returns an error without the secrets that it may repeat; nil leaves errors as they are.
 	Scrub func(error) error
+
+	answers *answers // nil if nobody keeps them
 }
 
 // scrubbed returns an error as it may be told.
@@ -160,7 +162,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 					out.lost.drop(rollouts[task.GroupSize])
 					out.takeBaseline()
 				}
-				return nil
+				return r.answers.add(i, out)
 			})
 		}
 	}

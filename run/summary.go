@@ -1,13 +1,10 @@
 package run
 
 import (
-	"errors"
-	"io/fs"
 	"math"
-	"path/filepath"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
@@ -74,22 +71,45 @@ func (s *StageSummary) add(r trinity.Record) {
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
 }
 
+// isSummed reports whether add reads a metric.
+func isSummed(name string) bool {
+	switch name {
+	case "rollout/reward/mean", "actor/final_loss", "time/explore_step", "rollout/tokens_per_second", "time/train_step", "perf/throughput":
+		return true
+	}
+	return len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0
+}
+
 // recall replaces what the records of this process tell by what those of the whole run tell, so that the
-// table of a resumed run begins where the run began.
+// table of a resumed run begins where the run began. Of a long run it reads nothing else.
 func (s *StageSummary) recall(dir string) error {
-	records, err := monitor.ReadFile(filepath.Join(dir, rundir.Metrics))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	f := columns.New(dir, nil)
+	if _, err := f.Update(isSummed, columns.Mark{}); err != nil {
+		return err
+	}
+	t := f.Table()
+	if len(t.Steps) == 0 {
+		return f.Damage()
 	}
 	steps := s.Steps // of the trainer, which an explorer's records may pass
 	s.Rewards, s.Losses, s.Evals, s.rollout, s.train = nil, nil, nil, rate{}, rate{}
-	for _, r := range records {
-		s.add(r)
+	records := make([]trinity.Metrics, len(t.Steps))
+	for _, name := range t.Names {
+		column := t.Column(name)
+		for i, r := range column.Records {
+			if records[r] == nil {
+				records[r] = trinity.Metrics{}
+			}
+			records[r][name] = column.Values[i]
+		}
+	}
+	for i, m := range records {
+		s.add(trinity.Record{Step: t.Steps[i], Metrics: m})
 	}
 	if steps > 0 {
 		s.Steps = steps
 	}
-	return err
+	return f.Damage()
 }
 
 // Ends returns the means of the first and the last tenth of the values. A tenth is at least one

@@ -365,7 +365,7 @@ func TestKilledRunLeavesNothing(t *testing.T) {
 		}
 		_ = run.Wait()
 		goneWith(t, marker)
-		if left := eventuallyGone(filepath.Join(temporary, folderPrefix+"*")); len(left) > 0 {
+		if left := eventuallyGone(filepath.Join(temporary, "trinity-sandbox-*")); len(left) > 0 {
 			t.Errorf("%s: a killed run leaves %s", tier, left)
 		}
 	}

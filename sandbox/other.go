@@ -27,11 +27,12 @@ func (s *Sandbox) run(parent context.Context, p *Program) (r Result, err error) 
 	}
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
-	work, err := os.MkdirTemp("", "trinity-sandbox-")
+	place, err := newFolder()
 	if err != nil {
 		return r, err
 	}
-	defer os.RemoveAll(work)
+	defer place.remove()
+	work := place.work()
 	if err := writeFiles(work, p.Files); err != nil {
 		return r, err
 	}

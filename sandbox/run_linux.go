@@ -172,14 +172,14 @@ func supervised(ctx context.Context, j *job, p *pipes) (*exec.Cmd, func(), error
 	j.Work = "."
 	if confined := j.With.Landlock || j.With.Seccomp; confined && os.Geteuid() == 0 {
 		if j.User, err = freeUser(); err == nil && j.User != 0 {
-			err = place.giveTo(j.User)
+			err = errors.Join(os.Chmod(place.Dir, 0o711), os.Chown(place.work(), j.User, j.User))
 		}
 		if err != nil {
 			return nil, place.remove, err
 		}
 	}
 	of := process.Program{
-		Command: []string{"trinity-" + role}, Role: role, Alone: true, Dir: place.work(), Scratch: place.path, Files: p.child(),
+		Command: []string{"trinity-" + role}, Role: role, Alone: true, Dir: place.work(), Scratch: place.Dir, Files: p.child(),
 	}
 	cmd, killRest, err := of.Cmd(ctx)
 	if err != nil {

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,15 +36,15 @@ type evalFlags struct {
 func evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval (--config FILE | --model PATH --data FILE --reward NAME) [key=value …]",
+		Use:   "eval (--config FILE | --data FILE --model PATH --reward NAME) [key=value …]",
 		Short: "Evaluate a run's model, or any model on questions",
 		Long: "With --config, run the evaluation of a run again: its tasksets, prompts, rewards and arguments, with the newest\n" +
-			"checkpoint that has a model, or with --model. Each answer becomes a line of --output (JSON).\n" +
-			"Without, answer the questions of a file. The settings of this taskset are below\n" +
-			"buffer.explorer_input.eval_tasksets.0, for example\n" +
-			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'.\n" +
-			"Both print the means of the reward and of its parts.",
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+			"checkpoint that has a model, or with --model. With --data, answer the questions of a file. The settings of\n" +
+			"this taskset are below buffer.explorer_input.eval_tasksets.0, for example\n" +
+			"'buffer.explorer_input.eval_tasksets.0.reward_fn_args={answer: whole}'. FILE may also be the first\n" +
+			"argument: .yaml is a configuration. Both print the means of the reward and of its parts. Each answer becomes\n" +
+			"a line of --output (JSON) as soon as those of the rows before are there. The command never overwrites a file.",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, f.first(args)) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.path, "config", "c", "", "configuration of a run (YAML)")
@@ -60,6 +60,19 @@ func evalCommand() *cobra.Command {
 	flags.IntVar(&f.reply, "max-tokens", 256, "most tokens of a reply")
 	flags.StringVarP(&f.output, "output", "o", "", "file of the answers; if not given, with --config NAME_answers.jsonl, else none")
 	return cmd
+}
+
+// first takes the file of a configuration or of data from the arguments, and returns the others.
+func (f *evalFlags) first(args []string) []string {
+	if len(args) == 0 || strings.Contains(args[0], "=") || f.path+f.data.Data != "" {
+		return args
+	}
+	if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
+		f.path = args[0]
+	} else {
+		f.data.Data = args[0]
+	}
+	return args[1:]
 }
 
 // check refuses flags that do not go together.
@@ -85,33 +98,37 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "trinity-eval")
+	scratch, err := durable.NewScratch("trinity-eval-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, scratch.Close()) }()
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	cfg, prefix, err := f.configuration(cmd, dir, args)
+	cfg, prefix, err := f.configuration(cmd, scratch.Dir, args)
 	if err != nil {
 		return err
 	}
 	o := run.EvaluateOptions{
-		Stage: f.stage, Tasksets: f.tasksets, Dir: dir,
+		Stage: f.stage, Tasksets: f.tasksets, Dir: scratch.Dir,
 		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) },
 	}
 	if f.path != "" {
 		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")
 	}
-	if into := filepath.Dir(f.output); f.output != "" {
-		if _, err := os.Stat(into); err != nil { // before an evaluation of hours
-			return fmt.Errorf("--output: %w", err)
+	var answers answersFile
+	if f.output != "" {
+		if err := answers.create(f.output); err != nil {
+			return err
 		}
+		defer func() { err = errors.Join(err, answers.close()) }()
+		o.Answers = &answers
 	}
-	var answers bytes.Buffer
-	o.Answers = &answers
 	m, err := run.Evaluate(stop, cfg, o)
 	if err != nil {
+		if answers.lines > 0 {
+			o.Say(fmt.Sprintf("the evaluation ended early: %s has %d answers", f.output, answers.lines))
+		}
 		return orInterrupted(stop, err)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -123,10 +140,40 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := w.Flush(); err != nil || f.output == "" {
 		return err
 	}
-	if err := durable.WriteFile(f.output, answers.Bytes()); err != nil {
-		return err
-	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), "answers: "+f.output)
+	return err
+}
+
+// answersFile is the file of the answers, which grows by a line for each.
+type answersFile struct {
+	*os.File
+	lines int
+}
+
+// create makes the file. It is an error if there is one already.
+func (a *answersFile) create(path string) (err error) {
+	a.File, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: name another file with --output", path)
+	}
+	if err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	return nil
+}
+
+// Write implements [io.Writer] for one line.
+func (a *answersFile) Write(line []byte) (int, error) {
+	a.lines++
+	return a.File.Write(line)
+}
+
+// close closes the file, and removes one without an answer.
+func (a *answersFile) close() error {
+	err := errors.Join(a.Sync(), a.File.Close())
+	if a.lines == 0 {
+		err = errors.Join(err, os.Remove(a.Name()))
+	}
 	return err
 }
 

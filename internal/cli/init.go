@@ -40,7 +40,8 @@ type beginning struct {
 	Minutes                         float64
 	recipe                          // follows from the data
 
-	lines *bufio.Scanner // what a person types; nil if nobody is there
+	lines *bufio.Scanner   // what a person types; nil if nobody is there
+	rows  *dataset.Dataset // of Data; nil if it is not here
 }
 
 // needsAnswer reports whether the task is of no use without the column of the answer.
@@ -87,7 +88,7 @@ func initCommand() *cobra.Command {
 				if err := b.columns(cmd); err != nil {
 					return err
 				}
-				files, err := b.plan(cmd)
+				files, err := b.plan()
 				if err != nil {
 					return err
 				}
@@ -168,7 +169,7 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if d.Len() == 0 {
+	if b.rows = d; d.Len() == 0 {
 		return fmt.Errorf("%s has no rows", b.Data)
 	}
 	row, err := d.Row(0)

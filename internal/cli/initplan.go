@@ -5,23 +5,15 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/reward/mathequal"
 )
 
 // recipe is how a new configuration trains. It follows from the task and the rows of the data.
@@ -36,6 +28,13 @@ type recipe struct {
 	WarmSteps                 int // in place of Epochs, if one pass over the rows takes too long; else 0
 	Questions, Steps          int
 	Schema                    string // of JSON answers; "" if unknown
+
+	notes []string // lines for people
+}
+
+// note adds a line for people.
+func (r *recipe) note(format string, of ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, of...))
 }
 
 // Bounds of what init decides by itself.
@@ -43,31 +42,32 @@ const (
 	mostLabels = 200 // more different answers are no labels
 	fewestRows = 10  // fewer rows are not divided
 	mostTested = 100 // rows of an evaluation
+	longRun    = 30  // minutes of a run that people rather begin with
 )
 
-// rowsOf are the rows of the data, with the texts of the question and the answer.
-type rowsOf struct {
-	rows             []map[string]any
+// texts are the texts of the question and the answer of all rows.
+type texts struct {
 	prompts, answers []string
 	labels           []string // all answers, also those of rows that have several
 	lists            bool     // a row has a list of answers, of which none is the one to show
+	systems          int      // rows with a system message of their own
 }
 
-// readRows reads all rows; none if the data is not here.
-func (b *beginning) readRows(cmd *cobra.Command) (r rowsOf, err error) {
-	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later
+// readTexts reads the texts of all rows; none if the data is not here.
+func (b *beginning) readTexts() (r texts, err error) {
+	if b.rows == nil {
 		return r, nil
 	}
-	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
-	if err != nil {
-		return r, err
-	}
+	d := b.rows
 	for i := range d.Len() {
 		row, err := d.Row(i)
 		if err != nil {
 			return r, err
 		}
-		t := &trinity.Task{Row: row, Format: trinity.TaskFormat{ResponseKey: b.Answer}}
+		t := &trinity.Task{Row: row, Format: trinity.TaskFormat{PromptKey: b.Prompt, ResponseKey: b.Answer}}
+		if chat, err := t.Messages(""); err == nil && chat[0].Role == "system" {
+			r.systems++
+		}
 		prompt, err := t.Text(b.Prompt)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", d.Where(i), err)
@@ -89,14 +89,14 @@ func (b *beginning) readRows(cmd *cobra.Command) (r rowsOf, err error) {
 				r.labels = append(r.labels[:len(r.labels)-1], truths...)
 			}
 		}
-		r.rows, r.prompts, r.answers = append(r.rows, row), append(r.prompts, prompt), append(r.answers, answer)
+		r.prompts, r.answers = append(r.prompts, prompt), append(r.answers, answer)
 	}
 	return r, nil
 }
 
 // plan decides how to train, and returns the files that divide the data.
-func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error) {
-	data, err := b.readRows(cmd)
+func (b *beginning) plan() (files map[string][]byte, err error) {
+	data, err := b.readTexts()
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (b *beginning) plan(cmd *cobra.Command) (files map[string][]byte, err error
 }
 
 // decide decides how to train. There are no rows if the data is not here.
-func (b *beginning) decide(data rowsOf) (err error) {
+func (b *beginning) decide(data texts) (err error) {
 	b.recipe = recipe{Train: b.Data, Rate: "1e-3", WarmRows: 16, Questions: 8, Steps: 50, Epochs: 10, PromptTokens: 256, ReplyTokens: 256}
 	b.Warms = b.Chats || b.Answer != "" && b.Task != "json" && !data.lists
 	b.Purpose = fmt.Sprintf("Learns from the questions in %s", b.Data)
@@ -127,7 +127,10 @@ func (b *beginning) decide(data rowsOf) (err error) {
 	case "demonstrations":
 		b.Rate, b.Epochs, b.Purpose = "2e-4", 5, fmt.Sprintf("Learns the answers in %s", b.Data)
 	}
-	if n := len(data.rows); n > 0 { // tokens have two bytes or more, but in small vocabularies
+	if b.System != "" && data.systems > 0 {
+		b.note("%d of %d rows have a system message of their own, which stands in place of this one: %s", data.systems, b.rows.Len(), b.System)
+	}
+	if n := len(data.prompts); n > 0 { // tokens have two bytes or more, but in small vocabularies
 		b.PromptTokens = max(128, upTo(64, longest(data.prompts)/2+len(b.System)/2+64))
 		if b.Warms && b.Task != "label" && b.Task != "program" {
 			b.ReplyTokens = min(1024, upTo(32, usual(data.answers)/3+16)) // a token of prose has some four bytes
@@ -141,18 +144,53 @@ func (b *beginning) decide(data rowsOf) (err error) {
 // labels tells the model which answers there are.
 func (b *beginning) labels(answers []string) error {
 	b.ReplyTokens, b.Steps = 16, 20
-	known := slices.Compact(slices.Sorted(slices.Values(answers)))
-	switch {
-	case len(answers) == 0:
+	if len(answers) == 0 {
 		return nil
-	case len(known) > mostLabels, len(answers) >= fewestRows && len(known) > len(answers)/2:
+	}
+	known := b.spellings(answers)
+	if len(known) > mostLabels || len(answers) >= fewestRows && len(known) > len(answers)/2 {
 		return fmt.Errorf("--task label: the column %q of %s has %d different values in %d rows, and labels are a few that repeat: "+
-			"name another column with --response-key, or another kind with --task", b.Answer, b.Data, len(known), len(answers))
+			"name another column with --response-key, or another kind with --task",
+			b.Answer, b.Data, len(slices.Compact(slices.Sorted(slices.Values(answers)))), len(answers))
 	}
 	b.ReplyTokens = upTo(8, longest(known)+4)
 	b.System = "Answer with one of these and nothing else: " + strings.Join(known, ", ") + "."
 	b.Purpose = fmt.Sprintf("Learns to answer the questions in %s with one of %d words", b.Data, len(known))
 	return nil
+}
+
+// spellings returns the labels among the answers, of those that the reward takes as equal the most frequent
+// one. It stops at more than mostLabels.
+func (b *beginning) spellings(answers []string) (known []string) {
+	times := map[string]int{}
+	for _, a := range answers {
+		times[a]++
+	}
+	var equal, alike []string
+	for _, a := range slices.SortedFunc(maps.Keys(times), func(x, y string) int {
+		return cmp.Or(cmp.Compare(times[y], times[x]), cmp.Compare(x, y))
+	}) {
+		isEqual := func(k string) bool { return b.Reward == "" && mathequal.Equal(a, k) }
+		isAlike := func(k string) bool { return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(k)) }
+		if i := slices.IndexFunc(known, isEqual); i >= 0 {
+			equal = append(equal, fmt.Sprintf("%q and %q", known[i], a))
+			continue
+		}
+		if i := slices.IndexFunc(known, isAlike); i >= 0 {
+			alike = append(alike, fmt.Sprintf("%q and %q", known[i], a))
+		}
+		if known = append(known, strings.TrimSpace(a)); len(known) > mostLabels {
+			return known
+		}
+	}
+	if equal != nil {
+		b.note("the reward takes these labels as equal, and the prompt names the first: %s", strings.Join(equal, "; "))
+	}
+	if alike != nil {
+		b.note("these labels differ in case or spaces alone, and may be one: %s", strings.Join(alike, "; "))
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
 }
 
 // schema describes the form of the answers, if all are objects: the keys that all have, and their types.
@@ -224,8 +262,9 @@ func (b *beginning) checkReward() error {
 
 // divide keeps a fifth of the rows for evaluations, in files beside the configuration; of labels, a fifth of each. Rows
 // with one question stay together. A hash chooses, because rows often have an order.
-func (b *beginning) divide(data rowsOf) (map[string][]byte, error) {
-	if len(data.rows) < fewestRows {
+func (b *beginning) divide(data texts) (map[string][]byte, error) {
+	if b.rows == nil {
+		b.note("%s is not on this machine, so no rows are kept for evaluations", b.Data)
 		return nil, nil
 	}
 	kind := map[string]string{} // of each question: its label
@@ -242,20 +281,26 @@ func (b *beginning) divide(data rowsOf) (map[string][]byte, error) {
 	if len(tested) == 0 { // no label has five questions
 		tested = everyFifth(questions, nil)
 	}
-	files, tests := [2]bytes.Buffer{}, 0
-	for i, row := range data.rows {
+	if len(tested) == 0 || len(data.prompts) < fewestRows {
+		b.note("no rows are kept for evaluations: %s has %d rows with %d questions, and that needs %d with 5",
+			b.Data, len(data.prompts), len(kind), fewestRows)
+		return nil, nil
+	}
+	var files [2]bytes.Buffer
+	for i := range data.prompts {
+		row, err := b.rows.Row(i)
+		if err != nil {
+			return nil, err
+		}
 		side := &files[0]
 		if tested[data.prompts[i]] {
-			side, tests = &files[1], tests+1
+			side = &files[1]
 		}
 		enc := json.NewEncoder(side)
 		enc.SetEscapeHTML(false)
 		if err := enc.Encode(row); err != nil {
 			return nil, fmt.Errorf("%s, row %d: %w", b.Data, i+1, err)
 		}
-	}
-	if tests == 0 {
-		return nil, nil
 	}
 	stem := strings.TrimSuffix(b.File, filepath.Ext(b.File))
 	b.Train, b.Test = stem+"_train.jsonl", stem+"_test.jsonl"
@@ -271,104 +316,6 @@ func everyFifth(questions []string, kind map[string]string) map[string]bool {
 		}
 	}
 	return fifth
-}
-
-// sized writes the files and returns the configuration. With --minutes it sets the number of steps by the estimate
-// of trinity check.
-func (b *beginning) sized(cmd *cobra.Command, files map[string][]byte) ([]byte, error) {
-	for path := range files {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists: name another configuration, such as trinity init %s", path, "my_"+filepath.Base(b.File))
-		}
-	}
-	for path, rows := range files {
-		if err := durable.WriteFile(path, rows); err != nil {
-			return nil, err
-		}
-	}
-	text, err := b.fit()
-	if err != nil {
-		for path := range files {
-			err = errors.Join(err, os.Remove(path))
-		}
-		return nil, err
-	}
-	if b.Test != "" {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s (%d rows to learn from) and %s (%d that only evaluations use)\n",
-			b.Train, bytes.Count(files[b.Train], []byte("\n")), b.Test, bytes.Count(files[b.Test], []byte("\n")))
-	}
-	return text, err
-}
-
-// fit returns the configuration, with as many steps as fit into the minutes.
-func (b *beginning) fit() ([]byte, error) {
-	text, err := b.render()
-	if err != nil || b.Minutes == 0 {
-		return text, err
-	}
-	const rounds = 3 // an evaluation more or less changes the time
-	var took float64
-	for range rounds {
-		if took, err = b.scale(text); err != nil {
-			return nil, err
-		}
-		if text, err = b.render(); err != nil {
-			return nil, err
-		}
-	}
-	if most := 1.1 * 60 * b.Minutes; took > most {
-		return nil, fmt.Errorf("--minutes %g is too short: the smallest run takes about %s on this machine; a smaller --model is faster",
-			b.Minutes, wait.Text(wait.Seconds(took)))
-	}
-	return text, nil
-}
-
-// scale changes the numbers of steps such that a configuration takes the minutes, and returns the seconds that it
-// takes with its present ones.
-func (b *beginning) scale(text []byte) (took float64, err error) {
-	cfg, err := config.Parse(b.File, text, config.Options{})
-	if err != nil {
-		return 0, err
-	}
-	plan, err := cfg.PlanStages(run.Facts)
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range plan.Stages {
-		if s.Seconds == 0 {
-			return 0, fmt.Errorf("--minutes: the time of a step is not known: %s", cmp.Or(s.TimeWhy, "the model or the data is not on this machine"))
-		}
-		took += s.Seconds
-	}
-	left := 60 * b.Minutes
-	if b.Warms {
-		warm, steps := plan.Stages[0].Seconds, plan.Stages[0].TrainSteps
-		share := left
-		if !b.SFT() {
-			share /= 2
-		}
-		if b.SFT() || warm > share {
-			b.scaleWarm(int(steps), share/warm)
-		}
-		left -= warm
-	}
-	if !b.SFT() {
-		s := plan.Stages[len(plan.Stages)-1]
-		evaluation := s.EvalTime / (2 + float64(b.Steps)/10) // at the start, at the end, and every ten steps
-		step := (s.Seconds-s.EvalTime)/float64(b.Steps) + evaluation/10
-		b.Steps = min(1000, max(2, int((left-2*evaluation)/step)))
-	}
-	return took, nil
-}
-
-// scaleWarm changes the passes over the demonstrations, which are a number of steps, by a factor. If less
-// than one pass is left, the configuration counts steps.
-func (b *beginning) scaleWarm(steps int, factor float64) {
-	if passes := float64(b.Epochs) * factor; b.WarmSteps == 0 && passes >= 1 {
-		b.Epochs = min(20, int(passes))
-		return
-	}
-	b.WarmSteps = max(1, int(float64(steps)*factor))
 }
 
 // longest returns the bytes of the longest text.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -67,6 +68,26 @@ func TestInterruptEndsCommands(t *testing.T) {
 		interrupted(t, "", "serves model at http://127.0.0.1", "serve", "--model", model, "--port", "0")
 		if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 			t.Errorf("the server left %v, %v", left, err)
+		}
+	})
+	t.Run("eval", func(t *testing.T) {
+		data, answers := filepath.Join(dir, "many.jsonl"), filepath.Join(dir, "answers.jsonl")
+		if err := os.WriteFile(data, bytes.Repeat([]byte(`{"question":"1+2=?","answer":"3"}`+"\n"), 50_000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		begun := func() bool {
+			got, err := os.ReadFile(answers)
+			return err == nil && bytes.Count(got, []byte("\n")) > 2
+		}
+		stderr := ended(t, syscall.SIGHUP, begun,
+			"eval", data, "--model", model, "--reward", "accuracy_reward", "--max-tokens", "4", "-o", answers)
+		got, err := os.ReadFile(answers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("the evaluation ended early: %s has %d answers\n", answers, bytes.Count(got, []byte("\n")))
+		if stderr != want || !bytes.HasSuffix(got, []byte("\n")) {
+			t.Errorf("standard error is %q, want %q", stderr, want)
 		}
 	})
 	t.Run("chat", func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 func templates() (all []studio.Template, err error) {
 	for _, kind := range taskKinds {
 		b := beginning{File: kind[0] + ".yaml", Model: "MODEL", Data: "data.jsonl", Task: kind[0], Prompt: "question", Answer: "answer"}
-		if err := b.decide(rowsOf{}); err != nil {
+		if err := b.decide(texts{}); err != nil {
 			return nil, err
 		}
 		text, err := b.render()

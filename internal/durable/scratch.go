@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -36,17 +37,27 @@ func NewScratch(prefix string) (*Scratch, error) {
 			_ = l.Close() // a process that sweeps took the folder before this one could lock it
 			continue
 		}
-		s := &Scratch{dir, l}
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		return s, nil
+		return &Scratch{dir, l}, nil // unlocked where the system has no locks, such as on NFS; then nobody sweeps either
 	}
 }
 
 // Close removes the folder.
 func (s *Scratch) Close() error {
-	return errors.Join(s.lock.Close(), os.RemoveAll(s.Dir)) // Windows removes no open file
+	return errors.Join(s.lock.Close(), removeFolder(s.Dir)) // Windows removes no open file
+}
+
+// removeFolder removes a folder, also one in which a program has forbidden folders to this user.
+func removeFolder(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // sweepScratch removes the scratch folders in dir whose processes have ended.
@@ -54,12 +65,14 @@ func sweepScratch(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "trinity-*", scratchLock)) // the pattern is right
 	for _, path := range locks {
 		folder := filepath.Dir(path)
-		if info, err := os.Lstat(folder); err != nil || !info.IsDir() { // not through a link of somebody else
+		at, err := os.Lstat(folder)
+		lock, err2 := os.Lstat(path)
+		if errors.Join(err, err2) != nil || !at.IsDir() || !lock.Mode().IsRegular() { // not through a link of somebody else
 			continue
 		}
 		l := flock.New(path, flock.SetFlag(os.O_RDWR))
 		if ok, err := l.TryLock(); ok && err == nil {
-			_ = os.RemoveAll(folder) // another process may remove it at the same time
+			_ = removeFolder(folder) // another process may remove it at the same time
 		}
 		_ = l.Close()
 	}

@@ -27,12 +27,22 @@ func TestScratchOfKilledProcessesIsRemoved(t *testing.T) {
 	if err := os.Symlink(other, link); err != nil {
 		t.Skip(err)
 	}
+	linked := filepath.Join(dir, "trinity-linked") // its lock is a link to another's
+	if err := os.Mkdir(linked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(other, scratchLock), filepath.Join(linked, scratchLock)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(killed, "files"), 0); err != nil { // as a program may
+		t.Fatal(err)
+	}
 	s, err := NewScratch("trinity-own-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	sweepScratch(dir)
-	for path, stays := range map[string]bool{killed: false, s.Dir: true, unlocked: true, other: true, link: true} {
+	for path, stays := range map[string]bool{killed: false, s.Dir: true, unlocked: true, other: true, link: true, linked: true} {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want that it stays: %v", path, err, stays)
 		}

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -225,7 +227,8 @@ func (s *stage) evaluations() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// readSamples reads the sample answers of a run's stages.
+// readSamples reads the sample answers of a run's stages: of each file those of the first and the last record that
+// has some.
 func (r *run) readSamples() error {
 	root, files, err := rundir.Files(r.dir)
 	if err != nil {
@@ -237,16 +240,9 @@ func (r *run) readSamples() error {
 		if err != nil {
 			return err
 		}
-		records, err := monitor.ReadFile(path)
-		if err != nil {
-			return err
-		}
 		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
-		for _, record := range records {
-			if len(record.Samples) > 0 {
-				record.Metrics = nil
-				all[name] = append(all[name], record)
-			}
+		if err := eachEnd(filepath.Dir(path), func(record trinity.Record) { all[name] = append(all[name], record) }); err != nil {
+			return err
 		}
 	}
 	for name, records := range all {
@@ -256,6 +252,39 @@ func (r *run) readSamples() error {
 				s.samples = append(s.samples, answers{record.Step, record.Samples})
 			}
 		}
+	}
+	return nil
+}
+
+// eachEnd visits the first and the last record with samples of the metrics.jsonl in a directory. A long file has
+// many, of which it decodes no other.
+func eachEnd(dir string, visit func(trinity.Record)) error {
+	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var first, last []byte
+	if err := columns.EachLine(f, 0, size, func(line []byte, _ int64) {
+		switch {
+		case !bytes.Contains(line, []byte(`,"samples":[`)): // metrics are no lists, and texts have escaped quotes
+		case first == nil:
+			first = bytes.Clone(line)
+		default:
+			last = append(last[:0], line...)
+		}
+	}); err != nil {
+		return err
+	}
+	for _, line := range [][]byte{first, last} {
+		if line == nil {
+			continue
+		}
+		record, err := monitor.Parse(line)
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, rundir.Metrics), err)
+		}
+		visit(record)
 	}
 	return nil
 }

@@ -7,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/report"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Ways to search.
@@ -57,6 +62,7 @@ type sweep struct {
 	metric string
 
 	measured sync.Once // the first run that ended had the metric
+	watched  sync.Once // the first run that began is watched for the metric
 }
 
 // trial is one combination of settings, a run for each seed.
@@ -68,6 +74,7 @@ type trial struct {
 // oneRun is a run of a trial.
 type oneRun struct {
 	name, dir string
+	last      *config.Settled // stage
 	settings  []string
 	failed    string // why it failed; "" if it did not
 }
@@ -158,7 +165,7 @@ func (s *sweep) addTrial(name string, point []string) error {
 		if err != nil {
 			return fmt.Errorf("trial %s: %w", t.words, err)
 		}
-		r.dir = cfg.CheckpointJobDir
+		r.dir, r.last = cfg.CheckpointJobDir, cfg.Settled()[len(cfg.Settled())-1]
 		if s.dirs[r.dir] {
 			return fmt.Errorf("trial %s: another trial has its directory %s: write the values otherwise", t.words, r.dir)
 		}
@@ -182,6 +189,7 @@ func (s *sweep) runAll(ctx context.Context, trials []*trial, more []string) erro
 	for range s.Parallel {
 		workers.Go(func() {
 			for r := range queue {
+				s.watched.Do(func() { go s.watch(ctx, r) })
 				s.run(ctx, r, more)
 				if ctx.Err() == nil && r.failed == "" && s.Metric != "" {
 					s.measured.Do(func() {
@@ -201,6 +209,45 @@ func (s *sweep) runAll(ctx context.Context, trials []*trial, more []string) erro
 	close(queue)
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// watch says if the first records of a run lack the metric that the options name. They do not prove that it never
+// comes, so the run goes on to its end.
+func (s *sweep) watch(ctx context.Context, r *oneRun) {
+	const often = time.Second
+	for s.Metric != "" {
+		f := columns.New(r.last.Monitor.CacheDir, nil)
+		if _, err := f.Update(nil, columns.Mark{}); err != nil {
+			return
+		}
+		t := f.Table()
+		if slices.Contains(t.Names, s.Metric) {
+			return
+		}
+		if isMeasured(&t, s.Metric, r.last.Mode) {
+			s.Say(fmt.Sprintf("WARNING: --metric: %s has logged its first steps without %q: the names are those of %s",
+				r.name, s.Metric, filepath.Join(r.last.Monitor.CacheDir, rundir.Metrics)))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(often):
+		}
+	}
+}
+
+// isMeasured reports whether every role of a stage has logged a step; for a metric of an evaluation, whether it
+// has logged one.
+func isMeasured(t *columns.Table, metric, mode string) bool {
+	if evaluation := "eval/"; strings.HasPrefix(metric, evaluation) {
+		return slices.ContainsFunc(t.Names, func(name string) bool { return strings.HasPrefix(name, evaluation) })
+	}
+	roles := map[string]bool{}
+	for i, step := range t.Steps {
+		roles[t.Role(i)] = roles[t.Role(i)] || step > 0
+	}
+	return (roles[trinity.RoleTrainer] || mode == "bench") && (roles[trinity.RoleExplorer] || mode == "train")
 }
 
 // run runs one run, unless it has finished or ctx has ended.

@@ -1,12 +1,17 @@
 package sweep
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 func TestRungs(t *testing.T) {
@@ -42,6 +47,49 @@ func TestReason(t *testing.T) {
 	} {
 		if got := reason(printed, exit); got != want {
 			t.Errorf("%q: %q, want %q", printed, got, want)
+		}
+	}
+}
+
+// The sweep warns of a metric that the first records of the first run lack, once these records have all that a step
+// logs; of an evaluation's metric, once an evaluation has ended.
+func TestWrongMetricIsSaidEarly(t *testing.T) {
+	const explorer, trainer = "explorer 1 rollout/reward/mean", "trainer 1 actor/final_loss"
+	for _, c := range []struct {
+		metric, mode string
+		records      []string
+		said         bool
+	}{
+		{"actor/final_los", "both", nil, false},
+		{"actor/final_los", "both", []string{explorer}, false},
+		{"actor/final_los", "both", []string{explorer, trainer}, true},
+		{"actor/final_loss", "both", []string{explorer, trainer}, false},
+		{"actor/final_los", "both", []string{"explorer 0 eval/few/reward/mean@1", trainer}, false},
+		{"rollout/reward", "colocate", []string{trainer, explorer}, true},
+		{"actor/final_los", "train", []string{trainer}, true},
+		{"few/reward", "bench", []string{"explorer 1 bench/few/reward/mean@1"}, true},
+		{"eval/few/reward/mean@1", "both", []string{explorer, trainer}, false},
+		{"eval/few/reward/mean@1", "both", []string{"explorer 0 eval/few/reward/mean@2"}, true},
+	} {
+		dir := t.TempDir()
+		text := ""
+		for _, r := range c.records {
+			f := strings.Fields(r)
+			text += fmt.Sprintf(`{"step":%s,"role":%q,"time":"2026-01-02T15:04:05.123Z","metrics":{%q:1}}`+"\n", f[1], f[0], f[2])
+		}
+		if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // look once
+		var said []string
+		s := &sweep{Options: Options{Metric: c.metric, Say: func(line string) { said = append(said, line) }}}
+		last := &config.Settled{Config: &config.Config{Mode: c.mode}}
+		last.Monitor.CacheDir = dir
+		s.watch(ctx, &oneRun{name: "first", last: last})
+		if want := fmt.Sprintf("first has logged its first steps without %q", c.metric); (len(said) == 1) != c.said ||
+			c.said && !strings.Contains(said[0], want) {
+			t.Errorf("%s in mode %s after %q: said %q, want that it says it: %v", c.metric, c.mode, c.records, said, c.said)
 		}
 	}
 }
