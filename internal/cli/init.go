@@ -104,15 +104,11 @@ func initCommand() *cobra.Command {
 		},
 	}
 	b.addColumns(cmd)
-	var kinds []string
-	for _, k := range taskKinds {
-		kinds = append(kinds, k[0])
-	}
 	cmd.Flags().StringVarP(&b.Model, "model", "m", "", "model: directory, GGUF file or hub name")
 	cmd.Flags().StringVarP(&b.Data, "data", "d", "", "data: a file (.csv, .jsonl, .json, .parquet, .arrow), a directory or a hub name")
 	cmd.Flags().StringVarP(&b.Reward, "reward", "r", "", "reward function: trinity list reward_fn; if not given, that of the task")
 	cmd.Flags().Float64Var(&b.Minutes, "minutes", 0, "size of the run, by the time that trinity check estimates on this machine")
-	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+kindNames())
 	return cmd
 }
 
@@ -130,7 +126,11 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		{"task", "Task (" + described() + ")", &b.Task},
 	} {
 		b.fill(cmd, q.question, q.value)
-		if *q.value == "" {
+		switch {
+		case *q.value != "":
+		case q.flag == "task":
+			return fmt.Errorf("--task is not given, one of %s: trinity %s", kindNames(), cmd.Use)
+		default:
 			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
 		}
 	}
@@ -138,6 +138,15 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		return fmt.Errorf("--task is %q: want one of these: %s", b.Task, described())
 	}
 	return nil
+}
+
+// kindNames returns the values of --task.
+func kindNames() string {
+	var all []string
+	for _, k := range taskKinds {
+		all = append(all, k[0])
+	}
+	return strings.Join(all, ", ")
 }
 
 func described() string {
@@ -162,7 +171,9 @@ func (b *beginning) fill(cmd *cobra.Command, question string, value *string) {
 func (b *beginning) columns(cmd *cobra.Command) error {
 	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later: check reads it
 		b.Prompt, b.Answer = cmp.Or(b.Prompt, "question"), cmp.Or(b.Answer, "answer")
-		return nil
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and keeps no rows "+
+			"for evaluations\n", b.Data, b.Prompt, b.Answer)
+		return err
 	}
 	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
 	if err != nil {
@@ -189,7 +200,11 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 				"reward_model.ground_truth", "ground_truth", "final_answer"}},
 	} {
 		*c.value = cmp.Or(*c.value, column(row, c.usual))
-		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.SFT() && b.Answer == "" && endsWithReply(prompt) {
+		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.Answer == "" && endsWithReply(prompt) {
+			if !b.SFT() {
+				return fmt.Errorf("the column %q of %s has chats with their answers, which --task demonstrations learns; for --task %s, "+
+					"give the question and the answer columns of their own", b.Prompt, b.Data, b.Task)
+			}
 			b.Chats, c.needed = true, false
 		}
 		if c.needed {

@@ -118,6 +118,10 @@ func (b *beginning) decide(data rowsOf) (err error) {
 	case "label":
 		err = b.labels(data.labels)
 	case "number":
+		if !slices.ContainsFunc(data.answers, func(a string) bool { return strings.ContainsAny(a, "0123456789") }) && len(data.answers) >= fewestRows {
+			return fmt.Errorf("--task number: no answer in the column %q of %s has a digit, the first is %q: choose --task label, or another "+
+				"column with --response-key", b.Answer, b.Data, data.answers[0])
+		}
 		b.System = "Solve the problem. End the reply with the answer."
 		if n := longest(data.answers); 0 < n && n <= 20 {
 			b.System = "Reply with the answer alone: a number or a formula."

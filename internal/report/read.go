@@ -94,7 +94,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		}
 		s.config = cmp.Or(s.config, string(settings))
 	}
-	delete(runs, "") // of an earlier version
+	delete(runs, "")   // of an earlier version
 	if len(runs) > 1 { // their curves would be those of one run with many stages
 		return nil, fmt.Errorf("%s has %d runs below it: give the directories of the runs, such as %s", dir, len(runs),
 			slices.Min(slices.Collect(maps.Values(runs))))
