@@ -118,7 +118,8 @@ func (b *beginning) decide(data rowsOf) (err error) {
 	case "label":
 		err = b.labels(data.labels)
 	case "number":
-		if !slices.ContainsFunc(data.answers, func(a string) bool { return strings.ContainsAny(a, "0123456789") }) && len(data.answers) >= fewestRows {
+		hasDigit := func(answer string) bool { return strings.ContainsAny(answer, "0123456789") }
+		if len(data.answers) >= fewestRows && !slices.ContainsFunc(data.answers, hasDigit) {
 			return fmt.Errorf("--task number: no answer in the column %q of %s has a digit, the first is %q: choose --task label, or another "+
 				"column with --response-key", b.Answer, b.Data, data.answers[0])
 		}
