@@ -227,11 +227,18 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 	return err
 }
 
-// column returns the first of the names that the row has, "" if it has none.
+// column returns the first of the names that the row has, else its column with such a name in another case, else "".
 func column(row map[string]any, names []string) string {
 	for _, name := range names {
 		if _, ok := (&trinity.Task{Row: row}).Field(name); ok {
 			return name
+		}
+	}
+	for _, name := range names {
+		for _, own := range slices.Sorted(maps.Keys(row)) {
+			if strings.EqualFold(own, name) {
+				return own
+			}
 		}
 	}
 	return ""

@@ -77,6 +77,9 @@ func (b *beginning) readRows(cmd *cobra.Command) (r rowsOf, err error) {
 			if answer, err = t.Text(b.Answer); err != nil {
 				return r, fmt.Errorf("%s: %w", d.Where(i), err)
 			}
+			if b.needsAnswer() && strings.TrimSpace(answer) == "" {
+				return r, fmt.Errorf("%s: column %q is empty: give the row an answer, or remove it", d.Where(i), b.Answer)
+			}
 		}
 		r.labels = append(r.labels, answer)
 		if v, _ := t.Field(b.Answer); b.Task == "label" || b.Task == "number" {
@@ -147,6 +150,15 @@ func (b *beginning) decide(data rowsOf) (err error) {
 func (b *beginning) labels(answers []string) error {
 	b.ReplyTokens, b.Steps = 16, 20
 	known := slices.Compact(slices.Sorted(slices.Values(answers)))
+	spelled := map[string]string{}
+	for _, label := range known {
+		same := strings.ToLower(strings.TrimSpace(label))
+		if first, ok := spelled[same]; ok {
+			return fmt.Errorf("--task label: the column %q of %s has the labels %q and %q, which differ in spaces or case alone: "+
+				"write them alike", b.Answer, b.Data, first, label)
+		}
+		spelled[same] = label
+	}
 	switch {
 	case len(answers) == 0:
 		return nil
