@@ -48,7 +48,8 @@ func TestCardHasTheNumbersUpToItsCheckpoint(t *testing.T) {
 	}
 	wantAll(t, card, "A model that began as `org/base`, trained with Trinity-Go.",
 		"AutoModelForCausalLM.from_pretrained(path)", "\n## Training\n",
-		"| algorithm | `grpo` |\n| data | `org/sums` |\n| data | `own.jsonl` |\n| system prompt | `Add. Be brief.` |\n| steps | 2 |\n| seed | 7 |\n",
+		"| algorithm | `grpo` |\n| data | `org/sums` |\n| data | `own.jsonl` |\n"+
+			"| system prompt | `Add. Be brief.` |\n| steps | 2 |\n| seed | 7 |\n",
 		"| `rollout/reward/mean` | 0.25 | 0.5 |\n", "| `eval/held_out/accuracy/mean@1` | 0.625 | 0.625 |\n",
 		"seed: 7\n", "model_path: \"…/base\"", "url: http://127.0.0.1:1/v1", "- …/c.jsonl\n", "- …/d.jsonl\n", "[…/a.jsonl, b.jsonl]",
 		"- …/e f.jsonl\n", "- '…/g h.jsonl'\n", "- sqlite://…/rows.db\n", "{p: …/my data}", "- file://…/i.jsonl\n",
