@@ -104,11 +104,15 @@ func initCommand() *cobra.Command {
 		},
 	}
 	b.addColumns(cmd)
+	var kinds []string
+	for _, k := range taskKinds {
+		kinds = append(kinds, k[0])
+	}
 	cmd.Flags().StringVarP(&b.Model, "model", "m", "", "model: directory, GGUF file or hub name")
 	cmd.Flags().StringVarP(&b.Data, "data", "d", "", "data: a file (.csv, .jsonl, .json, .parquet, .arrow), a directory or a hub name")
 	cmd.Flags().StringVarP(&b.Reward, "reward", "r", "", "reward function: trinity list reward_fn; if not given, that of the task")
 	cmd.Flags().Float64Var(&b.Minutes, "minutes", 0, "size of the run, by the time that trinity check estimates on this machine")
-	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+kindNames())
+	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", "))
 	return cmd
 }
 
@@ -126,11 +130,7 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		{"task", "Task (" + described() + ")", &b.Task},
 	} {
 		b.fill(cmd, q.question, q.value)
-		switch {
-		case *q.value != "":
-		case q.flag == "task":
-			return fmt.Errorf("--task is not given, one of %s: trinity %s", kindNames(), cmd.Use)
-		default:
+		if *q.value == "" && q.flag != "task" {
 			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
 		}
 	}
@@ -138,15 +138,6 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		return fmt.Errorf("--task is %q: want one of these: %s", b.Task, described())
 	}
 	return nil
-}
-
-// kindNames returns the values of --task.
-func kindNames() string {
-	var all []string
-	for _, k := range taskKinds {
-		all = append(all, k[0])
-	}
-	return strings.Join(all, ", ")
 }
 
 func described() string {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -259,10 +260,10 @@ func systemFlag(system string) string {
 	switch {
 	case system == "":
 		return ""
-	case len(system) > longest || strings.ContainsAny(system, "\n\r"):
+	case len(system) > longest || strings.ContainsFunc(system, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return "\n  its prompts began with the system_prompt of the configuration: give it with --system"
 	}
-	return " --system '" + strings.ReplaceAll(config.Printable(system), "'", `'\''`) + "'"
+	return " --system '" + strings.ReplaceAll(system, "'", `'\''`) + "'"
 }
 
 // invocation returns the command that starts this program; `go run` leaves no binary to name.
