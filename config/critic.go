@@ -161,7 +161,7 @@ func (c *Settled) criticWords(before string) string {
 	if own := critic.Optim.Spec().Type; own != c.Algorithm.Optimizer.Spec().Type {
 		words += ", optimizer " + own
 	}
-	words += fmt.Sprintf(", %d optimizer steps each", *critic.PpoEpochs*cuts)
+	words += ", " + optimizerSteps(*critic.PpoEpochs*cuts) + " each"
 	if n := c.Trainer.CriticWarmup; n > 0 {
 		words += fmt.Sprintf("; the first %d steps train it alone", n)
 	}

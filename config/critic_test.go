@@ -186,7 +186,7 @@ func TestPlanOfACritic(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, words := range []string{"critic       c with a value head, all weights trained, learning rate 1e-05, 6 optimizer steps each; the first 3 steps train it alone",
-		"to be fetched model.critic_model_path: c"} {
+		"fetches      model.critic_model_path: c"} {
 		if !strings.Contains(p.String(), words) {
 			t.Errorf("no %q in\n%s", words, p)
 		}

@@ -121,10 +121,10 @@ func TestTheSmallerNumberOfStepsHolds(t *testing.T) {
 		want      string
 	}{
 		{[]string{"buffer.total_steps=2", "trainer.total_steps=200"},
-			"train        2 steps of 8 experiences, 1 optimizer steps each (as set by buffer.total_steps)"},
+			"train        2 steps of 8 experiences, 1 optimizer step each (as set by buffer.total_steps)"},
 		{[]string{"buffer.total_steps=200", "trainer.total_steps=3"},
-			"train        3 steps of 8 experiences, 1 optimizer steps each (as set by trainer.total_steps)"},
-		{[]string{"trainer.total_steps=4"}, "train        4 steps of 8 experiences, 1 optimizer steps each (as set by trainer.total_steps)"},
+			"train        3 steps of 8 experiences, 1 optimizer step each (as set by trainer.total_steps)"},
+		{[]string{"trainer.total_steps=4"}, "train        4 steps of 8 experiences, 1 optimizer step each (as set by trainer.total_steps)"},
 	} {
 		for _, text := range []string{offlineBase, strings.Replace(base, "mode: both", "mode: train", 1)} {
 			p, err := mustParse(t, text, Options{Overrides: append(k.overrides, "buffer.train_batch_size=8")}).Plan(Facts{})

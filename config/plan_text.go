@@ -142,15 +142,15 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 		if s.LastExperiences > 0 {
 			last = fmt.Sprintf(" (the last of %d)", s.LastExperiences)
 		}
-		row("train", "%s steps of %d experiences%s, %d optimizer steps each%s",
-			steps(s.TrainSteps), s.ExperiencesPerStep, last, s.OptimizerSteps, why)
+		row("train", "%s steps of %d experiences%s, %s each%s",
+			steps(s.TrainSteps), s.ExperiencesPerStep, last, optimizerSteps(s.OptimizerSteps), why)
 		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
 	}
 	if s.TooLong != "" {
 		row("too long", "%s", s.TooLong)
 	}
 	for _, f := range s.Fetch {
-		row("to be fetched", "%s", f)
+		row("fetches", "%s", f)
 	}
 	for _, m := range s.Missing {
 		row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
@@ -173,7 +173,11 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 // writeMemory prints the memory on each device, with its parts if details are wanted.
 func (s *StagePlan) writeMemory(row func(name, format string, args ...any), details bool) {
 	if len(s.Memory) == 0 {
-		row("memory", "not known before the model is there, or its config.json alone (hf download %s config.json)", s.Model)
+		hint := ""
+		if slices.Contains(s.Fetch, "model.model_path: "+s.Model) {
+			hint = fmt.Sprintf(", or its config.json alone (hf download %s config.json)", s.Model)
+		}
+		row("memory", "not known before the model is there%s", hint)
 		return
 	}
 	var devices []string
@@ -282,6 +286,14 @@ func steps(n int64) string {
 		return "unknown number of"
 	}
 	return thousands(n)
+}
+
+// optimizerSteps returns a number of optimizer steps in words.
+func optimizerSteps(n int) string {
+	if n == 1 {
+		return "1 optimizer step"
+	}
+	return fmt.Sprintf("%d optimizer steps", n)
 }
 
 // thousands writes a number in groups of three digits.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -204,7 +205,7 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		return e
 	case strings.Contains(name, ".") && slices.Contains(oftenPython, kind):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is written in Python, which this program does not load", what, name), true
-		e.Hint = inPlaceOfPython(kind)
+		e.Hint = cmp.Or(substitutes[kind][name], inPlaceOfPython(kind))
 		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true

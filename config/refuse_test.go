@@ -254,6 +254,8 @@ func TestUnsupported(t *testing.T) {
 			"buffer.explorer_input.taskset.default_workflow_type", `is not built into this version; use the workflow exec with a program`},
 		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type",
 			`the workflow "my.module.Flow" is written in Python, which this program does not load; docs/guide/from-trinity-rft.md says what takes`},
+		{"buffer.explorer_input.taskset.default_workflow_type=examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow",
+			"buffer.explorer_input.taskset.default_workflow_type", "does not load; use learn2ask_workflow, with the same arguments"},
 		{"buffer.explorer_input.taskset.default_reward_fn_type=openjudge_reward", "buffer.explorer_input.taskset.default_reward_fn_type",
 			`the reward function "openjudge_reward" is not built into this version`},
 		{"buffer.explorer_input.taskset.default_reward_fn_type=openjudge_reward", "buffer.explorer_input.taskset.default_reward_fn_type",

@@ -184,6 +184,8 @@ var substitutes = map[string]map[string]string{
 		"agentscope_workflow_adapter_v1": ofAgents,
 		"math_trainable_ruler_workflow": "use math_ruler_workflow with the judge policy: the policy compares its own replies, but does not " +
 			"learn to compare",
+		"examples.learn_to_ask.workflow.workflow_learn2ask.Learn2AskWorkflow": "use learn2ask_workflow, with the same arguments",
+
 		"simple_mm_workflow":       "no engine here reads images or videos; simple_workflow asks in text",
 		"async_simple_mm_workflow": "no engine here reads images or videos; simple_workflow asks in text",
 	},

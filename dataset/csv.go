@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,9 @@ func readTable(s *spool, in io.Reader) error {
 	r := csv.NewReader(br)
 	if format, _ := formatOf(path); format == ".tsv" {
 		r.Comma = '\t'
+	}
+	if other := otherSeparator(br, r.Comma); other != 0 {
+		return fmt.Errorf("%s:1: the columns are separated by %q: save the file with commas as .csv, or with tabs as .tsv", path, other)
 	}
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
@@ -73,4 +77,20 @@ func readTable(s *spool, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// otherSeparator returns the separator of the names in the first line if it has none of the wanted ones, else 0.
+// Spreadsheets write semicolons where the comma is the decimal sign.
+func otherSeparator(br *bufio.Reader, wanted rune) rune {
+	head, _ := br.Peek(br.Size()) // less at the end of the file
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	if bytes.ContainsRune(line, wanted) {
+		return 0
+	}
+	for _, other := range ";\t," {
+		if bytes.ContainsRune(line, other) {
+			return other
+		}
+	}
+	return 0
 }

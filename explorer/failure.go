@@ -63,8 +63,14 @@ func (e *Explorer) warn(step int64, outcomes []*outcome) error {
 		e.failedSteps = 0
 	}
 	if e.failedSteps >= e.mostFailed {
-		return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s",
-			f.rollouts, e.failedSteps-1, f.first)
+		before := ""
+		switch n := e.failedSteps - 1; {
+		case n == 1:
+			before = ", as did those of the step before"
+		case n > 1:
+			before = fmt.Sprintf(", as did those of the %d steps before", n)
+		}
+		return fmt.Errorf("all %d rollouts of this step failed or have no valid reward%s; the first: %s", f.rollouts, before, f.first)
 	}
 	if f.first != "" && (!e.toldFailure || e.failedSteps == 1) {
 		e.toldFailure = true

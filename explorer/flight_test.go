@@ -256,7 +256,7 @@ func TestFailedStepsAreCountedInOrder(t *testing.T) {
 			return unequal(ctx, task, run)
 		})
 		err := e.Run(t.Context())
-		want := "explorer step 5: all 2 rollouts of this step and of the 2 before failed"
+		want := "explorer step 5: all 2 rollouts of this step failed or have no valid reward, as did those of the 2 steps before"
 		if err == nil || !strings.HasPrefix(err.Error(), want) || e.opts.Agenda.Step() != 4 {
 			t.Errorf("after step %d: %v", e.opts.Agenda.Step(), err)
 		}

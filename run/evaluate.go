@@ -19,7 +19,7 @@ import (
 type EvaluateOptions struct {
 	Stage    string       // "" is the last stage with evaluation tasksets
 	Tasksets []string     // names of evaluation tasksets; nil is all of the stage
-	Model    string       // as model.model_path; "" is the newest checkpoint with a model, else the model that the stage begins with
+	Model    string       // as model.model_path; "" is the newest checkpoint with a model, of the stage or one before it
 	Dir      string       // of what Evaluate writes
 	Answers  io.Writer    // gets one JSON object a line for each answer; may be nil
 	Say      func(string) // receives lines for people
@@ -68,21 +68,14 @@ func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, s
 	if err := checkStage(cfg, Options{Stage: o.Stage}); err != nil {
 		return nil, 0, err
 	}
-	from := inherited{model: cfg.Settled()[0].Model.ModelPath}
+	at := 0
 	for i, c := range cfg.Settled() {
 		name := ""
 		if len(cfg.Stages) > 0 {
 			name = cfg.Stages[i].StageName
 		}
-		s := &Settled{Settled: c}
-		from.apply(s)
 		if o.Stage == name && len(cfg.Stages) > 0 || o.Stage == "" && len(c.Buffer.ExplorerInput.EvalTasksets) > 0 {
-			found = c
-		}
-		if done, err := finished(s, false); err != nil {
-			return nil, 0, err
-		} else if done != nil {
-			from.add(s, done.Model)
+			found, at = c, i
 		}
 	}
 	if found == nil || len(found.Buffer.ExplorerInput.EvalTasksets) == 0 {
@@ -90,6 +83,11 @@ func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, s
 	}
 	if o.Model == "" {
 		if o.Model, step, err = newestModel(found); err != nil {
+			return nil, 0, err
+		}
+	}
+	for ; o.Model == "" && at > 0; at-- { // the stage begins with the model of the one before
+		if o.Model, _, err = newestModel(cfg.Settled()[at-1]); err != nil {
 			return nil, 0, err
 		}
 	}

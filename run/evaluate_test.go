@@ -68,6 +68,29 @@ func TestAnEvaluationIsRunAgain(t *testing.T) {
 	}
 }
 
+// The model that a stage begins with is the newest of the stage before, also if that has not finished.
+func TestAStageThatHasNotBegunIsEvaluated(t *testing.T) {
+	for name, overrides := range map[string][]string{"all weights": nil, "lora": {"model.lora_configs=[{lora_rank: 4, lora_alpha: 4}]"}} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t, tiny, stagesOfAdapters)
+			overrides = append(overrides, "stages.1.buffer.explorer_input.eval_tasksets=[{name: few, path: "+filepath.ToSlash(p.dir)+
+				"/eval.jsonl, format: {prompt_key: question, response_key: answer}}]")
+			if _, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(string) {}, Stage: "warmup"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, steps := range []string{"2", "9"} { // 9: the stage has not finished
+				var said string
+				o := run.EvaluateOptions{Dir: t.TempDir(), Say: func(line string) { said += line + "\n" }}
+				m, err := run.Evaluate(t.Context(), p.load(t, append(overrides, "stages.0.buffer.total_steps="+steps)...), o)
+				want := "evaluates " + filepath.Join(p.job(), "warmup", "global_step_2") + "\n"
+				if _, ok := m["few/accuracy/mean@1"]; err != nil || !ok || !strings.Contains(said, want) {
+					t.Errorf("%s steps: %v, %v, and the run says %q, want %q", steps, m, err, said, want)
+				}
+			}
+		})
+	}
+}
+
 func TestEvaluateRefuses(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	o := run.EvaluateOptions{Tasksets: []string{"many"}, Dir: t.TempDir(), Say: func(string) {}}

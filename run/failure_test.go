@@ -88,7 +88,7 @@ func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled",
 		"buffer.explorer_input.taskset.workflow_args={trouble: all}")
-	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward", "a broken tool")
+	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step failed", ", as did those of the 2 steps before; ", "a broken tool")
 }
 
 // A run logs each rollout without a valid reward, with the reason. Several steps without any valid
@@ -97,7 +97,7 @@ func TestStepsWithoutAnyRewardEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=test_unable",
 		"buffer.total_steps=5", "trainer.save_interval=1")
-	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward; the first: "+
+	oneLine(t, err, "explorer step 3", "no valid reward, as did those of the 2 steps before; the first: "+
 		"task digits/")
 	log := read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))
 	if n := strings.Count(log, "no valid reward: "); n != 3*12 {

@@ -214,6 +214,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 		return nil
 	}
 	line := fmt.Sprintf("%s: mode %s, algorithm %s, model %s", cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType, s.modelPath)
+	if loras := s.Model.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
+		line += ", adapter " + loras[0].Path
+	}
 	if fromStep > 0 {
 		line += fmt.Sprintf(", resumes after step %d", fromStep)
 	}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/run"
 )
 
 // stagesOfAdapters is a run of two short stages.
@@ -13,9 +15,14 @@ var stagesOfAdapters = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "2", "
 
 func TestAStageStartsFromTheAdapterOfTheStageBefore(t *testing.T) {
 	p := newProject(t, tiny, stagesOfAdapters)
-	summary, err := p.run(t, "model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]")
+	var said strings.Builder
+	summary, err := run.Run(t.Context(), t.Context(), p.load(t, "model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]"),
+		run.Options{Say: func(line string) { said.WriteString(line + "\n") }})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := "model, adapter " + summary.Stages[0].Model + "; writes to "; !strings.Contains(said.String(), want) {
+		t.Errorf("the run does not say %q:\n%s", want, said.String())
 	}
 	for i, name := range []string{"warmup/global_step_2", "rl/global_step_1"} {
 		if want := filepath.Join(p.job(), name, "actor/lora_adapter"); summary.Stages[i].Model != want {

@@ -33,6 +33,9 @@ func convertCommand() *cobra.Command {
 			if err := c.check(); err != nil {
 				return err
 			}
+			if err := refuseRun(args[0]); err != nil {
+				return err
+			}
 			c.checkpoint = checkpoint.Above(filepath.Clean(cmp.Or(c.adapter, args[0])))
 			if err := c.convert(cmd.Context(), checkpoint.ModelBelow(args[0])); err != nil {
 				return err

@@ -131,7 +131,7 @@ func (b *beginning) ask(cmd *cobra.Command) error {
 		{"task", "Task (" + described() + ")", &b.Task},
 	} {
 		b.fill(cmd, q.question, q.value)
-		if *q.value == "" {
+		if *q.value == "" && q.flag != "task" {
 			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
 		}
 	}
@@ -163,7 +163,9 @@ func (b *beginning) fill(cmd *cobra.Command, question string, value *string) {
 func (b *beginning) columns(cmd *cobra.Command) error {
 	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later: check reads it
 		b.Prompt, b.Answer = cmp.Or(b.Prompt, "question"), cmp.Or(b.Answer, "answer")
-		return nil
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and "+
+			"keeps no rows for evaluations\n", b.Data, b.Prompt, b.Answer)
+		return err
 	}
 	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
 	if err != nil {
@@ -190,7 +192,11 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 				"reward_model.ground_truth", "ground_truth", "final_answer"}},
 	} {
 		*c.value = cmp.Or(*c.value, column(row, c.usual))
-		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.SFT() && b.Answer == "" && endsWithReply(prompt) {
+		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.Answer == "" && endsWithReply(prompt) {
+			if !b.SFT() {
+				return fmt.Errorf("the column %q of %s has chats with their answers, which --task demonstrations learns; for --task %s, "+
+					"give the question and the answer columns of their own", b.Prompt, b.Data, b.Task)
+			}
 			b.Chats, c.needed = true, false
 		}
 		if c.needed {
@@ -213,11 +219,18 @@ func (b *beginning) columns(cmd *cobra.Command) error {
 	return err
 }
 
-// column returns the first of the names that the row has, "" if it has none.
+// column returns the first of the names that the row has, else its column with such a name in another case, else "".
 func column(row map[string]any, names []string) string {
 	for _, name := range names {
 		if _, ok := (&trinity.Task{Row: row}).Field(name); ok {
 			return name
+		}
+	}
+	for _, name := range names {
+		for _, own := range slices.Sorted(maps.Keys(row)) {
+			if strings.EqualFold(own, name) {
+				return own
+			}
 		}
 	}
 	return ""

@@ -51,6 +51,7 @@ type texts struct {
 	labels           []string // all answers, also those of rows that have several
 	lists            bool     // a row has a list of answers, of which none is the one to show
 	systems          int      // rows with a system message of their own
+	objects          bool     // an answer of --task json is no text, and demonstrations are texts
 }
 
 // readTexts reads the texts of all rows; none if the data is not here.
@@ -77,9 +78,16 @@ func (b *beginning) readTexts() (r texts, err error) {
 			if answer, err = t.Text(b.Answer); err != nil {
 				return r, fmt.Errorf("%s: %w", d.Where(i), err)
 			}
+			if b.needsAnswer() && strings.TrimSpace(answer) == "" {
+				return r, fmt.Errorf("%s: column %q is empty: give the row an answer, or remove it", d.Where(i), b.Answer)
+			}
 		}
 		r.labels = append(r.labels, answer)
-		if v, _ := t.Field(b.Answer); b.Task == "label" || b.Task == "number" {
+		v, _ := t.Field(b.Answer)
+		if _, isText := v.(string); b.Task == "json" && b.Answer != "" && !isText {
+			r.objects = true
+		}
+		if b.Task == "label" || b.Task == "number" {
 			if _, isList := v.([]any); isList {
 				truths, err := t.Truths()
 				if err != nil {
@@ -118,6 +126,11 @@ func (b *beginning) decide(data texts) (err error) {
 	case "label":
 		err = b.labels(data.labels)
 	case "number":
+		hasDigit := func(answer string) bool { return strings.ContainsAny(answer, "0123456789") }
+		if len(data.answers) >= fewestRows && !slices.ContainsFunc(data.answers, hasDigit) {
+			return fmt.Errorf("--task number: no answer in the column %q of %s has a digit, the first is %q: choose --task label, or another "+
+				"column with --response-key", b.Answer, b.Data, data.answers[0])
+		}
 		b.System = "Solve the problem. End the reply with the answer."
 		if n := longest(data.answers); 0 < n && n <= 20 {
 			b.System = "Reply with the answer alone: a number or a formula."
@@ -264,7 +277,6 @@ func (b *beginning) checkReward() error {
 // with one question stay together. A hash chooses, because rows often have an order.
 func (b *beginning) divide(data texts) (map[string][]byte, error) {
 	if b.rows == nil {
-		b.note("%s is not on this machine, so no rows are kept for evaluations", b.Data)
 		return nil, nil
 	}
 	kind := map[string]string{} // of each question: its label
@@ -284,7 +296,9 @@ func (b *beginning) divide(data texts) (map[string][]byte, error) {
 	if len(tested) == 0 || len(data.prompts) < fewestRows {
 		b.note("no rows are kept for evaluations: %s has %d rows with %d questions, and that needs %d with 5",
 			b.Data, len(data.prompts), len(kind), fewestRows)
-		return nil, nil
+		if tested = nil; !data.objects {
+			return nil, nil
+		}
 	}
 	var files [2]bytes.Buffer
 	for i := range data.prompts {
@@ -296,6 +310,9 @@ func (b *beginning) divide(data texts) (map[string][]byte, error) {
 		if tested[data.prompts[i]] {
 			side = &files[1]
 		}
+		if data.objects {
+			row[b.Answer] = data.answers[i]
+		}
 		enc := json.NewEncoder(side)
 		enc.SetEscapeHTML(false)
 		if err := enc.Encode(row); err != nil {
@@ -303,7 +320,11 @@ func (b *beginning) divide(data texts) (map[string][]byte, error) {
 		}
 	}
 	stem := strings.TrimSuffix(b.File, filepath.Ext(b.File))
-	b.Train, b.Test = stem+"_train.jsonl", stem+"_test.jsonl"
+	b.Train = stem + "_train.jsonl"
+	if tested == nil {
+		return map[string][]byte{b.Train: files[0].Bytes()}, nil
+	}
+	b.Test = stem + "_test.jsonl"
 	return map[string][]byte{b.Train: files[0].Bytes(), b.Test: files[1].Bytes()}, nil
 }
 

@@ -40,7 +40,11 @@ func (b *beginning) sized(cmd *cobra.Command, files map[string][]byte) ([]byte, 
 	for _, line := range b.notes {
 		fmt.Fprintln(cmd.OutOrStdout(), line)
 	}
-	if b.Test != "" {
+	switch {
+	case len(files) == 0:
+	case b.Test == "":
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, which has the answers of %s as texts\n", b.Train, b.Data)
+	default:
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s (%d rows to learn from) and %s (%d that only evaluations use)\n",
 			b.Train, bytes.Count(files[b.Train], []byte("\n")), b.Test, bytes.Count(files[b.Test], []byte("\n")))
 	}

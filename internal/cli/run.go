@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -164,7 +165,7 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	if f.asJSON {
 		err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 	} else if summary != nil {
-		printSummary(cmd.OutOrStdout(), summary, err == nil)
+		printSummary(cmd.OutOrStdout(), summary, err == nil, systemPrompt(cfg.Settled()))
 	}
 	if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
 		how := "the same command"
@@ -183,9 +184,33 @@ func didNothing(s *run.Summary) bool {
 	})
 }
 
+// systemPrompt returns the system prompt that a configuration gives to all prompts that it trains on; "" if it gives
+// none or several.
+func systemPrompt(stages []*config.Settled) string {
+	var formats []config.Format
+	for _, st := range stages {
+		for _, t := range st.Data.Tasksets {
+			if st.Explores && !t.Eval {
+				formats = append(formats, t.Format)
+			}
+		}
+		if st.Offline {
+			formats = append(formats, st.Buffer.TrainerInput.ExperienceBuffer.Format)
+		}
+	}
+	system := ""
+	for i, f := range formats {
+		if f.SystemPromptKey+f.SystemTemplate != "" || i > 0 && f.SystemPrompt != system {
+			return ""
+		}
+		system = f.SystemPrompt
+	}
+	return system
+}
+
 // printSummary prints the table at the end of a run. It prints nothing for a run that failed before
 // its first step.
-func printSummary(out io.Writer, s *run.Summary, ended bool) {
+func printSummary(out io.Writer, s *run.Summary, ended bool, system string) {
 	if len(s.Stages) == 0 || !ended && didNothing(s) {
 		return
 	}
@@ -225,8 +250,20 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	case run.IsRewardModel(model):
 		fmt.Fprintf(out, "\nlearn from the reward model:  default_reward_fn_type: reward_model, reward_fn_args: {model_path: %s}\n", model)
 	default:
-		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s\n", invocation(), model)
+		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s%s\n", invocation(), model, systemFlag(system))
 	}
+}
+
+// systemFlag returns the flag with which chat begins as the prompts did that a model has learned with.
+func systemFlag(system string) string {
+	const longest = 200 // characters that fit on a command line that people read
+	switch {
+	case system == "":
+		return ""
+	case len(system) > longest || strings.ContainsFunc(system, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "\n  its prompts began with the system_prompt of the configuration: give it with --system"
+	}
+	return " --system '" + strings.ReplaceAll(system, "'", `'\''`) + "'"
 }
 
 // invocation returns the command that starts this program; `go run` leaves no binary to name.

@@ -21,7 +21,7 @@ func TestFailedRunPrintsNoTable(t *testing.T) {
 		"a stage before failed": {run.StageSummary{Skipped: true, Rewards: []float64{1}}, false, false},
 	} {
 		var out strings.Builder
-		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended)
+		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended, "")
 		if shown := out.Len() > 0; shown != c.shown {
 			t.Errorf("%s: %q", name, out.String())
 		}
@@ -33,8 +33,24 @@ func TestClosingTableOfHugeNumbers(t *testing.T) {
 	var out strings.Builder
 	printSummary(&out, &run.Summary{Stages: []run.StageSummary{{
 		Rewards: []float64{1e30, -0.25}, Evals: []run.Eval{{Name: "eval/a/reward/mean@1", Value: 1e30}},
-	}}}, true)
+	}}}, true, "")
 	for _, want := range []string{"1e+30 → -0.250", "1e+30 (0)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// A model that has learned with a system prompt answers as it has learned only with the same.
+func TestTheModelIsTalkedToWithItsSystemPrompt(t *testing.T) {
+	for system, want := range map[string]string{
+		"":                       "chat --model m\n",
+		"Don't guess.":           `chat --model m --system 'Don'\''t guess.'` + "\n",
+		"Two\nlines":             "chat --model m\n  its prompts began with the system_prompt of the configuration: give it with --system\n",
+		strings.Repeat("a", 201): "chat --model m\n  its prompts",
+	} {
+		var out strings.Builder
+		printSummary(&out, &run.Summary{Stages: []run.StageSummary{{Model: "m", Losses: []float64{1}}}}, true, system)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

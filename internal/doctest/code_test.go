@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -43,4 +44,33 @@ func quoted(sources map[string]string, code string) bool {
 		}
 	}
 	return false
+}
+
+// Every name of the root package that a document writes as `trinity.Name` exists.
+func TestNamesOfTheRootPackageExist(t *testing.T) {
+	root := repository(t)
+	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	name := regexp.MustCompile("`trinity\\.([A-Z]\\w*)")
+	for _, path := range documents(t, root) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range name.FindAllStringSubmatch(string(text), -1) {
+			if !regexp.MustCompile(`(?m)^(type|func|\t)\s*` + found[1] + `\b`).MatchString(source.String()) {
+				t.Errorf("%s: package trinity has no %s", path, found[1])
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"os"
@@ -57,6 +58,7 @@ type Training struct {
 	Data      []Source
 
 	Title    string // set by WriteFile, as are the following
+	System   string // system prompt of all rows that have none; "" if there is none
 	Table    []row
 	Settings string
 }
@@ -100,6 +102,11 @@ func (t *Training) read() error {
 	var sec section
 	sec.draw([]*group{{Runs: []*run{r}}})
 	t.Table = sec.Table
+	for _, data := range []string{"buffer.explorer_input.taskset", "buffer.trainer_input.experience_buffer"} {
+		if text, ok := s.settings[data+".format.system_prompt"].(string); ok {
+			t.System = cmp.Or(t.System, strings.TrimSpace(text))
+		}
+	}
 	t.Settings, err = public(s.config)
 	return err
 }

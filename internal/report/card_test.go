@@ -30,6 +30,7 @@ func TestCardHasTheNumbersUpToItsCheckpoint(t *testing.T) {
 		"model:\n  model_path: \"/home/ann/models/base\"\n  url: http://127.0.0.1:1/v1\nfiles:\n- /home/ann/c.jsonl\n- C:\\ann\\d.jsonl\n" +
 		"- /home/ann/my data/e f.jsonl\n- 'C:\\ann smith\\g h.jsonl'\n- sqlite:////home/ann/rows.db\n- {p: /home/ann/my data/}\n" +
 		"- file:///home/ann/i.jsonl\n" +
+		"buffer:\n  explorer_input:\n    taskset:\n      format:\n        system_prompt: |\n          Add.\n          Be brief.\n" +
 		"reward_fn_args:\n  command:\n  - python3\n  - /opt/score.py\n  - --key=s3cret\n  workers: 2\nscript: |\n  ````\n  end\n"
 	if err := os.WriteFile(filepath.Join(monitor, "config.yaml"), []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
@@ -47,7 +48,8 @@ func TestCardHasTheNumbersUpToItsCheckpoint(t *testing.T) {
 	}
 	wantAll(t, card, "A model that began as `org/base`, trained with Trinity-Go.",
 		"AutoModelForCausalLM.from_pretrained(path)", "\n## Training\n",
-		"| algorithm | `grpo` |\n| data | `org/sums` |\n| data | `own.jsonl` |\n| steps | 2 |\n| seed | 7 |\n",
+		"| algorithm | `grpo` |\n| data | `org/sums` |\n| data | `own.jsonl` |\n"+
+			"| system prompt | `Add. Be brief.` |\n| steps | 2 |\n| seed | 7 |\n",
 		"| `rollout/reward/mean` | 0.25 | 0.5 |\n", "| `eval/held_out/accuracy/mean@1` | 0.625 | 0.625 |\n",
 		"seed: 7\n", "model_path: \"…/base\"", "url: http://127.0.0.1:1/v1", "- …/c.jsonl\n", "- …/d.jsonl\n", "[…/a.jsonl, b.jsonl]",
 		"- …/e f.jsonl\n", "- '…/g h.jsonl'\n", "- sqlite://…/rows.db\n", "{p: …/my data}", "- file://…/i.jsonl\n",

@@ -195,6 +195,23 @@ func TestCompareBestFirst(t *testing.T) {
 }
 
 // The result of a run that has diverged is not its last finite value.
+func TestCompareShowsARewardOnceThatIsTheAccuracy(t *testing.T) {
+	row := func(name string, last float64) ComparedMetric {
+		return ComparedMetric{Name: name, Values: []*Compared{{First: 0.5, Interval: Interval{Mean: last, N: 1}}}}
+	}
+	for last, shown := range map[float64]bool{0.75: false, 0.85: true} {
+		c := &Comparison{Groups: []ComparedGroup{{Name: "a"}},
+			Metrics: []ComparedMetric{row("eval/x/accuracy/mean@1", 0.75), row("eval/x/reward/mean@1", last)}}
+		var text bytes.Buffer
+		if err := c.Print(&text); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text.String(), "eval/x/reward") != shown || !strings.Contains(text.String(), "eval/x/accuracy") {
+			t.Errorf("accuracy 0.75 and reward %g give\n%s", last, text.String())
+		}
+	}
+}
+
 func TestCompareLeavesDivergedRunsOut(t *testing.T) {
 	root := t.TempDir()
 	const settings = "algorithm: {optimizer: {lr: 0.01}}\nseed: "

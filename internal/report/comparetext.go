@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -75,6 +76,9 @@ func (c *Comparison) tables() (all []table) {
 		all = append(all, c.settings())
 	}
 	for _, m := range c.Metrics {
+		if c.repeatsAccuracy(m) {
+			continue
+		}
 		if title := strings.TrimSpace(m.Stage + " metric"); len(all) == 0 || all[len(all)-1].head[0] != title {
 			t := table{head: []string{title, "runs of", "seeds", "first", "final"}, named: 2}
 			if len(c.Groups) > 1 {
@@ -97,6 +101,17 @@ func (c *Comparison) tables() (all []table) {
 		}
 	}
 	return all
+}
+
+// repeatsAccuracy reports whether a metric is a mean reward with the same values as the accuracy beside it.
+func (c *Comparison) repeatsAccuracy(m ComparedMetric) bool {
+	if !strings.Contains(m.Name, "reward/mean") {
+		return false
+	}
+	accuracy := strings.Replace(m.Name, "reward/mean", "accuracy/mean", 1)
+	return slices.ContainsFunc(c.Metrics, func(other ComparedMetric) bool {
+		return other.Stage == m.Stage && other.Name == accuracy && reflect.DeepEqual(other.Values, m.Values)
+	})
 }
 
 // settings returns the table of the settings that differ. Many groups are rows, few are columns.

@@ -66,7 +66,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	stages := map[string]*stage{}
+	stages, runs := map[string]*stage{}, map[string]string{}
 	for _, path := range files {
 		inside, err := filepath.Rel(root, path)
 		if err != nil {
@@ -83,8 +83,9 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		s := stages[name]
 		about, err := monitor.ReadAbout(filepath.Dir(path))
 		if err == nil { // else it is of an earlier version, or damaged
-			own, _, _ := strings.Cut(about.Name, "/") // of the run, without its stage
+			own, of, _ := strings.Cut(about.Name, "/") // the name of the run, and of its stage
 			s.run = cmp.Or(own, s.run)
+			runs[own] = filepath.Join(root, strings.TrimSuffix(name, of))
 		}
 		if len(table.Steps) > 0 {
 			s.files = append(s.files, table)
@@ -95,6 +96,11 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 			return nil, err
 		}
 		s.config = cmp.Or(s.config, string(settings))
+	}
+	delete(runs, "")   // of an earlier version
+	if len(runs) > 1 { // their curves would be those of one run with many stages
+		return nil, fmt.Errorf("%s has %d runs below it: give the directories of the runs, such as %s", dir, len(runs),
+			slices.Min(slices.Collect(maps.Values(runs))))
 	}
 	r := &run{Name: filepath.Base(dir), dir: dir}
 	for _, s := range stages {

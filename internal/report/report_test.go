@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // writeStage writes the metrics.jsonl of a stage below dir.
@@ -102,6 +104,26 @@ func TestNoRun(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+}
+
+// A directory of several runs is none of them.
+func TestSeveralRunsBelowADirectory(t *testing.T) {
+	project := filepath.Join(t.TempDir(), "project")
+	for _, name := range []string{"b", "a/warmup", "a/rl"} {
+		home := filepath.Join(project, name, "monitor")
+		writeStage(t, home, explored(1, "0.5", "[]"), "")
+		if err := os.WriteFile(filepath.Join(home, rundir.About), []byte(`{"name":"`+name+`"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := project + " has 2 runs below it: give the directories of the runs, such as " + filepath.Join(project, "a")
+	if _, err := Read(project); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if _, err := Compare("", project); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	pageOf(t, filepath.Join(project, "a"), filepath.Join(project, "b"))
 }
 
 // TestChartStaysInItsFrame draws curves that are hard to scale.
