@@ -94,7 +94,7 @@ func inCI(root, command string) error {
 		return err
 	}
 	words := strings.Fields(command)
-	call := regexp.MustCompile(`(?m)^` + strings.Join(words[:2], " ") + `( -\S+( \S+)?)? ` + regexp.QuoteMeta(words[2]) + `$`)
+	call := regexp.MustCompile(`(?m)^` + strings.Join(words[:2], " ") + `( -\S+( \S+)?)* ` + regexp.QuoteMeta(words[2]) + `( \||$)`)
 	if !call.Match(script) {
 		return fmt.Errorf(".ci/run does not call %s", command)
 	}
