@@ -9,8 +9,8 @@ func (p *parser) quantity() (*node, error) {
 	if negative {
 		p.pos++
 	}
-	if isCurrency(p.peek()) {
-		unit = p.peek().text
+	if t := p.peek(); isCurrency(t) || t.kind == word && currencyWords[strings.ToLower(t.text)] {
+		unit = unitName(t.text)
 		p.pos++
 	}
 	value, err := p.expression(0)
@@ -19,6 +19,10 @@ func (p *parser) quantity() (*node, error) {
 	}
 	if negative {
 		value = tree(opNeg, value)
+	}
+	for p.peek().kind == word && magnitudes[strings.ToLower(p.peek().text)] != nil { // 5 million
+		value = tree(opMul, value, magnitudes[strings.ToLower(p.peek().text)])
+		p.pos++
 	}
 	if words := p.unit(); words != "" {
 		unit = strings.TrimSpace(unit + " " + words)
@@ -57,6 +61,10 @@ func (p *parser) unit() string {
 				square = "^2"
 			case "cubic":
 				square = "^3"
+			case "squared", "cubed":
+				if len(words) > 0 {
+					words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
+				}
 			case "per", "of", "the", "a", "an":
 			case "base":
 				words = append(words, p.baseUnit())
@@ -76,9 +84,12 @@ func (p *parser) unit() string {
 			p.pos++
 		case t.kind == mark && t.text == "^" && len(words) > 0:
 			p.pos++
-			braced := p.accept("{")
+			braced, sign := p.accept("{"), ""
+			if p.accept("-") {
+				sign = "-"
+			}
 			if t := p.peek(); t.kind == number {
-				words[len(words)-1] += "^" + t.text
+				words[len(words)-1] += "^" + sign + t.text
 				p.pos++
 			}
 			if braced {

@@ -1,6 +1,8 @@
 package mathequal
 
 import (
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -65,6 +67,8 @@ func (c *comparer) solved(n *node) (*node, bool) {
 		return last, true
 	case isVariable(last):
 		return first, true
+	case isQuantity(first) && !hasVariable(last):
+		return last, true
 	case !hasVariable(first) && c.equal(first, last):
 		return last, true
 	}
@@ -80,6 +84,20 @@ func isVariable(n *node) bool {
 		return n.args[0].op == opSymbol && n.args[1].op == opSymbol && hasVariable(n.args[0]) && hasVariable(n.args[1])
 	}
 	return n.op == opSymbol && hasVariable(n)
+}
+
+// isQuantity reports whether n is the value of a function, or an expression of several variables: an
+// equation for it gives its value, and that of no variable.
+func isQuantity(n *node) bool {
+	if n.op == opMul && len(n.args) == 2 && n.args[0].op == opSymbol && hasVariable(n.args[0]) && n.args[1].op == opNumber { // f(3)
+		return true
+	}
+	if n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text) {
+		return true
+	}
+	c := newComparer()
+	c.collect(n)
+	return len(c.names) > 1
 }
 
 func hasVariable(n *node) bool {
@@ -193,4 +211,28 @@ func interval(n *node) (*node, bool) {
 		return seq(bound(signs[0], "(", "[")+bound(signs[1], ")", "]"), n.args[0], n.args[2])
 	}
 	return nil, false
+}
+
+func isRounding(n *node) bool { return n.op == opCall && n.text == "approx" }
+
+// rounds reports whether a rounding is one: a whole number is the nearest one, and other decimal numbers differ by
+// less than one in the last place.
+func (c *comparer) rounds(n *node) bool {
+	exact, decimal := n.args[0], n.args[1].num
+	if exact.op == opRelation {
+		exact = exact.args[len(exact.args)-1]
+	}
+	value := c.at(exact, &place{})
+	if !value.sound() || imag(value.v) != 0 {
+		return false
+	}
+	last := 1.
+	if decimal.IsInt() {
+		last = 0.501
+	}
+	for ten := big.NewRat(10, 1); !decimal.IsInt() && last > 1e-12; last /= 10 {
+		decimal = new(big.Rat).Mul(decimal, ten)
+	}
+	rounded, _ := n.args[1].num.Float64()
+	return math.Abs(real(value.v)-rounded) < last
 }
