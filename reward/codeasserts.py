@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import datetime
 import decimal
+import enum
 import fractions
 import inspect
 import itertools
@@ -198,6 +199,8 @@ def encode(v):
     kind = type(v)
     if v is None or kind is bool:
         return v
+    if isinstance(v, enum.Enum) and not isinstance(v, (int, str)):
+        return ["record", kind.__name__, [["name", v.name, True], ["value", encode(v.value), True]]]
     if isinstance(v, int):
         return int(v)
     if isinstance(v, float):

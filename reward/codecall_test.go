@@ -345,6 +345,8 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == f()", "open"},
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == 3", 0.},
 		{"import enum\nclass E(enum.IntEnum):\n    A = 1\ndef f(): return E.A", "assert f() == 1", 1.},
+		{"import enum\nclass C(enum.Enum):\n    R = 1\n    G = 2\ndef f(): return C.R", "assert f() == C.R != C.G and f() != 1", 1.},
+		{"import enum\nclass C(enum.Enum):\n    R = 1\n    G = 2\ndef f(): return C.R", "assert f() == C.G", 0.},
 		{"import datetime\ndef f(): return datetime.date(2020, 1, 2)", "import datetime\nassert f() == datetime.date(2020, 1, 2)", 1.},
 		{"import datetime\ndef f(): return datetime.timedelta(1)", "from datetime import timedelta\nassert f() == timedelta(hours=24)", 1.},
 		{"def f(): return {1: 2}.keys(), {1: 2}.items()", "assert f()[0] == {1} and list(f()[1]) == [(1, 2)]", 1.},
