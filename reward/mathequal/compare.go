@@ -130,6 +130,10 @@ func (c *comparer) holds(all, some []*node) bool {
 func (c *comparer) quantities(a, b *node) bool {
 	va, ua := withoutUnit(a)
 	vb, ub := withoutUnit(b)
+	pa, manyA := multiplied(a)
+	if pb, manyB := multiplied(b); manyA || manyB {
+		return c.equal(pa, pb) || (ua == "" || ub == "" || ua == ub) && c.equal(va, vb)
+	}
 	if ua != "" && ub != "" {
 		return !contradict(ua, ub) && c.equal(va, vb)
 	}

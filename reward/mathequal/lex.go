@@ -213,9 +213,10 @@ func recurs(s string) bool {
 	return s != "" && (s[0] == '\\' || s[0] == '(') && recurring.MatchString(s)
 }
 
-// withComma matches a number with a decimal comma, and perhaps groups of three digits before it.
+// withComma matches a number with a decimal comma, and perhaps groups of three digits before it. Only zeros
+// behind the comma are none: 5,0 is two numbers.
 var (
-	withComma  = regexp.MustCompile(`^([0-9]{1,3}(?:[. '][0-9]{3})+|[0-9]+),([0-9]+)`)
+	withComma  = regexp.MustCompile(`^([0-9]{1,3}(?:[. '][0-9]{3})+|[0-9]+),([0-9]*[1-9][0-9]*)`)
 	separators = strings.NewReplacer(".", "", " ", "", "'", "")
 )
 

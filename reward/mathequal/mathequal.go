@@ -9,6 +9,7 @@
 //
 //   - a unit, a currency or a base may be omitted, but two units must not contradict each other: 5
 //     cm = 5, 5 cm ≠ 5 m;
+//   - a word such as million is such a unit and also multiplies: 5 million = 5 and 5 million = 5,000,000;
 //   - a percent sign is such a unit and also means hundredths: 50% = 50 and 50% = 0.5, while 50 ≠
 //     0.5; a degree sign likewise (π/180);
 //   - x = 5 equals 5; two equations are equal if one is a multiple of the other;

@@ -20,10 +20,6 @@ func (p *parser) quantity() (*node, error) {
 	if negative {
 		value = tree(opNeg, value)
 	}
-	for p.peek().kind == word && magnitudes[strings.ToLower(p.peek().text)] != nil { // 5 million
-		value = tree(opMul, value, magnitudes[strings.ToLower(p.peek().text)])
-		p.pos++
-	}
 	if words := p.unit(); words != "" {
 		unit = strings.TrimSpace(unit + " " + words)
 	}
@@ -99,4 +95,27 @@ func (p *parser) unit() string {
 			return strings.Join(words, " ")
 		}
 	}
+}
+
+// multiplied returns a value in millions, dozens and so on as the number that it is, with the rest of its
+// unit.
+func multiplied(n *node) (product *node, found bool) {
+	if n.op != opUnit {
+		return n, false
+	}
+	value, rest := n.args[0], n.text
+	for {
+		first, more, _ := strings.Cut(rest, " ")
+		if magnitudes[first] == nil {
+			break
+		}
+		value, rest, found = tree(opMul, value, magnitudes[first]), more, true
+	}
+	switch {
+	case !found:
+		return n, false
+	case rest != "":
+		value = &node{op: opUnit, text: rest, args: []*node{value}}
+	}
+	return value, true
 }

@@ -222,6 +222,9 @@ func (c *comparer) rounds(n *node) bool {
 	if exact.op == opRelation {
 		exact = exact.args[len(exact.args)-1]
 	}
+	if _, rational := c.exact(exact); exact.op == opNumber || rational && decimal.IsInt() { // 17.4 ≈ 17 would be two answers
+		return false
+	}
 	value := c.at(exact, &place{})
 	if !value.sound() || imag(value.v) != 0 {
 		return false

@@ -35,7 +35,7 @@ var (
 // ordinals returns pairs that write the raised endings of 1st to 4th as words.
 func ordinals() (all []string) {
 	for _, end := range []string{"st", "nd", "rd", "th"} {
-		for _, raised := range []string{`^{\text{%}}`, `^\text{%}`, `^{\mathrm{%}}`, `^\mathrm{%}`, `^{%}`, `^{\textrm{%}}`} {
+		for _, raised := range []string{`^{\text{%}}`, `^\text{%}`, `^{\mathrm{%}}`, `^\mathrm{%}`, `^{\textrm{%}}`} {
 			all = append(all, strings.Replace(raised, "%", end, 1), `\text{`+end+"}")
 		}
 	}

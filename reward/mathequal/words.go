@@ -93,7 +93,7 @@ var units = map[string]string{
 	"sec": "second", "secs": "second", "ms": "ms", "ft": "foot", "feet": "foot", "inches": "inch", "lb": "pound",
 	"lbs": "pound", "oz": "ounce",
 	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€",
-	"rs": "₹", "inr": "₹", "deg": "°", "degs": "°",
+	"inr": "₹", "deg": "°", "degs": "°",
 	"euro": "€", "euros": "€",
 	"cents": "cent",
 	"hour":  "hour", "hours": "hour", "day": "day", "days": "day", "week": "week", "weeks": "week", "month": "month", "months": "month",
@@ -112,10 +112,10 @@ const currencies = "$€£¥₹"
 // currencyWords are words for them.
 var currencyWords = set("usd eur euro rs inr")
 
-// magnitudes are words behind a number that multiply it.
+// magnitudes are words behind a number that are units, and also multiply it.
 var magnitudes = map[string]*node{
-	"hundred": integer(100), "thousand": integer(1000), "million": integer(1e6), "millions": integer(1e6), "billion": integer(1e9),
-	"billions": integer(1e9), "trillion": integer(1e12), "dozen": integer(12), "dozens": integer(12),
+	"hundred": integer(100), "thousand": integer(1000), "million": integer(1e6), "billion": integer(1e9), "trillion": integer(1e12),
+	"dozen": integer(12),
 }
 
 func set(names string) map[string]bool {

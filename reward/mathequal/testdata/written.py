@@ -88,7 +88,8 @@ def magnitudes():
         for m in (n, n + 1, n * 10):
             for sign in (f"{m}\\text{{ {word}}}", f"{m} {word}"):
                 rows.setdefault((str(n * 10**power), boxed(sign)), ("magnitude", int(m == n)))
-                rows.setdefault((str(m), boxed(sign)), ("magnitude", 0))
+                rows.setdefault((f"{n * 10**power}\\text{{ dollars}}", boxed(sign)), ("magnitude", int(m == n)))
+                rows.setdefault((f"{m}\\text{{ dollars}}", boxed(sign + "\\text{ dollars}")), ("magnitude", 0))
 
 
 def roundings():
