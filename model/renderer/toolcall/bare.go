@@ -16,8 +16,9 @@ var (
 	beginsBare   = regexp.MustCompile(`^\s*([\pL_][\pL\pN_.]*)\(`)
 	mayBeginBare = regexp.MustCompile(`^\s*[\pL_][\pL\pN_.]*(?:\(|\z)`)
 	// besideText matches a call that begins a line, or a list with one.
-	besideText   = regexp.MustCompile(`(?m)^[ \t]*([\pL_][\pL\pN_.]*)\(|\[\s*([\pL_][\pL\pN_.]*)\s*\(`)
-	afterCall    = regexp.MustCompile(`^[ \t]*(?:[;,]|\r?\n|\z)[\s;,]*`)
+	besideText = regexp.MustCompile("(?m)^[ \t`]*(?:[\\pL_][\\pL\\pN_]*[ \t]*=[ \t]*)?([\\pL_][\\pL\\pN_.]*)\\(|" +
+		`\[\s*([\pL_][\pL\pN_.]*)\s*\(`)
+	afterCall    = regexp.MustCompile("^`?\\.?[ \t]*(?:[;,]|\r?\n|\\z)[\\s;,]*")
 	beginsKeyArg = regexp.MustCompile(`^\s*[\pL_][\pL\pN_]*\s*=(?:[^=]|\z)`)
 )
 
@@ -61,7 +62,11 @@ func callBesideText(text string, tools json.RawMessage) (name string, found bool
 	declared, tried := declaredTools(tools), 0
 	for _, m := range besideText.FindAllStringSubmatchIndex(text, -1) {
 		from, to := max(m[2], m[4]), max(m[3], m[5])
-		if !declared[text[from:to]] {
+		name := text[from:to]
+		if !declared[name] {
+			name = name[strings.LastIndexByte(name, '.')+1:] // tools.f
+		}
+		if !declared[name] {
 			continue
 		}
 		if tried++; tried > mostObjects {
@@ -71,7 +76,7 @@ func callBesideText(text string, tools json.RawMessage) (name string, found bool
 		end := closingBracket(text[m[1]-1:])
 		if end < 0 && beginsKeyArg.MatchString(inside) ||
 			end >= 0 && (m[4] >= 0 || afterCall.MatchString(inside[end-1:])) && hasValues(text[from:m[1]-1+end]) {
-			return text[from:to], true
+			return name, true
 		}
 	}
 	return "", false
