@@ -30,8 +30,8 @@ func FuzzParse(f *testing.F) {
 			}
 			newComparer().equal(r.root, r.root)
 		}
-		// A comma may be the decimal point of an answer, and not of a truth.
-		if got, back := Equal(a, b), Equal(b, a); got != back && !strings.Contains(a+b, ",") {
+		// A comma may be the decimal point of an answer, and m + n = 5 its value, and not of a truth.
+		if got, back := Equal(a, b), Equal(b, a); got != back && !strings.ContainsAny(a+b, ",=≈") {
 			t.Errorf("Equal(%q, %q) = %v, swapped %v", a, b, got, back)
 		}
 		if clean(a) != "" && len(read(a)) > 0 && !Equal(a, a) {

@@ -55,14 +55,16 @@ func Equal(answer, truth string) bool {
 	return ok && same(european, b[0])
 }
 
-// same compares two readings. Letters such as R are sets of numbers if the other reading has ℝ, and
+// same compares a reading of the answer and one of the truth. Letters such as R are sets of numbers if the other reading has ℝ, and
 // intervals between commas or words are their union if the other one is a set.
 func same(a, b reading) bool {
-	if a.root == nil || b.root == nil {
+	if a.root == nil || b.root == nil || b.named && isOperation(b.root.args[0].text) {
 		return false
 	}
 	ra, rb := a.root, b.root
 	switch {
+	case isEquation(ra) && rb.op != opRelation:
+		ra = asked(ra)
 	case a.bare && isIntervals(ra) && isReal(rb):
 		ra = tree(opUnion, ra.args...)
 	case b.bare && isIntervals(rb) && isReal(ra):
@@ -86,6 +88,7 @@ type reading struct {
 	root  *node  // nil when it is not mathematics
 	sets  bool   // it has names of sets of numbers
 	bare  bool   // no braces of a set stand around it
+	named bool   // its left side is no mathematics
 }
 
 // read returns two interpretations of a text: commas between groups of three digits belong to the
@@ -102,7 +105,8 @@ func read(text string) []reading {
 	for _, as := range []commas{grouping, separating} {
 		tokens, err := lex(text, as)
 		if err != nil {
-			return []reading{{plain: text, root: named(text, as)}}
+			root := named(text, as)
+			return []reading{{plain: text, root: root, named: root != nil}}
 		}
 		if len(tokens) == 0 {
 			return nil
@@ -122,6 +126,7 @@ func read(text string) []reading {
 		}
 		if r.root == nil {
 			r.root = named(text, as)
+			r.named = r.root != nil
 		}
 		r.bare = tokens[0].text != `\{`
 		r.sets = slices.ContainsFunc(tokens, func(t token) bool { return t.kind == symbol && strings.HasPrefix(t.text, `\mathbb `) })

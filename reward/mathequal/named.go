@@ -43,6 +43,12 @@ func named(text string, as commas) *node {
 	return n
 }
 
+var calculates = regexp.MustCompile(`[-+*/^]|\\(?:nabla|partial|[dt]?frac|cdot|times)(?:[^A-Za-z]|$)`)
+
+// isOperation reports whether a name has signs of calculation. A truth with such a name may be a differential
+// equation, which no value equals.
+func isOperation(label string) bool { return calculates.MatchString(label) }
+
 // firstEquals returns the place of the first = outside brackets, −1 without one.
 func firstEquals(text string) int {
 	depth := 0

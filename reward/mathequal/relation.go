@@ -86,18 +86,31 @@ func isVariable(n *node) bool {
 	return n.op == opSymbol && hasVariable(n)
 }
 
-// isQuantity reports whether n is the value of a function, or an expression of several variables: an
-// equation for it gives its value, and that of no variable.
+// isQuantity reports whether n names a value: f(3), E[X], P(X = 1), |AB| or sin θ.
 func isQuantity(n *node) bool {
-	if n.op == opMul && len(n.args) == 2 && n.args[0].op == opSymbol && hasVariable(n.args[0]) && n.args[1].op == opNumber { // f(3)
+	switch {
+	case n.op == opMul && n.args[0].op == opSymbol && hasVariable(n.args[0]):
+		of := n.args[1]
+		return of.op == opNumber || of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
+	case n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text):
 		return true
 	}
-	if n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text) {
-		return true
-	}
+	return n.op == opCall && (n.text == "abs" || n.text == "overline") && severalVariables(n)
+}
+
+func severalVariables(n *node) bool {
 	c := newComparer()
 	c.collect(n)
 	return len(c.names) > 1
+}
+
+// asked returns the value of an answer such as m + n = 17, which determines no variable. As a truth, x + y = 17
+// may be a line.
+func asked(n *node) *node {
+	if last := n.args[len(n.args)-1]; !hasVariable(last) && severalVariables(n.args[0]) {
+		return last
+	}
+	return n
 }
 
 func hasVariable(n *node) bool {
