@@ -26,7 +26,7 @@ func init() {
 			"of {input, output} for standard input and output, an object {inputs, outputs} of two lists, or, in Python, a list of assert "+
 			"statements; with fn_name, as rows of LiveCodeBench, TACO and PRIME have it, input and output are the arguments and the value of that "+
 			"function or method of class Solution. A program that does not compile gets 0. After a test that runs out of time the others count as "+
-			"failed. If the sandbox fails, or a value cannot be compared outside of the program, the reply has no valid reward. Part: tests.",
+			"failed. If the sandbox fails, or a test expects no plain value, the reply has no valid reward. Part: tests.",
 		func() trinity.RewardFunc {
 			return &code{Language: "python", TestsKey: "tests", Timeout: 10, CompileTimeout: 60, MaxMemory: 512, Isolation: string(sandbox.Full)}
 		})

@@ -16,7 +16,9 @@ import (
 type codeCall struct {
 	Function  string            `json:"function"`
 	Arguments []json.RawMessage `json:"arguments"`
-	Want      json.RawMessage   `json:"want"`
+	// ByName says that the one argument is an object, which may hold the arguments by their names.
+	ByName bool            `json:"by_name"`
+	Want   json.RawMessage `json:"want"`
 	// Wrapped says that Want may stand in a list of its own, as some rows of APPS and TACO have it.
 	Wrapped bool `json:"wrapped"`
 }
@@ -51,7 +53,7 @@ func functionIn(of any) string {
 		of, _ = jsonWithNumbers(text)
 	}
 	o, _ := of.(map[string]any)
-	for _, key := range []string{"fn_name", "func_name"} {
+	for _, key := range []string{"fn_name", "func_name", "entry_point"} {
 		if name, _ := o[key].(string); name != "" {
 			return name
 		}
@@ -70,6 +72,7 @@ func newCodeCall(name string, test map[string]any) (c *codeCall, err error) {
 	text, isText := test["input"].(string)
 	if !isText {
 		list, isList := test["input"].([]any)
+		_, c.ByName = test["input"].(map[string]any)
 		if !isList && test["input"] != nil {
 			list = []any{test["input"]}
 		}

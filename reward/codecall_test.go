@@ -101,6 +101,21 @@ func scored(t *testing.T, args map[string]any, row map[string]any, source string
 	return "open"
 }
 
+// moduleWith returns the beginning of a program: a module with a type V whose values equal all others.
+func moduleWith(name string) string {
+	return "import types, sys\n" + name + " = types.ModuleType('" + name + "')\n" + name +
+		".V = type('V', (), {'__eq__': lambda a, b: True, '__module__': '" + name + "'})"
+}
+
+// counts returns a list of the numbers below n.
+func counts(n int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // The rows are as LiveCodeBench, TACO, APPS, PRIME and DeepCoder have them.
 func TestCodeRewardCallsFunctions(t *testing.T) {
 	const add = "class Solution:\n    def add(self, a, b):\n        return a + b"
@@ -139,7 +154,28 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 			"def f(x): return deque([{2: 3}.keys(), {2: 3}.values()])", 1.},
 		{"a set is no list", map[string]any{"tests": one("f", "2", "[2]")}, "def f(x): return {x}", 0.},
 		{"another type", map[string]any{"tests": one("f", "2", "[2]")}, "import uuid\ndef f(x): return uuid.uuid4()", 0.},
-		{"too large", map[string]any{"tests": one("f", "2", "[2]")}, "import decimal\ndef f(x): return decimal.Decimal('1e99999')", "open"},
+		{"too large", map[string]any{"tests": one("f", "2", "[2]")}, "import decimal\ndef f(x): return decimal.Decimal('1e99999')", 0.},
+		{"too long", map[string]any{"tests": one("f", "2", "[2]")}, "def f(x): return range(10 ** 30)", 0.},
+		{"endless", map[string]any{"tests": one("f", "2", "[2]")}, "import itertools\ndef f(x): return itertools.count()", 0.},
+		{"long", map[string]any{"tests": []any{map[string]any{"input": []any{}, "output": counts(20_000), "fn_name": "f"}}},
+			"def f(): yield from range(20000)", 1.},
+		{"a module's value", map[string]any{"tests": one("f", "2", "[2]")}, moduleWith("numpy") + "\ndef f(x): return numpy.V()", 0.},
+		{"an own value", map[string]any{"tests": one("f", "2", "2")}, "class V:\n  def __eq__(self, o):\n    while True: pass\n" +
+			"def f(x): return V()", 0.},
+		{"a method of a class", map[string]any{"tests": one("Sum.add", []any{1, 2}, 3)},
+			"class Sum:\n  def add(self, a, b): return a + b", 1.},
+		{"a static method", map[string]any{"tests": one("Sum.add", []any{1, 2}, 3)},
+			"class Sum:\n  @staticmethod\n  def add(a, b): return a + b", 1.},
+		{"a method of Solution", map[string]any{"tests": one("Solution.add", []any{1, 2}, 3)}, add, 1.},
+		{"a method as a function", map[string]any{"tests": one("Solution.add", []any{1, 2}, 3)}, "def add(a, b): return a + b", 1.},
+		{"the call of a method", map[string]any{"tests": one("Solution().add", []any{1, 2}, 3)}, add, 1.},
+		{"another class", map[string]any{"tests": one("Other.add", []any{1, 2}, 3)}, add, 0.},
+		{"named arguments", map[string]any{"tests": one("add", map[string]any{"b": 2, "a": 3}, 1)},
+			"class Solution:\n  def add(self, a, b): return a - b", 1.},
+		{"a default", map[string]any{"tests": one("add", map[string]any{"a": 3}, 1)}, "def add(a, b=2): return a - b", 1.},
+		{"an object as argument", map[string]any{"tests": one("f", map[string]any{"x": 3, "y": 4}, 2)}, "def f(d): return len(d)", 1.},
+		{"an object in a list", map[string]any{"tests": one("f", []any{map[string]any{"d": 3}}, 1)}, "def f(d): return len(d)", 1.},
+		{"entry_point", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3"}}, "entry_point": "add"}, add, 1.},
 		{"the row", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3"}}, "fn_name": "add"}, add, 1.},
 		{"the row's metadata alone", map[string]any{"tests": []any{map[string]any{"input": "1\n2", "output": "3"}},
 			"metadata": map[string]any{"func_name": "add"}}, add, 1.},
@@ -166,6 +202,37 @@ func TestCodeRewardCallsFunctions(t *testing.T) {
 	checkCases(t, all)
 }
 
+// A test of HumanEval is a function that gets the program's function.
+func TestCodeRewardReadsTestsOfHumanEval(t *testing.T) {
+	const check = "\n\nMETADATA = {'author': 'jt'}\n\n\ndef check(candidate):\n    import math\n    '''Numbers.'''\n" +
+		"    assert candidate([1.0, 2.0], 0.5) == False\n    assert True, 'so far'\n" +
+		"    assert math.isclose(candidate([1.5], x=2), 2.25), 'powers'\n\ncheck(power)\n"
+	row := map[string]any{"test": check, "entry_point": "power"}
+	tests, err := (&code{TestsKey: "test", Language: "python"}).tests(&trinity.Task{Row: row})
+	if err != nil || tests.count() != 1 {
+		t.Fatalf("%+v, %v", tests, err)
+	}
+	var all []codeCase
+	for source, want := range map[string]any{
+		"def power(v, x): return v[0] ** x if len(v) == 1 else False": 1.,
+		"def power(v, x): return v[0] ** x":                           0.,
+		"def check(v): pass\ndef power(v, x): return object()":        0.,
+	} {
+		all = append(all, codeCase{Source: source, Test: tests.asked[0], want: want})
+	}
+	checkCases(t, all)
+	for want, row := range map[string]map[string]any{
+		"want it at entry_point":               {"test": check},
+		"are a text that is no JSON":           {"test": "assert f(1) == 2", "entry_point": "f"},
+		"which are for python, and language i": {"test": check, "entry_point": "power"},
+	} {
+		_, err := (&code{TestsKey: "test", Language: "bash"}).tests(&trinity.Task{Row: row})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // In the sandbox a function gives what it gives outside of it.
 func TestCodeRewardAsksInTheSandbox(t *testing.T) {
 	if testing.Short() {
@@ -190,7 +257,9 @@ func TestCodeRewardAsksInTheSandbox(t *testing.T) {
 		{calls, writes("[" + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + "]"), 0.},
 		{calls, "class Solution:\n    def add(self, a, b):\n        return a + b", 1.},
 		{calls, "def add(a, b): return 3", .5},
-		{calls, "import decimal\ndef add(a, b): return decimal.Decimal('1e99999')", "open"},
+		{calls, "import decimal\ndef add(a, b): return decimal.Decimal('1e99999')", 0.},
+		{calls, "import itertools\ndef add(a, b): return itertools.count()", 0.},
+		{[]any{"assert f() == 1 and __import__('os')._exit(1)"}, "def f(): return 1", 0.}, // the comparison ends
 		{lines, "print(int(input()) + int(input()))", 1.},
 		{[]any{"assert list(f(2)) == [0, 1]", "assert f(1) == range(1)"}, "def f(n): return range(n)", 1.},
 	} {
@@ -247,7 +316,8 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"def f():\n    n = 0\n    while True:\n        yield n\n        n += 1", "assert next(f()) == 0", 1.},
 		{"def f():\n    n = 0\n    while True:\n        yield n\n        n += 1",
 			"from itertools import islice\nassert list(islice(f(), 3)) == [0, 1, 2]", 1.},
-		{"import itertools\ndef f(): return itertools.count()", "assert sum(f()) == 3", "open"},
+		{"import itertools\ndef f(): return itertools.count()", "assert sum(f()) == 3", 0.},
+		{"def f(): return iter(range(20000))", "assert sum(f()) == 199990000", 1.},
 		{"def f(x): return map(str, x)", "assert list(f([1, 2])) == ['1', '2']", 1.},
 		{"def f(x): return zip(x, x)", "assert dict(f([1, 2])) == {1: 1, 2: 2}", 1.},
 		{"def f(n): return range(n)", "assert list(f(3)) == [0, 1, 2]", 1.},
@@ -267,14 +337,16 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"class P:\n    def __repr__(self): return '3'\ndef f(): return P()", "assert f() == 3", 0.},
 		{"def f(): return print", "assert f() == 3", 0.},
 		{"def f(): return print", "assert callable(f) and callable(f())", 1.},
-		{"class A: pass\nclass B(A): pass", "assert isinstance(B(), A)", "open"},
-		{"class A: pass\nclass B(A): pass", "assert issubclass(B, A)", "open"},
-		{"class A:\n    x = 1", "assert hasattr(A(), 'x')", "open"},
+		{"class A: pass\nclass B(A): pass", "assert isinstance(B(), A) and not isinstance(A(), B)", 1.},
+		{"class A: pass\nclass B(A): pass", "assert issubclass(B, A)", 1.},
+		{"class A:\n    x = 1", "assert hasattr(A(), 'x') and not hasattr(A(), 'y')", 1.},
 		{"class A: pass", "assert isinstance(A(), int)", 0.},
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "import uuid\nassert f() == uuid.UUID(int=1)", "open"},
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == f()", "open"},
 		{"import uuid\ndef f(): return uuid.UUID(int=1)", "assert f() == 3", 0.},
 		{"import enum\nclass E(enum.IntEnum):\n    A = 1\ndef f(): return E.A", "assert f() == 1", 1.},
+		{"import enum\nclass C(enum.Enum):\n    R = 1\n    G = 2\ndef f(): return C.R", "assert f() == C.R != C.G and f() != 1", 1.},
+		{"import enum\nclass C(enum.Enum):\n    R = 1\n    G = 2\ndef f(): return C.R", "assert f() == C.G", 0.},
 		{"import datetime\ndef f(): return datetime.date(2020, 1, 2)", "import datetime\nassert f() == datetime.date(2020, 1, 2)", 1.},
 		{"import datetime\ndef f(): return datetime.timedelta(1)", "from datetime import timedelta\nassert f() == timedelta(hours=24)", 1.},
 		{"def f(): return {1: 2}.keys(), {1: 2}.items()", "assert f()[0] == {1} and list(f()[1]) == [(1, 2)]", 1.},
@@ -283,7 +355,17 @@ func TestCodeRewardComparesValues(t *testing.T) {
 		{"def f(): return [0] * 50000", "assert f() == [0] * 50000", 1.},
 		{"def f(): return 10 ** 5000", "assert f() == 10 ** 5000", 1.},
 		{"def f(): return '\\ud800'", "assert f() == '\\ud800'", 1.},
-		{"def f(): return range(10 ** 12)", "assert sum(f()) == 1", "open"},
+		{"def f(): return range(10 ** 12)", "assert sum(f()) == 1", 0.},
+		{"def f(): return range(10 ** 30)", "assert f() == range(10 ** 30) != f()", 0.},
+		{"def f(): return [range(10 ** 30)]", "assert f() == [range(10 ** 30)] and f() != [range(3)]", 1.},
+		{"from decimal import Decimal\ndef f(): return Decimal('1e99999')", "from decimal import Decimal\nassert f() == Decimal('1e99999')", 1.},
+		{"from decimal import Decimal\ndef f(): return Decimal('1e99999')", "assert f() == 1 or f() > 10.5", 0.},
+		{moduleWith("numpy") + "\ndef f(): return numpy.V()", "assert f() == 3", 0.},
+		{moduleWith("numpy") + "\ndef f(): return numpy.V()", "assert abs(f() - 3) < 1e-6", 0.},
+		{moduleWith("numpy") + "\ndef f(): return numpy.V()", "assert f() == [3] or f()", 0.},
+		{moduleWith("uuid") + "\ndef f(): return uuid.V()", "import uuid\nassert f() == uuid.UUID(int=1)", "open"},
+		{"class P:\n    def __len__(self): return 3\ndef f(): return P()", "assert f()[0] == 3 or f() > 3", 0.},
+
 		{"def f(): return None", "assert f() is None and not f()", 1.},
 		{"def f(): return 1", "assert isinstance(f(), int) and f() in (1, 2)", 1.},
 	} {

@@ -22,9 +22,10 @@ type codeTests struct {
 	asked     []codeQuestion
 }
 
-// codeQuestion is one test that asks a program in Python for values: an assert statement or a call.
+// codeQuestion is one test that asks a program in Python for values: assert statements or a call.
 type codeQuestion struct {
 	Assert string    `json:"assert,omitempty"`
+	Entry  string    `json:"entry,omitempty"` // the function for a check(candidate) with the statements
 	Call   *codeCall `json:"call,omitempty"`
 }
 
@@ -41,7 +42,10 @@ func (c *code) tests(t *trinity.Task) (all codeTests, err error) {
 	}
 	if text, ok := value.(string); ok {
 		if value, err = jsonWithNumbers(text); err != nil {
-			return all, fmt.Errorf("the tests at %q are a text that is no JSON: want a list", c.TestsKey)
+			value, err = checkOf(t, text)
+		}
+		if err != nil {
+			return all, fmt.Errorf("the tests at %q are %w", c.TestsKey, err)
 		}
 	}
 	if o, ok := value.(map[string]any); ok {
@@ -84,6 +88,9 @@ func (c *codeTests) add(t *trinity.Task, v any) error {
 	case string:
 		c.asked = append(c.asked, codeQuestion{Assert: test})
 		return nil
+	case codeQuestion:
+		c.asked = append(c.asked, test)
+		return nil
 	case map[string]any:
 		name, err := functionOf(t, test)
 		if err != nil {
@@ -103,6 +110,19 @@ func (c *codeTests) add(t *trinity.Task, v any) error {
 		return nil
 	}
 	return errors.New("want {input, output} or an assert statement")
+}
+
+// checkOf returns the test of a text as rows of HumanEval have it: a function check, which gets the
+// function that entry_point names.
+func checkOf(t *trinity.Task, text string) (any, error) {
+	name := functionIn(t.Row)
+	switch {
+	case !strings.Contains(text, "def check("):
+		return nil, errors.New("a text that is no JSON: want a list")
+	case name == "":
+		return nil, errors.New("a function check(candidate), and the row names no function: want it at entry_point")
+	}
+	return []any{codeQuestion{Assert: text, Entry: name}}, nil
 }
 
 // linesOf returns a text, or the lines of a list of texts, as APPS and TACO have them.
@@ -138,6 +158,7 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		Queries   []string          `json:"queries,omitempty"`
 		Function  string            `json:"function,omitempty"`
 		Arguments []json.RawMessage `json:"arguments,omitempty"`
+		ByName    bool              `json:"by_name,omitempty"`
 		Wrong     string            `json:"wrong,omitempty"`
 	}
 	var parts []part
@@ -175,10 +196,13 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		Holds bool
 		Open  string
 	}
-	job := map[string]any{"tests": tests, "answers": given, "tolerance": c.Tolerance}
-	err = c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests))
-	if errors.Is(err, errTestsTimedOut) { // the program's values took the time: else a bad program could void its reward
-		return 0, "", nil
+	judge := func(given [][]string) error {
+		job := map[string]any{"tests": tests, "answers": given, "tolerance": c.Tolerance}
+		return c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests))
+	}
+	if err = judge(given); errors.Is(err, errTestsBroke) {
+		// If it works without the program's values, these broke it: else a bad program could void its reward.
+		return 0, "", judge(make([][]string, len(tests)))
 	} else if err != nil {
 		return 0, "", err
 	}
@@ -193,10 +217,10 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 	return passed, "", nil
 }
 
-var errTestsTimedOut = errors.New("the tests ran out of time")
+var errTestsBroke = errors.New("the tests could not be run")
 
 // trusted runs a part of the script that has no code of the model. count returns the length of what
-// it has written to result, which must be want. The error wraps errTestsTimedOut if it ran out of time.
+// it has written to result, which must be want. The error wraps errTestsBroke if it ended without a result.
 func (c *codeRun) trusted(ctx context.Context, part string, job, result any, count func() int, want int) error {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -209,11 +233,11 @@ func (c *codeRun) trusted(ctx context.Context, part string, job, result any, cou
 		return err
 	}
 	if r.TimedOut {
-		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: errTestsTimedOut}
+		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: fmt.Errorf("%w (%s): they ran out of time", errTestsBroke, part)}
 	}
 	if err := json.Unmarshal(r.Stdout, result); err != nil || r.ExitCode != 0 {
-		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: fmt.Errorf("the tests could not be run (%s: status %d %s): %.300s",
-			part, r.ExitCode, r.Signal, r.Stderr)}
+		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: fmt.Errorf("%w (%s: status %d %s): %.300s",
+			errTestsBroke, part, r.ExitCode, r.Signal, r.Stderr)}
 	}
 	if count() != want {
 		return &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: fmt.Errorf("%s gave %d results for %d tests", part, count(), want)}

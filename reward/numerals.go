@@ -32,8 +32,8 @@ func plainNumerals(text string) string {
 			runes[i] = '+'
 		case isNumber && isDigit(i-1) && (r == '\uFF0E' || r == '\u066B'):
 			runes[i] = '.'
-		case isNumber && isDigit(i-1) && r == '\u066C':
-			runes[i] = ','
+		case isNumber && isDigit(i-1) && (r == '\u066C' || r == '\uFF0C' && isDigit(i+2) && isDigit(i+3) && !isDigit(i+4)):
+			runes[i] = ',' // a full-width comma also separates numbers in a text, as in 3，4
 		}
 	}
 	return string(runes)

@@ -61,8 +61,8 @@ func ToolCallParser(t *testing.T, o ToolCallParserOptions, p toolcall.Parser) {
 		}
 	})
 	t.Run("text stays as it is", func(t *testing.T) {
-		for _, text := range []string{"", "It is 3.", " [1] says so (see 2)\n", `{"answer": 3}`, `{"name": "Ada"}`, "[1, 2]", "add(a=1)",
-			"a < b > c"} {
+		for _, text := range []string{"", "It is 3.", " [1] says so (see 2)\n", `{"answer": 3}`, `{"name": "Ada"}`, "[1, 2]",
+			"I write add(a=1) here.", "a < b > c"} {
 			if content, calls, err := p.Parse(text, ToolSchemas); content != text || calls != nil || err != nil {
 				t.Errorf("%q: content %q, calls %s, %v", text, content, callText(calls), err)
 			}

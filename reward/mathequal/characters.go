@@ -8,8 +8,8 @@ import (
 
 // characters holds characters outside ASCII and how ASCII or LaTeX spells them.
 var characters = table(
-	"‐‑‒–—―−﹣ -", "×⨯✕✖·⋅∗•∙‧・ *", "÷∕⁄ /", "≦⩽ ≤", "≧⩾ ≥", "≈≃≅ =", "∣│ |", "∶ː :", "′’‘ '", "、 ,", "。 .", "º˚ °", "〈 ⟨", "〉 ⟩", "￥ ¥",
-	"℃ °C", "℉ °F", "＄﹩ \\$", "ℎ h", "ⅈ i", "ⅇ e", "″ ''", "✓✔✅ ∎", "■ ∎", "→⟶⟹⇒∴ ⇒",
+	"‐‑‒–—―−﹣ -", "×⨯✕✖·⋅∗•∙‧・ *", "÷∕⁄ /", "≦⩽ ≤", "≧⩾ ≥", "≃≅ =", "∣│ |", "∶ː :", "′’‘ '", "、 ,", "。 .", "º˚ °", "〈 ⟨", "〉 ⟩", "￥ ¥",
+	"℃ °C", "℉ °F", "＄﹩ \\$", "ℎ h", "ⅈ i", "ⅇℯ e", "∀ _", "∵ ⇒", "″ ''", "✓✔✅ ∎", "■ ∎", "→⟶⟹⇒∴ ⇒",
 	`√ \sqrt_`, `∛ \sqrt[3]`, `∜ \sqrt[4]`, `∞ \infty_`, `∅⌀ \emptyset_`, `∖ \setminus_`, `∧ \land_`, `∨ \lor_`, `…⋯ \ldots_`,
 	`ℝ \mathbb{R}`, `ℂ \mathbb{C}`, `ℕ \mathbb{N}`, `ℚ \mathbb{Q}`, `ℤ \mathbb{Z}`, `ℙ \mathbb{P}`, `ℓ \ell_`, `ℏ \hbar_`,
 	`½ \frac{1}{2}`, `⅓ \frac{1}{3}`, `⅔ \frac{2}{3}`, `¼ \frac{1}{4}`, `¾ \frac{3}{4}`, `⅕ \frac{1}{5}`, `⅖ \frac{2}{5}`, `⅗ \frac{3}{5}`,
@@ -94,7 +94,11 @@ func spellRun(text string, spelling map[rune]rune) (spelt, rest string) {
 // exponentOf spells raised characters: x² is x^{2}, ³√8 is a cube root, ¹⁄₂ is a fraction.
 func exponentOf(out []byte, text string) ([]byte, string) {
 	inner, rest := spellRun(text, raised)
-	if below, ok := strings.CutPrefix(rest, "⁄"); ok {
+	below, ok := strings.CutPrefix(rest, "⁄")
+	if !ok {
+		below, ok = strings.CutPrefix(rest, "/")
+	}
+	if ok {
 		if lower, rest := spellRun(below, lower); lower != "" {
 			return append(out, `\frac{`+inner+`}{`+lower+`}`...), rest
 		}

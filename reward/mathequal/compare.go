@@ -29,6 +29,11 @@ func (c *comparer) equal(a, b *node) bool {
 	if !c.spend(1) {
 		return false
 	}
+	if isRounding(a) {
+		return c.rounds(a) && (c.equal(a.args[0], b) || c.equal(a.args[1], b))
+	} else if isRounding(b) {
+		return c.equal(b, a)
+	}
 	a, b = bothSigns(a), bothSigns(b)
 	if isSet(a) || isSet(b) || isComplement(a) && isComplement(b) {
 		if same, ok := c.sets(a, b); ok {
@@ -69,7 +74,10 @@ func (c *comparer) sequences(a, b *node) bool {
 		return (a.text == "{}" || a.text == "()") && c.sameInOrder(a.args, values)
 	}
 	if a.text != b.text {
-		return false
+		if len(b.args) == 1 && b.text == "{}" { // {(1, 2)} is (1, 2)
+			a, b = b, a
+		}
+		return len(a.args) == 1 && a.text == "{}" && a.args[0].op == opSequence && c.equal(a.args[0], b)
 	}
 	if a.text == "{}" {
 		return c.sameMembers(a.args, b.args)
@@ -122,6 +130,10 @@ func (c *comparer) holds(all, some []*node) bool {
 func (c *comparer) quantities(a, b *node) bool {
 	va, ua := withoutUnit(a)
 	vb, ub := withoutUnit(b)
+	pa, manyA := multiplied(a)
+	if pb, manyB := multiplied(b); manyA || manyB {
+		return c.equal(pa, pb) || (ua == "" || ub == "" || ua == ub) && c.equal(va, vb)
+	}
 	if ua != "" && ub != "" {
 		return !contradict(ua, ub) && c.equal(va, vb)
 	}

@@ -73,6 +73,10 @@ func (p *parser) apply(left *node, op string) (*node, error) {
 	case "'":
 		return p.prime(left)
 	case "^":
+		if o := letterO(p.tokens, p.pos); o > 0 && left.op == opNumber {
+			p.pos += o
+			return tree(opDegree, left), nil
+		}
 		right, err := p.expression(bindPower - 1)
 		return tree(opPow, left, right), err
 	}
@@ -95,6 +99,19 @@ func (p *parser) apply(left *node, op string) (*node, error) {
 		return tree(opDiv, left, right), nil
 	}
 	return tree(opMul, left, right), nil
+}
+
+// letterO returns the number of tokens of o or {o} at i, which a raised o has for a degree sign, 0 if
+// there is none.
+func letterO(tokens []token, i int) int {
+	is := func(i int, text string) bool { return i < len(tokens) && tokens[i].text == text }
+	switch {
+	case is(i, "o"):
+		return 1
+	case is(i, "{") && is(i+1, "o") && is(i+2, "}"):
+		return 3
+	}
+	return 0
 }
 
 func plusMinus(sign string, left, right *node) *node {

@@ -166,8 +166,9 @@ func Hashed(text string) (string, bool) {
 var (
 	answerIs    = regexp.MustCompile(`(?i)\b(?:answer|result)(?:\s+is|\s*:|\s*=)\s*:?\s*`)
 	sentenceEnd = regexp.MustCompile(`[.!?](?:\s|\*|$)|\n`)
-	formula     = regexp.MustCompile(`(?s)\$\$(.+?)\$\$|\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]`)
-	anyNumber   = regexp.MustCompile(`[$€£]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?%?|[$€£]?\.[0-9]+`)
+	formula     = regexp.MustCompile(`(?s)\$\$(.+?)\$\$|\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]|` +
+		`(\\begin\{(?:equation|align|gather|multline|eqnarray|displaymath)\*?\}.+?\\end\{[a-z]+\*?\})`)
+	anyNumber = regexp.MustCompile(`[$€£]?[0-9](?:[0-9,]|'[0-9]{3})*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?%?|[$€£]?\.[0-9]+`)
 )
 
 // stated returns the rest of the sentence after the last "the answer is" or "answer:".
@@ -207,6 +208,9 @@ func firstGroup(s string, m []int) string {
 // lastFormula returns the last formula of the text and those that are joined to it, unless a number
 // follows.
 func lastFormula(text string) (string, bool) {
+	if !strings.ContainsAny(text, `$\`) {
+		return "", false
+	}
 	all := formula.FindAllStringSubmatchIndex(text, -1)
 	if len(all) == 0 {
 		return "", false

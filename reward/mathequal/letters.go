@@ -1,6 +1,7 @@
 package mathequal
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,9 +22,9 @@ func (l *lexer) command() error {
 	switch {
 	case textual[cmd]:
 		l.rest = strings.TrimPrefix(l.rest, "*")
-		if constant := l.rest; cmd == "mathrm" && (strings.HasPrefix(constant, "{e}") || strings.HasPrefix(constant, "{i}")) {
-			l.add(symbol, constant[1:2])
-			l.rest = constant[3:]
+		if m := upright.FindStringSubmatch(l.rest); m != nil && cmd != "text" && (strings.Contains("ei", m[1]) || !l.afterValue()) {
+			l.add(symbol, m[1])
+			l.rest = l.rest[len(m[0]):]
 			return nil
 		}
 		return l.text()
@@ -58,30 +59,13 @@ func (l *lexer) command() error {
 	return nil
 }
 
-// environment reads the name of an environment: a matrix, or a list of relations between braces.
-func (l *lexer) environment(cmd string) error {
-	env, ok := l.braced()
-	env = strings.TrimSuffix(env, "*")
-	switch {
-	case !ok || !matrices[env] && !systems[env]:
-		return errNotMathematics
-	case env == "array" && cmd == "begin":
-		l.braced() // columns
-	}
-	switch {
-	case matrices[env]:
-		l.add(mark, cmd)
-	case cmd == "begin":
-		l.lists++
-		l.add(mark, "{")
-	default:
-		l.lists--
-		if n := len(l.tokens); n > 0 && l.tokens[n-1].text == "," {
-			l.tokens = l.tokens[:n-1]
-		}
-		l.add(mark, "}")
-	}
-	return nil
+// upright matches a constant, or the letter of a set of numbers, in roman letters.
+var upright = regexp.MustCompile(`^ *\{ *([eiRNZQ]) *\}`)
+
+// afterValue reports whether a number or a letter stands before, of which a letter may be the unit.
+func (l *lexer) afterValue() bool {
+	n := len(l.tokens)
+	return n > 0 && l.tokens[n-1].kind != mark
 }
 
 // escape reads a backslash before a sign.
@@ -91,12 +75,20 @@ func (l *lexer) escape(s string) error {
 	}
 	switch s[0] {
 	case '\\':
+		if l.inLines() && relates.MatchString(l.rest[2:]) { // the line goes on
+			l.rest = l.rest[2:]
+			return nil
+		}
 		l.mark(`\\`, 2)
-		if n := len(l.tokens); l.lists > 0 {
-			l.tokens[n-1].text = ","
+		if l.inLines() {
+			l.tokens[len(l.tokens)-1].text = ","
 		}
 	case '{', '}':
 		l.mark(`\`+s[:1], 2)
+	case '|':
+		l.mark("|", 2)
+	case '&':
+		l.mark("and", 2)
 	default:
 		return errNotMathematics
 	}
@@ -128,8 +120,13 @@ func (l *lexer) argument() (string, bool) {
 func (l *lexer) text() error {
 	l.rest = strings.TrimLeft(l.rest, " ")
 	inner, ok := group(l.rest)
-	if !ok || l.rest[0] != '{' {
+	if !ok {
 		return errNotMathematics
+	}
+	if l.rest[0] != '{' { // \mathrm R
+		_, size := utf8.DecodeRuneInString(l.rest)
+		inner = l.rest[:size]
+		l.rest = "{" + inner + "}" + l.rest[size:]
 	}
 	if l.nested++; l.nested > maxNested {
 		return errNotMathematics
@@ -173,17 +170,34 @@ func (l *lexer) letters(inText bool) {
 	run := l.rest[:n]
 	l.rest = l.rest[n:]
 	switch {
-	case run == "and" || run == "or" || run == "choose":
-		l.add(mark, signs[run])
+	case run == "choose":
+		l.add(mark, run)
+	case conjunctions[run] != "" && (inText || conjunctions[run] != ","):
+		l.add(mark, conjunctions[run])
+	case run == "U" && l.joinsSets():
+		l.add(mark, "∪")
 	case l.isWord(run, inText):
 		l.add(word, run)
-	case l.known(run):
+	case run != "tg" && l.known(run):
 	default:
 		for _, r := range run {
 			l.add(symbol, string(r))
 		}
 	}
 }
+
+// joinsSets reports whether brackets stand before and behind the position.
+func (l *lexer) joinsSets() bool {
+	if len(l.tokens) == 0 {
+		return false
+	}
+	before, after := l.tokens[len(l.tokens)-1].text, strings.TrimLeft(l.rest, " ")
+	return (before == ")" || before == "]" || before == `\}`) && (strings.HasPrefix(after, "(") || strings.HasPrefix(after, "[") ||
+		strings.HasPrefix(after, `\{`))
+}
+
+// firstForeign is the first letter of the scripts that do not write variables: Cyrillic.
+const firstForeign = 'Ѐ'
 
 // isWord reports whether a run of letters is a word and not a product of variables. Units count
 // only after a number, long runs always.
@@ -196,12 +210,18 @@ func (l *lexer) isWord(run string, inText bool) bool {
 	if function || spelled[run] != "" {
 		return false
 	}
+	if firstRune(run) >= firstForeign {
+		return true
+	}
 	if run == "base" && len(l.tokens) > 0 {
 		return true
 	}
 	var last token
 	if len(l.tokens) > 0 {
 		last = l.tokens[len(l.tokens)-1]
+	}
+	if run == "is" && last.kind == word {
+		return true
 	}
 	after := len(l.tokens) > 0 && (last.kind == number || last.kind == word || last.kind == symbol && l.spaced ||
 		strings.Contains("%°}/", last.text))

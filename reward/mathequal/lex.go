@@ -27,12 +27,6 @@ type token struct {
 
 var errNotMathematics = errors.New("not mathematics")
 
-// rewrite normalises typesetting.
-var rewrite = strings.NewReplacer(
-	"<=", "≤", ">=", "≥", "!=", "≠", "**", "^", `^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", "{,}", ",",
-	`\not=`, "≠", `\not =`, "≠", "~", " ", `\$`, "$", `\%`, "%", "...", `\ldots `,
-)
-
 // entity matches a character as HTML names it.
 var entity = regexp.MustCompile(`&(?:[A-Za-z]{2,8}|#[0-9]{2,6}|#x[0-9A-Fa-f]{2,5});`)
 
@@ -41,7 +35,10 @@ var entity = regexp.MustCompile(`&(?:[A-Za-z]{2,8}|#[0-9]{2,6}|#x[0-9A-Fa-f]{2,5
 func clean(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= maxText {
-		text = undress(entity.ReplaceAllStringFunc(text, html.UnescapeString))
+		if strings.Contains(text, "&") {
+			text = entity.ReplaceAllStringFunc(text, html.UnescapeString)
+		}
+		text = undress(text)
 		if spelt := ascii(text); spelt != text {
 			text = undress(spelt)
 		}
@@ -65,18 +62,27 @@ func clean(text string) string {
 const maxNested = 8
 
 type lexer struct {
-	rest      string
-	tokens    []token
-	spaced    bool
-	depth     int  // of brackets that hold lists
-	nested    int  // commands of text around the position
-	lists     int  // environments of relations around the position
-	thousands bool // a comma before three digits belongs to the number
+	rest   string
+	tokens []token
+	spaced bool
+	depth  int // of brackets that hold lists
+	nested int // commands of text around the position
+	open   []environment
+	commas commas
 }
 
+// commas says what a comma between digits is.
+type commas uint8
+
+const (
+	grouping   commas = iota // before three digits it belongs to the number
+	separating               // it separates
+	decimals                 // it is the decimal point, if digits stand on both sides
+)
+
 // lex splits a text into tokens.
-func lex(text string, thousands bool) ([]token, error) {
-	l := &lexer{rest: rewrite.Replace(text), thousands: thousands}
+func lex(text string, as commas) ([]token, error) {
+	l := &lexer{rest: respell(text), commas: as, tokens: make([]token, 0, min(len(text), 24))}
 	if err := l.run(false); err != nil {
 		return nil, err
 	}
@@ -88,21 +94,27 @@ func bare(tokens []token) []token {
 	is := func(t token, signs string) bool {
 		return t.kind == mark && t.text != "" && strings.Contains(signs, t.text)
 	}
-	for len(tokens) > 0 && is(tokens[0], "⇒") {
+	for len(tokens) > 0 && (is(tokens[0], "⇒") || tokens[0].text == `\\`) {
 		tokens = tokens[1:]
 	}
 	for len(tokens) > 1 && is(tokens[len(tokens)-1], "∎.") {
 		tokens = tokens[:len(tokens)-1]
 	}
+	if len(tokens) > 3 && is(tokens[0], "(") && tokens[1].kind == word && len(tokens[1].text) == 1 && is(tokens[2], ")") {
+		tokens = tokens[3:] // \textbf{(B)} 17
+	}
 	start := 0
 	for start < len(tokens) && tokens[start].kind == word && announces[strings.ToLower(tokens[start].text)] {
 		start++
 	}
-	if start > 0 && start < len(tokens) && is(tokens[start], ":") {
+	if start > 0 && start < len(tokens) && is(tokens[start], ":.") {
 		start++
 	}
-	if start < len(tokens) && tokens[start].kind != word {
-		return tokens[start:]
+	if start < len(tokens) && (tokens[start].kind != word || start > 0 && len(tokens[start].text) == 1) {
+		tokens = tokens[start:]
+	}
+	if len(tokens) > 1 && tokens[0].kind == word && negative[strings.ToLower(tokens[0].text)] {
+		tokens[0] = token{kind: mark, text: "-"}
 	}
 	return tokens
 }
@@ -124,6 +136,10 @@ func (l *lexer) run(inText bool) error {
 			l.letters(inText)
 		case r == utf8.RuneError:
 			return errNotMathematics
+		case r == '.' && inText && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == word: // sq. cm
+			l.rest = l.rest[size:]
+		case r == '&' && l.aligns():
+			l.rest = l.rest[size:]
 		default:
 			l.mark(string(r), size)
 		}
@@ -157,9 +173,21 @@ func (l *lexer) number() {
 		n++
 	}
 	digits := s[:n]
-	for l.depth <= 0 && len(digits) <= maxText && l.group(s, n, len(s[:n])) {
-		digits += s[n+1 : n+4]
-		n += 4
+	if m := withComma.FindStringSubmatch(s); l.commas == decimals && l.depth <= 0 && m != nil {
+		l.add(number, separators.Replace(m[1])+"."+m[2])
+		l.rest = s[len(m[0]):]
+		return
+	}
+	for size := l.separator(s, n); size > 0 && len(digits) <= maxText; size = l.separator(s, n) {
+		digits += s[n+size : n+size+3]
+		n += size + 3
+	}
+	if strings.HasPrefix(s[n:], "{,}") { // 0{,}5
+		sign := "."
+		if l.depth > 0 || !isDigit(s, n+3) {
+			sign = ","
+		}
+		s = s[:n] + sign + s[n+3:]
 	}
 	if n < len(s) && s[n] == '.' && (isDigit(s, n+1) || n > 0 || recurs(s[n+1:])) {
 		if n == 0 {
@@ -185,17 +213,41 @@ func recurs(s string) bool {
 	return s != "" && (s[0] == '\\' || s[0] == '(') && recurring.MatchString(s)
 }
 
-// group reports whether a separator and exactly three digits follow at n. The digits so far must be
-// at most three, or grouped already.
-func (l *lexer) group(s string, n, sofar int) bool {
-	if n+3 >= len(s) || s[0] == '0' || (sofar > 3 && !strings.ContainsAny(s[:n], ", ")) {
-		return false
+// withComma matches a number with a decimal comma, and perhaps groups of three digits before it. Only zeros
+// behind the comma are none: 5,0 is two numbers.
+var (
+	withComma  = regexp.MustCompile(`^([0-9]{1,3}(?:[. '][0-9]{3})+|[0-9]+),([0-9]*[1-9][0-9]*)`)
+	separators = strings.NewReplacer(".", "", " ", "", "'", "")
+)
+
+// separator returns the length of a separator at n that exactly three digits follow, 0 if there is none. The
+// digits before it must be at most three, or grouped already.
+func (l *lexer) separator(s string, n int) int {
+	if n+3 >= len(s) || s[0] == '0' || n > 3 && !strings.ContainsAny(s[:n], ", '_}") {
+		return 0
 	}
-	separator := s[n] == ',' && l.thousands || s[n] == ' '
-	if s[n] == ' ' && n+4 < len(s) && s[n+4] == '/' { // 3 125/200 is a mixed number
-		return false
+	size := 1
+	switch s[n] {
+	case ',':
+		if l.commas != grouping || l.depth > 0 {
+			return 0
+		}
+	case ' ':
+		if l.depth > 0 || n+4 < len(s) && s[n+4] == '/' { // 3 125/200 is a mixed number
+			return 0
+		}
+	case '{':
+		if size = 3; !strings.HasPrefix(s[n:], "{,}") {
+			return 0
+		}
+	case '\'', '_':
+	default:
+		return 0
 	}
-	return separator && isDigit(s, n+1) && isDigit(s, n+2) && isDigit(s, n+3) && !isDigit(s, n+4)
+	if n += size; isDigit(s, n) && isDigit(s, n+1) && isDigit(s, n+2) && !isDigit(s, n+3) {
+		return size
+	}
+	return 0
 }
 
 // exponent returns the length of an exponent such as e+12 at the start, 0 if there is none.

@@ -125,6 +125,9 @@ var letteredNumeral = regexp.MustCompile(`^\(?(?:\\(?:text|mathrm)\{)?` +
 // lettered reads a number with letters for digits and its base, such as 1A_{16}. Its digits remain as they
 // are written, as in every base.
 func lettered(text string) (*node, bool) {
+	if !strings.Contains(text, "_") {
+		return nil, false
+	}
 	m := letteredNumeral.FindStringSubmatch(text)
 	if m == nil || len(m[1]) < 2 { // a_{12} is a variable
 		return nil, false

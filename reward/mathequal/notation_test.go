@@ -50,6 +50,24 @@ func TestVerdictsOnRepliesAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
+// Pairs in the notations that models write answers in, right and wrong, as sympy says.
+func TestVerdictsOnAnswersAsModelsWriteThem(t *testing.T) {
+	kinds, wrongs := map[string]int{}, 0
+	for _, row := range rows(t, "written.tsv") {
+		kind, want, gold, answer := row[0], row[1] == "1", row[2], row[3]
+		kinds[kind]++
+		if !want {
+			wrongs++
+		}
+		if got := Equal(Answer(answer), Truth(gold)); got != want {
+			t.Errorf("%s: gold %q, answer %q: got %v, want %v; the answer was read as %q", kind, gold, answer, got, want, Answer(answer))
+		}
+	}
+	if len(kinds) < 7 || wrongs < 4000 {
+		t.Errorf("%d wrong pairs of %d kinds, want at least 4000 of 7", wrongs, len(kinds))
+	}
+}
+
 // The judge may not be moved by the sides of a pair.
 func TestVerdictsAreTheSameFromBothSides(t *testing.T) {
 	for _, name := range []string{"right.tsv", "wrong.tsv"} {

@@ -29,7 +29,7 @@ func fractions(tokens []token) []token {
 			if !whole {
 				f.out = append(f.out, t)
 			}
-		case t.kind == mark && t.text != "" && strings.Contains(",;=<>≤≥≠∧∈andor", t.text) && top.brace != "{":
+		case t.kind == mark && t.text != "" && strings.Contains(",;=≈<>≤≥≠∧∈andor", t.text) && top.brace != "{":
 			f.close()
 			f.out = append(f.out, t)
 			top.start, top.bar = len(f.out), -1

@@ -37,7 +37,11 @@ func parse(tokens []token) (*node, error) {
 	if p.pos < len(p.tokens) {
 		return nil, errNotMathematics
 	}
-	return joined(items, joint), nil
+	n := joined(items, joint)
+	if n.op == opMul && isCapital(n.args[0].text) && n.args[1].op == opSequence && n.args[1].text == "()" && !hasVariable(n.args[1]) {
+		return n.args[1], nil // the point A(1, 2)
+	}
+	return n, nil
 }
 
 func (p *parser) peek() token {
@@ -191,7 +195,7 @@ func (p *parser) intersection() (*node, error) {
 
 func (p *parser) relation() (*node, error) {
 	start := p.pos
-	p.accept("=")
+	_ = p.accept("=") || p.accept("≈")
 	first, err := p.sets()
 	if err != nil {
 		return nil, err
@@ -199,7 +203,7 @@ func (p *parser) relation() (*node, error) {
 	n := tree(opRelation, first)
 	for {
 		t := p.peek()
-		if t.kind != mark || t.text == "" || !strings.Contains("=<>≤≥≠:∈", t.text) {
+		if t.kind != mark || t.text == "" || !strings.Contains("=≈<>≤≥≠:∈", t.text) {
 			break
 		}
 		p.pos++
@@ -224,7 +228,23 @@ func (p *parser) relation() (*node, error) {
 	case strings.ContainsAny(n.text, ":∈"):
 		return nil, errNotMathematics
 	}
-	return unfolded(n), nil
+	return unfolded(rounding(n)), nil
+}
+
+// rounding writes √2 ≈ 1.41, where the last side is a decimal number, as a call of "approx" with both. Any
+// other ≈ is an =.
+func rounding(n *node) *node {
+	last := len(n.args) - 1
+	signs := []rune(n.text)
+	n.text = strings.ReplaceAll(n.text, "≈", "=")
+	if signs[last-1] != '≈' || n.args[last].op != opNumber || hasVariable(n.args[last-1]) || strings.Trim(n.text, "=") != "" {
+		return n
+	}
+	exact := n.args[0]
+	if last > 1 {
+		exact = &node{op: opRelation, text: n.text[:last-1], args: n.args[:last]}
+	}
+	return call("approx", exact, n.args[last])
 }
 
 // unfolded writes |x| < 2 as −2 < x < 2, |x| > 2 as x < −2 or x > 2, and x ≠ ±1 as x ≠ 1 and x ≠ −1. The

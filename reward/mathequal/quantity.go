@@ -9,8 +9,8 @@ func (p *parser) quantity() (*node, error) {
 	if negative {
 		p.pos++
 	}
-	if isCurrency(p.peek()) {
-		unit = p.peek().text
+	if t := p.peek(); isCurrency(t) || t.kind == word && currencyWords[strings.ToLower(t.text)] {
+		unit = unitName(t.text)
 		p.pos++
 	}
 	value, err := p.expression(0)
@@ -57,6 +57,10 @@ func (p *parser) unit() string {
 				square = "^2"
 			case "cubic":
 				square = "^3"
+			case "squared", "cubed":
+				if len(words) > 0 {
+					words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
+				}
 			case "per", "of", "the", "a", "an":
 			case "base":
 				words = append(words, p.baseUnit())
@@ -76,9 +80,12 @@ func (p *parser) unit() string {
 			p.pos++
 		case t.kind == mark && t.text == "^" && len(words) > 0:
 			p.pos++
-			braced := p.accept("{")
+			braced, sign := p.accept("{"), ""
+			if p.accept("-") {
+				sign = "-"
+			}
 			if t := p.peek(); t.kind == number {
-				words[len(words)-1] += "^" + t.text
+				words[len(words)-1] += "^" + sign + t.text
 				p.pos++
 			}
 			if braced {
@@ -88,4 +95,27 @@ func (p *parser) unit() string {
 			return strings.Join(words, " ")
 		}
 	}
+}
+
+// multiplied returns a value in millions, dozens and so on as the number that it is, with the rest of its
+// unit.
+func multiplied(n *node) (product *node, found bool) {
+	if n.op != opUnit {
+		return n, false
+	}
+	value, rest := n.args[0], n.text
+	for {
+		first, more, _ := strings.Cut(rest, " ")
+		if magnitudes[first] == nil {
+			break
+		}
+		value, rest, found = tree(opMul, value, magnitudes[first]), more, true
+	}
+	switch {
+	case !found:
+		return n, false
+	case rest != "":
+		value = &node{op: opUnit, text: rest, args: []*node{value}}
+	}
+	return value, true
 }

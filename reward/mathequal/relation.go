@@ -1,6 +1,8 @@
 package mathequal
 
 import (
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -65,6 +67,8 @@ func (c *comparer) solved(n *node) (*node, bool) {
 		return last, true
 	case isVariable(last):
 		return first, true
+	case isQuantity(first) && !hasVariable(last):
+		return last, true
 	case !hasVariable(first) && c.equal(first, last):
 		return last, true
 	}
@@ -80,6 +84,33 @@ func isVariable(n *node) bool {
 		return n.args[0].op == opSymbol && n.args[1].op == opSymbol && hasVariable(n.args[0]) && hasVariable(n.args[1])
 	}
 	return n.op == opSymbol && hasVariable(n)
+}
+
+// isQuantity reports whether n names a value: f(3), E[X], P(X = 1), |AB| or sin θ.
+func isQuantity(n *node) bool {
+	switch {
+	case n.op == opMul && n.args[0].op == opSymbol && hasVariable(n.args[0]):
+		of := n.args[1]
+		return of.op == opNumber || of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
+	case n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text):
+		return true
+	}
+	return n.op == opCall && (n.text == "abs" || n.text == "overline") && severalVariables(n)
+}
+
+func severalVariables(n *node) bool {
+	c := newComparer()
+	c.collect(n)
+	return len(c.names) > 1
+}
+
+// asked returns the value of an answer such as m + n = 17, which determines no variable. As a truth, x + y = 17
+// may be a line.
+func asked(n *node) *node {
+	if last := n.args[len(n.args)-1]; !hasVariable(last) && severalVariables(n.args[0]) {
+		return last
+	}
+	return n
 }
 
 func hasVariable(n *node) bool {
@@ -193,4 +224,31 @@ func interval(n *node) (*node, bool) {
 		return seq(bound(signs[0], "(", "[")+bound(signs[1], ")", "]"), n.args[0], n.args[2])
 	}
 	return nil, false
+}
+
+func isRounding(n *node) bool { return n.op == opCall && n.text == "approx" }
+
+// rounds reports whether a rounding is one: a whole number is the nearest one, and other decimal numbers differ by
+// less than one in the last place.
+func (c *comparer) rounds(n *node) bool {
+	exact, decimal := n.args[0], n.args[1].num
+	if exact.op == opRelation {
+		exact = exact.args[len(exact.args)-1]
+	}
+	if _, rational := c.exact(exact); exact.op == opNumber || rational && decimal.IsInt() { // 17.4 ≈ 17 would be two answers
+		return false
+	}
+	value := c.at(exact, &place{})
+	if !value.sound() || imag(value.v) != 0 {
+		return false
+	}
+	last := 1.
+	if decimal.IsInt() {
+		last = 0.501
+	}
+	for ten := big.NewRat(10, 1); !decimal.IsInt() && last > 1e-12; last /= 10 {
+		decimal = new(big.Rat).Mul(decimal, ten)
+	}
+	rounded, _ := n.args[1].num.Float64()
+	return math.Abs(real(value.v)-rounded) < last
 }

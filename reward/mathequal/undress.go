@@ -7,23 +7,27 @@ import (
 
 // dressings are the commands that change only how an answer looks. The text says what follows the
 // command and goes with it: o is [an option], x is {an argument}, * a star, d a length such as 3pt,
-// and . a full stop. Then _ leaves a space, { opens what the command dresses, and w is like {, but
-// letters inside it are a word.
+// h a length in braces or not, and . a full stop. Then _ leaves a space, { opens what the command
+// dresses, w is like {, but letters inside it are a word, and l is like {, but a text below or above
+// belongs to it.
 var dressings = dressed(map[string]string{
 	"_": "quad qquad enspace enskip space thinspace medspace thickspace nobreakspace hfill hfil newline linebreak par nonumber notag " +
 		"displaylimits allowbreak nobreak noindent null strut mathstrut relax protect " +
 		"smallskip medskip bigskip xspace leavevmode hss unskip vfill",
 	"": "negthinspace negmedspace negthickspace bf rm it sf tt sc sl em cal mit tiny scriptsize footnotesize small normalsize large Large " +
-		"LARGE huge Huge displaystyle textstyle scriptstyle scriptscriptstyle bfseries mdseries itshape upshape slshape scshape rmfamily " +
+		"LARGE huge Huge Tiny begingroup endgroup hline forall " +
+		"displaystyle textstyle scriptstyle scriptscriptstyle bfseries mdseries itshape upshape slshape scshape rmfamily " +
 		"sffamily ttfamily boldmath unboldmath normalfont centering limits nolimits",
 	".": "left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm Biggl Biggr Biggm",
-	"{": "boxed fbox ovalbox underline underbar uline uuline uwave ul hl ensuremath smash underbrace overbrace llap rlap clap mathllap " +
+	"l": "underbrace overbrace",
+	"{": "boxed fbox ovalbox shadowbox doublebox vcenter vbox num underline underbar uline uuline uwave ul hl ensuremath smash " +
+		"llap rlap clap mathllap " +
 		"mathrlap mathclap mathop mathord mathrel mathbin " +
 		"mathopen mathclose mathpunct mathinner mathcal mathscr mathfrak mathnormal",
 	"w":  "mathbf boldsymbol bm pmb mathit mathsf mathtt",
 	"o{": "framebox bbox", "ox{": "color textcolor mathcolor colorbox", "oxx{": "fcolorbox",
-	"x{": "style class cssId href raisebox scalebox", "*x_": "hspace vspace mspace", "d_": "kern mkern hskip mskip",
-	"*x": "tag", "x": "label phantom hphantom vphantom footnote",
+	"x{": "style class cssId href raisebox scalebox", "xo{": "enclose", "*h_": "hspace vspace mspace", "d_": "kern mkern hskip mskip",
+	"*x": "tag", "oxx": "rule", "xxx": "definecolor", "x": "label phantom hphantom vphantom footnote",
 })
 
 func dressed(kinds map[string]string) map[string]string {
@@ -88,6 +92,10 @@ func (u *undresser) space() {
 // emptyGroup removes a group without content, unless it may be an argument, and reports whether it
 // did.
 func (u *undresser) emptyGroup() bool {
+	if n := len(u.out); n > 1 && u.out[n-1] == '{' && (u.out[n-2] == '^' || u.out[n-2] == '_') {
+		u.out = u.out[:n-2]
+		return true
+	}
 	inner := strings.TrimRight(string(u.out[max(0, len(u.out)-8):]), " ")
 	if !strings.HasSuffix(inner, "{") || strings.HasSuffix(inner, `\{`) {
 		return false
@@ -117,6 +125,16 @@ func (u *undresser) command() {
 	switch {
 	case n == 0:
 		u.escape()
+	case name == "overset" || name == "underset" || name == "stackrel":
+		u.stacked(name)
+	case name == "SI" || name == "qty" || name == "si" || name == "unit":
+		u.measured(len(name) > 2 && name != "unit" || name == "SI")
+	case name == "cr":
+		u.out = append(u.out, `\\`...)
+	case name == "ang":
+		if angle, ok := u.take(); ok {
+			u.put(angle + "°")
+		}
 	case known:
 		u.skip(kind)
 	default:
@@ -133,6 +151,8 @@ func (u *undresser) escape() {
 	sign := u.rest[:1]
 	u.rest = u.rest[1:]
 	switch sign {
+	case "_":
+		u.out = append(u.out, '_')
 	case ",", ";", ":", ">", " ", "\n", "/", "(", ")", "[", "]":
 		u.space()
 	case "!", "-", "@":
@@ -162,12 +182,19 @@ func (u *undresser) skip(kind string) {
 			}
 		case '*', '.':
 			u.rest = strings.TrimPrefix(u.rest, string(k))
+		case 'h':
+			if _, ok := u.take(); !ok {
+				u.skip("d")
+			}
 		case 'd':
 			u.rest = u.rest[len(length.FindString(u.rest)):]
 			u.rest = u.rest[len(stretch.FindString(u.rest)):] // plus
 			u.rest = u.rest[len(stretch.FindString(u.rest)):] // minus
 		case '_':
 			u.space()
+		case 'l':
+			u.unlabel()
+			u.content(false)
 		case '{', 'w':
 			u.content(k == 'w')
 		}
@@ -178,7 +205,7 @@ func (u *undresser) skip(kind string) {
 }
 
 var (
-	simple   = regexp.MustCompile(`^\{([0-9A-Za-z.,]*)\}`)
+	simple   = regexp.MustCompile(`^\{([0-9A-Za-z.,]*|[-+=:])\}`)
 	wordLike = regexp.MustCompile(`^[A-Za-z][a-z]+$`)
 )
 

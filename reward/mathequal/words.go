@@ -13,16 +13,21 @@ var functions = map[string]int{
 var spelled = map[string]string{
 	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "sfrac": "frac", "nicefrac": "frac", "flatfrac": "frac",
 	"dbinom": "binom", "tbinom": "binom",
-	"asin": "arcsin", "acos": "arccos", "atan": "arctan", "pi": "π", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞",
+	"asin": "arcsin", "acos": "arccos", "atan": "arctan", "pi": "π", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞", "infin": "∞",
+	"tg": "tan", "ctg": "cot", "arctg": "arctan", "cosec": "csc",
 	"emptyset": "∅", "varnothing": "∅", "surd": "sqrt",
 }
 
 // signs maps commands to the marks that they stand for.
 var signs = map[string]string{
 	"cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥",
-	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
-	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
+	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "≈", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
+	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉",
+	"vert": "|", "lvert": "|", "Vert": "|", "lVert": "|", "rVert": "|", "rvert": "|", "mid": "|",
 	"langle": "⟨", "rangle": "⟩",
+	"lparen": "(", "rparen": ")", "lbrack": "[", "rbrack": "]", "minus": "-", "plus": "+", "plusmn": "±", "textdegree": "°", "deg": "°",
+	"geqq": "≥", "leqq": "≤", "nless": "≥", "ngtr": "≤", "coloneqq": "=", "equiv": "=", "sim": "=", "simeq": "=",
+	"longrightarrow": "⇒", "leadsto": "⇒", "because": "⇒", "bigstar": "⇒", "star": "⇒", "bullet": "⇒",
 	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": "and", "land": "∧", "wedge": "∧", "or": "or", "lor": "or", "vee": "or",
 	"cap": "∩", "setminus": "∖", "smallsetminus": "∖", "backslash": "∖", "prime": "'", "ldots": "…", "cdots": "…", "dots": "…", "dotsc": "…",
 	"over": "over", "choose": "choose", "of": "of", "overline": "overline", "bar": "overline", "dot": "dot", "hat": "hat", "vec": "vec",
@@ -39,13 +44,24 @@ var namedSets = map[string]string{
 }
 
 // announces holds words before an answer.
-var announces = set("the final answer is approximately about exactly")
+var announces = set("the final answer ans total sum value result solution is " +
+	"approximately about exactly option choice point both either")
+
+// negative are words for the sign before a number.
+var negative = set("negative minus")
 
 // matrices are the environments that the parser reads.
-var matrices = set("matrix pmatrix bmatrix Bmatrix smallmatrix array")
+var matrices = set("matrix pmatrix bmatrix psmallmatrix bsmallmatrix Bmatrix smallmatrix array")
 
 // systems are the environments whose lines are a list.
-var systems = set("cases gathered")
+var systems = set("cases dcases rcases gathered gather aligned align alignat alignedat flalign split multline equation eqnarray " +
+	"displaymath math center")
+
+// conjunctions are words between answers, and words before a condition.
+var conjunctions = map[string]string{
+	"and": "and", "und": "and", "和": "and", "与": "and", "及": "and", "or": "or", "oder": "or", "或": "or", "或者": "or",
+	"for": ",", "where": ",",
+}
 
 // greek are the letters that are variables.
 var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma " +
@@ -57,12 +73,16 @@ var phrases = map[string]*node{
 	"allrealnumbers": reals, "allreals": reals, "therealnumbers": reals, "realnumbers": reals, "allrealvalues": reals,
 	"thesetofallrealnumbers": reals, "setofallrealnumbers": reals, "thesetofrealnumbers": reals, "setofrealnumbers": reals,
 	"emptyset": nothing, "theemptyset": nothing, "nosolution": nothing, "nosolutions": nothing, "norealsolution": nothing,
-	"norealsolutions": nothing,
+	"norealsolutions": nothing, "nosolutionexists": nothing, "nosolutionsexist": nothing, "thereisnosolution": nothing,
+	"therearenosolutions": nothing, "thereisnorealsolution": nothing, "therearenorealsolutions": nothing,
+	"anyrealnumber": reals, "everyrealnumber": reals, "allrealx": reals, "allrealvaluesofx": reals,
+	"infinity": endless, "positiveinfinity": endless, "-infinity": tree(opNeg, endless),
 }
 
 var (
 	reals   = &node{op: opSymbol, text: `\mathbb R`}
 	nothing = &node{op: opSequence, text: "{}"}
+	endless = tree(opInfinity)
 )
 
 // units maps the short units, which could be taken for variables, and names of units to one
@@ -72,7 +92,9 @@ var units = map[string]string{
 	"min": "minute", "mins": "minute",
 	"sec": "second", "secs": "second", "ms": "ms", "ft": "foot", "feet": "foot", "inches": "inch", "lb": "pound",
 	"lbs": "pound", "oz": "ounce",
-	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€",
+	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€",
+	"inr": "₹", "deg": "°", "degs": "°",
+	"euro": "€", "euros": "€",
 	"cents": "cent",
 	"hour":  "hour", "hours": "hour", "day": "day", "days": "day", "week": "week", "weeks": "week", "month": "month", "months": "month",
 	"year": "year", "years": "year", "minute": "minute", "mile": "mile", "inch": "inch", "foot": "foot", "pound": "pound",
@@ -80,11 +102,21 @@ var units = map[string]string{
 	"m": "meter", "metre": "meter", "metres": "meter", "g": "gram", "s": "second", "h": "hour", "l": "liter", "litre": "liter",
 	"litres":     "liter",
 	"millimeter": "mm", "millimeters": "mm", "centimeter": "cm", "centimeters": "cm", "kilometer": "km", "kilometers": "km",
+	"millimetre": "mm", "millimetres": "mm", "centimetre": "cm", "centimetres": "cm", "kilometre": "km", "kilometres": "km",
 	"kilogram": "kg", "kilograms": "kg", "milliliter": "ml", "milliliters": "ml", "percent": "%", "degrees": "°", "degree": "°",
 }
 
 // currencies are written before the number.
 const currencies = "$€£¥₹"
+
+// currencyWords are words for them.
+var currencyWords = set("usd eur euro rs inr")
+
+// magnitudes are words behind a number that are units, and also multiply it.
+var magnitudes = map[string]*node{
+	"hundred": integer(100), "thousand": integer(1000), "million": integer(1e6), "billion": integer(1e9), "trillion": integer(1e12),
+	"dozen": integer(12),
+}
 
 func set(names string) map[string]bool {
 	m := map[string]bool{}

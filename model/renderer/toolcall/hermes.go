@@ -22,28 +22,20 @@ const (
 
 // hermes reads the calls of Hermes 2 Pro, Qwen2.5, Qwen3 and SmolLM3: JSON objects with name and
 // arguments, each between <tool_call> and </tool_call>. The marks may stand in strings of the
-// arguments.
+// arguments. It also reads calls of the tools between <function=name> and </function>.
 type hermes struct{}
 
 func (hermes) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
 	content, rest, found := strings.Cut(text, hermesOpen)
 	if !found {
+		if content, calls, err := functionCalls(text, tools); calls != nil || err != nil {
+			return content, calls, err
+		}
 		return unmarked(text, tools, hermesOpen, hermesClose)
 	}
 	var calls []trinity.ToolCall
 	for found {
-		value, after, err := firstJSON(rest)
-		after, closed := strings.CutPrefix(trimmed(after), hermesClose)
-		if inside, _, ends := strings.Cut(rest, hermesClose); !ends {
-			return "", nil, fmt.Errorf("%s without %s: %s", hermesOpen, hermesClose, brief(inside))
-		} else if err != nil || !closed {
-			return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(inside))
-		}
-		var w written
-		if err := json.Unmarshal(value, &w); err != nil {
-			return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(string(value)))
-		}
-		call, err := w.call(string(value))
+		call, after, err := hermesCall(rest)
 		if err != nil {
 			return "", nil, err
 		}
@@ -54,8 +46,47 @@ func (hermes) Parse(text string, tools json.RawMessage) (string, []trinity.ToolC
 			content += between
 		}
 	}
+	if _, _, err := unmarked(content, tools, hermesOpen, ""); err != nil {
+		return "", nil, err
+	}
 	return strings.TrimRight(content, "\n"), calls, nil
 }
 
+// hermesCall reads a call after <tool_call>, and its </tool_call>.
+func hermesCall(text string) (call trinity.ToolCall, rest string, err error) {
+	inside, _, ends := strings.Cut(text, hermesClose)
+	if !ends {
+		return call, "", fmt.Errorf("%s without %s: %s", hermesOpen, hermesClose, brief(inside))
+	}
+	noObject := fmt.Errorf("a call is no JSON object: %s", brief(inside))
+	if rest = trimmed(text); strings.HasPrefix(rest, coderFunction) {
+		m := functionTag.FindStringSubmatchIndex(rest)
+		if m == nil || m[0] > 0 {
+			return call, "", noObject
+		}
+		call, rest, err = functionCall(rest[m[2]:m[3]], trimmed(rest[m[1]:]))
+		if err != nil {
+			return call, "", err
+		}
+	} else {
+		var w written
+		value, after, err := firstJSON(rest)
+		if err != nil || json.Unmarshal(value, &w) != nil {
+			return call, "", noObject
+		}
+		if call, err = w.call(string(value)); err != nil {
+			return call, "", err
+		}
+		rest = after
+	}
+	rest, closed := strings.CutPrefix(trimmed(rest), hermesClose)
+	if !closed {
+		return call, "", noObject
+	}
+	return call, rest, nil
+}
+
 // Settled implements [Parser]. The line feeds before a call are no content.
-func (hermes) Settled(text string) string { return strings.TrimRight(before(text, hermesOpen), "\n") }
+func (hermes) Settled(text string) string {
+	return strings.TrimRight(before(text, hermesOpen, coderFunction), "\n")
+}

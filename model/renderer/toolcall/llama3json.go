@@ -19,14 +19,15 @@ const llamaTag = "<|python_tag|>"
 
 // beginsCall matches the beginning of a call. Other JSON objects are answers unless they turn out to be
 // calls.
-var beginsCall = regexp.MustCompile(`^(\[\s*)?\{\s*["'](name|type|function|parameters|arguments)["']\s*:`)
+var beginsCall = regexp.MustCompile(`^(\[\s*)?\{\s*["'](` + callKeys + `)["']\s*:`)
 
 // mayBeginCall matches what more text may turn into the beginning of a call.
 var mayBeginCall = regexp.MustCompile(`^((\[\s*)?(\{\s*(["']([a-z]*(["']\s*)?)?)?)?)?$`)
 
 // llama3JSON reads the calls of Llama 3.1 to 3.3: the reply is a JSON object with name and parameters,
 // in any order, or a list of them, or several with semicolons between them. <|python_tag|> may come
-// before. After other text, an object that begins a line and calls one of the tools is a call, too.
+// before. Beside other text, an object that calls one of the tools is a call, too, and so is
+// <function=name>{…}</function>.
 type llama3JSON struct{}
 
 func (p llama3JSON) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
@@ -40,6 +41,9 @@ func (p llama3JSON) Parse(text string, tools json.RawMessage) (string, []trinity
 			if at == begin && beginsCall.MatchString(text[at:]) {
 				return "", nil, fmt.Errorf("a call is no JSON object: %s", brief(text[at:]))
 			}
+			if name, broken := isBroken(text[at:], tools); broken {
+				return "", nil, fmt.Errorf("the call of %s is no JSON object: %s", name, brief(text[at:]))
+			}
 			continue
 		}
 		calls, err := llamaCalls(value, tools, false)
@@ -52,7 +56,10 @@ func (p llama3JSON) Parse(text string, tools json.RawMessage) (string, []trinity
 	}
 	content, rest, isTagged := strings.Cut(text, llamaTag)
 	if !isTagged {
-		return text, nil, nil
+		if err := foreign(text, tools); err != nil {
+			return "", nil, err
+		}
+		return functionCalls(text, tools)
 	}
 	value, after, err := firstJSON(rest)
 	if err != nil {
@@ -88,6 +95,9 @@ func (p llama3JSON) follow(content string, calls []trinity.ToolCall, rest string
 	if err != nil {
 		return "", nil, err
 	}
+	if content != "" && after != "" && !strings.HasSuffix(content, " ") {
+		content += " "
+	}
 	return content + after, append(calls, more...), nil
 }
 
@@ -106,10 +116,7 @@ func llamaCalls(value, tools json.RawMessage, must bool) (calls []trinity.ToolCa
 		all = []json.RawMessage{value}
 	}
 	for i, one := range all {
-		var w struct {
-			written
-			Type string
-		}
+		var w written
 		if err := json.Unmarshal(one, &w); err != nil {
 			if must || i > 0 && calls != nil {
 				return nil, fmt.Errorf("a call is no JSON object with name and parameters: %s", brief(string(one)))
@@ -117,8 +124,10 @@ func llamaCalls(value, tools json.RawMessage, must bool) (calls []trinity.ToolCa
 			return nil, nil
 		}
 		_, known := tool(tools, w.Name)
-		isCall := w.Name != "" && (w.Parameters != nil || w.Arguments != nil)
+		isCall := w.Name != "" && w.hasArguments()
 		switch {
+		case w.Description != nil && !must && calls == nil:
+			return nil, nil
 		case !isCall && !must && calls == nil && !known && w.Type != "function":
 			return nil, nil
 		case w.Name != "" && !isCall:
@@ -139,7 +148,7 @@ func llamaCalls(value, tools json.RawMessage, must bool) (calls []trinity.ToolCa
 // Settled implements [Parser]. A JSON object at the beginning of a line is settled once it is whole and
 // no call.
 func (llama3JSON) Settled(text string) string {
-	end := len(before(text, llamaTag))
+	end := len(before(text, llamaTag, coderFunction))
 	if trimmed(text) == "" {
 		return ""
 	}

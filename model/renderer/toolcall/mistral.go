@@ -54,6 +54,9 @@ func (mistral) Parse(text string, tools json.RawMessage) (string, []trinity.Tool
 			content += between
 		}
 	}
+	if _, _, err := unmarked(content, tools, mistralCalls, ""); err != nil {
+		return "", nil, err
+	}
 	return strings.TrimRight(content, "\n"), calls, nil
 }
 

@@ -36,12 +36,16 @@ var beginsList = regexp.MustCompile(`^\[\s*[\pL_][\pL\pN_.]*\s*\(`)
 var mayBeginList = regexp.MustCompile(`^(\[\s*([\pL_][\pL\pN_.]*\s*)?)?$`)
 
 // pythonic reads calls that are written as a list in Python, as Llama 3.2 and 4, ToolACE and LFM2 do:
-// [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list.
+// [f(a=1, b="text"), g()]. Between a model's tags there may be text around the list. A reply that is
+// nothing but calls of the tools needs no brackets.
 type pythonic struct{}
 
 func (pythonic) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
 	if list := strings.TrimSpace(text); beginsList.MatchString(list) {
 		calls, err := pythonCalls(list)
+		return "", calls, err
+	}
+	if name, calls, err := bareCalls(text, tools); name != "" {
 		return "", calls, err
 	}
 	content, rest, closing := pythonNext(text)
@@ -100,16 +104,11 @@ func cutOutside(text, mark string) (before, after string) {
 	return text, ""
 }
 
-// listsCall matches a list that begins a line with a call.
-var listsCall = regexp.MustCompile(`(?m)^\s*\[\s*([\pL_][\pL\pN_.]*)\s*\(`)
-
 // unlisted reads a reply that does not begin with a list of calls: it is text. A call of one of the tools
-// after other text, or in another form, is an error.
+// beside other text, or in another form, is an error.
 func unlisted(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
-	for _, m := range listsCall.FindAllStringSubmatch(text, mostObjects) {
-		if _, known := tool(tools, m[1]); known {
-			return "", nil, fmt.Errorf("the call of %s stands after other text: %s", m[1], brief(text))
-		}
+	if name, found := callBesideText(text, tools); found {
+		return "", nil, fmt.Errorf("the call of %s stands beside other text: %s", name, brief(text))
 	}
 	return unmarked(text, tools, "Python call", "")
 }
@@ -192,7 +191,8 @@ func quoteAt(text string) string {
 }
 
 func (pythonic) Settled(text string) string {
-	if list := strings.TrimLeftFunc(text, unicode.IsSpace); beginsList.MatchString(list) || mayBeginList.MatchString(list) {
+	if list := strings.TrimLeftFunc(text, unicode.IsSpace); beginsList.MatchString(list) || mayBeginList.MatchString(list) ||
+		mayBeginBare.MatchString(list) {
 		return ""
 	}
 	return strings.TrimRight(before(text, pythonTags[0][0], pythonTags[1][0]), "\n")

@@ -44,6 +44,9 @@ func (qwen3Coder) Parse(text string, tools json.RawMessage) (string, []trinity.T
 	if len(calls) == 0 {
 		return unmarked(text, tools, hermesOpen, hermesClose)
 	}
+	if _, _, err := unmarked(content, tools, hermesOpen, ""); err != nil {
+		return "", nil, err
+	}
 	return strings.TrimRight(content, "\n"), calls, nil
 }
 

@@ -41,6 +41,23 @@ func tool(tools json.RawMessage, name string) (of any, ok bool) {
 	return nil, false
 }
 
+// declaredTools returns the names of the tools.
+func declaredTools(tools json.RawMessage) map[string]bool {
+	var all []struct {
+		Name     string
+		Function struct{ Name string }
+	}
+	names := map[string]bool{}
+	if json.Unmarshal(tools, &all) != nil {
+		return names
+	}
+	for _, t := range all {
+		names[t.Name], names[t.Function.Name] = true, true
+	}
+	delete(names, "")
+	return names
+}
+
 // parameters returns the schemas of a tool's parameters; empty if tools does not have it.
 func parameters(tools json.RawMessage, name string) map[string]schema {
 	root, _ := tool(tools, name)

@@ -106,11 +106,35 @@ func of(template string) (string, Parser) {
 
 // written is a call as most models write it.
 type written struct {
-	ID         string
-	Name       string
-	Arguments  json.RawMessage
-	Parameters json.RawMessage // Llama's word for the arguments
+	ID          string
+	Type        string
+	Name        string
+	Function    json.RawMessage // the name, or an object with the name and the arguments
+	Arguments   json.RawMessage
+	Parameters  json.RawMessage // Llama's word for the arguments
+	Args        json.RawMessage // words of other formats
+	Input       json.RawMessage
+	Description json.RawMessage // of a tool, which is no call
 }
+
+// UnmarshalJSON reads a call, also one that stands at "function" or has its name there.
+func (w *written) UnmarshalJSON(raw []byte) error {
+	type plain written
+	if err := json.Unmarshal(raw, (*plain)(w)); err != nil {
+		return err
+	}
+	if w.Name != "" || w.Function == nil || json.Unmarshal(w.Function, &w.Name) == nil {
+		return nil
+	}
+	inner := *w
+	if json.Unmarshal(w.Function, (*plain)(&inner)) == nil {
+		*w = inner
+	}
+	return nil
+}
+
+// hasArguments reports whether a call has arguments under the names that this package reads.
+func (w *written) hasArguments() bool { return w.Arguments != nil || w.Parameters != nil }
 
 // call returns the call. text is what the model wrote, for errors.
 func (w written) call(text string) (trinity.ToolCall, error) {
@@ -158,39 +182,52 @@ func isCut(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) || error
 // mostObjects bounds the places at which a reply is tried as JSON.
 const mostObjects = 16
 
-// beginsObject matches a line that may begin a JSON object or a list of them.
-var beginsObject = regexp.MustCompile(`(?m)^\s*(\{|\[\s*(?:\{|\z))`)
+// beginsObject matches what may begin a JSON object, or a list of them: on a line of its own, or in a
+// sentence if its first key is one of a call.
+var beginsObject = regexp.MustCompile(`(?m)^\s*(\{|\[\s*(?:\{|\z))|((?:\[\s*)?\{\s*["'](?:` + callKeys + `)["']\s*:|` +
+	`(?:\[\s*)?\{\s*(?:["'][a-z]*(?:["']\s*)?)?\z|\[\s*\z)`)
 
-// objects returns where JSON objects, or lists of them, may begin on a line of their own.
+// callKeys are the first keys of calls.
+const callKeys = "id|name|type|function|parameters|arguments"
+
+// objects returns where JSON objects, or lists of them, may begin.
 func objects(text string) (at []int) {
 	for _, m := range beginsObject.FindAllStringSubmatchIndex(text, mostObjects) {
-		at = append(at, m[2])
+		at = append(at, max(m[2], m[4]))
 	}
 	return at
 }
 
+// brokenCall matches the beginning of a call. Its last group is a placeholder for the arguments, which only
+// a text about calls has.
+var brokenCall = regexp.MustCompile(`^(?:\[\s*)?\{\s*["'](?:name|function)["']\s*:\s*["']([^"'\s]+)["']\s*,\s*` +
+	`["'](?:parameters|arguments)["']\s*:\s*\{\s*(\.\.\.|…|<)?`)
+
+// isBroken returns the tool that the text calls at its beginning, in what is no JSON.
+func isBroken(text string, tools json.RawMessage) (name string, broken bool) {
+	m := brokenCall.FindStringSubmatch(text)
+	if m == nil || m[2] != "" || !declaredTools(tools)[m[1]] {
+		return "", false
+	}
+	return m[1], true
+}
+
 // unmarked reads a reply without the mark open, which stands before calls: it is text. A call of one of
-// the tools as a JSON object is an error, because it would silently be text. close is the mark behind a
+// the tools in another format is an error, because it would silently be text. close is the mark behind a
 // call, "" if there is none.
 func unmarked(text string, tools json.RawMessage, open, close string) (string, []trinity.ToolCall, error) {
 	for _, at := range objects(text) {
-		value, _, err := firstJSON(text[at:])
-		if err != nil {
-			continue
+		if name, found := jsonCall(text[at:], tools); found {
+			return "", nil, fmt.Errorf("a call of %s has no %s before it: %s", name, open, brief(text[at:]))
 		}
-		var all []json.RawMessage
-		if json.Unmarshal(value, &all) != nil {
-			all = []json.RawMessage{value}
-		}
-		for _, one := range all {
-			var w written
-			if json.Unmarshal(one, &w) != nil || w.Arguments == nil && w.Parameters == nil {
-				continue
-			}
-			if _, known := tool(tools, w.Name); known {
-				return "", nil, fmt.Errorf("a call of %s has no %s before it: %s", w.Name, open, brief(string(one)))
-			}
-		}
+	}
+	if _, calls, err := functionCalls(text, tools); err != nil {
+		return "", nil, err
+	} else if calls != nil {
+		return "", nil, fmt.Errorf("a call of %s has no %s before it: %s", calls[0].Name, open, brief(text))
+	}
+	if err := foreign(text, tools); err != nil {
+		return "", nil, err
 	}
 	said, closed := strings.CutSuffix(strings.TrimSpace(text), close)
 	said = strings.TrimSpace(said)
@@ -198,6 +235,36 @@ func unmarked(text string, tools json.RawMessage, open, close string) (string, [
 		return "", nil, fmt.Errorf("%s without %s: %s", close, open, brief(said))
 	}
 	return text, nil, nil
+}
+
+// jsonCall returns the tool that a JSON object, or a list of them, calls at the beginning of a text.
+func jsonCall(text string, tools json.RawMessage) (name string, found bool) {
+	value, _, err := firstJSON(text)
+	if err != nil {
+		return isBroken(text, tools)
+	}
+	var all []json.RawMessage
+	if json.Unmarshal(value, &all) != nil {
+		all = []json.RawMessage{value}
+	}
+	for _, one := range all {
+		var w written
+		if json.Unmarshal(one, &w) != nil || w.Description != nil || !w.hasArguments() && w.Args == nil && w.Input == nil {
+			continue
+		}
+		if declaredTools(tools)[w.Name] {
+			return w.Name, true
+		}
+	}
+	return "", false
+}
+
+// foreign returns an error if a reply in a format of JSON is nothing but calls in Python.
+func foreign(text string, tools json.RawMessage) error {
+	if name, found := pythonReply(text, tools); found {
+		return fmt.Errorf("the call of %s is written as Python, unlike those of the model's format: %s", name, brief(text))
+	}
+	return nil
 }
 
 // brief returns text for an error message: one line of at most 80 characters.

@@ -57,6 +57,30 @@ func TestHermesReadsCalls(t *testing.T) {
 		{text: `{"name": "other", "arguments": {}}`, content: `{"name": "other", "arguments": {}}`},
 		{text: "{\"name\": \"other\"}\n</tool_call>", err: "</tool_call> without <tool_call>"},
 		{text: "a call ends with </tool_call>", content: "a call ends with </tool_call>"},
+		{text: `<function=f>{"n": 5}</function>`, calls: `f{"n": 5};`},
+		{text: "I look.\n<function=f>\n{\"n\": 5}\n</function>\n<function=f>{}</function> so", content: "I look. so", calls: `f{"n": 5};f{};`},
+		{text: `<tool_call><function=g>{"s": "</function></tool_call>"}</function></tool_call>`, calls: `g{"s": "</function></tool_call>"};`},
+		{text: `<tool_call><function=f><parameter=n>5</parameter></function></tool_call>`, err: "the call of f is no JSON object"},
+		{text: `<function=f>{"n": 5}`, err: "the call of f does not end with </function>"},
+		{text: `<function=f>{"n": }</function>`, err: "the call of f is no JSON object between"},
+		{text: "<function=f>\n<parameter=n>\n5\n</parameter>\n</function>", err: "the call of f is no JSON object between"},
+		{text: `<function=f>[1]</function>`, err: "the call of f is no JSON object between"},
+		{text: `Write <function=NAME>{"a": 1}</function>.`, content: `Write <function=NAME>{"a": 1}</function>.`},
+		{text: "Write <function=f> before it", content: "Write <function=f> before it"},
+		{text: `<tool_call>{"name":"f"}</tool_call> and {"name": "f", "arguments": {}}`, err: "a call of f has no <tool_call> before it"},
+		{text: `So {"name": "f", "arguments": {}} it is`, err: "a call of f has no <tool_call> before it"},
+		{text: `So {"function": "f", "arguments": {}}`, err: "a call of f has no <tool_call> before it"},
+		{text: `So {"name": "f", "args": {}}`, err: "a call of f has no <tool_call> before it"},
+		{text: `So {"name": "f", "arguments": {"s": "x`, err: "a call of f has no <tool_call> before it"},
+		{text: `So {'name': 'f', 'arguments': {'s': 'x'}}`, err: "a call of f has no <tool_call> before it"},
+		{text: `Write {"name": "f", "arguments": {...}}`, content: `Write {"name": "f", "arguments": {...}}`},
+		{text: `So {"name": "f", "score": {"a": 1}}`, content: `So {"name": "f", "score": {"a": 1}}`},
+		{text: `<tool_call>{"function": "f", "arguments": {"n": 1}}</tool_call>`, calls: `f{"n": 1};`},
+		{text: `<tool_call>{"type": "function", "function": {"name": "f", "arguments": "{\"n\": 1}"}}</tool_call>`, calls: `f{"n": 1};`},
+		{text: `f(n=1)`, err: "the call of f is written as Python"},
+		{text: `[f(n=1)]`, err: "the call of f is written as Python"},
+		{text: `f(n=1) gives 3`, content: `f(n=1) gives 3`},
+		{text: `g(n=1)`, content: `g(n=1)`},
 		{text: `<tool_call>{"name":"f","arguments":[1]}</tool_call>`, err: "the call of f: the arguments are no JSON object: \"[1]\""},
 	})
 }
@@ -87,7 +111,30 @@ func TestLlamaReadsCalls(t *testing.T) {
 		{text: `{"a": 1} <|python_tag|>{"name": "f", "parameters": {}}`, content: `{"a": 1} `, calls: `f{};`},
 		{text: `{'name': 'f', 'parameters': {}}`, err: "a call is no JSON object"},
 		{text: `{"parameters": {"a": 1}, "name"`, err: "a call is no JSON object"},
-		{text: `{"type": "function", "function": {"name": "f"}}`, err: `a call has no "name"`},
+		{text: `{"type": "function", "function": {"name": "f"}}`, err: `a call has no "parameters"`},
+		{text: `{"function": "f", "parameters": {"n": 1}}`, calls: `f{"n": 1};`},
+		{text: `{"type": "function", "function": "f", "parameters": {"n": 1}}`, calls: `f{"n": 1};`},
+		{text: `{"type": "function", "function": {"name": "f", "arguments": {"n": 1}}}`, calls: `f{"n": 1};`},
+		{text: `{"function": {"arguments": {"n": 1}, "name": "f"}}`, calls: `f{"n": 1};`},
+		{text: `{"function": "cosine", "at": 3}`, content: `{"function": "cosine", "at": 3}`},
+		{text: `I call {"name": "f", "parameters": {"n": 1}}`, content: "I call", calls: `f{"n": 1};`},
+		{text: `I call {"name": "f", "parameters": {"n": 1}} now.`, content: "I call now.", calls: `f{"n": 1};`},
+		{text: `I call {"parameters": {"n": 1}, "name": "f"} and [{"function": "f", "parameters": {}}].`, content: "I call and .",
+			calls: `f{"n": 1};f{};`},
+		{text: "Call:\n```json\n{\"function\": \"f\", \"parameters\": {}}\n```", content: "Call:\n```json ```", calls: `f{};`},
+		{text: `I call {"name": "f", "parameters": {"n": 1`, err: "the call of f is no JSON object"},
+		{text: `I call {'name': 'f', 'parameters': {'n': 1}}`, err: "the call of f is no JSON object"},
+		{text: `I call {"name": "f", "args": {"n": 1}}`, err: `a call has no "parameters"`},
+		{text: `Write {"name": "f", "parameters": {…}}.`, content: `Write {"name": "f", "parameters": {…}}.`},
+		{text: `It is {"name": "Ada", "parameters": {"n": 1}} there`, content: `It is {"name": "Ada", "parameters": {"n": 1}} there`},
+		{text: `f takes n`, content: `f takes n`},
+		{text: `The tool is {"name": "f", "description": "adds", "parameters": {"type": "object", "properties": {}}}.`,
+			content: `The tool is {"name": "f", "description": "adds", "parameters": {"type": "object", "properties": {}}}.`},
+		{text: `{"type": "function", "function": {"name": "f", "description": "adds", "parameters": {"type": "object"}}}`,
+			content: `{"type": "function", "function": {"name": "f", "description": "adds", "parameters": {"type": "object"}}}`},
+		{text: `I look. <function=f>{"n": 1}</function>`, content: "I look. ", calls: `f{"n": 1};`},
+		{text: `<function=f>{"n": 1</function>`, err: "the call of f is no JSON object between"},
+		{text: `f(n=1)`, err: "the call of f is written as Python"},
 		{text: `{"name": "f"}`, err: `a call has no "parameters"`},
 		{text: `{"name": 3, "parameters": {}}`, content: `{"name": 3, "parameters": {}}`},
 		{text: `{"name": "f", "parameters": 3}`, err: "the call of f: the arguments are no JSON object"},
@@ -122,9 +169,38 @@ func TestPythonicReadsCalls(t *testing.T) {
 		{text: `[f(s="<|python_start|>")]`, calls: `f{"s": "<|python_start|>"};`},
 		{text: `<|tool_call_start|>[f(s="<|python_start|>")]<|tool_call_end|>`, calls: `f{"s": "<|python_start|>"};`},
 		{text: `<|tool_call_start|>[f()]<|tool_call_end|>and<|tool_call_start|>[g()]<|tool_call_end|>`, content: "and", calls: `f{};g{};`},
-		{text: "I add:\n[f(a=1)]", err: "the call of f stands after other text"},
+		{text: "I add:\n[f(a=1)]", err: "the call of f stands beside other text"},
 		{text: "I add:\n[g(a=1)]", content: "I add:\n[g(a=1)]"},
 		{text: `{"name": "f", "arguments": {}}`, err: "a call of f has no Python call before it"},
+		{text: `f(n=1, s="a) b")`, calls: `f{"n": 1, "s": "a) b"};`},
+		{text: " f(\n  n=1,\n)\n", calls: `f{"n": 1};`},
+		{text: "f()\nf(n=2); f(n=3),\nf()", calls: `f{};f{"n": 2};f{"n": 3};f{};`},
+		{text: `f("x")`, err: "the call of f has an argument without a name"},
+		{text: `f(n=`, err: "the call of f does not end"},
+		{text: `f(n=1)` + "\nI wait.", err: "the call of f stands beside other text"},
+		{text: "I look.\nf(n=1)", err: "the call of f stands beside other text"},
+		{text: "I look.\n```python\nf(n=1)\n```", err: "the call of f stands beside other text"},
+		{text: "I look.\n  f()", err: "the call of f stands beside other text"},
+		{text: "I look.\nf(\"x\")", err: "the call of f stands beside other text"},
+		{text: "I look.\nf(n=1, s=\"x", err: "the call of f stands beside other text"},
+		{text: `I call [f(n=1)] now`, err: "the call of f stands beside other text"},
+		{text: `I call [f(n=1)`, err: "the call of f stands beside other text"},
+		{text: "f(n=1)\ng(n=1)", err: "the call of f stands beside other text"},
+		{text: "f(n=1).", calls: `f{"n": 1};`},
+		{text: "`f(n=1)`", err: "the call of f stands beside other text"},
+		{text: "I look.\nx = f(n=1)", err: "the call of f stands beside other text"},
+		{text: "I look.\ntools.f(n=1)", err: "the call of f stands beside other text"},
+		{text: "I look.\nf(n=1). It is one", content: "I look.\nf(n=1). It is one"},
+		{text: "x = f(n)", content: "x = f(n)"},
+		{text: "I call f(n=1) now", content: "I call f(n=1) now"},
+		{text: "f(n) is the number", content: "f(n) is the number"},
+		{text: "f(n=1) is one", content: "f(n=1) is one"},
+		{text: "The tools:\nf(n)\ng(n)", content: "The tools:\nf(n)\ng(n)"},
+		{text: "See [f(n)](https://x).", content: "See [f(n)](https://x)."},
+		{text: "g(n=1)", content: "g(n=1)"},
+		{text: "f( is how it begins", content: "f( is how it begins"},
+		{text: "f", content: "f"},
+		{text: `<function=f>{"n": 1}</function>`, err: "a call of f has no Python call before it"},
 		{text: `[f(p='\d+\n', q=r"\d", s='\'\w')]`, calls: `f{"p": "\\d+\n", "q": "\\d", "s": "'\\w"};`},
 		{text: `[f(d={1: "a", None: 2, 2.5: 3})]`, calls: `f{"d": {"1":"a","null":2,"2.5":3}};`},
 		{text: `[f(d={[1]: "a"})]`, err: "a key of a dict is a list"},
@@ -262,7 +338,8 @@ func FuzzParse(f *testing.F) {
 		"<function=f>\n<parameter=s>\na</parameter>b\n</parameter>\n</function>", "a\n <function=f> b </function>",
 		"x\n{\"name\": \"f\", \"parameters\": {}}",
 		"<|python_start|>[f(s='<|python_end|>')]<|python_end|> b<|tool_call_start|>", "[\n {\"a\": 1}] {\"name\": \"f\"}",
-		"CALL f {\"a\": \"} END\"} END",
+		"CALL f {\"a\": \"} END\"} END", "a {\"function\": \"f\", \"parameters\": {}} b", "<function=f>{}</function>c", "f(n=1)\nf()", "a\nf(n=",
+		"<tool_call><function=f>{}</function></tool_call>",
 	} {
 		f.Add(text)
 	}
@@ -302,8 +379,12 @@ func FuzzParse(f *testing.F) {
 // A reply may mention a call's mark as often as it has room for. If the time grew with the square, this
 // test would not end.
 func TestParseManyMentions(t *testing.T) {
-	text := strings.Repeat("<function=f>", 1<<20/len("<function=f>"))
-	if content, calls, err := (qwen3Coder{}).Parse(text, nil); content != text || calls != nil || err != nil {
-		t.Errorf("%d bytes of content, %v, %v", len(content), calls, err)
+	for _, mention := range []string{"<function=f>", "f(n) ", "\nf(n)", `{"name": 3} `, "[f(n)] ", `{"name": "f", "arguments": {...}}`} {
+		text := "So " + strings.Repeat(mention, 1<<18/len(mention))
+		for _, format := range formats {
+			if content, calls, err := format.parse.Parse(text, tools); content != text || calls != nil || err != nil {
+				t.Errorf("%s, %s: %d bytes of content, %v, %v", format.name, mention, len(content), calls, err)
+			}
+		}
 	}
 }
