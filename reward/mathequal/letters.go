@@ -216,6 +216,9 @@ func (l *lexer) isWord(run string, inText bool) bool {
 	if run == "base" && len(l.tokens) > 0 {
 		return true
 	}
+	if strings.EqualFold(run, "no") && len(l.tokens) == 0 && strings.TrimSpace(l.rest) == "" { // not the product of n and o
+		return true
+	}
 	var last token
 	if len(l.tokens) > 0 {
 		last = l.tokens[len(l.tokens)-1]
