@@ -7,15 +7,15 @@ import (
 
 // Limits bound one render, because a template is untrusted input.
 type Limits struct {
-	Steps int // nodes evaluated, items visited, and 64 bytes of text built, each one step
+	Steps int // nodes evaluated, items visited, 64 bytes of text copied, and 8 bytes of text read letter by letter
 	Size  int // bytes of the output and of any text, items of any list
 	Depth int // nested calls of macros and recursive loops
 	Time  time.Duration
 }
 
-// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for
-// about a second. The time is for what the steps count too low, and for slow machines.
-var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200, Time: 10 * time.Second}
+// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for one
+// or two seconds. The time is for what the steps count too low, and for slow machines.
+var DefaultLimits = Limits{Steps: 10_000_000, Size: 64 << 20, Depth: 200, Time: 10 * time.Second}
 
 // Template is a parsed template. It is safe for concurrent use once its fields are set.
 type Template struct {
