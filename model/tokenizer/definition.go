@@ -121,7 +121,51 @@ func parseDefinition(data []byte) (*definition, error) {
 	if d.Model == nil {
 		return nil, fmt.Errorf("model is missing")
 	}
+	for where, data := range map[string]json.RawMessage{
+		"normalizer": d.Normalizer, "pre_tokenizer": d.PreTokenizer, "post_processor": d.PostProcessor, "decoder": d.Decoder,
+	} {
+		if err := checkParts(data, where); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
+}
+
+// Bounds of a normalizer, pre-tokenizer, post-processor or decoder. Each step runs over every text, and
+// each level of a Sequence is parsed once more. Those of real models have about 50 parts on 6 levels.
+const (
+	maxParts    = 4096 // objects and lists
+	maxNesting  = 64
+	maxPatterns = 64
+)
+
+// checkParts returns an error if a component has more parts than a bound.
+func checkParts(data []byte, where string) error {
+	parts, depth, quoted := 0, 0, false
+	for i := 0; i < len(data) && parts <= maxParts && depth <= maxNesting; i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			parts++
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	switch {
+	case depth > maxNesting:
+		return fmt.Errorf("%s nests deeper than %d levels, which is not supported", where, maxNesting)
+	case parts > maxParts:
+		return fmt.Errorf("%s has more than %d objects and lists, which is not supported: each step would run over every text", where, maxParts)
+	}
+	if n := bytes.Count(data, []byte(`"Regex"`)); n > maxPatterns {
+		return fmt.Errorf("%s has %d regular expressions; at most %d are supported", where, n, maxPatterns)
+	}
+	return nil
 }
 
 // strict decodes JSON into v; a key that v does not have is an error.
