@@ -3,7 +3,9 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -80,8 +82,8 @@ func (l *mergeList) UnmarshalJSON(data []byte) error {
 
 func (l *mergeList) readWords(data []byte) error {
 	var words []string
-	if err := json.Unmarshal(data, &words); err != nil {
-		return fmt.Errorf("merges: %w", err)
+	if err := strict(data, "merges", &words); err != nil {
+		return err
 	}
 	*l = make(mergeList, len(words))
 	for i, w := range words {
@@ -96,8 +98,8 @@ func (l *mergeList) readWords(data []byte) error {
 
 func (l *mergeList) readPairs(data []byte) error {
 	var pairs [][]string
-	if err := json.Unmarshal(data, &pairs); err != nil {
-		return fmt.Errorf("merges: %w", err)
+	if err := strict(data, "merges", &pairs); err != nil {
+		return err
 	}
 	*l = make(mergeList, len(pairs))
 	for i, p := range pairs {
@@ -175,6 +177,14 @@ func strict(data []byte, where string, v any) error {
 	err := dec.Decode(v)
 	if err == nil && dec.More() {
 		err = fmt.Errorf("text after the closing brace")
+	}
+	switch wrong := (*json.UnmarshalTypeError)(nil); {
+	case errors.Is(err, io.EOF):
+		err = errors.New("there is no JSON")
+	case errors.As(err, &wrong) && wrong.Field == "":
+		err = fmt.Errorf("a JSON %s has another type than expected", wrong.Value)
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("%s: a JSON %s has another type than expected, or is out of range", strings.TrimPrefix(wrong.Field, "plain."), wrong.Value)
 	}
 	if err != nil && where != "" {
 		err = fmt.Errorf("%s: %w", where, err)
