@@ -42,6 +42,7 @@ func TestLimitsStopHostileTemplates(t *testing.T) {
 		"counted texts":  "{% set s = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s | length %}{% endfor %}",
 		"read numbers":   "{% set s = '9' * 4000000 %}{% for i in range(100000) %}{% set x = s | float %}{% endfor %}",
 		"signs":          "{{ " + strings.Repeat("-", 20000) + "1 }}",
+		"source":         strings.Repeat("{{ '' }}", 40000),
 	} {
 		tpl, err := Parse(what, src)
 		if err == nil {

@@ -27,9 +27,16 @@ type Template struct {
 	root *scope
 }
 
+// maxSource bounds the source of a template, in bytes, because it takes many times its size of memory to
+// parse. Those of real models have fewer than 40,000.
+const maxSource = 256 << 10
+
 // Parse parses a template; name identifies it in errors. Errors are of type [*Error].
 func Parse(name, src string) (t *Template, err error) {
 	defer report(&err, name)
+	if len(src) > maxSource {
+		panic(at(failf(Limit, "the template has %d bytes; at most %d are supported", len(src), maxSource), 1))
+	}
 	body := parse(src)
 	return &Template{Limits: DefaultLimits, Clock: time.Now, name: name, body: body, root: resolve(body)}, nil
 }
