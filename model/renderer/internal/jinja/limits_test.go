@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,12 @@ import (
 )
 
 func TestLimitsStopHostileTemplates(t *testing.T) {
+	names := strings.Builder{}
+	for i := range 600 {
+		fmt.Fprintf(&names, "{%% if a%d %%}{%% set b%d = 1 %%}{%% endif %%}", i, i)
+	}
 	for what, src := range map[string]string{
+		"names":              names.String(),
 		"nested loops":       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
 		"repeated text":      "{{ 'a' * 1000000000 }}",
 		"repeated list":      "{{ [1] * 1000000000 }}",
