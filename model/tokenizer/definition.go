@@ -184,7 +184,8 @@ func strict(data []byte, where string, v any) error {
 	case errors.As(err, &wrong) && wrong.Field == "":
 		err = fmt.Errorf("a JSON %s has another type than expected", wrong.Value)
 	case errors.As(err, &wrong):
-		err = fmt.Errorf("%s: a JSON %s has another type than expected, or is out of range", strings.TrimPrefix(wrong.Field, "plain."), wrong.Value)
+		err = fmt.Errorf("%s: a JSON %s has another type than expected, or is out of range",
+			strings.TrimPrefix(wrong.Field, "plain."), wrong.Value)
 	}
 	if err != nil && where != "" {
 		err = fmt.Errorf("%s: %w", where, err)
