@@ -103,7 +103,7 @@ func architectures() []string { return slices.Sorted(maps.Keys(families)) }
 func familyOf(architecture string) (family, error) {
 	f, ok := families[architecture]
 	if !ok {
-		return f, fmt.Errorf("architecture %q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
+		return f, fmt.Errorf("architecture %.100q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
 	}
 	return f, nil
 }

@@ -102,13 +102,18 @@ func TestSlidingWindowAppliesToItsLayers(t *testing.T) {
 
 func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"model_type":"mamba"}`:             `architecture "mamba" is unknown; known are llama`,
-		`{"model_type":7}`:                   "model_type",
-		`{"hidden_act":"gelu"}`:              `hidden_act is "gelu"; expected "silu"`,
-		`{"attention_dropout":0.1}`:          "attention_dropout is 0.1",
-		`{"partial_rotary_factor":0.5}`:      "partial_rotary_factor is 0.5",
-		`{"rope_interleaved":true}`:          "rope_interleaved",
-		`{"quantization_config":{"bits":4}}`: "quantization_config",
+		`{"model_type":"mamba"}`:                                   `architecture "mamba" is unknown; known are llama`,
+		`{"model_type":7}`:                                         "model_type",
+		`{"hidden_act":"gelu"}`:                                    `hidden_act is "gelu"; expected "silu"`,
+		`{"attention_dropout":0.1}`:                                "attention_dropout is 0.1",
+		`{"partial_rotary_factor":0.5}`:                            "partial_rotary_factor is 0.5",
+		`{"rope_interleaved":true}`:                                "rope_interleaved",
+		`{"quantization_config":{"bits":4}}`:                       "quantization_config",
+		`{"architectures":[null]}`:                                 "architectures is [null]; expected one of",
+		`{"eos_token_id":[-1,4294967296]}`:                         "eos_token_id is [-1,4294967296]; expected token ids",
+		`{"eos_token_id":{"a":1}}`:                                 `eos_token_id is {"a":1}; expected token ids`,
+		`{"rope_scaling":[1]}`:                                     "rope_scaling is [1]; expected an object",
+		`{"hidden_size":["` + strings.Repeat("long", 1000) + `"]}`: `lo…; expected an integer`,
 		`{"architectures":["LlamaForQuestionAnswering"]}`: "expected one of LlamaForCausalLM, " +
 			"LlamaForSequenceClassification, LlamaForTokenClassification",
 		`{"architectures":["Qwen2ForSequenceClassification"]}`:                                "expected one of LlamaForCausalLM",

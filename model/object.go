@@ -17,7 +17,20 @@ type object struct {
 	errs []error
 }
 
+// mostShown bounds what an error shows of a list or an object, in bytes.
+const mostShown = 100
+
+// fail adds an error, which shows lists and objects as the file spells them.
 func (o *object) fail(format string, args ...any) {
+	for i, arg := range args {
+		switch arg.(type) {
+		case nil, []any, map[string]any:
+			text, _ := json.Marshal(arg) // the file's JSON has become arg
+			if args[i] = string(text); len(text) > mostShown {
+				args[i] = fmt.Sprintf("%.*s…", mostShown, text)
+			}
+		}
+	}
 	o.errs = append(o.errs, fmt.Errorf(o.path+format, args...))
 }
 

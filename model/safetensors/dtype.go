@@ -61,7 +61,7 @@ func knownDTypes() string {
 func byteSize(d DType, shape []int) (uint64, error) {
 	size := uint64(d.size())
 	if size == 0 {
-		return 0, fmt.Errorf("dtype %q is unknown; known are %s", d, knownDTypes())
+		return 0, fmt.Errorf("dtype %.100q is unknown; known are %s", d, knownDTypes())
 	}
 	for _, n := range shape {
 		if n < 0 {

@@ -10,7 +10,8 @@ import (
 // addedMatcher finds added tokens in text: the leftmost match, and the longest of several at one
 // place.
 type addedMatcher struct {
-	byFirst [256][]addedPattern // longest first
+	byText  map[string]*addedPattern // the first one of each text
+	lengths [256][]int               // of the texts that begin with a byte, longest first
 	empty   bool
 }
 
@@ -20,16 +21,23 @@ type addedPattern struct {
 }
 
 func newAddedMatcher(patterns []addedPattern) *addedMatcher {
-	m := &addedMatcher{empty: true}
+	m := &addedMatcher{byText: map[string]*addedPattern{}, empty: true}
+	known := map[[2]int]bool{} // first bytes and lengths
 	for _, p := range patterns {
 		if p.text == "" {
 			continue // an empty token matches nothing; it keeps its id
 		}
-		m.byFirst[p.text[0]] = append(m.byFirst[p.text[0]], p)
 		m.empty = false
+		if m.byText[p.text] == nil {
+			m.byText[p.text] = &p
+		}
+		if first := p.text[0]; !known[[2]int{int(first), len(p.text)}] {
+			known[[2]int{int(first), len(p.text)}] = true
+			m.lengths[first] = append(m.lengths[first], len(p.text))
+		}
 	}
-	for _, list := range m.byFirst {
-		slices.SortStableFunc(list, func(a, b addedPattern) int { return len(b.text) - len(a.text) })
+	for _, list := range m.lengths {
+		slices.SortFunc(list, func(a, b int) int { return b - a })
 	}
 	return m
 }
@@ -77,10 +85,12 @@ func (m *addedMatcher) split(dst []segment, s string, ordinary bool) []segment {
 }
 
 func (m *addedMatcher) longest(s string) (*addedPattern, bool) {
-	list := m.byFirst[s[0]]
-	for k := range list {
-		if strings.HasPrefix(s, list[k].text) {
-			return &list[k], true
+	for _, n := range m.lengths[s[0]] {
+		if n > len(s) {
+			continue
+		}
+		if p := m.byText[s[:n]]; p != nil {
+			return p, true
 		}
 	}
 	return nil, false

@@ -3,7 +3,9 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -80,8 +82,8 @@ func (l *mergeList) UnmarshalJSON(data []byte) error {
 
 func (l *mergeList) readWords(data []byte) error {
 	var words []string
-	if err := json.Unmarshal(data, &words); err != nil {
-		return fmt.Errorf("merges: %w", err)
+	if err := strict(data, "merges", &words); err != nil {
+		return err
 	}
 	*l = make(mergeList, len(words))
 	for i, w := range words {
@@ -96,8 +98,8 @@ func (l *mergeList) readWords(data []byte) error {
 
 func (l *mergeList) readPairs(data []byte) error {
 	var pairs [][]string
-	if err := json.Unmarshal(data, &pairs); err != nil {
-		return fmt.Errorf("merges: %w", err)
+	if err := strict(data, "merges", &pairs); err != nil {
+		return err
 	}
 	*l = make(mergeList, len(pairs))
 	for i, p := range pairs {
@@ -121,7 +123,51 @@ func parseDefinition(data []byte) (*definition, error) {
 	if d.Model == nil {
 		return nil, fmt.Errorf("model is missing")
 	}
+	for where, data := range map[string]json.RawMessage{
+		"normalizer": d.Normalizer, "pre_tokenizer": d.PreTokenizer, "post_processor": d.PostProcessor, "decoder": d.Decoder,
+	} {
+		if err := checkParts(data, where); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
+}
+
+// Bounds of a normalizer, pre-tokenizer, post-processor or decoder. Each step runs over every text, and
+// each level of a Sequence is parsed once more. Those of real models have about 50 parts on 6 levels.
+const (
+	maxParts    = 4096 // objects and lists
+	maxNesting  = 64
+	maxPatterns = 64
+)
+
+// checkParts returns an error if a component has more parts than a bound.
+func checkParts(data []byte, where string) error {
+	parts, depth, quoted := 0, 0, false
+	for i := 0; i < len(data) && parts <= maxParts && depth <= maxNesting; i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			parts++
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	switch {
+	case depth > maxNesting:
+		return fmt.Errorf("%s nests deeper than %d levels, which is not supported", where, maxNesting)
+	case parts > maxParts:
+		return fmt.Errorf("%s has more than %d objects and lists, which is not supported: each step would run over every text", where, maxParts)
+	}
+	if n := bytes.Count(data, []byte(`"Regex"`)); n > maxPatterns {
+		return fmt.Errorf("%s has %d regular expressions; at most %d are supported", where, n, maxPatterns)
+	}
+	return nil
 }
 
 // strict decodes JSON into v; a key that v does not have is an error.
@@ -131,6 +177,15 @@ func strict(data []byte, where string, v any) error {
 	err := dec.Decode(v)
 	if err == nil && dec.More() {
 		err = fmt.Errorf("text after the closing brace")
+	}
+	switch wrong := (*json.UnmarshalTypeError)(nil); {
+	case errors.Is(err, io.EOF):
+		err = errors.New("there is no JSON")
+	case errors.As(err, &wrong) && wrong.Field == "":
+		err = fmt.Errorf("a JSON %s has another type than expected", wrong.Value)
+	case errors.As(err, &wrong):
+		err = fmt.Errorf("%s: a JSON %s has another type than expected, or is out of range",
+			strings.TrimPrefix(wrong.Field, "plain."), wrong.Value)
 	}
 	if err != nil && where != "" {
 		err = fmt.Errorf("%s: %w", where, err)

@@ -47,3 +47,38 @@ func TestNormalizersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Steps, levels, patterns and files of a stranger's tokenizer have bounds, because each step runs over
+// every text, each level is parsed again, and a pattern of a million brackets ends the process.
+func TestPartsAreBounded(t *testing.T) {
+	sequence := func(key string, n int, part string) string {
+		return fmt.Sprintf(`{"type":"Sequence",%q:[%s]}`, key, strings.Repeat(","+part, n)[1:])
+	}
+	nested := func(key string, n int) string {
+		return strings.Repeat(fmt.Sprintf(`{"type":"Sequence",%q:[`, key), n) + strings.Repeat("]}", n)
+	}
+	split := func(pattern string) string {
+		return fmt.Sprintf(`{"type":"Split","pattern":{"Regex":%q},"behavior":"Isolated","invert":false}`, pattern)
+	}
+	const replace = `{"type":"Replace","pattern":{"String":"{\"["},"content":"b"}`
+	for _, c := range []struct{ key, value, want string }{
+		{"normalizer", sequence("normalizers", 400_000, replace), "normalizer has more than 4096 objects and lists"},
+		{"decoder", sequence("decoders", 2500, replace), "decoder has more than 4096 objects and lists"},
+		{"post_processor", sequence("processors", 5000, `{"type":"ByteLevel"}`), "post_processor has more than 4096"},
+		{"pre_tokenizer", nested("pretokenizers", 4000), "pre_tokenizer nests deeper than 64 levels"},
+		{"normalizer", nested("normalizers", 40), "normalizer nests deeper than 64 levels"},
+		{"normalizer", nested("normalizers", 20), ""},
+		{"normalizer", sequence("normalizers", 400, replace), ""},
+		{"pre_tokenizer", sequence("pretokenizers", 65, split("a|.")), "pre_tokenizer has 65 regular expressions; at most 64 are supported"},
+		{"pre_tokenizer", split(strings.Repeat("(", 1_000_000) + "a" + strings.Repeat(")", 1_000_000)),
+			"pre_tokenizer.pattern.Regex has 2000001 bytes; at most 16384 are supported"},
+		{"pre_tokenizer", split("[" + strings.Repeat("一丁", 1_000_000) + "]"), "pre_tokenizer.pattern.Regex has 6000002 bytes"},
+		{"pre_tokenizer", split(strings.Repeat("(", 8000) + "a" + strings.Repeat(")", 8000)), ""},
+	} {
+		file := fmt.Sprintf(`{"version":"1.0",%q:%s,"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}}`, c.key, c.value)
+		_, err := parse(map[string][]byte{definitionFile: []byte(file)})
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || len(err.Error()) > 200) {
+			t.Errorf("%.80s: %.300v, want %q", c.value, err, c.want)
+		}
+	}
+}

@@ -18,8 +18,8 @@ const (
 	chatTemplateFile = "chat_template.jinja"
 )
 
-// maxFile bounds a file of a tokenizer, in bytes.
-const maxFile = 256 << 20
+// maxFile bounds a file of a tokenizer, in bytes. The largest of real models have 33 MB.
+const maxFile = 64 << 20
 
 // In reports whether dir holds a tokenizer for [Load].
 func In(dir string) bool {

@@ -160,7 +160,7 @@ func TestUnsupportedSettingsAreErrors(t *testing.T) {
 			`"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}},` +
 				`{"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"x":{"id":"x","ids":[77],"tokens":["x"]}}}`},
 		`adds more than 1024 special tokens to each text`: {`"post_processor":null`,
-			`"post_processor":{"type":"TemplateProcessing","single":[` + strings.Repeat(`{"SpecialToken":{"id":"x","type_id":0}},`, 9000) +
+			`"post_processor":{"type":"TemplateProcessing","single":[` + strings.Repeat(`{"SpecialToken":{"id":"x","type_id":0}},`, 1000) +
 				`{"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"x":{"id":"x","ids":[` + strings.Repeat("7,", 500) +
 				`7],"tokens":["x"]}}}`},
 		`has the Sequence A 0 times`: {`"post_processor":null`,
@@ -170,7 +170,9 @@ func TestUnsupportedSettingsAreErrors(t *testing.T) {
 			`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`},
 		`token "<s>" has id 2147483647; expected 0 to`: {`"id":3`, `"id":2147483647`},
 		`token "<s>" has id -1`:                        {`"id":3`, `"id":-1`},
-		`id 0 belongs to two tokens`:                   {`"b":1`, `"b":0`},
+		`model: vocab: a JSON number 1099511627776 has another type than expected, or is out of range`: {`"b":1`, `"b":1099511627776`},
+		`model: merges: a JSON number has another type than expected`:                                  {`"merges":[`, `"merges":[1,`},
+		`id 0 belongs to two tokens`: {`"b":1`, `"b":0`},
 	} {
 		text := strings.Replace(small, replace[0], replace[1], 1)
 		if text == small || !json.Valid([]byte(text)) {

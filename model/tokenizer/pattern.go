@@ -46,7 +46,14 @@ func newRegexPattern(text, where string) (pattern, error) {
 	return compile(text, where)
 }
 
+// maxPattern bounds a regular expression, in bytes, because its classes and groups take time and stack
+// that grow faster than the text. Those of real models have fewer than 1,000.
+const maxPattern = 16 << 10
+
 func compile(text, where string) (pattern, error) {
+	if len(text) > maxPattern {
+		return pattern{}, fmt.Errorf("%s.Regex has %d bytes; at most %d are supported", where, len(text), maxPattern)
+	}
 	// The stack has no limit, because a run of white space may be as long as the text.
 	re, err := regexp2.Compile(withNewCodePoints(text), regexp2.Unicode, regexp2.OptionMaxBacktrackingStackSize(-1))
 	if err != nil {
@@ -55,8 +62,8 @@ func compile(text, where string) (pattern, error) {
 	return pattern{regexp: re}, probe(re, text, where)
 }
 
-// probeTime is what a pattern may take for a text of probeLength characters, which it finds in less
-// than a millisecond unless it tries exponentially many ways.
+// probeTime is what a pattern may take for all texts of probeLength characters that are tried. It finds
+// each in less than a millisecond unless it tries exponentially many ways.
 const (
 	probeTime   = 2 * time.Second
 	probeLength = 64
@@ -65,7 +72,7 @@ const (
 // probe refuses a pattern that takes exponential time, such as (a*)*b, because a few words of a
 // prompt would never be tokenized. It tries texts of one character that the pattern names, or of two.
 func probe(re *regexp2.Regexp, text, where string) error {
-	re.MatchTimeout = probeTime
+	end := time.Now().Add(probeTime)
 	defer func() { re.MatchTimeout = regexp2.DefaultMatchTimeout }()
 	const mostTried = 24
 	tried := map[rune]bool{}
@@ -76,6 +83,7 @@ func probe(re *regexp2.Regexp, text, where string) error {
 		}
 		tried[r] = true
 		for _, unit := range []string{string(r), string([]rune{last, r})} {
+			re.MatchTimeout = max(time.Until(end), time.Millisecond)
 			if _, err := re.FindAllStringIndex(strings.Repeat(unit, probeLength/utf8.RuneCountInString(unit))+"\x01", -1); err != nil {
 				return fmt.Errorf("%s.Regex %q takes too long for %d characters like %q: it tries exponentially many ways", where, text,
 					probeLength, unit)

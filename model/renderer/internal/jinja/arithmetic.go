@@ -3,6 +3,7 @@ package jinja
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -289,11 +290,7 @@ func (r *runtime) repeat(v Value, n int64) Value {
 
 func repeatItems(items []Value, size func(length, unit int) int) []Value {
 	count := size(len(items), 16)
-	var out []Value
-	for range count {
-		out = append(out, items...)
-	}
-	return out
+	return slices.Repeat(items, count)
 }
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")

@@ -98,13 +98,14 @@ var mapMethods = map[string]mapMethod{
 	"items":  viewMethod("items"),
 	"copy": func(r *runtime, m *Map, args []Value, named *Map) Value {
 		noArguments("copy", args, named)
-		r.room(32 * m.Len())
+		r.spend(4 * m.Len())
 		return m.clone()
 	},
-	"get": func(_ *runtime, m *Map, args []Value, named *Map) Value {
+	"get": func(r *runtime, m *Map, args []Value, named *Map) Value {
 		if len(args) < 1 || len(args) > 2 || named.Len() > 0 {
 			panic(typeErrorf("get takes a key and a default"))
 		}
+		r.key(args[0])
 		v, ok := m.lookup(args[0])
 		if !ok && len(args) == 2 {
 			return args[1]

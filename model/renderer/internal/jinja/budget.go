@@ -38,6 +38,31 @@ func (b *budget) read(values ...Value) {
 	}
 }
 
+// spell spends steps on a text of n bytes that is read or built letter by letter.
+func (b *budget) spell(n int) { b.spend(n / 8) }
+
+// key spends steps on finding a key in a mapping, or on adding it.
+func (b *budget) key(v Value) {
+	b.spend(1)
+	if t, ok := v.(*Tuple); ok { // text stands for it, which nests as the tuple does
+		for _, item := range t.Items {
+			b.spend(4)
+			b.key(item)
+		}
+	} else if s, ok := textOf(v); ok {
+		b.spell(len(s))
+	}
+}
+
+// changeCase spends steps on changing the case of a text, which titles and swapcase do letter by letter.
+func (b *budget) changeCase(id, s string) {
+	b.room(3 * len(s))
+	if id == "title" || id == "swapcase" {
+		b.spend(2 * len(s))
+	}
+	b.spell(len(s) + 32)
+}
+
 // deeper counts one nested call; the caller defers the returned function.
 func (b *budget) deeper() (leave func()) {
 	b.depth++

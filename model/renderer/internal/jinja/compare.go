@@ -170,6 +170,7 @@ func (r *runtime) equalMaps(a, b *Map, depth int) bool {
 		return false
 	}
 	for i, k := range a.keys {
+		r.key(k)
 		other, ok := b.lookup(k)
 		if !ok {
 			return false
@@ -236,10 +237,12 @@ func (r *runtime) contains(container, v Value) bool {
 	}
 	switch c := container.(type) {
 	case *Map:
+		r.key(v)
 		_, ok := c.lookup(v)
 		return ok
 	case *view:
 		if c.kind == "keys" {
+			r.key(v)
 			_, ok := c.of.lookup(v)
 			return ok
 		}

@@ -15,6 +15,7 @@ func (ev *evaluator) evalNode(e expr, f *frame) Value {
 	case *constant:
 		return n.value
 	case *name:
+		ev.spend(len(f.names) / 16)
 		return f.load(n.id)
 	case *tupleLit:
 		return &Tuple{ev.evalAll(n.items, f)}
@@ -77,6 +78,7 @@ func (ev *evaluator) evalDict(n *dictLit, f *frame) Value {
 	for i, k := range n.keys {
 		key := ev.eval(k, f)
 		v := ev.eval(n.values[i], f)
+		ev.key(key)
 		m.set(key, v)
 	}
 	return m
@@ -130,17 +132,18 @@ func (ev *evaluator) arguments(a *arguments, f *frame) (args []Value, named *Map
 		args = append(args, more...)
 	}
 	if a.varnamed != nil {
-		spread(ev.eval(a.varnamed, f), named)
+		ev.spread(ev.eval(a.varnamed, f), named)
 	}
 	return args, named
 }
 
 // spread adds the entries of a ** argument to named.
-func spread(v Value, named *Map) {
+func (r *runtime) spread(v Value, named *Map) {
 	m, ok := v.(*Map)
 	if !ok {
 		panic(typeErrorf("argument after ** must be a mapping, not %s", typeName(v)))
 	}
+	r.spend(2 * m.Len())
 	for i, k := range m.keys {
 		id, ok := k.(string)
 		if !ok {

@@ -104,6 +104,7 @@ func checkNamespaces(target expr, f *frame) {
 func (ev *evaluator) assign(target expr, v Value, f *frame) {
 	switch t := target.(type) {
 	case *name:
+		ev.spend(len(f.names) / 16)
 		f.set(t.id, v)
 	case *nsTarget:
 		ns, ok := f.find(t.namespace).(*namespace)

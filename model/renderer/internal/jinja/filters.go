@@ -105,6 +105,6 @@ func toJSON(r *runtime, v Value, a []Value) Value {
 	}
 	w := &limitedText{limit: r.limits.Size}
 	style.write(w, v, 0)
-	r.spend(w.Len() / 16)
+	r.spell(2 * w.Len())
 	return w.String()
 }

@@ -28,6 +28,7 @@ func attributeGetterOr(r *runtime, attribute, fallback Value, post func(Value) V
 	}
 	return func(v Value) Value {
 		for _, part := range parts {
+			r.spend(1)
 			v = r.getitem(v, part)
 			if _, absent := v.(*undefined); absent && fallback != nil {
 				v = fallback
@@ -41,8 +42,9 @@ func attributeGetterOr(r *runtime, attribute, fallback Value, post func(Value) V
 }
 
 // foldCase makes text comparable without regard to case.
-func foldCase(v Value) Value {
+func (r *runtime) foldCase(v Value) Value {
 	if s, ok := textOf(v); ok {
+		r.changeCase("lower", s)
 		return lower(s)
 	}
 	return v
@@ -60,6 +62,7 @@ func batchFilter(r *runtime, v Value, a []Value) Value {
 			return nil, false
 		}
 		n := min(int64(len(items)), size)
+		r.room(16 * int(n))
 		group := append([]Value{}, items[:n]...)
 		items = items[n:]
 		if missing := size - n; fill != nil && missing > 0 {
@@ -86,6 +89,7 @@ func sliceFilter(r *runtime, v Value, a []Value) Value {
 		if i < extra {
 			n++
 		}
+		r.room(16 * int(n))
 		part := append([]Value{}, items[:n]...)
 		items = items[n:]
 		if fill := orDefault(a[1], nil); fill != nil && i >= extra {
@@ -103,7 +107,7 @@ func groupByFilter(r *runtime, v Value, a []Value) Value {
 	shown := attributeGetterOr(r, a[0], fallback, nil)
 	key := shown
 	if !truth(orDefault(a[2], false)) {
-		key = attributeGetterOr(r, a[0], fallback, foldCase)
+		key = attributeGetterOr(r, a[0], fallback, r.foldCase)
 	}
 	items = sorted(r, items, key, false)
 	out := &List{}

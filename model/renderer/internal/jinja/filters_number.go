@@ -155,11 +155,12 @@ func floatFilter(_ *runtime, v Value, a []Value) Value {
 	return orDefault(a[0], 0.0)
 }
 
-func roundFilter(_ *runtime, v Value, a []Value) Value {
+func roundFilter(r *runtime, v Value, a []Value) Value {
 	precision := wantInt("round", orDefault(a[0], int64(0)))
 	if precision < 0 || precision > 300 {
 		panic(failf(Unsupported, "round to a precision of %d", precision))
 	}
+	r.spell(int(max(precision, 0)))
 	method := orDefault(a[1], "common")
 	if u, ok := v.(*undefined); ok {
 		panic(u.fail())
@@ -208,7 +209,7 @@ func extreme(better func(r *runtime, a, b Value) bool) func(r *runtime, v Value,
 		if len(items) == 0 {
 			return undefinedf("No aggregated item, sequence was empty.")
 		}
-		post := foldCase
+		post := r.foldCase
 		if truth(orDefault(a[0], false)) {
 			post = nil
 		}

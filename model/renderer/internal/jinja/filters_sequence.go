@@ -50,10 +50,11 @@ func reverseFilter(r *runtime, v Value, _ []Value) Value {
 		for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
 			runes[i], runes[j] = runes[j], runes[i]
 		}
-		r.room(len(s))
+		r.spell(len(s))
 		return string(runes)
 	}
 	items := r.collect(v)
+	r.room(16 * len(items))
 	turned := make([]Value, len(items))
 	for i, item := range items {
 		turned[len(items)-1-i] = item
@@ -72,7 +73,7 @@ func itemsFilter(r *runtime, v Value, _ []Value) Value {
 			case *undefined:
 				inner = r.overItems(nil)
 			case *Map:
-				inner = r.overItems((&view{x, "items"}).items())
+				inner = r.iterate(&view{x, "items"})
 			default:
 				panic(typeErrorf("can only get item pairs from a mapping"))
 			}
@@ -124,13 +125,13 @@ func sorted(r *runtime, items []Value, key func(Value) Value, reverse bool) []Va
 
 func sortFilter(r *runtime, v Value, a []Value) Value {
 	items := r.collect(v)
-	post := foldCase
+	post := r.foldCase
 	if truth(orDefault(a[1], false)) {
 		post = nil
 	}
 	attributes := []Value{orDefault(a[2], nil)}
 	if list, ok := attributes[0].(string); ok {
-		attributes = texts(strings.Split(list, ",")).Items
+		attributes = r.texts(strings.Split(list, ",")).Items
 	}
 	items = sorted(r, items, func(item Value) Value {
 		keys := &List{}
@@ -157,18 +158,18 @@ func dictSortFilter(r *runtime, v Value, a []Value) Value {
 	} else if by != "key" {
 		panic(typeErrorf(`dictsort can only sort by "key" or "value"`))
 	}
-	items := sorted(r, (&view{m, "items"}).items(), func(item Value) Value {
+	items := sorted(r, r.collect(&view{m, "items"}), func(item Value) Value {
 		k := item.(*Tuple).Items[pos]
 		if truth(orDefault(a[0], false)) {
 			return k
 		}
-		return foldCase(k)
+		return r.foldCase(k)
 	}, truth(orDefault(a[2], false)))
 	return &List{items}
 }
 
 func uniqueFilter(r *runtime, v Value, a []Value) Value {
-	post := foldCase
+	post := r.foldCase
 	if truth(orDefault(a[0], false)) {
 		post = nil
 	}
@@ -185,6 +186,7 @@ func uniqueFilter(r *runtime, v Value, a []Value) Value {
 				return nil, false
 			}
 			k := key(item)
+			r.key(k)
 			if _, known := seen.lookup(k); !known {
 				seen.set(k, nil)
 				return item, true

@@ -13,7 +13,7 @@ var textFilters = map[string]filterSpec{
 	"capitalize": onText("capitalize", capitalize),
 	"title":      onText("title", titleWords),
 	"trim": {params: []string{"chars?"}, apply: func(r *runtime, v Value, a []Value) Value {
-		return strip(soft(r, "trim", v), orDefault(a[0], nil), true, true)
+		return r.strip(soft(r, "trim", v), orDefault(a[0], nil), true, true)
 	}},
 	"replace":  {params: []string{"old", "new", "count?"}, apply: replaceFilter},
 	"indent":   {params: []string{"width?", "first?", "blank?"}, apply: indentFilter},
@@ -25,6 +25,7 @@ var textFilters = map[string]filterSpec{
 	}},
 	"wordcount": {apply: func(r *runtime, v Value, _ []Value) Value {
 		s := soft(r, "wordcount", v)
+		r.spell(8 * len(s))
 		return int64(len(words.FindAllStringIndex(s, -1)))
 	}},
 	"format": {raw: func(r *runtime, v Value, args []Value, named *Map) Value {
@@ -44,7 +45,7 @@ var words = regexp.MustCompile(`[\p{L}\p{N}_]+`)
 func onText(id string, f func(string) string) filterSpec {
 	return filterSpec{apply: func(r *runtime, v Value, _ []Value) Value {
 		s := soft(r, id, v)
-		r.room(3 * len(s))
+		r.changeCase(id, s)
 		return f(s)
 	}}
 }
@@ -106,6 +107,7 @@ func indentFilter(r *runtime, v Value, a []Value) Value {
 	}
 	blank := truth(orDefault(a[2], false))
 	lines := splitLines(s+"\n", false)
+	r.spend(3 * len(lines))
 	w := &limitedText{limit: r.limits.Size}
 	for i, l := range lines {
 		if i > 0 {

@@ -65,15 +65,16 @@ func dictOf(r *runtime, args []Value, named *Map) Value {
 	}
 	if len(args) == 1 {
 		if from, ok := args[0].(*Map); ok {
+			r.spend(4 * from.Len())
 			m = from.clone()
 		} else {
 			addPairs(r, m, args[0])
 		}
 	}
+	r.spend(4 * named.Len())
 	for i, k := range named.keys {
 		m.Set(k.(string), named.vals[i])
 	}
-	r.room(32 * m.Len())
 	return m
 }
 
@@ -81,6 +82,7 @@ func addPairs(r *runtime, m *Map, pairs Value) {
 	items := r.collect(pairs)
 	for _, item := range items {
 		pair := r.unpack(item, 2)
+		r.key(pair[0])
 		m.set(pair[0], pair[1])
 	}
 }
@@ -90,6 +92,7 @@ func fromKeys(r *runtime, args []Value, named *Map) Value {
 	keys := r.collect(a[0])
 	m := &Map{}
 	for _, k := range keys {
+		r.key(k)
 		m.set(k, orDefault(a[1], nil))
 	}
 	return m
@@ -98,6 +101,7 @@ func fromKeys(r *runtime, args []Value, named *Map) Value {
 func namespaceOf(r *runtime, args []Value, named *Map) Value {
 	attrs := dictOf(r, args, named)
 	ns := &namespace{attrs: &Map{}}
+	r.spend(8 * attrs.(*Map).Len())
 	for i, k := range attrs.(*Map).keys {
 		id, ok := k.(string)
 		if !ok {

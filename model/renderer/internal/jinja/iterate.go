@@ -14,6 +14,9 @@ func (r *runtime) iterate(v Value) *iterator {
 	case *Map:
 		return r.overItems(x.keys)
 	case *view:
+		if x.kind == "items" {
+			r.spend(x.of.Len())
+		}
 		return r.overItems(x.items())
 	case *iterator:
 		return x

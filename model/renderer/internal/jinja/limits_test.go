@@ -2,12 +2,20 @@ package jinja
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func TestLimitsStopHostileTemplates(t *testing.T) {
+	names := strings.Builder{}
+	for i := range 600 {
+		fmt.Fprintf(&names, "{%% if a%d %%}{%% set b%d = 1 %%}{%% endif %%}", i, i)
+	}
 	for what, src := range map[string]string{
+		"names":              names.String(),
 		"nested loops":       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
 		"repeated text":      "{{ 'a' * 1000000000 }}",
 		"repeated list":      "{{ [1] * 1000000000 }}",
@@ -40,6 +48,7 @@ func TestLimitsStopHostileTemplates(t *testing.T) {
 		"counted texts":  "{% set s = 'a' * 4000000 %}{% for i in range(100000) %}{% set x = s | length %}{% endfor %}",
 		"read numbers":   "{% set s = '9' * 4000000 %}{% for i in range(100000) %}{% set x = s | float %}{% endfor %}",
 		"signs":          "{{ " + strings.Repeat("-", 20000) + "1 }}",
+		"source":         strings.Repeat("{{ '' }}", 40000),
 	} {
 		tpl, err := Parse(what, src)
 		if err == nil {
@@ -49,6 +58,96 @@ func TestLimitsStopHostileTemplates(t *testing.T) {
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != Limit {
 			t.Errorf("%s: error %.200v, want one of kind Limit", what, err)
+		}
+	}
+}
+
+// Each operation spends steps for the work that it does, so that a hostile template ends in seconds
+// and has the same end on each machine. least is what a hundred thousand letters, items or keys cost.
+func TestWorkIsCharged(t *testing.T) {
+	for what, c := range map[string]struct {
+		src   string
+		least int
+	}{
+		"replace":         {"{% set x = s.replace('q', 'b') %}", 6_000},
+		"find":            {"{% set x = s.find('b') %}", 6_000},
+		"split":           {"{% set x = s.split('a') %}", 300_000},
+		"rsplit":          {"{% set x = s.rsplit('a') %}", 300_000},
+		"rsplit at space": {"{% set x = (' a' * 50000).rsplit() %}", 150_000},
+		"splitlines":      {"{% set x = ('\n' * 100000).splitlines() %}", 300_000},
+		"strip":           {"{% set x = s.strip('a') %}", 12_000},
+		"strip by many":   {"{% set x = 'x'.strip(s) %}", 100_000},
+		"indent":          {"{% set x = ('\n' * 100000) | indent(0) %}", 300_000},
+		"upper":           {"{% set x = s.upper() %}", 12_000},
+		"title":           {"{% set x = s.title() %}", 200_000},
+		"title filter":    {"{% set x = s | title %}", 200_000},
+		"swapcase":        {"{% set x = s.swapcase() %}", 200_000},
+		"isalnum":         {"{% set x = s.isalnum() %}", 20_000},
+		"isupper":         {"{% set x = s.isupper() %}", 12_000},
+		"is lower":        {"{% set x = s is lower %}", 12_000},
+		"wordcount":       {"{% set x = s | wordcount %}", 100_000},
+		"expandtabs":      {"{% set x = s.expandtabs(0) %}", 25_000},
+		"reverse":         {"{% set x = s | reverse %}", 12_000},
+		"slice":           {"{% set x = s[1:2] %}", 12_000},
+		"tojson":          {"{% set x = s | tojson %}", 25_000},
+		"string":          {"{% set x = [s] | string %}", 25_000},
+		"format":          {"{% set x = ('{0}' * 100000).format('') %}", 100_000},
+		"printf":          {"{% set x = ('%%' * 100000) % () %}", 100_000},
+		"printf cut":      {"{% set x = '%.1s' % s %}", 6_000},
+		"printf digits":   {"{% set x = '%.100000g' % 1e300 %}", 12_000},
+		"strftime":        {"{% set x = strftime_now(s) %}", 50_000},
+		"startswith":      {"{% set t = (s,) * 1000 %}{% set x = ('a' * 99999 + 'b').startswith(t) %}", 1_500_000},
+		"key":             {"{% set x = {s: 1} %}", 12_000},
+		"looked up":       {"{% set x = {}[s] %}", 12_000},
+		"not found":       {"{% set x = [][s] %}", 12_000},
+		"key of a tuple":  {"{% set x = {(1,) * 100000: 1} %}", 400_000},
+		"get of a tuple":  {"{% set x = {}.get((s,)) %}", 12_000},
+		"tuple in":        {"{% set x = (s,) in {} %}", 12_000},
+		"unique tuples":   {"{% set x = ([(1,) * 1000] * 100) | unique | list %}", 400_000},
+		"fromkeys":        {"{% set x = dict.fromkeys(range(100000)) %}", 200_000},
+		"keywords":        {"{% set d = dict.fromkeys(range(99999) | map('string')) %}{% set x = dict(**d) %}", 800_000},
+		"copy of a dict":  {"{% set d = dict.fromkeys(range(99999)) %}{% set x = d.copy() %}", 600_000},
+		"first of items":  {"{% set d = dict.fromkeys(range(99999)) %}{% set x = d.items() | first %}", 300_000},
+		"keys of a sort":  {"{% set x = ['a'] | sort(attribute=',' * 99999) %}", 300_000},
+		"missing":         {"{% for i in range(99999) %}{% set x = i.y %}{% endfor %}", 600_000},
+	} {
+		tpl, err := Parse(what, "{% set s = 'a' * 100000 %}"+c.src)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		tpl.Limits.Steps = c.least
+		var e *Error
+		if _, err = tpl.Render(nil); !errors.As(err, &e) || e.Kind != Limit {
+			t.Errorf("%s takes fewer than %d steps: %v", what, c.least, err)
+		}
+	}
+}
+
+// A chat of a million tokens renders with every template of a model that is recorded here.
+func TestLongChatsAreWithinTheLimits(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("testdata", "templates", "*"))
+	if err != nil || len(paths) < 5 {
+		t.Fatal(len(paths), err)
+	}
+	text := strings.Repeat("some words of it, ", 100)
+	var messages []any
+	for range 1100 {
+		messages = append(messages, map[string]any{"role": "user", "content": text},
+			map[string]any{"role": "assistant", "content": "<think>\n" + text + "\n</think>\n\n" + text})
+	}
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tpl, err := Parse(filepath.Base(path), string(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tpl.Limits.Steps /= 2
+		_, err = tpl.Render(map[string]any{"messages": messages, "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"})
+		if e := (*Error)(nil); errors.As(err, &e) && e.Kind == Limit {
+			t.Error(err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type stringMethod struct {
 
 func bindString(id, s string, m stringMethod) *function {
 	return &function{id, func(r *runtime, args []Value, named *Map) Value {
-		r.spend(len(s) / 64)
+		r.read(s)
 		if m.raw != nil {
 			return m.raw(r, s, args, named)
 		}
@@ -35,8 +35,8 @@ func init() {
 		"rstrip":     stripMethod(false, true),
 		"split":      splitMethod(false),
 		"rsplit":     splitMethod(true),
-		"splitlines": {params: []string{"keepends?"}, apply: func(_ *runtime, s string, a []Value) Value {
-			return texts(splitLines(s, truth(orDefault(a[0], false))))
+		"splitlines": {params: []string{"keepends?"}, apply: func(r *runtime, s string, a []Value) Value {
+			return r.texts(splitLines(s, truth(orDefault(a[0], false))))
 		}},
 		"partition":    partition(strings.Index, false),
 		"rpartition":   partition(strings.LastIndex, true),
@@ -67,7 +67,7 @@ func init() {
 		"upper": upper, "lower": lower, "capitalize": capitalize, "title": titleCase, "swapcase": swapCase, "casefold": caseFold,
 	} {
 		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
-			r.room(3 * len(s))
+			r.changeCase(id, s)
 			return f(s)
 		}}
 	}
@@ -81,7 +81,10 @@ func init() {
 			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
 		},
 	} {
-		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) Value { return is(s) }}
+		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
+			r.spell(len(s))
+			return is(s)
+		}}
 	}
 	for id, is := range map[string]func(string) bool{
 		"isdigit":   func(s string) bool { return all(s, unicode.IsDigit) },
@@ -90,7 +93,8 @@ func init() {
 			return all(s, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
 		},
 	} {
-		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) Value {
+		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
+			r.spell(2 * len(s))
 			if strings.ContainsFunc(s, func(c rune) bool {
 				return unicode.Is(unicode.No, c) || unicode.Is(unicode.Nl, c) || c > unicode.MaxLatin1 && unicode.Is(unicode.Han, c)
 			}) {
@@ -118,6 +122,7 @@ func affix(has func(s, part string) bool) stringMethod {
 		}
 		for _, option := range options {
 			part := wantText("startswith", option)
+			r.room(min(len(part), len(s)))
 			if inside && has(s, part) {
 				return true
 			}
@@ -153,8 +158,8 @@ func window(r *runtime, s string, start, end Value) (cut string, first int64, in
 }
 
 func stripMethod(left, right bool) stringMethod {
-	return stringMethod{params: []string{"chars?"}, apply: func(_ *runtime, s string, a []Value) Value {
-		return strip(s, orDefault(a[0], nil), left, right)
+	return stringMethod{params: []string{"chars?"}, apply: func(r *runtime, s string, a []Value) Value {
+		return r.strip(s, orDefault(a[0], nil), left, right)
 	}}
 }
 
@@ -162,8 +167,7 @@ func splitMethod(fromRight bool) stringMethod {
 	return stringMethod{params: []string{"sep?", "maxsplit?"}, apply: func(r *runtime, s string, a []Value) Value {
 		limit := wantInt("split", orDefault(a[1], int64(-1)))
 		parts := split(s, orDefault(a[0], nil), limit, fromRight)
-		r.room(16 * len(parts))
-		return texts(parts)
+		return r.texts(parts)
 	}}
 }
 

@@ -80,7 +80,7 @@ func expandTabs(r *runtime, s string, a []Value) Value {
 		}
 		w.add(part)
 	}
-	r.spend(w.Len() / 64)
+	r.spend(max(w.Len(), len(s)) / 4)
 	return w.String()
 }
 

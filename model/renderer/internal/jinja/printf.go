@@ -35,6 +35,7 @@ func printf(r *runtime, format string, args Value) Value {
 		if i == len(format) {
 			break
 		}
+		r.spend(1)
 		spec, rest := parsePrintf(format[i+1:])
 		format = rest
 		if spec.verb == '%' {
@@ -77,7 +78,6 @@ func subscriptable(v Value) bool {
 }
 
 func parsePrintf(s string) (spec printfSpec, rest string) {
-	incomplete := typeErrorf("incomplete format")
 	spec.precision = -1
 	if strings.HasPrefix(s, "(") {
 		end := strings.IndexByte(s, ')')
@@ -106,7 +106,7 @@ func parsePrintf(s string) (spec printfSpec, rest string) {
 		spec.precision, s = leadingInt(s[1:])
 	}
 	if s == "" {
-		panic(incomplete)
+		panic(typeErrorf("incomplete format"))
 	}
 	spec.verb = s[0]
 	return spec, s[1:]
@@ -137,6 +137,7 @@ func directive(r *runtime, spec printfSpec, v Value) string {
 		if spec.verb == 'r' {
 			text = r.repr(v)
 		}
+		r.read(text)
 		if _, marked := v.(markup); marked {
 			panic(failf(Unsupported, "formatting text marked safe"))
 		}
@@ -176,6 +177,7 @@ func directive(r *runtime, spec printfSpec, v Value) string {
 		if spec.sharp {
 			panic(failf(Unsupported, "'#' in a float format"))
 		}
+		r.spell(max(spec.precision, 0))
 		return spec.fill(spec.sign(math.Signbit(f)), formatReal(math.Abs(f), spec.verb, spec.precision))
 	case 'c':
 		if s, ok := v.(string); ok && utf8.RuneCountInString(s) == 1 {

@@ -26,7 +26,7 @@ func (r *runtime) str(v Value) string {
 func (r *runtime) repr(v Value) string {
 	w := &limitedText{limit: r.limits.Size}
 	writeRepr(w, v, 0)
-	r.spend(w.Len() / 16)
+	r.spell(2 * w.Len())
 	return w.String()
 }
 

@@ -35,8 +35,14 @@ func (s *scope) has(id string) bool {
 	return false
 }
 
+// maxNames bounds the names of a block, because each branch of an if copies them.
+const maxNames = 500
+
 func (s *scope) define(id string, o origin) {
 	if _, ok := s.origin[id]; !ok {
+		if len(s.names) == maxNames {
+			panic(at(failf(Limit, "a block has more than %d names", maxNames), 1))
+		}
 		s.names = append(s.names, id)
 	}
 	s.origin[id] = o

@@ -15,6 +15,7 @@ func formatMethod(r *runtime, s string, args []Value, named *Map) Value {
 		if i < 0 {
 			i = len(s)
 		}
+		r.spend(1)
 		w.add(s[:i])
 		if s = s[i:]; s == "" {
 			break

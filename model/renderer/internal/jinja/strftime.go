@@ -13,6 +13,7 @@ func strftimeNow(r *runtime, args []Value, named *Map) Value {
 }
 
 func strftime(r *runtime, format string, t time.Time) Value {
+	r.spell(4 * len(format))
 	b := &limitedText{limit: r.limits.Size}
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {

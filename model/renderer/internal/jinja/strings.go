@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -136,11 +137,15 @@ func all(s string, want func(rune) bool) bool {
 	return s != ""
 }
 
+func isLineBreak(c rune) bool {
+	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
+}
+
 // splitLines is Python's str.splitlines.
 func splitLines(s string, keepEnds bool) []string {
 	var lines []string
 	for s != "" {
-		end := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
+		end := strings.IndexFunc(s, isLineBreak)
 		if end < 0 {
 			return append(lines, s)
 		}
@@ -160,10 +165,12 @@ func splitLines(s string, keepEnds bool) []string {
 
 // strip removes the characters in chars from the left side, the right side or both. If chars is
 // None it removes white space.
-func strip(s string, chars Value, left, right bool) string {
+func (r *runtime) strip(s string, chars Value, left, right bool) string {
+	r.spell(len(s))
 	cut := isSpace
 	if chars != nil {
 		set := wantText("strip", chars)
+		r.spend(len(set))
 		chars := map[rune]bool{}
 		for _, c := range set {
 			chars[c] = true
@@ -200,10 +207,12 @@ func split(s string, sep Value, limit int64, fromRight bool) []string {
 		if i < 0 {
 			break
 		}
-		parts = append([]string{s[i+len(by):]}, parts...)
+		parts = append(parts, s[i+len(by):])
 		s = s[:i]
 	}
-	return append([]string{s}, parts...)
+	parts = append(parts, s)
+	slices.Reverse(parts)
+	return parts
 }
 
 func splitSpace(s string, limit int64, fromRight bool) []string {
@@ -212,12 +221,14 @@ func splitSpace(s string, limit int64, fromRight bool) []string {
 		for s = strings.TrimRightFunc(s, isSpace); s != ""; s = strings.TrimRightFunc(s, isSpace) {
 			i := strings.LastIndexFunc(s, isSpace)
 			if limit == 0 || i < 0 {
-				return append([]string{s}, parts...)
+				parts = append(parts, s)
+				break
 			}
 			_, n := utf8.DecodeRuneInString(s[i:])
-			parts, s = append([]string{s[i+n:]}, parts...), s[:i]
+			parts, s = append(parts, s[i+n:]), s[:i]
 			limit--
 		}
+		slices.Reverse(parts)
 		return parts
 	}
 	for s = strings.TrimLeftFunc(s, isSpace); s != ""; s = strings.TrimLeftFunc(s, isSpace) {
@@ -231,7 +242,9 @@ func splitSpace(s string, limit int64, fromRight bool) []string {
 	return parts
 }
 
-func texts(list []string) *List {
+func (r *runtime) texts(list []string) *List {
+	r.room(16 * len(list))
+	r.spend(3 * len(list))
 	items := make([]Value, len(list))
 	for i, s := range list {
 		items[i] = s

@@ -4,6 +4,7 @@ import "unicode/utf8"
 
 // getattr returns v.name: an attribute, such as a method, comes before an item.
 func (r *runtime) getattr(v Value, id string) Value {
+	r.room(len(id))
 	if found, ok := r.attr(v, id); ok {
 		return found
 	}
@@ -13,11 +14,12 @@ func (r *runtime) getattr(v Value, id string) Value {
 	if found, ok := r.item(v, id); ok {
 		return found
 	}
-	return noAttribute(v, id)
+	return r.noAttribute(v, id)
 }
 
 // getitem returns v[key]: an item comes before an attribute.
 func (r *runtime) getitem(v, key Value) Value {
+	r.key(key)
 	if u, ok := v.(*undefined); ok {
 		panic(u.fail())
 	}
@@ -28,14 +30,15 @@ func (r *runtime) getitem(v, key Value) Value {
 		if found, ok := r.attr(v, id); ok {
 			return found
 		}
-		return noAttribute(v, id)
+		return r.noAttribute(v, id)
 	}
 	shown := typeName(key)
 	_ = attempt(func() { shown = r.repr(key) }) // the type is enough for a key without a text
 	return undefinedf("%s object has no element %s", typeName(v), shown)
 }
 
-func noAttribute(v Value, id string) *undefined {
+func (r *runtime) noAttribute(v Value, id string) *undefined {
+	r.spell(len(id) + 16)
 	if v == nil {
 		return undefinedf("'None' has no attribute '%s'", id)
 	}
@@ -73,7 +76,7 @@ func (r *runtime) item(v, key Value) (found Value, ok bool) {
 	}
 	switch x := v.(type) {
 	case string:
-		r.spend(len(x) / 64)
+		r.read(x)
 		return runeAt(x, i), true
 	case *List:
 		return x.Items[i], true
@@ -191,7 +194,7 @@ func (r *runtime) sliceItems(items []Value, bounds [3]*int64) []Value {
 }
 
 func (r *runtime) sliceText(s string, bounds [3]*int64) Value {
-	r.spend(len(s) / 64)
+	r.spell(len(s))
 	runes := []rune(s)
 	start, step, count := sliceRange(int64(len(runes)), bounds)
 	if step == 1 {

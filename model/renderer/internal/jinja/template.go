@@ -7,15 +7,15 @@ import (
 
 // Limits bound one render, because a template is untrusted input.
 type Limits struct {
-	Steps int // nodes evaluated, items visited, and 64 bytes of text built, each one step
+	Steps int // nodes evaluated, items visited, 64 bytes of text copied, and 8 bytes of text read letter by letter
 	Size  int // bytes of the output and of any text, items of any list
 	Depth int // nested calls of macros and recursive loops
 	Time  time.Duration
 }
 
-// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for
-// about a second. The time is for what the steps count too low, and for slow machines.
-var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200, Time: 10 * time.Second}
+// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for one
+// or two seconds. The time is for what the steps count too low, and for slow machines.
+var DefaultLimits = Limits{Steps: 10_000_000, Size: 64 << 20, Depth: 200, Time: 10 * time.Second}
 
 // Template is a parsed template. It is safe for concurrent use once its fields are set.
 type Template struct {
@@ -27,9 +27,16 @@ type Template struct {
 	root *scope
 }
 
+// maxSource bounds the source of a template, in bytes, because it takes many times its size of memory to
+// parse. Those of real models have fewer than 40,000.
+const maxSource = 256 << 10
+
 // Parse parses a template; name identifies it in errors. Errors are of type [*Error].
 func Parse(name, src string) (t *Template, err error) {
 	defer report(&err, name)
+	if len(src) > maxSource {
+		panic(at(failf(Limit, "the template has %d bytes; at most %d are supported", len(src), maxSource), 1))
+	}
 	body := parse(src)
 	return &Template{Limits: DefaultLimits, Clock: time.Now, name: name, body: body, root: resolve(body)}, nil
 }

@@ -95,7 +95,9 @@ func leaves(r *runtime, v, divisor Value, want int64) bool {
 
 func caseTest(is func(s string) bool) func(r *runtime, v Value, args []Value) bool {
 	return func(r *runtime, v Value, _ []Value) bool {
-		return is(r.str(v))
+		s := r.str(v)
+		r.spell(len(s))
+		return is(s)
 	}
 }
 
