@@ -234,6 +234,19 @@ func TestWorkflowThatTruncates(t *testing.T) {
 	}
 }
 
+// The embedded engine's log-probabilities do not correct for a truncation, also where the trainer computes those of
+// the policy itself.
+func TestTruncationIsNotCorrected(t *testing.T) {
+	const recomputed = "algorithm.rollout_correction.bypass_mode=false"
+	for workflow, want := range map[string]string{"test_nucleus": "top_p 0.8 for tokens that are trained on", "simple_workflow": ""} {
+		p := newProject(t, tiny, rl)
+		_, err := p.run(t, recomputed, "buffer.total_steps=1", "buffer.explorer_input.default_workflow_type="+workflow)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", workflow, err, want)
+		}
+	}
+}
+
 // Evaluations choose among the adapters that servers hold. An adapter of an earlier run scores what it
 // scored in that run.
 func TestServersHoldSeveralAdapters(t *testing.T) {

@@ -183,8 +183,18 @@ func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingP
 		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
-		Untrained:         !learns || s.Method.Recomputes || s.Method.Imitates,
+		Untrained:         !learns || s.Method.Imitates || s.Method.Recomputes && !s.scoresWhole(),
 	}
+}
+
+// scoresWhole reports whether the sampler's log-probabilities are those of the whole distribution even if
+// the tokens come from a part of it, which a correction by them does not see.
+func (s *Settled) scoresWhole() bool {
+	if !registry.Samplers.Has(s.Engines.Sample) {
+		return false
+	}
+	_, whole := registry.Samplers.Default(s.Engines.Sample).(interface{ ScoresWhole() })
+	return whole
 }
 
 // selector builds a data selector and starts it on the data.

@@ -113,6 +113,9 @@ func (trainerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	return refusals
 }
 
+// ScoresWhole says that log-probabilities are those of the whole distribution, whatever part of it is sampled.
+func (samplerPlugin) ScoresWhole() {}
+
 // Refuses implements config.SharedKeys.
 func (samplerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	refusals := rope(c)
