@@ -104,11 +104,12 @@ func TrainedLast(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(stages) == 0 || stages[0].Trained.IsZero() {
-		return "", fmt.Errorf("%s has no %s/%s with a train step: is it the directory of a run that trains?",
-			dir, rundir.Monitor, rundir.Metrics)
+	for _, s := range stages {
+		if !s.Trained.IsZero() {
+			return s.Dir, nil
+		}
 	}
-	return stages[0].Dir, nil
+	return "", fmt.Errorf("%s has no %s/%s with a train step: is it the directory of a run that trains?", dir, rundir.Monitor, rundir.Metrics)
 }
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.

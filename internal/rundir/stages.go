@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,9 +22,9 @@ type Stage struct {
 	Written time.Time // when anybody wrote a record
 }
 
-// Stages returns the run at or below dir, or its stages, the newest first: the one whose trainer wrote a
-// record last, and without trainers, the one with the last record. Times are those in the records,
-// because a copy of a run has files of other times.
+// Stages returns the run at or below dir, or its stages, the newest first: by the newest record of the
+// trainer, or of anybody while it has written none. Times are those in the records, because a copy of a
+// run has files of other times.
 func Stages(dir string) (stages []Stage, err error) {
 	_, files, err := Files(dir)
 	if err != nil {
@@ -44,9 +43,17 @@ func Stages(dir string) (stages []Stage, err error) {
 		}
 	}
 	slices.SortStableFunc(stages, func(a, b Stage) int {
-		return cmp.Or(b.Trained.Compare(a.Trained), b.Written.Compare(a.Written))
+		return b.newest().Compare(a.newest())
 	})
 	return stages, nil
+}
+
+// newest returns the time by which the stage is compared with others.
+func (s *Stage) newest() time.Time {
+	if s.Trained.IsZero() {
+		return s.Written
+	}
+	return s.Trained
 }
 
 // homeOf returns the directory of the stage that a file of metrics belongs to. Each of several explorers
