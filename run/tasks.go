@@ -183,17 +183,17 @@ func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingP
 		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
-		Untrained:         !learns || s.Method.Imitates || s.Method.Recomputes && !s.scoresWhole(),
+		Untrained:         !learns || s.Method.Imitates || s.Method.Recomputes && !scoresWhole(s.Engines.Sample),
 	}
 }
 
-// scoresWhole reports whether the sampler's log-probabilities are those of the whole distribution even if
+// scoresWhole reports whether a sampler's log-probabilities are those of the whole distribution even if
 // the tokens come from a part of it, which a correction by them does not see.
-func (s *Settled) scoresWhole() bool {
-	if !registry.Samplers.Has(s.Engines.Sample) {
+func scoresWhole(sampler string) bool {
+	if !registry.Samplers.Has(sampler) {
 		return false
 	}
-	_, whole := registry.Samplers.Default(s.Engines.Sample).(interface{ ScoresWhole() })
+	_, whole := registry.Samplers.Default(sampler).(interface{ ScoresWhole() })
 	return whole
 }
 
