@@ -134,7 +134,7 @@ func TestAdapterRefusesUnsupportedOptions(t *testing.T) {
 		`{"target_modules":["q_proj"]}`:       "does not have",
 		`{"exclude_modules":".*k_proj"}`:      "exclude_modules is .*k_proj",
 		`{"exclude_modules":["k_proj"]}`:      "LoRA adapter of this config does not have",
-		`{"exclude_modules":["proj", 1]}`:     "exclude_modules is [proj 1]",
+		`{"exclude_modules":["proj", 1]}`:     "exclude_modules is [\"proj\",1]",
 		`{"lora_alpha":"16"}`:                 "lora_alpha is 16; expected a number",
 	} {
 		raw := readJSON(t, "testdata/adapter/adapter_config.json")
