@@ -103,7 +103,10 @@ func multiplied(n *node) (product *node, found bool) {
 	if n.op != opUnit {
 		return n, false
 	}
-	value, rest := n.args[0], n.text
+	value, rest, currency := n.args[0], n.text, ""
+	if first, more, _ := strings.Cut(rest, " "); strings.Contains(currencies, first) { // $5 million
+		currency, rest = first, more
+	}
 	for {
 		first, more, _ := strings.Cut(rest, " ")
 		if magnitudes[first] == nil {
@@ -111,6 +114,7 @@ func multiplied(n *node) (product *node, found bool) {
 		}
 		value, rest, found = tree(opMul, value, magnitudes[first]), more, true
 	}
+	rest = strings.TrimSpace(currency + " " + rest)
 	switch {
 	case !found:
 		return n, false
