@@ -58,9 +58,10 @@ func (p *parser) unit() string {
 			case "cubic":
 				square = "^3"
 			case "squared", "cubed":
-				if len(words) > 0 {
-					words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
+				if len(words) == 0 { // of a letter that is read as a variable: 5 m squared
+					words = append(words, "")
 				}
+				words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
 			case "per", "of", "the", "a", "an":
 			case "base":
 				words = append(words, p.baseUnit())
