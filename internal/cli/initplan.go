@@ -294,8 +294,8 @@ func (b *beginning) divide(data texts) (map[string][]byte, error) {
 		tested = everyFifth(questions, nil)
 	}
 	if len(tested) == 0 || len(data.prompts) < fewestRows {
-		b.note("no rows are kept for evaluations: %s has %d rows with %d questions, and that needs %d with 5",
-			b.Data, len(data.prompts), len(kind), fewestRows)
+		b.note("no rows are kept for evaluations: a test file needs %d rows with 5 different questions, and %s has %d with %d",
+			fewestRows, b.Data, len(data.prompts), len(kind))
 		if tested = nil; !data.objects {
 			return nil, nil
 		}
