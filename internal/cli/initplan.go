@@ -66,12 +66,20 @@ func (b *beginning) readTexts() (r texts, err error) {
 			return r, err
 		}
 		t := &trinity.Task{Row: row, Format: trinity.TaskFormat{PromptKey: b.Prompt, ResponseKey: b.Answer}}
-		if chat, err := t.Messages(""); err == nil && chat[0].Role == "system" {
+		asked, _ := t.Field(b.Prompt)
+		chat, err := trinity.ReadChat(b.Prompt, asked)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", d.Where(i), err)
+		}
+		if len(chat) > 0 && chat[0].Role == "system" {
 			r.systems++
 		}
 		prompt, err := t.Text(b.Prompt)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", d.Where(i), err)
+		}
+		if strings.TrimSpace(prompt) == "" {
+			return r, fmt.Errorf("%s: column %q is empty: give the row a question, or remove it", d.Where(i), b.Prompt)
 		}
 		answer := ""
 		if b.Answer != "" {
