@@ -250,5 +250,9 @@ func (c *comparer) rounds(n *node) bool {
 		decimal = new(big.Rat).Mul(decimal, ten)
 	}
 	rounded, _ := n.args[1].num.Float64()
-	return math.Abs(real(value.v)-rounded) < last
+	off := math.Abs(real(value.v) - rounded)
+	if thousandths := 1000 * off; n.args[1].num.IsInt() && off > 1e-9 && math.Abs(thousandths-math.Round(thousandths)) < 1e-6 {
+		return false // √6.25 ≈ 3 would be two answers as well
+	}
+	return off < last
 }
