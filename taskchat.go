@@ -62,10 +62,17 @@ func messageOf(fields map[string]any) (m Message, err error) {
 	if role, foreign := foreignRoles[strings.ToLower(m.Role)]; foreign && role != m.Role {
 		return m, fmt.Errorf("role %q is another format's name of %q: rename it", m.Role, role)
 	}
-	if _, noText := m.Extra[contentKey]; noText && m.Content == "" && (m.Role == "user" || m.Role == "system") {
+	if _, noText := m.Extra[contentKey]; noText && m.Content == "" && needsContent(&m) {
 		return m, fmt.Errorf("a message of the %s has no content: want text", m.Role)
 	}
 	return m, nil
+}
+
+// needsContent reports whether a message says nothing without a content. One of the assistant may have calls of
+// tools, reasoning, or keys of its model, such as tool_plan.
+func needsContent(m *Message) bool {
+	bare := m.Reasoning == "" && len(m.ToolCalls) == 0 && len(m.Extra) == 1
+	return m.Role == "user" || m.Role == "system" || m.Role == "assistant" && bare
 }
 
 // foreignRoles has the roles that go by other names in formats of chats that people have. A template

@@ -395,7 +395,7 @@ def nearness(tolerance):
         numbers = isinstance(got, (int, float)) and isinstance(want, (int, float))
         if tolerance and numbers and (isinstance(got, float) or isinstance(want, float)):
             largest = max(abs(got), abs(want)) if isinstance(got, float) and isinstance(want, float) else 1
-            return got == want or abs(got - want) <= tolerance * max(1, largest)
+            return got == want or largest < math.inf and abs(got - want) <= tolerance * max(1, largest)
         for kind in (list, tuple):
             if isinstance(got, kind) and isinstance(want, kind):
                 return len(got) == len(want) and all(map(near, got, want))

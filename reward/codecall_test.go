@@ -402,6 +402,9 @@ func TestCodeRewardTakesATolerance(t *testing.T) {
 		{"def f(): return [(.1 + .2, 'x')]", "assert f() == [(.3, 'x')]", 0, 1},
 		{"def f(): return {'a': .1 + .2}", "assert not f() != {'a': .3}", 0, 1},
 		{"def f(): return 1000001", "assert f() == 1000000", 0, 0},
+		{"def f(): return float('inf')", "assert f() == 1.5", 0, 0},
+		{"def f(): return [-1e400]", "assert f() == [1.5]", 0, 0},
+		{"def f(): return float('inf')", "assert f() == float('inf')", 1, 1},
 	} {
 		test := codeQuestion{Assert: c.test}
 		all = append(all, codeCase{Source: c.source, Test: test, want: c.exact}, codeCase{c.source, test, 1e-6, c.tolerant})

@@ -88,6 +88,10 @@ func initCommand() *cobra.Command {
 				if err := b.columns(cmd); err != nil {
 					return err
 				}
+				if b.rows == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and "+
+						"keeps no rows for evaluations\n", b.Data, b.Prompt, b.Answer)
+				}
 				files, err := b.plan()
 				if err != nil {
 					return err
@@ -163,9 +167,7 @@ func (b *beginning) fill(cmd *cobra.Command, question string, value *string) {
 func (b *beginning) columns(cmd *cobra.Command) error {
 	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later: check reads it
 		b.Prompt, b.Answer = cmp.Or(b.Prompt, "question"), cmp.Or(b.Answer, "answer")
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and "+
-			"keeps no rows for evaluations\n", b.Data, b.Prompt, b.Answer)
-		return err
+		return nil
 	}
 	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
 	if err != nil {

@@ -66,12 +66,20 @@ func (b *beginning) readTexts() (r texts, err error) {
 			return r, err
 		}
 		t := &trinity.Task{Row: row, Format: trinity.TaskFormat{PromptKey: b.Prompt, ResponseKey: b.Answer}}
-		if chat, err := t.Messages(""); err == nil && chat[0].Role == "system" {
+		asked, _ := t.Field(b.Prompt)
+		chat, err := trinity.ReadChat(b.Prompt, asked)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", d.Where(i), err)
+		}
+		if len(chat) > 0 && chat[0].Role == "system" {
 			r.systems++
 		}
 		prompt, err := t.Text(b.Prompt)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", d.Where(i), err)
+		}
+		if strings.TrimSpace(prompt) == "" {
+			return r, fmt.Errorf("%s: column %q is empty: give the row a question, or remove it", d.Where(i), b.Prompt)
 		}
 		answer := ""
 		if b.Answer != "" {
@@ -294,8 +302,8 @@ func (b *beginning) divide(data texts) (map[string][]byte, error) {
 		tested = everyFifth(questions, nil)
 	}
 	if len(tested) == 0 || len(data.prompts) < fewestRows {
-		b.note("no rows are kept for evaluations: %s has %d rows with %d questions, and that needs %d with 5",
-			b.Data, len(data.prompts), len(kind), fewestRows)
+		b.note("no rows are kept for evaluations: a test file needs %d rows with 5 different questions, and %s has %d with %d",
+			fewestRows, b.Data, len(data.prompts), len(kind))
 		if tested = nil; !data.objects {
 			return nil, nil
 		}

@@ -15,7 +15,10 @@ var (
 	// noName matches what no name of a value has: signs of relations and lists, and words of sentences.
 	noName = regexp.MustCompile(`[<>≤≥≠]|\\(?:not|[lg]eq?|neq?|lt|gt|leqslant|geqslant)(?:[^A-Za-z]|$)|` +
 		`(?i)\b(?:no|not|none|never|neither|cannot|where|if|when|for|such|that|unless|except|because|since|assume|` +
-		`given|with|let|and|or|suppose|impossible)\b`)
+		`given|with|let|and|or|suppose|impossible|half|twice|double|triple|third|quarter|times)\b`)
+	sums = regexp.MustCompile(`^\s*\\(?:int|sum|prod|lim)(?:[^A-Za-z]|$)`)
+	// calculation matches the signs of a value that is worked out of a named one: Area/2, −Area, 2∠A.
+	calculation = regexp.MustCompile(`^\s*[-−0-9]|\s[-−]\s|[+*/^]|\\(?:cdot|times|[dt]?frac|pm)(?:[^A-Za-z]|$)`)
 )
 
 // named reads a text whose left side is no mathematics and names a value, such as "Area = 5", "∠A = 5" or
@@ -28,7 +31,7 @@ func named(text string, as commas) *node {
 	label := text[:at]
 	outside := outsideBrackets(label)
 	words := nameWord.FindAllString(command.ReplaceAllString(label, " "), -1)
-	if noName.MatchString(outside) || strings.ContainsAny(outside, ",;:.") || len(words) > 4 {
+	if noName.MatchString(outside) || !sums.MatchString(outside) && calculation.MatchString(outside) || strings.ContainsAny(outside, ",;:.") || len(words) > 4 {
 		return nil
 	}
 	tokens, err := lex("x"+text[at:], as)

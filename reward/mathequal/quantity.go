@@ -58,9 +58,10 @@ func (p *parser) unit() string {
 			case "cubic":
 				square = "^3"
 			case "squared", "cubed":
-				if len(words) > 0 {
-					words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
+				if len(words) == 0 { // of a letter that is read as a variable: 5 m squared
+					words = append(words, "")
 				}
+				words[len(words)-1] += map[string]string{"squared": "^2", "cubed": "^3"}[lower]
 			case "per", "of", "the", "a", "an":
 			case "base":
 				words = append(words, p.baseUnit())
@@ -103,7 +104,10 @@ func multiplied(n *node) (product *node, found bool) {
 	if n.op != opUnit {
 		return n, false
 	}
-	value, rest := n.args[0], n.text
+	value, rest, currency := n.args[0], n.text, ""
+	if first, more, _ := strings.Cut(rest, " "); strings.Contains(currencies, first) { // $5 million
+		currency, rest = first, more
+	}
 	for {
 		first, more, _ := strings.Cut(rest, " ")
 		if magnitudes[first] == nil {
@@ -111,6 +115,7 @@ func multiplied(n *node) (product *node, found bool) {
 		}
 		value, rest, found = tree(opMul, value, magnitudes[first]), more, true
 	}
+	rest = strings.TrimSpace(currency + " " + rest)
 	switch {
 	case !found:
 		return n, false

@@ -63,6 +63,8 @@ func isEquation(n *node) bool { return n.op == opRelation && strings.Trim(n.text
 func (c *comparer) solved(n *node) (*node, bool) {
 	first, last := n.args[0], n.args[len(n.args)-1]
 	switch {
+	case !c.isConsistent(n.args[1:]):
+		return nil, false
 	case isVariable(first):
 		return last, true
 	case isVariable(last):
@@ -73,6 +75,23 @@ func (c *comparer) solved(n *node) (*node, bool) {
 		return last, true
 	}
 	return nil, false
+}
+
+// isConsistent reports whether the values of a chain such as x = 6/2 = 3 are equal. Of those in units it asks for
+// units that are known, because a word such as product begins another value.
+func (c *comparer) isConsistent(values []*node) bool {
+	for i, v := range values[:len(values)-1] {
+		next := values[i+1]
+		switch {
+		case v.op == opUnit:
+			if _, known := units[strings.ToLower(v.text)]; !known || next.op != opUnit && !c.equal(v.args[0], next) {
+				return false
+			}
+		case next.op != opUnit && !hasVariable(v) && !hasVariable(next) && !c.equal(v, next):
+			return false
+		}
+	}
+	return true
 }
 
 // isVariable reports whether n is a variable, a function of one such as f(x), or a tuple of variables.
@@ -91,12 +110,15 @@ func isQuantity(n *node) bool {
 	switch {
 	case n.op == opMul && n.args[0].op == opSymbol && hasVariable(n.args[0]):
 		of := n.args[1]
-		return of.op == opNumber || of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
+		return of.op == opNumber && strings.Contains(functionLetters, n.args[0].text) || of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
 	case n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text):
 		return true
 	}
 	return n.op == opCall && (n.text == "abs" || n.text == "overline") && severalVariables(n)
 }
+
+// functionLetters name functions: f(3) is a value, and n·3 is none, which the tree does not tell apart.
+const functionLetters = "fghpqFGHPQRSTVE"
 
 func severalVariables(n *node) bool {
 	c := newComparer()
@@ -104,13 +126,26 @@ func severalVariables(n *node) bool {
 	return len(c.names) > 1
 }
 
-// asked returns the value of an answer such as m + n = 17, which determines no variable. As a truth, x + y = 17
-// may be a line.
+// asked returns the value of an answer such as m + n = 17 or x² + y² = 17, in which variables alone are combined and
+// none is determined. As a truth, x + y = 17 may be a line, and so may an answer with factors or with 0.
 func asked(n *node) *node {
-	if last := n.args[len(n.args)-1]; !hasVariable(last) && severalVariables(n.args[0]) {
+	last := n.args[len(n.args)-1]
+	if !hasVariable(last) && combines(n.args[0]) && severalVariables(n.args[0]) && !newComparer().equal(last, integer(0)) {
 		return last
 	}
 	return n
+}
+
+// combines reports whether n is made of variables and their powers by sums, products and quotients, or is a vector
+// of such.
+func combines(n *node) bool {
+	switch n.op {
+	case opAdd, opSub, opMul, opDiv, opSequence:
+		return !slices.ContainsFunc(n.args, func(a *node) bool { return !combines(a) })
+	case opPow:
+		return combines(n.args[0]) && n.args[1].op == opNumber
+	}
+	return n.op == opSymbol && hasVariable(n)
 }
 
 func hasVariable(n *node) bool {
@@ -250,5 +285,9 @@ func (c *comparer) rounds(n *node) bool {
 		decimal = new(big.Rat).Mul(decimal, ten)
 	}
 	rounded, _ := n.args[1].num.Float64()
-	return math.Abs(real(value.v)-rounded) < last
+	off := math.Abs(real(value.v) - rounded)
+	if thousandths := 1000 * off; n.args[1].num.IsInt() && off > 1e-9 && math.Abs(thousandths-math.Round(thousandths)) < 1e-6 {
+		return false // √6.25 ≈ 3 would be two answers as well
+	}
+	return off < last
 }
