@@ -52,6 +52,13 @@ func run(path string) (failed bool, err error) {
 			failed = true
 		case e.Action == "output":
 			said[key] += e.Output
+		case e.Action == "fail" && e.Test == "": // a test that ended the process has no event of its own
+			failed = true
+			for _, test := range slices.Sorted(maps.Keys(said)) {
+				if strings.HasPrefix(test, key) {
+					fmt.Print(said[test])
+				}
+			}
 		case e.Action == "fail" && e.Test == name:
 			failed = true
 			fmt.Print(said[key])

@@ -42,6 +42,12 @@ class Refused(BaseException):
 # Functions whose value says as much as that of their argument, which may be endless or of a class of the program.
 CONSUMERS = {"next", "islice", "list", "tuple", "set", "dict", "sorted", "len", "str", "repr", "int", "float", "hasattr"}
 
+# Methods of texts and sets that ask. The judge calls them on the value: a class of the program could say yes to all.
+PLAIN_QUESTIONS = {
+    "startswith", "endswith", "isdigit", "isalpha", "isalnum", "isupper", "islower", "isspace", "isnumeric", "isdecimal", "istitle",
+    "isidentifier", "isprintable", "isascii", "issubset", "issuperset", "isdisjoint",
+}
+
 # Functions that ask about a class of the program.
 CLASS_QUESTIONS = {"isinstance", "issubclass"}
 
@@ -66,7 +72,18 @@ class Split(ast.NodeTransformer):
             node = node.func if isinstance(node, ast.Call) else node.value
         return isinstance(node, ast.Name) and node.id not in self.known and node.id not in self.bound
 
+    def asks_value(self, node):
+        """Report whether a call is a question to the result of a function. A class, by its capital, has its own methods."""
+        value = getattr(node.func, "value", None)
+        if getattr(node.func, "attr", "") not in PLAIN_QUESTIONS or not isinstance(value, ast.Call) or not self.of_program(value):
+            return False
+        return not getattr(value.func, "id", "x")[0].isupper()
+
     def visit_Call(self, node):
+        if self.asks_value(node):
+            node.func.value = self.visit(node.func.value)
+            node.args = [self.visit(a) for a in node.args]
+            return node
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
         consumes = name in CONSUMERS and node.args and self.of_program(node.args[0])
         consumes = consumes or name in CLASS_QUESTIONS and len(node.args) == 2 and all(map(self.of_program, node.args))

@@ -2,6 +2,7 @@ package run
 
 import (
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/columns"
@@ -46,22 +47,32 @@ func (r rate) perSecond() float64 {
 	return r.tokens / r.seconds
 }
 
+// The metrics that a summary reads.
+const (
+	meanReward  = "rollout/reward/mean"
+	finalLoss   = "actor/final_loss"
+	exploreTime = "time/explore_step"
+	sampleRate  = "rollout/tokens_per_second"
+	trainTime   = "time/train_step"
+	trainRate   = "perf/throughput"
+)
+
 // add counts a record.
 func (s *StageSummary) add(r trinity.Record) {
 	m := r.Metrics
 	s.records++
-	if v, ok := m["rollout/reward/mean"]; ok {
+	if v, ok := m[meanReward]; ok {
 		s.Rewards = append(s.Rewards, v)
 	}
-	if v, ok := m["actor/final_loss"]; ok {
+	if v, ok := m[finalLoss]; ok {
 		s.Losses = append(s.Losses, v)
 	}
-	if t, ok := m["time/explore_step"]; ok {
-		s.rollout.tokens += m["rollout/tokens_per_second"] * t
+	if t, ok := m[exploreTime]; ok {
+		s.rollout.tokens += m[sampleRate] * t
 		s.rollout.seconds += t
 	}
-	if t, ok := m["time/train_step"]; ok {
-		s.train.tokens += m["perf/throughput"] * t
+	if t, ok := m[trainTime]; ok {
+		s.train.tokens += m[trainRate] * t
 		s.train.seconds += t
 	}
 	for _, name := range monitor.Evaluations(m) {
@@ -71,13 +82,10 @@ func (s *StageSummary) add(r trinity.Record) {
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
 }
 
-// isSummed reports whether add reads a metric.
+// isSummed reports whether add reads a metric, beside evaluations.
 func isSummed(name string) bool {
-	switch name {
-	case "rollout/reward/mean", "actor/final_loss", "time/explore_step", "rollout/tokens_per_second", "time/train_step", "perf/throughput":
-		return true
-	}
-	return len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0
+	return slices.Contains([]string{meanReward, finalLoss, exploreTime, sampleRate, trainTime, trainRate}, name) ||
+		len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0
 }
 
 // recall replaces what the records of this process tell by what those of the whole run tell, so that the

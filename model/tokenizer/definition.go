@@ -123,10 +123,13 @@ func parseDefinition(data []byte) (*definition, error) {
 	if d.Model == nil {
 		return nil, fmt.Errorf("model is missing")
 	}
-	for where, data := range map[string]json.RawMessage{
-		"normalizer": d.Normalizer, "pre_tokenizer": d.PreTokenizer, "post_processor": d.PostProcessor, "decoder": d.Decoder,
+	for _, part := range []struct {
+		where string
+		data  json.RawMessage
+	}{
+		{"normalizer", d.Normalizer}, {"pre_tokenizer", d.PreTokenizer}, {"post_processor", d.PostProcessor}, {"decoder", d.Decoder},
 	} {
-		if err := checkParts(data, where); err != nil {
+		if err := checkParts(part.data, part.where); err != nil {
 			return nil, err
 		}
 	}

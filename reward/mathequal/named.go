@@ -31,7 +31,8 @@ func named(text string, as commas) *node {
 	label := text[:at]
 	outside := outsideBrackets(label)
 	words := nameWord.FindAllString(command.ReplaceAllString(label, " "), -1)
-	if noName.MatchString(outside) || !sums.MatchString(outside) && calculation.MatchString(outside) || strings.ContainsAny(outside, ",;:.") || len(words) > 4 {
+	computes := !sums.MatchString(outside) && calculation.MatchString(outside)
+	if computes || noName.MatchString(outside) || strings.ContainsAny(outside, ",;:.") || len(words) > 4 {
 		return nil
 	}
 	tokens, err := lex("x"+text[at:], as)

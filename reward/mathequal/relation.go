@@ -110,7 +110,10 @@ func isQuantity(n *node) bool {
 	switch {
 	case n.op == opMul && n.args[0].op == opSymbol && hasVariable(n.args[0]):
 		of := n.args[1]
-		return of.op == opNumber && strings.Contains(functionLetters, n.args[0].text) || of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
+		if of.op == opNumber {
+			return strings.Contains(functionLetters, n.args[0].text)
+		}
+		return of.op == opSequence || of.op == opRelation || isSet(of) || of.op == opIntersection
 	case n.op == opCall && strings.Contains("sin cos tan cot sec csc", n.text):
 		return true
 	}
