@@ -16,7 +16,11 @@ func ReadChat(column string, v any) (chat []Message, err error) {
 	if text, isText := v.(string); isText {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		if text = strings.TrimSpace(text); text == "" || text[0] != '[' || d.Decode(&v) != nil {
+		text = strings.TrimSpace(text)
+		if strings.HasPrefix(text, "[{'role':") || strings.HasPrefix(text, "[{'content':") {
+			return nil, fmt.Errorf("column %q has a list of messages in Python's notation, with ' in place of \": save the column as JSON", column)
+		}
+		if text == "" || text[0] != '[' || d.Decode(&v) != nil {
 			return nil, nil
 		}
 		if _, err := d.Token(); err != io.EOF { // text follows

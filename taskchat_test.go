@@ -78,6 +78,8 @@ func TestChatsOfRows(t *testing.T) {
 		{"role in capitals", keys, `{"prompt": [{"role": "system", "content": "s"}, {"role": "User", "content": "q"}]}`,
 			`prompt[1]: role "User" is another format's name of "user"`, true},
 		{"a template's own role", keys, `{"prompt": [{"role": "critic", "content": "q"}]}`, "system:S | critic:q", false},
+		{"Python's notation", keys, `{"prompt": "[{'role': 'user', 'content': 'q'}]"}`,
+			`format.prompt_key: column "prompt" has a list of messages in Python's notation`, true},
 		{"null of the user", keys, `{"prompt": [{"role": "user", "content": null}]}`, `prompt[0]: a message of the user has no content`, true},
 		{"null of the assistant", keys, `{"prompt": [{"role": "assistant", "content": null}]}`,
 			`prompt[0]: a message of the assistant has no content`, true},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/reward/mathequal"
 )
 
@@ -151,8 +152,12 @@ func (b *beginning) decide(data texts) (err error) {
 	if b.System != "" && data.systems > 0 {
 		b.note("%d of %d rows have a system message of their own, which stands in place of this one: %s", data.systems, b.rows.Len(), b.System)
 	}
-	if n := len(data.prompts); n > 0 { // tokens have two bytes or more, but in small vocabularies
-		b.PromptTokens = max(128, upTo(64, longest(data.prompts)/2+len(b.System)/2+64))
+	if n := len(data.prompts); n > 0 {
+		least := 2 // bytes of a token, but in small vocabularies
+		if c, err := model.ReadConfig(b.Model); err == nil && c.VocabSize < 2000 {
+			least = 1
+		}
+		b.PromptTokens = max(128, upTo(64, (longest(data.prompts)+len(b.System))/least+64))
 		if b.Warms && b.Task != "label" && b.Task != "program" {
 			b.ReplyTokens = min(1024, upTo(32, usual(data.answers)/3+16)) // a token of prose has some four bytes
 		}

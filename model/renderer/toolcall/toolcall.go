@@ -259,9 +259,13 @@ func jsonCall(text string, tools json.RawMessage) (name string, found bool) {
 	return "", false
 }
 
-// foreign returns an error if a reply in a format of JSON is nothing but calls in Python.
+// foreign returns an error if a reply in a format of JSON has calls in Python, alone or beside text.
 func foreign(text string, tools json.RawMessage) error {
-	if name, found := pythonReply(text, tools); found {
+	name, found := pythonReply(text, tools)
+	if !found {
+		name, found = callBesideText(text, tools)
+	}
+	if found {
 		return fmt.Errorf("the call of %s is written as Python, unlike those of the model's format: %s", name, brief(text))
 	}
 	return nil

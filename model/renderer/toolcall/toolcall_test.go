@@ -80,6 +80,10 @@ func TestHermesReadsCalls(t *testing.T) {
 		{text: `f(n=1)`, err: "the call of f is written as Python"},
 		{text: `[f(n=1)]`, err: "the call of f is written as Python"},
 		{text: `f(n=1) gives 3`, content: `f(n=1) gives 3`},
+		{text: "Sure!\nf(n=1)", err: "the call of f is written as Python"},
+		{text: "Sure!\n`f(1, 2)`\n", err: "the call of f is written as Python"},
+		{text: "I would call f(n=1) for it.", content: "I would call f(n=1) for it."},
+		{text: "f(x)\nis a function", content: "f(x)\nis a function"},
 		{text: `g(n=1)`, content: `g(n=1)`},
 		{text: `<tool_call>{"name":"f","arguments":[1]}</tool_call>`, err: "the call of f: the arguments are no JSON object: \"[1]\""},
 	})
