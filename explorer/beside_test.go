@@ -40,6 +40,7 @@ func TestEvaluationBesideTheSteps(t *testing.T) {
 		var mu sync.Mutex
 		var evals, beside atomic.Int32
 		e := flying(t, q, 2, 9, func(ctx context.Context, task *trinity.Task, run int) error {
+			time.Sleep(time.Second)
 			if evals.Load() > 0 {
 				beside.Add(1)
 			}
@@ -51,11 +52,11 @@ func TestEvaluationBesideTheSteps(t *testing.T) {
 			defer mu.Unlock()
 			versions = append(versions, engine.inUse.Load())
 		}
-		e.opts.EvalTasksets = []*Taskset{newTaskset(4, 1, onePull{before: func(context.Context, *trinity.Task, int) error {
+		e.opts.EvalTasksets = []*Taskset{newTaskset(4, 1, onePull{before: func(_ context.Context, task *trinity.Task, _ int) error {
 			evals.Add(1)
 			defer evals.Add(-1)
 			note()
-			time.Sleep(5 * time.Second)
+			time.Sleep(time.Duration(1+task.Index) * 5 * time.Second) // the first to end leaves its slot to a rollout
 			note()
 			return nil
 		}})}
