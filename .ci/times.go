@@ -1,5 +1,5 @@
-// Command times reads the events of `go test -json`, prints what `go test` prints, and writes the ten slowest
-// tests of each package into a file. It fails if a package has failed.
+// Command times reads the events of `go test -json`, prints what `go test` prints, and writes the seconds of each
+// package and of its ten slowest tests into a file. It fails if a package has failed.
 package main
 
 import (

@@ -96,7 +96,7 @@ type answers struct {
 	next  int        // the first task that the recorder still waits for
 }
 
-// add hands over the outcome of a task, or keeps it until those of all tasks before it are there.
+// add hands over the outcome of a task once the outcomes of all tasks before it are handed over.
 func (a *answers) add(task int, o *outcome) (err error) {
 	if a == nil {
 		return nil

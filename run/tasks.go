@@ -187,8 +187,8 @@ func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingP
 	}
 }
 
-// scoresWhole reports whether a sampler's log-probabilities are those of the whole distribution even if
-// the tokens come from a part of it, which a correction by them does not see.
+// scoresWhole reports whether a sampler scores tokens by the whole distribution, also those drawn from a
+// part of it. A correction that divides by such log-probabilities misses the truncation.
 func scoresWhole(sampler string) bool {
 	if !registry.Samplers.Has(sampler) {
 		return false

@@ -98,7 +98,7 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 		s.config = cmp.Or(s.config, string(settings))
 	}
 	delete(runs, "")   // of an earlier version
-	if len(runs) > 1 { // their curves would be those of one run with many stages
+	if len(runs) > 1 { // one page would take the runs for stages of one
 		return nil, fmt.Errorf("%s has %d runs below it: give the directories of the runs, such as %s", dir, len(runs),
 			slices.Min(slices.Collect(maps.Values(runs))))
 	}
@@ -263,7 +263,7 @@ func (r *run) readSamples() error {
 }
 
 // eachEnd visits the first and the last record with samples of the metrics.jsonl in a directory. A long file has
-// many, of which it decodes no other.
+// many more, which it does not decode.
 func eachEnd(dir string, visit func(trinity.Record)) error {
 	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
 	if err != nil {

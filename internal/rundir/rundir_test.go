@@ -27,8 +27,7 @@ const (
 	late     = `{"step":1,"role":"trainer","time":"2026-01-01T00:00:05Z","metrics":{}}`
 )
 
-// The newest stage is that of the newest record of a trainer, whatever the times of the files, as in a
-// copy of a run.
+// Stages are ordered by the times in their records. The times of files differ, as in a copy of a run.
 func TestStagesByTheirRecords(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string][]string // by folder

@@ -97,7 +97,7 @@ func readStep(path string, o Options) (*Page, error) {
 	return p, nil
 }
 
-// find returns the directory of the traces at or below dir that keeps a train step: that of the newest stage.
+// find returns the directory of traces, at or below dir, of the newest stage that keeps a train step.
 func find(dir string) (string, error) {
 	paths, err := traces(dir)
 	if err != nil {

@@ -62,7 +62,7 @@ func (l *lexer) command() error {
 // upright matches a constant, or the letter of a set of numbers, in roman letters.
 var upright = regexp.MustCompile(`^ *\{ *([eiRNZQ]) *\}`)
 
-// afterValue reports whether a number or a letter stands before, of which a letter may be the unit.
+// afterValue reports whether a number or a letter stands before. A letter behind it may be its unit.
 func (l *lexer) afterValue() bool {
 	n := len(l.tokens)
 	return n > 0 && l.tokens[n-1].kind != mark

@@ -203,7 +203,7 @@ func objects(text string) (at []int) {
 var brokenCall = regexp.MustCompile(`^(?:\[\s*)?\{\s*["'](?:name|function)["']\s*:\s*["']([^"'\s]+)["']\s*,\s*` +
 	`["'](?:parameters|arguments)["']\s*:\s*\{\s*(\.\.\.|…|<)?`)
 
-// isBroken returns the tool that the text calls at its beginning, in what is no JSON.
+// isBroken reports whether a text begins with a call of a tool that is no JSON, and returns the tool.
 func isBroken(text string, tools json.RawMessage) (name string, broken bool) {
 	m := brokenCall.FindStringSubmatch(text)
 	if m == nil || m[2] != "" || !declaredTools(tools)[m[1]] {
