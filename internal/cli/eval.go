@@ -16,7 +16,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -111,7 +110,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	o := run.EvaluateOptions{
 		Stage: f.stage, Tasksets: f.tasksets, Dir: scratch.Dir,
-		Say: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) },
+		Say: sayTo(cmd.ErrOrStderr()),
 	}
 	if f.path != "" {
 		o.Model, f.output = f.model.path, cmp.Or(f.output, cfg.Name+"_answers.jsonl")

@@ -152,7 +152,7 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 	}
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
-	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) }
+	say := sayTo(cmd.ErrOrStderr())
 	tell := say
 	if f.quiet {
 		tell = func(string) {}
@@ -182,6 +182,11 @@ func didNothing(s *run.Summary) bool {
 	return !slices.ContainsFunc(s.Stages, func(st run.StageSummary) bool {
 		return !st.Skipped && (len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0)
 	})
+}
+
+// sayTo returns a function that prints a line for people, without secrets and control characters.
+func sayTo(w io.Writer) func(line string) {
+	return func(line string) { fmt.Fprintln(w, safetext.Printable(safetext.Hidden(line))) }
 }
 
 // systemPrompt returns the system prompt that a configuration gives to all prompts that it trains on; "" if it gives

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/report"
-	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/sweep"
 )
 
@@ -67,7 +66,7 @@ func runSweep(cmd *cobra.Command, flags *configFlags, o sweep.Options, args []st
 	if flags.engine != "" {
 		o.Command = append(o.Command, "--engine", flags.engine)
 	}
-	o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), safetext.Printable(safetext.Hidden(line))) }
+	o.Say = sayTo(cmd.ErrOrStderr())
 	stop, cancel := interruptible(cmd.Context())
 	defer cancel()
 	result, err := sweep.Run(stop, o)
