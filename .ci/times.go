@@ -1,5 +1,6 @@
 // Command times reads the events of `go test -json`, prints what `go test` prints, and writes the seconds of each
-// package and of its ten slowest tests into a file. It fails if a package has failed.
+// package and of its ten slowest tests into a file. Of a failed test it prints only the subtests that failed.
+// It fails if a package has failed.
 package main
 
 import (
@@ -21,6 +22,7 @@ type event struct {
 
 const (
 	mostTests = 10
+	mostLines = 30  // of a failed test that are repeated
 	least     = 0.5 // seconds of a test that is worth a line
 )
 
@@ -35,7 +37,8 @@ func main() {
 }
 
 func run(path string) (failed bool, err error) {
-	said, slow := map[string]string{}, map[string][]event{} // what tests print, by package and test; results by package
+	said, slow := map[string]string{}, map[string][]event{} // what a test or subtest has printed, by package and name; results by package
+	var failures []string
 	in := bufio.NewReader(os.Stdin)
 	for {
 		line, readErr := in.ReadString('\n')
@@ -43,8 +46,7 @@ func run(path string) (failed bool, err error) {
 		if line != "" && json.Unmarshal([]byte(line), &e) != nil {
 			fmt.Print(line) // of the go command itself
 		}
-		name, _, _ := strings.Cut(e.Test, "/")
-		key := e.Package + " " + name
+		key := e.Package + " " + e.Test
 		switch {
 		case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
 			fmt.Print(e.Output)
@@ -52,24 +54,28 @@ func run(path string) (failed bool, err error) {
 			failed = true
 		case e.Action == "output":
 			said[key] += e.Output
-		case e.Action == "fail" && e.Test == "": // a test that ended the process has no event of its own
+		case e.Action == "fail" && !strings.Contains(e.Test, "/"): // of a package: a test that ended the process has no event of its own
 			failed = true
 			for _, test := range slices.Sorted(maps.Keys(said)) {
-				if strings.HasPrefix(test, key) {
+				if test == key || strings.HasPrefix(test, key+"/") || e.Test == "" && strings.HasPrefix(test, key) {
 					fmt.Print(said[test])
+					failures = append(failures, fmt.Sprintf("--- %s\n%s", test, lastLines(said[test])))
+					delete(said, test)
 				}
 			}
-		case e.Action == "fail" && e.Test == name:
-			failed = true
-			fmt.Print(said[key])
 		}
-		if done := e.Action == "pass" || e.Action == "fail"; done && e.Test == name {
+		if e.Action == "pass" || e.Action == "skip" {
 			delete(said, key)
+		}
+		if (e.Action == "pass" || e.Action == "fail") && !strings.Contains(e.Test, "/") {
 			slow[e.Package] = append(slow[e.Package], e)
 		}
 		if readErr != nil {
 			break
 		}
+	}
+	if failures != nil { // again, where a reader of the end sees them
+		fmt.Printf("what failed:\n%s", strings.Join(failures, ""))
 	}
 	var table strings.Builder
 	for _, pkg := range slices.Sorted(maps.Keys(slow)) {
@@ -84,4 +90,10 @@ func run(path string) (failed bool, err error) {
 		}
 	}
 	return failed, os.WriteFile(path, []byte(table.String()), 0o644)
+}
+
+// lastLines returns the end of a text, where the reason of a failure stands.
+func lastLines(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-mostLines):], "")
 }
