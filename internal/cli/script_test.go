@@ -37,6 +37,7 @@ func TestScriptsPass(t *testing.T) {
 			env.Setenv("TINY", models)
 			env.Setenv("QUICKSTART", quickstart)
 			env.Setenv("HF_ENDPOINT", hub.URL)
+			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home")) // where the run that was sent last is noted
 			env.Setenv("HF_HOME", filepath.Join(env.WorkDir, ".hf"))
 			for _, name := range []string{"sft.jsonl", "train.jsonl"} {
 				data, err := os.ReadFile(filepath.Join(quickstart, "data", name))
