@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/model/renderer"
-	"github.com/trinity-go/trinity/run"
 )
 
 // assignment is what both sides of a workload are told: the same tokens of the same model.

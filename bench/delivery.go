@@ -17,11 +17,11 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	wire "github.com/trinity-go/trinity/internal/wire/files"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
-	wire "github.com/trinity-go/trinity/wire/files"
 )
 
 // mostProof is the share of a delivery that hashing and proof may take.

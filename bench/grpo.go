@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run"
 )
 
 //go:embed grpo.yaml

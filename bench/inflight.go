@@ -9,7 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/weights"

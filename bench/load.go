@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	wire "github.com/trinity-go/trinity/wire/openai"
+	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // clients ask servers for streams of stamps, one for each URL, all at once.

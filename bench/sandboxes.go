@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/internal/sandbox"
 )
 
 // sandboxes starts programs that do nothing, one after the other.

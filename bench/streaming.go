@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/dataset"
 )
 
 // streaming opens a file of many rows, that no process has read before, and reads them in order.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/serve/gateway"
-	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/internal/serve/gateway"
+	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

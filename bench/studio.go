@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/serve/studio"
+	"github.com/trinity-go/trinity/internal/serve/studio"
 )
 
 var (

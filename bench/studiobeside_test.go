@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/serve/studio"
+	"github.com/trinity-go/trinity/internal/serve/studio"
 )
 
 // The studio shows the runs whole, and a curve that lacks a point is an error.

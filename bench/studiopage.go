@@ -16,8 +16,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/serve/studio"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/serve/studio"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // patience is how long a page may take to show something.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // quickstart is the run of the README, with traces or without.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/cluster"
+	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/trainer"
 )
 
 // torchMicro are the tokens of a micro-batch of PyTorch, as both sides cut them.

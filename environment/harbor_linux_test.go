@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/sandbox"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wire/mcp"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/mcp"
 )
 
 func init() {

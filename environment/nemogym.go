@@ -16,8 +16,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/openai"
 )
 
 func init() {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/sandbox"
 )
 
 func init() {

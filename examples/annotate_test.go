@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/serve/annotate"
+	"github.com/trinity-go/trinity/internal/serve/annotate"
 )
 
 // What people decide is what sft, dpo and kto train on, as texts and as chats.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run"
 	_ "github.com/trinity-go/trinity/standard"
 	"github.com/trinity-go/trinity/trinitytest"
 )

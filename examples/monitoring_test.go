@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

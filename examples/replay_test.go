@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/view"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/trace"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

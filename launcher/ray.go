@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/python"
 	"github.com/trinity-go/trinity/registry"
 )

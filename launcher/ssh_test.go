@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/cluster"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
 	_ "github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // A model with a merged adapter has the tensors of PEFT's merge_and_unload, also rounded to bf16.

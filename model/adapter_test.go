@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 func openAdapter(t *testing.T, dir string, cfg *Config) *Adapter {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/gguf"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // ropeFactorsName is the tensor in which GGUF keeps llama3's frequency divisors.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
+	"github.com/trinity-go/trinity/internal/model/gguf"
 )
 
 func openGGUF(path string) (*Model, error) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/gguf"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 const chatTemplateKey = "tokenizer.chat_template"

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/gguf"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // ggufType is a number type that WriteGGUF writes.

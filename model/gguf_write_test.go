@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/gguf"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 func openGGUFFile(t *testing.T, path string) *gguf.File {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // Mixture describes layers with several MLPs, the experts: a router picks a few of them for every

@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/trinity-go/trinity/model/internal/gguf"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/gguf"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // Source is a set of named tensors: an open model, a random initialisation, or an engine's own

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // Open opens a Hugging Face directory or a .gguf file. It returns an error unless the file holds

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // WriteDir writes a Hugging Face directory that transformers loads: config.json (Config.Raw, if

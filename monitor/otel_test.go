@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // spans writes the trace of a process beside the monitor directory dir: spans of rollouts.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 func init() {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // SaidFile is the file in the monitor directory with the lines that the run has for people: a time, a

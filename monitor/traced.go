@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Spans is a Sink that also gets the spans of the run's trace.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/sandbox"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -73,7 +73,7 @@ func TestCodeRewardRunsPrograms(t *testing.T) {
 				t.Skip("starts interpreters and compilers")
 			}
 			if c.language == "go" {
-				trinitytest.Long(t, "compiles Go's standard library", "reward", "sandbox")
+				trinitytest.Long(t, "compiles Go's standard library", "reward", "internal/sandbox")
 			}
 			fn := build(t, "code_reward", codeArgs(t, c.language))
 			r, err := fn.Score(t.Context(), codeInput(t, c.source, doubles))

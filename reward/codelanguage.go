@@ -13,7 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/internal/sandbox"
 )
 
 // language says how programs of a language run.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/sandbox"
-	"github.com/trinity-go/trinity/wire/score"
+	"github.com/trinity-go/trinity/internal/sandbox"
+	"github.com/trinity-go/trinity/internal/wire/score"
 )
 
 // exchange is a test of standard input and output.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/sandbox"
 )
 
 // grade scores a reply with a grader object in JSON, and returns the reward as text.

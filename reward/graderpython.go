@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/internal/sandbox"
 )
 
 //go:embed grader.py

@@ -6,8 +6,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wire/score"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/score"
 )
 
 func init() {

@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/wire/score"
+	"github.com/trinity-go/trinity/internal/wire/score"
 )
 
 // program is the running copies of a program that scores.

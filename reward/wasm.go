@@ -14,8 +14,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/internal/wire/score"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/score"
 )
 
 func init() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/wire/score"
+	"github.com/trinity-go/trinity/internal/wire/score"
 )
 
 // wireForm is the part of descriptions that specifies what a program or service reads and writes.

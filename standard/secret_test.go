@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // looksSecret matches the names of fields that may hold a secret.

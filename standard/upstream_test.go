@@ -10,7 +10,7 @@ import (
 
 // Each workflow of Trinity-RFT that package config lists is there, or the refusal says what to use.
 func TestWorkflowsOfTrinityRFT(t *testing.T) {
-	source, err := os.ReadFile("../config/upstream.go")
+	source, err := os.ReadFile("../internal/config/upstream.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ const (
 	Heavy                 // TRINITY_HEAVY=1
 )
 
-// EffortFor returns the effort for tests of the given rooms, which are folders such as "run" or
+// EffortFor returns the effort for tests of the given rooms, which are folders such as "internal/run" or
 // "engine/cpu".
 func EffortFor(rooms ...string) Effort {
 	switch {

@@ -12,16 +12,16 @@ func TestEffortDependsOnTheEnvironment(t *testing.T) {
 	}{
 		{"", "", Usual},
 		{"", "buffer serve", Usual},
-		{"", "buffer run", Changed},
+		{"", "buffer internal/run", Changed},
 		{"", "engine/cpu/sampler", Changed},
 		{"", "engine", Usual},
 		{"", "runner", Usual},
 		{"1", "", Heavy},
-		{"1", "run", Heavy},
+		{"1", "internal/run", Heavy},
 	} {
 		t.Setenv("TRINITY_HEAVY", c.heavy)
 		t.Setenv("TRINITY_CHANGED", c.changed)
-		if got := EffortFor("run", "engine/cpu"); got != c.want {
+		if got := EffortFor("internal/run", "engine/cpu"); got != c.want {
 			t.Errorf("TRINITY_HEAVY=%q TRINITY_CHANGED=%q: effort %d, want %d", c.heavy, c.changed, got, c.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/internal/sandbox"
 )
 
 // Sandbox tests what every sandbox must do, whatever its isolation: the program gets its files,

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/renderer/toolcall"
+	"github.com/trinity-go/trinity/internal/model/toolcall"
 )
 
 // ToolSchemas are the tools of [ToolCallParser].

@@ -20,7 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/wire/files"
+	"github.com/trinity-go/trinity/internal/wire/files"
 )
 
 var failFetched = failpoint.New("remote.fetched") // when a file of weights has arrived, before the follower checks it

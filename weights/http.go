@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/failpoint"
-	"github.com/trinity-go/trinity/serve/web"
-	"github.com/trinity-go/trinity/wire/files"
+	"github.com/trinity-go/trinity/internal/serve/web"
+	"github.com/trinity-go/trinity/internal/wire/files"
 )
 
 var failFound = failpoint.New("remote.version") // before the trainer replies which version a sampler is to load

@@ -16,7 +16,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/wire/files"
+	"github.com/trinity-go/trinity/internal/wire/files"
 )
 
 // Shelf is the trainer's side of weights that travel over HTTP: the published versions in the run's

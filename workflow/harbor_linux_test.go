@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/sandbox"
+	"github.com/trinity-go/trinity/internal/sandbox"
 )
 
 // commands reads a reply that begins with $ as a call of bash.

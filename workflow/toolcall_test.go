@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/renderer/toolcall"
+	"github.com/trinity-go/trinity/internal/model/toolcall"
 )
 
 // hermesChat reads calls as Qwen writes them, and notes the messages and the tools that it renders.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
-	"github.com/trinity-go/trinity/trainer"
+	"github.com/trinity-go/trinity/internal/trainer"
 )
 
 var _ trainer.Distiller = (*Engine)(nil)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // codebook maps 8 bits to numbers from -1 to 1, in increasing order: the dynamic quantisation of

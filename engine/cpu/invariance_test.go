@@ -12,8 +12,8 @@ import (
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/trainer"
 
 	"github.com/trinity-go/trinity/trinitytest"
 )

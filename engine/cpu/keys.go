@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/trinity-go/trinity/config"
+import "github.com/trinity-go/trinity/internal/config"
 
 const (
 	placement = "placement on GPUs: the embedded engine uses the cores of this machine"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 // Every key in the engine's tables is a key of the configuration, so the tables cannot go stale.

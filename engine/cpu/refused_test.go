@@ -8,7 +8,7 @@ import (
 	_ "github.com/trinity-go/trinity/algorithm/advantage"
 	_ "github.com/trinity-go/trinity/algorithm/loss"
 	_ "github.com/trinity-go/trinity/algorithm/sample"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	_ "github.com/trinity-go/trinity/monitor"
 	_ "github.com/trinity-go/trinity/reward"
 	_ "github.com/trinity-go/trinity/selector"

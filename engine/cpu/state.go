@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // Files of a state directory.

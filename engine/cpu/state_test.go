@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // recorder keeps the published weights.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

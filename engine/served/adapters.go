@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // adapters are the adapters that load gave a server. The one before the newest stays for requests in

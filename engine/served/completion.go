@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // completion returns the query as a request of /v1/completions. It names every parameter, because

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // resetter is a digester whose server can overwrite its tensors.

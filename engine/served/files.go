@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/failpoint"
-	"github.com/trinity-go/trinity/serve/web"
-	"github.com/trinity-go/trinity/wire/files"
+	"github.com/trinity-go/trinity/internal/serve/web"
+	"github.com/trinity-go/trinity/internal/wire/files"
 )
 
 // fetcher is an endpoint whose server can fetch a version of the weights over HTTP.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
 )

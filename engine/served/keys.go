@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 const (

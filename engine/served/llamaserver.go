@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/openai"
 )
 
 func init() {

@@ -16,8 +16,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/wire/openai"
 )
 
 // arguments are what each plug-in of this package takes.

@@ -15,8 +15,8 @@ import (
 	"github.com/trinity-go/trinity"
 	_ "github.com/trinity-go/trinity/engine/cpu" // whose sampler the servers have
 	"github.com/trinity-go/trinity/engine/served"
+	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"

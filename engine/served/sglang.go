@@ -9,10 +9,10 @@ import (
 	"net/http"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/openai"
 )
 
 func init() {

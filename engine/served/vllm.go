@@ -8,12 +8,12 @@ import (
 	"net/http"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/wire/openai"
 )
 
 func init() {

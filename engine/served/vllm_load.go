@@ -12,8 +12,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/wire/files"
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/files"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // load implements endpoint.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 // vllmKey is the variable with the key of a server.

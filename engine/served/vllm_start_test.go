@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 // A server that the run starts takes adapters of rank 512 at most. One that runs already is asked.

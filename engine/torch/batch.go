@@ -9,7 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // batch is a micro-batch as the worker gets it. Only experiences with trained tokens travel, and of

@@ -13,9 +13,9 @@ import (
 
 	"github.com/trinity-go/trinity"
 	_ "github.com/trinity-go/trinity/engine/cpu" // the embedded engine
+	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/trainer"
 )
 
 // Both engines are given the same model, batch and loss here.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // files are what the worker loads a model from.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 // Every key in the engine's table is a key of the configuration, so the table cannot go stale.

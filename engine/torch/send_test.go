@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // rank is a process that stands for a rank of a server.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

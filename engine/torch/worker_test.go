@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/model/safetensors"
 	"github.com/trinity-go/trinity/registry"
 )
 

@@ -56,12 +56,8 @@ func (p *policy) rollOut(ctx context.Context, step int64) ([]trinity.Group, erro
 	groups := make([]trinity.Group, tasksPerStep)
 	work, ctx := errgroup.WithContext(ctx)
 	for i := range groups {
-		index := (int(step-1)*tasksPerStep + i) % p.rows.Len()
-		row, err := p.rows.Row(index)
-		if err != nil {
-			return nil, err
-		}
-		task := &trinity.Task{ID: fmt.Sprint("sums/", index), Row: row, Format: trinity.TaskFormat{PromptKey: "question"}}
+		index := (int(step-1)*tasksPerStep + i) % len(p.rows)
+		task := &trinity.Task{ID: fmt.Sprint("sums/", index), Row: p.rows[index], Format: trinity.TaskFormat{PromptKey: "question"}}
 		groups[i] = make(trinity.Group, groupSize)
 		for run := range groupSize {
 			work.Go(func() error {

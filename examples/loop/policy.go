@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
 	_ "github.com/trinity-go/trinity/standard" // registers the engines and workflows
@@ -19,12 +20,12 @@ type policy struct {
 	sampler  trinity.Sampler
 	workflow trinity.Workflow
 	renderer trinity.Renderer
-	rows     *dataset.Dataset
+	rows     []map[string]any // of a JSON Lines file
 }
 
 // open reads the questions and opens a model with random weights, for training and for sampling.
 func open(ctx context.Context, dir string) (*policy, error) {
-	rows, err := dataset.Open(ctx, dir+"/data/train.jsonl", dataset.Options{})
+	rows, err := read(dir + "/data/train.jsonl")
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +57,23 @@ func open(ctx context.Context, dir string) (*policy, error) {
 		ModelPath: dir + "/model", Init: init, MaxSequences: tasksPerStep * groupSize, MaxModelLen: 64, Shared: true, Beside: engine,
 	})
 	return p, err
+}
+
+// read returns the rows of a JSON Lines file.
+func read(path string) (rows []map[string]any, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for lines := json.NewDecoder(file); lines.More(); {
+		var row map[string]any
+		if err := lines.Decode(&row); err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // close releases the memory of trainer and sampler.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
-	"github.com/trinity-go/trinity/serve/annotate"
-	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/internal/serve/annotate"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // annotateFlags are the flags of `annotate`.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run"
 )
 
 func checkCommand() *cobra.Command {

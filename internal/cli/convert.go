@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
-	"github.com/trinity-go/trinity/model/tokenizer"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 func convertCommand() *cobra.Command {

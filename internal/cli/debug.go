@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/view"
-	"github.com/trinity-go/trinity/run"
 )
 
 // debugText is the file with what debug prints. A directory that has one is debug's own.

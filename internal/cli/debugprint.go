@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/run"
 )
 
 // printDebugged writes what became of a group: each rollout with its calls, and then the pipeline.

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/sandbox"
 )
 
 // checkup is the report of doctor.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/internal/run"
 )
 
 // evalFlags are the flags of the command eval.

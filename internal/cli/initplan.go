@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/reward/mathequal"
 )

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/run"
 )
 
 // sized writes the files and returns the configuration. With --minutes it sets the number of steps by the estimate

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/tokenizer"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -279,7 +279,7 @@ func TestLlamaCppFindsTheSameTokens(t *testing.T) {
 // that SentencePiece has, for which its ids are the scores.
 func writeTokenizer(t *testing.T, dir, name, bos string) {
 	t.Helper()
-	f, err := os.Open("../../model/tokenizer/testdata/" + name + ".json.gz")
+	f, err := os.Open("../model/tokenizer/testdata/" + name + ".json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/plan"
 	"github.com/trinity-go/trinity/internal/simulation"
-	"github.com/trinity-go/trinity/run/plan"
 )
 
 func planCommand() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/internal/model/hub"
 )
 
 func pullCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/view"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/trace"
 )
 
 func replayCommand() *cobra.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/run"
 )
 
 func serveCommand() *cobra.Command {

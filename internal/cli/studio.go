@@ -15,14 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/cachedir"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/run/plan"
-	"github.com/trinity-go/trinity/serve/annotate"
-	"github.com/trinity-go/trinity/serve/studio"
-	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/plan"
+	"github.com/trinity-go/trinity/internal/serve/annotate"
+	"github.com/trinity-go/trinity/internal/serve/studio"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 func studioCommand() *cobra.Command {

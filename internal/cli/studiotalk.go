@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/hub"
-	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/run/checkpoint"
-	"github.com/trinity-go/trinity/serve/studio"
 )
 
 // talker finds the models that the studio talks to, and serves them with this program.

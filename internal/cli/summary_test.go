@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/internal/run"
 )
 
 // A run that failed before its first step prints only its error.

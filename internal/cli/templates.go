@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/examples"
-	"github.com/trinity-go/trinity/serve/studio"
+	"github.com/trinity-go/trinity/internal/serve/studio"
 )
 
 // templates returns the configurations that the studio offers to begin with: those of trinity init, and

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/python"
-	"github.com/trinity-go/trinity/serve/web"
 )
 
 // door is where members of groups announce themselves.

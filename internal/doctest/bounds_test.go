@@ -19,13 +19,13 @@ import (
 var parsers = []string{
 	"regexp", "encoding/xml", "database/sql", "modernc.org/sqlite", "github.com/dlclark/regexp2/v2", "github.com/expr-lang/expr",
 	"go.starlark.net/starlark", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/tetratelabs/wazero", "github.com/abadojack/whatlanggo",
-	"golang.org/x/net/html", "github.com/trinity-go/trinity/sandbox", "gopkg.in/yaml.v3", "go.yaml.in/yaml/v4",
+	"golang.org/x/net/html", "github.com/trinity-go/trinity/internal/sandbox", "gopkg.in/yaml.v3", "go.yaml.in/yaml/v4",
 }
 
 // meetTexts are the folders whose code meets texts of a policy.
 var meetTexts = []string{
-	"environment", "reward", "reward/mathequal", "workflow", "operator", "operator/rows", "model/renderer", "model/renderer/toolcall",
-	"model/renderer/internal/jinja", "model/tokenizer", "serve/gateway", "serve/openai",
+	"environment", "reward", "reward/mathequal", "workflow", "operator", "operator/rows", "model/renderer", "internal/model/toolcall",
+	"model/renderer/internal/jinja", "internal/model/tokenizer", "internal/serve/gateway", "internal/serve/openai",
 }
 
 var (
@@ -171,14 +171,14 @@ func TestLimitsOfOnePathFit(t *testing.T) {
 		receiver, receives string
 		factor             int64 // of the sender's limit, when it is written for the receiver
 	}{
-		{"a row of a file, as a line of a command", "dataset/dataset.go", "maxRow", "internal/cli/model.go", "maxLine", 1},
-		{"a row of a file, as a line of verify", "dataset/dataset.go", "maxRow", "internal/verify/file.go", "maxLine", 1},
+		{"a row of a file, as a line of a command", "internal/dataset/dataset.go", "maxRow", "internal/cli/model.go", "maxLine", 1},
+		{"a row of a file, as a line of verify", "internal/dataset/dataset.go", "maxRow", "internal/verify/file.go", "maxLine", 1},
 		{"a line of metrics", "internal/columns/columns.go", "maxLine", "internal/columns/saved.go", "maxHeader", 1},
-		{"a chat, whichever dialect", "serve/gateway/dialect.go", "maxMessages", "serve/openai/server.go", "maxBody", 1},
-		{"a chat, the other way round", "serve/openai/server.go", "maxBody", "serve/gateway/dialect.go", "maxMessages", 1},
-		{"a reward of a program, over HTTP", "wire/score/score.go", "MaxAnswer", "serve/gateway/gateway.go", "maxControl", 1},
-		{"spans of an explorer", "serve/fleet/outbox.go", "maxBatch", "serve/fleet/handle.go", "maxDelivery", 1},
-		{"a part of a trace", "trace/part.go", "maxPart", "trace/part.go", "maxFrame", 1},
+		{"a chat, whichever dialect", "internal/serve/gateway/dialect.go", "maxMessages", "internal/serve/openai/server.go", "maxBody", 1},
+		{"a chat, the other way round", "internal/serve/openai/server.go", "maxBody", "internal/serve/gateway/dialect.go", "maxMessages", 1},
+		{"a reward of a program, over HTTP", "internal/wire/score/score.go", "MaxAnswer", "internal/serve/gateway/gateway.go", "maxControl", 1},
+		{"spans of an explorer", "internal/serve/fleet/outbox.go", "maxBatch", "internal/serve/fleet/handle.go", "maxDelivery", 1},
+		{"a part of a trace", "internal/trace/part.go", "maxPart", "internal/trace/part.go", "maxFrame", 1},
 		{"a result of SQL, as the policy reads it", "environment/sql.go", "mostShown", "environment/sqlchild.go", "mostInResult", 1},
 		{"a value of SQL in a result", "environment/sqlchild.go", "mostInValue", "environment/sqlchild.go", "mostInResult", 1},
 		{"output of a member, as ASCII JSON", "python/trinity_worker/trinity_worker/join.py", "MOST", "internal/cluster/door.go", "maxBody", 12},

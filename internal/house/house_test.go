@@ -23,22 +23,24 @@ var layers = []struct {
 	packages []string
 }{
 	{"nouns, standard library only", []string{"."}},
-	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
+	{"ground", []string{"registry", "algorithm/tape", "internal/serve/web", "internal/wire", "internal/wait",
+		"internal/retry", "internal/process",
 		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/safetext",
 		"internal/database", "internal/rundir",
-		"internal/experience", "trace", "model",
-		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python", "internal/cluster",
+		"internal/experience", "internal/trace", "model", "internal/model",
+		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "internal/sandbox", "python", "internal/cluster",
 		"internal/machines", "examples"}},
-	{"", []string{"config", "model/renderer"}},
-	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
-		"buffer", "weights", "monitor", "engine", "launcher"}},
-	{"dialects, which the gateway speaks", []string{"serve/openai"}},
+	{"", []string{"internal/config", "model/renderer"}},
+	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector",
+		"internal/dataset", "buffer", "weights", "monitor", "engine", "launcher"}},
+	{"dialects, which the gateway speaks", []string{"internal/serve/openai"}},
 	{"metrics by columns", []string{"internal/columns"}},
 	{"readers of what runs have written", []string{"internal/report", "internal/view"}},
-	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve",
+	{"loops and servers, which do not know one another", []string{"internal/explorer", "internal/trainer",
+		"internal/pipeline", "internal/serve",
 		"internal/verify", "internal/sweep"}},
 	{"both loops on simulated time", []string{"internal/simulation"}},
-	{"wiring", []string{"run"}},
+	{"wiring", []string{"internal/run"}},
 	{"front end", []string{"internal/cli"}},
 	{"blank imports of all plug-ins", []string{"standard"}},
 	{"for binaries with plug-ins of their own", []string{"command"}},
@@ -63,14 +65,18 @@ func layerOf(pkg string) int {
 	return layer
 }
 
-// top returns the room of a package. Packages of one room may import one another; each package
-// below internal and serve is a room of its own.
+// top returns the room of a package. Packages of one room may import one another; each folder of internal is
+// a room, and each server in internal/serve.
 func top(pkg string) string {
-	if strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "serve/") {
-		return pkg
+	depth := 1
+	if strings.HasPrefix(pkg, "internal/") {
+		depth = 2
 	}
-	room, _, _ := strings.Cut(pkg, "/")
-	return room
+	if strings.HasPrefix(pkg, "internal/serve/") {
+		depth = 3
+	}
+	parts := strings.Split(pkg, "/")
+	return strings.Join(parts[:min(depth, len(parts))], "/")
 }
 
 func isFree(pkg string) bool {
@@ -232,6 +238,23 @@ func TestNoPackageIsAJunkDrawer(t *testing.T) {
 		switch name := pkg[strings.LastIndexByte(pkg, '/')+1:]; name {
 		case "util", "utils", "common", "helpers", "misc":
 			t.Errorf("package %s: name it after what it holds", pkg)
+		}
+	}
+}
+
+// A program below examples is one that somebody copies into a module of their own, where internal packages are out
+// of reach.
+func TestExamplesUseWhatIsPublic(t *testing.T) {
+	for pkg, files := range sources(t) {
+		for _, file := range files {
+			if !strings.HasPrefix(pkg, "examples/") || strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, imported := range imports(t, file) {
+				if strings.HasPrefix(imported, module+"/internal/") {
+					t.Errorf("%s imports %s", file, imported)
+				}
+			}
 		}
 	}
 }

@@ -16,23 +16,26 @@ import (
 // elsewhere lists the names of plug-ins that a package outside of the plug-in's room writes, as
 // "package name", each with what the word means there. The list may only shrink.
 var elsewhere = map[string]string{
-	"trinity dpo": aSchema, "config cpt": aSchema, "config sft": aSchema, "dataset cpt": aSchema, "dataset dpo": aSchema,
-	"dataset kto": aSchema, "dataset sft": aSchema,
-	"serve/annotate dpo": aSchema, "serve/annotate kto": aSchema, "serve/annotate sft": aSchema,
+	"trinity dpo": aSchema, "internal/config cpt": aSchema, "internal/config sft": aSchema,
+	"internal/dataset cpt": aSchema, "internal/dataset dpo": aSchema,
+	"internal/dataset kto": aSchema, "internal/dataset sft": aSchema,
+	"internal/serve/annotate dpo": aSchema, "internal/serve/annotate kto": aSchema, "internal/serve/annotate sft": aSchema,
 
-	"config none": switchedOff, "registry none": switchedOff, "run none": switchedOff,
-	"config default": upstreams, "config ppo": upstreams, "config sequential": upstreams, "config linear_decay": upstreams,
+	"internal/config none": switchedOff, "registry none": switchedOff, "internal/run none": switchedOff,
+	"internal/config default": upstreams, "internal/config ppo": upstreams,
+	"internal/config sequential": upstreams, "internal/config linear_decay": upstreams,
 	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,
 	"workflow default": "a value of fusion_mode in Trinity-RFT", "workflow ruler_reward": upstreams, "workflow judge_reward": upstreams,
 
-	"serve/openai none": "a value of tool_choice", "serve/gateway none": "a value of tool_choice",
-	"model/renderer/toolcall none": "a model that calls no tools",
+	"internal/serve/openai none": "a value of tool_choice", "internal/serve/gateway none": "a value of tool_choice",
+	"internal/model/toolcall none": "a model that calls no tools",
 
-	"config http": aScheme, "internal/retry http": aScheme, "wire/openai http": aScheme, "serve/fleet http": aScheme, "launcher http": aScheme,
-	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
-	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
-	"sandbox memory": "a controller of control groups", "sandbox none": "an isolation",
-	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
+	"internal/config http": aScheme, "internal/retry http": aScheme, "internal/wire/openai http": aScheme,
+	"internal/serve/fleet http": aScheme, "launcher http": aScheme,
+	"internal/config cod": "a section of Trinity-RFT's files", "internal/run/checkpoint cod": "a section of Trinity-RFT's files",
+	"internal/config memory": "a heading of the plan", "internal/run memory": "a controller of control groups",
+	"internal/sandbox memory": "a controller of control groups", "internal/sandbox none": "an isolation",
+	"internal/dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
 	"reward python":                aLanguage, "reward bash": aLanguage, "operator/datajuicer python": "the name of its interpreter",
 	"internal/bridge reasoning_gym": "a Python module", "internal/cli python": "the name of an interpreter",
@@ -40,7 +43,7 @@ var elsewhere = map[string]string{
 	"trinity jsd": "the field's word for a divergence",
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
-	"model/tokenizer default": "the chat template of tokenizer_config.json",
+	"internal/model/tokenizer default": "the chat template of tokenizer_config.json",
 
 	"model/renderer/internal/jinja default": inJinja, "model/renderer/internal/jinja none": inJinja,
 	"model/renderer/internal/jinja random": inJinja, "model/renderer/internal/jinja abs": inJinja,
@@ -57,7 +60,7 @@ const (
 )
 
 // A plug-in's name stands in its own room alone, so no other code changes when a plug-in comes or
-// goes. config/upstream.go is data: names of Trinity-RFT, some of which this program has.
+// goes. internal/config/upstream.go is data: names of Trinity-RFT, some of which this program has.
 func TestNamesOfPluginsStayInTheirRooms(t *testing.T) {
 	rooms := map[string][]string{} // by name
 	for _, kind := range registry.Kinds() {
@@ -75,7 +78,7 @@ func TestNamesOfPluginsStayInTheirRooms(t *testing.T) {
 	}
 	for pkg, files := range packages(t) {
 		for _, file := range files {
-			if pkg == "config" && slices.ContainsFunc(file.Decls, isUpstream) {
+			if pkg == "internal/config" && slices.ContainsFunc(file.Decls, isUpstream) {
 				continue
 			}
 			for _, word := range words(file) {

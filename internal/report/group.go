@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
 // group is the runs of a page whose settings differ in their names and seeds alone. The page draws

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/weights"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/algorithm/sample"
-	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/weights"
 )
 

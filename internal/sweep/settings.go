@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 

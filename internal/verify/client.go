@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // client talks to an OpenAI-compatible server. It retries failed connections and busy servers.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // scored reads vLLM's prompt_logprobs. It returns the log-probabilities of the given tokens and the

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 func TestDecodeRecords(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // Options configure the questions to a server.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 const (

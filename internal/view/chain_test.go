@@ -10,7 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // The chain goes from a wait to the role that it was for, through the parts of a rollout, and from a wait

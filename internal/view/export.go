@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 //go:embed export.html

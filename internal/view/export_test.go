@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // A page in HTML shows what a model wrote as text.

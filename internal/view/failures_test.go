@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // untrained writes the trace of a run in which rollouts fail: with no train step, or with some that have

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 func printed(t *testing.T, p *Perf) string {

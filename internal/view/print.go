@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Colours of a terminal. Blue and yellow are apart for colour-blind people, too.

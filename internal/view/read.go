@@ -13,7 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Options choose what is shown.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/monitor"
-	"github.com/trinity-go/trinity/trace"
 )
 
 // Record is what a run keeps of a train step.

@@ -13,7 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
-	"github.com/trinity-go/trinity/trace"
+	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // tokens writes how many tokens a second each phase had: the run's metrics count them, and the spans have

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/renderer/toolcall"
+	"github.com/trinity-go/trinity/internal/model/toolcall"
 )
 
 // The prompt, what the policy samples, and the bridge spell what transformers writes for the next

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
-	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
 // open returns the renderer of a template without any other option.

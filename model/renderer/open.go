@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
 // Open returns the renderer of a model: its tokenizer, its chat template unless the options name

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/renderer/toolcall"
+	"github.com/trinity-go/trinity/internal/model/toolcall"
 )
 
 // marks stand around the thinking in replies. Space stands inside them, and twice after them.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/toolcall"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
-	"github.com/trinity-go/trinity/model/renderer/toolcall"
-	"github.com/trinity-go/trinity/model/tokenizer"
 )
 
 // ChatML is the value of [Options].Template for the built-in template: <|im_start|>role, newline,

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
-	"github.com/trinity-go/trinity/model/tokenizer"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/tokenizer"
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // Bridge gives the ids that the package renderers gives, which writes the turns of each model in code of

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Bell rings when a project gets annotations. It is a server with a webhook that Label Studio posts

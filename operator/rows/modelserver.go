@@ -8,7 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/wire/openai"
+	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
 // modelServer says where a model is served.

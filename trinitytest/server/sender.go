@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/model/safetensors"
+	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // The lies of a Sender.

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 )
 

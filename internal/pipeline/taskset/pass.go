@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/dataset"
 )
 
 // blockRows is the number of rows that an operator gets at once: enough to keep a model busy, few

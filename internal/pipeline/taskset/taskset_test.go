@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/dataset"
 	_ "github.com/trinity-go/trinity/operator/rows"
 )
 

@@ -1,0 +1,292 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/internal/wire/openai"
+	"github.com/trinity-go/trinity/registry"
+)
+
+const (
+	trainerTypeKey = "trainer.trainer_type"
+	engineTypeKey  = "explorer.rollout_model.engine_type"
+	trainerArgsKey = "trainer.trainer_args"
+	engineArgsKey  = "explorer.rollout_model.engine_args"
+	launcherKey    = "cluster.launcher"
+	baseURLsKey    = "explorer.rollout_model.base_urls"
+	syncMethodKey  = "synchronizer.sync_method"
+)
+
+// weights returns the plug-in that brings weights to a sampler in the same process: the one that
+// synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
+// one that shares memory if one engine trains and samples.
+func (r *resolution) weights() string {
+	catalog, ok := registry.Find("weights")
+	name := r.Synchronizer.SyncMethod
+	if lacks, _ := r.lacks(name); len(lacks) > 0 && r.source.opts.Engine != "" && r.Pos(syncMethodKey).File != commandLine {
+		r.replaced = append(r.replaced, syncMethodKey) // the way of the engines that --engine replaces
+	} else if !slices.Contains(upstreamSyncMethods, name) {
+		return name
+	}
+	switch {
+	case !ok || len(catalog.Auto) == 0:
+		return ""
+	case r.Engines.Train == r.Engines.Sample:
+		return catalog.Auto[0]
+	}
+	return catalog.Auto[len(catalog.Auto)-1]
+}
+
+// automatic returns the plug-in of a kind that a value stands for, "" if this program has none.
+func automatic(kind, value string) string {
+	if value != "auto" {
+		return value
+	}
+	if catalog, ok := registry.Find(kind); ok && len(catalog.Auto) > 0 {
+		return catalog.Auto[0]
+	}
+	return ""
+}
+
+// engines applies the engine of the command line, and replaces auto with the engine that it stands
+// for.
+func (r *resolution) engines() {
+	engine := r.source.opts.Engine
+	trainers, samplers := registry.Trainers.Names(), registry.Samplers.Names()
+	both := slices.DeleteFunc(trainers, func(name string) bool { return !slices.Contains(samplers, name) })
+	switch {
+	case engine == "" || engine == "auto":
+	case slices.Contains(both, engine):
+		r.replaceEngine("trainer", &r.Trainer.TrainerType, r.Trainer.TrainerArgs, trainerArgsKey)
+		r.replaceEngine("sampler", &r.Explorer.RolloutModel.EngineType, r.Explorer.RolloutModel.EngineArgs, engineArgsKey)
+		for i := range r.Explorer.AuxiliaryModels {
+			if m := &r.Explorer.AuxiliaryModels[i]; !m.isExternal() {
+				r.replaceEngine("sampler", &m.EngineType, m.EngineArgs, join(auxiliaryModelsKey, digits(i))+".engine_args")
+			}
+		}
+	default:
+		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine",
+			Message: fmt.Sprintf("the engine %q is not built into this version", engine),
+			Hint:    "known: auto, " + strings.Join(both, ", "), Unsupported: true})
+	}
+	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
+	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
+	r.Engines.Launch = r.launcher()
+}
+
+// replaceEngine puts the engine of the command line in the place of another one. The other engine's
+// arguments go with it, but for those of the command line.
+func (r *resolution) replaceEngine(kind string, name *string, args map[string]any, argsKey string) {
+	engine := r.source.opts.Engine
+	if automatic(kind, *name) != engine {
+		maps.DeleteFunc(args, func(arg string, _ any) bool {
+			key := join(argsKey, arg)
+			if r.Pos(key).File == commandLine {
+				return false
+			}
+			r.replaced = append(r.replaced, key)
+			return true
+		})
+	}
+	*name = engine
+}
+
+// launcher returns the plug-in that starts programs. auto is the first one on one machine, and the
+// last on several.
+func (r *resolution) launcher() string {
+	catalog, ok := registry.Find("launcher")
+	if r.Cluster.Launcher == "auto" && r.Cluster.NodeNum > 1 && ok && len(catalog.Auto) > 1 {
+		return catalog.Auto[len(catalog.Auto)-1]
+	}
+	return automatic("launcher", r.Cluster.Launcher)
+}
+
+// engines looks up the engines that the mode opens, with their arguments. An engine that the mode
+// does not open may have any name.
+func (p *pluginCheck) engines() {
+	if p.Trains {
+		p.named("trainer", p.Engines.Train, trainerTypeKey, p.Trainer.TrainerArgs, trainerArgsKey)
+	}
+	if p.Samples {
+		p.named("sampler", p.Engines.Sample, engineTypeKey, p.Explorer.RolloutModel.EngineArgs, engineArgsKey)
+	}
+}
+
+// launcher looks up the launcher, with its arguments.
+func (p *pluginCheck) launcher() {
+	p.named("launcher", p.Engines.Launch, launcherKey, p.Cluster.LauncherArgs, "cluster.launcher_args")
+}
+
+// engineHint returns the hint that names an engine of this program.
+func engineHint(kind string) string {
+	return fmt.Sprintf("run with --engine %[1]s, which this program has, or write %[1]s here", automatic(kind, "auto"))
+}
+
+// engines refuses a weights plug-in that the mode does not use, and addresses that are none.
+func (r *rules) engines() {
+	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
+		r.fail(syncMethodKey, fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
+			r.Mode), "leave it out")
+	}
+	lacks, hint := r.lacks(r.Engines.Weights)
+	for _, what := range lacks {
+		r.fail(syncMethodKey, what, hint)
+	}
+	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
+}
+
+// lacks returns why the run cannot use a way of the weights, and what to do.
+func (s *Settled) lacks(name string) (lacks []string, hint string) {
+	catalog, ok := registry.Find("weights")
+	if !ok || !s.Together || !catalog.Has(name) {
+		return nil, ""
+	}
+	way, ok := catalog.Default(name).(demanding)
+	if !ok {
+		return nil, ""
+	}
+	return way.Lacks(s.Engines.Train, s.Engines.Sample, s.Synchronizer.SyncStyle, len(s.Model.LoraConfigs) > 0)
+}
+
+// demanding is a way of the weights that does not fit all runs.
+type demanding interface {
+	// Lacks returns why a run cannot use the way, which has these plug-ins and this sync_style and trains
+	// an adapter or all weights, and what to do.
+	Lacks(trainer, sampler, style string, adapter bool) (lacks []string, hint string)
+}
+
+// checkAddresses refuses addresses of servers that are none, and servers that are named twice.
+func checkAddresses(key string, all []string, fail func(key, what, hint string)) {
+	roots := map[string]int{}
+	for i, address := range all {
+		u, err := url.Parse(address)
+		root, wrong := openai.Root(address)
+		if wrong != nil || err != nil || u.User != nil {
+			fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", safetext.Hidden(address)),
+				"write http://HOST:PORT, and the key as api_key")
+			continue
+		}
+		if first, twice := roots[root]; twice { // it would load each version twice, at the same time
+			fail(join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
+			continue
+		}
+		roots[root] = i
+	}
+}
+
+// SharedKeys is implemented by a trainer or sampler plug-in. It tells which of the keys that all
+// engines share the plug-in supports. The plug-in's own keys are its arguments.
+type SharedKeys interface {
+	// Reads maps a key to "" if the engine honours it, and otherwise to the reason why it has no
+	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
+	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
+	Reads() map[string]string
+	// Refuses returns the values of the configuration that the engine does not support and that it
+	// must not ignore, because they would change the run.
+	Refuses(s *Settled) []Refusal
+}
+
+// Refusal is a valid value that an engine does not support.
+type Refusal struct {
+	Key  string
+	What string // what the value asks for
+	Hint string // what to do; may be empty
+}
+
+// engine is a plug-in that the mode opens.
+type engine struct{ kind, name string }
+
+// opened lists the engines that the mode opens.
+func (s *Settled) opened() (all []engine) {
+	if s.Trains {
+		all = append(all, engine{"trainer", s.Engines.Train})
+	}
+	if s.Samples {
+		all = append(all, engine{"sampler", s.Engines.Sample})
+	}
+	return all
+}
+
+// sharedKeys returns the plug-in as SharedKeys; false if it does not implement it.
+func (e engine) sharedKeys() (SharedKeys, bool) {
+	catalog, ok := registry.Find(e.kind)
+	if !ok {
+		return nil, false
+	}
+	keys, ok := catalog.Default(e.name).(SharedKeys)
+	return keys, ok
+}
+
+// reads returns what the engine declares about a key; says is false if it declares nothing.
+func (e engine) reads(key string) (reason string, says bool) {
+	keys, ok := e.sharedKeys()
+	if !ok {
+		return "", false
+	}
+	longest := -1
+	for pattern, why := range keys.Reads() {
+		if below(key, pattern) && len(pattern) > longest {
+			reason, says, longest = why, true, len(pattern)
+		}
+	}
+	return reason, says
+}
+
+// unusedByEngines returns why no engine of the mode reads a shared key. It returns "" if one reads
+// it or the key is not shared. A key is shared if any engine of this program declares something
+// about it.
+func (s *Settled) unusedByEngines(key string) string {
+	opened, silent := s.opened(), ""
+	for _, e := range opened {
+		reason, says := e.reads(key)
+		switch {
+		case says && reason == "":
+			return ""
+		case says:
+			silent = reason
+		}
+	}
+	if silent != "" {
+		return silent
+	}
+	for _, kind := range []string{"trainer", "sampler"} {
+		catalog, ok := registry.Find(kind)
+		if !ok {
+			continue
+		}
+		for _, name := range catalog.Names() {
+			reason, says := engine{kind, name}.reads(key)
+			at := slices.IndexFunc(opened, func(e engine) bool { return e.kind == kind })
+			switch {
+			case !says:
+			case at >= 0:
+				return fmt.Sprintf("the %s %q does not declare that it reads it", kind, opened[at].name)
+			case reason != "":
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+// refusedByEngines calls refuse for each value that the engines of the mode do not support.
+func (s *Settled) refusedByEngines(refuse func(key, what, hint string)) {
+	told := map[string]bool{}
+	for _, e := range s.opened() {
+		keys, ok := e.sharedKeys()
+		if !ok {
+			continue
+		}
+		for _, r := range keys.Refuses(s) {
+			if !told[r.Key] {
+				told[r.Key] = true
+				refuse(r.Key, r.What, r.Hint)
+			}
+		}
+	}
+}

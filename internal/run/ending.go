@@ -1,0 +1,118 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// keepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
+// not fail if it cannot.
+func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
+	var kept error
+	if err != nil && status != monitor.Stopped {
+		kept = noteFailure(cfg, err)
+	} else {
+		kept = monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), status, "")
+	}
+	if kept != nil {
+		say(fmt.Sprintf("how the run ended is not kept: %v", kept))
+	}
+}
+
+// noteFailure notes the line with which a stage failed. It describes a stage that never opened its monitors.
+func noteFailure(cfg *Settled, why error) error {
+	run, err := monitored(cfg)
+	if err != nil || len(run.Parts) == 0 {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.About)); err != nil {
+		if err := keepSettings(cfg.Settled); err != nil {
+			return err
+		}
+	}
+	line, _, _ := strings.Cut(scrubOf(cfg.Config)(withAdvice(why).Error()), "\n")
+	return monitor.KeepFailure(run, line)
+}
+
+// keepFailure notes that a run failed before its first unfinished stage could begin. It notes nothing where
+// another run lies, and while another process does the run. A run that never had a directory gets none: what
+// is refused before it begins writes nothing.
+func keepFailure(cfg *config.Config, opts Options, why error) {
+	for i, c := range cfg.Settled() {
+		stage := &Settled{Settled: c}
+		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, rundir.StageDone)) {
+			continue
+		}
+		if mustMove(c.Config) || !present(c.CheckpointJobDir) {
+			return
+		}
+		ownDirs(stage)
+		unlock, err := lockDir(c.CheckpointJobDir, parts(stage))
+		if err != nil {
+			return
+		}
+		defer unlock()
+		if err := noteFailure(stage, why); err != nil {
+			opts.Say(fmt.Sprintf("how the run failed is not kept: %v", err))
+		}
+		return
+	}
+}
+
+// neverBegan reports whether a directory has only what runs left that failed before they began, so that
+// another run may begin there.
+func neverBegan(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	failed := false
+	for _, e := range entries {
+		switch {
+		case strings.HasPrefix(e.Name(), "."): // locks, and who held them
+		case e.Name() == rundir.Monitor && describesFailure(dir), e.IsDir() && neverBegan(filepath.Join(dir, e.Name())): // of a stage
+			failed = true
+		default:
+			return false
+		}
+	}
+	return failed
+}
+
+// describesFailure reports whether the monitors of a run have nothing but the description of one that failed,
+// and no process does the run.
+func describesFailure(dir string) bool {
+	home := filepath.Join(dir, rundir.Monitor)
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{rundir.About, rundir.Settings}, e.Name()) {
+			return false
+		}
+	}
+	about, err := monitor.ReadAbout(home)
+	if err != nil {
+		return false
+	}
+	for _, part := range about.Parts {
+		if part.Status != monitor.Failed {
+			return false
+		}
+	}
+	holders, err := monitor.Holders(dir, about.Parts)
+	for _, h := range holders {
+		if lives, known := h.Lives(); lives || !known {
+			return false
+		}
+	}
+	return err == nil
+}

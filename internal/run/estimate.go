@@ -1,0 +1,328 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/model"
+)
+
+// measured is a plug-in that can tell how fast this machine computes for it.
+type measured interface {
+	// Speed returns operations a second of matrix products, and bytes a second of reads from memory.
+	Speed() (operations, bytes float64, err error)
+}
+
+// Shares of the measured speed that the embedded engine reaches, and what a sampled token costs
+// besides its products, in seconds. They are fits to measured runs: docs/operate/planning.md.
+const (
+	trainShare   = 0.55
+	prefillShare = 0.55
+	decodeShare  = 0.45
+	tokenSeconds = 20e-6
+)
+
+// estimate computes how long the steps of a stage take on this machine.
+type estimate struct {
+	explores, trains bool
+	layers, head     float64 // parameters in matrices, per token; no head for a reward model
+	keys             float64 // attention: operations per query and key
+	cache            float64 // bytes of keys and values per token
+	trained          float64 // parameters
+	operations, read float64 // of the machine, per second
+
+	prompt, response float64 // tokens, means
+	group            float64 // rollouts per task
+	rollouts, slots  float64 // of an explore step; at once
+	rows             float64 // experiences of a train step
+	evaluated        float64 // rollouts of an evaluation
+	epochs, updates  float64 // passes over a batch; optimizer steps
+
+	int8, lora, reference, recomputes, critic bool
+	teachers                                  float64
+}
+
+// estimate returns the estimate of a stage whose model is here, or nil if its engine cannot tell how
+// fast it is. lengths says where the lengths of prompts and responses come from.
+func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengths string, err error) {
+	speed, ok := s.engines.trainer.(measured)
+	if s.engines.trainer == nil {
+		speed, ok = s.engines.sampler.(measured)
+	}
+	if !ok {
+		name := s.Engines.Sample
+		if s.engines.trainer != nil {
+			name = s.Engines.Train
+		}
+		f.TimeWhy = fmt.Sprintf("engine %s does not tell how fast it is", name)
+		return nil, "", nil
+	}
+	vocabulary := float64(m.VocabSize) * float64(m.HiddenSize)
+	b := &s.Batch
+	e = &estimate{
+		explores: s.Explores, trains: s.Trains, layers: float64(m.ActiveParameters()) - vocabulary, head: vocabulary,
+		keys: 4 * float64(m.NumHeads*m.HeadDim*m.NumLayers), cache: 8 * float64(m.NumKVHeads*m.HeadDim*m.NumLayers),
+		trained: float64(f.Model.Trained), group: float64(max(1, s.Method.GroupSize)), rollouts: float64(b.StepRollouts),
+		slots: float64(b.Sequences), rows: float64(b.Train * b.PerRow), epochs: float64(max(1, b.Epochs)),
+		updates: math.Ceil(float64(b.Train) / float64(max(1, b.Mini))), int8: s.Explorer.RolloutModel.Quantization == "int8",
+		lora: len(s.Model.LoraConfigs) > 0, reference: s.Method.Reference, recomputes: s.Method.Recomputes && !s.ReadsDataset,
+		critic: s.Critic != nil, teachers: float64(len(s.Settled.Teachers)),
+	}
+	if !m.TieEmbeddings {
+		e.layers -= vocabulary
+	}
+	if s.Method.Scores {
+		e.head = 0
+	}
+	if s.ReadsDataset {
+		e.group = 1
+	}
+	for _, t := range s.tasks {
+		if t.Eval {
+			e.evaluated += float64(f.Rows[t.Key] * max(1, t.template.GroupSize))
+		}
+	}
+	if e.prompt, e.response, lengths, err = s.lengths(f); err != nil {
+		return nil, "", err
+	}
+	e.operations, e.read, err = speed.Speed()
+	return e, lengths, err
+}
+
+// forward is the operations of a forward pass over rows of a prompt and a response. The rows of a
+// group share the prompt.
+func (e *estimate) forward() float64 {
+	prompts := e.rows / e.group * e.prompt
+	responses := e.rows * e.response
+	return prompts*(2*e.layers+e.keys*e.prompt/2) + responses*(2*e.layers+2*e.head+e.keys*(e.prompt+e.response/2))
+}
+
+// train returns the seconds of a train step, by part.
+func (e *estimate) train() (gradient, passes, update float64) {
+	if !e.trains {
+		return 0, 0, 0
+	}
+	pass := e.forward() / (trainShare * e.operations)
+	gradient = 3 * pass * e.epochs
+	if e.lora { // frozen matrices have no gradient
+		gradient = 2 * pass * e.epochs
+	}
+	for _, more := range []bool{e.reference, e.recomputes} {
+		if more {
+			passes += pass
+		}
+	}
+	passes += e.teachers * pass
+	if e.critic {
+		gradient, passes = gradient+3*pass*e.epochs, passes+pass
+	}
+	const bytes = 28 // weight, gradient, two moments: read, and all but the gradient written
+	return gradient, passes, e.updates * e.epochs * bytes * e.trained / e.read
+}
+
+// explore returns the seconds of so many rollouts.
+func (e *estimate) explore(rollouts float64) float64 {
+	if rollouts == 0 {
+		return 0
+	}
+	prompts := rollouts / e.group
+	prefill := prompts * (e.prompt*(2*e.layers+e.keys*e.prompt/2) + 2*e.head) / (prefillShare * e.operations)
+	batch := min(rollouts, max(1, e.slots))
+	bytes, rate := 4., 1.
+	if e.int8 {
+		bytes, rate = 1.1, 1.5
+	}
+	context := e.prompt + e.response/2
+	reading := (bytes*(e.layers+e.head) + batch*context*e.cache) / e.read
+	computing := batch * (2*(e.layers+e.head)/rate + e.keys*context) / (decodeShare * e.operations)
+	turns := e.response * rollouts / batch
+	return prefill + turns*(max(reading, computing)+batch*tokenSeconds)
+}
+
+// step returns the seconds of a step of explorer and trainer.
+func (e *estimate) step() float64 {
+	gradient, passes, update := e.train()
+	seconds := gradient + passes + update
+	if e.explores {
+		seconds += e.explore(e.rollouts)
+	}
+	return seconds
+}
+
+// facts returns the estimate as facts of a plan.
+func (e *estimate) facts(lengths string) *config.TimeFacts {
+	gradient, passes, update := e.train()
+	t := &config.TimeFacts{Train: gradient + passes + update, Evaluation: e.explore(e.evaluated), Lengths: lengths}
+	if e.explores {
+		t.Explore = e.explore(e.rollouts)
+	}
+	for _, part := range []struct {
+		name    string
+		seconds float64
+	}{{"rollouts", t.Explore}, {"gradient", gradient}, {"other passes", passes}, {"optimizer", update}} {
+		if part.seconds > 0 {
+			t.Parts = append(t.Parts, config.TimePart{Name: part.name, Seconds: part.seconds})
+		}
+	}
+	t.Faster = e.faster()
+	return t
+}
+
+// faster lists the settings that would make a step at least a tenth shorter, the best first.
+func (e *estimate) faster() []string {
+	type gain struct {
+		setting string
+		share   float64
+	}
+	var gains []gain
+	now := e.step()
+	try := func(setting string, change func(*estimate)) {
+		other := *e
+		change(&other)
+		if share := 1 - other.step()/now; share >= 0.1 {
+			gains = append(gains, gain{setting, share})
+		}
+	}
+	if e.explores {
+		try("explorer.rollout_model.quantization=int8", func(o *estimate) { o.int8 = true })
+		try("half of model.max_response_tokens", func(o *estimate) { o.response /= 2 })
+	}
+	if e.trains {
+		if e.head > 0 { // all weights of a reward model are trained
+			try("model.lora_configs (an adapter)", func(o *estimate) { o.lora = true })
+		}
+		try("algorithm.rollout_correction.bypass_mode=true", func(o *estimate) { o.recomputes = false })
+		try("no KL term (algorithm.kl_loss_fn=none)", func(o *estimate) { o.reference = false })
+		try("algorithm.advantage without a critic", func(o *estimate) { o.critic = false })
+	}
+	slices.SortStableFunc(gains, func(a, b gain) int { return cmp.Compare(b.share, a.share) })
+	var words []string
+	for _, g := range gains {
+		words = append(words, fmt.Sprintf("%s: −%.0f %%", g.setting, 100*g.share))
+	}
+	return words
+}
+
+// sampledRows is the number of rows whose lengths give the mean length.
+const sampledRows = 32
+
+// formattedRows is the number of rows of training data that check formats. The run formats all that it reads.
+const formattedRows = 1 << 11
+
+// lengths returns the mean tokens of prompts and responses, and says in words where they come from.
+// For a dataset they are the means of its first rows. For rollouts, prompts are the mean of the
+// first tasks, and responses are as long as the configuration allows.
+// Prompts and rows that are too long are added to f.
+func (s *Settled) lengths(f *config.Facts) (prompt, response float64, why string, err error) {
+	if s.ReadsDataset {
+		b := s.Buffer.TrainerInput.ExperienceBuffer
+		prompt, response, err = s.rowLengths(b, f)
+		return prompt, response, fmt.Sprintf("rows of %.0f tokens", prompt+response), err
+	}
+	if prompt, err = s.promptLength(f); err != nil {
+		return 0, 0, "", err
+	}
+	response = float64(value(0, s.Model.MaxResponseTokens))
+	if response == 0 {
+		response = float64(value(0, s.Model.MaxModelLen)) - prompt
+	}
+	return prompt, response, fmt.Sprintf("prompts of %.0f tokens, responses as long as they may be, %.0f", prompt, response), nil
+}
+
+// promptLength returns the mean length of the first prompts of the tasksets. If all prompts that
+// there are are too long, the run cannot learn.
+func (s *Settled) promptLength(f *config.Facts) (float64, error) {
+	tokens, n, long, sampled := 0, 0, 0, false
+	most := value(0, s.Model.MaxPromptTokens)
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		if t.Eval && n > 0 {
+			continue
+		}
+		rows, err := t.here()
+		if err != nil {
+			return 0, err
+		}
+		if rows == nil {
+			continue
+		}
+		sampled = sampled || t.IsQueue() || rows.Len() > sampledRows
+		for i := range min(rows.Len(), sampledRows) {
+			task := t.template
+			if task.Row, err = rows.Row(i); err != nil {
+				return 0, err
+			}
+			messages, err := task.Messages("")
+			if err != nil {
+				continue // a workflow with prompts of its own
+			}
+			tools, err := task.Tools()
+			if err != nil {
+				continue // the check of the rows says so, if the workflow reads them
+			}
+			ids, err := s.text.Render(messages, tools, true)
+			if err != nil {
+				ids = s.text.Encode(messages[len(messages)-1].Content)
+			}
+			tokens, n = tokens+len(ids), n+1
+			if most > 0 && len(ids) > most {
+				long++
+			}
+		}
+	}
+	said := fmt.Sprintf("%d of the %d prompts looked at have more than model.max_prompt_tokens = %d tokens: they give no rollouts",
+		long, n, most)
+	switch {
+	case long > 0 && long == n && !sampled:
+		f.DoesNotFit = said
+	case long > 0:
+		f.TooLong = said
+	}
+	if n == 0 {
+		return float64(value(0, s.Model.MaxPromptTokens)), nil
+	}
+	return float64(tokens) / float64(n), nil
+}
+
+// rowLengths returns the mean lengths of the first rows of a dataset, up to the first trained token
+// and from there on.
+func (s *Settled) rowLengths(b *config.ExperienceBuffer, f *config.Facts) (prompt, response float64, err error) {
+	r := reader{Settled: s, say: func(string) {}}
+	data, format, err := r.formatted(context.Background(), b, s.algorithm.Def.Schema)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, long := 0, 0
+	var length *dataset.LengthError // of the last row that is too long
+	looked := min(data.Len(), formattedRows)
+	for i := range looked {
+		row, err := data.Row(i)
+		if err != nil {
+			return 0, 0, err
+		}
+		exps, err := format.Format(row)
+		if errors.As(err, &length) {
+			long++
+			continue
+		}
+		if err != nil {
+			return 0, 0, s.At("buffer.trainer_input.experience_buffer.path", fmt.Sprintf("%s: %v", data.Where(i), err), "")
+		}
+		for _, x := range exps {
+			prompt, response, n = prompt+float64(x.PromptLen), response+float64(len(x.Tokens)-x.PromptLen), n+1
+		}
+	}
+	if long > 0 { // the run refuses to start
+		f.DoesNotFit = fmt.Sprintf("%d of the %d rows looked at are too long (%v)", long, looked, length)
+	}
+	if b.Format.Packing || n == 0 {
+		return 0, float64(value(0, s.Model.MaxModelLen)), nil
+	}
+	return prompt / float64(n), response / float64(n), nil
+}

@@ -1,0 +1,225 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/serve/fleet"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// tokenVariable is the environment variable with the token that explorers and the trainer share.
+const tokenVariable = "TRINITY_TOKEN"
+
+// explore rolls out for a trainer in another process.
+func (s *stage) explore(ctx context.Context, opts Options) error {
+	ex, err := s.exploring(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
+		return s.exploreAlone(ctx, ex)
+	}
+	place := fleet.In(s.CheckpointJobDir)
+	if opts.Join != "" {
+		if place, err = fleet.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
+			return err
+		}
+	}
+	cfg := &s.Synchronizer
+	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, wait.Seconds(cfg.SyncTimeout), place)
+	client.Share.Part, client.Share.Of = s.Explorer.Part()
+	client.Algorithm = s.Algorithm.AlgorithmType
+	client.Say = s.say
+	client.Rows = dividedRows(s.Settled)
+	client.Stage = opts.Stage
+	client.Dir, s.joined = s.CheckpointJobDir, client
+	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
+	_, cursor, err := client.Resume(ctx)
+	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
+		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
+			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
+		return s.openLog(ex.TotalSteps, ex.TotalSteps)
+	}
+	if err != nil {
+		return err
+	}
+	if err := ex.Agenda.Restore(cursor); err != nil {
+		return err
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	joined, enough := context.WithCancel(ctx)
+	eg.Go(func() error { return client.Alive(joined) })
+	eg.Go(func() error { return client.SendSpans(joined) })
+	eg.Go(func() error {
+		defer enough()
+		return s.exploreFor(ctx, ex, client)
+	})
+	return eg.Wait()
+}
+
+// exploreFor rolls out with the weights of the trainer that the client has joined.
+func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fleet.Client) error {
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	loader, ok := s.sampler.(weights.Loader)
+	if !ok {
+		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
+	}
+	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+		return err
+	}
+	follower := &weights.Follower{
+		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
+		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout + s.TaskWait()), Keep: isResident(loader),
+	}
+	defer follower.Close()
+	if isResident(loader) {
+		follower.Report = s.log.delivered
+	}
+	prove(s, follower, samplesAlone(s.Settled))
+	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
+		if _, err := follower.Wait(ctx, 0, false); err != nil {
+			return err
+		}
+	}
+	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s}
+	watching, enough := context.WithCancel(ctx)
+	defer enough()
+	if s.TaskWait() > 0 {
+		ex.Enough = endOf(watching, follower)
+	}
+	return s.following(ctx, follower, explorer.New(*ex).Run)
+}
+
+// endOf returns a channel that is closed when the trainer has ended. An explorer that waits for tasks
+// asks the trainer for nothing, and would not know.
+func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		if follower.Ended(ctx) == nil { // an error meets the explorer, too
+			close(ended)
+		}
+	}()
+	return ended
+}
+
+// following runs explore. Under fully_async it also loads each new version as soon as the trainer
+// publishes it.
+func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
+	if handovers[s.Synchronizer.SyncStyle] != weights.AtOnce {
+		return explore(ctx)
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	following, enough := context.WithCancel(ctx)
+	eg.Go(func() error { return follower.Follow(following) })
+	eg.Go(func() error {
+		defer enough()
+		return explore(ctx)
+	})
+	return eg.Wait()
+}
+
+// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with
+// the same tasksets.
+func dividedRows(cfg *Settled) string {
+	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
+	return hex.EncodeToString(sum[:])
+}
+
+// exploring returns the options of the stage's explorer, without buffer, weights and recorder.
+func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
+	cfg := s.Settled
+	if err := openHelpers(ctx, s); err != nil {
+		return nil, err
+	}
+	tasks, err := s.mix(ctx)
+	if err != nil {
+		return nil, err
+	}
+	evals, err := s.evalTasksets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := s.inputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &explorer.Options{
+		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
+		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
+		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
+	}, nil
+}
+
+// exploreSteps returns the explorer's number of steps.
+func exploreSteps(cfg *Settled, tasks *explorer.Mix) int64 {
+	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
+	return int64(value(max(1, steps), cfg.Buffer.TotalSteps))
+}
+
+// learnsFrom returns which rewards an algorithm compares, for explorer.Options.
+func learnsFrom(m *config.Method) string {
+	switch {
+	case m.Advantage == nil || m.Distils:
+		return ""
+	case m.Needs.Group:
+		return explorer.InGroup
+	}
+	return explorer.InStep
+}
+
+// exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
+// stays the same.
+func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
+	dir, err := s.ownDir(s.ExperienceFile())
+	if err != nil {
+		return err
+	}
+	sink := archive.NewSink(dir)
+	defer sink.Close(ctx)
+	_, cursor, err := sink.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ex.Agenda.Restore(cursor); err != nil {
+		return err
+	}
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+		return err
+	}
+	s.say("writes the rollouts to " + dir)
+	ex.Pace = explorer.Pace{Style: "fixed", Interval: ex.TotalSteps + 1} // every step with version 0
+	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s}
+	return explorer.New(*ex).Run(ctx)
+}
+
+// untrained stands for the weights of a model that nobody trains: they stay at version 0.
+type untrained struct{}
+
+func (untrained) Wait(context.Context, int64, bool) (int64, error)   { return 0, nil }
+func (untrained) Held(_ context.Context, do func(int64) error) error { return do(0) }
+func (untrained) ExplorerDone()                                      {}

@@ -1,0 +1,153 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/model"
+)
+
+// Facts looks up what a plan needs: the sizes of local models and datasets, and this machine's
+// limits. It downloads and writes nothing. It lists the models and datasets that a run would
+// download, and those that are missing.
+func Facts(settled *config.Settled) (config.Facts, error) {
+	here := Machine()
+	f := config.Facts{
+		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(here.Available), Disk: int64(here.Disk)},
+		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
+	}
+	s, err := Resolve(settled)
+	if err != nil {
+		return f, err
+	}
+	if err := s.locate(lookUp(&f)); err != nil {
+		return f, err
+	}
+	f.Chat, f.Programs = chat{s}.facts(), programFacts(s)
+	if err := s.addModelFacts(&f); err != nil {
+		return f, err
+	}
+	recipe, report, err := taskPipeline(s)
+	if err != nil {
+		return f, err
+	}
+	if f.TaskPipeline, err = describe(recipe, report); err != nil {
+		return f, err
+	}
+	read := datasets(s, pending(recipe, report))
+	with, err := s.made(read)
+	if err != nil {
+		return f, err
+	}
+	if f.Changed, err = s.changes(with, !s.IsStage()); err != nil {
+		return f, err
+	}
+	own := map[string]int{} // rows that this explorer reads
+	for _, d := range read {
+		path, onHub := local(d.path, true)
+		if path == "" {
+			absent(&f, d.key+".path", d.path, onHub)
+			continue
+		}
+		rows, err := openRows(context.Background(), path, d.of)
+		if err != nil {
+			return f, s.At(d.key+".path", err.Error(), "")
+		}
+		f.Rows[d.key], own[d.key] = rows.Len(), shareOf(&s.Explorer, rows).Len()
+		if err := s.checkTaskset(rows, d.key); err != nil {
+			return f, s.At(d.key+".path", err.Error(), "")
+		}
+	}
+	if err := checkQueue(s, &f); err != nil {
+		return f, err
+	}
+	if err := checkPacks(s, own); err != nil {
+		return f, err
+	}
+	return f, s.addTime(&f)
+}
+
+// addTime adds to f how long the steps take, if the model and the data are on this machine and its
+// engine knows its speed.
+func (s *Settled) addTime(f *config.Facts) error {
+	if !s.located() || s.text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores {
+		return nil
+	}
+	m, err := model.ReadConfig(s.modelPath)
+	if err != nil {
+		return err
+	}
+	e, lengths, err := s.estimate(m, f)
+	if err == nil && e != nil {
+		f.Time = e.facts(lengths)
+	}
+	return err
+}
+
+// addModelFacts adds to f the size of the model, if it is on this machine, and the memory that the
+// run needs.
+func (s *Settled) addModelFacts(f *config.Facts) error {
+	if s.modelPath == "" {
+		return addFactsOfConfig(s, f)
+	}
+	m, err := model.ReadConfig(s.modelPath)
+	if err != nil {
+		return fmt.Errorf("model.model_path: %w", err)
+	}
+	if s.located() {
+		memory, err := s.memory()
+		if err != nil {
+			return err
+		}
+		if f.Memory = memory.parts; len(f.Memory) > 0 {
+			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
+				return err
+			}
+		}
+	}
+	f.Model, err = modelFacts(m, s.Model.LoraConfigs)
+	return err
+}
+
+// addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
+// if the hub's cache has that file. The embedded engine's memory also depends on the weights' file.
+func addFactsOfConfig(s *Settled, f *config.Facts) error {
+	dir, _ := hub.Cached(s.Model.ModelPath)
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil || dir == "" {
+		return nil
+	}
+	of := *s
+	if of.modelPath = dir; s.Critic != nil && s.criticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
+		of.criticPath = dir
+	}
+	return of.addModelFacts(f)
+}
+
+// modelFacts counts the parameters of the model, and those that the run trains.
+func modelFacts(m *model.Config, loras []config.Lora) (config.ModelFacts, error) {
+	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters()}
+	if m.Mixture != nil {
+		f.Active = m.ActiveParameters()
+	}
+	if len(loras) == 0 {
+		return f, nil
+	}
+	adapter, err := adapterOf(m, &loras[0])
+	if err != nil {
+		return f, err
+	}
+	specs, err := adapter.Tensors(m)
+	if err != nil {
+		return f, err
+	}
+	f.Trained = 0
+	for _, s := range specs {
+		f.Trained += int64(s.Shape[0]) * int64(s.Shape[1])
+	}
+	return f, nil
+}

@@ -1,0 +1,87 @@
+package run_test
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity/internal/run"
+)
+
+// If a train batch is larger than an explore step, the trainer takes what there is, once for every
+// explore step.
+func TestALargeTrainBatchIsShort(t *testing.T) {
+	whole, larger := newProject(t, tiny, rl), newProject(t, tiny, rl)
+	for p, overrides := range map[project][]string{whole: nil, larger: {"buffer.train_batch_size=1000"}} {
+		if _, err := p.run(t, overrides...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results(t, larger.dir).sameAs(t, results(t, whole.dir))
+}
+
+// total_steps holds even if the run must read its data several times.
+func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
+	p := newProject(t, tiny, sft)
+	summary, err := p.run(t, "buffer.train_batch_size=400", "buffer.total_steps=4", "trainer.save_interval=0")
+	if err != nil || summary.Stages[0].Steps != 4 {
+		t.Errorf("%d steps, %v; want 4 of 400 demonstrations each, of 1000 in all", summary.Stages[0].Steps, err)
+	}
+}
+
+// Mode bench evaluates the base model and every checkpoint. It finds the numbers that the run
+// itself found.
+func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
+	for name, overrides := range map[string][]string{
+		"all weights": {"trainer.save_hf_checkpoint=always"},
+		"lora": {"trainer.save_hf_checkpoint=always",
+			"model.lora_configs=[{lora_rank: 4, lora_alpha: 4, use_rslora: true, target_modules: all-linear, exclude_modules: [k_proj]}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const score = "/few/accuracy/mean@2"
+			p := newProject(t, tiny, rl)
+			if _, err := p.run(t, append(overrides, "trainer.save_interval=4", "explorer.eval_on_startup=true")...); err != nil {
+				t.Fatal(err)
+			}
+			want := curve(t, p.job(), "explorer", "eval"+score)
+			if _, err := p.run(t, append(overrides, "mode=bench", "explorer.eval_on_startup=true")...); err != nil {
+				t.Fatal(err)
+			}
+			got := curve(t, p.job(), "explorer", "bench"+score)
+			if len(got) != 3 || len(want) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+				t.Errorf("bench found %v for steps 0, 4 and 8, the run %v", got, want)
+			}
+			if kept := curve(t, p.job(), "explorer", "eval"+score); len(kept) != 3 {
+				t.Errorf("bench left %v of the run's own evaluations", kept)
+			}
+		})
+	}
+}
+
+// Mode bench skips a checkpoint without a model. It is an error if none has one.
+func TestBenchNeedsModels(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_interval=1", "trainer.save_hf_checkpoint=never"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.run(t, "mode=bench")
+	oneLine(t, err, "no checkpoint in "+p.job(), "save_hf_checkpoint")
+	if _, err := p.run(t, "buffer.total_steps=3", "trainer.save_hf_checkpoint=last"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.run(t, "mode=bench"); err != nil {
+		t.Fatal(err)
+	}
+	if got := curve(t, p.job(), "explorer", "bench/few/accuracy/mean@2"); len(got) != 2 {
+		t.Errorf("%d evaluations, want those of the base model and of step 3", len(got))
+	}
+}
+
+func TestBenchAndServeReadNoAlgorithm(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	for _, mode := range []string{"bench", "serve"} {
+		cfg := p.load(t, "mode="+mode, "algorithm.policy_loss_fn_args={clip_rnge: 1}", "algorithm.kl_penalty_fn=low_var_kl")
+		if _, err := run.Facts(cfg.Settled()[0]); err != nil {
+			t.Errorf("mode %s: %v", mode, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/serve/fleet"
+	"github.com/trinity-go/trinity/internal/serve/web"
+	"github.com/trinity-go/trinity/internal/trainer"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// lease is how long an explorer keeps its name without a sign of life, and how long the trainer
+// waits for it.
+const lease = 10 * time.Second
+
+// trainOnline trains on the experiences that explorers in other processes put into its buffer.
+func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
+	token := cmp.Or(os.Getenv(tokenVariable), fleet.NewToken())
+	if err := web.CheckToken(s.Trainer.ListenAddress, token); err != nil {
+		return s.At("trainer.listen_address", err.Error(), "set "+tokenVariable+" to a longer token, or leave it out")
+	}
+	queue, err := s.store(stop, s.groups())
+	if err != nil {
+		return err
+	}
+	source, err := s.batches(stop, queue)
+	if err != nil {
+		return err
+	}
+	tr, err := s.training(ctx, source, int64(s.StepLimit()), false)
+	if err != nil {
+		return err
+	}
+	if err := beginning(tr.From, queue); err != nil {
+		return err
+	}
+	inStep := handovers[s.Synchronizer.SyncStyle] == weights.AtRendezvous
+	probe, err := probeOf(s.Settled)
+	if err != nil {
+		return err
+	}
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep, Probe: probe}
+	server, note, err := s.server(queue, shelf, opts.Stage, token)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, note.Close()) }()
+	server.Step, server.TotalSteps = tr.From.Step, tr.TotalSteps
+	if err := shelf.Open(ctx, tr.From.Published, tr.From.IsCurrent()); err != nil {
+		return err
+	}
+	if err := server.Open(ctx); err != nil {
+		return err
+	}
+	tr.Weights = server
+	tr.Checkpointer = announcing{&trimming{Checkpointer: tr.Checkpointer, queue: queue}, shelf}
+	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
+	if trainer.Starved(err) {
+		err = fmt.Errorf("%w; %s", err, server.Explorers())
+	}
+	return err
+}
+
+// server returns the server for explorers in other processes, and the log of the weights that they
+// use.
+func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
+	note, err := openLines(s.Log.SaveDir, "explorers.log")
+	if err != nil {
+		return nil, nil, err
+	}
+	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
+	cfg := s.Settled
+	return &fleet.Server{
+		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
+		Explorer: cfg.Explorer.Name, Token: token,
+		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
+		Say: func(line string) { s.say(line); write(line) }, Lane: laneOf(s),
+	}, note, nil
+}
+
+// beginning restores the queue from the beginning of its log if there is no checkpoint, which would
+// say where to start.
+func beginning(at trainer.Progress, queue trinity.Buffer) error {
+	if at.Step > 0 {
+		return nil
+	}
+	return queue.Restore(trinity.SourceState{})
+}
+
+// checkAlone returns an error if mode both resumes a run of several explorers: nobody would know
+// which rows the others have explored.
+func (s *Settled) checkAlone() error {
+	if !s.Together {
+		return nil
+	}
+	names, err := fleet.Explorers(s.CheckpointJobDir)
+	others := slices.DeleteFunc(names, func(name string) bool { return name == s.Explorer.Name })
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	what := fmt.Sprintf("is %s, which has explorer %s alone, and the run has the explorers %s, whose rows would be explored again",
+		s.Mode, s.Explorer.Name, strings.Join(others, ", "))
+	return s.At("mode", what, "resume in modes train and explore, or "+checkpoint.Anew)
+}
+
+// leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
+// take it for the state of the run.
+func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }

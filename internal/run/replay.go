@@ -1,0 +1,252 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/serve/fleet"
+	"github.com/trinity-go/trinity/internal/trainer"
+)
+
+// ReplayOptions choose a train step that a run has made, and how to make it again.
+type ReplayOptions struct {
+	Step      int64
+	Config    string       // file of the run's configuration; "" is what the run keeps of it
+	Overrides []string     // settings as key=value, with which the step is trained once more
+	Say       func(string) // receives lines for people
+}
+
+// Replayed is a train step that was made again.
+type Replayed struct {
+	Dir       string // of the run, or of its stage
+	From      int64  // step of the checkpoint; 0 is the model that the run began with
+	Again     Retrained
+	Otherwise *Retrained // with the overrides; nil without any
+}
+
+// Retrained is what a train step gave.
+type Retrained struct {
+	Metrics trinity.Metrics
+	Trained trinity.Trained // all experiences
+}
+
+// Replay trains a step of the run or stage in dir again, in a directory of its own, from the newest checkpoint
+// before the step. The experiences come from the run's buffer or dataset, as for a run that resumes.
+// Replay writes nothing in dir.
+func Replay(ctx context.Context, dir string, o ReplayOptions) (out *Replayed, err error) {
+	r := replay{ReplayOptions: o, dir: dir}
+	scratch, err := durable.NewScratch("trinity-replay-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	r.work = filepath.Join(scratch.Dir, "replay")
+	if err := os.Mkdir(r.work, 0o755); err != nil {
+		return nil, err
+	}
+	if err := r.copyBuffer(); err != nil {
+		return nil, err
+	}
+	out = &Replayed{Dir: r.dir}
+	from := checkpoint.Dir{Path: r.dir}
+	state, found, err := from.Before(o.Step)
+	if err != nil {
+		return nil, err
+	}
+	if out.From = state.Step; !found {
+		out.From = 0
+	}
+	recorded, err := r.settled(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	other, err := r.settled(ctx, o.Overrides) // before the training, for its errors
+	if err != nil {
+		return nil, err
+	}
+	if err := r.train(ctx, recorded, nil, from, &out.Again); err != nil || len(o.Overrides) == 0 {
+		return out, err
+	}
+	if out.From < o.Step-1 { // the steps between were trained as the run did
+		from.Path = r.work
+	}
+	out.Otherwise = &Retrained{}
+	return out, r.train(ctx, other, recorded, from, out.Otherwise)
+}
+
+// Beginning names where a replay begins: the checkpoint of a step, or for step 0 the model.
+func Beginning(step int64) string {
+	if step == 0 {
+		return "the model that the run began with"
+	}
+	return fmt.Sprintf("the checkpoint of step %d", step)
+}
+
+// replay is a train step that is made again.
+type replay struct {
+	ReplayOptions
+	dir  string // of the run or stage
+	work string // directory of what the replay writes
+}
+
+// TrainedLast returns the directory at or below dir of the run or stage that has trained last.
+func TrainedLast(dir string) (string, error) {
+	stages, err := rundir.Stages(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range stages {
+		if !s.Trained.IsZero() {
+			return s.Dir, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no %s/%s with a train step: is it the directory of a run that trains?", dir, rundir.Monitor, rundir.Metrics)
+}
+
+// copyBuffer copies the log of the experience buffer, which whoever opens it may change.
+func (r *replay) copyBuffer() error {
+	log := filepath.Join(r.dir, rundir.Buffer, experienceLog)
+	if !present(log) {
+		return nil
+	}
+	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, experienceLog), os.DirFS(log))
+}
+
+// settled reads the configuration and looks up its models. The run writes into r.work.
+func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
+	path := r.Config
+	if path == "" {
+		path = filepath.Join(r.dir, rundir.Monitor, rundir.Settings)
+	}
+	cfg, err := config.Load(path, config.Options{Overrides: append([]string{"name=replay"}, overrides...)})
+	if err != nil {
+		return nil, err
+	}
+	var stage *config.Settled
+	for _, c := range cfg.Settled() {
+		if len(cfg.Stages) == 0 || filepath.Base(c.CheckpointJobDir) == filepath.Base(r.dir) {
+			stage = c
+		}
+	}
+	switch {
+	case stage == nil:
+		return nil, fmt.Errorf("%s has no stage %s", path, filepath.Base(r.dir))
+	case !stage.Trains:
+		return nil, fmt.Errorf("%s is of mode %s, which trains nothing: give the configuration that has trained with --config", path, stage.Mode)
+	case stage.SharedStore:
+		return nil, fmt.Errorf("%s: the experiences of this run are in %s, and replay reads files only: run with storage_type: queue", path,
+			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
+	}
+	moveTo(stage.Config, "replay", r.work)
+	s, err := Resolve(stage)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.locate(fetch(ctx, r.Say))
+}
+
+// train trains the steps after the newest checkpoint before r.Step, up to that step, which it notes
+// in out. recorded is the configuration of the run if cfg is another one, else nil.
+func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpoint.Dir, out *Retrained) (err error) {
+	need, err := cfg.memoryOf(cfg.specs(true, false), int64(Machine().Available))
+	if err != nil {
+		return err
+	}
+	if why, err := need.doesNotFit(); err != nil || why != "" {
+		return errors.Join(err, errors.New(why))
+	}
+	s, err := open(cfg, Options{Say: func(string) {}, Quiet: true}) // the run has said it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(statusOf(err, ctx))) }()
+	source, steps, err := r.batches(ctx, s)
+	if err != nil {
+		return err
+	}
+	if recorded != nil {
+		source = otherwiseScored(source, cfg, recorded)
+	}
+	tr, err := fromBeginning(ctx, s, source, steps, false)
+	if err != nil {
+		return err
+	}
+	state, found, err := from.Before(r.Step)
+	if err != nil {
+		return err
+	}
+	if found {
+		tr.From, err = loadState(ctx, s, from.Of(state.Step), state, source)
+	} else if s.queue != nil {
+		err = s.queue.Restore(trinity.SourceState{})
+	}
+	if err == nil && s.queue != nil {
+		err = r.pause(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("train step %d cannot be made again: %w; the buffer keeps what its newest checkpoints need: try a later step",
+			r.Step, err)
+	}
+	if tr.From.Step < r.Step-1 {
+		r.Say(fmt.Sprintf("the replay trains steps %d to %d first, from %s: trainer.save_interval=1 makes a run keep every checkpoint",
+			tr.From.Step+1, r.Step-1, Beginning(tr.From.Step)))
+	}
+	tr.TotalSteps, tr.SaveInterval = r.Step, 1
+	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
+	tr.Recorder = &retrained{r, out}
+	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*retrained), Groups: -1, Every: max(1, r.Step-1)}
+	if s.queue != nil {
+		tr.Weights = unsampled{s.engine}
+	}
+	err = trainer.New(tr).Run(ctx, ctx)
+	if trainer.Starved(err) {
+		err = fmt.Errorf("the experience buffer of %s does not have the batch: %w", r.dir, err)
+	}
+	if err == nil && out.Metrics == nil {
+		err = fmt.Errorf("the data of %s ends before train step %d", r.dir, r.Step)
+	}
+	return err
+}
+
+// batches opens the source of the trainer's batches, and returns the number of train steps of the run.
+func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, steps int64, err error) {
+	if s.algorithm.Def.Offline || s.Recorded {
+		return s.offlineBatches(ctx)
+	}
+	if steps = int64(s.StepLimit()); s.Together {
+		tasks, err := s.mix(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		steps = s.TrainSteps(exploreSteps(s.Settled, tasks))
+	}
+	s.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout = readTimeout
+	queue, err := s.store(ctx, s.groups())
+	if err != nil {
+		return nil, 0, err
+	}
+	source, err = s.batches(ctx, queue)
+	return source, steps, err
+}
+
+// pause tells the queue that its explorers put nothing more before a version that never comes: a batch
+// that was short because its version had no more is short again.
+func (r *replay) pause(ctx context.Context, s *stage) error {
+	names, err := fleet.Explorers(r.dir)
+	for _, name := range append(names, s.Explorer.Name) {
+		err = errors.Join(err, s.queue.Sink(name).Pause(ctx, math.MaxInt64))
+	}
+	return err
+}
+
+// readTimeout is how long a replay waits for experiences, in seconds. They are there, or never come.
+const readTimeout = 2

@@ -1,0 +1,29 @@
+package run
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/trinity-go/trinity/internal/config"
+)
+
+// Explorer and trainer of a run begin at the same time, and both keep the settings.
+func TestProcessesKeepTheSettingsAtTheSameTime(t *testing.T) {
+	path := filepath.Join("..", "internal", "cli", "testdata", "sft.yaml")
+	loaded, err := config.Load(path, config.Options{Overrides: []string{"checkpoint_root_dir=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := loaded.Settled()[0]
+	var wg sync.WaitGroup
+	errs := make([]error, 32)
+	for i := range errs {
+		wg.Go(func() { errs[i] = keepSettings(cfg) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}

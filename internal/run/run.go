@@ -1,0 +1,270 @@
+// Package run wires explorer, trainer, buffer and weights as a configuration says, and runs them:
+// its modes, stages and checkpoints, and how it resumes.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// Options are what a run needs besides its configuration.
+type Options struct {
+	Say func(string) // receives lines for people
+	// Console shows progress on standard error, whatever monitors are configured. Quiet shows none.
+	Console, Quiet bool
+	Brief          bool // does not say how each stage starts and where it writes
+	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is
+	// the trainer of the run's directory. User information in the URL is the token; without it,
+	// TRINITY_TOKEN holds it.
+	Join string
+	// Stage is the only stage to run; "" runs all stages, one after the other.
+	Stage string
+
+	activity *activity // of the stage that runs
+}
+
+// Summary says what a run did.
+type Summary struct {
+	Stages []StageSummary `json:"stages"`
+	Report string         `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
+}
+
+// Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
+// run after the training step in progress, with a checkpoint. The error is then the cause of stop.
+// The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
+func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	opts.activity = &activity{}
+	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
+	summary, err := runAll(ctx, stop, cfg, opts)
+	err = scrubOf(cfg).err(err)
+	summary.report(cfg.CheckpointJobDir, opts.Say)
+	summary.cards(cfg.Name, opts.Say)
+	return summary, withAdvice(err)
+}
+
+func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	summary := &Summary{}
+	if err := failpoint.Check(); err != nil {
+		return summary, err
+	}
+	if err := checkStage(cfg, opts); err != nil {
+		return summary, err
+	}
+	if err := startAnew(cfg, opts); err != nil {
+		return summary, err
+	}
+	stages, err := settle(ctx, cfg, opts)
+	if err != nil {
+		if ctx.Err() == nil && stop.Err() == nil {
+			keepFailure(cfg, opts, err)
+		}
+		return summary, err
+	}
+	if len(cfg.Stages) == 0 {
+		return summary, summary.run(ctx, stop, stages[0], opts)
+	}
+	return summary, summary.runStages(ctx, stop, cfg, stages, opts)
+}
+
+// unusedKeys returns a line with the keys and values that are set but change nothing in any stage, or "".
+func unusedKeys(stages []*Settled) string {
+	const most = 5
+	var keys []string
+	for _, stage := range stages {
+		for _, n := range stage.Unused() {
+			isUsed := func(other *Settled) bool { // in another stage
+				return other.IsSet(n.Key) && !slices.ContainsFunc(other.Unused(), func(o config.Note) bool { return o.Key == n.Key })
+			}
+			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) && !slices.ContainsFunc(stages, isUsed) {
+				keys = append(keys, set)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	if more := len(keys) - most; more > 0 {
+		keys = append(keys[:most], fmt.Sprintf("%d more", more))
+	}
+	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
+}
+
+// settle resolves the stages of a run and downloads their models. It returns an error if a stage
+// cannot end well: its data is missing, its models do not fit together, or it needs more memory
+// than this machine has.
+func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, error) {
+	var stages []*Settled
+	for i, c := range cfg.Settled() {
+		s, err := Resolve(c)
+		if err != nil && opts.skips(cfg, i) {
+			s, err = &Settled{Settled: c}, nil // another run of the file reports it
+		}
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, s)
+		if opts.skips(cfg, i) {
+			continue
+		}
+		if err := checkDatasets(s, stages[:i]); err != nil {
+			return nil, err
+		}
+	}
+	if line := unusedKeys(stages); line != "" {
+		opts.Say(line)
+	}
+	for i, s := range stages {
+		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
+			continue // runStages reports the error when it reaches the stage
+		}
+		if err := (startable{s}).checkInterpreters(ctx); err != nil { // before a download
+			return nil, err
+		}
+		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
+			return nil, err
+		}
+		if err := (startable{s}).checkServedModel(stages[:i]); err != nil {
+			return nil, err
+		}
+		why, err := s.doesNotFit()
+		if why != "" && len(cfg.Stages) > 0 {
+			why = "stage " + cfg.Stages[i].StageName + ": " + why
+		}
+		if err == nil && why != "" {
+			err = errors.New(why)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return stages, nil
+}
+
+// run runs one stage. If its engine loses a worker, run resumes it, at most trainer.max_restarts
+// times.
+func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) error {
+	for restarts := 1; ; restarts++ {
+		begun := len(sum.Stages)
+		err := sum.attempt(ctx, stop, cfg, opts)
+		var lost *trinity.LostError
+		if !errors.As(err, &lost) || restarts > cfg.Trainer.MaxRestarts || ctx.Err() != nil || stop.Err() != nil {
+			return err
+		}
+		opts.Say(fmt.Sprintf("%v; the run resumes from its last checkpoint (restart %d of trainer.max_restarts = %d)",
+			err, restarts, cfg.Trainer.MaxRestarts))
+		sum.Stages = sum.Stages[:begun]
+		cfg.ContinueFromCheckpoint = true // the directory is this run's own
+		if cfg, err = Resolve(cfg.Settled); err != nil {
+			return err
+		}
+		if err := cfg.locate(fetch(ctx, opts.Say)); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt runs one stage from its last checkpoint. If the stage began, attempt appends its summary.
+func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
+	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
+		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
+	}
+	if err := freshDir(cfg); err != nil {
+		return err
+	}
+	ownDirs(cfg)
+	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var status monitor.Status
+	defer func() {
+		if status == "" {
+			status = statusOf(err, stop)
+		}
+		keepEnd(cfg, status, err, opts.Say)
+	}()
+	juicer := newJuicer(cfg, opts.Say)
+	if juicer != nil {
+		defer func() { err = errors.Join(err, juicer.Close()) }()
+	}
+	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
+		return err
+	}
+	with, err := cfg.made(datasets(cfg, ""))
+	if err != nil {
+		return err
+	}
+	changed, err := cfg.changes(with, true)
+	if err != nil {
+		return err
+	}
+	for _, c := range changed {
+		opts.Say(c)
+	}
+	s, err := open(cfg, opts)
+	if err != nil {
+		return err
+	}
+	s.juicer, s.madeWith = juicer, with
+	stop, cancel := withStop(ctx, stop)
+	defer cancel() // after s.close: a store may write when it closes
+	defer func() {
+		status = statusOf(err, stop)
+		err = errors.Join(err, s.close(status))
+	}()
+	defer func() {
+		if s.log != nil { // it began
+			if err == nil {
+				err = s.log.ended()
+			}
+			done := &s.log.summary
+			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
+			done.madeWith = with
+			done.Skipped = err == nil && done.records == 0
+			if done.Skipped || done.records > 0 {
+				err = errors.Join(err, done.recall(cfg.Monitor.CacheDir))
+			}
+			sum.Stages = append(sum.Stages, *done)
+		}
+	}()
+	switch cfg.Mode {
+	case "both", "colocate":
+		return s.both(ctx, stop)
+	case "train":
+		return s.train(ctx, stop, opts)
+	case "explore":
+		return s.explore(stop, opts)
+	case "serve":
+		return s.serve(stop, opts)
+	case "bench":
+		return s.bench(stop)
+	}
+	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
+}
+
+// statusOf returns how a stage ended that returned err.
+func statusOf(err error, stop context.Context) monitor.Status {
+	switch {
+	case err == nil:
+		return monitor.Finished
+	case stop.Err() != nil && errors.Is(err, context.Cause(stop)):
+		return monitor.Stopped
+	}
+	return monitor.Failed
+}
+
+// withStop returns a context that either context cancels, with its cause.
+func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })
+	return both, func() { unhook(); cancel(nil) }
+}

@@ -1,0 +1,105 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/dataset"
+	"github.com/trinity-go/trinity/internal/safetext"
+)
+
+// mostRows is the number of rows of a taskset that check reads, if its rows name no plug-ins. A wrong
+// key is wrong in all rows, and reading a large taskset would delay the run.
+const mostRows = 1 << 14
+
+// check returns an error if the workflow cannot ask or the reward function cannot score a row, as
+// far as the row alone shows it. The error describes the first such row and counts them.
+func (t *tasks) check(data rowsOfTasks) error {
+	names := namesOf{}
+	err := t.checkRows(data, 0, data.Len(), &names)
+	if err != nil || t.own == nil {
+		return err
+	}
+	return names.missing(t.own, safetext.Hidden(t.Path))
+}
+
+// rowsOfTasks are the rows of a taskset, with their places for errors.
+type rowsOfTasks interface {
+	trinity.Dataset
+	Where(i int) string
+}
+
+// here opens the rows of a taskset. It returns nil if they are not on this machine.
+func (t *tasks) here() (rowsOfTasks, error) {
+	if t.IsQueue() {
+		return openQueue(t, nil)
+	}
+	path, _ := local(t.Path, true)
+	if path == "" {
+		return nil, nil
+	}
+	return openRows(context.Background(), path, tasksOf(t.Taskset))
+}
+
+// checkRows checks rows from a number up to another, and counts those that name plug-ins.
+func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err error) {
+	if t.own == nil && len(t.plugins.checks()) == 0 && t.text == nil {
+		return nil
+	}
+	wrong, first, where := 0, error(nil), ""
+	if t.own == nil {
+		to = min(to, from+mostRows)
+	}
+	for i := from; i < to; i++ {
+		task := t.template
+		task.ID, task.Index = fmt.Sprintf("%s/%d", t.template.Taskset, i), i
+		if task.Row, err = data.Row(i); err != nil {
+			return err
+		}
+		if t.own != nil {
+			names.count(&task, t.own)
+		}
+		if err := t.checkTask(&task); err != nil {
+			if wrong++; wrong == 1 {
+				first, where = err, data.Where(i)
+			}
+		}
+	}
+	switch {
+	case wrong == 0:
+		return nil
+	case wrong == 1:
+		return fmt.Errorf("%s: %w", where, first)
+	}
+	return fmt.Errorf("%s: %w; %d of the %d rows checked have an error", where, first, wrong, to-from)
+}
+
+// checkTask returns why a task cannot be run or scored.
+func (t *tasks) checkTask(task *trinity.Task) error {
+	plugins, err := t.pluginsOf(task)
+	if err != nil {
+		return err
+	}
+	for _, check := range plugins.checks() {
+		if err := check(task); err != nil {
+			return err
+		}
+	}
+	if messages, err := task.Messages(""); err == nil && t.text != nil { // a workflow that asks has told about an error
+		return t.text.CheckKeys(messages)
+	}
+	return nil
+}
+
+// checkTaskset checks the rows of the taskset at a key, if the stage reads one there.
+func (s *Settled) checkTaskset(data *dataset.Dataset, key string) error {
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.Key == key {
+			if err := t.check(data); err != nil {
+				return fmt.Errorf("taskset %s: %w", t.Name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	"github.com/trinity-go/trinity/internal/serve/web"
+)
+
+// What the dialects Messages and Responses share.
+
+// maxMessages bounds the bytes of a request.
+const maxMessages = 8 << 20
+
+// fieldsOf returns the names of the fields of a request's type in JSON.
+func fieldsOf(request reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(request) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// readFields reads the body of a request into its type, and refuses fields that are not among the
+// known ones, unless their values ask for nothing.
+func readFields(w http.ResponseWriter, r *http.Request, into any, known []string, nothing map[string][]string) ([]byte, error) {
+	data, status, err := web.Body(w, r, maxMessages)
+	if err != nil {
+		return nil, &openai.Problem{Status: status, Message: err.Error()}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, openai.NotJSON(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return nil, openai.NotJSON(err)
+	}
+	for name, value := range fields {
+		if asked := string(compact(value)); asked != "null" && !slices.Contains(known, name) && !slices.Contains(nothing[name], asked) {
+			return nil, openai.Bad(name, "it is not supported: leave it out")
+		}
+	}
+	return data, nil
+}
+
+// about returns the message of a problem with the field that it is about.
+func about(p *openai.Problem) string {
+	if p.Param == "" {
+		return p.Message
+	}
+	return p.Param + ": " + p.Message
+}
+
+// wishes are what a request says about sampling.
+type wishes struct {
+	temperature, topP *float32
+	topK              *int
+	longest           string   // field of the request for most
+	most              *int     // tokens
+	stop              []string // of the field stop_sequences
+}
+
+// params returns the parameters of a call.
+func (q wishes) params(d openai.Defaults, prompt []int32) (p trinity.SamplingParams, err error) {
+	p = d.SamplingParams
+	p.N, p.Stop = 1, q.stop
+	if q.temperature != nil {
+		p.Temperature = *q.temperature
+	}
+	if q.topP != nil {
+		p.TopP = *q.topP
+	}
+	if q.topK != nil {
+		p.TopK = *q.topK
+	}
+	if q.most != nil {
+		p.MaxTokens = *q.most
+	}
+	if q.most != nil && *q.most < 1 {
+		return p, openai.Bad(q.longest, "it is %d; want at least 1", *q.most)
+	}
+	if p.MinTokens > 1 && len(p.Stop) > 0 {
+		return p, openai.StopsTooEarly("stop_sequences", &p)
+	}
+	if err := openai.CheckSampling(&p, q.topP); err != nil {
+		return p, err
+	}
+	return p, d.Fit(&p, prompt, q.longest, q.most)
+}
+
+// sample samples the one reply of a request. In a stream, grown gets what the client sees of it, each
+// time that it may have become more.
+func sample(
+	r *http.Request, call *openai.Call, params trinity.SamplingParams, view openai.View, grown func(trinity.Message),
+) (openai.Reply, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
+	var out []openai.Reply
+	var err error
+	if grown == nil {
+		out, err = call.Sample(ctx, params)
+	} else {
+		out, err = call.Follow(ctx, params, func(_ int, tokens []int32) { grown(view.Settled(tokens)) })
+	}
+	if err != nil {
+		return openai.Reply{}, err
+	}
+	return out[0], nil
+}
+
+// tool is a tool in the form of chats, which templates read.
+type tool struct {
+	Type     string     `json:"type"` // function
+	Function toolDetail `json:"function"`
+}
+
+type toolDetail struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitzero"`
+	Parameters  json.RawMessage `json:"parameters,omitzero"`
+}
+
+// written returns the tools as chats have them; nil if there are none.
+func written(tools []tool) json.RawMessage {
+	if len(tools) == 0 {
+		return nil
+	}
+	out, _ := json.Marshal(tools) // texts, and what was read from JSON
+	return out
+}
+
+// callsOf returns the calls of a message in JSON; nil if there are none.
+func callsOf(calls []trinity.ToolCall) json.RawMessage {
+	if len(calls) == 0 {
+		return nil
+	}
+	out, _ := json.Marshal(calls) // their arguments were read from JSON
+	return out
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w      http.ResponseWriter
+	failed error
+	number int // of events
+}
+
+// send sends an event with fields of its kind.
+func (s *stream) send(kind string, fields map[string]any) {
+	if s.number == 0 {
+		s.w.Header().Set("Content-Type", "text/event-stream")
+		s.w.Header().Set("Cache-Control", "no-cache")
+	}
+	fields["type"] = kind
+	data, err := web.Encode(fields)
+	if err == nil {
+		_, err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", kind, data)
+	}
+	s.failed = cmp.Or(s.failed, err, http.NewResponseController(s.w).Flush())
+	s.number++
+}
+
+// growth is how much a stream has sent of a reply, whose parts come one after another: thinking, text,
+// calls.
+type growth struct {
+	part  int  // that is being sent
+	begun bool // whether it has begun
+	said  int  // bytes of its text
+}
+
+// sender sends part i of a reply: its beginning, more text of it, its end.
+type sender struct {
+	begin func(i int)
+	more  func(i int, text string)
+	end   func(i int)
+}
+
+// advance sends what a stream lacks of a reply. texts are those of its parts so far, of which only the
+// last one grows, unless the reply has ended.
+func (g *growth) advance(texts []string, ended bool, to sender) {
+	for i := g.part; i < len(texts); i++ {
+		if !g.begun {
+			to.begin(i)
+		}
+		if texts[i] != "" && len(texts[i]) > g.said {
+			to.more(i, texts[i][g.said:])
+		}
+		g.part, g.begun, g.said = i, true, len(texts[i])
+		if ended || i+1 < len(texts) {
+			to.end(i)
+			g.part, g.begun, g.said = i+1, false, 0
+		}
+	}
+}

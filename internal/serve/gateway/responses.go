@@ -1,0 +1,314 @@
+package gateway
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/serve/openai"
+	"github.com/trinity-go/trinity/internal/serve/web"
+	wire "github.com/trinity-go/trinity/internal/wire/openai"
+)
+
+// responses is a request of OpenAI's Responses API that was read.
+type responses struct {
+	wire.ResponsesRequest
+	session *session
+	chat    []trinity.Message // without instructions, which hold for one request
+	call    *openai.Call
+	params  trinity.SamplingParams
+	view    openai.View
+	ids     [3]string // of the response, its thinking and its message
+	created int64     // seconds since 1970
+}
+
+// responsesFields are the fields of a request that the gateway reads or need not read.
+var responsesFields = append(fieldsOf(reflect.TypeFor[wire.ResponsesRequest]()),
+	"max_tool_calls", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"safety_identifier", "service_tier", "stream_options", "user")
+
+// responsesNothing are values of other fields that ask for nothing.
+var responsesNothing = map[string][]string{
+	"background":   {`false`},
+	"include":      {`[]`, `["reasoning.encrypted_content"]`},
+	"top_logprobs": {`0`},
+	"truncation":   {`"disabled"`},
+}
+
+// answerResponses answers a request over OpenAI's Responses API.
+func (g *Gateway) answerResponses(w http.ResponseWriter, r *http.Request) {
+	q, err := g.readResponses(w, r)
+	if err != nil {
+		refuseResponse(w, err)
+		return
+	}
+	events := &responseStream{responses: q, stream: stream{w: w}}
+	var grown func(trinity.Message)
+	if q.Stream {
+		grown = events.grow
+	}
+	reply, err := sample(r, q.call, q.params, q.view, grown)
+	switch {
+	case err != nil && events.number > 0:
+		events.fail(err)
+		return
+	case err != nil:
+		refuseResponse(w, err)
+		return
+	}
+	m := q.view.Message(reply)
+	response := q.response(reply, m)
+	reply.Sent(m)
+	if q.Store == nil || *q.Store {
+		q.session.keep(response, append(slices.Clip(q.chat), m))
+	}
+	if q.Stream {
+		err = events.end(response)
+	} else {
+		err = web.WriteJSON(w, http.StatusOK, response)
+	}
+	if err != nil {
+		reply.Lost()
+	}
+}
+
+// refuseResponse replies with an error. Its message has the name of the field, because some clients
+// show nothing else.
+func refuseResponse(w http.ResponseWriter, err error) {
+	p := *openai.ProblemOf(err)
+	p.Message = about(&p)
+	openai.Fail(w, &p)
+}
+
+// responded is a response that a client may ask for again, or continue by its id.
+type responded struct {
+	*wire.ResponsesReply
+	chat []trinity.Message // up to the response
+}
+
+// keep remembers a response.
+func (s *session) keep(response *wire.ResponsesReply, chat []trinity.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.responses == nil {
+		s.responses = map[string]responded{}
+	}
+	s.responses[response.ID] = responded{response, chat}
+}
+
+func (s *session) kept(id string) (response responded, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	response, known = s.responses[id]
+	return response, known
+}
+
+// showResponse answers with a response that was kept.
+func showResponse(w http.ResponseWriter, r *http.Request) {
+	s, _ := r.Context().Value(sessionKey{}).(*session)
+	response, known := s.kept(r.PathValue("id"))
+	switch {
+	case !known:
+		openai.Fail(w, &openai.Problem{
+			Status: http.StatusNotFound, Code: "not_found", Param: "id", Message: fmt.Sprintf("this rollout has no response %q", r.PathValue("id")),
+		})
+	case r.URL.Query().Get("stream") == "true":
+		refuseResponse(w, openai.Bad("stream", "a response is shown whole: leave it out"))
+	default:
+		web.WriteJSON(w, http.StatusOK, response.ResponsesReply)
+	}
+}
+
+// readResponses reads a request, and refuses what the gateway cannot do.
+func (g *Gateway) readResponses(w http.ResponseWriter, r *http.Request) (*responses, error) {
+	q := &responses{}
+	data, err := readFields(w, r, &q.ResponsesRequest, responsesFields, responsesNothing)
+	if err != nil {
+		return nil, err
+	}
+	q.session, _ = r.Context().Value(sessionKey{}).(*session)
+	if q.PreviousResponseID != "" {
+		before, known := q.session.kept(q.PreviousResponseID)
+		if !known {
+			return nil, openai.Bad("previous_response_id", "this rollout has no response %q", q.PreviousResponseID)
+		}
+		q.chat = slices.Clone(before.chat) // readInput writes into it
+	}
+	switch verbosity := q.Text.Verbosity; {
+	case verbosity != "" && verbosity != "low" && verbosity != "medium": // which clients send by default
+		return nil, openai.Bad("text.verbosity", "%q is not supported: leave it out", verbosity)
+	case q.Text.Format.Type != "" && q.Text.Format.Type != "text":
+		return nil, openai.Bad("text.format", "%q is not supported: want text", q.Text.Format.Type)
+	case q.Reasoning.Effort != "" && q.Reasoning.Effort != "none":
+		return nil, openai.Bad("reasoning.effort", "%q is not supported: the chat template decides whether the model thinks", q.Reasoning.Effort)
+	}
+	if err := q.readInput(); err != nil {
+		return nil, err
+	}
+	tools, err := q.readTools()
+	if err != nil {
+		return nil, err
+	}
+	model, err := modelOf(r, data, q.Model)
+	if err != nil {
+		return nil, err
+	}
+	chat := q.chat
+	if q.Instructions != "" {
+		chat = append([]trinity.Message{{Role: "system", Content: q.Instructions}}, chat...)
+	}
+	if q.call, err = g.api.Call(model, chat, tools, false); err != nil {
+		return nil, err
+	}
+	q.view = openai.View{Renderer: q.call.Reads, Tools: tools}
+	q.ids = [3]string{"resp_" + rand.Text(), "rs_" + rand.Text(), "msg_" + rand.Text()}
+	q.created = time.Now().Unix()
+	wish := wishes{temperature: q.Temperature, topP: q.TopP, longest: "max_output_tokens", most: q.MaxOutputTokens}
+	q.params, err = wish.params(model.Defaults(), q.call.Prompt)
+	return q, err
+}
+
+// readInput appends the messages of the input to the chat. A message of the assistant and the calls
+// behind it are one.
+func (q *responses) readInput() error {
+	if len(q.Input) == 0 {
+		return openai.Bad("input", "there is no input")
+	}
+	var calls []trinity.ToolCall // of the newest message
+	for i, item := range q.Input {
+		text, err := textOf(item)
+		if err != nil {
+			return err
+		}
+		switch item.Type {
+		case "", "message":
+			calls = nil
+			role := item.Role
+			if role == "developer" { // OpenAI's newer name, which templates do not know
+				role = "system"
+			}
+			if role != "system" && role != "user" && role != "assistant" {
+				return openai.Bad("input", "input[%d].role is %q: want system, developer, user or assistant", i, item.Role)
+			}
+			q.chat = append(q.chat, trinity.Message{Role: role, Content: text})
+		case "function_call":
+			call := trinity.ToolCall{ID: item.CallID, Name: item.Name, Arguments: json.RawMessage(*cmp.Or(item.Arguments, new("")))}
+			if err := openai.CheckCall("input", call); err != nil {
+				return err
+			}
+			if n := len(q.chat); n == 0 || q.chat[n-1].Role != "assistant" {
+				q.chat, calls = append(q.chat, trinity.Message{Role: "assistant"}), nil
+			}
+			calls = append(calls, call)
+			q.chat[len(q.chat)-1].ToolCalls = callsOf(calls)
+		case "function_call_output":
+			calls = nil
+			q.chat = append(q.chat, trinity.Message{Role: "tool", Content: text, ToolCallID: item.CallID})
+		case "reasoning": // the policy's own, which its template writes
+		default:
+			return openai.Bad("input", "an item of type %q: want message, function_call or function_call_output", item.Type)
+		}
+	}
+	return nil
+}
+
+// textOf returns the text of a message or of a tool's output.
+func textOf(item wire.Item) (text string, err error) {
+	for _, part := range append(slices.Clip(item.Content), item.Output...) {
+		switch part.Type {
+		case "input_text", "output_text", "text":
+			text += part.Text
+		case "reasoning_text", "summary_text": // of an item that the gateway skips
+		default:
+			return "", openai.Bad("input", "content of type %q: want input_text or output_text", part.Type)
+		}
+	}
+	return text, nil
+}
+
+// readTools returns the tools that a reply may call.
+func (q *responses) readTools() (json.RawMessage, error) {
+	choice := string(compact(q.ToolChoice))
+	if choice != "" && choice != "null" && choice != `"auto"` && choice != `"none"` {
+		return nil, openai.Bad("tool_choice", "it asks for a call, which is not supported: want auto or none")
+	}
+	var tools []tool
+	for _, t := range q.Tools {
+		if t.Type != "function" {
+			return nil, openai.Bad("tools", "a tool of type %q: only OpenAI's servers have it", t.Type)
+		}
+		tools = append(tools, tool{"function", toolDetail{t.Name, t.Description, t.Parameters}})
+	}
+	if choice == `"none"` || len(tools) == 0 {
+		return nil, nil
+	}
+	if q.ParallelToolCalls != nil && !*q.ParallelToolCalls {
+		return nil, openai.Bad("parallel_tool_calls", openai.NotOneCall)
+	}
+	out := written(tools)
+	return out, openai.CheckTools(out)
+}
+
+// response returns the reply as the API has it.
+func (q *responses) response(r openai.Reply, m trinity.Message) *wire.ResponsesReply {
+	out := q.empty()
+	out.Status = "completed"
+	if r.FinishReason == "length" {
+		out.Status, out.IncompleteDetails = "incomplete", &wire.IncompleteReason{Reason: "max_output_tokens"}
+	}
+	calls := q.view.Calls(r)
+	out.Output = q.items(m, len(calls) == 0, out.Status)
+	for _, c := range calls {
+		out.Output = append(out.Output, wire.Item{
+			Type: "function_call", ID: "fc_" + rand.Text(), CallID: c.ID, Name: c.Name, Arguments: new(string(c.Arguments)), Status: "completed",
+		})
+	}
+	prompt, sampled := len(q.call.Prompt), len(r.Tokens)
+	out.Usage = &wire.ResponsesUsage{InputTokens: prompt, OutputTokens: sampled, TotalTokens: prompt + sampled}
+	return out
+}
+
+// empty returns the response without any output.
+func (q *responses) empty() *wire.ResponsesReply {
+	out := &wire.ResponsesReply{
+		CreatedAt: q.created, ID: q.ids[0], Model: q.Model, Object: "response", Output: []wire.Item{}, Status: "in_progress",
+		ParallelToolCalls: *cmp.Or(q.ParallelToolCalls, new(true)), Temperature: q.Temperature, TopP: q.TopP, ToolChoice: "auto",
+		Tools: append([]wire.ResponsesTool{}, q.Tools...), Metadata: map[string]string{},
+	}
+	if string(q.ToolChoice) == `"none"` { // readTools refuses all but auto and none
+		out.ToolChoice = "none"
+	}
+	maps.Copy(out.Metadata, q.Metadata)
+	if q.Instructions != "" {
+		out.Instructions = &q.Instructions
+	}
+	if q.PreviousResponseID != "" {
+		out.PreviousResponseID = &q.PreviousResponseID
+	}
+	return out
+}
+
+// items returns the items of what the policy thinks and says. A message without text is left out unless
+// the reply must have one.
+func (q *responses) items(m trinity.Message, must bool, status string) (items []wire.Item) {
+	if m.Reasoning != "" {
+		items = append(items, wire.Item{
+			Type: "reasoning", ID: q.ids[1], Status: "completed", Summary: []json.RawMessage{},
+			Content: wire.Parts{{Type: "reasoning_text", Text: m.Reasoning}},
+		})
+	}
+	if m.Content != "" || must {
+		items = append(items, wire.Item{
+			Type: "message", ID: q.ids[2], Role: "assistant", Status: status,
+			Content: wire.Parts{{Type: "output_text", Text: m.Content, Annotations: []json.RawMessage{}}},
+		})
+	}
+	return items
+}

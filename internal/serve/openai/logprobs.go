@@ -1,0 +1,99 @@
+package openai
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trinity-go/trinity"
+	wire "github.com/trinity-go/trinity/internal/wire/openai"
+)
+
+// logprobsOf returns the log-probabilities of the sampled tokens of a choice, including the token that
+// ended the reply. Before them stand those of an echoed prompt, whose first token has none.
+func (q *request) logprobsOf(s *Server, choice int, c trinity.Completion) *wire.Logprobs {
+	if q.as == chat {
+		return q.chatLogprobs(s, c)
+	}
+	l, tokens := &wire.Logprobs{}, c.Tokens
+	if q.Echo {
+		prompt := q.prompts[choice/q.params.N]
+		tokens = slices.Concat(prompt, tokens)
+		q.append(s, l, prompt[0], nil, nil)
+		for i, token := range prompt[1:] {
+			q.append(s, l, token, &c.Prompt.Logprobs[i], at(c.Prompt.TopLogprobs, i))
+		}
+	}
+	for i, token := range c.Tokens {
+		q.append(s, l, token, &c.Logprobs[i], at(c.TopLogprobs, i))
+	}
+	l.TextOffset = offsets(s.Renderer, tokens)
+	return l
+}
+
+// at returns the likely tokens at a place; nil if the request asked for none.
+func at(top [][]trinity.TokenLogprob, i int) []trinity.TokenLogprob {
+	if i < len(top) {
+		return top[i]
+	}
+	return nil
+}
+
+func (q *request) chatLogprobs(s *Server, c trinity.Completion) *wire.Logprobs {
+	l := &wire.Logprobs{}
+	for i, token := range c.Tokens {
+		most := []wire.TokenLogprob{}
+		for _, x := range at(c.TopLogprobs, i) {
+			most = append(most, wire.TokenLogprob{Token: q.textOf(s, x.Token), Logprob: x.Logprob})
+		}
+		l.Content = append(l.Content, wire.TokenLogprob{Token: q.textOf(s, token), Logprob: c.Logprobs[i], TopLogprobs: most})
+	}
+	return l
+}
+
+// append appends a token of a plain completion. logprob is nil if it has none.
+func (q *request) append(s *Server, l *wire.Logprobs, token int32, logprob *float32, top []trinity.TokenLogprob) {
+	text := q.textOf(s, token)
+	l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, logprob)
+	if q.params.TopLogprobs == 0 {
+		return
+	}
+	var most map[string]float32
+	if logprob != nil {
+		most = map[string]float32{}
+		for _, x := range slices.Backward(top) { // of several tokens with one text the most likely counts
+			most[q.textOf(s, x.Token)] = x.Logprob
+		}
+		if _, known := most[text]; !known {
+			most[text] = *logprob
+		}
+	}
+	l.TopLogprobs = append(l.TopLogprobs, most)
+}
+
+// window is the number of tokens before another one that its text depends on: the space before a word,
+// and the bytes of one character.
+const window = 4
+
+// offsets returns for each token the characters of the text before it. Tokens that are parts of one
+// character begin where it begins.
+func offsets(r trinity.Renderer, tokens []int32) []int {
+	out := make([]int, len(tokens))
+	length := func(tokens []int32) int {
+		return utf8.RuneCountInString(strings.TrimRight(r.Decode(tokens), "\uFFFD"))
+	}
+	for i := 1; i < len(tokens); i++ {
+		from := max(0, i-1-window)
+		out[i] = out[i-1] + max(0, length(tokens[from:i])-length(tokens[from:i-1]))
+	}
+	return out
+}
+
+// textOf returns a token as the client wants to see it.
+func (q *request) textOf(s *Server, token int32) string {
+	if q.ReturnTokensAsIDs {
+		return fmt.Sprintf("token_id:%d", token)
+	}
+	return s.Renderer.Decode([]int32{token})
+}

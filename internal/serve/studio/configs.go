@@ -1,0 +1,245 @@
+package studio
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Template is a configuration to begin with.
+type Template struct {
+	Name  string   `json:"name"`
+	Doc   string   `json:"doc"`
+	Text  string   `json:"text"`
+	Files []string `json:"-"` // that a run of it needs, by paths from the directory of the studio
+}
+
+// written is the configuration in a request: its text, or the run that has it, and settings that override it.
+type written struct {
+	Text      string   `json:"text"`
+	Run       string   `json:"run"` // whose configuration is meant if there is no text
+	Overrides []string `json:"overrides"`
+}
+
+// configName is what errors call a text that has no file yet.
+const configName = "config.yaml"
+
+func (w *written) parse() (*config.Config, error) {
+	return config.Parse(configName, []byte(w.Text), config.Options{Overrides: w.Overrides})
+}
+
+// problem is an error or a note at a line of a text; line 0 is the whole text, or a setting.
+type problem struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Key    string `json:"key"`
+	Text   string `json:"text"`
+}
+
+// problemsOf takes the errors of a configuration apart.
+func problemsOf(err error) []problem {
+	if err == nil {
+		return []problem{}
+	}
+	var all config.Errors
+	var one config.Error
+	switch {
+	case errors.As(err, &all):
+	case errors.As(err, &one):
+		all = config.Errors{one}
+	default:
+		return []problem{{Text: shown(err.Error())}}
+	}
+	problems := make([]problem, len(all))
+	for i, e := range all {
+		text := e.Message
+		if e.Hint != "" {
+			text += "; " + e.Hint
+		}
+		problems[i] = problem{Line: e.Line, Column: e.Col, Key: e.Key, Text: shown(text)}
+	}
+	return problems
+}
+
+// shown returns a line without passwords and controls.
+func shown(line string) string { return safetext.Hidden(safetext.Printable(line)) }
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// checked is what the check of a configuration says.
+type checked struct {
+	Errors   []problem      `json:"errors"`
+	Warnings []problem      `json:"warnings"`
+	Stages   []stageSetting `json:"stages"`
+}
+
+// stageSetting has what a stage, or the whole of a run without stages, sets to another value than the
+// default.
+type stageSetting struct {
+	Name     string         `json:"name"`
+	Settings map[string]any `json:"settings"`
+}
+
+// check answers what is wrong with a configuration, and what it sets. It opens and starts nothing.
+func (s *Server) check(_ *http.Request, in written) (any, error) {
+	reply := checked{Warnings: []problem{}, Stages: []stageSetting{}}
+	cfg, err := in.parse()
+	reply.Errors = problemsOf(err)
+	if err != nil {
+		return reply, nil
+	}
+	for _, w := range cfg.Warnings {
+		reply.Warnings = append(reply.Warnings, problem{Line: lineIn(w), Text: shown(w)})
+	}
+	for i, stage := range cfg.Settled() {
+		for _, n := range stage.Unused() {
+			reply.Warnings = append(reply.Warnings, problem{Line: n.Line, Key: n.Key, Text: shown(n.Reason)})
+		}
+		text, err := stage.Differences()
+		if err != nil {
+			return nil, err
+		}
+		set, err := parseSettings([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		name := ""
+		if len(cfg.Stages) > 0 {
+			name = cfg.Stages[i].StageName
+		}
+		reply.Stages = append(reply.Stages, stageSetting{name, set.flat})
+	}
+	return reply, nil
+}
+
+// lineIn returns the line in a warning that begins with its file and line.
+func lineIn(warning string) (line int) {
+	if rest, ok := strings.CutPrefix(warning, configName+":"); ok {
+		_, _ = fmt.Sscanf(rest, "%d:", &line) // without a line it is 0
+	}
+	return line
+}
+
+// plan answers what a run of a configuration would do and need on this machine. It looks at local
+// models and data; it downloads, writes and starts nothing.
+func (s *Server) plan(_ *http.Request, in written) (any, error) {
+	cfg, err := in.parse()
+	if err != nil {
+		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
+	}
+	s.planning.Lock() // one at a time: it measures the machine
+	defer s.planning.Unlock()
+	plan, err := s.Plan(cfg)
+	if err != nil {
+		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
+	}
+	return map[string]any{"errors": problemsOf(plan.Fits()), "text": safetext.Hidden(plan.String())}, nil
+}
+
+// schemaKey is a key that a configuration may have.
+type schemaKey struct {
+	Key     string   `json:"key"`
+	Type    string   `json:"type"`
+	Default string   `json:"default"`
+	Doc     string   `json:"doc"`
+	Range   string   `json:"range,omitempty"`
+	Values  []string `json:"values,omitempty"` // one of which it must be
+}
+
+// schema answers with all keys that a configuration may have.
+func (s *Server) schema(*http.Request) (any, error) {
+	var all []schemaKey
+	for _, k := range config.Keys() {
+		if k.Auto != "" {
+			continue
+		}
+		doc, err := k.Explain()
+		if err != nil {
+			return nil, err
+		}
+		values := k.Enum
+		if c, ok := registry.Find(k.Plugin); ok {
+			values = c.Names()
+		}
+		all = append(all, schemaKey{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Range: k.Range, Values: values})
+	}
+	return map[string]any{"keys": all}, nil
+}
+
+// templates answers with the templates, and with the files that each one needs and that are not here.
+func (s *Server) templates(*http.Request) (any, error) {
+	type template struct {
+		Template
+		Missing []string `json:"missing"`
+	}
+	all := make([]template, len(s.Templates))
+	for i, of := range s.Templates {
+		all[i] = template{of, list(slices.DeleteFunc(slices.Clone(of.Files), exists))}
+	}
+	return map[string]any{"templates": all}, nil
+}
+
+// configOf answers with the configuration of a run, without secrets: with the comments that its author
+// wrote if the studio started it.
+func (s *Server) configOf(r *http.Request) (any, error) {
+	in, _, err := s.writtenFor(r.PathValue("run"))
+	if err != nil {
+		return nil, err
+	}
+	set, err := parseSettings([]byte(in.Text))
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(in.Overrides, func(o string) bool { return strings.HasPrefix(o, rootKey+"=") }) // the studio's
+	return map[string]any{"text": set.text, "overrides": list(own)}, nil
+}
+
+// writtenFor returns the configuration of a run with its secrets, and the ID under which the studio
+// started it: "" if it did not. Of a stage it is that of the run.
+func (s *Server) writtenFor(id string) (in written, started string, err error) {
+	root, err := s.root()
+	if err != nil {
+		return in, "", err
+	}
+	if in, started, err = startedAs(root, id); err != nil || started != "" {
+		return in, started, err
+	}
+	dir, err := s.dirOf(id)
+	if err != nil {
+		return in, "", err
+	}
+	for _, d := range monitorDirs(dir) {
+		text, err := durable.ReadWithin(d, rundir.Settings, maxSmall)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return written{Text: string(text)}, "", err
+		}
+	}
+	return in, "", notFound{fmt.Errorf("the run %q has kept no configuration", id)}
+}
+
+// wholeOf returns the configuration that a request means: its text, or that of its run with its settings
+// after those of the run.
+func (s *Server) wholeOf(in written) (written, error) {
+	if cmp.Or(in.Text, in.Run) == "" || in.Text != "" && in.Run != "" {
+		return in, mistake{errors.New("give the text of a configuration, or a run to clone")}
+	}
+	if in.Run == "" {
+		return in, nil
+	}
+	of, _, err := s.writtenFor(in.Run)
+	of.Overrides = append(of.Overrides, in.Overrides...)
+	return of, err
+}

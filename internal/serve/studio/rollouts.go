@@ -1,0 +1,228 @@
+package studio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/internal/trace"
+)
+
+// Rollout is what the table of a step has of an answer.
+type Rollout struct {
+	ID             string          `json:"id"`
+	Task           string          `json:"task"`
+	ExploreStep    int64           `json:"explore_step"`
+	Run            int64           `json:"run"`
+	Turn           int64           `json:"turn"`
+	Prompt         string          `json:"prompt"`
+	Response       string          `json:"response"`
+	Cut            bool            `json:"cut"` // prompt or response are longer
+	Reward         *Number         `json:"reward"`
+	Parts          json.RawMessage `json:"reward_parts"`
+	Reason         string          `json:"reason"`
+	Dropped        string          `json:"dropped"`
+	Truncated      string          `json:"truncated"`
+	Expert         bool            `json:"expert"`
+	Chosen         bool            `json:"chosen"`
+	PromptTokens   int64           `json:"prompt_tokens"`
+	ResponseTokens int64           `json:"response_tokens"`
+	Temperature    Number          `json:"temperature"`
+	OldestVersion  int64           `json:"oldest_version"`
+	ModelVersion   int64           `json:"model_version"`
+	Metrics        json.RawMessage `json:"metrics"`
+	Info           json.RawMessage `json:"info"`
+	measured
+}
+
+// measured is what the server computes of an answer.
+type measured struct {
+	Staleness int64    `json:"staleness"` // of the train step: 1 is on-policy
+	Advantage *Number  `json:"advantage"` // mean over the trained tokens
+	KL        *Number  `json:"kl"`        // mean of the sampler's log-probability − the trainer's, in nats
+	Flags     []string `json:"flags"`
+}
+
+// maxShown is how many characters of a prompt and of a response the table has.
+const maxShown = 4000
+
+// steps answers with the train steps that a run's trace has.
+func (s *Server) steps(r *http.Request) (any, error) {
+	dir, err := s.traceDir(r)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := trace.Steps(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return map[string]any{"steps": list(steps)}, err
+}
+
+// answers returns what a list needs of the answers of the train step that a request names, or all of the
+// one of an ID.
+func (s *Server) answers(r *http.Request, id string) (dir string, step int64, answers []*trace.Answer, err error) {
+	dir, err = s.traceDir(r)
+	if err == nil {
+		step, err = number(r, "step", 0)
+	}
+	if err != nil {
+		return dir, step, nil, err
+	}
+	path := trace.StepFile(dir, step)
+	if real, err := filepath.EvalSymlinks(path); err != nil || real != path {
+		return dir, step, nil, notFound{fmt.Errorf("the trace of the run has no train step %d", step)}
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return dir, step, nil, notFound{fmt.Errorf("%s is no file", path)}
+	}
+	if id == "" {
+		answers, err = trace.ReadAnswers(dir, step)
+		return dir, step, answers, err
+	}
+	rows, err := trace.ReadAnswer(dir, step, id)
+	return dir, step, trace.Answers(rows), err
+}
+
+// rollouts answers with the rollouts of a train step.
+func (s *Server) rollouts(r *http.Request) (any, error) {
+	s.answering.prepare()
+	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
+		return nil, err
+	}
+	defer s.answering.steps.Release(1)
+	dir, step, answers, err := s.answers(r, "")
+	if err != nil {
+		return nil, err
+	}
+	damaged := []string{}
+	texts, err := s.texts(dir)
+	if err != nil {
+		damaged = append(damaged, err.Error())
+	}
+	rollouts, search := []Rollout{}, strings.ToLower(r.URL.Query().Get("q"))
+	explored := map[int64]bool{}
+	for _, a := range answers {
+		explored[a.ExploreStep] = true
+		if search == "" || strings.Contains(strings.ToLower(a.Prompt+"\n"+a.Response), search) {
+			one := rolloutOf(a, step)
+			one.cut()
+			rollouts = append(rollouts, one)
+		}
+	}
+	all, err := trace.ReadFailures(dir)
+	if err != nil {
+		damaged = append(damaged, strings.Split(err.Error(), "\n")...)
+	}
+	all = slices.DeleteFunc(all, func(f trace.Failure) bool { return !explored[f.Step] })
+	return map[string]any{"step": step, "rollouts": rollouts, "failures": withTexts(all, texts), "damaged": damaged}, nil
+}
+
+// rolloutOf returns what the table has of an answer of a train step.
+func rolloutOf(a *trace.Answer, step int64) Rollout {
+	r := Rollout{
+		ID: a.ID, Task: a.Task, ExploreStep: a.ExploreStep, Run: a.Run, Turn: a.Turn, Prompt: a.Prompt, Response: a.Response,
+		Parts: object(a.Parts), Reason: a.Reason, Dropped: a.Dropped, Truncated: a.Truncated, Expert: a.Expert, Chosen: a.Chosen,
+		PromptTokens: a.PromptTokens, ResponseTokens: a.ResponseTokens, Temperature: Number(a.Temperature),
+		OldestVersion: a.OldestVersion, ModelVersion: a.ModelVersion, Metrics: object(a.Sequence.Metrics), Info: object(a.Info),
+	}
+	if a.Reward != nil {
+		reward := Number(*a.Reward)
+		r.Reward = &reward
+	}
+	r.measured = measure(a, step)
+	return r
+}
+
+// object returns a JSON text, and as a JSON string what is none.
+func object(text string) json.RawMessage {
+	if text == "" || text == "null" {
+		return json.RawMessage("{}")
+	}
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return quoted
+}
+
+// cut shortens the texts for the table.
+func (r *Rollout) cut() {
+	for _, text := range []*string{&r.Prompt, &r.Response} {
+		short, cut := cutText(*text, maxShown)
+		*text, r.Cut = short, r.Cut || cut
+	}
+}
+
+// rollout answers with one rollout and the numbers of its tokens.
+func (s *Server) rollout(r *http.Request) (any, error) {
+	s.answering.prepare()
+	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
+		return nil, err
+	}
+	defer s.answering.steps.Release(1)
+	id := r.PathValue("id")
+	dir, step, answers, err := s.answers(r, id)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(answers, func(a *trace.Answer) bool { return a.ID == id })
+	if i < 0 {
+		return nil, notFound{fmt.Errorf("the trace of train step %d has no rollout %.200q", step, id)}
+	}
+	texts, _ := s.texts(dir)                                            // without them the numbers are there
+	set, _ := s.known(filepath.Dir(dir)).settings.of(filepath.Dir(dir)) // the run itself tells an error
+	a := answers[i]
+	read := spell(a, texts)
+	return struct {
+		Rollout
+		Tokens  []int32          `json:"tokens"`
+		Mask    []bool           `json:"mask"`
+		Streams map[string]any   `json:"streams"`
+		Updates []map[string]any `json:"updates"`
+		Calls   []called         `json:"calls"`
+		spelled
+	}{rolloutOf(a, step), a.Tokens, a.Mask, streamsOf(a), updatesOf(a), read.calls(set), read}, nil
+}
+
+// streamsOf returns the streams by name; nil for those that nobody computed.
+func streamsOf(a *trace.Answer) map[string]any {
+	return perToken(a, map[string]trace.Floats{
+		"logprobs": a.Logprobs, "old_logprobs": a.OldLogprobs, "ref_logprobs": a.RefLogprobs, "teacher_logprobs": a.TeacherLogprobs,
+		"advantages": a.Advantages, "returns": a.Returns, "values": a.Values, "entropies": a.Entropies, "policy_weights": a.PolicyWeights,
+	})
+}
+
+// updatesOf returns what the optimizer steps saw, as streams.
+func updatesOf(a *trace.Answer) []map[string]any {
+	all := []map[string]any{}
+	for _, u := range a.Updates {
+		streams := perToken(a, map[string]trace.Floats{
+			"now_logprobs": u.Now, "now_entropies": u.NowEntropy, "now_divergences": u.Divergence,
+			"d_logprobs": u.DLogprob, "d_entropies": u.DEntropy, "d_divergences": u.DDivergence,
+		})
+		streams["update"] = u.Update
+		all = append(all, streams)
+	}
+	return all
+}
+
+// perToken returns the streams that have a number for each token, and nil in place of the others.
+func perToken(a *trace.Answer, streams map[string]trace.Floats) map[string]any {
+	all := map[string]any{}
+	for name, stream := range streams {
+		if all[name] = nil; len(stream) == len(a.Tokens) { // else nobody computed it, or the file is damaged
+			all[name] = stream
+		}
+	}
+	return all
+}

@@ -1,0 +1,254 @@
+package studio
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// Run is a run in the list. Times are ms since 1970.
+type Run struct {
+	ID          string  `json:"id"`
+	Stage       string  `json:"stage"`
+	Project     string  `json:"project"`
+	Group       string  `json:"group"`
+	Name        string  `json:"name"`
+	State       State   `json:"state"`
+	Waiting     string  `json:"waiting"` // for whom
+	Error       string  `json:"error"`   // that it failed with
+	Algorithm   string  `json:"algorithm"`
+	Mode        string  `json:"mode"`
+	Model       string  `json:"model"`
+	Step        int64   `json:"step"`
+	TotalSteps  int64   `json:"total_steps"`
+	Reward      *Number `json:"reward"`
+	RewardName  string  `json:"reward_name"` // the metric that it is
+	Spark       Numbers `json:"spark"`
+	Began       int64   `json:"began"`
+	Updated     int64   `json:"updated"`
+	SecondsLeft *Number `json:"seconds_left"`
+	Traced      bool    `json:"traced"`
+}
+
+// Number is a number that JSON may not have: those are words, as in metrics.jsonl.
+type Number float64
+
+// MarshalJSON implements [json.Marshaler].
+func (n Number) MarshalJSON() ([]byte, error) {
+	if word := experience.NotFinite(float64(n)); word != "" {
+		return json.Marshal(word)
+	}
+	return json.Marshal(float64(n))
+}
+
+// Numbers are numbers that JSON may not have.
+type Numbers []float64
+
+// MarshalJSON implements [json.Marshaler].
+func (n Numbers) MarshalJSON() ([]byte, error) {
+	all := make([]Number, len(n))
+	for i, v := range n {
+		all[i] = Number(v)
+	}
+	return json.Marshal(all)
+}
+
+// runs answers with all runs, or with a run and its stages, the newest first.
+func (s *Server) runs(r *http.Request) (any, error) {
+	runs, damaged, err := s.list(r.URL.Query().Get("below"))
+	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, err
+}
+
+// list returns all runs, or a run and its stages, the newest first, and lines about what cannot be read.
+func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
+	root, err := s.root()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
+	}
+	ids, damaged := s.finder.find(root)
+	s.forget(root, ids)
+	if below != "" {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id != below && !strings.HasPrefix(id, below+"/") })
+	}
+	lines := make([][]string, len(ids))
+	runs = make([]*Run, len(ids))
+	var reading sync.WaitGroup
+	next := make(chan int)
+	for range min(len(ids), runtime.GOMAXPROCS(0)) {
+		reading.Go(func() {
+			for i := range next {
+				runs[i], lines[i] = s.summary(dirIn(root, ids[i]), ids[i])
+			}
+		})
+	}
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	reading.Wait()
+	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // gone meanwhile
+	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Or(cmp.Compare(b.Updated, a.Updated), strings.Compare(a.ID, b.ID)) })
+	return runs, append(damaged, slices.Concat(lines...)...), nil
+}
+
+// run answers with a run and its settings.
+func (s *Server) run(r *http.Request) (any, error) {
+	id, dir, err := s.runDir(r)
+	if err != nil {
+		return nil, err
+	}
+	run, damaged := s.summary(dir, id)
+	if run == nil {
+		return nil, notFound{fmt.Errorf("the run %q is gone", id)}
+	}
+	set, _ := s.known(dir).settings.of(dir) // summary tells an error
+	return struct {
+		*Run
+		Config   string         `json:"config"`
+		Settings map[string]any `json:"settings"`
+		Damaged  []string       `json:"damaged"`
+	}{run, set.text, set.flat, list(damaged)}, nil
+}
+
+// summary returns what the list tells of a run, and lines about what cannot be read; nil if the run is
+// gone. It reads a bounded part of the run's files.
+func (s *Server) summary(dir, id string) (*Run, []string) {
+	if !exists(dir) {
+		return nil, nil
+	}
+	known := s.known(dir)
+	var damaged []string
+	note := func(err error) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			damaged = append(damaged, err.Error())
+		}
+	}
+	run := &Run{ID: id, Traced: exists(filepath.Join(dir, trace.Dir)), Spark: Numbers{}}
+	set, err := known.settings.of(dir)
+	note(err)
+	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
+	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
+	parts, pace := map[string]monitor.Part{}, 0.0
+	var began, updated time.Time
+	described := false
+	for _, d := range monitorDirs(dir) {
+		about, at, err := readAbout(d)
+		note(err)
+		if err == nil {
+			described = true
+			run.Project, run.Group, run.Name = about.Project, about.Group, about.Name
+			run.TotalSteps = max(run.TotalSteps, about.TotalSteps)
+			maps.Copy(parts, about.Parts)
+			began, updated = earlier(began, about.Began), later(updated, at)
+		}
+		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
+		note(err)
+		if err == nil {
+			updated = later(updated, time.Unix(0, t.modified))
+			if t.first > 0 {
+				began = earlier(began, time.UnixMilli(t.first))
+			}
+			pace = max(pace, t.pace)
+			run.add(t)
+		}
+	}
+	run.nameStage(dir, set, described)
+	updated = later(updated, modified(filepath.Join(dir, trace.Dir)))
+	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
+	state, line := stateOf(dir, parts, updated, complete)
+	if run.State = state; state == Waiting {
+		run.Waiting = line
+	} else {
+		run.Error = line
+	}
+	run.Began, run.Updated = millis(began), millis(updated)
+	if (state == Running || state == Waiting) && pace > 0 && run.TotalSteps > 0 {
+		left := Number(max(0, pace*float64(run.TotalSteps-run.Step)/1000))
+		run.SecondsLeft = &left
+	}
+	return run, damaged
+}
+
+// add adds what a metrics.jsonl tells. The trainer's step counts, and of rewards the one of the best
+// rank.
+func (r *Run) add(t *tail) {
+	r.Step = max(r.Step, t.step())
+	if t.reward == "" || r.RewardName != "" && rank(r.RewardName) <= rank(t.reward) {
+		return
+	}
+	r.RewardName, r.Spark = t.reward, t.spark
+	if n := len(t.spark); n > 0 {
+		value := Number(t.spark[n-1])
+		r.Reward = &value
+	}
+}
+
+// nameStage takes the name of a stage from that of the run, "run/stage". A run of an earlier version
+// has no name of its own in its settings if it is a stage.
+func (r *Run) nameStage(dir string, set *settings, described bool) {
+	if name, stage, ok := strings.Cut(r.Name, "/"); ok {
+		r.Name, r.Stage = name, stage
+	} else if !described && set.flat["name"] == nil && len(set.flat) > 0 && r.Name != defaults()["name"] {
+		r.Name, r.Stage = filepath.Base(filepath.Dir(dir)), r.Name
+	}
+}
+
+// readAbout reads the description of a run, and when it was written.
+func readAbout(dir string) (about monitor.About, at time.Time, err error) {
+	text, err := durable.ReadWithin(dir, rundir.About, maxSmall)
+	if err != nil {
+		return about, at, err
+	}
+	if err := json.Unmarshal(text, &about); err != nil {
+		return about, at, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, rundir.About), err)
+	}
+	return about, modified(filepath.Join(dir, rundir.About)), nil
+}
+
+func modified(path string) time.Time {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// earlier returns the earlier of two times, or b if a is unknown (zero).
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

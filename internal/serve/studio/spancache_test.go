@@ -1,0 +1,60 @@
+package studio
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/cachedir"
+	"github.com/trinity-go/trinity/internal/trace"
+)
+
+// The spans of a large trace stay on the disk for the next start, but never in the run's directory.
+func TestSpansOutliveTheStudio(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(run, trace.Dir)
+	w, err := trace.New(trace.Options{Dir: dir, Spans: true, Say: func(line string) { t.Error(line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 14_000
+	for i := range int64(n) {
+		at := time.UnixMicro(i * 1000)
+		w.Span(trinity.Span{
+			Role: trinity.RoleTrainer, Kind: trinity.SpanForward, Name: rand.Text(), Step: i, Begin: at, End: at.Add(time.Millisecond),
+		})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, disk := range []*cachedir.Dir{cachedir.New(filepath.Join(run, "cache"), 1<<30), cachedir.New(t.TempDir(), 1<<30)} {
+		var first, second spanCache
+		read := func(c *spanCache) *spans {
+			s, err := c.read(dir, disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.keeping.Wait()
+			return s
+		}
+		s := read(&first)
+		if kept := loadSpans(disk, dir).Size(); (kept > 0) == disk.IsBelow(run) {
+			t.Errorf("the cache has %d bytes of the trace", kept)
+		}
+		if after := read(&second); len(s.all) != n || !slices.Equal(s.all, after.all) || !slices.Equal(s.words, after.words) {
+			t.Errorf("%d spans, and after a start %d", len(s.all), len(after.all))
+		}
+	}
+	disk := cachedir.New(t.TempDir(), 1<<30)
+	if err := disk.Write(spansName(dir), []byte("damage")); err != nil {
+		t.Fatal(err)
+	}
+	var c spanCache
+	if s, err := c.read(dir, disk); err != nil || len(s.all) != n {
+		t.Errorf("a damaged cache leaves %v, %v", s, err)
+	}
+	c.keeping.Wait()
+}

@@ -1,0 +1,111 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wire/openai"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+const yes = `{"choices": [{"message": {"role": "assistant", "content": "yes", "reasoning_content": "hm"}, "finish_reason": "stop"}]}`
+
+// judge returns an asker of a server that answers with a status and a body.
+func judge(t *testing.T, answer http.HandlerFunc) *openai.Asker {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return &openai.Asker{Client: &openai.Client{BaseURL: server.URL, Key: "secret", Timeout: time.Minute}, Name: "judge",
+		Sampling: openai.Request{Model: "m"}}
+}
+
+func says(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // the client reports a broken answer
+	}
+}
+
+func TestAskerConforms(t *testing.T) {
+	trinitytest.Asker(t, judge(t, says(200, yes)))
+}
+
+func TestAskerSendsTheQuestion(t *testing.T) {
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		var q openai.Request
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		if q.Model != "m" || len(q.Messages) != 1 || *q.Temperature != 0.5 || *q.MaxTokens != 7 ||
+			r.URL.Path != "/chat/completions" || r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("got %+v of %s with %v", q, r.URL, r.Header)
+		}
+		says(200, yes)(w, r)
+	})
+	o := trinity.AskOptions{Temperature: new(float32(0.5)), MaxTokens: 7}
+	answer, err := a.Ask(t.Context(), []trinity.Message{{Role: "user", Content: "?"}}, o)
+	if err != nil || answer.Message.Content != "yes" || answer.Message.Reasoning != "hm" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+func TestAskerSaysWhyThereIsNoAnswer(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	gone := judge(t, says(200, yes))
+	gone.Client.BaseURL = "http://127.0.0.1:1"
+	late := judge(t, func(http.ResponseWriter, *http.Request) { <-hang })
+	late.Client.Timeout = 20 * time.Millisecond
+	for name, c := range map[string]struct {
+		asker *openai.Asker
+		want  trinity.AskReason
+	}{
+		"no JSON":     {judge(t, says(200, "yes")), trinity.AskUnreadable},
+		"no choice":   {judge(t, says(200, `{"choices": []}`)), trinity.AskUnreadable},
+		"no content":  {judge(t, says(200, `{"choices": [{"message": {"content": null}}]}`)), trinity.AskUnreadable},
+		"refusal":     {judge(t, says(200, `{"choices": [{"message": {"content": null, "refusal": "no"}}]}`)), trinity.AskRefused},
+		"filter":      {judge(t, says(200, `{"choices": [{"message": {}, "finish_reason": "content_filter"}]}`)), trinity.AskRefused},
+		"no key":      {judge(t, says(401, `{"error": {"message": "wrong key"}}`)), trinity.AskRefused},
+		"overloaded":  {judge(t, says(503, "")), trinity.AskUnreachable},
+		"no server":   {gone, trinity.AskUnreachable},
+		"slow server": {late, trinity.AskTimedOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.asker.Ask(t.Context(), nil, trinity.AskOptions{})
+			var failed *trinity.AskError
+			if !errors.As(err, &failed) || failed.Reason != c.want || !strings.HasPrefix(err.Error(), "model judge: "+string(c.want)) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A server that is gone for good ends the run. One answer in between begins the count anew.
+func TestAServerThatStaysAwayEndsTheRun(t *testing.T) {
+	up := false
+	a := judge(t, func(w http.ResponseWriter, r *http.Request) {
+		if up {
+			says(200, yes)(w, r)
+			return
+		}
+		says(502, "")(w, r)
+	})
+	var engine *trinity.EngineError
+	for i := range 18 {
+		up = i == 8
+		if _, err := a.Ask(t.Context(), nil, trinity.AskOptions{}); errors.As(err, &engine) {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	_, err := a.Ask(t.Context(), nil, trinity.AskOptions{})
+	if !errors.As(err, &engine) || !strings.Contains(err.Error(), "10 questions in a row") {
+		t.Errorf("error %v, want one that ends the run", err)
+	}
+}
