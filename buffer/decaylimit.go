@@ -10,24 +10,24 @@ func init() {
 		"decay_limit_randomization":                    "version − decay · uses + sigma · noise. A group is read use_count_limit times at most.",
 		"linear_decay_use_count_control_randomization": "Another name of decay_limit_randomization.",
 	} {
-		PriorityFuncs.Register(name, doc, func() PriorityFunc { return &DecayLimit{Decay: 2, UseCountLimit: 3} })
+		PriorityFuncs.Register(name, doc, func() PriorityFunc { return &decayLimit{Decay: 2, UseCountLimit: 3} })
 	}
 }
 
-// DecayLimit is LinearDecay with noise, which sometimes lets older groups come first, and a limit
+// decayLimit is LinearDecay with noise, which sometimes lets older groups come first, and a limit
 // to the uses of a group:
 //
 //	priority = version − decay · uses + sigma · noise,  noise ~ N(0, 1)
 //
 // A group is kept while uses < use_count_limit.
-type DecayLimit struct {
+type decayLimit struct {
 	Decay         float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
 	UseCountLimit int     `yaml:"use_count_limit" doc:"how often a group is read at most; 0 or less is without limit"`
 	Sigma         float64 `yaml:"sigma" doc:"standard deviation of the noise, in train steps of age; 0 or more"`
 }
 
 // Validate returns an error for a decay or a deviation below 0.
-func (d *DecayLimit) Validate() error {
+func (d *decayLimit) Validate() error {
 	if !(d.Sigma >= 0) || math.IsInf(d.Sigma, 1) {
 		return fmt.Errorf("sigma is %v, must be a finite number, 0 or more", d.Sigma)
 	}
@@ -35,6 +35,6 @@ func (d *DecayLimit) Validate() error {
 }
 
 // Priority implements PriorityFunc.
-func (d *DecayLimit) Priority(r Replayed) (float64, bool) {
+func (d *decayLimit) Priority(r Replayed) (float64, bool) {
 	return float64(r.Version) - d.Decay*float64(r.Uses) + d.Sigma*r.Noise, d.UseCountLimit <= 0 || r.Uses < d.UseCountLimit
 }

@@ -7,23 +7,23 @@ import (
 
 func init() {
 	PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and groups with fewer uses.",
-		func() PriorityFunc { return &LinearDecay{Decay: 2} })
+		func() PriorityFunc { return &linearDecay{Decay: 2} })
 }
 
-// LinearDecay makes one use of a group count as much as Decay train steps of age:
+// linearDecay makes one use of a group count as much as Decay train steps of age:
 //
 //	priority = version − decay · uses
 //
 // Every group is kept.
-type LinearDecay struct {
+type linearDecay struct {
 	Decay float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
 }
 
 // Validate returns an error for a decay that would prefer the most used groups.
-func (d *LinearDecay) Validate() error { return checkDecay(d.Decay) }
+func (d *linearDecay) Validate() error { return checkDecay(d.Decay) }
 
 // Priority implements PriorityFunc.
-func (d *LinearDecay) Priority(r Replayed) (float64, bool) {
+func (d *linearDecay) Priority(r Replayed) (float64, bool) {
 	return float64(r.Version) - d.Decay*float64(r.Uses), true
 }
 

@@ -27,7 +27,7 @@ func openReplay(t *testing.T, dir string, o ReplayOptions) *Replay {
 		t.Fatal(err)
 	}
 	if o.Priority == nil {
-		o.Priority = &LinearDecay{Decay: 2}
+		o.Priority = &linearDecay{Decay: 2}
 	}
 	if o.Capacity == 0 {
 		o.Capacity = 1000
@@ -172,7 +172,7 @@ func TestReplayEvicts(t *testing.T) {
 func TestReplayCoolsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cooldown := 40 * time.Second
-		r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: &cooldown, Memory: 1 << 20, Priority: &DecayLimit{Decay: 2, UseCountLimit: 3}})
+		r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: &cooldown, Memory: 1 << 20, Priority: &decayLimit{Decay: 2, UseCountLimit: 3}})
 		begin := time.Now()
 		deliver(t, r, versioned("a", 0, 2))
 		for use, want := range []time.Duration{0, 40 * time.Second, 80 * time.Second} {
@@ -264,7 +264,7 @@ func TestReplayResumes(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := ReplayOptions{
 						Capacity: 7, Memory: 3000, Cooldown: cooldown, Seed: 5, ByRollout: byRollout, Lockstep: true,
-						Priority: &DecayLimit{Decay: 0.2, UseCountLimit: 3, Sigma: 1.5},
+						Priority: &decayLimit{Decay: 0.2, UseCountLimit: 3, Sigma: 1.5},
 					}
 					r := openReplay(t, t.TempDir(), o)
 					const steps = 12

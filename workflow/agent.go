@@ -15,9 +15,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Agent is what workflows have in common whose rollouts a program makes by itself, at an endpoint of
+// agentArgs are what workflows have in common whose rollouts a program makes by itself, at an endpoint of
 // the gateway.
-type Agent struct {
+type agentArgs struct {
 	Steps      bool              `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
 	Sampling   trinity.Sampling  `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
 	MaxCalls   int               `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
@@ -26,10 +26,10 @@ type Agent struct {
 	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
 }
 
-func defaultAgent() Agent { return Agent{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
+func defaultAgent() agentArgs { return agentArgs{Sampling: trinity.SamplingOfTaskset, MaxCalls: 100} }
 
 // Validate checks the arguments.
-func (a *Agent) Validate() error {
+func (a *agentArgs) Validate() error {
 	switch {
 	case a.Sampling != trinity.SamplingOfTaskset && a.Sampling != trinity.SamplingOfRequest:
 		return fmt.Errorf("sampling: want %s or %s, got %q", trinity.SamplingOfTaskset, trinity.SamplingOfRequest, a.Sampling)
@@ -46,7 +46,7 @@ func (a *Agent) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (a *Agent) Requires() (needs trinity.Requirements) {
+func (a *agentArgs) Requires() (needs trinity.Requirements) {
 	needs.Steps, needs.Program = a.Steps, true
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(a.Models))) {
 		if name != trinity.PolicyAsker {
@@ -57,7 +57,7 @@ func (a *Agent) Requires() (needs trinity.Requirements) {
 }
 
 // models returns the models by the names that the program asks for; nil is the policy.
-func (a *Agent) models(host trinity.Host) (map[string]trinity.Asker, error) {
+func (a *agentArgs) models(host trinity.Host) (map[string]trinity.Asker, error) {
 	byName := map[string]trinity.Asker{}
 	for _, spec := range a.Requires().Askers {
 		var err error
@@ -100,7 +100,7 @@ func assign(r *trinity.Rollout, e trinity.Endpoint) ([]byte, error) {
 // run lets a program make the rollout. called and committed, which may be nil, are those of
 // [trinity.EndpointOptions]. work returns the last words of the program: they have no effect, because
 // they may be the policy's. What the program has to say to the run it posts to the endpoint.
-func (a *Agent) run(
+func (a *agentArgs) run(
 	ctx context.Context, r *trinity.Rollout, called, committed func(),
 	work func(ctx context.Context, e trinity.Endpoint, assignment []byte) (lastWords []byte, err error),
 ) ([]*trinity.Experience, error) {
@@ -136,7 +136,7 @@ func (a *Agent) run(
 }
 
 // failed returns the failure of a rollout. What has called the model may have acted elsewhere, too.
-func (a *Agent) failed(rec *trinity.Recording, err error) error {
+func (a *agentArgs) failed(rec *trinity.Recording, err error) error {
 	if engine := (*trinity.EngineError)(nil); errors.As(err, &engine) {
 		return err
 	}
@@ -151,7 +151,7 @@ func (a *Agent) failed(rec *trinity.Recording, err error) error {
 // judge gives the rollout its reward: that of the reward function, if the task names one and
 // own_reward is not set, else the one that the program has posted. A step that has a reward of its
 // own keeps it.
-func (a *Agent) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, lastLine []byte) error {
+func (a *agentArgs) judge(ctx context.Context, r *trinity.Rollout, rec *trinity.Recording, lastLine []byte) error {
 	if len(rec.Experiences) == 0 {
 		return fmt.Errorf("the program received no reply of the policy, of %d calls: it must ask at OPENAI_BASE_URL, with OPENAI_API_KEY",
 			rec.Calls)

@@ -12,22 +12,22 @@ func init() {
 			"unfinished_reward. The game is played by `environment`, such as openenv with a server of it. The environment reads what stands "+
 			"in <action>…</action>. Metrics: env_rounds, env_done.",
 		func() trinity.Workflow {
-			return &Game{InEnvironment: InEnvironment{gamePlay(-0.1)}, TextGame: TextGame{30}, name: name}
+			return &textGameWorkflow{inEnvironment: inEnvironment{gamePlay(-0.1)}, gameArgs: gameArgs{30}, name: name}
 		})
 	const steps = "step_wise_" + name
 	registry.Workflows.Register(steps,
 		"alfworld_workflow that gives each reply as an experience of its own, as step_wise_workflow does.",
 		func() trinity.Workflow {
-			return &StepWiseGame{
-				stepWise: stepWise{Play: gamePlay(-0.1), RewardPropagation: "last", Gamma: 0.99}, TextGame: TextGame{30}, name: steps,
+			return &stepWiseGame{
+				stepWise: stepWise{playArgs: gamePlay(-0.1), RewardPropagation: "last", Gamma: 0.99}, gameArgs: gameArgs{30}, name: steps,
 			}
 		})
 }
 
-// Game plays a game of text in one sequence.
-type Game struct {
-	InEnvironment `yaml:",inline"`
-	TextGame      `yaml:",inline"`
+// textGameWorkflow plays a game of text in one sequence.
+type textGameWorkflow struct {
+	inEnvironment `yaml:",inline"`
+	gameArgs      `yaml:",inline"`
 
 	name   string
 	share  bool
@@ -35,20 +35,20 @@ type Game struct {
 }
 
 // Validate builds the environment.
-func (w *Game) Validate() error { return w.on(w.name, &w.Play, w.share, w.system) }
+func (w *textGameWorkflow) Validate() error { return w.on(w.name, &w.playArgs, w.share, w.system) }
 
-// StepWiseGame plays a game of text step by step.
-type StepWiseGame struct {
+// stepWiseGame plays a game of text step by step.
+type stepWiseGame struct {
 	stepWise `yaml:",inline"`
-	TextGame `yaml:",inline"`
+	gameArgs `yaml:",inline"`
 
 	name string
 }
 
 // Validate builds the environment.
-func (w *StepWiseGame) Validate() error {
+func (w *stepWiseGame) Validate() error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	return w.on(w.name, &w.Play, false, "")
+	return w.on(w.name, &w.playArgs, false, "")
 }

@@ -14,22 +14,22 @@ import (
 func init() {
 	registry.Workflows.Register("bots_math_boxed_workflow",
 		"math_boxed_workflow on rows whose prompt is a list of messages already, as in the data of BOTS. It adds no system prompt of its own.",
-		func() trinity.Workflow { return &BOTSMath{} })
+		func() trinity.Workflow { return &botsMath{} })
 	registry.Workflows.Register("bots_ref_eval_collect_math_boxed_workflow",
 		"bots_math_boxed_workflow that also collects the rewards of a reference model for the selector difficulty_based: a line of JSON for "+
 			"each group, with question, truth, rewards and model_version, in the file that the environment variable BOTS_REF_EVAL_LOG_FILE "+
 			"names, else in bots/bots_ref_eval_log.jsonl among the plug-ins' files of the run. After a kill a step's lines may be there twice.",
-		func() trinity.Workflow { return &BOTSCollect{} })
+		func() trinity.Workflow { return &botsCollect{} })
 }
 
-// BOTSMath asks a mathematical question that is a list of messages.
-type BOTSMath struct {
+// botsMath asks a mathematical question that is a list of messages.
+type botsMath struct {
 	WithThink       bool     `yaml:"with_think" doc:"score a <think> block before the answer"`
 	FormatScoreCoef *float64 `yaml:"format_score_coef" doc:"passed to the reward; null keeps the reward's own, 0.1"`
 }
 
 // Requires implements [trinity.Requirer].
-func (*BOTSMath) Requires() trinity.Requirements {
+func (*botsMath) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: func(t *trinity.Task) error {
 		_, err := chatOf(t, "")
 		return err
@@ -37,7 +37,7 @@ func (*BOTSMath) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *BOTSMath) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *botsMath) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	r = withFormat(r, w.WithThink, w.FormatScoreCoef)
 	messages, err := chatOf(r.Task, "")
 	if err != nil {
@@ -47,12 +47,12 @@ func (w *BOTSMath) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 }
 
 // BOTSCollect writes the rewards of each group into a file.
-type BOTSCollect struct {
-	BOTSMath `yaml:",inline"`
+type botsCollect struct {
+	botsMath `yaml:",inline"`
 }
 
 // Compare implements [trinity.GroupWorkflow].
-func (w *BOTSCollect) Compare(_ context.Context, r *trinity.Rollout, g trinity.Group) error {
+func (w *botsCollect) Compare(_ context.Context, r *trinity.Rollout, g trinity.Group) error {
 	messages, err := chatOf(r.Task, "")
 	if err != nil {
 		return err

@@ -17,15 +17,15 @@ func init() {
 }
 
 // defaultPackLake returns the defaults of a workflow on lakes.
-func defaultPackLake() PackLake {
+func defaultPackLake() packLake {
 	play := defaultPlay()
 	play.Environment = strings.TrimSuffix("frozen_lake_workflow", "_workflow")
-	return PackLake{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
+	return packLake{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
 }
 
-// PackLake walks over the lakes of a pack.
-type PackLake struct {
-	PackPlay      `yaml:",inline"`
+// packLake walks over the lakes of a pack.
+type packLake struct {
+	packPlay      `yaml:",inline"`
 	EnvMaxSteps   int      `yaml:"env_max_steps" doc:"steps after which the search for a path through a random map turns back"`
 	AgentMaxSteps int      `yaml:"agent_max_steps" doc:"replies for a lake at most; max_turns, if it is lower, counts"`
 	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
@@ -33,10 +33,10 @@ type PackLake struct {
 }
 
 // Validate builds the environment.
-func (w *PackLake) Validate() error { return w.build(nil) }
+func (w *packLake) Validate() error { return w.build(nil) }
 
 // build builds the environment; words are its messages, nil for its own.
-func (w *PackLake) build(words map[string]any) error {
+func (w *packLake) build(words map[string]any) error {
 	if w.EnvMaxSteps < 1 || w.AgentMaxSteps < 1 {
 		return fmt.Errorf("env_max_steps and agent_max_steps: must be at least 1, got %d and %d", w.EnvMaxSteps, w.AgentMaxSteps)
 	}
@@ -49,5 +49,5 @@ func (w *PackLake) build(words map[string]any) error {
 	maps.Copy(args, words)
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, w.AgentMaxSteps)
-	return w.PackPlay.Validate()
+	return w.packPlay.Validate()
 }

@@ -17,13 +17,13 @@ func init() {
 		"The same on lakes where the policy acts by numbers: it writes Direction 1, 2, 3 or 4 and does not know where each leads. mapping_mode "+
 			"per_pack draws that for each pack, per_task for each row (columns action_mapping, mapping_index, mapping_seed, else seed).",
 		func() trinity.Workflow {
-			return &ObscureLake{PackLake: defaultPackLake(), MappingMode: "global"}
+			return &obscuredLake{packLake: defaultPackLake(), MappingMode: "global"}
 		})
 }
 
-// ObscureLake walks over lakes without knowing where a direction leads.
-type ObscureLake struct {
-	PackLake      `yaml:",inline"`
+// obscuredLake walks over lakes without knowing where a direction leads.
+type obscuredLake struct {
+	packLake      `yaml:",inline"`
 	MappingMode   string         `yaml:"mapping_mode" doc:"who has the same directions: global (all), per_pack or per_task"`
 	GlobalMapping map[int]string `yaml:"global_mapping" doc:"global: Up, Right, Down or Left for 1 to 4; default Down, Right, Up, Left"`
 	MappingIndex  int            `yaml:"mapping_index" doc:"global: which of the 24 orders of Down, Right, Up and Left, from 0"`
@@ -34,7 +34,7 @@ const obscureAct = "You are P on a frozen lake. Reach the goal G and step into n
 	"``` and ```. You have {steps} steps.\n\n{map}"
 
 // Validate builds the environment.
-func (w *ObscureLake) Validate() error {
+func (w *obscuredLake) Validate() error {
 	switch w.MappingMode {
 	case "global", "per_pack", "per_task":
 	default:
@@ -86,7 +86,7 @@ func mappingOf(named map[int]string) (ways []string, err error) {
 }
 
 // ways returns where the directions 1 to 4 lead in a task.
-func (w *ObscureLake) ways(t *trinity.Task) ([]string, error) {
+func (w *obscuredLake) ways(t *trinity.Task) ([]string, error) {
 	number := func(column string) (uint64, bool) {
 		text, err := t.Text(column)
 		if err != nil {
@@ -133,8 +133,8 @@ func (w *ObscureLake) ways(t *trinity.Task) ([]string, error) {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *ObscureLake) Requires() trinity.Requirements {
-	needs := w.PackLake.Requires()
+func (w *obscuredLake) Requires() trinity.Requirements {
+	needs := w.packLake.Requires()
 	check := needs.CheckTask
 	needs.CheckTask = func(t *trinity.Task) error {
 		if _, err := w.ways(t); err != nil {
@@ -148,7 +148,7 @@ func (w *ObscureLake) Requires() trinity.Requirements {
 // obscureOpener opens lakes on which directions are numbers.
 type obscureOpener struct {
 	trinity.EnvironmentOpener
-	of *ObscureLake
+	of *obscuredLake
 }
 
 // Requires implements [trinity.Requirer].

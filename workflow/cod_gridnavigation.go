@@ -16,14 +16,14 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &PackGrid{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, MinSize: 12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
+			return &packGrid{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, MinSize: 12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
 				MinRounds: 6, MaxRounds: 10, Radius: 1}
 		})
 }
 
 // PackGrid finds cheap ways through a grid.
-type PackGrid struct {
-	PackPlay  `yaml:",inline"`
+type packGrid struct {
+	packPlay  `yaml:",inline"`
 	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`
 	MaxSize   int     `yaml:"grid_max_size" doc:"rows and columns at most"`
 	Hills     int     `yaml:"landscape_num_components" doc:"hills of cost"`
@@ -35,11 +35,11 @@ type PackGrid struct {
 }
 
 // Validate builds the environment.
-func (w *PackGrid) Validate() error {
+func (w *packGrid) Validate() error {
 	args := map[string]any{"grid_min_size": w.MinSize, "grid_max_size": w.MaxSize, "landscape_num_components": w.Hills,
 		"landscape_min_scale": w.MinScale, "landscape_max_scale": w.MaxScale, "min_rounds": w.MinRounds, "max_rounds": w.MaxRounds,
 		"reveal_radius": w.Radius}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.MaxRounds))
-	return w.PackPlay.Validate()
+	return w.packPlay.Validate()
 }

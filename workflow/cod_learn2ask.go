@@ -15,38 +15,38 @@ func init() {
 			"what to ask. Rows, rewards and arguments are those of the workflow of one turn. Without a readable answer of the judge the pack has "+
 			"no reward.",
 		func() trinity.Workflow {
-			return &PackAsk{Pack: defaultPack(), Learn2Ask: Learn2Ask{Judged: defaultJudged(), TrainMode: "Ra+Rs", FusionMode: "default"}}
+			return &packAsk{packArgs: defaultPack(), learn2Ask: learn2Ask{judgedArgs: defaultJudged(), TrainMode: "Ra+Rs", FusionMode: "default"}}
 		})
 }
 
-// PackAsk makes the turns of the interviews of a pack.
-type PackAsk struct {
-	Pack      `yaml:",inline"`
-	Learn2Ask `yaml:",inline"`
+// packAsk makes the turns of the interviews of a pack.
+type packAsk struct {
+	packArgs  `yaml:",inline"`
+	learn2Ask `yaml:",inline"`
 }
 
 // Validate checks the arguments.
-func (w *PackAsk) Validate() error {
-	if err := w.Pack.validate(); err != nil {
+func (w *packAsk) Validate() error {
+	if err := w.packArgs.validate(); err != nil {
 		return err
 	}
-	return w.Learn2Ask.Validate()
+	return w.learn2Ask.Validate()
 }
 
 // Requires implements [trinity.Requirer].
-func (w *PackAsk) Requires() trinity.Requirements {
-	needs := w.Learn2Ask.Requires()
+func (w *packAsk) Requires() trinity.Requirements {
+	needs := w.learn2Ask.Requires()
 	needs.Packs, needs.FillPacks = true, w.Cod.FillPacks
 	return needs
 }
 
 // Run implements [trinity.Workflow].
-func (w *PackAsk) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *packAsk) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return w.run(ctx, r, w.turn)
 }
 
 // turn makes the turn of one interview.
-func (w *PackAsk) turn(ctx context.Context, r *trinity.Rollout, notes string) (*attempt, error) {
+func (w *packAsk) turn(ctx context.Context, r *trinity.Rollout, notes string) (*attempt, error) {
 	messages, err := chatOf(r.Task, askSystem)
 	if err != nil {
 		return nil, err

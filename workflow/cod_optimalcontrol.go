@@ -16,13 +16,13 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment, play.MaxTurns = strings.TrimSuffix(name, "_workflow"), 1
-			return &PackControl{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, A: []float64{0.55, 1.2}, B: []float64{-1.5, 1.5}}
+			return &packControl{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, A: []float64{0.55, 1.2}, B: []float64{-1.5, 1.5}}
 		})
 }
 
 // PackControl controls a point on a line.
-type PackControl struct {
-	PackPlay    `yaml:",inline"`
+type packControl struct {
+	packPlay    `yaml:",inline"`
 	A           []float64 `yaml:"a_env_range" doc:"lowest and highest share of the velocity that stays"`
 	B           []float64 `yaml:"b_env_range" doc:"lowest and highest effect of the control"`
 	MinAbsB     float64   `yaml:"min_abs_b_env" doc:"lowest size of that effect"`
@@ -33,10 +33,10 @@ type PackControl struct {
 }
 
 // Validate builds the environment.
-func (w *PackControl) Validate() error {
+func (w *packControl) Validate() error {
 	args := map[string]any{"a_env_range": w.A, "b_env_range": w.B, "min_abs_b_env": w.MinAbsB, "enable_process_noise": w.Noise,
 		"process_noise_std": w.NoiseStd, "include_previous_control_policy": w.ShowEarlier}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs = args
-	return w.PackPlay.Validate()
+	return w.packPlay.Validate()
 }

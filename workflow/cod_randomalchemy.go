@@ -16,15 +16,15 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &PackAlchemy{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, MaxRounds: 15, ShowTiers: true, Material: "unlimited",
+			return &packAlchemy{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, MaxRounds: 15, ShowTiers: true, Material: "unlimited",
 				Scope: "per_task", MinTiers: 3, MaxTiers: 4, MinBase: 10, MaxBase: 15}
 		})
 }
 
 // PackAlchemy finds recipes. The numbers without a default are those of the environment.
-type PackAlchemy struct {
-	PackPlay     `yaml:",inline"`
-	AlchemyGraph `yaml:",inline"`
+type packAlchemy struct {
+	packPlay     `yaml:",inline"`
+	alchemyGraph `yaml:",inline"`
 	MaxRounds    int    `yaml:"max_rounds" doc:"replies for a task at most"`
 	ShowRecipes  bool   `yaml:"show_recipes" doc:"the policy reads all recipes"`
 	ShowElements bool   `yaml:"show_elements" doc:"the policy reads all elements"`
@@ -38,8 +38,8 @@ type PackAlchemy struct {
 	MaxBase      int    `yaml:"max_base_elements" doc:"elements of tier 0 at most"`
 }
 
-// AlchemyGraph says how recipes are drawn; null leaves a number to the environment.
-type AlchemyGraph struct {
+// alchemyGraph says how recipes are drawn; null leaves a number to the environment.
+type alchemyGraph struct {
 	MinShrink   *float64 `yaml:"tier_shrink_min" doc:"size of a tier, as a share of the one below, at least"`
 	MaxShrink   *float64 `yaml:"tier_shrink_max" doc:"the same at most"`
 	MinRecipes  *int     `yaml:"min_recipes_per_element" doc:"recipes of an element at least"`
@@ -55,7 +55,7 @@ type AlchemyGraph struct {
 }
 
 // args returns the numbers that are set.
-func (g *AlchemyGraph) args() map[string]any {
+func (g *alchemyGraph) args() map[string]any {
 	args := map[string]any{}
 	for name, v := range map[string]*float64{"tier_shrink_min": g.MinShrink, "tier_shrink_max": g.MaxShrink, "min_cross_tier_prob": g.MinCross,
 		"max_cross_tier_prob": g.MaxCross, "min_noise_node_ratio": g.MinDecoys, "max_noise_node_ratio": g.MaxDecoys,
@@ -74,12 +74,12 @@ func (g *AlchemyGraph) args() map[string]any {
 }
 
 // Validate builds the environment.
-func (w *PackAlchemy) Validate() error {
+func (w *packAlchemy) Validate() error {
 	args := w.args()
 	maps.Copy(args, map[string]any{"max_rounds": w.MaxRounds, "show_recipes": w.ShowRecipes, "show_elements": w.ShowElements,
 		"show_tiers": w.ShowTiers, "material_mode": w.Material, "scope": w.Scope, "min_num_tiers": w.MinTiers, "max_num_tiers": w.MaxTiers,
 		"min_base_elements": w.MinBase, "max_base_elements": w.MaxBase})
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.MaxRounds))
-	return w.PackPlay.Validate()
+	return w.packPlay.Validate()
 }

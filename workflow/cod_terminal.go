@@ -16,21 +16,21 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &PackTerminal{PackPlay: PackPlay{Pack: defaultPack(), Play: play}, AgentMaxSteps: 15, CompositeRatio: 0.5}
+			return &packTerminal{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, AgentMaxSteps: 15, CompositeRatio: 0.5}
 		})
 }
 
 // PackTerminal changes files.
-type PackTerminal struct {
-	PackPlay       `yaml:",inline"`
+type packTerminal struct {
+	packPlay       `yaml:",inline"`
 	AgentMaxSteps  int     `yaml:"agent_max_steps" doc:"commands for a task at most"`
 	CompositeRatio float64 `yaml:"composite_ratio" doc:"share of tasks with two changes"`
 }
 
 // Validate builds the environment.
-func (w *PackTerminal) Validate() error {
+func (w *packTerminal) Validate() error {
 	args := map[string]any{"max_steps": w.AgentMaxSteps, "composite_ratio": w.CompositeRatio}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.AgentMaxSteps))
-	return w.PackPlay.Validate()
+	return w.packPlay.Validate()
 }

@@ -21,16 +21,16 @@ func init() {
 			"wrong, 0 to 0.3 if the policy says that it does not know, and −1 without an answer. Metrics: answer_correct, sources_correct, "+
 			"found_email, read_email.",
 		func() trinity.Workflow {
-			return &EmailSearch{Judged: defaultJudged(), MaxTurns: 10, ToolLimit: 2000, JudgeAnswers: true, Timeout: 120}
+			return &emailSearch{judgedArgs: defaultJudged(), MaxTurns: 10, ToolLimit: 2000, JudgeAnswers: true, Timeout: 120}
 		})
 }
 
-// EmailSearch lets the policy search mail.
+// emailSearch lets the policy search mail.
 //
 // Unlike Trinity-RFT: "I don't know" is no wrong answer, the policy reads only the mail of the row's
 // inbox, and an unreadable verdict fails the rollout.
-type EmailSearch struct {
-	Judged       `yaml:",inline"`
+type emailSearch struct {
+	judgedArgs   `yaml:",inline"`
 	Database     string  `yaml:"database" doc:"SQLite file with the mail"`
 	MaxTurns     int     `yaml:"max_turns" doc:"replies of the policy at most"`
 	ToolLimit    int     `yaml:"tool_obs_char_limit" doc:"characters of a tool's result at most"`
@@ -40,7 +40,7 @@ type EmailSearch struct {
 }
 
 // Validate checks the arguments.
-func (w *EmailSearch) Validate() error {
+func (w *emailSearch) Validate() error {
 	switch {
 	case w.MaxTurns < 1 || w.ToolLimit < 100:
 		return fmt.Errorf("max_turns must be at least 1 and tool_obs_char_limit at least 100, got %d and %d", w.MaxTurns, w.ToolLimit)
@@ -51,7 +51,7 @@ func (w *EmailSearch) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *EmailSearch) Requires() (needs trinity.Requirements) {
+func (w *emailSearch) Requires() (needs trinity.Requirements) {
 	if w.JudgeAnswers {
 		needs = w.needs()
 	}
@@ -90,7 +90,7 @@ func queryOf(t *trinity.Task) (q mailQuery, err error) {
 }
 
 // Run implements [trinity.Workflow].
-func (w *EmailSearch) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *emailSearch) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	own := *r
 	own.Reward = nil // the answer alone is scored
 	play := defaultPlay()
@@ -102,7 +102,7 @@ func (w *EmailSearch) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.E
 
 // mail is an environment with the tools.
 type mail struct {
-	*EmailSearch
+	*emailSearch
 	host trinity.Host
 }
 
@@ -251,7 +251,7 @@ func (s *searching) isRight(ctx context.Context, answer string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return s.Judged.isRight(ctx, s.host, question, truth, answer)
+	return s.judgedArgs.isRight(ctx, s.host, question, truth, answer)
 }
 
 // Close implements [trinity.Environment].

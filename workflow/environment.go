@@ -11,16 +11,16 @@ func init() {
 		"The policy acts on an environment, turn by turn, in one chat. The episode is one sequence, in which training learns what the policy "+
 			"wrote. Its reward is that of the task's reward function if it names one, else the sum of the environment's rewards. Where the chat "+
 			"template rewrites earlier turns, the episode is several sequences with the same reward.",
-		func() trinity.Workflow { return &InEnvironment{defaultPlay()} })
+		func() trinity.Workflow { return &inEnvironment{defaultPlay()} })
 }
 
-// InEnvironment returns an episode as one sequence.
-type InEnvironment struct {
-	Play `yaml:",inline"`
+// inEnvironment returns an episode as one sequence.
+type inEnvironment struct {
+	playArgs `yaml:",inline"`
 }
 
 // Run implements [trinity.Workflow].
-func (w *InEnvironment) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *inEnvironment) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	e, err := w.run(ctx, r)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (w *InEnvironment) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity
 }
 
 // whole returns an episode as one sequence with its reward.
-func (p *Play) whole(ctx context.Context, r *trinity.Rollout, e *episode) ([]*trinity.Experience, error) {
+func (p *playArgs) whole(ctx context.Context, r *trinity.Rollout, e *episode) ([]*trinity.Experience, error) {
 	exps := e.dialogue.Whole()
 	if len(exps) == 1 && exps[0].Truncated == trinity.PromptTruncated {
 		return exps, nil

@@ -257,7 +257,7 @@ func TestUnreadableCallsGoBackToThePolicy(t *testing.T) {
 		p.Environment, p.MaxTurns, p.opener = "toolbox", 2, &toolbox{}
 		m := model(&parrot{says: "ok"})
 		m.Renderer = garbled{}
-		exps, err := (&InEnvironment{p}).Run(t.Context(), rollout(task(), m, nil))
+		exps, err := (&inEnvironment{p}).Run(t.Context(), rollout(task(), m, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,13 +25,13 @@ func init() {
 			"error goes to plugins.log. With workers, the programs are kept: each reads one object a line, asks at its base_url with its "+
 			"api_key, and ends its rollout with a POST to base_url + /commit. "+
 			"Rollouts of programs are not the same in every run.",
-		func() trinity.Workflow { return &Exec{Agent: defaultAgent()} })
+		func() trinity.Workflow { return &execWorkflow{agentArgs: defaultAgent()} })
 }
 
-// Exec runs a program for each rollout.
-type Exec struct {
+// execWorkflow runs a program for each rollout.
+type execWorkflow struct {
 	process.Args `yaml:",inline"`
-	Agent        `yaml:",inline"`
+	agentArgs    `yaml:",inline"`
 	Workers      int `yaml:"workers" doc:"copies of the program that are kept and make one rollout after another; 0 starts it for each"`
 }
 
@@ -43,8 +43,8 @@ const rewardRule = "The reward is that of the task's reward function; where the 
 const maxSaid = 16 << 20
 
 // Validate checks the arguments.
-func (x *Exec) Validate() error {
-	if err := x.Agent.Validate(); err != nil {
+func (x *execWorkflow) Validate() error {
+	if err := x.agentArgs.Validate(); err != nil {
 		return err
 	}
 	if x.Workers < 0 || x.Workers > 1024 {
@@ -54,7 +54,7 @@ func (x *Exec) Validate() error {
 }
 
 // Run implements [trinity.Workflow].
-func (x *Exec) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (x *execWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	if x.Workers > 0 {
 		p := &progress{committed: make(chan struct{})}
 		return x.run(ctx, r, func() { p.calls.Add(1) }, func() { close(p.committed) },
@@ -76,7 +76,7 @@ func (x *Exec) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experien
 }
 
 // environment returns the variables of a program that asks at an address.
-func (x *Exec) environment(url, key string) map[string]string {
+func (x *execWorkflow) environment(url, key string) map[string]string {
 	env := map[string]string{
 		"OPENAI_BASE_URL": url, "OPENAI_API_KEY": key, "ANTHROPIC_BASE_URL": strings.TrimSuffix(url, "/v1"), "ANTHROPIC_API_KEY": key,
 	}
@@ -107,7 +107,7 @@ const maxWord = 64 << 10
 
 // work lets a worker make a rollout, which the worker's commit ends. Tasksets with the same arguments
 // share the workers.
-func (x *Exec) work(ctx context.Context, host trinity.Host, p *progress, e trinity.Endpoint, assignment []byte) error {
+func (x *execWorkflow) work(ctx context.Context, host trinity.Host, p *progress, e trinity.Endpoint, assignment []byte) error {
 	key, err := json.Marshal(x)
 	if err != nil {
 		return err

@@ -190,7 +190,7 @@ func TestAWorkerMakesSeveralRollouts(t *testing.T) {
 			t.Errorf("reward %v, %v; want %v of one process", got, err, want)
 		}
 	}
-	env := (&Exec{}).environment("http://here/v1", noKey)
+	env := (&execWorkflow{}).environment("http://here/v1", noKey)
 	if env["ANTHROPIC_BASE_URL"] != "http://here" || env["OPENAI_API_KEY"] == "k" {
 		t.Errorf("the environment of workers is %v", env)
 	}

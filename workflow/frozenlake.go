@@ -17,13 +17,13 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &FrozenLake{InEnvironment: InEnvironment{play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
+			return &frozenLake{inEnvironment: inEnvironment{play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
 		})
 }
 
-// FrozenLake is the walk over a frozen lake with the arguments of Trinity-RFT.
-type FrozenLake struct {
-	InEnvironment `yaml:",inline"`
+// frozenLake is the walk over a frozen lake with the arguments of Trinity-RFT.
+type frozenLake struct {
+	inEnvironment `yaml:",inline"`
 	EnvMaxSteps   int      `yaml:"env_max_steps" doc:"steps after which the search for a path through a random map turns back"`
 	AgentMaxSteps int      `yaml:"agent_max_steps" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
 	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
@@ -31,7 +31,7 @@ type FrozenLake struct {
 }
 
 // Validate builds the environment.
-func (w *FrozenLake) Validate() error {
+func (w *frozenLake) Validate() error {
 	if w.EnvMaxSteps < 1 || w.AgentMaxSteps < 1 {
 		return fmt.Errorf("env_max_steps and agent_max_steps: must be at least 1, got %d and %d", w.EnvMaxSteps, w.AgentMaxSteps)
 	}
@@ -43,5 +43,5 @@ func (w *FrozenLake) Validate() error {
 	}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs = args
-	return w.Play.Validate()
+	return w.playArgs.Validate()
 }

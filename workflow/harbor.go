@@ -17,20 +17,20 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment, play.StepTimeout = strings.TrimSuffix(name, "_workflow"), 900
-			return &Harbor{InEnvironment: InEnvironment{play}}
+			return &harbor{inEnvironment: inEnvironment{play}}
 		})
 }
 
-// Harbor solves task folders of Harbor.
-type Harbor struct {
-	InEnvironment `yaml:",inline"`
+// harbor solves task folders of Harbor.
+type harbor struct {
+	inEnvironment `yaml:",inline"`
 	RewardKey     string `yaml:"reward_key" doc:"value of the verifier's reward.json that is the reward; without it, reward or the only value"`
 }
 
 // Validate builds the environment.
-func (w *Harbor) Validate() error {
+func (w *harbor) Validate() error {
 	args := map[string]any{"max_steps": w.MaxTurns, "reward_key": w.RewardKey}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs = args
-	return w.Play.Validate()
+	return w.playArgs.Validate()
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // notes returns what the policy reads beside a task.
-func (p *Pack) notes(hints string) string {
+func (p *packArgs) notes(hints string) string {
 	var parts []string
 	if hints != "" {
 		parts = append(parts, fmt.Sprintf(notesForm, hints))
@@ -53,7 +53,7 @@ func noted(messages []trinity.Message, notes string) []trinity.Message {
 
 // rewrite lets the policy rewrite its hints after a task. It returns the reply, or nil if the policy
 // could not read what happened because it is too long; the hints then stay as they are.
-func (p *Pack) rewrite(
+func (p *packArgs) rewrite(
 	ctx context.Context, m *trinity.Model, a *attempt, hints string,
 ) (written *trinity.Experience, now string, err error) {
 	d := m.Dialogue(nil)
@@ -95,7 +95,7 @@ func (p *Pack) rewrite(
 }
 
 // fault returns how much of the penalty hints have, from 0 to 1.
-func (a *PackArgs) fault(tokens int, read bool) float64 {
+func (a *codArgs) fault(tokens int, read bool) float64 {
 	switch {
 	case !read:
 		return 1

@@ -16,29 +16,29 @@ func init() {
 			"answers with status 200 when the rollout has ended; the body of the answer has no effect. "+rewardRule+
 			"A rollout that has called the model is not attempted again, unless idempotent is set.",
 		func() trinity.Workflow {
-			return &HTTP{retry.Service{Timeout: 1800, MaxRetryInterval: 1}, defaultAgent()}
+			return &httpWorkflow{retry.Service{Timeout: 1800, MaxRetryInterval: 1}, defaultAgent()}
 		})
 }
 
-// HTTP posts each rollout to a service.
-type HTTP struct {
+// httpWorkflow posts each rollout to a service.
+type httpWorkflow struct {
 	retry.Service `yaml:",inline"`
-	Agent         `yaml:",inline"`
+	agentArgs     `yaml:",inline"`
 }
 
 // Validate checks the arguments.
-func (h *HTTP) Validate() error {
+func (h *httpWorkflow) Validate() error {
 	if h.MaxRetryTimes > 0 && !h.Idempotent {
 		return errors.New("max_retry_times: the service may act on a request that seems lost: leave it out, or set idempotent")
 	}
-	if err := h.Agent.Validate(); err != nil {
+	if err := h.agentArgs.Validate(); err != nil {
 		return err
 	}
 	return h.Service.Validate()
 }
 
 // Run implements [trinity.Workflow].
-func (h *HTTP) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (h *httpWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return h.run(ctx, r, nil, nil, func(ctx context.Context, _ trinity.Endpoint, assignment []byte) ([]byte, error) {
 		return h.Post(ctx, "application/json", assignment, maxSaid)
 	})

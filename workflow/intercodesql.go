@@ -25,13 +25,13 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimPrefix(strings.TrimSuffix(name, "_workflow"), "intercode_")
-			return &IntercodeSQL{InEnvironment: InEnvironment{play}, MaxEnvSteps: 10, AutoSubmit: true, DatabaseFolder: "database"}
+			return &intercodeSQL{inEnvironment: inEnvironment{play}, MaxEnvSteps: 10, AutoSubmit: true, DatabaseFolder: "database"}
 		})
 }
 
-// IntercodeSQL asks questions to databases with the arguments of Trinity-RFT.
-type IntercodeSQL struct {
-	InEnvironment  `yaml:",inline"`
+// intercodeSQL asks questions to databases with the arguments of Trinity-RFT.
+type intercodeSQL struct {
+	inEnvironment  `yaml:",inline"`
 	DataPath       string `yaml:"data_path" doc:"file of InterCode's questions"`
 	DatabaseFolder string `yaml:"database_folder" doc:"folder of the databases that data_path names"`
 	MaxEnvSteps    int    `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
@@ -49,16 +49,16 @@ type question struct{ DB, Query, Gold string }
 
 // Validate builds the environment. It leaves the file to the first task, because a configuration
 // can be checked where its data is not.
-func (w *IntercodeSQL) Validate() error {
+func (w *intercodeSQL) Validate() error {
 	args := map[string]any{"partial": true, "max_steps": w.MaxEnvSteps, "auto_submit": w.AutoSubmit}
 	maps.Copy(args, w.EnvironmentArgs)
 	w.EnvironmentArgs = args
-	return w.Play.Validate()
+	return w.playArgs.Validate()
 }
 
 // Requires implements [trinity.Requirer].
-func (w *IntercodeSQL) Requires() trinity.Requirements {
-	needs := w.Play.Requires()
+func (w *intercodeSQL) Requires() trinity.Requirements {
+	needs := w.playArgs.Requires()
 	check := needs.CheckTask
 	needs.CheckTask = func(t *trinity.Task) error {
 		own, err := w.task(t)
@@ -71,17 +71,17 @@ func (w *IntercodeSQL) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *IntercodeSQL) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *intercodeSQL) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	own := *r
 	var err error
 	if own.Task, err = w.task(r.Task); err != nil {
 		return nil, err
 	}
-	return w.InEnvironment.Run(ctx, &own)
+	return w.inEnvironment.Run(ctx, &own)
 }
 
 // task returns the task with the question that its row counts.
-func (w *IntercodeSQL) task(t *trinity.Task) (*trinity.Task, error) {
+func (w *intercodeSQL) task(t *trinity.Task) (*trinity.Task, error) {
 	if w.DataPath == "" {
 		return t, nil
 	}

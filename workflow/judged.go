@@ -11,17 +11,17 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Judged is what workflows have in common whose reward is a model's verdict. It is part of them.
-type Judged struct {
+// judgedArgs are what workflows have in common whose reward is a model's verdict. They are part of them.
+type judgedArgs struct {
 	Judge string `yaml:"judge" doc:"model that judges: a name in explorer.auxiliary_models, its place there (0 is the first), or policy"`
 
 	by trinity.GroupReward
 }
 
-func defaultJudged() Judged { return Judged{Judge: "0"} }
+func defaultJudged() judgedArgs { return judgedArgs{Judge: "0"} }
 
 // build builds the reward function that asks the judge.
-func (j *Judged) build(name string, args map[string]any) error {
+func (j *judgedArgs) build(name string, args map[string]any) error {
 	fn, err := registry.Rewards.Build(name, map[string]any{"judge": j.Judge}, args)
 	if err == nil {
 		j.by = fn.(trinity.GroupReward)
@@ -30,7 +30,7 @@ func (j *Judged) build(name string, args map[string]any) error {
 }
 
 // needs returns what a workflow requires that asks the judge itself.
-func (j *Judged) needs() trinity.Requirements {
+func (j *judgedArgs) needs() trinity.Requirements {
 	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: j.Judge, Arg: "judge"}}}
 }
 
@@ -38,7 +38,7 @@ func (j *Judged) needs() trinity.Requirements {
 const tries = 3
 
 // ask asks the judge until read can read an answer.
-func (j *Judged) ask(ctx context.Context, host trinity.Host, system, question string, read func(answer string) error) error {
+func (j *judgedArgs) ask(ctx context.Context, host trinity.Host, system, question string, read func(answer string) error) error {
 	judge, err := host.Asker(j.Judge)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ const answerSystem = "You compare an answer with the reference answer to a quest
 
 // isRight reports whether the judge finds that an answer says what the reference answer says. An empty
 // one does not.
-func (j *Judged) isRight(ctx context.Context, host trinity.Host, question, truth, answer string) (right bool, err error) {
+func (j *judgedArgs) isRight(ctx context.Context, host trinity.Host, question, truth, answer string) (right bool, err error) {
 	if strings.TrimSpace(answer) == "" {
 		return false, nil
 	}
@@ -117,7 +117,7 @@ func inputOf(r *trinity.Rollout, e *trinity.Experience, messages []trinity.Messa
 
 // compare lets the judge score the replies of a group, which answer the task's question under a system
 // prompt.
-func (j *Judged) compare(ctx context.Context, r *trinity.Rollout, g trinity.Group, system string) error {
+func (j *judgedArgs) compare(ctx context.Context, r *trinity.Rollout, g trinity.Group, system string) error {
 	messages, err := r.Task.Messages(system)
 	if err != nil {
 		return err

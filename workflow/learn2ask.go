@@ -30,22 +30,22 @@ func init() {
 			"with train_mode Ra+Rs: action × (1 + 2 content) + format, or the sum of the three with fusion_mode sum; with Ra: 2 content + "+
 			"format; with Rs: 3 action + format. Parts: action_score, content_score, format_score. The task's reward function is not asked.",
 		func() trinity.Workflow {
-			return &Learn2Ask{Judged: defaultJudged(), TrainMode: "Ra+Rs", FusionMode: "default"}
+			return &learn2Ask{judgedArgs: defaultJudged(), TrainMode: "Ra+Rs", FusionMode: "default"}
 		})
 }
 
-// Learn2Ask teaches a policy when and what to ask.
+// learn2Ask teaches a policy when and what to ask.
 //
 // Unlike Trinity-RFT: without a readable answer of the judge there is no reward, while there content
 // and format score 0; and the system prompt is the task's, if it has one.
-type Learn2Ask struct {
-	Judged     `yaml:",inline"`
+type learn2Ask struct {
+	judgedArgs `yaml:",inline"`
 	TrainMode  string `yaml:"train_mode" doc:"what counts: Ra+Rs, Ra (the question) or Rs (the decision)"`
 	FusionMode string `yaml:"fusion_mode" doc:"how Ra+Rs puts them together: default (a product) or sum"`
 }
 
 // Validate checks the arguments.
-func (w *Learn2Ask) Validate() error {
+func (w *learn2Ask) Validate() error {
 	switch w.TrainMode {
 	case "Ra+Rs", "Ra", "Rs":
 	default:
@@ -58,7 +58,7 @@ func (w *Learn2Ask) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *Learn2Ask) Requires() trinity.Requirements {
+func (w *learn2Ask) Requires() trinity.Requirements {
 	needs := w.needs()
 	needs.CheckTask = func(t *trinity.Task) error {
 		if d := decision(t); d != "stop" && d != "continue" {
@@ -79,7 +79,7 @@ func decision(t *trinity.Task) string {
 }
 
 // Run implements [trinity.Workflow].
-func (w *Learn2Ask) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *learn2Ask) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	messages, err := chatOf(r.Task, askSystem)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (w *Learn2Ask) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 }
 
 // score returns the parts of a reply's reward.
-func (w *Learn2Ask) score(ctx context.Context, r *trinity.Rollout, messages []trinity.Message, said string) (map[string]float64, error) {
+func (w *learn2Ask) score(ctx context.Context, r *trinity.Rollout, messages []trinity.Message, said string) (map[string]float64, error) {
 	scores, stops := map[string]float64{"action_score": 0, "content_score": 0, "format_score": 0}, strings.Contains(said, stopMark)
 	if stops != (decision(r.Task) == "stop") {
 		return scores, nil
@@ -145,7 +145,7 @@ func readScores(answer string, into map[string]float64) error {
 }
 
 // fuse returns the reward.
-func (w *Learn2Ask) fuse(s map[string]float64) float64 {
+func (w *learn2Ask) fuse(s map[string]float64) float64 {
 	action, content, format := s["action_score"], s["content_score"], s["format_score"]
 	switch {
 	case w.TrainMode == "Ra":

@@ -17,18 +17,18 @@ func init() {
 		"One turn of mathematics: the task's system prompt, or by default a prompt that asks for <think>…</think> <answer>…</answer>, and "+
 			"the question. "+
 			"Default reward: math_reward. format.reply_prefix works as in simple_workflow.",
-		func() trinity.Workflow { return &Math{} })
+		func() trinity.Workflow { return &mathWorkflow{} })
 }
 
-// Math asks one mathematical question.
-type Math struct{}
+// mathWorkflow asks one mathematical question.
+type mathWorkflow struct{}
 
 // Requires implements [trinity.Requirer].
-func (*Math) Requires() trinity.Requirements {
+func (*mathWorkflow) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, DefaultReward: "math_reward", CheckTask: checkPrompt}
 }
 
 // Run implements [trinity.Workflow].
-func (*Math) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (*mathWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return ask(ctx, r, mathSystem)
 }

@@ -18,11 +18,11 @@ func init() {
 		"One turn of mathematics with the answer in \\boxed{}: the task's system prompt (default: one that asks for the box) and the question. "+
 			"with_think asks for a <think> block first. use_base writes the prompt as plain text, for models without a chat template, and stops "+
 			"where a next question would begin. Default reward: math_boxed_reward, which takes with_think and format_score_coef from here.",
-		func() trinity.Workflow { return &MathBoxed{} })
+		func() trinity.Workflow { return &mathBoxed{} })
 }
 
-// MathBoxed asks one mathematical question and wants the answer in a box.
-type MathBoxed struct {
+// mathBoxed asks one mathematical question and wants the answer in a box.
+type mathBoxed struct {
 	WithThink       bool     `yaml:"with_think" doc:"ask for a <think> block before the answer, and score it"`
 	UseBase         bool     `yaml:"use_base" doc:"plain text instead of the chat template"`
 	FormatScoreCoef *float64 `yaml:"format_score_coef" doc:"passed to the reward; null keeps the reward's own, 0.1"`
@@ -34,7 +34,7 @@ type formatted interface {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *MathBoxed) Requires() trinity.Requirements {
+func (w *mathBoxed) Requires() trinity.Requirements {
 	needs := trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
 	if w.UseBase {
 		needs.CheckTask = func(t *trinity.Task) error {
@@ -49,7 +49,7 @@ func (w *MathBoxed) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *mathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	r = withFormat(r, w.WithThink, w.FormatScoreCoef)
 	system := boxedSystem
 	if w.WithThink {

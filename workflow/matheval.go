@@ -15,17 +15,17 @@ func init() {
 		"One turn of mathematics as in the evaluations of Qwen2.5-Math: the user's message has the question and asks for the answer in "+
 			"\\boxed{}. `temperature` and `top_p` replace the taskset's, as in Trinity-RFT. The reward is the part accuracy of the reward "+
 			"function alone. Default reward: math_boxed_reward.",
-		func() trinity.Workflow { return &MathEval{Temperature: 0.6, TopP: 0.8} })
+		func() trinity.Workflow { return &mathEval{Temperature: 0.6, TopP: 0.8} })
 }
 
 // MathEval evaluates a model in mathematics.
-type MathEval struct {
+type mathEval struct {
 	Temperature float32 `yaml:"temperature" doc:"sampling temperature; 0 is greedy"`
 	TopP        float32 `yaml:"top_p" doc:"nucleus, in (0, 1]"`
 }
 
 // Validate checks the arguments.
-func (w *MathEval) Validate() error {
+func (w *mathEval) Validate() error {
 	if !(w.Temperature >= 0) || !(w.TopP > 0 && w.TopP <= 1) {
 		return fmt.Errorf("want temperature ≥ 0 and top_p in (0, 1], got %g and %g", w.Temperature, w.TopP)
 	}
@@ -33,12 +33,12 @@ func (w *MathEval) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *MathEval) Requires() trinity.Requirements {
+func (w *mathEval) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", TopP: w.TopP, CheckTask: checkPrompt}
 }
 
 // Run implements [trinity.Workflow].
-func (w *MathEval) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *mathEval) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	messages, err := r.Task.Messages("You are a helpful assistant.")
 	if err != nil {
 		return nil, err

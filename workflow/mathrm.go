@@ -7,6 +7,6 @@ func init() {
 		register(name,
 			"simple_workflow under the name that Trinity-RFT's configurations with judges use. The reward function reads the whole "+
 				"conversation, also in simple_workflow.",
-			func() trinity.Workflow { return &Simple{} })
+			func() trinity.Workflow { return &simpleWorkflow{} })
 	}
 }

@@ -11,14 +11,14 @@ func init() {
 		"math_workflow whose reward is a score that a model gives each reply of the group by comparing all of them, as in ruler_reward. The "+
 			"task's reward function is only watched. Default: math_reward. Metrics: gold_reward, which is its value, its parts, and "+
 			"judge_success. If the judge's answer cannot be read, the group has no valid reward.",
-		func() trinity.Workflow { return &mathRuler{Judged: defaultJudged()} })
+		func() trinity.Workflow { return &mathRuler{judgedArgs: defaultJudged()} })
 }
 
 // mathRuler asks one mathematical question and lets a model compare the replies of a group.
 //
 // Unlike Trinity-RFT: without a readable answer there is no reward, while there it is 0.
 type mathRuler struct {
-	Judged `yaml:",inline"`
+	judgedArgs `yaml:",inline"`
 }
 
 // Validate builds the comparison.

@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Pack is what the workflows of Connect-the-Dots have in common. A rollout solves the tasks of a pack
+// packArgs are what the workflows of Connect-the-Dots have in common. A rollout solves the tasks of a pack
 // one after the other. After each but the last the policy rewrites its hints, which it reads in the
 // next task. What is unknown of the environment is the same in all tasks of a pack.
 //
@@ -22,8 +22,8 @@ import (
 // stable_pack_seed from the rows of the pack; a task that cannot be scored ends its rollout, of which
 // then nothing is learnt; and hints stay as they are if what happened in a task is too long to be
 // read.
-type Pack struct {
-	Cod               PackArgs `yaml:"cod" doc:"cod_workflow_args of section cod"`
+type packArgs struct {
+	Cod               codArgs `yaml:"cod" doc:"cod_workflow_args of section cod"`
 	packContext       `yaml:",inline"`
 	LengthPenaltyCoef float64 `yaml:"length_penalty_coef" doc:"at most so much less reward, for long replies and once more for many"`
 	LenZeroPenalty    int     `yaml:"len_zero_penalty" doc:"tokens of a reply up to which it is not too long"`
@@ -36,8 +36,8 @@ type packContext struct {
 	UpdateContextImpl      string `yaml:"update_context_impl" doc:"update_context: the policy rewrites its hints after each task"`
 }
 
-// PackArgs are the arguments that all workflows of packs share.
-type PackArgs struct {
+// codArgs are the arguments that all workflows of packs share.
+type codArgs struct {
 	packContext  `yaml:",inline"`
 	Methods      []string `yaml:"activated_cod_methods" doc:"iterative_hint_e2e alone"`
 	HintPrompt   string   `yaml:"hint_prompt" doc:"system prompt under which the policy rewrites its hints, in place of this program's"`
@@ -59,9 +59,9 @@ type PackArgs struct {
 
 const packMethod = "iterative_hint_e2e"
 
-func defaultPack() Pack {
+func defaultPack() packArgs {
 	c := packContext{ContextCompressionMode: "keep_all", UpdateContextImpl: "update_context"}
-	return Pack{packContext: c, Cod: PackArgs{packContext: c, Methods: []string{packMethod}, PackSeed: true}}
+	return packArgs{packContext: c, Cod: codArgs{packContext: c, Methods: []string{packMethod}, PackSeed: true}}
 }
 
 func (c *packContext) validate() error {
@@ -76,7 +76,7 @@ func (c *packContext) validate() error {
 }
 
 // validate checks the arguments.
-func (p *Pack) validate() error {
+func (p *packArgs) validate() error {
 	if err := p.packContext.validate(); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *Pack) validate() error {
 	return nil
 }
 
-func (a *PackArgs) validate() error {
+func (a *codArgs) validate() error {
 	if err := a.packContext.validate(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ type attempt struct {
 type solver func(ctx context.Context, r *trinity.Rollout, notes string) (*attempt, error)
 
 // run solves a pack. A task that is in no pack is a pack of its own.
-func (p *Pack) run(ctx context.Context, r *trinity.Rollout, solve solver) (all []*trinity.Experience, err error) {
+func (p *packArgs) run(ctx context.Context, r *trinity.Rollout, solve solver) (all []*trinity.Experience, err error) {
 	tasks := r.Task.Pack
 	if len(tasks) == 0 {
 		tasks = []*trinity.Task{r.Task}
@@ -162,7 +162,7 @@ func (p *Pack) run(ctx context.Context, r *trinity.Rollout, solve solver) (all [
 
 // rolloutOf returns the rollout of one task of a pack. Its row also has the columns pack_seed, from
 // which all that is unknown follows, task_idx and pack_size.
-func (p *Pack) rolloutOf(r *trinity.Rollout, tasks []*trinity.Task, k int) *trinity.Rollout {
+func (p *packArgs) rolloutOf(r *trinity.Rollout, tasks []*trinity.Task, k int) *trinity.Rollout {
 	own, task := *r, *tasks[k]
 	row := map[string]any{}
 	maps.Copy(row, task.Row)
@@ -200,7 +200,7 @@ func note(e *trinity.Experience, metrics map[string]float64) {
 }
 
 // shortened returns the reward of a solution less the penalty for its length.
-func (p *Pack) shortened(reward trinity.Reward, steps []*trinity.Experience, most int) trinity.Reward {
+func (p *packArgs) shortened(reward trinity.Reward, steps []*trinity.Experience, most int) trinity.Reward {
 	if p.LengthPenaltyCoef == 0 || !reward.Valid || reward.Value <= 0 {
 		return reward
 	}

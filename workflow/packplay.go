@@ -8,30 +8,30 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// PackPlay solves packs whose tasks are episodes in an environment. An environment that can be reused
+// packPlay solves packs whose tasks are episodes in an environment. An environment that can be reused
 // stays open for the whole pack, so it may remember what the policy has seen in it.
-type PackPlay struct {
-	Pack `yaml:",inline"`
-	Play `yaml:",inline"`
+type packPlay struct {
+	packArgs `yaml:",inline"`
+	playArgs `yaml:",inline"`
 }
 
 // Validate builds the environment.
-func (p *PackPlay) Validate() error {
-	if err := p.Pack.validate(); err != nil {
+func (p *packPlay) Validate() error {
+	if err := p.packArgs.validate(); err != nil {
 		return err
 	}
-	return p.Play.Validate()
+	return p.playArgs.Validate()
 }
 
 // Requires implements [trinity.Requirer].
-func (p *PackPlay) Requires() trinity.Requirements {
-	needs := p.Play.Requires()
+func (p *packPlay) Requires() trinity.Requirements {
+	needs := p.playArgs.Requires()
 	needs.Packs, needs.FillPacks = true, p.Cod.FillPacks
 	return needs
 }
 
 // Run implements [trinity.Workflow].
-func (p *PackPlay) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (p *packPlay) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	leave, err := p.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (p *PackPlay) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 			env.Close()
 		}
 	}()
-	return p.Pack.run(ctx, r, func(ctx context.Context, own *trinity.Rollout, notes string) (*attempt, error) {
+	return p.packArgs.run(ctx, r, func(ctx context.Context, own *trinity.Rollout, notes string) (*attempt, error) {
 		first, err := p.next(ctx, own, &env)
 		if err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func (p *PackPlay) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 }
 
 // next begins an episode for a task of a pack in its environment, which is nil before the first.
-func (p *Play) next(ctx context.Context, r *trinity.Rollout, env *trinity.Environment) (trinity.Observation, error) {
+func (p *playArgs) next(ctx context.Context, r *trinity.Rollout, env *trinity.Environment) (trinity.Observation, error) {
 	ctx, cancel := p.timeout(ctx, "reset", p.ResetTimeout)
 	defer cancel()
 	var err error
@@ -79,7 +79,7 @@ func (p *Play) next(ctx context.Context, r *trinity.Rollout, env *trinity.Enviro
 }
 
 // solve plays the episode of a task.
-func (p *PackPlay) solve(
+func (p *packPlay) solve(
 	ctx context.Context, r *trinity.Rollout, env trinity.Environment, first trinity.Observation, notes string,
 ) (*attempt, error) {
 	e, seen := newEpisode(r.Model, first), first

@@ -12,8 +12,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Play is how the policy acts on an environment, turn by turn. It is part of the workflows that do so.
-type Play struct {
+// playArgs say how the policy acts on an environment, turn by turn. They are part of the workflows that do so.
+type playArgs struct {
 	Environment      string         `yaml:"environment" doc:"environment that the policy acts on"`
 	EnvironmentArgs  map[string]any `yaml:"environment_args" doc:"arguments of the environment"`
 	MaxTurns         int            `yaml:"max_turns" doc:"replies of the policy at most; the episode is truncated after them"`
@@ -28,12 +28,12 @@ type Play struct {
 	reusable *atomic.Bool // the opener's environments can be kept for later rollouts
 }
 
-func defaultPlay() Play {
-	return Play{MaxTurns: 30, ResetTimeout: 60, StepTimeout: 60, reusable: &atomic.Bool{}}
+func defaultPlay() playArgs {
+	return playArgs{MaxTurns: 30, ResetTimeout: 60, StepTimeout: 60, reusable: &atomic.Bool{}}
 }
 
 // Validate builds the environment.
-func (p *Play) Validate() (err error) {
+func (p *playArgs) Validate() (err error) {
 	switch {
 	case p.MaxTurns < 1:
 		return fmt.Errorf("max_turns: must be at least 1, got %d", p.MaxTurns)
@@ -52,7 +52,7 @@ func (p *Play) Validate() (err error) {
 }
 
 // Requires implements [trinity.Requirer].
-func (p *Play) Requires() trinity.Requirements {
+func (p *playArgs) Requires() trinity.Requirements {
 	needs := trinity.RequirementsOf(p.opener)
 	needs.Turns = true
 	return needs
@@ -87,7 +87,7 @@ func newEpisode(m *trinity.Model, first trinity.Observation) *episode {
 }
 
 // run lets the policy act until the episode ends.
-func (p *Play) run(ctx context.Context, r *trinity.Rollout) (e *episode, err error) {
+func (p *playArgs) run(ctx context.Context, r *trinity.Rollout) (e *episode, err error) {
 	err = p.with(ctx, r, func(env trinity.Environment, first trinity.Observation) error {
 		e = newEpisode(r.Model, first)
 		return p.turns(ctx, env, e, first)
@@ -96,7 +96,7 @@ func (p *Play) run(ctx context.Context, r *trinity.Rollout) (e *episode, err err
 }
 
 // with begins an episode in an environment, which is the rollout's own while play runs.
-func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.Environment, trinity.Observation) error) error {
+func (p *playArgs) with(ctx context.Context, r *trinity.Rollout, play func(trinity.Environment, trinity.Observation) error) error {
 	leave, err := p.enter(ctx)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (p *Play) with(ctx context.Context, r *trinity.Rollout, play func(trinity.E
 
 // Probe begins an episode of a task and ends it: an environment that cannot is found before a model
 // is loaded.
-func (p *Play) Probe(ctx context.Context, t *trinity.Task) error {
+func (p *playArgs) Probe(ctx context.Context, t *trinity.Task) error {
 	if p.reusable.Load() {
 		return nil // it has begun an episode before
 	}
@@ -133,7 +133,7 @@ func (p *Play) Probe(ctx context.Context, t *trinity.Task) error {
 }
 
 // enter waits for a place in the environment. leave gives it back.
-func (p *Play) enter(ctx context.Context) (leave func(), err error) {
+func (p *playArgs) enter(ctx context.Context) (leave func(), err error) {
 	if p.places == nil {
 		return func() {}, nil
 	}
@@ -146,15 +146,15 @@ func (p *Play) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // finish plays an episode. It returns one sequence, or an experience for each reply.
-func (p *Play) finish(ctx context.Context, r *trinity.Rollout, steps bool) ([]*trinity.Experience, error) {
+func (p *playArgs) finish(ctx context.Context, r *trinity.Rollout, steps bool) ([]*trinity.Experience, error) {
 	if steps {
-		return (&stepWise{Play: *p, RewardPropagation: "last"}).Run(ctx, r)
+		return (&stepWise{playArgs: *p, RewardPropagation: "last"}).Run(ctx, r)
 	}
-	return (&InEnvironment{*p}).Run(ctx, r)
+	return (&inEnvironment{*p}).Run(ctx, r)
 }
 
 // turns lets the policy act from an observation on.
-func (p *Play) turns(ctx context.Context, env trinity.Environment, e *episode, seen trinity.Observation) error {
+func (p *playArgs) turns(ctx context.Context, env trinity.Environment, e *episode, seen trinity.Observation) error {
 	for {
 		var now *moment
 		if e.forks {
@@ -198,7 +198,7 @@ func (p *Play) turns(ctx context.Context, env trinity.Environment, e *episode, s
 }
 
 // begin opens the environment and begins an episode.
-func (p *Play) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environment, trinity.Observation, error) {
+func (p *playArgs) begin(ctx context.Context, r *trinity.Rollout) (trinity.Environment, trinity.Observation, error) {
 	ctx, cancel := p.timeout(ctx, "reset", p.ResetTimeout)
 	defer cancel()
 	env, err := p.open(ctx, r)
@@ -220,7 +220,7 @@ func unreadable(seen trinity.Observation, reply *trinity.Reply) trinity.Outcome 
 }
 
 // step gives an action to the environment.
-func (p *Play) step(ctx context.Context, env trinity.Environment, a trinity.Action) (trinity.Outcome, error) {
+func (p *playArgs) step(ctx context.Context, env trinity.Environment, a trinity.Action) (trinity.Outcome, error) {
 	ctx, cancel := p.timeout(ctx, "step", p.StepTimeout)
 	defer cancel()
 	out, err := env.Step(ctx, a)
@@ -233,13 +233,13 @@ func (p *Play) step(ctx context.Context, env trinity.Environment, a trinity.Acti
 	return out, nil
 }
 
-func (p *Play) timeout(ctx context.Context, what string, seconds float64) (context.Context, context.CancelFunc) {
+func (p *playArgs) timeout(ctx context.Context, what string, seconds float64) (context.Context, context.CancelFunc) {
 	d := wait.Seconds(seconds)
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s_timeout of %v passed", what, d))
 }
 
 // broken returns the error of an environment: what ended its context, if that has ended.
-func (p *Play) broken(ctx context.Context, what string, err error) error {
+func (p *playArgs) broken(ctx context.Context, what string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -249,7 +249,7 @@ func (p *Play) broken(ctx context.Context, what string, err error) error {
 	return p.failed(what, err)
 }
 
-func (p *Play) failed(what string, err error) error {
+func (p *playArgs) failed(what string, err error) error {
 	return &trinity.RolloutError{Kind: trinity.FailedEnvironment, Err: fmt.Errorf("environment %s %s: %w", p.Environment, what, err)}
 }
 
@@ -276,7 +276,7 @@ func (e *episode) add(out trinity.Outcome) {
 
 // reward returns the reward of the whole episode: that of the task's reward function if it names one,
 // else the sum of the environment's, else unfinished_reward if a limit cut the episode off.
-func (p *Play) reward(ctx context.Context, r *trinity.Rollout, e *episode, last *trinity.Experience) (trinity.Reward, error) {
+func (p *playArgs) reward(ctx context.Context, r *trinity.Rollout, e *episode, last *trinity.Experience) (trinity.Reward, error) {
 	switch {
 	case r.Reward != nil:
 		messages := e.dialogue.Messages()

@@ -20,15 +20,15 @@ func init() {
 			"seed that gets the same actions until then. The rollout returns the first episode, the reflection and the retry, each with a "+
 			"reward of its own: the reflection has that of the retry, or that of the first episode if it cannot be read. Training learns "+
 			"each reply once. An evaluation plays once. Metrics: retried, retry_gain.",
-		func() trinity.Workflow { return &R3L{Play: defaultPlay(), GoodEnough: 1} })
+		func() trinity.Workflow { return &r3l{playArgs: defaultPlay(), GoodEnough: 1} })
 }
 
-// R3L plays, reflects and plays again.
+// r3l plays, reflects and plays again.
 //
 // Unlike the paper (Reflect-then-Retry, 2026): the advice stays in the retry's context, because the
 // recorded log-probabilities are those with the advice.
-type R3L struct {
-	Play       `yaml:",inline"`
+type r3l struct {
+	playArgs   `yaml:",inline"`
 	GoodEnough float64 `yaml:"good_enough" doc:"reward of an episode after which there is nothing to reflect on"`
 }
 
@@ -39,7 +39,7 @@ const reflectForm = "The episode is over. Its reward is %g. Reflect on your %d r
 const adviceForm = "\n\nAdvice from an earlier attempt: %s"
 
 // Run implements [trinity.Workflow].
-func (w *R3L) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *r3l) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	var first *episode
 	err := w.with(ctx, r, func(env trinity.Environment, o trinity.Observation) error {
 		first = newEpisode(r.Model, o)
@@ -88,7 +88,7 @@ func (w *R3L) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experienc
 
 // reflect asks the policy about an episode. It returns the reply from which to retry, counted from 0,
 // and the advice, or "" if the answer cannot be read.
-func (w *R3L) reflect(
+func (w *r3l) reflect(
 	ctx context.Context, e *episode, got trinity.Reward,
 ) (reflection *trinity.Experience, from int, advice string, err error) {
 	n := len(e.before)
@@ -113,7 +113,7 @@ func (w *R3L) reflect(
 }
 
 // retry plays an episode again from a reply on, with advice.
-func (w *R3L) retry(ctx context.Context, r *trinity.Rollout, of *episode, from int, advice string) (exps []*trinity.Experience, err error) {
+func (w *r3l) retry(ctx context.Context, r *trinity.Rollout, of *episode, from int, advice string) (exps []*trinity.Experience, err error) {
 	again := &episode{
 		dialogue: of.history[from].dialogue.Fork(), before: slices.Clone(of.before[:from]), tools: of.tools, metrics: map[string]float64{},
 	}

@@ -23,19 +23,19 @@ func init() {
 		func() trinity.Workflow { return newRAFT(reflects, true) })
 }
 
-func newRAFT(name string, again bool) *RAFT {
-	w := &RAFT{Game: Game{InEnvironment: InEnvironment{gamePlay(0)}, TextGame: TextGame{50}, name: name}, again: again}
+func newRAFT(name string, again bool) *raftWorkflow {
+	w := &raftWorkflow{textGameWorkflow: textGameWorkflow{inEnvironment: inEnvironment{gamePlay(0)}, gameArgs: gameArgs{50}, name: name}, again: again}
 	w.system = "You act in a world of text. Each reply has three blocks, in this order: <experience>principles and pitfalls that hold for " +
 		"tasks of this kind</experience>, <think>your reasoning about this step</think>, <action>one command</action>."
 	return w
 }
 
-// RAFT plays games. Training learns from the games that are won or improved.
+// raftWorkflow plays games. Training learns from the games that are won or improved.
 //
 // Unlike Trinity-RFT: the second attempt is trained with the first one as its context, because the
 // policy read the first attempt when it sampled the second. Repeated commands do not end an episode.
-type RAFT struct {
-	Game `yaml:",inline"`
+type raftWorkflow struct {
+	textGameWorkflow `yaml:",inline"`
 
 	again bool
 }
@@ -44,7 +44,7 @@ const secondAttempt = "That attempt has ended after %d steps with the reward %g.
 	"learnt into <experience> as a principle, do not repeat commands that changed nothing, and do not mention this attempt.\n\n"
 
 // Run implements [trinity.Workflow].
-func (w *RAFT) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *raftWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	first, err := w.run(ctx, r)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (w *RAFT) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experien
 }
 
 // second plays a game again, behind the first attempt.
-func (w *RAFT) second(ctx context.Context, r *trinity.Rollout, first *episode, got float64) (e *episode, err error) {
+func (w *raftWorkflow) second(ctx context.Context, r *trinity.Rollout, first *episode, got float64) (e *episode, err error) {
 	err = w.with(ctx, r, func(env trinity.Environment, seen trinity.Observation) error {
 		e = &episode{dialogue: first.dialogue.Fork(), tools: first.tools, metrics: map[string]float64{}}
 		seen.Messages = slices.DeleteFunc(slices.Clone(seen.Messages), func(m trinity.Message) bool { return m.Role == "system" })

@@ -36,7 +36,7 @@ type reAct struct {
 	MaxTurns    int                       `yaml:"max_turns" doc:"replies of the policy at most; the reward function scores the last one"`
 	ToolTimeout float64                   `yaml:"tool_timeout" doc:"seconds that the tools may take for the calls of a reply"`
 
-	play Play
+	play playArgs
 }
 
 // Validate builds the environments.

@@ -16,11 +16,11 @@ func init() {
 		"One turn whose reward is a model's rating of the reply, from 1 to 10, by the rubric in the row's column rubric: a list of "+
 			"{description, weight}. The rating is mapped to 0 to 1. If the task names a reward function, that is only watched. Metrics: "+
 			"judge_success, and gold_reward if it is watched. A reply without a readable rating has no valid reward.",
-		func() trinity.Workflow { return &rubricJudge{Judged: defaultJudged()} })
+		func() trinity.Workflow { return &rubricJudge{judgedArgs: defaultJudged()} })
 	registry.Workflows.Register("rubric_judge_openai_workflow",
 		"rubric_judge_workflow whose judge is the model `judge_model_name` at the OpenAI-compatible server in the environment variable "+
 			"`judge_api_base_url_env`.",
-		func() trinity.Workflow { return &RubricServer{BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "OPENAI_API_KEY"} })
+		func() trinity.Workflow { return &rubricServer{BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "OPENAI_API_KEY"} })
 }
 
 // rubricJudge asks one question and lets a model rate the reply.
@@ -28,7 +28,7 @@ func init() {
 // Unlike Trinity-RFT: without a readable answer there is no reward, while there it is 0, and a row
 // without a rubric is an error.
 type rubricJudge struct {
-	Judged `yaml:",inline"`
+	judgedArgs `yaml:",inline"`
 }
 
 // Validate builds the rating.
@@ -61,8 +61,8 @@ func (w *rubricJudge) Compare(ctx context.Context, r *trinity.Rollout, g trinity
 	return w.compare(ctx, r, g, thinkSystem)
 }
 
-// RubricServer is a rubricJudge whose judge is at a server that no section of the configuration names.
-type RubricServer struct {
+// rubricServer is a rubricJudge whose judge is at a server that no section of the configuration names.
+type rubricServer struct {
 	ModelName  string `yaml:"judge_model_name" doc:"name of the judge at its server"`
 	BaseURLEnv string `yaml:"judge_api_base_url_env" doc:"environment variable with the address of the server"`
 	KeyEnv     string `yaml:"judge_api_key_env" doc:"environment variable with the key of the server"`
@@ -71,7 +71,7 @@ type RubricServer struct {
 }
 
 // Validate builds the rating.
-func (w *RubricServer) Validate() error {
+func (w *rubricServer) Validate() error {
 	if w.ModelName == "" || w.BaseURLEnv == "" || w.KeyEnv == "" {
 		return errors.New("want judge_model_name, judge_api_base_url_env and judge_api_key_env, none of them empty")
 	}
@@ -80,7 +80,7 @@ func (w *RubricServer) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (w *RubricServer) Requires() trinity.Requirements {
+func (w *rubricServer) Requires() trinity.Requirements {
 	needs := w.rubricJudge.Requires()
 	server := &trinity.AskerServer{Model: w.ModelName, BaseURLEnv: w.BaseURLEnv, KeyEnv: w.KeyEnv}
 	needs.Askers = []trinity.AskerSpec{{Name: w.Judge, Arg: "judge_model_name", Server: server}}

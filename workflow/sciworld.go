@@ -12,6 +12,6 @@ func init() {
 			"environment's rewards add up to a score from 0 to 100. The game is played by `environment`, such as openenv with a server of it. "+
 			"The environment reads what stands in <action>…</action>. Metrics: env_rounds, env_done.",
 		func() trinity.Workflow {
-			return &Game{InEnvironment: InEnvironment{gamePlay(0)}, TextGame: TextGame{30}, name: name, share: true}
+			return &textGameWorkflow{inEnvironment: inEnvironment{gamePlay(0)}, gameArgs: gameArgs{30}, name: name, share: true}
 		})
 }

@@ -17,28 +17,28 @@ func init() {
 	registry.Workflows.Register(name,
 		"The policy answers a question with the tools of the environment search, whose arguments are in `search`: a corpus or a service. A "+
 			"model judges the answer. Reward: 1 if it is right, else 0. Metrics: total_tool_calls, and search_calls and get_document_calls.",
-		func() trinity.Workflow { return &Search{Searching: defaultSearching(name), MaxTurns: 10} })
+		func() trinity.Workflow { return &searchWorkflow{searchArgs: defaultSearching(name), MaxTurns: 10} })
 	registry.Workflows.Register("bcp_simple_react_workflow",
 		name+" with Trinity-RFT's arguments for BrowseComp-Plus.",
 		func() trinity.Workflow {
-			return &BrowseComp{Searching: defaultSearching(name), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
+			return &browseComp{searchArgs: defaultSearching(name), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
 		})
 	registry.Workflows.Register("agentscope_v1_react_search_workflow",
 		name+" that searches the web, unless `search` says otherwise: with SearXNG at the address in the environment variable SEARXNG_URL, "+
 			"or with Tavily and the key in TAVILY_API_KEY.",
 		func() trinity.Workflow {
-			return &WebSearch{Search: Search{Searching: defaultSearching(name), MaxTurns: 10}, SearchClientType: "searxng"}
+			return &webSearch{searchWorkflow: searchWorkflow{searchArgs: defaultSearching(name), MaxTurns: 10}, SearchClientType: "searxng"}
 		})
 }
 
-// Searching is what workflows have in common whose policy answers by searching. It is part of them.
+// searchArgs are what workflows have in common whose policy answers by searching. They are part of them.
 //
 // Unlike Trinity-RFT: a judge without a readable verdict fails the rollout; there the reward is 0.
-type Searching struct {
-	Judged  `yaml:",inline"`
-	Engine  map[string]any `yaml:"search" doc:"arguments of the environment search"`
-	Timeout float64        `yaml:"tool_timeout" doc:"seconds that the tools and the judge may take"`
-	Steps   bool           `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
+type searchArgs struct {
+	judgedArgs `yaml:",inline"`
+	Engine     map[string]any `yaml:"search" doc:"arguments of the environment search"`
+	Timeout    float64        `yaml:"tool_timeout" doc:"seconds that the tools and the judge may take"`
+	Steps      bool           `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
 
 	engine  string   // name of the environment
 	tools   *toolSet // nil without a search engine
@@ -47,8 +47,8 @@ type Searching struct {
 }
 
 // defaultSearching returns the defaults. The environment is called like the workflow.
-func defaultSearching(workflow string) Searching {
-	return Searching{Judged: defaultJudged(), Timeout: 120, engine: strings.TrimSuffix(workflow, "_workflow")}
+func defaultSearching(workflow string) searchArgs {
+	return searchArgs{judgedArgs: defaultJudged(), Timeout: 120, engine: strings.TrimSuffix(workflow, "_workflow")}
 }
 
 const searchSystem = "You answer a question with a search engine. Reason before each call, call one tool at a time, and search for " +
@@ -58,7 +58,7 @@ const searchSystem = "You answer a question with a search engine. Reason before 
 // on builds the search engine with these arguments under those that the user has set. key is the
 // argument with the number of turns. missing says what to set if nothing names an engine, as in files
 // of Trinity-RFT.
-func (w *Searching) on(key string, turns int, args map[string]any, missing string) error {
+func (w *searchArgs) on(key string, turns int, args map[string]any, missing string) error {
 	if turns < 1 {
 		return fmt.Errorf("%s: must be at least 1, got %d", key, turns)
 	}
@@ -79,7 +79,7 @@ func (w *Searching) on(key string, turns int, args map[string]any, missing strin
 }
 
 // Requires implements [trinity.Requirer].
-func (w *Searching) Requires() trinity.Requirements {
+func (w *searchArgs) Requires() trinity.Requirements {
 	needs := w.needs()
 	needs.Turns, needs.Tools, needs.Steps = true, true, w.Steps
 	needs.CheckTask = func(*trinity.Task) error { return errors.New("workflow_args.search: " + w.missing) }
@@ -90,7 +90,7 @@ func (w *Searching) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *Searching) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *searchArgs) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	own := *r
 	own.Reward = nil // the judge scores
 	play := defaultPlay()
@@ -104,7 +104,7 @@ func (w *Searching) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 
 // askedEngine opens the tools with a judge of the answer.
 type askedEngine struct {
-	*Searching
+	*searchArgs
 	host trinity.Host
 }
 
@@ -167,9 +167,9 @@ func (s *researching) Step(ctx context.Context, a trinity.Action) (trinity.Outco
 	return out, nil
 }
 
-// BrowseComp searches a fixed corpus.
-type BrowseComp struct {
-	Searching      `yaml:",inline"`
+// browseComp searches a fixed corpus.
+type browseComp struct {
+	searchArgs     `yaml:",inline"`
 	MaxIterations  int    `yaml:"max_iterations" doc:"replies of the policy at most"`
 	TopK           int    `yaml:"top_k" doc:"results of a search at most"`
 	SnippetTokens  int    `yaml:"snippet_max_tokens" doc:"tokens of each result that the policy reads, of 4 characters each"`
@@ -178,7 +178,7 @@ type BrowseComp struct {
 }
 
 // Validate builds the search engine.
-func (w *BrowseComp) Validate() error {
+func (w *browseComp) Validate() error {
 	if w.SearcherType != "bm25" {
 		return fmt.Errorf("searcher_type: want bm25, got %q; another searcher is a service in search.url", w.SearcherType)
 	}
@@ -187,25 +187,25 @@ func (w *BrowseComp) Validate() error {
 	}, "name a file of documents in corpus, or a service in url; no index of BrowseComp-Plus is read")
 }
 
-// Search searches what its arguments say.
-type Search struct {
-	Searching `yaml:",inline"`
-	MaxTurns  int `yaml:"max_turns" doc:"replies of the policy at most"`
+// searchWorkflow searches what its arguments say.
+type searchWorkflow struct {
+	searchArgs `yaml:",inline"`
+	MaxTurns   int `yaml:"max_turns" doc:"replies of the policy at most"`
 }
 
 // Validate builds the search engine.
-func (w *Search) Validate() error {
+func (w *searchWorkflow) Validate() error {
 	return w.on("max_turns", w.MaxTurns, map[string]any{}, "name a file of documents in corpus, or a service in url")
 }
 
-// WebSearch searches the web.
-type WebSearch struct {
-	Search           `yaml:",inline"`
+// webSearch searches the web.
+type webSearch struct {
+	searchWorkflow   `yaml:",inline"`
 	SearchClientType string `yaml:"search_client_type" doc:"service if search names none: searxng or tavily"`
 }
 
 // Validate builds the search engine.
-func (w *WebSearch) Validate() error {
+func (w *webSearch) Validate() error {
 	if w.SearchClientType != "searxng" && w.SearchClientType != "tavily" {
 		return fmt.Errorf("search_client_type: want searxng or tavily, got %q", w.SearchClientType)
 	}

@@ -18,7 +18,7 @@ type shelf struct {
 }
 
 // shelf returns the shelf of the environment with its arguments, which all tasksets share.
-func (p *Play) shelf(host trinity.Host) (*shelf, error) {
+func (p *playArgs) shelf(host trinity.Host) (*shelf, error) {
 	args, err := json.Marshal(p.opener)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (p *Play) shelf(host trinity.Host) (*shelf, error) {
 }
 
 // open returns an environment for the rollout's task: one that was kept, or a new one.
-func (p *Play) open(ctx context.Context, r *trinity.Rollout) (trinity.Environment, error) {
+func (p *playArgs) open(ctx context.Context, r *trinity.Rollout) (trinity.Environment, error) {
 	if !p.reusable.Load() {
 		return p.opener.OpenEnvironment(ctx, r.Task)
 	}
@@ -49,7 +49,7 @@ func (p *Play) open(ctx context.Context, r *trinity.Rollout) (trinity.Environmen
 }
 
 // keep keeps the environment for a later rollout, and reports whether it does.
-func (p *Play) keep(r *trinity.Rollout, env trinity.Environment) bool {
+func (p *playArgs) keep(r *trinity.Rollout, env trinity.Environment) bool {
 	reusable, ok := env.(trinity.Reusable)
 	if !ok {
 		return false

@@ -12,7 +12,7 @@ func init() {
 		"One turn: the system prompt, if there is one, and the question. The task's reward function scores the reply; the task must name one. "+
 			"format.reply_prefix begins the reply: the model reads it and does not train on it, and the reward function sees it as part "+
 			"of the reply.",
-		func() trinity.Workflow { return &Simple{} })
+		func() trinity.Workflow { return &simpleWorkflow{} })
 }
 
 // register adds a workflow under its name and under Trinity-RFT's async_ name. Both are the same,
@@ -22,15 +22,15 @@ func register(name, doc string, build func() trinity.Workflow) {
 	registry.Workflows.Register("async_"+name, "The same as "+name+".", build)
 }
 
-// Simple asks one question.
-type Simple struct{}
+// simpleWorkflow asks one question.
+type simpleWorkflow struct{}
 
 // Requires implements [trinity.Requirer].
-func (*Simple) Requires() trinity.Requirements {
+func (*simpleWorkflow) Requires() trinity.Requirements {
 	return trinity.Requirements{Reward: true, CheckTask: checkPrompt}
 }
 
 // Run implements [trinity.Workflow].
-func (*Simple) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (*simpleWorkflow) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	return ask(ctx, r, "")
 }

@@ -12,12 +12,14 @@ func init() {
 		"The policy acts on an environment, turn by turn, and each of its replies is an experience of its own, for algorithms that know steps "+
 			"(multi_step_grpo, gigpo). Info has step_reward, the environment's reward of the step, and env_state_hash, its state before it. "+
 			"reward_propagation says which reward a step gets.",
-		func() trinity.Workflow { return &stepWise{Play: defaultPlay(), RewardPropagation: "last", Gamma: 0.99} })
+		func() trinity.Workflow {
+			return &stepWise{playArgs: defaultPlay(), RewardPropagation: "last", Gamma: 0.99}
+		})
 }
 
 // stepWise returns each reply of an episode as an experience.
 type stepWise struct {
-	Play              `yaml:",inline"`
+	playArgs          `yaml:",inline"`
 	RewardPropagation string  `yaml:"reward_propagation" doc:"reward of a step: last (that of the episode), own, or discounted (its return)"`
 	Gamma             float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
 }
@@ -27,7 +29,7 @@ func (w *stepWise) Validate() error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	return w.Play.Validate()
+	return w.playArgs.Validate()
 }
 
 // validate checks the arguments beside the environment's.
@@ -45,7 +47,7 @@ func (w *stepWise) validate() error {
 
 // Requires implements [trinity.Requirer].
 func (w *stepWise) Requires() trinity.Requirements {
-	needs := w.Play.Requires()
+	needs := w.playArgs.Requires()
 	needs.Steps = true
 	return needs
 }

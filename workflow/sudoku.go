@@ -15,6 +15,6 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &InEnvironment{play}
+			return &inEnvironment{play}
 		})
 }

@@ -12,18 +12,18 @@ func init() {
 	registry.Workflows.Register("synthetic_workflow",
 		"Asks nobody: each rollout is a sequence of `max_model_len` tokens `dummy_token` with reward 0, to try how long a sequence a trainer "+
 			"can take.",
-		func() trinity.Workflow { return &Synthetic{MaxModelLen: 4096, PromptLen: 2048, DummyToken: 1024} })
+		func() trinity.Workflow { return &synthetic{MaxModelLen: 4096, PromptLen: 2048, DummyToken: 1024} })
 }
 
-// Synthetic makes sequences that no model has written.
-type Synthetic struct {
+// synthetic makes sequences that no model has written.
+type synthetic struct {
 	MaxModelLen int   `yaml:"max_model_len" doc:"tokens of a sequence"`
 	PromptLen   int   `yaml:"prompt_len" doc:"of these, tokens of the prompt"`
 	DummyToken  int32 `yaml:"dummy_token" doc:"the token"`
 }
 
 // Validate checks the arguments.
-func (w *Synthetic) Validate() error {
+func (w *synthetic) Validate() error {
 	if w.PromptLen < 1 || w.PromptLen >= w.MaxModelLen || w.DummyToken < 0 {
 		return fmt.Errorf("want 1 ≤ prompt_len < max_model_len and dummy_token ≥ 0, got %d, %d and %d", w.PromptLen, w.MaxModelLen, w.DummyToken)
 	}
@@ -31,7 +31,7 @@ func (w *Synthetic) Validate() error {
 }
 
 // Run implements [trinity.Workflow].
-func (w *Synthetic) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *synthetic) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	n := w.MaxModelLen
 	e := &trinity.Experience{
 		ID: r.Model.ID, Tokens: make([]int32, n), Mask: make([]bool, n), Logprobs: make([]float32, n), PromptLen: w.PromptLen,

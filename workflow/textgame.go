@@ -10,13 +10,13 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TextGame is how Trinity-RFT's workflows play games of text. It is part of them.
-type TextGame struct {
+// gameArgs say how Trinity-RFT's workflows play games of text. They are part of them.
+type gameArgs struct {
 	MaxEnvSteps int `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is set and lower, counts"`
 }
 
 // gamePlay returns the defaults of a game. An episode that is cut off has a reward of its own.
-func gamePlay(unfinished float64) Play {
+func gamePlay(unfinished float64) playArgs {
 	p := defaultPlay()
 	p.MaxTurns, p.UnfinishedReward = 0, unfinished
 	return p
@@ -24,7 +24,7 @@ func gamePlay(unfinished float64) Play {
 
 // on wraps the environment that a workflow has built. system says how the policy writes, "" if the
 // environment says so.
-func (g TextGame) on(workflow string, p *Play, share bool, system string) error {
+func (g gameArgs) on(workflow string, p *playArgs, share bool, system string) error {
 	if g.MaxEnvSteps < 1 {
 		return fmt.Errorf("max_env_steps: must be at least 1, got %d", g.MaxEnvSteps)
 	}

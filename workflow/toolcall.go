@@ -25,22 +25,22 @@ func init() {
 			"right, else 0. Parts: accuracy, names (the right tools) and format. A reward function that the task names scores in its place.",
 		"toolcall_workflow": "The same as tool_call_workflow.",
 	} {
-		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &ToolCalling{WithThink: true} })
+		registry.Workflows.Register(name, doc, func() trinity.Workflow { return &toolCalling{WithThink: true} })
 	}
 }
 
-// ToolCalling asks for calls of tools and compares them with the right ones.
+// toolCalling asks for calls of tools and compares them with the right ones.
 //
 // Unlike Trinity-RFT: the calls have the format of the model's chat template and not one list in JSON;
 // arguments are compared by value, so 1 is 1.0; no call is right if none is needed.
-type ToolCalling struct {
+type toolCalling struct {
 	WithThink bool `yaml:"with_think" doc:"ask for one <think> block before the calls; a reply without it has the wrong format"`
 }
 
 const toolThinkSystem = "First reason between <think> and </think>. After that, call the tools that the request needs."
 
 // Requires implements [trinity.Requirer].
-func (*ToolCalling) Requires() trinity.Requirements {
+func (*toolCalling) Requires() trinity.Requirements {
 	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
 		if _, err := toolsOfRow(t); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (*ToolCalling) Requires() trinity.Requirements {
 }
 
 // Run implements [trinity.Workflow].
-func (w *ToolCalling) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+func (w *toolCalling) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	tools, err := toolsOfRow(r.Task)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func instructed(messages []trinity.Message, text string) []trinity.Message {
 }
 
 // reward compares the calls of a reply with the right ones.
-func (w *ToolCalling) reward(t *trinity.Task, reply *trinity.Reply) (trinity.Reward, error) {
+func (w *toolCalling) reward(t *trinity.Task, reply *trinity.Reply) (trinity.Reward, error) {
 	right, err := rightCalls(t)
 	if err != nil {
 		return trinity.Reward{}, err

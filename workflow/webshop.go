@@ -12,6 +12,6 @@ func init() {
 			"unfinished_reward. The shop is `environment`, such as openenv with a server of it. The environment reads what stands in "+
 			"<action>…</action>. Metrics: env_rounds, env_done.",
 		func() trinity.Workflow {
-			return &Game{InEnvironment: InEnvironment{gamePlay(-0.1)}, TextGame: TextGame{15}, name: name}
+			return &textGameWorkflow{inEnvironment: inEnvironment{gamePlay(-0.1)}, gameArgs: gameArgs{15}, name: name}
 		})
 }

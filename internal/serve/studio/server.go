@@ -81,7 +81,7 @@ func (s *Server) Handler() http.Handler {
 		"compare":                               s.compare,
 		"groups":                                s.groups,
 		"tasks":                                 s.tasks,
-		"config/schema":                s.schema,
+		"config/schema":                         s.schema,
 		"config/templates":                      s.templates,
 		"data":                                  dataAPI{s}.list,
 		"data/rows":                             dataAPI{s}.rows,
