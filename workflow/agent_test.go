@@ -160,12 +160,14 @@ func TestFailuresOfAgents(t *testing.T) {
 }
 
 func TestArgumentsOfAgents(t *testing.T) {
+	retries := &httpWorkflow{agentArgs: defaultAgent()}
+	retries.MaxRetryTimes = 1
 	for want, x := range map[string]interface{ Validate() error }{
 		"sampling: want taskset or request": &execWorkflow{agentArgs: agentArgs{Sampling: "mine"}},
 		"max_calls":                         &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", MaxCalls: -1}},
 		"models: \"[\": \"policy\": want":   &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
 		"command: name a program":           &execWorkflow{agentArgs: defaultAgent()},
-		"max_retry_times":                   func() *httpWorkflow { h := &httpWorkflow{agentArgs: defaultAgent()}; h.MaxRetryTimes = 1; return h }(),
+		"max_retry_times":                   retries,
 	} {
 		if err := x.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

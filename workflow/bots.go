@@ -46,7 +46,7 @@ func (w *botsMath) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 	return askIn(ctx, r, messages)
 }
 
-// BOTSCollect writes the rewards of each group into a file.
+// botsCollect writes the rewards of each group into a file.
 type botsCollect struct {
 	botsMath `yaml:",inline"`
 }

@@ -16,12 +16,14 @@ func init() {
 		func() trinity.Workflow {
 			play := defaultPlay()
 			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &packGrid{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, MinSize: 12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
+			return &packGrid{
+				packPlay: packPlay{packArgs: defaultPack(), playArgs: play},
+				MinSize:  12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
 				MinRounds: 6, MaxRounds: 10, Radius: 1}
 		})
 }
 
-// PackGrid finds cheap ways through a grid.
+// packGrid finds cheap ways through a grid.
 type packGrid struct {
 	packPlay  `yaml:",inline"`
 	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`

@@ -20,7 +20,7 @@ func init() {
 		})
 }
 
-// PackControl controls a point on a line.
+// packControl controls a point on a line.
 type packControl struct {
 	packPlay    `yaml:",inline"`
 	A           []float64 `yaml:"a_env_range" doc:"lowest and highest share of the velocity that stays"`

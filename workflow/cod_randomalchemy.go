@@ -21,7 +21,7 @@ func init() {
 		})
 }
 
-// PackAlchemy finds recipes. The numbers without a default are those of the environment.
+// packAlchemy finds recipes. The numbers without a default are those of the environment.
 type packAlchemy struct {
 	packPlay     `yaml:",inline"`
 	alchemyGraph `yaml:",inline"`

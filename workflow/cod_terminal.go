@@ -20,7 +20,7 @@ func init() {
 		})
 }
 
-// PackTerminal changes files.
+// packTerminal changes files.
 type packTerminal struct {
 	packPlay       `yaml:",inline"`
 	AgentMaxSteps  int     `yaml:"agent_max_steps" doc:"commands for a task at most"`

@@ -18,7 +18,7 @@ func init() {
 		func() trinity.Workflow { return &mathEval{Temperature: 0.6, TopP: 0.8} })
 }
 
-// MathEval evaluates a model in mathematics.
+// mathEval evaluates a model in mathematics.
 type mathEval struct {
 	Temperature float32 `yaml:"temperature" doc:"sampling temperature; 0 is greedy"`
 	TopP        float32 `yaml:"top_p" doc:"nucleus, in (0, 1]"`

@@ -24,7 +24,8 @@ func init() {
 }
 
 func newRAFT(name string, again bool) *raftWorkflow {
-	w := &raftWorkflow{textGameWorkflow: textGameWorkflow{inEnvironment: inEnvironment{gamePlay(0)}, gameArgs: gameArgs{50}, name: name}, again: again}
+	game := textGameWorkflow{inEnvironment: inEnvironment{gamePlay(0)}, gameArgs: gameArgs{50}, name: name}
+	w := &raftWorkflow{textGameWorkflow: game, again: again}
 	w.system = "You act in a world of text. Each reply has three blocks, in this order: <experience>principles and pitfalls that hold for " +
 		"tasks of this kind</experience>, <think>your reasoning about this step</think>, <action>one command</action>."
 	return w
