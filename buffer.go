@@ -145,21 +145,3 @@ type SourceState struct {
 type Operator interface {
 	Process(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 }
-
-// Dataset is random access to the rows of a taskset or of training data.
-type Dataset interface {
-	Len() int
-	Row(i int) (map[string]any, error)
-}
-
-// Selector chooses the rows of each step. State and Restore make it resumable.
-type Selector interface {
-	// Start sets the dataset. The caller calls it once, before Next.
-	Start(d Dataset) error
-	// Next returns the rows of the next batch of n.
-	Next(n int) ([]int, error)
-	// Feedback reports the mean rewards of rows.
-	Feedback(rewards map[int]float64)
-	State() (json.RawMessage, error)
-	Restore(json.RawMessage) error
-}

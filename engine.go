@@ -1,7 +1,5 @@
 package trinity
 
-import "context"
-
 // Batch is what an engine computes at once: one micro-batch of an optimizer step.
 type Batch struct {
 	Step        int64         // trainer step, from 1
@@ -99,48 +97,4 @@ type OptimParams struct {
 	Eps         float64
 	WeightDecay float64 // decoupled (AdamW, Loshchilov & Hutter 2019), except in SGD
 	ClipNorm    float64 // global gradient norm; ≤ 0 means no clipping
-}
-
-// Engine owns the weights that are trained, or computes with frozen ones. An engine may do more:
-// [Publisher], and Cutter and Distiller in package trainer.
-type Engine interface {
-	// Forward returns the streams of every experience, without gradient.
-	Forward(ctx context.Context, b *Batch, want Streams) ([]TokenStats, error)
-	// Reference is Forward under the frozen reference weights.
-	Reference(ctx context.Context, b *Batch) ([]TokenStats, error)
-	// ForwardBackward adds the gradient of the loss over the batch to the engine's gradient.
-	ForwardBackward(ctx context.Context, b *Batch, loss Loss) (Metrics, error)
-	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
-	OptimStep(ctx context.Context, p OptimParams) (Metrics, error)
-	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments,
-	// counters, and the version that a Publisher has offered.
-	SaveState(ctx context.Context, dir string) error
-	// LoadState reads what SaveState wrote. A sampler that shares memory with the engine then has the
-	// offered version.
-	LoadState(ctx context.Context, dir string) error
-	// SaveModel writes a model directory (or a PEFT adapter) that transformers loads.
-	SaveModel(ctx context.Context, dir string) error
-	Close() error
-}
-
-// Publisher is an Engine that keeps the weights of the last version that it offered while it trains
-// newer ones. A run needs one if the trainer continues before the sampler has taken a version, or
-// if a checkpoint lies between two versions.
-type Publisher interface {
-	Engine
-	// Offer makes the current weights a version. It replaces the version offered before.
-	Offer(ctx context.Context, version int64) error
-	// Adopt gives the offered version to the sampler that was opened beside the engine, and returns
-	// its number. Another goroutine may train meanwhile. Without such a sampler it only returns the
-	// number.
-	Adopt(ctx context.Context) (version int64, err error)
-	// SavePublished is SaveModel of the offered version, in EngineSpec.PublishDType.
-	SavePublished(ctx context.Context, dir string) error
-}
-
-// VersionWriter is an Engine that writes a version of the weights in EngineSpec.PublishDType.
-type VersionWriter interface {
-	Engine
-	// SaveVersion is SaveModel in that type.
-	SaveVersion(ctx context.Context, dir string) error
 }

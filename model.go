@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 )
 
+// BaseAdapter is the SamplingParams.Adapter that samples the model without any adapter.
+const BaseAdapter = "base"
+
 // SamplingParams say how to sample. The zero value asks for one greedy completion.
 type SamplingParams struct {
 	N                 int     // completions of the prompt; 0 means 1

@@ -64,6 +64,14 @@ type GroupReward interface {
 	ScoreGroup(ctx context.Context, in []RewardInput) ([]Reward, error)
 }
 
+// Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.
+type Scorer interface {
+	Labels() int
+	// Score returns the numbers [Labels] of each sequence.
+	Score(ctx context.Context, sequences [][]int32) ([][]float32, error)
+	Close() error
+}
+
 // RewardModel is an open reward model with its own tokenizer and chat template.
 type RewardModel struct {
 	Scorer   Scorer

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 	wire "github.com/trinity-go/trinity/internal/wire/files"
 	"github.com/trinity-go/trinity/model"
@@ -73,7 +74,7 @@ func deliveryBy(name string) workload {
 // deliveries are versions of an engine that trains, which a server loads and proves.
 type deliveries struct {
 	way
-	engine trinity.Engine
+	engine engine.Trainer
 	loss   trinity.Loss
 	batch  []*trinity.Experience
 	dir    string
@@ -102,15 +103,15 @@ func newDelivery(a *assignment) (task, error) {
 }
 
 // open opens the embedded engine with a model and, unless adapter is empty, that adapter.
-func (d *deliveries) open(path, adapter string, train bool) (trinity.Engine, error) {
+func (d *deliveries) open(path, adapter string, train bool) (engine.Trainer, error) {
 	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		return nil, err
 	}
-	spec := trinity.EngineSpec{ModelPath: path, Train: train, MicroTokens: deliveryLen, MaxModelLen: deliveryLen}
-	spec.Optimizer.Type = trinity.SGD // which needs little memory
+	spec := engine.TrainerSpec{ModelPath: path, Train: train, MicroTokens: deliveryLen, MaxModelLen: deliveryLen}
+	spec.Optimizer.Type = engine.SGD // which needs little memory
 	if d.lora {
-		spec.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 16, LoraAlpha: 32, TargetModules: trinity.Names{"all-linear"}}
+		spec.LoRA = &engine.LoRASpec{Path: adapter, LoraRank: 16, LoraAlpha: 32, TargetModules: engine.Names{"all-linear"}}
 	}
 	return opener.OpenTrainer(context.Background(), spec)
 }
@@ -133,11 +134,11 @@ func (d *deliveries) connect(a *assignment) error {
 	if err != nil {
 		return err
 	}
-	spec := trinity.SamplerSpec{
+	spec := engine.SamplerSpec{
 		ModelPath: a.Model, MaxSequences: 8, MaxModelLen: deliveryLen, Servers: []string{d.relay.web.URL}, Follows: true, Patience: time.Minute,
 	}
 	if d.lora {
-		spec.LoRA = &trinity.LoRASpec{LoraRank: 16}
+		spec.LoRA = &engine.LoRASpec{LoraRank: 16}
 	}
 	sampler, err := opener.OpenSampler(context.Background(), spec)
 	if err != nil {
@@ -173,7 +174,7 @@ func (d *deliveries) serve(a *assignment) (*server.Fake, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := trinity.SamplerSpec{ModelPath: a.Model, MaxSequences: 2, MaxModelLen: 2 * deliveryLen}
+	spec := engine.SamplerSpec{ModelPath: a.Model, MaxSequences: 2, MaxModelLen: 2 * deliveryLen}
 	sampler, err := opener.OpenSampler(context.Background(), spec)
 	if err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ func (d *deliveries) serve(a *assignment) (*server.Fake, error) {
 	fake := d.fake(host(a.Dir), sampler, server.Options{
 		Vocab: cfg.VocabSize, MaxLen: deliveryLen, Develops: true, LoRA: d.lora, MaxRank: 16, Fetches: d.hashes > 0,
 	})
-	fake.Open = func(_ context.Context, dir string) (trinity.Engine, error) {
+	fake.Open = func(_ context.Context, dir string) (engine.Trainer, error) {
 		if d.lora {
 			return d.open(a.Model, dir, false)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/selector"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -51,7 +51,7 @@ func stepsInFlight(name string, n int, target float64) rival {
 func (u *exploring) run(int) (sample, error) {
 	ctx := context.Background()
 	data := make(numbers, u.steps*u.a.Batch/u.a.Group)
-	rows, err := registry.Selectors.Build("sequential")
+	rows, err := selector.Selectors.Build("sequential")
 	if err != nil {
 		return sample{}, err
 	}
@@ -143,10 +143,10 @@ func noSlotIdle(_ *model.Config, _ limits, w *workload, _ string) float64 {
 // numbers is a dataset of so many rows.
 type numbers []struct{}
 
-// Len implements trinity.Dataset.
+// Len implements selector.Dataset.
 func (n numbers) Len() int { return len(n) }
 
-// Row implements trinity.Dataset.
+// Row implements selector.Dataset.
 func (n numbers) Row(i int) (map[string]any, error) {
 	return map[string]any{"question": fmt.Sprint(i)}, nil
 }

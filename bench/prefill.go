@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -29,7 +30,7 @@ func newPrefilling(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := opener.OpenSampler(context.Background(), trinity.SamplerSpec{
+	s, err := opener.OpenSampler(context.Background(), engine.SamplerSpec{
 		ModelPath: a.Model, MaxSequences: cachedRollouts * a.Batch, MaxModelLen: wholeRollout(a),
 	})
 	return &prefilling{s, a}, err

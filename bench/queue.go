@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -114,7 +115,7 @@ func newQueue(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	sampler, err := opener.OpenSampler(context.Background(), trinity.SamplerSpec{
+	sampler, err := opener.OpenSampler(context.Background(), engine.SamplerSpec{
 		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: 2 * askedLen, Servers: []string{strings.TrimSpace(address)}, Record: true,
 		Patience: 3 * time.Minute,
 	})

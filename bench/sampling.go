@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -21,7 +22,7 @@ type sampling struct {
 }
 
 func newSampling(a *assignment) (task, error) {
-	spec := trinity.SamplerSpec{ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
+	spec := engine.SamplerSpec{ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
 	if a.DType != "f32" {
 		spec.Quantization = a.DType
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -23,7 +24,7 @@ func newServed(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := opener.OpenSampler(context.Background(), trinity.SamplerSpec{
+	s, err := opener.OpenSampler(context.Background(), engine.SamplerSpec{
 		ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, Servers: []string{a.Server}, Record: true,
 		Patience: time.Minute,
 	})

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/trainer"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -33,7 +35,7 @@ func newPacked(a *assignment) (task, error) {
 	if t.loss, err = sftLoss(); err != nil {
 		return nil, err
 	}
-	local, err := registry.Launchers.Build("local")
+	local, err := launcher.Launchers.Build("local")
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +47,10 @@ func newPacked(a *assignment) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := trinity.Place{
+	place := engine.Place{
 		Programs: &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}, Nodes: 1, Ranks: 1, GPUs: min(1, gpus),
 	}
-	t.engine, err = opener.OpenTrainer(context.Background(), trinity.EngineSpec{
+	t.engine, err = opener.OpenTrainer(context.Background(), engine.TrainerSpec{
 		ModelPath: a.Model, Train: true, MicroTokens: torchMicro, Place: place,
 	})
 	return t, err

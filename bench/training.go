@@ -7,12 +7,13 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
 // training is optimizer steps on all tokens, as algorithm sft does them.
 type training struct {
-	engine trinity.Engine
+	engine engine.Trainer
 	loss   trinity.Loss
 	batch  []*trinity.Experience
 	tokens int // distinct ones of the batch
@@ -50,7 +51,7 @@ func openTraining(a *assignment, batch []*trinity.Experience) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.engine, err = opener.OpenTrainer(context.Background(), trinity.EngineSpec{ModelPath: a.Model, Train: true, MicroTokens: t.tokens})
+	t.engine, err = opener.OpenTrainer(context.Background(), engine.TrainerSpec{ModelPath: a.Model, Train: true, MicroTokens: t.tokens})
 	return t, err
 }
 

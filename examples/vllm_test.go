@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -90,14 +92,14 @@ func TestVLLMIsASampler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := registry.Launchers.Build("local")
+	local, err := launcher.Launchers.Build("local")
 	if err != nil {
 		t.Fatal(err)
 	}
 	here := &cluster.Cluster{Launcher: local, Patience: 20 * time.Minute}
-	sampler, err := vllm.OpenSampler(t.Context(), trinity.SamplerSpec{
+	sampler, err := vllm.OpenSampler(t.Context(), engine.SamplerSpec{
 		ModelPath: path, MaxSequences: 8, MaxModelLen: 32, Record: true, Patience: time.Minute,
-		Start: trinity.ServerSpec{Engines: 1, DType: "float32"}, Place: trinity.Place{Programs: here, Nodes: 1},
+		Start: engine.ServerSpec{Engines: 1, DType: "float32"}, Place: engine.Place{Programs: here, Nodes: 1},
 	})
 	if err != nil {
 		t.Fatal(err)

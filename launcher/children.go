@@ -101,7 +101,7 @@ func (x *children) end() {
 	time.AfterFunc(politely, x.kill)
 }
 
-// Wait implements trinity.Launched.
+// Wait implements Launched.
 func (x *children) Wait(ctx context.Context) error {
 	select {
 	case <-x.ended:
@@ -113,7 +113,7 @@ func (x *children) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop implements trinity.Launched.
+// Stop implements Launched.
 func (x *children) Stop(ctx context.Context) error {
 	x.end()
 	select {
@@ -126,7 +126,7 @@ func (x *children) Stop(ctx context.Context) error {
 	return x.clean()
 }
 
-// Logs implements trinity.Launched.
+// Logs implements Launched.
 func (x *children) Logs(_ context.Context, w io.Writer) error {
 	_, err := io.WriteString(w, x.said.String())
 	return err

@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Launchers.Register("kubernetes", "A Kubernetes cluster: each group is an indexed Job, which kubectl creates with your login. "+
+	Launchers.Register("kubernetes", "A Kubernetes cluster: each group is an indexed Job, which kubectl creates with your login. "+
 		"docs/operate/cluster-kubernetes.md says what the image and the driver need.", newKubernetes)
 }
 
-func newKubernetes() trinity.Launcher {
+func newKubernetes() Launcher {
 	run := cmp.Or(os.Getenv(podRun), "trinity-"+strings.ToLower(rand.Text()[:8]))
 	return &kubernetes{GPU: "nvidia.com/gpu", Keep: 3600, run: run, every: 2 * time.Second}
 }
@@ -47,7 +46,7 @@ type kubernetes struct {
 	every time.Duration // between two questions after a Job
 }
 
-var _ trinity.Scheduler = (*kubernetes)(nil)
+var _ Scheduler = (*kubernetes)(nil)
 
 // Validate implements the registry's check.
 func (k *kubernetes) Validate() error {
@@ -65,7 +64,7 @@ func (k *kubernetes) Validate() error {
 	return nil
 }
 
-// Reach implements trinity.Launcher.
+// Reach implements Launcher.
 func (k *kubernetes) Reach() string {
 	if k.Host != "" {
 		return k.Host
@@ -76,15 +75,15 @@ func (k *kubernetes) Reach() string {
 // Tools returns the commands whose versions trinity doctor reports.
 func (*kubernetes) Tools() [][]string { return [][]string{{"kubectl", "version", "--client"}} }
 
-// Describe implements trinity.Launcher.
+// Describe implements Launcher.
 func (k *kubernetes) Describe() string {
 	return "Jobs of Kubernetes, namespace " + cmp.Or(k.Namespace, "of kubectl's context") + ", image " + k.Image
 }
 
-// GPUs implements trinity.Launcher: few users may read the cluster's nodes.
+// GPUs implements Launcher: few users may read the cluster's nodes.
 func (*kubernetes) GPUs() (int, error) { return 0, nil }
 
-// Render implements trinity.Launcher.
+// Render implements Launcher.
 func (k *kubernetes) Render(g trinity.ProcessGroup) (string, error) {
 	job, rest, err := k.manifests(k.group(g), "")
 	if err != nil {
@@ -98,9 +97,9 @@ func (k *kubernetes) group(g trinity.ProcessGroup) pods {
 	return pods{ProcessGroup: g, run: k.run, job: k.run + "-" + g.Name}
 }
 
-// Launch implements trinity.Launcher. Each start gives its Job a new name, because the Job of an earlier
+// Launch implements Launcher. Each start gives its Job a new name, because the Job of an earlier
 // start may exist until its lost node comes back.
-func (k *kubernetes) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
+func (k *kubernetes) Launch(ctx context.Context, g trinity.ProcessGroup) (Launched, error) {
 	p := k.group(g)
 	p.job += "-" + strings.ToLower(rand.Text()[:4])
 	if err := k.create(ctx, p); err != nil {
@@ -171,13 +170,13 @@ type launchedJob struct {
 	p pods
 }
 
-// Wait implements trinity.Launched.
+// Wait implements Launched.
 func (x *launchedJob) Wait(ctx context.Context) error { return x.k.watch(x.p.job).success(ctx) }
 
-// Stop implements trinity.Launched.
+// Stop implements Launched.
 func (x *launchedJob) Stop(ctx context.Context) error { return x.k.remove(ctx, labelGroup+"="+x.p.job) }
 
-// Logs implements trinity.Launched: also why pods have not begun.
+// Logs implements Launched: also why pods have not begun.
 func (x *launchedJob) Logs(ctx context.Context, w io.Writer) error {
 	states, err := x.k.states(ctx, x.p.job)
 	if err != nil {

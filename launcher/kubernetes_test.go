@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -76,7 +75,7 @@ func cluster(t *testing.T, args map[string]any) *kubernetes {
 	for name, value := range args {
 		all[name] = value
 	}
-	built, err := registry.Launchers.Build("kubernetes", all)
+	built, err := Launchers.Build("kubernetes", all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +330,7 @@ func TestKubernetesThatRefuses(t *testing.T) {
 
 func TestKubernetesArguments(t *testing.T) {
 	for _, args := range []map[string]any{{}, {"image": "i", "keep": -1}, {"image": "i", "volumes": map[string]any{"runs": "runs"}}} {
-		if _, err := registry.Launchers.Build("kubernetes", args); err == nil {
+		if _, err := Launchers.Build("kubernetes", args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
 	}

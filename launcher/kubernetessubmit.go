@@ -23,13 +23,13 @@ func (k *kubernetes) driver(id string, g trinity.ProcessGroup) pods {
 	return pods{ProcessGroup: g, run: id, job: id, driver: true}
 }
 
-// Submit implements trinity.Scheduler.
+// Submit implements Scheduler.
 func (k *kubernetes) Submit(ctx context.Context, g trinity.ProcessGroup) (string, error) {
 	id := g.Name + "-" + strings.ToLower(rand.Text()[:8])
 	return id, k.create(ctx, k.driver(id, g))
 }
 
-// Script implements trinity.Scheduler.
+// Script implements Scheduler.
 func (k *kubernetes) Script(g trinity.ProcessGroup) (string, error) {
 	job, rest, err := k.manifests(k.driver(g.Name, g), "")
 	if err != nil {
@@ -38,7 +38,7 @@ func (k *kubernetes) Script(g trinity.ProcessGroup) (string, error) {
 	return preview(job, rest)
 }
 
-// Status implements trinity.Scheduler.
+// Status implements Scheduler.
 func (k *kubernetes) Status(ctx context.Context, id string) (string, bool, error) {
 	state, err := k.state(ctx, id)
 	if err != nil || state.ended {
@@ -54,7 +54,7 @@ func (k *kubernetes) Status(ctx context.Context, id string) (string, bool, error
 	return pods[0].String(), false, nil
 }
 
-// Logs implements trinity.Scheduler.
+// Logs implements Scheduler.
 func (k *kubernetes) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
 	command := k.kubectl("logs", "job/"+id)
 	if follow {
@@ -67,7 +67,7 @@ func (k *kubernetes) Logs(ctx context.Context, id string, follow bool, w io.Writ
 	return err
 }
 
-// Down implements trinity.Scheduler. The driver goes first, so that it starts nothing more.
+// Down implements Scheduler. The driver goes first, so that it starts nothing more.
 func (k *kubernetes) Down(ctx context.Context, id string) error {
 	for _, selector := range []string{labelGroup, labelRun} {
 		if err := k.remove(ctx, selector+"="+id); err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/machines"
 	"github.com/trinity-go/trinity/internal/process"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Launchers.Auto = append([]string{"local"}, registry.Launchers.Auto...)
-	registry.Launchers.Register("local", "This machine: processes that end with the run.", func() trinity.Launcher { return &local{} })
+	Launchers.Auto = append([]string{"local"}, Launchers.Auto...)
+	Launchers.Register("local", "This machine: processes that end with the run.", func() Launcher { return &local{} })
 }
 
 // local starts child processes.
@@ -27,15 +26,15 @@ type local struct {
 	here machines.Pool
 }
 
-// Reach implements trinity.Launcher.
+// Reach implements Launcher.
 func (*local) Reach() string { return "" }
 
-// Describe implements trinity.Launcher.
+// Describe implements Launcher.
 func (*local) Describe() string { return "processes on this machine" }
 
 const visibleGPUs = "CUDA_VISIBLE_DEVICES"
 
-// GPUs implements trinity.Launcher.
+// GPUs implements Launcher.
 func (*local) GPUs() (int, error) { return len(gpusHere()), nil }
 
 // gpusHere returns the names of this machine's GPUs, as CUDA_VISIBLE_DEVICES has them.
@@ -55,7 +54,7 @@ func gpusHere() (names []string) {
 	return names
 }
 
-// Render implements trinity.Launcher.
+// Render implements Launcher.
 func (*local) Render(g trinity.ProcessGroup) (string, error) {
 	words := []string{}
 	if g.GPUs > 0 {
@@ -64,8 +63,8 @@ func (*local) Render(g trinity.ProcessGroup) (string, error) {
 	return strings.Join(append(words, g.Command...), " "), nil
 }
 
-// Launch implements trinity.Launcher.
-func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
+// Launch implements Launcher.
+func (l *local) Launch(_ context.Context, g trinity.ProcessGroup) (Launched, error) {
 	l.once.Do(func() { l.here.All = []machines.Machine{{Name: "this machine", GPUs: gpusHere()}} })
 	shares, err := l.here.Take(g)
 	if err != nil {

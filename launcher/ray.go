@@ -23,16 +23,15 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/python"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Launchers.Auto = append(registry.Launchers.Auto, "ray")
-	registry.Launchers.Register("ray", "A Ray cluster: each group is a job with a placement group that has one bundle on each node. "+
+	Launchers.Auto = append(Launchers.Auto, "ray")
+	Launchers.Register("ray", "A Ray cluster: each group is a job with a placement group that has one bundle on each node. "+
 		"docs/operate/cluster-ray.md says what the cluster needs.", newRay)
 }
 
-func newRay() trinity.Launcher {
+func newRay() Launcher {
 	run := cmp.Or(os.Getenv(rayRun), "trinity-"+strings.ToLower(rand.Text()[:8]))
 	return &rayCluster{Python: "python3", CPUs: 1, run: run, jobs: rayJobs{address: defaultDashboard}}
 }
@@ -69,7 +68,7 @@ type rayPlace struct {
 	nodes int
 }
 
-var _ trinity.Scheduler = (*rayCluster)(nil)
+var _ Scheduler = (*rayCluster)(nil)
 
 // Validate implements the registry's check.
 func (r *rayCluster) Validate() error {
@@ -114,7 +113,7 @@ func dashboard(text string) (string, error) {
 	return "http://" + net.JoinHostPort(host, "8265"), nil
 }
 
-// Reach implements trinity.Launcher.
+// Reach implements Launcher.
 func (r *rayCluster) Reach() string {
 	if r.Host != "" {
 		return r.Host
@@ -129,10 +128,10 @@ func (r *rayCluster) Reach() string {
 // PythonPackage returns the package whose version trinity doctor reports.
 func (*rayCluster) PythonPackage() string { return "ray" }
 
-// Describe implements trinity.Launcher.
+// Describe implements Launcher.
 func (r *rayCluster) Describe() string { return "jobs of the Ray cluster at " + r.jobs.address }
 
-// GPUs implements trinity.Launcher: of the node that has fewest, of those that have any.
+// GPUs implements Launcher: of the node that has fewest, of those that have any.
 func (r *rayCluster) GPUs() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rayQuick)
 	defer cancel()
@@ -200,7 +199,7 @@ func (r *rayCluster) job(id string, x *rayGroup) rayJob {
 	}
 }
 
-// Render implements trinity.Launcher.
+// Render implements Launcher.
 func (r *rayCluster) Render(g trinity.ProcessGroup) (string, error) {
 	id := r.run + "-" + g.Name + "-…"
 	x := r.group(id, g)
@@ -267,8 +266,8 @@ func pack(files map[string][]byte, spec []byte) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Launch implements trinity.Launcher. A job keeps its id for ever, so each start has another one.
-func (r *rayCluster) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
+// Launch implements Launcher. A job keeps its id for ever, so each start has another one.
+func (r *rayCluster) Launch(ctx context.Context, g trinity.ProcessGroup) (Launched, error) {
 	id := r.run + "-" + g.Name + "-" + strings.ToLower(rand.Text()[:8])
 	x := r.group(id, g)
 	if end, ok := ctx.Deadline(); ok {
@@ -286,13 +285,13 @@ type rayLaunched struct {
 	id   string
 }
 
-// Wait implements trinity.Launched.
+// Wait implements Launched.
 func (x *rayLaunched) Wait(ctx context.Context) error { return x.jobs.watch(x.id).success(ctx) }
 
-// Stop implements trinity.Launched.
+// Stop implements Launched.
 func (x *rayLaunched) Stop(ctx context.Context) error { return x.jobs.stop(ctx, x.id) }
 
-// Logs implements trinity.Launched.
+// Logs implements Launched.
 func (x *rayLaunched) Logs(ctx context.Context, w io.Writer) error {
 	text, err := x.jobs.logs(ctx, x.id)
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -115,7 +116,7 @@ http.server.HTTPServer((host, int(port)), H).serve_forever()
 
 func TestRealRay(t *testing.T) {
 	python, address := realRay(t)
-	built, err := registry.Launchers.Build("ray", map[string]any{"python": python})
+	built, err := launcher.Launchers.Build("ray", map[string]any{"python": python})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +131,8 @@ func TestRealRay(t *testing.T) {
 	})
 	c := &cluster.Cluster{Launcher: built, Patience: 8 * time.Minute, LogDir: filepath.Join(t.TempDir(), "log")}
 	defer c.Close()
-	program := func(name string) trinity.Program {
-		return trinity.Program{
+	program := func(name string) engine.Program {
+		return engine.Program{
 			Name: name, Nodes: 2, GPUs: 1, Python: python, Modules: []string{"torch"}, Answers: "/",
 			Command: []string{python, "-c", summing, "{host}", "{port}", "{rank}", "{nodes}", "{master}:{master_port}"},
 			Env:     map[string]string{"PIDS": filepath.Join(t.TempDir(), "pid")}, Secret: map[string]string{"KEY": "the-secret-of-" + name},
@@ -139,7 +140,7 @@ func TestRealRay(t *testing.T) {
 	}
 	trainer, server := program("trainer"), program("server0")
 	server.Nodes, server.Beside = 1, "trainer"
-	for _, p := range []trinity.Program{trainer, server} {
+	for _, p := range []engine.Program{trainer, server} {
 		running, err := c.Start(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -171,11 +172,11 @@ func TestRealRay(t *testing.T) {
 		t.Errorf("Ray shows %s", all)
 	}
 	waitsInVain(t, built)
-	submitted(t, built.(trinity.Scheduler))
+	submitted(t, built.(launcher.Scheduler))
 }
 
 // waitsInVain starts a group for which the cluster has too few nodes, and nobody ends it.
-func waitsInVain(t *testing.T, l trinity.Launcher) {
+func waitsInVain(t *testing.T, l launcher.Launcher) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -194,7 +195,7 @@ func waitsInVain(t *testing.T, l trinity.Launcher) {
 }
 
 // submitted starts a run that does nothing, and ends it.
-func submitted(t *testing.T, s trinity.Scheduler) {
+func submitted(t *testing.T, s launcher.Scheduler) {
 	t.Helper()
 	id, err := s.Submit(t.Context(), trinity.ProcessGroup{
 		Name: "run", Command: []string{"sh", "-c", "cat file; echo $KEY at $RAY_ADDRESS of $TRINITY_RAY_RUN; exec sleep 600"},

@@ -19,7 +19,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // fakeRay is the Jobs API of Ray 2.60. A job runs until it is stopped or finish ends it.
@@ -150,7 +149,7 @@ func (f *fakeRay) jobOf(t *testing.T, run, group string) string {
 func (f *fakeRay) launcher(t *testing.T, args map[string]any) *rayCluster {
 	t.Helper()
 	t.Setenv(rayToken, fakeToken)
-	built, err := registry.Launchers.Build("ray", args)
+	built, err := Launchers.Build("ray", args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +438,7 @@ func TestRayReach(t *testing.T) {
 
 func TestRayArguments(t *testing.T) {
 	for _, args := range []map[string]any{{"python": ""}, {"cpus": -1}, {"resources": map[string]any{"GPU": 1}}} {
-		if _, err := registry.Launchers.Build("ray", args); err == nil {
+		if _, err := Launchers.Build("ray", args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
 	}

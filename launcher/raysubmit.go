@@ -26,26 +26,26 @@ func (r *rayCluster) driver(id string, g trinity.ProcessGroup) rayGroup {
 	return x
 }
 
-// Submit implements trinity.Scheduler.
+// Submit implements Scheduler.
 func (r *rayCluster) Submit(ctx context.Context, g trinity.ProcessGroup) (string, error) {
 	id := g.Name + "-" + strings.ToLower(rand.Text()[:8])
 	return id, r.send(ctx, id, r.driver(id, g), g.Files)
 }
 
-// Script implements trinity.Scheduler.
+// Script implements Scheduler.
 func (r *rayCluster) Script(g trinity.ProcessGroup) (string, error) {
 	id := g.Name + "-…"
 	x := r.driver(id, g)
 	return r.rendered(id, &x, "the head node")
 }
 
-// Status implements trinity.Scheduler.
+// Status implements Scheduler.
 func (r *rayCluster) Status(ctx context.Context, id string) (string, bool, error) {
 	s, err := r.jobs.state(ctx, id)
 	return s.words, s.ended, err
 }
 
-// Logs implements trinity.Scheduler.
+// Logs implements Scheduler.
 func (r *rayCluster) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
 	written, watch := 0, r.jobs.watch(id)
 	more := func() error {
@@ -70,7 +70,7 @@ func (j *rayJobs) logPause(bytes int) time.Duration {
 	return j.every * time.Duration(min(1+bytes/part, most))
 }
 
-// Down implements trinity.Scheduler. The driver goes first, so that it starts nothing more.
+// Down implements Scheduler. The driver goes first, so that it starts nothing more.
 func (r *rayCluster) Down(ctx context.Context, id string) error {
 	if err := r.jobs.stop(ctx, id); err != nil {
 		return err

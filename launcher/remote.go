@@ -34,7 +34,7 @@ func newRemote(names []string, gpus int, connect func(group, machine string) []s
 }
 
 // launch starts a group.
-func (r *remote) launch(g trinity.ProcessGroup) (trinity.Launched, error) {
+func (r *remote) launch(g trinity.ProcessGroup) (Launched, error) {
 	shares, err := r.Take(g)
 	if err != nil {
 		return nil, err

@@ -13,13 +13,12 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Launchers.Register("slurm",
+	Launchers.Register("slurm",
 		"Slurm: steps of the allocation in which the run is, as `trinity cluster submit` starts it, or else a job for each group.",
-		func() trinity.Launcher { return &slurm{} })
+		func() Launcher { return &slurm{} })
 }
 
 // slurm starts groups as steps or jobs.
@@ -144,7 +143,7 @@ func stepsOf(ctx context.Context, group string) (steps []string, err error) {
 	return steps, err
 }
 
-// Reach implements trinity.Launcher.
+// Reach implements Launcher.
 func (s *slurm) Reach() string {
 	own := os.Getenv("SLURMD_NODENAME") // "" on a login node
 	if s.Host != "" {
@@ -164,13 +163,13 @@ func (s *slurm) Reach() string {
 	return name
 }
 
-// GPUs implements trinity.Launcher.
+// GPUs implements Launcher.
 func (s *slurm) GPUs() (int, error) { return s.gpus, nil }
 
 // Tools returns the commands whose versions trinity doctor reports.
 func (*slurm) Tools() [][]string { return [][]string{{"sbatch", "--version"}, {"srun", "--version"}} }
 
-// Describe implements trinity.Launcher.
+// Describe implements Launcher.
 func (s *slurm) Describe() string {
 	if s.on != nil {
 		return "steps of Slurm's job " + os.Getenv("SLURM_JOB_ID") + " on " + strings.Join(s.hosts, ", ")
@@ -178,7 +177,7 @@ func (s *slurm) Describe() string {
 	return "jobs of Slurm"
 }
 
-// Render implements trinity.Launcher.
+// Render implements Launcher.
 func (s *slurm) Render(g trinity.ProcessGroup) (string, error) {
 	if s.on != nil {
 		return s.on.render(g)
@@ -186,8 +185,8 @@ func (s *slurm) Render(g trinity.ProcessGroup) (string, error) {
 	return s.batch(g, "FOLDER"), nil
 }
 
-// Launch implements trinity.Launcher.
-func (s *slurm) Launch(ctx context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
+// Launch implements Launcher.
+func (s *slurm) Launch(ctx context.Context, g trinity.ProcessGroup) (Launched, error) {
 	switch {
 	case s.on != nil:
 		return s.on.launch(g)

@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // inSlurm builds the launcher, in an allocation of both machines with three GPUs each or on a login
 // node.
-func inSlurm(t *testing.T, allocated bool) (l trinity.Launcher, folder string) {
+func inSlurm(t *testing.T, allocated bool) (l launcher.Launcher, folder string) {
 	t.Helper()
 	c := config.Cluster{NodeNum: 2, GPUPerNode: 3}
 	if allocated {
@@ -146,7 +148,7 @@ func TestSlurmMembersJoin(t *testing.T) {
 			l, _ := inSlurm(t, allocated)
 			c := &cluster.Cluster{Launcher: l, Patience: time.Minute}
 			defer c.Close()
-			x, err := c.Start(t.Context(), trinity.Program{Name: "p", Nodes: 2, Python: python, Answers: "/",
+			x, err := c.Start(t.Context(), engine.Program{Name: "p", Nodes: 2, Python: python, Answers: "/",
 				Command: []string{python, "-m", "http.server", "{port}", "--bind", "{host}"}})
 			if err != nil {
 				t.Fatal(err)
@@ -162,7 +164,7 @@ func TestSlurmMembersJoin(t *testing.T) {
 func TestSlurmRunsDrivers(t *testing.T) {
 	trinitytest.Slurm(t)
 	l, _ := inSlurm(t, false)
-	s := l.(trinity.Scheduler)
+	s := l.(launcher.Scheduler)
 	driver := func(command ...string) string {
 		t.Helper()
 		id, err := s.Submit(t.Context(), trinity.ProcessGroup{Name: "run", Nodes: 2, GPUs: 1, Command: command,
@@ -198,7 +200,7 @@ func TestSlurmRunsDrivers(t *testing.T) {
 	if state, ended, err := s.Status(t.Context(), "99999"); !ended || err != nil {
 		t.Errorf("an unknown job: %s, %v, %v", state, ended, err)
 	}
-	wrong := launcherFor(t, "slurm", map[string]any{"partition": "none", "folder": t.TempDir()}, config.Cluster{}).(trinity.Scheduler)
+	wrong := launcherFor(t, "slurm", map[string]any{"partition": "none", "folder": t.TempDir()}, config.Cluster{}).(launcher.Scheduler)
 	_, err := wrong.Submit(t.Context(), trinity.ProcessGroup{Name: "run", Nodes: 1, Command: []string{"true"}})
 	if err == nil || !strings.Contains(err.Error(), "invalid partition specified: none") || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
@@ -223,7 +225,7 @@ echo "JobId=7 JobState=COMPLETED Reason=None ExitCode=0:0"
 	t.Setenv("SLURM_JOB_ID", "")
 	l := launcherFor(t, "slurm", map[string]any{"folder": folder}, config.Cluster{})
 	var log strings.Builder
-	if err := l.(trinity.Scheduler).Logs(t.Context(), "7", true, &log); err != nil || log.String() != "the end\n" {
+	if err := l.(launcher.Scheduler).Logs(t.Context(), "7", true, &log); err != nil || log.String() != "the end\n" {
 		t.Errorf("%q, %v", log.String(), err)
 	}
 }
@@ -237,7 +239,7 @@ func TestSlurmScripts(t *testing.T) {
 		"cpus_per_task": 8, "mem": "9G", "options": []any{"--constraint=a100"}}, config.Cluster{NodeNum: 2, GPUPerNode: 4})
 	g := trinity.ProcessGroup{Name: "run", Nodes: 2, GPUs: 4, Command: []string{"trinity", "run", "a b.yaml"},
 		Env: map[string]string{"A": "b c"}, Secret: map[string]string{"KEY": "hidden"}}
-	script, err := l.(trinity.Scheduler).Script(g)
+	script, err := l.(launcher.Scheduler).Script(g)
 	if want := []string{"#!/bin/sh", "--job-name=trinity-run", "--nodes=2", "--ntasks-per-node=1", "--output=/shared/run-%j.log",
 		"--gpus-per-node=4", "--cpus-per-task=8", "--mem=9G", "--partition=gpu", "--account=rl", "--qos=high", "--time=1:00:00",
 		"--constraint=a100", "--signal=B:TERM@120", "export A='b c'", "exec /shared/trinity run 'a b.yaml'", ""}; err != nil ||
@@ -258,7 +260,7 @@ func TestSlurmScripts(t *testing.T) {
 		t.Errorf("a command of two lines: %s, %v", text, err)
 	}
 	g.Env["a-b"] = ""
-	if _, err := l.(trinity.Scheduler).Script(g); err == nil || !strings.Contains(err.Error(), `cannot set the variable "a-b"`) {
+	if _, err := l.(launcher.Scheduler).Script(g); err == nil || !strings.Contains(err.Error(), `cannot set the variable "a-b"`) {
 		t.Error(err)
 	}
 }

@@ -53,12 +53,12 @@ func positive(n int) string {
 // job is a group that is a job of Slurm.
 type job struct{ id, dir string }
 
-// Wait implements trinity.Launched.
+// Wait implements Launched.
 func (x *job) Wait(ctx context.Context) error {
 	return watchJob(x.id).success(ctx)
 }
 
-// Stop implements trinity.Launched.
+// Stop implements Launched.
 func (x *job) Stop(ctx context.Context) error {
 	_, err := tool(ctx, nil, "scancel", x.id)
 	if err == nil {
@@ -67,7 +67,7 @@ func (x *job) Stop(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(x.dir))
 }
 
-// Logs implements trinity.Launched.
+// Logs implements Launched.
 func (x *job) Logs(_ context.Context, w io.Writer) error {
 	data, err := os.ReadFile(filepath.Join(x.dir, logFile))
 	if errors.Is(err, os.ErrNotExist) { // the job has not begun

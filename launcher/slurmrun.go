@@ -13,9 +13,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-var _ trinity.Scheduler = (*slurm)(nil)
+var _ Scheduler = (*slurm)(nil)
 
-// Script implements trinity.Scheduler. The driver runs on the job's first machine. It is told two
+// Script implements Scheduler. The driver runs on the job's first machine. It is told two
 // minutes before the limit of time, so that it saves what it has.
 func (s *slurm) Script(g trinity.ProcessGroup) (string, error) {
 	var text strings.Builder
@@ -37,7 +37,7 @@ func (s *slurm) Script(g trinity.ProcessGroup) (string, error) {
 // runLog returns the file with the output of a run.
 func (s *slurm) runLog(id string) string { return filepath.Join(s.Folder, "run-"+id+".log") }
 
-// Submit implements trinity.Scheduler. The job has the variables of this process.
+// Submit implements Scheduler. The job has the variables of this process.
 func (s *slurm) Submit(ctx context.Context, g trinity.ProcessGroup) (string, error) {
 	script, err := s.Script(g)
 	if err != nil {
@@ -49,13 +49,13 @@ func (s *slurm) Submit(ctx context.Context, g trinity.ProcessGroup) (string, err
 	return submit(ctx, script)
 }
 
-// Status implements trinity.Scheduler.
+// Status implements Scheduler.
 func (*slurm) Status(ctx context.Context, id string) (string, bool, error) {
 	state, err := stateOf(ctx, id)
 	return state.words, state.ended, err
 }
 
-// Logs implements trinity.Scheduler.
+// Logs implements Scheduler.
 func (s *slurm) Logs(ctx context.Context, id string, follow bool, w io.Writer) error {
 	var at int64
 	more := func() (err error) {
@@ -86,7 +86,7 @@ func copyFrom(w io.Writer, path string, at int64) (int64, error) {
 	return at + n, err
 }
 
-// Down implements trinity.Scheduler. The driver gets a minute to end by itself.
+// Down implements Scheduler. The driver gets a minute to end by itself.
 func (*slurm) Down(ctx context.Context, id string) error {
 	if state, err := stateOf(ctx, id); state.ended || err != nil {
 		return err

@@ -13,13 +13,12 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Launchers.Register("ssh",
+	Launchers.Register("ssh",
 		"The machines of cluster.hosts, over ssh with keys: nothing is installed there, and all of a group ends with its connection.",
-		func() trinity.Launcher { return &ssh{} })
+		func() Launcher { return &ssh{} })
 }
 
 // ssh starts programs on hosts.
@@ -60,7 +59,7 @@ func (s *ssh) shell(_, host string) []string {
 	return append(command, "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", host, "exec sh -s")
 }
 
-// Reach implements trinity.Launcher.
+// Reach implements Launcher.
 func (s *ssh) Reach() string {
 	if s.Host != "" {
 		return s.Host
@@ -85,20 +84,20 @@ func (s *ssh) address(ctx context.Context, host string) string {
 	return name
 }
 
-// GPUs implements trinity.Launcher.
+// GPUs implements Launcher.
 func (s *ssh) GPUs() (int, error) { return s.gpus, nil }
 
 // Tools returns the commands whose versions trinity doctor reports.
 func (*ssh) Tools() [][]string { return [][]string{{"ssh", "-V"}} }
 
-// Describe implements trinity.Launcher.
+// Describe implements Launcher.
 func (s *ssh) Describe() string { return "over ssh on " + strings.Join(s.hosts, ", ") }
 
-// Render implements trinity.Launcher.
+// Render implements Launcher.
 func (s *ssh) Render(g trinity.ProcessGroup) (string, error) { return s.on.render(g) }
 
-// Launch implements trinity.Launcher.
-func (s *ssh) Launch(_ context.Context, g trinity.ProcessGroup) (trinity.Launched, error) {
+// Launch implements Launcher.
+func (s *ssh) Launch(_ context.Context, g trinity.ProcessGroup) (Launched, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return nil, fmt.Errorf("ssh is not installed on this machine: %w", err)
 	}

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
-	_ "github.com/trinity-go/trinity/launcher"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -96,9 +96,9 @@ func within(t *testing.T, is func() bool, what func() string) {
 }
 
 // launcherFor builds a launcher for a cluster.
-func launcherFor(t *testing.T, name string, args map[string]any, c config.Cluster) trinity.Launcher {
+func launcherFor(t *testing.T, name string, args map[string]any, c config.Cluster) launcher.Launcher {
 	t.Helper()
-	l, err := registry.Launchers.Build(name, args)
+	l, err := launcher.Launchers.Build(name, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func launcherFor(t *testing.T, name string, args map[string]any, c config.Cluste
 }
 
 // onHosts is the launcher for two hosts.
-func onHosts(t *testing.T, options []any) trinity.Launcher {
+func onHosts(t *testing.T, options []any) launcher.Launcher {
 	t.Helper()
 	return launcherFor(t, "ssh", map[string]any{"options": options}, config.Cluster{Hosts: []string{"127.0.0.1", "127.0.0.2"}, GPUPerNode: 4})
 }
@@ -407,7 +407,7 @@ func TestSSHMembersJoin(t *testing.T) {
 	python := trinitytest.Command(t, "python3", "no python3")
 	c := &cluster.Cluster{Launcher: onHosts(t, serveSSH(t)), Patience: time.Minute}
 	defer c.Close()
-	p := trinity.Program{Name: "p", Nodes: 2, Python: python, Answers: "/",
+	p := engine.Program{Name: "p", Nodes: 2, Python: python, Answers: "/",
 		Command: []string{python, "-m", "http.server", "{port}", "--bind", "{host}"}}
 	x, err := c.Start(t.Context(), p)
 	if err != nil {
@@ -435,7 +435,7 @@ func TestSSHWantsHosts(t *testing.T) {
 		`"a" is not the name of another host`:            {Hosts: []string{"a", "a"}},
 		`"-oProxyCommand=x" is not`:                      {Hosts: []string{"-oProxyCommand=x"}},
 	} {
-		l, err := registry.Launchers.Build("ssh")
+		l, err := launcher.Launchers.Build("ssh")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // AllLinear as the only target module means every linear map of the layers. In a model with
@@ -29,7 +29,7 @@ type LoRA struct {
 }
 
 // NewLoRA describes new adapters for a run. Without target modules they cover all linear maps.
-func NewLoRA(spec *trinity.LoRASpec) LoRA {
+func NewLoRA(spec *engine.LoRASpec) LoRA {
 	targets := []string(spec.TargetModules)
 	if len(targets) == 0 {
 		targets = []string{AllLinear}

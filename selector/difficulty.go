@@ -7,17 +7,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Selectors.Register("difficulty_based",
+	Selectors.Register("difficulty_based",
 		"Takes the rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name "+
 			"reference pass rates in [0, 1]: first of a weak model, then of a strong one. The "+
 			"selector learns from the mean rewards of the rows in each step, which must be in [0, 1].",
-		func() trinity.Selector {
+		func() Selector {
 			return &difficulty{options: options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}
 		})
 }
@@ -63,8 +60,8 @@ func (s *difficulty) Validate() error {
 	return nil
 }
 
-// Start implements [trinity.Selector]. It reads every row once.
-func (s *difficulty) Start(d trinity.Dataset) error {
+// Start implements [Selector]. It reads every row once.
+func (s *difficulty) Start(d Dataset) error {
 	if len(s.FeatureKeys) != 2 {
 		return fmt.Errorf("selector difficulty_based: data_selector.feature_keys has %d keys: want two, for the pass rates of "+
 			"a weak and a strong model",
@@ -92,7 +89,7 @@ func (s *difficulty) Start(d trinity.Dataset) error {
 	return nil
 }
 
-// Next implements [trinity.Selector].
+// Next implements [Selector].
 func (s *difficulty) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
@@ -129,7 +126,7 @@ func (s *difficulty) best(rng *rand.Rand, k int) []int {
 // LearnsFromRewards tells package config that the selector is for tasks alone.
 func (s *difficulty) LearnsFromRewards() {}
 
-// Feedback implements [trinity.Selector]. It clamps the mean rewards to [0, 1] and takes them as
+// Feedback implements [Selector]. It clamps the mean rewards to [0, 1] and takes them as
 // observed pass rates.
 func (s *difficulty) Feedback(rewards map[int]float64) {
 	observed := map[int]float64{}
@@ -148,7 +145,7 @@ type savedDifficulty struct {
 	Estimate savedPassRates  `json:"estimate"`
 }
 
-// State implements [trinity.Selector].
+// State implements [Selector].
 func (s *difficulty) State() (json.RawMessage, error) {
 	p, err := s.progress.State()
 	if err != nil {
@@ -157,7 +154,7 @@ func (s *difficulty) State() (json.RawMessage, error) {
 	return json.Marshal(savedDifficulty{p, s.save()})
 }
 
-// Restore implements [trinity.Selector].
+// Restore implements [Selector].
 func (s *difficulty) Restore(state json.RawMessage) error {
 	var saved savedDifficulty
 	if err := json.Unmarshal(state, &saved); err != nil {

@@ -10,24 +10,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // between returns a dataset with the pass rates of a weak and a strong model.
-func between(weak, strong []float64) trinitytest.Rows {
-	rows := make(trinitytest.Rows, len(weak))
+func between(weak, strong []float64) dataset {
+	rows := make(dataset, len(weak))
 	for i := range rows {
 		rows[i] = map[string]any{"weak": weak[i], "strong": strong[i]}
 	}
 	return rows
 }
 
-func bots(t *testing.T, data trinitytest.Rows, kwargs map[string]any) *difficulty {
+func bots(t *testing.T, data dataset, kwargs map[string]any) *difficulty {
 	t.Helper()
 	args := map[string]any{"seed": 1, "feature_keys": []string{"weak", "strong"}}
 	maps.Copy(args, kwargs)
-	s, err := registry.Selectors.Build("difficulty_based", args)
+	s, err := Selectors.Build("difficulty_based", args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +113,7 @@ func TestDifficultyFollowsTheTarget(t *testing.T) {
 		{"no references", 90, func(int) (float64, float64) { return 0, 1 }, map[string]any{"tau": 0, "do_sample": true, "rho": 0}, 0.75},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			data := make(trinitytest.Rows, c.n)
+			data := make(dataset, c.n)
 			for i := range data {
 				weak, strong := c.features(i)
 				data[i] = map[string]any{"weak": weak, "strong": strong}
@@ -206,9 +204,9 @@ func TestDifficultyChecksItsInput(t *testing.T) {
 		{map[string]any{"feature_keys": two, "tau": -1}, "tau is -1"},
 		{map[string]any{"feature_keys": two, "lambda": 1}, "lamb"},
 	} {
-		s, err := registry.Selectors.Build("difficulty_based", c.args)
+		s, err := Selectors.Build("difficulty_based", c.args)
 		if err == nil {
-			err = s.Start(trinitytest.Rows{{"weak": 0.1, "strong": 0.9, "score": 3.0}})
+			err = s.Start(dataset{{"weak": 0.1, "strong": 0.9, "score": 3.0}})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v, want %q", c.args, err, c.want)

@@ -9,14 +9,13 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Selectors.Register("offline_easy2hard",
+	Selectors.Register("offline_easy2hard",
 		"Takes the rows from the highest to the lowest value of feature_keys, such as the pass rate of a "+
 			"reference model, and then starts again.",
-		func() trinity.Selector { return &easy2hard{} })
+		func() Selector { return &easy2hard{} })
 }
 
 // easy2hard sorts rows by the numbers at feature_keys, highest first. The first key decides,
@@ -28,8 +27,8 @@ type easy2hard struct {
 	order []int
 }
 
-// Start implements [trinity.Selector]. It reads every row once.
-func (s *easy2hard) Start(d trinity.Dataset) error {
+// Start implements [Selector]. It reads every row once.
+func (s *easy2hard) Start(d Dataset) error {
 	if len(s.FeatureKeys) == 0 {
 		return errors.New("selector offline_easy2hard sorts by data_selector.feature_keys: name at least one key")
 	}
@@ -54,7 +53,7 @@ func (s *easy2hard) Start(d trinity.Dataset) error {
 	return nil
 }
 
-// Next implements [trinity.Selector].
+// Next implements [Selector].
 func (s *easy2hard) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {

@@ -2,16 +2,13 @@ package selector
 
 import (
 	"math/rand/v2"
-
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Selectors.Register("random",
+	Selectors.Register("random",
 		"Draws every batch independently, without a row twice in a batch; over a run some rows come more "+
 			"often than others.",
-		func() trinity.Selector { return &random{options: options{Seed: 42}} })
+		func() Selector { return &random{options: options{Seed: 42}} })
 }
 
 // random draws every batch without replacement from the whole dataset, by PCG seeded with (seed +
@@ -24,10 +21,10 @@ type random struct {
 	progress
 }
 
-// Start implements [trinity.Selector].
-func (s *random) Start(d trinity.Dataset) error { return s.start(d) }
+// Start implements [Selector].
+func (s *random) Start(d Dataset) error { return s.start(d) }
 
-// Next implements [trinity.Selector].
+// Next implements [Selector].
 func (s *random) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {

@@ -9,8 +9,29 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
+
+// Selectors are the rules that a taskset or training data may name.
+var Selectors = registry.New[Selector]("selector", "which rows of a taskset come next (data_selector.selector_type)")
+
+// Dataset is random access to the rows of a taskset or of training data.
+type Dataset interface {
+	Len() int
+	Row(i int) (map[string]any, error)
+}
+
+// Selector chooses the rows of each step. State and Restore make it resumable.
+type Selector interface {
+	// Start sets the dataset. The caller calls it once, before Next.
+	Start(d Dataset) error
+	// Next returns the rows of the next batch of n.
+	Next(n int) ([]int, error)
+	// Feedback reports the mean rewards of rows.
+	Feedback(rewards map[int]float64)
+	State() (json.RawMessage, error)
+	Restore(json.RawMessage) error
+}
 
 // options are the arguments that every selector accepts, whether it needs them or not, like
 // Trinity-RFT's data_selector.
@@ -31,7 +52,7 @@ type savedProgress struct {
 	Drawn int64 `json:"drawn"`
 }
 
-func (p *progress) start(d trinity.Dataset) error {
+func (p *progress) start(d Dataset) error {
 	if d.Len() == 0 {
 		return errors.New("the dataset has no rows")
 	}
@@ -52,15 +73,15 @@ func (p *progress) take(n int) (first int64, err error) {
 	return first, nil
 }
 
-// Feedback implements [trinity.Selector]. These selectors do not learn from rewards.
+// Feedback implements [Selector]. These selectors do not learn from rewards.
 func (p *progress) Feedback(map[int]float64) {}
 
-// State implements [trinity.Selector].
+// State implements [Selector].
 func (p *progress) State() (json.RawMessage, error) {
 	return json.Marshal(savedProgress{Rows: p.rows, Drawn: p.drawn})
 }
 
-// Restore implements [trinity.Selector]. It refuses the state of a dataset with another number of
+// Restore implements [Selector]. It refuses the state of a dataset with another number of
 // rows.
 func (p *progress) Restore(state json.RawMessage) error {
 	var s savedProgress

@@ -6,23 +6,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // rows is a dataset whose pass rates rise with i modulo 4.
-func rows(n int) trinitytest.Rows {
-	r := make(trinitytest.Rows, n)
+// dataset is a dataset in memory.
+type dataset []map[string]any
+
+func (d dataset) Len() int                          { return len(d) }
+func (d dataset) Row(i int) (map[string]any, error) { return d[i], nil }
+
+func rows(n int) dataset {
+	r := make(dataset, n)
 	for i := range r {
 		r[i] = map[string]any{"i": int64(i), "rate": map[string]any{"weak": float64(i%4) / 4, "strong": int64(i % 2)}}
 	}
 	return r
 }
 
-func build(t *testing.T, name string, seed, n int) trinity.Selector {
+func build(t *testing.T, name string, seed, n int) Selector {
 	t.Helper()
-	s, err := registry.Selectors.Build(name, map[string]any{"seed": seed, "feature_keys": []string{"rate.weak", "rate.strong"}})
+	s, err := Selectors.Build(name, map[string]any{"seed": seed, "feature_keys": []string{"rate.weak", "rate.strong"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +35,7 @@ func build(t *testing.T, name string, seed, n int) trinity.Selector {
 	return s
 }
 
-func next(t *testing.T, s trinity.Selector, n int) []int {
+func next(t *testing.T, s Selector, n int) []int {
 	t.Helper()
 	got, err := s.Next(n)
 	if err != nil {
@@ -90,7 +93,7 @@ func TestEasy2HardSortsByFallingPassRate(t *testing.T) {
 // Further keys decide if the keys before them are equal. If all are equal, the later row comes
 // first.
 func TestEasy2HardSortsByAnyNumberOfKeys(t *testing.T) {
-	data := trinitytest.Rows{{"a": 1, "b": 2, "c": "0.5"}, {"a": 1, "b": 2, "c": 1.5}, {"a": 1, "b": 3, "c": 0},
+	data := dataset{{"a": 1, "b": 2, "c": "0.5"}, {"a": 1, "b": 2, "c": 1.5}, {"a": 1, "b": 3, "c": 0},
 		{"a": 2, "b": 0, "c": 0}, {"a": 1, "b": 2, "c": 0.5}}
 	for _, c := range []struct {
 		keys []string

@@ -1,14 +1,11 @@
 package selector
 
-import (
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
-)
+import ()
 
 func init() {
-	registry.Selectors.Register("sequential",
+	Selectors.Register("sequential",
 		"Takes the rows in the order of the dataset; after the last row it starts again.",
-		func() trinity.Selector { return &sequential{} })
+		func() Selector { return &sequential{} })
 }
 
 // sequential takes the rows in order, again and again.
@@ -20,10 +17,10 @@ type sequential struct {
 	progress
 }
 
-// Start implements [trinity.Selector].
-func (s *sequential) Start(d trinity.Dataset) error { return s.start(d) }
+// Start implements [Selector].
+func (s *sequential) Start(d Dataset) error { return s.start(d) }
 
-// Next implements [trinity.Selector].
+// Next implements [Selector].
 func (s *sequential) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {

@@ -2,15 +2,12 @@ package selector
 
 import (
 	"math/rand/v2"
-
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Selectors.Register("shuffle",
+	Selectors.Register("shuffle",
 		"Takes every row once per epoch, in a different order each epoch.",
-		func() trinity.Selector { return &shuffle{options: options{Seed: 42}} })
+		func() Selector { return &shuffle{options: options{Seed: 42}} })
 }
 
 // shuffle takes every row once per epoch. The order of epoch e, from 0, is the Fisher-Yates
@@ -26,13 +23,13 @@ type shuffle struct {
 	order []int // the permutation of epoch; nil before the first draw
 }
 
-// Start implements [trinity.Selector].
-func (s *shuffle) Start(d trinity.Dataset) error {
+// Start implements [Selector].
+func (s *shuffle) Start(d Dataset) error {
 	s.order = nil
 	return s.start(d)
 }
 
-// Next implements [trinity.Selector].
+// Next implements [Selector].
 func (s *shuffle) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {

@@ -127,12 +127,12 @@ func along(e *trinity.Experience, of func(token int32) float64) []float32 {
 	return out
 }
 
-// Forward implements trinity.Engine.
+// Forward implements engine.Trainer.
 func (b *Bandit) Forward(_ context.Context, batch *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	return b.score(b.Weights, batch, want)
 }
 
-// Reference implements trinity.Engine: the initial logits.
+// Reference implements engine.Trainer: the initial logits.
 func (b *Bandit) Reference(_ context.Context, batch *trinity.Batch) ([]trinity.TokenStats, error) {
 	return b.score(b.reference, batch, trinity.Streams{})
 }
@@ -147,7 +147,7 @@ func (b *Bandit) score(logits []float64, batch *trinity.Batch, want trinity.Stre
 	return stats(logits, batch, want), nil
 }
 
-// ForwardBackward implements trinity.Engine.
+// ForwardBackward implements engine.Trainer.
 func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	now, err := b.Forward(ctx, batch, loss.Streams())
 	if err != nil {
@@ -178,7 +178,7 @@ type snapshot struct {
 	Version int64
 }
 
-// Offer implements trinity.Publisher.
+// Offer implements engine.Publisher.
 func (b *Bandit) Offer(_ context.Context, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,7 +186,7 @@ func (b *Bandit) Offer(_ context.Context, version int64) error {
 	return b.usable()
 }
 
-// Adopt implements trinity.Publisher.
+// Adopt implements engine.Publisher.
 func (b *Bandit) Adopt(context.Context) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,12 +199,12 @@ type banditState struct {
 	Offered snapshot
 }
 
-// SaveState implements trinity.Engine.
+// SaveState implements engine.Trainer.
 func (b *Bandit) SaveState(_ context.Context, dir string) error {
 	return b.save(dir, banditState{b.Weights, b.offered})
 }
 
-// LoadState implements trinity.Engine.
+// LoadState implements engine.Trainer.
 func (b *Bandit) LoadState(_ context.Context, dir string) error {
 	var s banditState
 	if err := b.load(dir, &s); err != nil {
@@ -215,10 +215,10 @@ func (b *Bandit) LoadState(_ context.Context, dir string) error {
 	return nil
 }
 
-// SaveModel implements trinity.Engine.
+// SaveModel implements engine.Trainer.
 func (b *Bandit) SaveModel(_ context.Context, dir string) error { return b.save(dir, b.Weights) }
 
-// SavePublished implements trinity.Publisher.
+// SavePublished implements engine.Publisher.
 func (b *Bandit) SavePublished(_ context.Context, dir string) error {
 	return b.save(dir, b.offered.Logits)
 }

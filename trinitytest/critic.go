@@ -16,7 +16,7 @@ func NewCritic(v int) *Critic { return &Critic{newDescent(v)} }
 
 var errNoLogprobs = errors.New("a critic has values and no log-probabilities")
 
-// Forward implements trinity.Engine.
+// Forward implements engine.Trainer.
 func (c *Critic) Forward(_ context.Context, batch *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	if want != (trinity.Streams{Value: true}) {
 		return nil, errNoLogprobs
@@ -36,12 +36,12 @@ func (c *Critic) Forward(_ context.Context, batch *trinity.Batch, want trinity.S
 	return out, nil
 }
 
-// Reference implements trinity.Engine. A critic has none.
+// Reference implements engine.Trainer. A critic has none.
 func (c *Critic) Reference(context.Context, *trinity.Batch) ([]trinity.TokenStats, error) {
 	return nil, errNoLogprobs
 }
 
-// ForwardBackward implements trinity.Engine.
+// ForwardBackward implements engine.Trainer.
 func (c *Critic) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	now, err := c.Forward(ctx, batch, loss.Streams())
 	if err != nil {
@@ -61,11 +61,11 @@ func (c *Critic) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 	return metrics, nil
 }
 
-// SaveState implements trinity.Engine.
+// SaveState implements engine.Trainer.
 func (c *Critic) SaveState(_ context.Context, dir string) error { return c.save(dir, c.Weights) }
 
-// LoadState implements trinity.Engine.
+// LoadState implements engine.Trainer.
 func (c *Critic) LoadState(_ context.Context, dir string) error { return c.load(dir, &c.Weights) }
 
-// SaveModel implements trinity.Engine.
+// SaveModel implements engine.Trainer.
 func (c *Critic) SaveModel(ctx context.Context, dir string) error { return c.SaveState(ctx, dir) }

@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Rows is a Dataset in memory.
 type Rows []map[string]any
 
-// Len implements trinity.Dataset.
+// Len implements selector.Dataset.
 func (r Rows) Len() int { return len(r) }
 
-// Row implements trinity.Dataset.
+// Row implements selector.Dataset.
 func (r Rows) Row(i int) (map[string]any, error) {
 	if i < 0 || i >= len(r) {
 		return nil, fmt.Errorf("row %d of %d", i, len(r))
@@ -38,10 +38,10 @@ type InOrder struct {
 	Seen map[int]float64
 }
 
-// Start implements trinity.Selector.
-func (s *InOrder) Start(d trinity.Dataset) error { s.rows = d.Len(); return nil }
+// Start implements selector.Selector.
+func (s *InOrder) Start(d selector.Dataset) error { s.rows = d.Len(); return nil }
 
-// Next implements trinity.Selector.
+// Next implements selector.Selector.
 func (s *InOrder) Next(n int) ([]int, error) {
 	out := make([]int, n)
 	for i := range out {
@@ -51,11 +51,11 @@ func (s *InOrder) Next(n int) ([]int, error) {
 	return out, nil
 }
 
-// Feedback implements trinity.Selector.
+// Feedback implements selector.Selector.
 func (s *InOrder) Feedback(r map[int]float64) { s.Seen = r }
 
-// State implements trinity.Selector.
+// State implements selector.Selector.
 func (s *InOrder) State() (json.RawMessage, error) { return json.Marshal(s.next) }
 
-// Restore implements trinity.Selector.
+// Restore implements selector.Selector.
 func (s *InOrder) Restore(state json.RawMessage) error { return json.Unmarshal(state, &s.next) }

@@ -49,7 +49,7 @@ func (d *descent) check(b *trinity.Batch) error {
 	return d.usable()
 }
 
-// OptimStep implements trinity.Engine as plain gradient descent.
+// OptimStep implements engine.Trainer as plain gradient descent.
 func (d *descent) OptimStep(_ context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	norm := 0.0
 	for v, g := range d.grad {
@@ -78,7 +78,7 @@ func (d *descent) load(dir string, state any) error {
 	return json.Unmarshal(data, state)
 }
 
-// Close implements trinity.Engine.
+// Close implements engine.Trainer.
 func (d *descent) Close() error {
 	d.closed = true
 	return nil

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Trained is an engine under test with the sampler that gets its versions. The vocabulary has at
 // least 8 tokens, and sequences may have 48.
 type Trained struct {
-	Engine  trinity.Engine
+	Engine  engine.Trainer
 	Sampler trinity.Sampler // nil with a value head
 	Value   bool            // the engine has a value head
 }
@@ -29,7 +30,7 @@ func (e Trained) loss(scale float64) trinity.Loss {
 	return likelihood{scale}
 }
 
-// Engine checks the contract of trinity.Engine. Each call of open returns an engine with the same
+// Engine checks the contract of engine.Trainer. Each call of open returns an engine with the same
 // initial weights.
 func Engine(t *testing.T, open func(t *testing.T) Trained) {
 	for name, check := range map[string]func(*testing.T, func(*testing.T) Trained){
@@ -77,7 +78,7 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 }
 
 // engineValues checks the shapes of a value head, and that each value belongs to the right state.
-func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
+func engineValues(t *testing.T, e engine.Trainer, batch *trinity.Batch) {
 	if _, err := e.Forward(t.Context(), batch, trinity.Streams{}); err == nil {
 		t.Error("a value head gave log-probabilities")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // wholeBatch returns a group with a shared prompt, a sequence with a hole in its mask, and a
@@ -107,9 +108,9 @@ func publish(t *testing.T, e Trained, version int64) {
 }
 
 // adopted passes the current weights to the engine's sampler as a version. It does nothing for an
-// engine that is not a trinity.Publisher.
-func adopted(ctx context.Context, e trinity.Engine, version int64) error {
-	p, ok := e.(trinity.Publisher)
+// engine that is not an engine.Publisher.
+func adopted(ctx context.Context, e engine.Trainer, version int64) error {
+	p, ok := e.(engine.Publisher)
 	if !ok {
 		return nil
 	}
@@ -151,7 +152,7 @@ func everyVerb(t *testing.T, trained Trained, state string) map[string]error {
 	ctx, batch, e := t.Context(), wholeBatch(), trained.Engine
 	errs := map[string]error{"SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()),
 		"LoadState": e.LoadState(ctx, state)}
-	if p, ok := e.(trinity.Publisher); ok {
+	if p, ok := e.(engine.Publisher); ok {
 		errs["Offer"], errs["SavePublished"] = p.Offer(ctx, 9), p.SavePublished(ctx, t.TempDir())
 		_, errs["Adopt"] = p.Adopt(ctx)
 	}

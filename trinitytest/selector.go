@@ -7,13 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Selector checks the contract of selectors. The rows have a number at the key "rank", and pass
 // rates at "weak" and "strong". build returns a new, equal selector each time.
-func Selector(t *testing.T, build func() trinity.Selector) {
-	start := func(t *testing.T, n int) trinity.Selector {
+func Selector(t *testing.T, build func() selector.Selector) {
+	start := func(t *testing.T, n int) selector.Selector {
 		t.Helper()
 		s := build()
 		if err := s.Start(ranked(n)); err != nil {
@@ -88,7 +88,7 @@ func Selector(t *testing.T, build func() trinity.Selector) {
 }
 
 // step takes a batch from a dataset of n rows, checks it and reports a reward for each row.
-func step(t *testing.T, s trinity.Selector, n, size int) []int {
+func step(t *testing.T, s selector.Selector, n, size int) []int {
 	t.Helper()
 	rows, err := s.Next(size)
 	if err != nil || len(rows) != size || slices.ContainsFunc(rows, func(r int) bool { return r < 0 || r >= n }) {
@@ -103,7 +103,7 @@ func step(t *testing.T, s trinity.Selector, n, size int) []int {
 	return rows
 }
 
-func state(t *testing.T, s trinity.Selector) json.RawMessage {
+func state(t *testing.T, s selector.Selector) json.RawMessage {
 	t.Helper()
 	first, err := s.State()
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // SelectorEpochs checks that a selector with epochs gives every row once per epoch, for any batch
 // sizes.
-func SelectorEpochs(t *testing.T, build func() trinity.Selector) {
+func SelectorEpochs(t *testing.T, build func() selector.Selector) {
 	for _, n := range []int{1, 3, 10} {
 		for _, size := range []int{1, 3, 7, 23} {
 			s := build()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -61,11 +62,11 @@ func plugin(kind, name string) any {
 
 // Open implements Way.
 func (direct) Open(ctx context.Context, l Link) (Synchronizer, error) {
-	engine, sampler, err := ends(ctx, l)
+	eng, sampler, err := ends(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	d := &bySending{engine: &timed{WeightSender: engine}, sampler: sampler, version: l.Version, evidence: evidenceOf(l)}
+	d := &bySending{engine: &timed{WeightSender: eng}, sampler: sampler, version: l.Version, evidence: evidenceOf(l)}
 	if err := d.begin(ctx, l.Current); err != nil {
 		return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 	}
@@ -75,25 +76,25 @@ func (direct) Open(ctx context.Context, l Link) (Synchronizer, error) {
 }
 
 // ends returns the two sides, if weights can travel between them.
-func ends(ctx context.Context, l Link) (trinity.WeightSender, trinity.WeightReceiver, error) {
-	engine, ok := l.Engine.(trinity.WeightSender)
+func ends(ctx context.Context, l Link) (engine.WeightSender, engine.WeightReceiver, error) {
+	eng, ok := l.Engine.(engine.WeightSender)
 	if !ok {
 		return nil, nil, fmt.Errorf("a %T sends no weights", l.Engine)
 	}
-	sampler, ok := l.Sampler.(trinity.WeightReceiver)
+	sampler, ok := l.Sampler.(engine.WeightReceiver)
 	if !ok {
 		return nil, nil, fmt.Errorf("a %T takes no tensors", l.Sampler)
 	}
 	if l.Handover != AtRendezvous {
 		return nil, nil, errors.New("a version must not wait for the explorer: set synchronizer.sync_style to fixed")
 	}
-	return engine, sampler, sampler.Receives(ctx, engine)
+	return eng, sampler, sampler.Receives(ctx, eng)
 }
 
 // bySending is an Offerer whose versions go from process to process. Memory calls one method at a time.
 type bySending struct {
 	engine  *timed
-	sampler trinity.WeightReceiver
+	sampler engine.WeightReceiver
 	version int64 // that was offered last
 	evidence
 }
@@ -137,12 +138,12 @@ func (d *bySending) Adopt(ctx context.Context) (int64, error) {
 
 // timed measures how long an engine sends.
 type timed struct {
-	trinity.WeightSender
+	engine.WeightSender
 	spent atomic.Int64 // nanoseconds
 }
 
-// OpenChannel implements trinity.WeightSender.
-func (t *timed) OpenChannel(ctx context.Context, to trinity.ChannelSpec) (trinity.WeightChannel, error) {
+// OpenChannel implements engine.WeightSender.
+func (t *timed) OpenChannel(ctx context.Context, to engine.ChannelSpec) (engine.WeightChannel, error) {
 	c, err := t.WeightSender.OpenChannel(ctx, to)
 	if err != nil {
 		return nil, err
@@ -151,11 +152,11 @@ func (t *timed) OpenChannel(ctx context.Context, to trinity.ChannelSpec) (trinit
 }
 
 type timedChannel struct {
-	trinity.WeightChannel
+	engine.WeightChannel
 	of *timed
 }
 
-// Send implements trinity.WeightChannel.
+// Send implements engine.WeightChannel.
 func (c *timedChannel) Send(ctx context.Context, bucket int) (json.RawMessage, error) {
 	begin := time.Now()
 	defer func() { c.of.spent.Add(int64(time.Since(begin))) }()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -28,12 +29,12 @@ func (s *sending) Offer(ctx context.Context, version int64) error {
 	return s.Bandit.Offer(ctx, version)
 }
 
-func (s *sending) OpenChannel(context.Context, trinity.ChannelSpec) (trinity.WeightChannel, error) {
+func (s *sending) OpenChannel(context.Context, engine.ChannelSpec) (engine.WeightChannel, error) {
 	return slow{}, nil
 }
 
 // slow is a channel whose bucket takes time.
-type slow struct{ trinity.WeightChannel }
+type slow struct{ engine.WeightChannel }
 
 func (slow) Send(context.Context, int) (json.RawMessage, error) {
 	time.Sleep(time.Millisecond)
@@ -48,10 +49,10 @@ type receiving struct {
 	fails  error
 }
 
-func (r *receiving) Receives(context.Context, trinity.WeightSender) error { return r.cannot }
+func (r *receiving) Receives(context.Context, engine.WeightSender) error { return r.cannot }
 
-func (r *receiving) ReceiveWeights(ctx context.Context, from trinity.WeightSender, version int64) error {
-	c, err := from.OpenChannel(ctx, trinity.ChannelSpec{})
+func (r *receiving) ReceiveWeights(ctx context.Context, from engine.WeightSender, version int64) error {
+	c, err := from.OpenChannel(ctx, engine.ChannelSpec{})
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func TestDirectOrder(t *testing.T) {
 func TestDirectIsRefused(t *testing.T) {
 	cannot := errors.New("server 1 is too old")
 	for _, c := range []struct {
-		engine   trinity.Engine
+		engine   engine.Trainer
 		cannot   error
 		handover weights.Handover
 		want     string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -43,7 +44,7 @@ func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 
 // byDirectory is an Offerer whose versions are model directories. Memory calls one method at a time.
 type byDirectory struct {
-	engine  trinity.Engine
+	engine  engine.Trainer
 	sampler Loader
 	dir     string        // holds a directory of each version that the sampler may read
 	version int64         // that Offer wrote last

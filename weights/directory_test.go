@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -46,7 +47,7 @@ func TestDirectoryResumes(t *testing.T) {
 
 // A Way refuses engines that do not fit it, before the first step.
 func TestWaysRefuseEngines(t *testing.T) {
-	plain := struct{ trinity.Engine }{trinitytest.NewBandit(4)}
+	plain := struct{ engine.Trainer }{trinitytest.NewBandit(4)}
 	deaf := struct{ trinity.Sampler }{trinitytest.NewBandit(4)}
 	for _, c := range []struct {
 		way, want string

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // evidence is how a Way proves deliveries and reports on them.
@@ -24,11 +25,11 @@ func evidenceOf(l Link) evidence {
 }
 
 // learn lets the engine score the probe with a version that is its weights.
-func (e *evidence) learn(ctx context.Context, engine trinity.Engine, version int64) error {
+func (e *evidence) learn(ctx context.Context, eng engine.Trainer, version int64) error {
 	if e.proof == nil {
 		return nil
 	}
-	scores, err := e.probe.ask(ctx, engine, version)
+	scores, err := e.probe.ask(ctx, eng, version)
 	if err == nil {
 		e.proof.learn(version, scores)
 	}

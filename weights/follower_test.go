@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
@@ -194,7 +194,7 @@ func TestFollowerKeepsFiles(t *testing.T) {
 
 // A run that resumes between two versions needs an engine that keeps the published one.
 func TestShelfRefusesAnEngineWithoutTheVersion(t *testing.T) {
-	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: struct{ trinity.Engine }{trinitytest.NewBandit(4)}}
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: struct{ engine.Trainer }{trinitytest.NewBandit(4)}}
 	err := shelf.Open(t.Context(), 3, false)
 	for _, want := range []string{"version 3 of the weights", "weights_3 nor in the checkpoint", "keeps no published weights"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -32,7 +32,7 @@ const (
 )
 
 // Offerer makes versions and gives them to a sampler. An engine that shares its memory with the
-// sampler (trinity.Publisher) is an Offerer.
+// sampler (engine.Publisher) is an Offerer.
 type Offerer interface {
 	Offer(ctx context.Context, version int64) error
 	Adopt(ctx context.Context) (version int64, err error)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -22,7 +23,7 @@ func TestMemoryIsASynchronizer(t *testing.T) {
 
 // versions is an engine that has versions and nothing else.
 type versions struct {
-	trinity.Engine
+	engine.Trainer
 	offered, inUse atomic.Int64
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -22,7 +23,7 @@ type Provable interface {
 	Loader
 	// Prove makes every later LoadWeights check each copy of the weights, which it names. A copy that
 	// fails is delivered again, and is not used meanwhile.
-	Prove(p trinity.Proving)
+	Prove(p engine.Proving)
 }
 
 const (
@@ -55,7 +56,7 @@ type scores struct {
 }
 
 // ask lets an engine score the probe with its weights, which are a version.
-func (p Probe) ask(ctx context.Context, engine trinity.Engine, version int64) (s scores, err error) {
+func (p Probe) ask(ctx context.Context, eng engine.Trainer, version int64) (s scores, err error) {
 	length := min(probeTokens, max(2, p.Length-1))         // a server needs room for a reply
 	for i := range min(probes, (probeTokens-1)/length+1) { // one by one, because the engine's memory is planned for one row at least
 		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
@@ -63,7 +64,7 @@ func (p Probe) ask(ctx context.Context, engine trinity.Engine, version int64) (s
 			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%p.Vocab)), append(e.Mask, t > 0)
 		}
 		one := []*trinity.Experience{e}
-		stats, err := engine.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
+		stats, err := eng.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
 		if err != nil {
 			return s, fmt.Errorf("scoring the probe with version %d: %w", version, err)
 		}
@@ -160,8 +161,8 @@ func (p *proof) learn(version int64, s scores) {
 }
 
 // proving returns how a sampler proves a version. alone says that nobody samples while it loads.
-func (p *proof) proving(alone bool, digests int) trinity.Proving {
-	return trinity.Proving{Alone: alone, Check: p.check, Digests: digests, Covered: p.covered}
+func (p *proof) proving(alone bool, digests int) engine.Proving {
+	return engine.Proving{Alone: alone, Check: p.check, Digests: digests, Covered: p.covered}
 }
 
 // covered takes the share of the tensors whose digests agree.
@@ -173,7 +174,7 @@ func (p *proof) covered(share float64) {
 
 // check returns an error unless a copy has the version. A version that the engine has not scored
 // passes.
-func (p *proof) check(ctx context.Context, version int64, copy string, score trinity.ScoreTokens) error {
+func (p *proof) check(ctx context.Context, version int64, copy string, score engine.ScoreTokens) error {
 	begin := time.Now()
 	defer func() {
 		p.mu.Lock()

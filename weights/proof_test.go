@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -20,7 +21,7 @@ import (
 // copies is a sampler with one copy of the weights, which may lie.
 type copies struct {
 	*trinitytest.Bandit
-	check trinity.CheckCopy
+	check engine.CheckCopy
 	lie   func(version int64) bool // it keeps the old weights
 	score func(logprob float32) float32
 	most  int   // tokens that it scores; 0 is any number
@@ -30,7 +31,7 @@ type copies struct {
 
 func (*copies) Resident() {}
 
-func (c *copies) Prove(p trinity.Proving) {
+func (c *copies) Prove(p engine.Proving) {
 	c.check = p.Check
 }
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/files"
@@ -23,7 +23,7 @@ import (
 // directory. Version N is a directory weights_N with the files of a model or of an adapter.
 type Shelf struct {
 	Dir    string         // the run's directory
-	Engine trinity.Engine // writes the weights
+	Engine engine.Trainer // writes the weights
 	Oldest bool           // an explorer gets the oldest version that its step may use, not the newest
 	Probe  *Probe         // the engine's scores lie beside each version; nil: there are none
 
@@ -48,7 +48,7 @@ func (s *Shelf) path(version int64) string {
 
 // Open reads the versions that an earlier process published. The run resumes with version. current
 // reports whether the engine's weights are that version; if they are not, the engine must keep it
-// (trinity.Publisher). Open writes the version if it is missing. It removes newer versions, because
+// (engine.Publisher). Open writes the version if it is missing. It removes newer versions, because
 // a kill ended the history that they belong to.
 func (s *Shelf) Open(ctx context.Context, version int64, current bool) error {
 	if err := s.read(pin{version, current}); err != nil {
@@ -74,29 +74,29 @@ func (s *Shelf) Open(ctx context.Context, version int64, current bool) error {
 }
 
 // saver returns the function that writes the version with which a run resumes.
-func saver(engine trinity.Engine, current bool) (func(ctx context.Context, dir string) error, error) {
+func saver(eng engine.Trainer, current bool) (func(ctx context.Context, dir string) error, error) {
 	if current {
-		return versionOf(engine), nil
+		return versionOf(eng), nil
 	}
-	p, ok := engine.(trinity.Publisher)
+	p, ok := eng.(engine.Publisher)
 	if !ok {
-		return nil, fmt.Errorf("a %T keeps no published weights: resume from the checkpoint of a step that published a version", engine)
+		return nil, fmt.Errorf("a %T keeps no published weights: resume from the checkpoint of a step that published a version", eng)
 	}
 	return p.SavePublished, nil
 }
 
 // versionOf returns the function that writes an engine's weights as a version.
-func versionOf(engine trinity.Engine) func(ctx context.Context, dir string) error {
-	if w, ok := engine.(trinity.VersionWriter); ok {
+func versionOf(eng engine.Trainer) func(ctx context.Context, dir string) error {
+	if w, ok := eng.(engine.VersionWriter); ok {
 		return w.SaveVersion
 	}
-	return engine.SaveModel
+	return eng.SaveModel
 }
 
 // offer makes the engine keep its weights as a version, if it can. Checkpoints then contain the
 // version.
-func offer(ctx context.Context, engine trinity.Engine, version int64) error {
-	if p, ok := engine.(trinity.Publisher); ok {
+func offer(ctx context.Context, eng engine.Trainer, version int64) error {
+	if p, ok := eng.(engine.Publisher); ok {
 		return p.Offer(ctx, version)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -28,7 +29,7 @@ func (s sharing) LoadWeights(ctx context.Context, dir string, version int64) err
 	return s.Bandit.LoadWeights(ctx, dir, version)
 }
 
-func (s sharing) Prove(trinity.Proving) {}
+func (s sharing) Prove(engine.Proving) {}
 
 // noting is the engine.
 type noting struct {
@@ -63,9 +64,9 @@ func TestTurnsOnSharedGPUs(t *testing.T) {
 			}
 			var notes []string
 			sampler := sharing{trinitytest.NewBandit(4), &notes}
-			engine := noting{trinitytest.NewBandit(4), sampler}
+			eng := noting{trinitytest.NewBandit(4), sampler}
 			sync, err := way.Open(t.Context(), weights.Link{
-				Engine: engine, Sampler: sampler, Current: true, Timeout: time.Minute, Dir: t.TempDir(), Probe: &weights.Probe{Vocab: 4, Length: 8},
+				Engine: eng, Sampler: sampler, Current: true, Timeout: time.Minute, Dir: t.TempDir(), Probe: &weights.Probe{Vocab: 4, Length: 8},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -31,7 +32,7 @@ func init() {
 // Way is the plug-in that connects a trainer and a sampler of one process.
 type Way interface {
 	// Shares reports whether the sampler shares the engine's memory. If it does, the run opens the
-	// sampler beside the engine (trinity.SamplerSpec.Shared).
+	// sampler beside the engine (engine.SamplerSpec.Shared).
 	Shares() bool
 	// Open connects an open engine with an open sampler and brings version l.Version into use.
 	Open(ctx context.Context, l Link) (Synchronizer, error)
@@ -39,10 +40,10 @@ type Way interface {
 
 // Link is an engine and a sampler of one process, and how to synchronize them.
 type Link struct {
-	Engine   trinity.Engine
+	Engine   engine.Trainer
 	Sampler  trinity.Sampler
 	Version  int64 // with which the run resumes; 0 is the model as the run opened it
-	Current  bool  // the engine's weights are that version; otherwise the engine, a trinity.Publisher, keeps it
+	Current  bool  // the engine's weights are that version; otherwise the engine, an engine.Publisher, keeps it
 	Handover Handover
 	Timeout  time.Duration // of each wait: synchronizer.sync_timeout
 	Dir      string        // for files: the run's buffer.cache_dir
@@ -62,9 +63,9 @@ func (memory) Shares() bool { return true }
 
 // Open implements Way. The sampler has the version already, because it resumed with the engine.
 func (memory) Open(_ context.Context, l Link) (Synchronizer, error) {
-	engine, ok := l.Engine.(trinity.Publisher)
+	eng, ok := l.Engine.(engine.Publisher)
 	if !ok {
 		return nil, fmt.Errorf("a %T cannot hand weights to its own sampler: choose another synchronizer.sync_method", l.Engine)
 	}
-	return NewMemory(engine, l.Version, l.Handover, l.Timeout), nil
+	return NewMemory(eng, l.Version, l.Handover, l.Timeout), nil
 }

@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -12,7 +12,7 @@ import (
 type account struct {
 	planning bool
 	arena    *kernel.Arena // weights, gradient and optimizer state
-	parts    []trinity.MemoryPart
+	parts    []engine.MemoryPart
 }
 
 // newAccount returns an empty account.
@@ -56,5 +56,5 @@ func (a *account) note(kind string, bytes int64, why string) {
 		a.parts[n].Bytes += bytes
 		return
 	}
-	a.parts = append(a.parts, trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: why})
+	a.parts = append(a.parts, engine.MemoryPart{Kind: kind, Bytes: bytes, Why: why})
 }

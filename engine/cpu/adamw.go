@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
-	optimizers[trinity.AdamW] = func(spec trinity.OptimizerSpec) (optimizer, error) {
+	optimizers[engine.AdamW] = func(spec engine.OptimizerSpec) (optimizer, error) {
 		if spec.Momentum != 0 {
 			return nil, fmt.Errorf("cpu: optimizer adamw: momentum has no effect: set OptimParams.Beta1")
 		}
@@ -21,7 +21,7 @@ func init() {
 // one parameter group.
 type adamW struct{ mean, square vector }
 
-func (*adamW) describe() string { return trinity.AdamW }
+func (*adamW) describe() string { return engine.AdamW }
 
 func (a *adamW) take(memory *account, l *layout) (err error) {
 	const why = "two moments"

@@ -3,12 +3,12 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
-	optimizers[trinity.AdamW8bit] = func(spec trinity.OptimizerSpec) (optimizer, error) {
+	optimizers[engine.AdamW8bit] = func(spec engine.OptimizerSpec) (optimizer, error) {
 		if spec.Momentum != 0 {
 			return nil, fmt.Errorf("cpu: optimizer adamw_8bit: momentum has no effect: set OptimParams.Beta1")
 		}
@@ -45,7 +45,7 @@ type part struct {
 	coded  bool // the moments are in codes
 }
 
-func (*adamW8bit) describe() string { return trinity.AdamW8bit }
+func (*adamW8bit) describe() string { return engine.AdamW8bit }
 
 func (a *adamW8bit) take(memory *account, l *layout) (err error) {
 	a.updatePart = a.updateWeights

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -17,7 +18,7 @@ import (
 // too small. Blocks do not divide the matrices of its MLP.
 func codedOptions(t testing.TB) Options {
 	opts := changedOptions(t, map[string]any{"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 67, "head_dim": 16, "max_position_embeddings": 256})
-	opts.Optimizer = trinity.OptimizerSpec{Type: trinity.AdamW8bit}
+	opts.Optimizer = engine.OptimizerSpec{Type: engine.AdamW8bit}
 	return opts
 }
 
@@ -105,7 +106,7 @@ func TestAdamW8bitKeepsSmallSecondMoments(t *testing.T) {
 }
 
 func TestAdamW8bitLearnsLikeAdamW(t *testing.T) {
-	last := func(optimizer string, lora *trinity.LoRASpec) float64 {
+	last := func(optimizer string, lora *engine.LoRASpec) float64 {
 		opts := codedOptions(t)
 		opts.Optimizer.Type, opts.LoRA, opts.Seed = optimizer, lora, 1
 		e := open(t, opts)
@@ -122,8 +123,8 @@ func TestAdamW8bitLearnsLikeAdamW(t *testing.T) {
 		}
 		return loss
 	}
-	for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 64, LoraAlpha: 64}} {
-		if wide, narrow := last(trinity.AdamW, lora), last(trinity.AdamW8bit, lora); narrow > 1.1*wide+0.01 {
+	for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 64, LoraAlpha: 64}} {
+		if wide, narrow := last(engine.AdamW, lora), last(engine.AdamW8bit, lora); narrow > 1.1*wide+0.01 {
 			t.Errorf("LoRA %v: the loss after 60 steps is %.4f, %.4f with moments of 32 bits", lora != nil, narrow, wide)
 		}
 	}
@@ -140,7 +141,7 @@ func TestAdamW8bitTakesAQuarterOfTheMemory(t *testing.T) {
 		return 0
 	}
 	narrow := bytesOf()
-	opts.Optimizer = trinity.OptimizerSpec{}
+	opts.Optimizer = engine.OptimizerSpec{}
 	if share := narrow / bytesOf(); share > 0.36 { // k, v and norms, an eighth of the weights, have 32 bits
 		t.Errorf("8-bit moments take %.3f of what those of 32 bits take", share)
 	}
@@ -163,7 +164,7 @@ func TestAdamW8bitChecksItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := codedOptions(t)
-	opts.Optimizer = trinity.OptimizerSpec{}
+	opts.Optimizer = engine.OptimizerSpec{}
 	wide, wideDir := open(t, opts), t.TempDir()
 	if err := wide.SaveState(t.Context(), wideDir); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/experience"
 )
@@ -65,7 +66,7 @@ type branchCase struct {
 }
 
 func branchCases(t *testing.T) map[string]branchCase {
-	lora := &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+	lora := &engine.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 	cases := map[string]branchCase{
 		"value head":      {critic(), squared{}},
 		"four layers":     {randomOptions(t, 4, 64), weighted{}},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -25,16 +26,16 @@ func trained(t *testing.T, opts Options) trinitytest.Trained {
 func TestIsAnEngine(t *testing.T) {
 	newCritic, loraCritic := tiny("qwen2"), critic()
 	newCritic.Value, newCritic.Seed = true, 1
-	loraCritic.LoRA, loraCritic.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	loraCritic.LoRA, loraCritic.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	for name, opts := range map[string]Options{"critic": critic(), "new critic": newCritic, "critic with adapters": loraCritic} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: open(t, opts), Value: true} })
 		})
 	}
 	newLoRA, momentum, muon := tiny("qwen2"), tiny("llama"), tiny("qwen3")
-	newLoRA.LoRA, newLoRA.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
-	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
-	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
+	newLoRA.LoRA, newLoRA.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9}
+	muon.Optimizer = engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95, Nesterov: true}
 	muonLoRA := newLoRA
 	muonLoRA.Optimizer = muon.Optimizer
 	for name, opts := range map[string]Options{

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // SetTeachers implements trainer.Distiller. A teacher whose hidden states are wider than
 // Options.TeacherWidth makes memory grow.
-func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
+func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.weights == nil {

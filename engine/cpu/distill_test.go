@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/trainer"
 )
@@ -66,7 +67,7 @@ func frozenEngine(t *testing.T, name string) *Engine {
 func taught(t *testing.T, opts Options, teacher string) *Engine {
 	t.Helper()
 	e := open(t, opts)
-	if err := e.SetTeachers(map[string]trinity.Engine{"": frozenEngine(t, teacher)}); err != nil {
+	if err := e.SetTeachers(map[string]engine.Trainer{"": frozenEngine(t, teacher)}); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -155,7 +156,7 @@ func TestDivergenceDoesNotDependOnMemoryCoresOrCut(t *testing.T) {
 	for _, rows := range []int{1, 7, 100} {
 		few := open(t, tiny("llama"))
 		few.passes.head.compare.budget = rows * 4 * few.cfg.VocabSize
-		if err := few.SetTeachers(map[string]trinity.Engine{"": frozenEngine(t, "teacher")}); err != nil {
+		if err := few.SetTeachers(map[string]engine.Trainer{"": frozenEngine(t, "teacher")}); err != nil {
 			t.Fatal(err)
 		}
 		same(fmt.Sprintf("%d rows at once", rows), few)
@@ -209,7 +210,7 @@ func TestDivergencesOfManyAndOfMaskedTokens(t *testing.T) {
 
 func TestEveryExperienceHasItsTeacher(t *testing.T) {
 	d := trinity.Divergence{Kind: trinity.ReverseKL}
-	teachers := map[string]trinity.Engine{"wide": frozenEngine(t, "teacher"), "": frozenEngine(t, "qwen2")}
+	teachers := map[string]engine.Trainer{"wide": frozenEngine(t, "teacher"), "": frozenEngine(t, "qwen2")}
 	e := open(t, tiny("qwen3"))
 	if err := e.SetTeachers(teachers); err != nil {
 		t.Fatal(err)
@@ -244,7 +245,7 @@ func TestEveryExperienceHasItsTeacher(t *testing.T) {
 
 func TestDivergenceGradientIsTheSlope(t *testing.T) {
 	lora := tiny("qwen2")
-	lora.LoRA = &trinity.LoRASpec{Path: "testdata/qwen2"}
+	lora.LoRA = &engine.LoRASpec{Path: "testdata/qwen2"}
 	for name, opts := range map[string]Options{"all weights": tiny("llama3_bias_tied"), "lora": lora} {
 		e := taught(t, opts, "teacher")
 		for _, d := range divergences {
@@ -316,17 +317,17 @@ func TestInvalidTeachers(t *testing.T) {
 	for _, beta := range []float64{0, 1, math.NaN()} {
 		wants("beta of the divergence jsd", ask(e, trinity.Divergence{Kind: trinity.JSD, Beta: beta}))
 	}
-	wants("second time", e.SetTeachers(map[string]trinity.Engine{"": e}))
-	wants("<nil>", e.SetTeachers(map[string]trinity.Engine{"": nil}))
-	wants("no vocabulary projection", e.SetTeachers(map[string]trinity.Engine{"": open(t, critic())}))
-	wants("every token of the student", open(t, tiny("teacher")).SetTeachers(map[string]trinity.Engine{"small": frozenEngine(t, "llama")}))
-	wants("value head", open(t, critic()).SetTeachers(map[string]trinity.Engine{"": frozenEngine(t, "llama")}))
-	if err := e.SetTeachers(map[string]trinity.Engine{"math": frozenEngine(t, "teacher")}); err != nil {
+	wants("second time", e.SetTeachers(map[string]engine.Trainer{"": e}))
+	wants("<nil>", e.SetTeachers(map[string]engine.Trainer{"": nil}))
+	wants("no vocabulary projection", e.SetTeachers(map[string]engine.Trainer{"": open(t, critic())}))
+	wants("every token of the student", open(t, tiny("teacher")).SetTeachers(map[string]engine.Trainer{"small": frozenEngine(t, "llama")}))
+	wants("value head", open(t, critic()).SetTeachers(map[string]engine.Trainer{"": frozenEngine(t, "llama")}))
+	if err := e.SetTeachers(map[string]engine.Trainer{"math": frozenEngine(t, "teacher")}); err != nil {
 		t.Fatal(err)
 	}
 	wants(`names teacher ""`, ask(e, forward))
 	closed := frozenEngine(t, "teacher")
-	if err := e.SetTeachers(map[string]trinity.Engine{"": closed}); err != nil {
+	if err := e.SetTeachers(map[string]engine.Trainer{"": closed}); err != nil {
 		t.Fatal(err)
 	}
 	if err := closed.Close(); err != nil {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
 
-// Engine trains one model. It implements trinity.Engine; concurrent calls run one after another.
+// Engine trains one model. It implements engine.Trainer; concurrent calls run one after another.
 type Engine struct {
 	mu           sync.Mutex
 	opts         Options
@@ -26,7 +26,7 @@ type Engine struct {
 	publication
 }
 
-var _ trinity.Engine = (*Engine)(nil)
+var _ engine.Trainer = (*Engine)(nil)
 
 // publication is the version that samplers have.
 type publication struct {
@@ -105,7 +105,7 @@ func (e *Engine) takeAll(source *model.Model) error {
 }
 
 // Memory returns the memory that Open took, part by part. Batches larger than planned make it grow.
-func (e *Engine) Memory() []trinity.MemoryPart { return e.memory.parts }
+func (e *Engine) Memory() []engine.MemoryPart { return e.memory.parts }
 
 // Config describes the model.
 func (e *Engine) Config() *model.Config { return e.cfg }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 func TestSavedModelOpensWithTheSameWeights(t *testing.T) {
@@ -62,7 +63,7 @@ func TestSavedAdapterOpensWithTheSameWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{Path: dir}
+	opts.LoRA = &engine.LoRASpec{Path: dir}
 	if again := open(t, opts); !slices.Equal(again.trained, e.trained) || again.adapters.scale != e.adapters.scale {
 		t.Error("adapters differ")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -107,8 +108,8 @@ func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 
 func TestSameBitsForAnyNumberOfCores(t *testing.T) {
 	muon, momentum := tiny("qwen3"), tiny("qwen3_moe")
-	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
-	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9, Nesterov: true}
+	muon.Optimizer = engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95, Nesterov: true}
+	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
 	for name, opts := range map[string]Options{"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "muon": muon, "momentum": momentum} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {

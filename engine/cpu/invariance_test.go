@@ -11,6 +11,7 @@ import (
 	_ "github.com/trinity-go/trinity/algorithm/advantage"
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/registry"
@@ -31,12 +32,12 @@ func newGraded(t *testing.T, opts Options, teacher *Options) *graded {
 	t.Helper()
 	opts.Pool = kernel.NewPool(2)
 	t.Cleanup(opts.Pool.Close)
-	opts.Reference, opts.Optimizer = !opts.Value && !opts.Score, trinity.OptimizerSpec{Type: trinity.SGD}
+	opts.Reference, opts.Optimizer = !opts.Value && !opts.Score, engine.OptimizerSpec{Type: engine.SGD}
 	g := &graded{Engine: open(t, opts)}
 	if teacher != nil {
 		frozen := *teacher
 		frozen.Pool, frozen.ForwardOnly = opts.Pool, true
-		if err := g.SetTeachers(map[string]trinity.Engine{"": open(t, frozen)}); err != nil {
+		if err := g.SetTeachers(map[string]engine.Trainer{"": open(t, frozen)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -338,7 +339,7 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	}
 	var recorded smollm2
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
-	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &trinity.LoRASpec{LoraRank: 8, LoraAlpha: 16}, Seed: 1}
+	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &engine.LoRASpec{LoraRank: 8, LoraAlpha: 16}, Seed: 1}
 	all, groups, ways := []objective{{"ppo", "none", "none"}, {"gspo", "none", "none"}, {"dpo", "none", "none"}, {"distill", "none", "none"}}, 2, someWays
 	if trinitytest.EffortFor() == trinitytest.Heavy { // all losses and weights: 3.3 GB and ten minutes
 		opts.LoRA, all, groups, ways = nil, objectives(t), 3, allWays

@@ -3,7 +3,7 @@ package cpu
 import (
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
@@ -15,7 +15,7 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 	base := open(t, frozen).memory.arena.Bytes()
 	for _, reference := range []bool{false, true} { // which is the frozen weights themselves
 		opts := tiny("qwen2")
-		opts.LoRA, opts.Reference = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, reference
+		opts.LoRA, opts.Reference = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, reference
 		e := open(t, opts)
 		const float, line = 4, 64 // bytes; arrays begin at cache lines
 		if got, want := e.memory.arena.Bytes()-base, int64(4*(float*e.adapters.size+line)); got > want {
@@ -33,7 +33,7 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 // The base has no memory for a gradient, so the backward pass computes only the adapters' gradient.
 func TestBackwardComputesNoGradientOfTheBase(t *testing.T) {
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}
+	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}
 	e := open(t, opts)
 	absent := func(what string, sizes ...int) {
 		for _, n := range sizes {

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 func adapterOptions() Options {
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{Path: "testdata/qwen2"}
+	opts.LoRA = &engine.LoRASpec{Path: "testdata/qwen2"}
 	return opts
 }
 
@@ -26,7 +27,7 @@ func TestAdapterGradientsEqualAutograd(t *testing.T) {
 func TestAdaptersOnSomeModules(t *testing.T) {
 	all := open(t, adapterOptions())
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"v_proj", "up_proj"}}
+	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"v_proj", "up_proj"}}
 	some := open(t, opts)
 	for _, s := range some.adapters.slots { // the same numbers where both have adapters, and the others of all silenced
 		copy(some.adapters.in(some.trained, s.name), all.adapters.in(all.trained, s.name))
@@ -51,7 +52,7 @@ func TestAdaptersOnSomeModules(t *testing.T) {
 func TestNewAdapterChangesNothingAndReferenceIsTheBase(t *testing.T) {
 	ctx, batch := context.Background(), whole(sequences(t, true))
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}
+	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}
 	e := open(t, opts)
 	base, err := open(t, tiny("qwen2")).Forward(ctx, batch, trinity.Streams{})
 	if err != nil {
@@ -119,7 +120,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 	readJSON(t, "internal/sampler/testdata/adapters.json.gz", &cases)
 	for _, name := range []string{"plain", "stable"} {
 		opts := tiny("llama")
-		opts.LoRA = &trinity.LoRASpec{Path: "internal/sampler/testdata/adapters/" + name}
+		opts.LoRA = &engine.LoRASpec{Path: "internal/sampler/testdata/adapters/" + name}
 		e := open(t, opts)
 		for _, c := range cases[name] {
 			stats, err := e.Forward(context.Background(), whole([]*trinity.Experience{allTrained(0, slices.Concat(c.Prompt, c.Tokens))}), trinity.Streams{})
@@ -132,7 +133,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 		}
 	}
 	opts := tiny("llama")
-	opts.LoRA = &trinity.LoRASpec{Path: "internal/sampler/testdata/adapters/partial"}
+	opts.LoRA = &engine.LoRASpec{Path: "internal/sampler/testdata/adapters/partial"}
 	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), "lora_dropout 0.1") {
 		t.Errorf("an adapter with dropout: %v", err)
 	}
@@ -142,13 +143,13 @@ func TestForwardEqualsPEFT(t *testing.T) {
 func TestRankStabilisedAdapterResumes(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	opts := tiny("qwen2")
-	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 6, UseRslora: true, ExcludeModules: []string{"k_proj", "mlp.up_proj"}}
+	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 6, UseRslora: true, ExcludeModules: []string{"k_proj", "mlp.up_proj"}}
 	e := open(t, opts)
 	train(t, e, sequences(t, true), 2)
 	if err := e.SaveModel(ctx, dir); err != nil {
 		t.Fatal(err)
 	}
-	opts.LoRA = &trinity.LoRASpec{Path: dir}
+	opts.LoRA = &engine.LoRASpec{Path: dir}
 	again := open(t, opts)
 	want, _ := e.Forward(ctx, whole(sequences(t, true)), trinity.Streams{})
 	got, err := again.Forward(ctx, whole(sequences(t, true)), trinity.Streams{})
@@ -162,7 +163,7 @@ func TestRankStabilisedAdapterResumes(t *testing.T) {
 }
 
 func TestAdapterErrors(t *testing.T) {
-	for want, lora := range map[string]*trinity.LoRASpec{
+	for want, lora := range map[string]*engine.LoRASpec{
 		"no linear map":  {LoraRank: 2, LoraAlpha: 2, TargetModules: []string{"nose_proj"}},
 		"positive":       {LoraRank: 0, LoraAlpha: 2},
 		"adapter_config": {Path: t.TempDir()},

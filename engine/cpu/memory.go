@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -16,7 +16,7 @@ const (
 
 // Plan returns the memory that Open takes with the same options, part by part. It runs the code of
 // Open with arenas that only count.
-func Plan(cfg *model.Config, opts Options) ([]trinity.MemoryPart, error) {
+func Plan(cfg *model.Config, opts Options) ([]engine.MemoryPart, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -22,27 +23,27 @@ func (e *Engine) arenaBytes() int64 {
 }
 
 func TestPlanEqualsMemoryInUse(t *testing.T) {
-	lora := &trinity.LoRASpec{LoraRank: 3, LoraAlpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
+	lora := &engine.LoRASpec{LoraRank: 3, LoraAlpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
 	saved := t.TempDir()
 	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
 	eightBits := codedOptions(t)
 	eightBitLoRA := eightBits
-	eightBitLoRA.LoRA = &trinity.LoRASpec{LoraRank: 64, LoraAlpha: 3}
+	eightBitLoRA.LoRA = &engine.LoRASpec{LoraRank: 64, LoraAlpha: 3}
 	for name, opts := range map[string]Options{
 		"8 bits":                   eightBits,
 		"8 bits, adapter":          eightBitLoRA,
 		"full":                     {},
 		"full with reference":      {Reference: true},
 		"full, layers again":       {Recompute: 1},
-		"gradient descent":         {Optimizer: trinity.OptimizerSpec{Type: trinity.SGD}},
-		"momentum":                 {Optimizer: trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}},
-		"muon":                     {Optimizer: trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95}},
-		"muon of an adapter":       {Optimizer: trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95}, LoRA: lora},
+		"gradient descent":         {Optimizer: engine.OptimizerSpec{Type: engine.SGD}},
+		"momentum":                 {Optimizer: engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9}},
+		"muon":                     {Optimizer: engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95}},
+		"muon of an adapter":       {Optimizer: engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95}, LoRA: lora},
 		"full, published":          {KeepPublished: true},
 		"adapter":                  {LoRA: lora},
-		"adapter that is read":     {LoRA: &trinity.LoRASpec{Path: saved}},
+		"adapter that is read":     {LoRA: &engine.LoRASpec{Path: saved}},
 		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 140},
 		"with a teacher":           {TeacherWidth: 48, MaxTokens: 600},
 		"critic":                   {Value: true, KeepPublished: true},
@@ -50,7 +51,7 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
-		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
+		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
@@ -98,13 +99,13 @@ func TestPlanEqualsMemoryInUse(t *testing.T) {
 // While a model is read its file is mapped: the plan has that behind the weights and before all
 // that is taken later.
 func TestPlanPlacesLoadingAfterTheWeights(t *testing.T) {
-	for _, opts := range []trinity.EngineSpec{{Train: true}, {Train: true, LoRA: &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
+	for _, opts := range []engine.TrainerSpec{{Train: true}, {Train: true, LoRA: &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
 		opts.ModelPath, opts.MicroTokens = "testdata/llama", 64
 		parts, err := trainerPlugin{}.PlanMemory(opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.IndexFunc(parts, func(p trinity.MemoryPart) bool { return p.Passing })
+		at := slices.IndexFunc(parts, func(p engine.MemoryPart) bool { return p.Passing })
 		if at < 1 || parts[at].Bytes != fileBytes(opts.ModelPath) || parts[at].Bytes == 0 {
 			t.Fatalf("no file is read, or of no bytes: %+v", parts)
 		}
@@ -122,7 +123,7 @@ func TestSampledAdaptersAreInThePlan(t *testing.T) {
 	if err := e.SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
-	spec := trinity.SamplerSpec{ModelPath: e.opts.ModelPath, MaxSequences: 2, MaxModelLen: 64, Adapters: []string{saved, saved}}
+	spec := engine.SamplerSpec{ModelPath: e.opts.ModelPath, MaxSequences: 2, MaxModelLen: 64, Adapters: []string{saved, saved}}
 	parts, err := samplerPlugin{}.PlanMemory(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +148,7 @@ func TestPlanRefusesWhatOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", Optimizer: trinity.OptimizerSpec{Type: "adagrad"}}, {ModelPath: "m", LoRA: &trinity.LoRASpec{LoraRank: 1, TargetModules: []string{"nothing"}}}} {
+	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", Optimizer: engine.OptimizerSpec{Type: "adagrad"}}, {ModelPath: "m", LoRA: &engine.LoRASpec{LoraRank: 1, TargetModules: []string{"nothing"}}}} {
 		if _, err := Plan(cfg, opts); err == nil {
 			t.Errorf("%+v was planned", opts)
 		}
@@ -164,7 +165,7 @@ func TestEnginesShareFrozenWeights(t *testing.T) {
 	trains, frozen := opts, opts
 	trains.Reference, frozen.ForwardOnly = true, true
 	adapter := opts
-	adapter.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}
+	adapter.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}
 	engines := []*Engine{open(t, trains), open(t, frozen), open(t, adapter), open(t, frozen)}
 	if len(inUse) != 1 {
 		t.Fatalf("%d copies of the base weights", len(inUse))

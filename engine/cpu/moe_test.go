@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -132,7 +133,7 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 
 func TestAdaptersBesideExperts(t *testing.T) {
 	opts := tiny("qwen3_moe")
-	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}
+	opts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}
 	e := open(t, opts)
 	full := open(t, tiny("qwen3_moe"))
 	for _, s := range e.adapters.slots {

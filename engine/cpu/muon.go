@@ -3,12 +3,12 @@ package cpu
 import (
 	"math"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
-	optimizers[trinity.Muon] = func(spec trinity.OptimizerSpec) (optimizer, error) {
+	optimizers[engine.Muon] = func(spec engine.OptimizerSpec) (optimizer, error) {
 		return &muon{momentum: float32(spec.Momentum), nesterov: spec.Nesterov}, nil
 	}
 }
@@ -37,7 +37,7 @@ type muon struct {
 	space        orthogonal
 }
 
-func (*muon) describe() string { return trinity.Muon }
+func (*muon) describe() string { return engine.Muon }
 
 func (m *muon) take(memory *account, l *layout) (err error) {
 	matrices, rest := &layout{index: map[string]int{}}, &layout{index: map[string]int{}}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
@@ -37,13 +38,13 @@ type update struct {
 }
 
 // optimizers are the constructors by name; each optimizer registers itself.
-var optimizers = map[string]func(trinity.OptimizerSpec) (optimizer, error){}
+var optimizers = map[string]func(engine.OptimizerSpec) (optimizer, error){}
 
 // newOptimizer returns the optimizer of a spec, without memory.
-func newOptimizer(spec trinity.OptimizerSpec) (optimizer, error) {
+func newOptimizer(spec engine.OptimizerSpec) (optimizer, error) {
 	name := spec.Type
 	if name == "" {
-		name = trinity.AdamW
+		name = engine.AdamW
 	}
 	build, ok := optimizers[name]
 	switch {

@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 // specs are the optimizers by the names that testdata/record_optimizers.py gives them.
-var specs = map[string]trinity.OptimizerSpec{
+var specs = map[string]engine.OptimizerSpec{
 	"adamw":    {},
-	"sgd":      {Type: trinity.SGD},
-	"momentum": {Type: trinity.SGD, Momentum: 0.9},
-	"nesterov": {Type: trinity.SGD, Momentum: 0.9, Nesterov: true},
-	"muon":     {Type: trinity.Muon, Momentum: 0.95, Nesterov: true},
-	"heavy":    {Type: trinity.Muon, Momentum: 0.9},
+	"sgd":      {Type: engine.SGD},
+	"momentum": {Type: engine.SGD, Momentum: 0.9},
+	"nesterov": {Type: engine.SGD, Momentum: 0.9, Nesterov: true},
+	"muon":     {Type: engine.Muon, Momentum: 0.95, Nesterov: true},
+	"heavy":    {Type: engine.Muon, Momentum: 0.9},
 }
 
 // fillGradient writes the gradient of a step, as record_optimizers.py makes it: uniform in ±size,
@@ -73,7 +74,7 @@ func TestOptimizersEqualTorch(t *testing.T) {
 func TestOptimizersLearn(t *testing.T) {
 	ctx := context.Background()
 	for name, lr := range map[string]float64{"adamw": 1e-2, "sgd": 1, "momentum": 0.2, "nesterov": 0.2, "muon": 2e-2} {
-		for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 8, LoraAlpha: 16}} {
+		for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 8, LoraAlpha: 16}} {
 			opts := tiny("qwen3")
 			opts.Optimizer, opts.LoRA, opts.Seed = specs[name], lora, 1
 			e := open(t, opts)
@@ -104,7 +105,7 @@ func TestOptimizersLearn(t *testing.T) {
 
 func TestMuonOrthogonalisesMatricesAlone(t *testing.T) {
 	tied, critic, lora := tiny("llama3_bias_tied"), critic(), tiny("qwen2")
-	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}
+	lora.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 2}
 	for name, opts := range map[string]Options{"tied": tied, "untied": tiny("llama"), "experts": tiny("qwen3_moe"), "critic": critic, "lora": lora} {
 		opts.Optimizer = specs["muon"]
 		e := open(t, opts)
@@ -181,14 +182,14 @@ func TestNewtonSchulzOfFewDirections(t *testing.T) {
 }
 
 func TestInvalidOptimizers(t *testing.T) {
-	for want, spec := range map[string]trinity.OptimizerSpec{
+	for want, spec := range map[string]engine.OptimizerSpec{
 		`"adagrad"; expected adamw, adamw_8bit, muon, sgd`: {Type: "adagrad"},
-		"momentum is 1":              {Type: trinity.SGD, Momentum: 1},
-		"momentum is -0.1":           {Type: trinity.Muon, Momentum: -0.1},
-		"momentum is NaN":            {Type: trinity.Muon, Momentum: math.NaN()},
+		"momentum is 1":              {Type: engine.SGD, Momentum: 1},
+		"momentum is -0.1":           {Type: engine.Muon, Momentum: -0.1},
+		"momentum is NaN":            {Type: engine.Muon, Momentum: math.NaN()},
 		"OptimParams.Beta1":          {Momentum: 0.9},
-		"adamw_8bit: momentum":       {Type: trinity.AdamW8bit, Momentum: 0.9},
-		"no effect if momentum is 0": {Type: trinity.SGD, Nesterov: true},
+		"adamw_8bit: momentum":       {Type: engine.AdamW8bit, Momentum: 0.9},
+		"no effect if momentum is 0": {Type: engine.SGD, Nesterov: true},
 	} {
 		opts := tiny("llama")
 		opts.Optimizer = spec

@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -15,8 +15,8 @@ type Options struct {
 	InitStyle string // distribution of random weights if the directory has only a config.json: "hf" or "fan_in", see [model.RandomInit]
 	InitSeed  uint64 // of random weights
 
-	LoRA *trinity.LoRASpec // trained instead of the weights; nil trains all weights
-	Seed uint64            // of new weights: the A of an adapter, a value head
+	LoRA *engine.LoRASpec // trained instead of the weights; nil trains all weights
+	Seed uint64           // of new weights: the A of an adapter, a value head
 
 	// Value replaces the vocabulary projection by a value head, hidden → 1. The engine is then a
 	// critic, with Streams.Value instead of log-probabilities. A model without such a head gets one
@@ -33,7 +33,7 @@ type Options struct {
 	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens
 	Reference bool // Engine.Reference will be called; without LoRA this keeps a second copy of the initial weights
 
-	Optimizer trinity.OptimizerSpec // how OptimStep changes the weights
+	Optimizer engine.OptimizerSpec // how OptimStep changes the weights
 
 	TeacherWidth int // hidden size of the widest teacher that SetTeachers will get; 0 for none
 

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/model"
 )
 
-// PlanMemory implements trinity.TrainerOpener.
-func (trainerPlugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+// PlanMemory implements engine.TrainerOpener.
+func (trainerPlugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
@@ -33,16 +33,16 @@ func (trainerPlugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, 
 
 // withLoading adds, behind the weights, the pages of the mapped file: they count as memory until it
 // is closed, and everything but the trained and the frozen weights is taken later.
-func withLoading(parts []trinity.MemoryPart, bytes int64) []trinity.MemoryPart {
+func withLoading(parts []engine.MemoryPart, bytes int64) []engine.MemoryPart {
 	n := 0
 	for n < len(parts) && (parts[n].Kind == trainedWeights || parts[n].Kind == frozenWeights) {
 		n++
 	}
-	return slices.Insert(parts, n, trinity.MemoryPart{Kind: "loading", Bytes: bytes, Why: "pages of the model's file, which is mapped", Passing: true})
+	return slices.Insert(parts, n, engine.MemoryPart{Kind: "loading", Bytes: bytes, Why: "pages of the model's file, which is mapped", Passing: true})
 }
 
-// PlanMemory implements trinity.SamplerOpener.
-func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+// PlanMemory implements engine.SamplerOpener.
+func (samplerPlugin) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
@@ -65,14 +65,14 @@ func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart,
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, trinity.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and the next version while it is published; estimate"})
+		parts = append(parts, engine.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and the next version while it is published; estimate"})
 	}
 	for _, path := range spec.Adapters {
-		n, err := adapterFloats(cfg, &trinity.LoRASpec{Path: path})
+		n, err := adapterFloats(cfg, &engine.LoRASpec{Path: path})
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, trinity.MemoryPart{Kind: "sampled adapter", Bytes: 2 * 4 * n, Why: path + ", packed, and its tensors while the sampler reads them; estimate"})
+		parts = append(parts, engine.MemoryPart{Kind: "sampled adapter", Bytes: 2 * 4 * n, Why: path + ", packed, and its tensors while the sampler reads them; estimate"})
 	}
 	if spec.Shared {
 		return parts, nil
@@ -82,11 +82,11 @@ func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart,
 		reading = max(reading, 4*cfg.Parameters())
 	}
 	reading += 4 * int64(largestTensor(cfg))
-	return append(parts, trinity.MemoryPart{Kind: "loading", Bytes: reading, Why: "pages of the model's file, which is mapped, and one tensor", Passing: true}), nil
+	return append(parts, engine.MemoryPart{Kind: "loading", Bytes: reading, Why: "pages of the model's file, which is mapped, and one tensor", Passing: true}), nil
 }
 
 // adapterFloats returns the number of weights of an adapter.
-func adapterFloats(cfg *model.Config, spec *trinity.LoRASpec) (int64, error) {
+func adapterFloats(cfg *model.Config, spec *engine.LoRASpec) (int64, error) {
 	lora := model.NewLoRA(spec)
 	if spec.Path != "" {
 		file, err := model.OpenAdapter(spec.Path, cfg)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/model"
@@ -16,9 +17,9 @@ import (
 func init() {
 	registry.Trainers.Auto, registry.Samplers.Auto = []string{"cpu"}, []string{"cpu"}
 	registry.Trainers.Register("cpu", "The embedded engine: forward, backward, AdamW, SGD, Muon and LoRA on this machine's CPU.",
-		func() trinity.TrainerOpener { return trainerPlugin{} })
+		func() engine.TrainerOpener { return trainerPlugin{} })
 	registry.Samplers.Register("cpu", "The embedded engine's sampler: continuous batching on this machine's CPU. In the process of an embedded trainer it takes over its weights without a copy on disk.",
-		func() trinity.SamplerOpener { return samplerPlugin{} })
+		func() engine.SamplerOpener { return samplerPlugin{} })
 }
 
 type (
@@ -26,8 +27,8 @@ type (
 	samplerPlugin struct{}
 )
 
-// OpenTrainer implements trinity.TrainerOpener.
-func (trainerPlugin) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+// OpenTrainer implements engine.TrainerOpener.
+func (trainerPlugin) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	opts, err := engineOptions(spec)
 	if err != nil {
 		return nil, err
@@ -42,8 +43,8 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (tr
 	return e, nil
 }
 
-// OpenScorer implements trinity.TrainerOpener.
-func (trainerPlugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+// OpenScorer implements engine.TrainerOpener.
+func (trainerPlugin) OpenScorer(_ context.Context, spec engine.TrainerSpec) (trinity.Scorer, error) {
 	r, err := OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
 	if err != nil {
 		return nil, err // not a nil *RewardModel, which would be a Scorer
@@ -51,9 +52,9 @@ func (trainerPlugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (tri
 	return r, nil
 }
 
-// OpenSampler implements trinity.SamplerOpener. Beside an engine the two share the cores: they
+// OpenSampler implements engine.SamplerOpener. Beside an engine the two share the cores: they
 // rarely compute at once.
-func (samplerPlugin) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+func (samplerPlugin) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	if !spec.Shared {
 		s, err := openSampler(spec)
 		if err != nil {
@@ -70,7 +71,7 @@ func (samplerPlugin) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) 
 
 // openSampler opens a sampler that takes over the weights that the engine offers. They are version
 // 0 at first.
-func (e *Engine) openSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+func (e *Engine) openSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	if e.passes.head.hasScore() {
 		return nil, errors.New("cpu: an engine with a value head or a score head has no next tokens to sample")
 	}
@@ -90,17 +91,17 @@ func (e *Engine) openSampler(ctx context.Context, spec trinity.SamplerSpec) (tri
 	return s, nil
 }
 
-func checkSpecHead(spec trinity.EngineSpec) error {
+func checkSpecHead(spec engine.TrainerSpec) error {
 	switch {
-	case spec.Head == trinity.LogprobHead:
+	case spec.Head == engine.LogprobHead:
 		return nil
-	case spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
-		return fmt.Errorf("cpu: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
+	case spec.Head != engine.ValueHead && spec.Head != engine.ScoreHead:
+		return fmt.Errorf("cpu: head %q; expected %q, %q or none", spec.Head, engine.ValueHead, engine.ScoreHead)
 	}
 	return nil
 }
 
-func engineOptions(spec trinity.EngineSpec) (Options, error) {
+func engineOptions(spec engine.TrainerSpec) (Options, error) {
 	width := 0
 	for _, path := range spec.Teachers {
 		cfg, err := model.ReadConfig(path)
@@ -113,11 +114,11 @@ func engineOptions(spec trinity.EngineSpec) (Options, error) {
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: spec.LoRA, Seed: spec.Seed,
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
 		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, PublishDType: spec.PublishDType,
-		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, Score: spec.Head == trinity.ScoreHead,
+		TeacherWidth: width, Value: spec.Head == engine.ValueHead, Score: spec.Head == engine.ScoreHead,
 	}, checkSpecHead(spec)
 }
 
-func newSampler(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
+func newSampler(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
 	opts, err := samplerOptions(cfg, spec, pool)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func newSampler(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) 
 	return sampler.New(*cfg, opts)
 }
 
-func samplerOptions(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
+func samplerOptions(cfg *model.Config, spec engine.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text,
 		KeepAcrossVersions: spec.KeepAcrossVersions}
 	switch spec.Quantization {
@@ -151,7 +152,7 @@ type soloSampler struct {
 	lora bool
 }
 
-func openSampler(spec trinity.SamplerSpec) (*soloSampler, error) {
+func openSampler(spec engine.SamplerSpec) (*soloSampler, error) {
 	model, err := openModel(Options{ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed})
 	if err != nil {
 		return nil, err
@@ -231,10 +232,10 @@ func (s *soloSampler) Close() error {
 	return err
 }
 
-// Describe implements trinity.TrainerOpener.
+// Describe implements engine.TrainerOpener.
 func (trainerPlugin) Describe() string { return hardware() }
 
-// Describe implements trinity.SamplerOpener.
+// Describe implements engine.SamplerOpener.
 func (samplerPlugin) Describe() string { return hardware() }
 
 // hardware says which kernels compute, on which cores, and how fast.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
-var _ trinity.Publisher = (*Engine)(nil)
+var _ engine.Publisher = (*Engine)(nil)
 
-// Offer implements trinity.Publisher. Weights are copied only when a later step changes them.
+// Offer implements engine.Publisher. Weights are copied only when a later step changes them.
 func (e *Engine) Offer(ctx context.Context, version int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -21,7 +21,7 @@ func (e *Engine) Offer(ctx context.Context, version int64) error {
 	return nil
 }
 
-// Adopt implements trinity.Publisher.
+// Adopt implements engine.Publisher.
 func (e *Engine) Adopt(ctx context.Context) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

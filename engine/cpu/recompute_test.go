@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 	for name, opts := range map[string]Options{"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2"), "experts": tiny("qwen3_moe")} {
-		for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 2, LoraAlpha: 4}} {
+		for _, lora := range []*engine.LoRASpec{nil, {LoraRank: 2, LoraAlpha: 4}} {
 			opts := opts
 			opts.LoRA, opts.MaxTokens = lora, 256
 			e := open(t, opts)

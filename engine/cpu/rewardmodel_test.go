@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -94,7 +95,7 @@ func TestRewardModelErrors(t *testing.T) {
 	if _, err := r.Score(t.Context(), [][]int32{{1}}); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("closed: %v", err)
 	}
-	if s, err := (trainerPlugin{}).OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath}); s != nil || err == nil {
+	if s, err := (trainerPlugin{}).OpenScorer(t.Context(), engine.TrainerSpec{ModelPath: tiny("llama").ModelPath}); s != nil || err == nil {
 		t.Errorf("a language model as a scorer: %v, %v", s, err)
 	}
 	for want, name := range map[string]string{"no score": "llama", "use it as a critic": "critic"} {

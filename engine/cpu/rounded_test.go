@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // divergence is KL(sampler ‖ trainer) in nats per token, estimated by k3 on what the sampler drew,
 // and the largest difference of a logprob.
-func divergence(t *testing.T, spec trinity.SamplerSpec, prompt []int32) (kl, worst float64) {
+func divergence(t *testing.T, spec engine.SamplerSpec, prompt []int32) (kl, worst float64) {
 	t.Helper()
 	ctx := context.Background()
-	e, err := trainerPlugin{}.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: spec.ModelPath, MaxModelLen: len(prompt) + 20, MicroTokens: 256})
+	e, err := trainerPlugin{}.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: spec.ModelPath, MaxModelLen: len(prompt) + 20, MicroTokens: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,14 +53,14 @@ func TestRoundedWeightsSampleCloseToThePolicy(t *testing.T) {
 			if quantization == "int8" && name == "qwen3_moe" {
 				continue // a token may go to another expert
 			}
-			kl, worst := divergence(t, trinity.SamplerSpec{ModelPath: tiny(name).ModelPath, Quantization: quantization}, sequences(t, true)[0].Tokens[:6])
+			kl, worst := divergence(t, engine.SamplerSpec{ModelPath: tiny(name).ModelPath, Quantization: quantization}, sequences(t, true)[0].Tokens[:6])
 			t.Logf("%s, %s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, name, kl, worst)
 			if worst == 0 || kl > most || worst > 0.5 {
 				t.Errorf("%s, %s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, name, kl, worst)
 			}
 		}
 	}
-	if _, err := (samplerPlugin{}).OpenSampler(context.Background(), trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, Quantization: "fp8"}); err == nil {
+	if _, err := (samplerPlugin{}).OpenSampler(context.Background(), engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, Quantization: "fp8"}); err == nil {
 		t.Error("quantization fp8 was taken")
 	}
 }
@@ -72,7 +73,7 @@ func TestRoundedSmolLM2(t *testing.T) {
 	for _, text := range recorded.Texts[:3] {
 		prompt := slices.Clip(text.Tokens[:min(len(text.Tokens), 40)])
 		for quantization, most := range map[string]float64{"bf16": 1e-3, "int8": 0.1} {
-			kl, worst := divergence(t, trinity.SamplerSpec{ModelPath: path, Quantization: quantization}, prompt)
+			kl, worst := divergence(t, engine.SamplerSpec{ModelPath: path, Quantization: quantization}, prompt)
 			t.Logf("%s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, kl, worst)
 			if kl > most {
 				t.Errorf("%s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, kl, worst)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/weights"
@@ -17,7 +18,7 @@ import (
 func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")
-	experts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, UseRslora: true}
+	experts.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8, UseRslora: true}
 	for _, opts := range []Options{experts, tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"), adapterOptions()} {
 		pool := kernel.NewPool(2)
 		defer pool.Close()
@@ -58,7 +59,7 @@ func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 // A sampler takes other weights of its model, and no other model.
 func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	ctx := context.Background()
-	s, err := samplerPlugin{}.OpenSampler(ctx, trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1})
+	s, err := samplerPlugin{}.OpenSampler(ctx, engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 func TestRolloutsKeepTheirCacheAcrossVersions(t *testing.T) {
 	ctx := t.Context()
 	for _, keep := range []bool{false, true} {
-		spec := trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1, KeepAcrossVersions: keep}
+		spec := engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1, KeepAcrossVersions: keep}
 		s, err := samplerPlugin{}.OpenSampler(ctx, spec)
 		if err != nil {
 			t.Fatal(err)

@@ -16,14 +16,14 @@ func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	return e.saveModel(ctx, dir, e.trained, "f32")
 }
 
-// SaveVersion implements trinity.VersionWriter.
+// SaveVersion implements engine.VersionWriter.
 func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.saveModel(ctx, dir, e.trained, cmp.Or(e.opts.PublishDType, "f32"))
 }
 
-// SavePublished implements trinity.Publisher.
+// SavePublished implements engine.Publisher.
 func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

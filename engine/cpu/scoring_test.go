@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -211,7 +212,7 @@ func TestScoresAreAskedForAlone(t *testing.T) {
 	}})
 	_, empty := e.Forward(ctx, whole([]*trinity.Experience{{}}), trinity.Streams{Score: true})
 	adapter, two, labels, frozen := newRewardModel("llama"), newRewardModel("llama"), newRewardModel("reward"), newRewardModel("llama")
-	adapter.LoRA, two.Value, frozen.Reference = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, true, true
+	adapter.LoRA, two.Value, frozen.Reference = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, true, true
 	_, withAdapter := Open(adapter)
 	_, withTwo := Open(two)
 	_, withLabels := Open(labels)
@@ -230,7 +231,7 @@ func TestScoresAreAskedForAlone(t *testing.T) {
 			t.Errorf("error is %v, want one with %q", c.err, c.want)
 		}
 	}
-	spec := trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Head: trinity.ScoreHead, Train: true, Seed: 3, MicroTokens: 64}
+	spec := engine.TrainerSpec{ModelPath: tiny("llama").ModelPath, Head: engine.ScoreHead, Train: true, Seed: 3, MicroTokens: 64}
 	opened, err := trainerPlugin{}.OpenTrainer(ctx, spec)
 	if err != nil {
 		t.Fatal(err)

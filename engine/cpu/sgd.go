@@ -1,12 +1,12 @@
 package cpu
 
 import (
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
-	optimizers[trinity.SGD] = func(spec trinity.OptimizerSpec) (optimizer, error) {
+	optimizers[engine.SGD] = func(spec engine.OptimizerSpec) (optimizer, error) {
 		return &sgd{momentum: float32(spec.Momentum), nesterov: spec.Nesterov}, nil
 	}
 }
@@ -28,9 +28,9 @@ type sgd struct {
 
 func (s *sgd) describe() string {
 	if s.momentum == 0 {
-		return trinity.SGD + " without momentum"
+		return engine.SGD + " without momentum"
 	}
-	return trinity.SGD
+	return engine.SGD
 }
 
 func (s *sgd) take(memory *account, l *layout) (err error) {

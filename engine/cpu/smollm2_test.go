@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -46,7 +47,7 @@ func TestSmolLM2LogprobsEqualTransformers(t *testing.T) {
 	}
 	var want smollm2
 	readJSON(t, "testdata/smollm2.json.gz", &want)
-	e := open(t, Options{ModelPath: path, LoRA: &trinity.LoRASpec{LoraRank: 1, LoraAlpha: 1, TargetModules: []string{"v_proj"}}, MaxTokens: 256})
+	e := open(t, Options{ModelPath: path, LoRA: &engine.LoRASpec{LoraRank: 1, LoraAlpha: 1, TargetModules: []string{"v_proj"}}, MaxTokens: 256})
 	var batch []*trinity.Experience
 	for i, text := range want.Texts {
 		batch = append(batch, allTrained(i, text.Tokens))
@@ -118,7 +119,7 @@ func BenchmarkSmolLM2GRPO(b *testing.B) {
 	path := smollm2Path(b)
 	var recorded smollm2
 	readJSON(b, "testdata/smollm2.json.gz", &recorded)
-	e := open(b, Options{ModelPath: path, LoRA: &trinity.LoRASpec{LoraRank: 16, LoraAlpha: 32}, MaxTokens: 1024})
+	e := open(b, Options{ModelPath: path, LoRA: &engine.LoRASpec{LoraRank: 16, LoraAlpha: 32}, MaxTokens: 1024})
 	var all []*trinity.Experience
 	for i := range 32 {
 		prompt := recorded.Train[400*(i/8) : 400*(i/8)+110]

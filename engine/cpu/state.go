@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
@@ -156,7 +156,7 @@ func readState(path, optimizer string, lora *loraTag) (state, error) {
 	if s.Format != stateFormat {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
 	}
-	if saved := cmp.Or(s.Optimizer, trinity.AdamW); saved != optimizer {
+	if saved := cmp.Or(s.Optimizer, engine.AdamW); saved != optimizer {
 		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
 	}
 	if !s.LoRA.equal(lora) {

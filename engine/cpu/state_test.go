@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
 )
@@ -75,16 +75,16 @@ func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
 
 func TestResumedRunHasTheSameBits(t *testing.T) {
 	lora := tiny("qwen2")
-	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	lora.LoRA, lora.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	loraCritic := critic()
-	loraCritic.LoRA, loraCritic.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	loraCritic.LoRA, loraCritic.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	descent, momentum, muon, loraMuon := tiny("llama"), tiny("qwen3_moe"), tiny("llama3_bias_tied"), loraCritic
 	eightBits := codedOptions(t)
 	loraEightBits := eightBits
-	loraEightBits.LoRA, loraEightBits.Seed = &trinity.LoRASpec{LoraRank: 64, LoraAlpha: 8}, 1
-	descent.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
-	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
-	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
+	loraEightBits.LoRA, loraEightBits.Seed = &engine.LoRASpec{LoraRank: 64, LoraAlpha: 8}, 1
+	descent.Optimizer = engine.OptimizerSpec{Type: engine.SGD}
+	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9}
+	muon.Optimizer = engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.95, Nesterov: true}
 	loraMuon.Optimizer = muon.Optimizer
 	for name, opts := range map[string]Options{
 		"all weights": tiny("llama"), "lora": lora, "critic": critic(), "critic with lora": loraCritic,
@@ -150,11 +150,11 @@ func TestStateErrors(t *testing.T) {
 		}
 	}
 	lora := tiny("llama")
-	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+	lora.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 	wants("other kind of run", open(t, lora).LoadState(ctx, dir), "LoRA off")
-	for want, other := range map[string]trinity.OptimizerSpec{
-		"optimizer adamw; this engine has muon":                 {Type: trinity.Muon},
-		"optimizer adamw; this engine has sgd without momentum": {Type: trinity.SGD},
+	for want, other := range map[string]engine.OptimizerSpec{
+		"optimizer adamw; this engine has muon":                 {Type: engine.Muon},
+		"optimizer adamw; this engine has sgd without momentum": {Type: engine.SGD},
 	} {
 		opts := tiny("llama")
 		opts.Optimizer = other
@@ -188,7 +188,7 @@ func TestPublishedWeightsOfAState(t *testing.T) {
 	kept := tiny("llama")
 	kept.KeepPublished = true
 	lora := tiny("qwen2")
-	lora.LoRA, lora.Seed, lora.KeepPublished = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1, true
+	lora.LoRA, lora.Seed, lora.KeepPublished = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1, true
 	for name, opts := range map[string]Options{"all weights": kept, "lora": lora} {
 		t.Run(name, func(t *testing.T) {
 			e, sampler := withRecorder(t, opts)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -17,9 +18,9 @@ func TestTeachers(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := len(inUse)
-	teachers := map[string]trinity.Engine{}
+	teachers := map[string]engine.Trainer{}
 	for name, path := range map[string]string{"itself": "llama", "qwen": "qwen2", "again": "llama"} {
-		e, err := opener.OpenTrainer(t.Context(), trinity.EngineSpec{ModelPath: tiny(path).ModelPath, MicroTokens: 32})
+		e, err := opener.OpenTrainer(t.Context(), engine.TrainerSpec{ModelPath: tiny(path).ModelPath, MicroTokens: 32})
 		if err != nil {
 			t.Fatal(err)
 		}

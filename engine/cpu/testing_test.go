@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -173,8 +174,8 @@ func tensorFile(t *testing.T, path string) func(name string) []float32 {
 }
 
 // publish brings the current weights to the engine's sampler.
-func publish(ctx context.Context, e trinity.Engine, version int64) error {
-	p := e.(trinity.Publisher)
+func publish(ctx context.Context, e engine.Trainer, version int64) error {
+	p := e.(engine.Publisher)
 	if err := p.Offer(ctx, version); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -57,7 +58,7 @@ func valuesOf(t *testing.T, e *Engine, xs []*trinity.Experience) []trinity.Token
 
 func TestValuesAndGradientEqualTorch(t *testing.T) {
 	lora := critic()
-	lora.LoRA = &trinity.LoRASpec{Path: lora.ModelPath}
+	lora.LoRA = &engine.LoRASpec{Path: lora.ModelPath}
 	for suffix, opts := range map[string]Options{"": critic(), "_lora": lora} {
 		var want valueReference
 		readJSON(t, filepath.Join("testdata", "critic", "reference"+suffix+".json.gz"), &want)
@@ -180,7 +181,7 @@ func TestNewValueHead(t *testing.T) {
 
 func TestSavedCriticHasTheTrainedWeights(t *testing.T) {
 	lora := tiny("llama")
-	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	lora.LoRA, lora.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora} {
 		opts.Value = true
 		e, dir := open(t, opts), t.TempDir()
@@ -190,7 +191,7 @@ func TestSavedCriticHasTheTrainedWeights(t *testing.T) {
 		}
 		saved := Options{ModelPath: dir, Value: true}
 		if opts.LoRA != nil {
-			saved = Options{ModelPath: opts.ModelPath, Value: true, LoRA: &trinity.LoRASpec{Path: dir}}
+			saved = Options{ModelPath: opts.ModelPath, Value: true, LoRA: &engine.LoRASpec{Path: dir}}
 		} else if cfg, err := model.ReadConfig(dir); err != nil || cfg.Head != model.TokenClassification || cfg.NumLabels != 1 {
 			t.Errorf("%s: saved as %v, %v", name, cfg, err)
 		}
@@ -235,7 +236,7 @@ func TestWrongHeadsAreErrors(t *testing.T) {
 
 func TestOpeningByHead(t *testing.T) {
 	ctx, path := t.Context(), tiny("llama").ModelPath
-	e, err := trainerPlugin{}.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: path, Train: true, Head: trinity.ValueHead, Seed: 1, MicroTokens: 64})
+	e, err := trainerPlugin{}.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: path, Train: true, Head: engine.ValueHead, Seed: 1, MicroTokens: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,10 +244,10 @@ func TestOpeningByHead(t *testing.T) {
 	if _, err := e.ForwardBackward(ctx, whole(sequences(t, true)), squared{}); err != nil {
 		t.Error(err)
 	}
-	for want, spec := range map[string]trinity.EngineSpec{
+	for want, spec := range map[string]engine.TrainerSpec{
 		"expected \"value\"": {ModelPath: path, Train: true, Head: "nose"},
-		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead},
-		"with 3 labels":      {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Train: true},
+		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: engine.ScoreHead},
+		"with 3 labels":      {ModelPath: tiny("reward").ModelPath, Head: engine.ScoreHead, Train: true},
 		"as a reward model":  {ModelPath: tiny("reward").ModelPath, Train: true, MicroTokens: 64},
 	} {
 		e, err := trainerPlugin{}.OpenTrainer(ctx, spec)
@@ -256,11 +257,11 @@ func TestOpeningByHead(t *testing.T) {
 		if e != nil {
 			t.Errorf("%v: an engine beside an error", err)
 		}
-		if _, err := (trainerPlugin{}).PlanMemory(spec); err == nil && spec.Head != trinity.ScoreHead {
+		if _, err := (trainerPlugin{}).PlanMemory(spec); err == nil && spec.Head != engine.ScoreHead {
 			t.Errorf("a plan of what does not open: %+v", spec)
 		}
 	}
-	s, err := samplerPlugin{}.OpenSampler(ctx, trinity.SamplerSpec{ModelPath: path, MaxSequences: 1, Shared: true, Beside: e})
+	s, err := samplerPlugin{}.OpenSampler(ctx, engine.SamplerSpec{ModelPath: path, MaxSequences: 1, Shared: true, Beside: e})
 	if s != nil || err == nil || !strings.Contains(err.Error(), "no next tokens") {
 		t.Errorf("a sampler beside a critic: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -61,7 +62,7 @@ func TestFirstDeliveryReplacesAllTensors(t *testing.T) {
 				weights.Sleeper
 			})
 			covered := 0.0
-			sampler.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
+			sampler.Prove(engine.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
 			if err := sampler.Sleep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +88,7 @@ func TestFirstDeliveryReplacesAllTensors(t *testing.T) {
 func TestFirstDeliveryIsRepeated(t *testing.T) {
 	s := &starter{t: t, options: server.Options{Model: tiny}}
 	sampler := must(t, "vllm", startsOf(s, 1)).(weights.Provable)
-	sampler.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(float64) {}})
+	sampler.Prove(engine.Proving{Alone: true, Digests: 1, Covered: func(float64) {}})
 	for _, lie := range []server.Lie{server.RefusesWeights, ""} {
 		s.started("rollout-0", 1).fake.Tell(lie)
 		if err := sampler.LoadWeights(t.Context(), tiny, 0); (err == nil) != (lie == "") {
@@ -134,7 +135,7 @@ func TestLaterReplicasAgree(t *testing.T) {
 			return ""
 		}
 		sampler := served.Hasten(must(t, "vllm", with)).(weights.Provable)
-		sampler.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(float64) {}})
+		sampler.Prove(engine.Proving{Alone: true, Digests: 1, Covered: func(float64) {}})
 		if err := sampler.LoadWeights(t.Context(), tiny, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
@@ -59,8 +59,8 @@ func (*vllm) ReceivesWeights() {}
 // ReceivesWeights says that the way direct fits.
 func (*sglang) ReceivesWeights() {}
 
-// Receives implements trinity.WeightReceiver.
-func (s *Sampler) Receives(ctx context.Context, from trinity.WeightSender) error {
+// Receives implements engine.WeightReceiver.
+func (s *Sampler) Receives(ctx context.Context, from engine.WeightSender) error {
 	if s.adapter {
 		return errors.New("a server reads an adapter from files")
 	}
@@ -92,8 +92,8 @@ func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, erro
 	return in, err
 }
 
-// ReceiveWeights implements trinity.WeightReceiver.
-func (s *Sampler) ReceiveWeights(ctx context.Context, from trinity.WeightSender, number int64) error {
+// ReceiveWeights implements engine.WeightReceiver.
+func (s *Sampler) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
 	return s.bring(ctx, version{number: number, name: s.nameOf(number), from: from})
 }
 
@@ -115,7 +115,7 @@ func (s *Sampler) transport(device string, in inlet) (string, error) {
 
 // handover is the delivery of a version to one server without files.
 type handover struct {
-	trinity.WeightChannel
+	engine.WeightChannel
 	in        inlet
 	transport string
 	group     string
@@ -139,7 +139,7 @@ func (s *Sampler) receive(ctx context.Context, at *server, v version, asleep boo
 	if err != nil {
 		return err
 	}
-	h.WeightChannel, err = v.from.OpenChannel(ctx, trinity.ChannelSpec{
+	h.WeightChannel, err = v.from.OpenChannel(ctx, engine.ChannelSpec{
 		Version: v.number, Transport: h.transport, Group: h.group, Peer: u.Hostname(), Ranks: h.in.ranks, Announced: h.in.announces,
 		DType: h.in.dtype, Limit: s.bucket, Timeout: h.phase / 2,
 	})
@@ -201,7 +201,7 @@ func (h *handover) limited(ctx context.Context, what string, server func(ctx con
 }
 
 // tensors lists all tensors of the version.
-func (h *handover) tensors() (all []trinity.TensorInfo) {
+func (h *handover) tensors() (all []engine.TensorInfo) {
 	for _, b := range h.Buckets() {
 		all = append(all, b...)
 	}

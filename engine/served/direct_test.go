@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -37,11 +38,11 @@ func sender(t *testing.T) *server.Sender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := opener.OpenTrainer(t.Context(), trinity.EngineSpec{ModelPath: tiny, MicroTokens: 64, MaxModelLen: 32, Train: true})
+	eng, err := opener.OpenTrainer(t.Context(), engine.TrainerSpec{ModelPath: tiny, MicroTokens: 64, MaxModelLen: 32, Train: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.NewSender(engine.(trinity.Publisher), filepath.Join(t.TempDir(), "version"))
+	s := server.NewSender(eng.(engine.Publisher), filepath.Join(t.TempDir(), "version"))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -54,7 +55,7 @@ func sender(t *testing.T) *server.Sender {
 }
 
 // handing opens a sampler whose servers get the sender's weights.
-func handing(t *testing.T, kind string, from trinity.WeightSender, phase time.Duration, fakes ...*server.Fake) trinity.WeightReceiver {
+func handing(t *testing.T, kind string, from engine.WeightSender, phase time.Duration, fakes ...*server.Fake) engine.WeightReceiver {
 	t.Helper()
 	var urls []string
 	for _, f := range fakes {
@@ -64,7 +65,7 @@ func handing(t *testing.T, kind string, from trinity.WeightSender, phase time.Du
 	with.Patience = 2 * time.Second
 	s := served.Hasten(must(t, kind, with))
 	served.Limit(s, phase, bucket)
-	r := s.(trinity.WeightReceiver)
+	r := s.(engine.WeightReceiver)
 	if err := r.Receives(t.Context(), from); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestTensorsAreComparedFirst(t *testing.T) {
 }
 
 // gpus is a sender on GPUs.
-type gpus struct{ trinity.WeightSender }
+type gpus struct{ engine.WeightSender }
 
 func (gpus) Device() string { return "cuda" }
 
@@ -206,15 +207,15 @@ func TestServersThatTakeNoTensors(t *testing.T) {
 	} {
 		with := spec(c.fake.URL)
 		if c.adapter {
-			with.LoRA = &trinity.LoRASpec{LoraRank: 4, TargetModules: trinity.Names{"q_proj"}}
+			with.LoRA = &engine.LoRASpec{LoraRank: 4, TargetModules: engine.Names{"q_proj"}}
 		}
-		err := must(t, c.kind, with).(trinity.WeightReceiver).Receives(t.Context(), sender(t))
+		err := must(t, c.kind, with).(engine.WeightReceiver).Receives(t.Context(), sender(t))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.kind, err, c.want)
 		}
 	}
 	fake := receiving(t, "vllm")
-	r := must(t, "vllm", spec(fake.URL)).(trinity.WeightReceiver)
+	r := must(t, "vllm", spec(fake.URL)).(engine.WeightReceiver)
 	if err := r.Receives(t.Context(), gpus{sender(t)}); err != nil {
 		t.Errorf("from a GPU to a CPU: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
@@ -16,7 +17,7 @@ func init() {
 	registry.Samplers.Register("llama_server",
 		"llama.cpp's servers that run already (explorer.rollout_model.base_urls). They take no new weights, so they serve modes bench and "+
 			"serve, and mode explore for an archive.",
-		func() trinity.SamplerOpener { return &llamaServer{arguments: defaults()} })
+		func() engine.SamplerOpener { return &llamaServer{arguments: defaults()} })
 }
 
 // llamaServer is the plug-in.
@@ -24,18 +25,18 @@ type llamaServer struct {
 	arguments `yaml:",inline"`
 }
 
-// OpenSampler implements trinity.SamplerOpener.
-func (l *llamaServer) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+// OpenSampler implements engine.SamplerOpener.
+func (l *llamaServer) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	if spec.LoRA != nil {
 		return nil, errors.New("llama-server gets no adapter from a run: start it with --lora, and leave out model.lora_configs")
 	}
 	return l.open(ctx, spec, nil, llamaKind{})
 }
 
-// PlanMemory implements trinity.SamplerOpener.
-func (*llamaServer) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return none(), nil }
+// PlanMemory implements engine.SamplerOpener.
+func (*llamaServer) PlanMemory(engine.SamplerSpec) ([]engine.MemoryPart, error) { return none(), nil }
 
-// Describe implements trinity.SamplerOpener.
+// Describe implements engine.SamplerOpener.
 func (*llamaServer) Describe() string { return overHTTP }
 
 // Reads implements config.SharedKeys.

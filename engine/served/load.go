@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -23,7 +24,7 @@ type version struct {
 	number int64
 	name   string // as the servers call it
 	dir    string
-	from   trinity.WeightSender // nil if the version is in dir
+	from   engine.WeightSender // nil if the version is in dir
 }
 
 // LoadWeights implements weights.Loader. A server that fails is left out. If all fail, that is an error,

@@ -3,16 +3,16 @@ package served
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
 // none is the memory of servers that run already: they take none that a plan could give them.
-func none() []trinity.MemoryPart { return []trinity.MemoryPart{} }
+func none() []engine.MemoryPart { return []engine.MemoryPart{} }
 
 // memory plans what a GPU of the servers that the run starts holds at least. Servers are equal. They may fill a
 // share of the GPU, so the plan says the share of the KV cache in words.
-func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+func memory(spec *engine.SamplerSpec) ([]engine.MemoryPart, error) {
 	s := &spec.Start
 	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
 		return none(), nil
@@ -27,7 +27,7 @@ func memory(spec *trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
 	if spec.Place.Beside != "" {
 		why += ", and gives them up while the trainer computes"
 	}
-	return []trinity.MemoryPart{{
+	return []engine.MemoryPart{{
 		Kind: "weights", Bytes: (cfg.Parameters()*bytesOf(s.DType) + parts - 1) / parts, Why: why, Device: "server GPU",
 		Free: int64(float64(spec.Place.GPUBytes) * s.MemoryShare),
 	}}, nil

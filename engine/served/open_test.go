@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
@@ -61,7 +62,7 @@ func TestServersThatDoNotFit(t *testing.T) {
 			s := spec(starts[plugin](t, own(t), c.options).URL)
 			s.Tokens, s.Say = bytes, func(line string) { said += line }
 			if plugin != "llama_server" {
-				s.LoRA = &trinity.LoRASpec{LoraRank: 4}
+				s.LoRA = &engine.LoRASpec{LoraRank: 4}
 			}
 			_, err := open(t, plugin, s, nil)
 			text := fmt.Sprint(err)
@@ -79,7 +80,7 @@ func TestRankOfASavedAdapter(t *testing.T) {
 		for _, plugin := range []string{"vllm", "sglang"} {
 			o := server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, MaxRank: rank, Develops: true}
 			s := spec(starts[plugin](t, own(t), o).URL)
-			s.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 42}
+			s.LoRA = &engine.LoRASpec{Path: adapter, LoraRank: 42}
 			_, err := open(t, plugin, s, nil)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: %v, want %q", plugin, err, want)
@@ -104,7 +105,7 @@ func TestAdapterAfterARestart(t *testing.T) {
 				urls = append(urls, fakes[1].URL)
 			}
 			with := spec(urls...)
-			with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
+			with.LoRA, with.Follows = &engine.LoRASpec{LoraRank: 4}, true
 			with.Adapters = map[bool][]string{true: {adapter}}[c.beside]
 			s := served.Hasten(must(t, plugin, with))
 			load := func(version int64) {
@@ -123,7 +124,7 @@ func TestAdapterAfterARestart(t *testing.T) {
 			others := 0
 			if c.beside {
 				others = 1
-				if err := s.(trinity.AdapterLoader).LoadAdapter(t.Context(), "b", adapter, 0); err != nil {
+				if err := s.(engine.AdapterLoader).LoadAdapter(t.Context(), "b", adapter, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -153,7 +154,7 @@ func TestAdapterAfterARestart(t *testing.T) {
 			if c.beside {
 				fakes[0].Tell(server.Restarted)
 				fakes[0].Tell("")
-				if err := s.(trinity.AdapterLoader).DropAdapter(t.Context(), "b"); err != nil {
+				if err := s.(engine.AdapterLoader).DropAdapter(t.Context(), "b"); err != nil {
 					t.Errorf("%s %+v: %v", plugin, c, err)
 				}
 			}
@@ -172,7 +173,7 @@ func TestNewestAdapterIsGivenAgain(t *testing.T) {
 	for _, plugin := range []string{"vllm", "sglang"} {
 		fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true})
 		with := spec(fake.URL)
-		with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
+		with.LoRA, with.Follows = &engine.LoRASpec{LoraRank: 4}, true
 		s := served.Hasten(must(t, plugin, with))
 		for version := range int64(3) {
 			if err := s.(weights.Loader).LoadWeights(t.Context(), adapter, version); err != nil {

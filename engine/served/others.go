@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // holder is an endpoint whose server holds adapters beside the policy's.
@@ -21,7 +22,7 @@ type holder interface {
 	unload(ctx context.Context, name string) error
 }
 
-var _ trinity.AdapterLoader = (*Sampler)(nil)
+var _ engine.AdapterLoader = (*Sampler)(nil)
 
 // others are the adapters that requests name. Each server has them before it has the policy, so a server
 // that has restarted is known by the policy that it lacks.
@@ -41,7 +42,7 @@ type other struct {
 	version int64
 }
 
-// LoadAdapter implements trinity.AdapterLoader. A server that sleeps gets the adapter when the next
+// LoadAdapter implements engine.AdapterLoader. A server that sleeps gets the adapter when the next
 // version of the policy wakes it.
 func (o *others) LoadAdapter(ctx context.Context, name, dir string, version int64) error {
 	s := o.of
@@ -89,7 +90,7 @@ func (o *others) undo(name string, old other, was bool) {
 	}
 }
 
-// DropAdapter implements trinity.AdapterLoader.
+// DropAdapter implements engine.AdapterLoader.
 func (o *others) DropAdapter(ctx context.Context, name string) error {
 	old, ok := o.find(name)
 	if !ok {
@@ -101,7 +102,7 @@ func (o *others) DropAdapter(ctx context.Context, name string) error {
 	return o.dropFromAll(ctx, old)
 }
 
-// Adapters implements trinity.AdapterLoader.
+// Adapters implements engine.AdapterLoader.
 func (o *others) Adapters() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

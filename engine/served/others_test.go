@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
@@ -18,7 +19,7 @@ func TestAdaptersBesideThePolicy(t *testing.T) {
 	const partial = "../cpu/internal/sampler/testdata/adapters/partial"
 	oracle := own(t)
 	for name, dir := range map[string]string{"old": adapter, "new": partial} {
-		if err := oracle.(trinity.AdapterLoader).LoadAdapter(t.Context(), name, dir, 0); err != nil {
+		if err := oracle.(engine.AdapterLoader).LoadAdapter(t.Context(), name, dir, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -26,7 +27,7 @@ func TestAdaptersBesideThePolicy(t *testing.T) {
 		for _, byTokens := range []bool{false, true} {
 			fake := starts[plugin](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true, Tokens: byTokens})
 			with := spec(fake.URL)
-			with.LoRA, with.Follows, with.Adapters = &trinity.LoRASpec{LoraRank: 2}, true, []string{adapter}
+			with.LoRA, with.Follows, with.Adapters = &engine.LoRASpec{LoraRank: 2}, true, []string{adapter}
 			s := served.Hasten(must(t, plugin, with))
 			same := func(when, name, as string, version int64) {
 				t.Helper()
@@ -45,7 +46,7 @@ func TestAdaptersBesideThePolicy(t *testing.T) {
 						got[0].Versions)
 				}
 			}
-			loader := s.(trinity.AdapterLoader)
+			loader := s.(engine.AdapterLoader)
 			if err := loader.LoadAdapter(t.Context(), "old", adapter, 7); err != nil {
 				t.Fatal(plugin, err)
 			}
@@ -88,10 +89,10 @@ func TestAdaptersBesideThePolicy(t *testing.T) {
 func TestAdaptersThatServersDoNotGet(t *testing.T) {
 	fake := starts["vllm"](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, LoRA: true})
 	with := spec(fake.URL)
-	with.LoRA, with.Follows = &trinity.LoRASpec{LoraRank: 4}, true
-	loader, without := must(t, "vllm", with).(trinity.AdapterLoader), must(t, "vllm", spec(fake.URL)).(trinity.AdapterLoader)
+	with.LoRA, with.Follows = &engine.LoRASpec{LoraRank: 4}, true
+	loader, without := must(t, "vllm", with).(engine.AdapterLoader), must(t, "vllm", spec(fake.URL)).(engine.AdapterLoader)
 	for _, c := range []struct {
-		of        trinity.AdapterLoader
+		of        engine.AdapterLoader
 		name, dir string
 	}{{loader, "", adapter}, {loader, trinity.BaseAdapter, adapter}, {loader, "b", tiny}, {without, "b", adapter}} {
 		if err := c.of.LoadAdapter(t.Context(), c.name, c.dir, 0); err == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -40,7 +41,7 @@ func (a *arguments) Validate() error {
 
 // open greets the servers and finds out what they can do. own are those that the run has started, and
 // end with the sampler; nil if they run already.
-func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *owned, of kind) (_ trinity.Sampler, err error) {
+func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owned, of kind) (_ trinity.Sampler, err error) {
 	defer func() {
 		if err != nil {
 			own.close()
@@ -110,7 +111,7 @@ func (a *arguments) open(ctx context.Context, spec trinity.SamplerSpec, own *own
 }
 
 // rankOf returns the largest rank of a sampler's adapters, 0 if there are none.
-func rankOf(spec *trinity.SamplerSpec, cfg *model.Config) (most int, err error) {
+func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 	paths := spec.Adapters
 	switch {
 	case spec.LoRA == nil:

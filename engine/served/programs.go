@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -24,7 +24,7 @@ type startable struct {
 
 // programs returns the servers that a plug-in starts, which are equal. p has what differs between kinds
 // of servers, and key is the variable with their key.
-func (s *startable) programs(spec trinity.SamplerSpec, key string, p func(trinity.SamplerSpec) trinity.Program) (all []trinity.Program) {
+func (s *startable) programs(spec engine.SamplerSpec, key string, p func(engine.SamplerSpec) engine.Program) (all []engine.Program) {
 	if len(spec.Servers) > 0 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *startable) programs(spec trinity.SamplerSpec, key string, p func(trinit
 
 // rankToStart returns the rank of adapters for which a server is started. What is wrong with their files
 // is said when the server is opened.
-func rankToStart(spec *trinity.SamplerSpec) int {
+func rankToStart(spec *engine.SamplerSpec) int {
 	if cfg, err := model.ReadConfig(spec.ModelPath); err == nil {
 		if rank, err := rankOf(spec, cfg); err == nil {
 			return rank
@@ -56,7 +56,7 @@ func rankToStart(spec *trinity.SamplerSpec) int {
 
 // startAll starts the servers of programs, and tells spec their names and their key. It returns nil
 // if there are none.
-func startAll(ctx context.Context, spec *trinity.SamplerSpec, programs []trinity.Program, key string) (*owned, error) {
+func startAll(ctx context.Context, spec *engine.SamplerSpec, programs []engine.Program, key string) (*owned, error) {
 	if len(programs) == 0 {
 		return nil, nil
 	}

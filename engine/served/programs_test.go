@@ -5,19 +5,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
 // programs is an opener that says what it starts.
 type programs interface {
-	Programs(trinity.SamplerSpec) []trinity.Program
+	Programs(engine.SamplerSpec) []engine.Program
 }
 
 // programCase is a specification, and what the command of its servers has and lacks.
 type programCase struct {
 	name      string
-	change    func(*trinity.SamplerSpec)
+	change    func(*engine.SamplerSpec)
 	has, lack []string
 	env       map[string]string
 }
@@ -25,14 +25,14 @@ type programCase struct {
 func TestVLLMProgram(t *testing.T) {
 	const always = "--logprobs-mode processed_logprobs --generation-config vllm --seed 5 --dtype bfloat16 --tensor-parallel-size"
 	testPrograms(t, "vllm", "VLLM_API_KEY", []programCase{
-		{"CPU", func(*trinity.SamplerSpec) {}, []string{
+		{"CPU", func(*engine.SamplerSpec) {}, []string{
 			"-m trinity_worker.vllm_server --model /", "--host {host} --port {port}", always + " 1", "--pipeline-parallel-size 1",
 			"--data-parallel-size 1", "--max-model-len 32", "--no-enable-chunked-prefill --max-num-batched-tokens 8192",
 			"--no-enable-prefix-caching",
 		}, []string{"--gpu-memory-utilization", "--enable-lora", "--weight-transfer-config", "--enforce-eager", "--enable-expert-parallel",
 			"--enable-sleep-mode"},
 			map[string]string{"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": ""}},
-		{"GPUs", func(s *trinity.SamplerSpec) {
+		{"GPUs", func(s *engine.SamplerSpec) {
 			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
 			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
@@ -40,17 +40,17 @@ func TestVLLMProgram(t *testing.T) {
 			always + " 2 --pipeline-parallel-size 2 --data-parallel-size 3 --gpu-memory-utilization 0.75 --enable-chunked-prefill " +
 				"--enable-prefix-caching --enforce-eager --enable-expert-parallel",
 		}, []string{"--max-model-len", "--max-num-batched-tokens"}, map[string]string{"VLLM_CPU_KVCACHE_SPACE": ""}},
-		{"colocate", func(s *trinity.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
-		{"weights", func(s *trinity.SamplerSpec) { s.Follows = true },
+		{"colocate", func(s *engine.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" }, []string{"--enable-sleep-mode"}, nil, nil},
+		{"weights", func(s *engine.SamplerSpec) { s.Follows = true },
 			[]string{`--weight-transfer-config {"backend": "trinity_files"}`}, []string{"--enable-lora"}, nil},
-		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },
+		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
 			[]string{"--enable-lora --max-loras 2 --max-lora-rank 16"}, []string{"--weight-transfer-config"},
 			map[string]string{"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}},
-		{"adapters", func(s *trinity.SamplerSpec) { s.LoRA, s.Adapters = &trinity.LoRASpec{LoraRank: 2}, []string{adapter} },
+		{"adapters", func(s *engine.SamplerSpec) { s.LoRA, s.Adapters = &engine.LoRASpec{LoraRank: 2}, []string{adapter} },
 			[]string{"--enable-lora --max-loras 3 --max-lora-rank 8"}, nil, nil},
-		{"a saved adapter", func(s *trinity.SamplerSpec) { s.LoRA = &trinity.LoRASpec{Path: adapter, LoraRank: 32} },
+		{"a saved adapter", func(s *engine.SamplerSpec) { s.LoRA = &engine.LoRASpec{Path: adapter, LoraRank: 32} },
 			[]string{"--enable-lora --max-loras 2 --max-lora-rank 8"}, nil, nil},
-		{"extra_engine_args", func(s *trinity.SamplerSpec) {
+		{"extra_engine_args", func(s *engine.SamplerSpec) {
 			s.Start.Extra = map[string]any{
 				"yes": true, "no_way": false, "a_text": "x y", "int": 3, "float": 0.5, "list": []any{1, "b"}, "map": map[string]any{"k": 1},
 			}
@@ -61,14 +61,14 @@ func TestVLLMProgram(t *testing.T) {
 func TestSGLangProgram(t *testing.T) {
 	const always = "--random-seed 5 --dtype bfloat16 --tensor-parallel-size"
 	testPrograms(t, "sglang", "SGLANG_API_KEY", []programCase{
-		{"CPU", func(*trinity.SamplerSpec) {}, []string{
+		{"CPU", func(*engine.SamplerSpec) {}, []string{
 			"-m trinity_worker.sglang_server --model-path /", "--host {host} --port {port}", always + " 1 --pipeline-parallel-size 1 " +
 				"--data-parallel-size 1 --context-length 32 --device cpu --disable-overlap-schedule --chunked-prefill-size -1 --disable-radix-cache",
 		}, []string{
 			"--mem-fraction-static", "--enable-deterministic-inference", "--enable-lora", "--disable-cuda-graph", "--expert-parallel-size",
 			"--enable-memory-saver",
 		}, map[string]string{"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"}},
-		{"GPUs", func(s *trinity.SamplerSpec) {
+		{"GPUs", func(s *engine.SamplerSpec) {
 			s.Place.GPUs, s.Start.MemoryShare, s.Start.ChunkedPrefill, s.Start.PrefixCaching = 4, 0.75, true, true
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 3
 			s.Start.Eager, s.Start.ExpertParallel, s.MaxModelLen = true, true, 0
@@ -77,11 +77,11 @@ func TestSGLangProgram(t *testing.T) {
 				"--disable-cuda-graph --expert-parallel-size 2",
 		}, []string{"--context-length", "--device", "--chunked-prefill-size", "--disable-radix-cache"},
 			map[string]string{"SGLANG_USE_CPU_ENGINE": ""}},
-		{"beside the trainer", func(s *trinity.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" },
+		{"beside the trainer", func(s *engine.SamplerSpec) { s.Place.GPUs, s.Place.Beside = 1, "trainer" },
 			[]string{"--enable-memory-saver --enable-weights-cpu-backup"}, nil, nil},
-		{"LoRA", func(s *trinity.SamplerSpec) { s.Follows, s.LoRA = true, &trinity.LoRASpec{LoraRank: 9} },
+		{"LoRA", func(s *engine.SamplerSpec) { s.Follows, s.LoRA = true, &engine.LoRASpec{LoraRank: 9} },
 			[]string{"--enable-lora --max-lora-rank 9 --lora-target-modules all --max-loras-per-batch 3"}, nil, nil},
-		{"extra_engine_args", func(s *trinity.SamplerSpec) {
+		{"extra_engine_args", func(s *engine.SamplerSpec) {
 			s.Start.Extra = map[string]any{"yes": true, "no_way": false, "int": 3}
 		}, []string{"--int 3 --yes"}, []string{"way"}, nil},
 	})
@@ -96,23 +96,23 @@ func TestMemoryOfServers(t *testing.T) {
 	numbers := cfg.Parameters()
 	for _, c := range []struct {
 		name   string
-		change func(*trinity.SamplerSpec)
+		change func(*engine.SamplerSpec)
 		bytes  int64
 		why    string
 	}{
-		{"one GPU", func(*trinity.SamplerSpec) {}, 2 * numbers,
+		{"one GPU", func(*engine.SamplerSpec) {}, 2 * numbers,
 			"bfloat16, cut into 1; servers: 2, each fills its GPUs to gpu_memory_utilization 0.9"},
-		{"float32", func(s *trinity.SamplerSpec) { s.Start.DType = "float32" }, 4 * numbers, "float32"},
-		{"parallel", func(s *trinity.SamplerSpec) {
+		{"float32", func(s *engine.SamplerSpec) { s.Start.DType = "float32" }, 4 * numbers, "float32"},
+		{"parallel", func(s *engine.SamplerSpec) {
 			s.Start.TensorParallel, s.Start.PipelineParallel, s.Start.DataParallel = 2, 2, 2
 		}, (2*numbers + 3) / 4, "cut into 4"},
-		{"colocate", func(s *trinity.SamplerSpec) { s.Place.Beside = "trainer" }, 2 * numbers, "gives them up while the trainer computes"},
-		{"CPU", func(s *trinity.SamplerSpec) { s.Place.GPUs = 0 }, 0, ""},
-		{"run already", func(s *trinity.SamplerSpec) { s.Servers = []string{"http://a"} }, 0, ""},
+		{"colocate", func(s *engine.SamplerSpec) { s.Place.Beside = "trainer" }, 2 * numbers, "gives them up while the trainer computes"},
+		{"CPU", func(s *engine.SamplerSpec) { s.Place.GPUs = 0 }, 0, ""},
+		{"run already", func(s *engine.SamplerSpec) { s.Servers = []string{"http://a"} }, 0, ""},
 	} {
 		for _, plugin := range []string{"vllm", "sglang"} {
 			s := spec()
-			s.Start, s.Place.GPUs = trinity.ServerSpec{Engines: 2, DType: "bfloat16", MemoryShare: 0.9}, 1
+			s.Start, s.Place.GPUs = engine.ServerSpec{Engines: 2, DType: "bfloat16", MemoryShare: 0.9}, 1
 			c.change(&s)
 			parts, err := build(t, plugin, nil).PlanMemory(s)
 			if err != nil || parts == nil {
@@ -131,7 +131,7 @@ func testPrograms(t *testing.T, plugin, key string, cases []programCase) {
 	t.Helper()
 	for _, c := range cases {
 		s := spec()
-		s.Start = trinity.ServerSpec{Engines: 2, DType: "bfloat16", Seed: 5}
+		s.Start = engine.ServerSpec{Engines: 2, DType: "bfloat16", Seed: 5}
 		c.change(&s)
 		all := build(t, plugin, map[string]any{
 			"python": "/python", "env": map[string]any{"MINE": "secret", "DO_NOT_TRACK": "0"},

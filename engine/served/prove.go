@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/retry"
 )
@@ -16,11 +16,11 @@ import (
 type scorer interface {
 	// scores reports whether the server can. alone says that it has nothing else to do meanwhile.
 	scores(alone bool) bool
-	// score is a trinity.ScoreTokens.
+	// score is an engine.ScoreTokens.
 	score(ctx context.Context, tokens []int32) ([]float32, error)
 }
 
-// Logprobs implements trinity.Rescorer.
+// Logprobs implements engine.Rescorer.
 func (s *Sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
 	late := fmt.Errorf("no server has scored a sequence within %v", s.pool.patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
@@ -56,7 +56,7 @@ var (
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (s *Sampler) Prove(p trinity.Proving) {
+func (s *Sampler) Prove(p engine.Proving) {
 	s.proving = p
 	for _, at := range s.pool.servers {
 		if s.scorerOf(at) == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
@@ -27,7 +28,7 @@ func (s *Sampler) provingWhen(fails map[string]func(proof int) bool) map[string]
 	for _, at := range s.pool.servers {
 		counts[at.url] = new(int)
 	}
-	s.checkBy(func(_ context.Context, _ int64, copy string, _ trinity.ScoreTokens) error {
+	s.checkBy(func(_ context.Context, _ int64, copy string, _ engine.ScoreTokens) error {
 		n := counts[copy]
 		*n++
 		if f := fails[copy]; f != nil && f(*n) {
@@ -38,8 +39,8 @@ func (s *Sampler) provingWhen(fails map[string]func(proof int) bool) map[string]
 	return counts
 }
 
-func (s *Sampler) checkBy(check trinity.CheckCopy) {
-	s.Prove(trinity.Proving{Alone: true, Check: check})
+func (s *Sampler) checkBy(check engine.CheckCopy) {
+	s.Prove(engine.Proving{Alone: true, Check: check})
 }
 
 // A version that is not proven is delivered again.
@@ -107,7 +108,7 @@ func TestAnswersWaitForTheProof(t *testing.T) {
 			defer s.Close()
 			s.pool.patience = time.Second
 			checking, checked := make(chan struct{}), make(chan error)
-			s.checkBy(func(context.Context, int64, string, trinity.ScoreTokens) error {
+			s.checkBy(func(context.Context, int64, string, engine.ScoreTokens) error {
 				checking <- struct{}{}
 				return <-checked
 			})
@@ -149,7 +150,7 @@ func TestAnswersBeforeADeliveryThatIsRepeated(t *testing.T) {
 		s, at, said := serving(1)
 		defer s.Close()
 		checking, checked := make(chan struct{}), make(chan error)
-		s.checkBy(func(context.Context, int64, string, trinity.ScoreTokens) error {
+		s.checkBy(func(context.Context, int64, string, engine.ScoreTokens) error {
 			checking <- struct{}{}
 			return <-checked
 		})
@@ -258,7 +259,7 @@ func TestRequestsInALongLoad(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		checked := make(chan error)
-		s.Prove(trinity.Proving{Alone: true, Check: func(context.Context, int64, string, trinity.ScoreTokens) error { return <-checked }})
+		s.Prove(engine.Proving{Alone: true, Check: func(context.Context, int64, string, engine.ScoreTokens) error { return <-checked }})
 		at[0].tells = "run-2"
 		answered := make(chan [2]int64, 2)
 		ask := func() {
@@ -288,7 +289,7 @@ func TestWhenVLLMScores(t *testing.T) {
 	for _, c := range []struct{ lora, alone, want bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
 		s, _, said := serving(1)
 		s.pool.servers[0].endpoint = &vllmServer{vllmKind: vllmKind{lora: c.lora}}
-		s.Prove(trinity.Proving{Alone: c.alone, Check: func(context.Context, int64, string, trinity.ScoreTokens) error { return errStale }})
+		s.Prove(engine.Proving{Alone: c.alone, Check: func(context.Context, int64, string, engine.ScoreTokens) error { return errStale }})
 		if proves := s.prove(t.Context(), s.pool.servers[0], 1) != nil; proves != c.want || proves == strings.Contains(said(), "nothing proves") {
 			t.Errorf("%+v: proves %t, said %q", c, proves, said())
 		}
@@ -319,7 +320,7 @@ func TestServerEndsBeforeItsDigests(t *testing.T) {
 	} {
 		s, at, said := serving(2)
 		covered := 2.0
-		s.Prove(trinity.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
+		s.Prove(engine.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
 		s.pool.servers[0].endpoint = digesting{at[0], c.fails}
 		s.pool.servers[1].endpoint = digesting{at[1], nil}
 		err := s.LoadWeights(t.Context(), "/dir", 1)

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, trinity.Rescorer, trinity.AdapterLoader,
-// trinity.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
+// Sampler samples on servers. It implements trinity.Sampler, engine.Rescorer, engine.AdapterLoader,
+// engine.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
 type Sampler struct {
 	pool    *pool
 	vocab   int
@@ -36,10 +37,10 @@ type Sampler struct {
 	loading     sync.Mutex
 	newest      version // that the servers have loaded last; loading guards it
 	loadTimeout time.Duration
-	mayLoad     error           // why the servers cannot be given weights; nil if they may
-	mark        string          // begins the names of weights of this sampler
-	proving     trinity.Proving // without Check, deliveries are not proven
-	loads       int             // versions that were loaded
+	mayLoad     error          // why the servers cannot be given weights; nil if they may
+	mark        string         // begins the names of weights of this sampler
+	proving     engine.Proving // without Check, deliveries are not proven
+	loads       int            // versions that were loaded
 	agreed      agreed
 
 	others // beside the policy

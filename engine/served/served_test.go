@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	_ "github.com/trinity-go/trinity/engine/cpu" // whose sampler the servers have
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -41,7 +42,7 @@ func ownOf(t *testing.T, model string) trinity.Sampler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := opener.OpenSampler(t.Context(), trinity.SamplerSpec{ModelPath: model, MaxSequences: 8, MaxModelLen: 32})
+	s, err := opener.OpenSampler(t.Context(), engine.SamplerSpec{ModelPath: model, MaxSequences: 8, MaxModelLen: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +57,11 @@ func closeSampler(t *testing.T, s trinity.Sampler) {
 }
 
 // spec is that of a run that trains on what servers sample.
-func spec(urls ...string) trinity.SamplerSpec {
-	return trinity.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: true, Patience: time.Minute}
+func spec(urls ...string) engine.SamplerSpec {
+	return engine.SamplerSpec{ModelPath: tiny, MaxSequences: 8, MaxModelLen: 32, Servers: urls, Record: true, Patience: time.Minute}
 }
 
-func build(t *testing.T, kind string, args map[string]any) trinity.SamplerOpener {
+func build(t *testing.T, kind string, args map[string]any) engine.SamplerOpener {
 	t.Helper()
 	opener, err := registry.Samplers.Build(kind, args)
 	if err != nil {
@@ -69,7 +70,7 @@ func build(t *testing.T, kind string, args map[string]any) trinity.SamplerOpener
 	return opener
 }
 
-func open(t *testing.T, kind string, s trinity.SamplerSpec, args map[string]any) (trinity.Sampler, error) {
+func open(t *testing.T, kind string, s engine.SamplerSpec, args map[string]any) (trinity.Sampler, error) {
 	t.Helper()
 	out, err := build(t, kind, args).OpenSampler(t.Context(), s)
 	if err == nil {
@@ -81,7 +82,7 @@ func open(t *testing.T, kind string, s trinity.SamplerSpec, args map[string]any)
 var suite = trinitytest.SamplerOptions{Vocab: vocab, Tolerance: tolerate}
 
 // must opens a sampler.
-func must(t *testing.T, kind string, s trinity.SamplerSpec) trinity.Sampler {
+func must(t *testing.T, kind string, s engine.SamplerSpec) trinity.Sampler {
 	t.Helper()
 	out, err := open(t, kind, s, nil)
 	if err != nil {
@@ -371,7 +372,7 @@ func TestPausedServers(t *testing.T) {
 func TestServersThatAreNotThere(t *testing.T) {
 	short := server.VLLM(t, own(t), server.Options{Vocab: vocab, MaxLen: 16})
 	for _, c := range []struct {
-		spec trinity.SamplerSpec
+		spec engine.SamplerSpec
 		args map[string]any
 		want string
 	}{

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -19,7 +20,7 @@ func init() {
 	registry.Samplers.Register("sglang",
 		"SGLang servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls). They take new weights "+
 			"from a directory that they see. A server honours seeds with --enable-deterministic-inference.",
-		func() trinity.SamplerOpener {
+		func() engine.SamplerOpener {
 			return &sglang{arguments: defaults(), startable: startable{Python: "python3"}}
 		})
 }
@@ -30,8 +31,8 @@ type sglang struct {
 	startable `yaml:",inline"`
 }
 
-// OpenSampler implements trinity.SamplerOpener.
-func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+// OpenSampler implements engine.SamplerOpener.
+func (s *sglang) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	own, err := startAll(ctx, &spec, s.Programs(spec), sglangKey)
 	if err != nil {
 		return nil, err
@@ -39,15 +40,15 @@ func (s *sglang) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (tri
 	return s.open(ctx, spec, own, sglangKind{lora: spec.LoRA != nil})
 }
 
-// PlanMemory implements trinity.SamplerOpener.
-func (*sglang) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+// PlanMemory implements engine.SamplerOpener.
+func (*sglang) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
 	return memory(&spec)
 }
 
 // PythonPackage returns the package whose version trinity doctor reports.
 func (*sglang) PythonPackage() string { return "sglang" }
 
-// Describe implements trinity.SamplerOpener.
+// Describe implements engine.SamplerOpener.
 func (*sglang) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // inlet implements receiver.
@@ -57,7 +57,7 @@ func (s *sglangServer) take(ctx context.Context, h *handover) (err error) {
 }
 
 // update is the request that makes the server receive a bucket.
-func (*sglangServer) update(bucket []trinity.TensorInfo, group string) map[string]any {
+func (*sglangServer) update(bucket []engine.TensorInfo, group string) map[string]any {
 	var names, dtypes []string
 	var shapes [][]int
 	for _, t := range bucket {

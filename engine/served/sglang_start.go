@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 )
 
@@ -12,12 +12,12 @@ import (
 const sglangKey = "SGLANG_API_KEY"
 
 // Programs returns the servers that OpenSampler starts.
-func (s *sglang) Programs(spec trinity.SamplerSpec) []trinity.Program {
+func (s *sglang) Programs(spec engine.SamplerSpec) []engine.Program {
 	return s.programs(spec, sglangKey, s.program)
 }
 
 // program returns a server. trinity_worker starts it, because SGLang takes a key as an argument alone.
-func (s *sglang) program(spec trinity.SamplerSpec) trinity.Program {
+func (s *sglang) program(spec engine.SamplerSpec) engine.Program {
 	o := &spec.Start
 	tensor := max(1, o.TensorParallel)
 	command := []string{
@@ -48,7 +48,7 @@ func (s *sglang) program(spec trinity.SamplerSpec) trinity.Program {
 			"--max-loras-per-batch", strconv.Itoa(3+len(spec.Adapters)))
 	}
 	add(true, extra(o.Extra, func(string) []string { return nil })...)
-	return trinity.Program{Command: command, Modules: []string{"sglang"}, Env: env}
+	return engine.Program{Command: command, Modules: []string{"sglang"}, Env: env}
 }
 
 // unstartable returns the values with which no server can be started.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
@@ -34,7 +35,7 @@ func TestServersSleepAndWake(t *testing.T) {
 			fake := starts[plugin](t, own(t), o)
 			with, dir := spec(fake.URL), tiny
 			if o.LoRA {
-				with.LoRA, with.Follows, dir = &trinity.LoRASpec{LoraRank: 4}, true, adapter
+				with.LoRA, with.Follows, dir = &engine.LoRASpec{LoraRank: 4}, true, adapter
 			}
 			s := served.Share(must(t, plugin, with))
 			for version := range int64(3) {
@@ -67,10 +68,10 @@ func TestServersSleepAndWake(t *testing.T) {
 func TestAdapterForAServerThatSleeps(t *testing.T) {
 	fake := starts["vllm"](t, own(t), server.Options{Vocab: vocab, MaxLen: 32, Develops: true, LoRA: true, Sleeps: true})
 	with := spec(fake.URL)
-	with.LoRA, with.Follows, with.Adapters = &trinity.LoRASpec{LoraRank: 4}, true, []string{adapter}
+	with.LoRA, with.Follows, with.Adapters = &engine.LoRASpec{LoraRank: 4}, true, []string{adapter}
 	s := must(t, "vllm", with)
 	sleeper := served.Share(s)
-	if err := errors.Join(sleeper.Sleep(t.Context()), s.(trinity.AdapterLoader).LoadAdapter(t.Context(), "old", adapter, 7)); err != nil {
+	if err := errors.Join(sleeper.Sleep(t.Context()), s.(engine.AdapterLoader).LoadAdapter(t.Context(), "old", adapter, 7)); err != nil {
 		t.Fatal(err)
 	}
 	if has := fake.Adapters(); len(has) > 0 {

@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // own is a server that the run has started. Requests go to its name, and the name leads to the
 // address at which it answers now.
 type own struct {
-	program trinity.Program
+	program engine.Program
 	address atomic.Value // string, HOST:PORT
 	ended   atomic.Bool  // since the pool has asked last
 	starts  atomic.Int64 // after the first one
@@ -30,7 +30,7 @@ func (o *own) name() string { return o.program.Name }
 
 // owned are the servers that a sampler has started.
 type owned struct {
-	programs trinity.Programs
+	programs engine.Programs
 	servers  []*own
 	say      func(string)
 	end      context.CancelFunc
@@ -41,13 +41,13 @@ type owned struct {
 }
 
 // start starts servers at the same time and waits until all answer.
-func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Program) (*owned, error) {
+func start(ctx context.Context, spec engine.SamplerSpec, programs []engine.Program) (*owned, error) {
 	running, end := context.WithCancel(context.Background())
 	o := &owned{programs: spec.Place.Programs, say: spec.Say, end: end, turn: &turn{}, pause: firstPause}
 	if o.say == nil {
 		o.say = func(string) {}
 	}
-	started := make([]trinity.Running, len(programs))
+	started := make([]engine.Running, len(programs))
 	all, starting := errgroup.WithContext(ctx) // the first failure gives up those that still start
 	for i, p := range programs {
 		o.servers = append(o.servers, &own{program: p})
@@ -78,7 +78,7 @@ func start(ctx context.Context, spec trinity.SamplerSpec, programs []trinity.Pro
 const stopTime = time.Minute
 
 // stop ends a server, also if the run has ended.
-func (o *owned) stop(r trinity.Running) {
+func (o *owned) stop(r engine.Running) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if err := r.Stop(ctx); err != nil {
@@ -88,7 +88,7 @@ func (o *owned) stop(r trinity.Running) {
 
 // keep starts a server again whenever it has ended. Its weights are the pool's business, which finds
 // that the server has lost them.
-func (o *owned) keep(ctx context.Context, s *own, r trinity.Running) {
+func (o *owned) keep(ctx context.Context, s *own, r engine.Running) {
 	for r != nil {
 		select {
 		case <-ctx.Done():
@@ -109,7 +109,7 @@ const mostStarts = 6
 
 // startAgain starts a server until it answers, at once and then after growing pauses. It returns nil if
 // ctx ends before, or if the server has been started in vain too often.
-func (o *owned) startAgain(ctx context.Context, s *own, why error) trinity.Running {
+func (o *owned) startAgain(ctx context.Context, s *own, why error) engine.Running {
 	for {
 		vain := int(s.vain.Add(1))
 		if vain == mostStarts {

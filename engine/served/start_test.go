@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/served"
 	"github.com/trinity-go/trinity/trinitytest/server"
 	"github.com/trinity-go/trinity/weights"
 )
 
-// starter is trinity.Programs whose programs are doors before fake servers.
+// starter is engine.Programs whose programs are doors before fake servers.
 type starter struct {
 	t       *testing.T
 	tells   func(start int) server.Lie                                      // nil: all are honest
@@ -40,7 +41,7 @@ type program struct {
 	stop    sync.Once
 }
 
-func (s *starter) Start(ctx context.Context, p trinity.Program) (trinity.Running, error) {
+func (s *starter) Start(ctx context.Context, p engine.Program) (engine.Running, error) {
 	if s.fails != nil {
 		if err := s.fails(ctx, p.Name); err != nil {
 			return nil, err
@@ -127,9 +128,9 @@ func (p *program) close() {
 }
 
 // startsOf is the specification of a run that starts servers.
-func startsOf(s *starter, engines int) trinity.SamplerSpec {
+func startsOf(s *starter, engines int) engine.SamplerSpec {
 	with := spec()
-	with.Start, with.Place = trinity.ServerSpec{Engines: engines, DType: "float32"}, trinity.Place{Programs: s, Nodes: 1}
+	with.Start, with.Place = engine.ServerSpec{Engines: engines, DType: "float32"}, engine.Place{Programs: s, Nodes: 1}
 	return with
 }
 

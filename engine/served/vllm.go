@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -20,7 +21,7 @@ func init() {
 	registry.Samplers.Register("vllm",
 		"vLLM servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls), as may servers with the same "+
 			"API, such as mode serve. Of those, training needs --logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1.",
-		func() trinity.SamplerOpener {
+		func() engine.SamplerOpener {
 			return &vllm{arguments: defaults(), startable: startable{Python: "python3"}}
 		})
 }
@@ -31,8 +32,8 @@ type vllm struct {
 	startable `yaml:",inline"`
 }
 
-// OpenSampler implements trinity.SamplerOpener.
-func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+// OpenSampler implements engine.SamplerOpener.
+func (v *vllm) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
@@ -47,13 +48,13 @@ func (v *vllm) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trini
 	})
 }
 
-// PlanMemory implements trinity.SamplerOpener.
-func (*vllm) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return memory(&spec) }
+// PlanMemory implements engine.SamplerOpener.
+func (*vllm) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) { return memory(&spec) }
 
 // PythonPackage returns the package whose version trinity doctor reports.
 func (*vllm) PythonPackage() string { return "vllm" }
 
-// Describe implements trinity.SamplerOpener.
+// Describe implements engine.SamplerOpener.
 func (*vllm) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.

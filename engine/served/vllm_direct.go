@@ -7,19 +7,19 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // vllmChannel is what a server with the plug-in needs to join a sender. Without a transport it only compares the tensors
 // with its model.
 type vllmChannel struct {
-	Transport string               `json:"transport"`
-	Group     string               `json:"group"`
-	Address   string               `json:"address"`
-	Port      int                  `json:"port"`
-	World     int                  `json:"world"`
-	Seconds   float64              `json:"seconds"`
-	Tensors   []trinity.TensorInfo `json:"tensors"`
+	Transport string              `json:"transport"`
+	Group     string              `json:"group"`
+	Address   string              `json:"address"`
+	Port      int                 `json:"port"`
+	World     int                 `json:"world"`
+	Seconds   float64             `json:"seconds"`
+	Tensors   []engine.TensorInfo `json:"tensors"`
 }
 
 // inlet implements receiver.

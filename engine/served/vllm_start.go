@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 )
 
@@ -12,12 +12,12 @@ import (
 const vllmKey = "VLLM_API_KEY"
 
 // Programs returns the servers that OpenSampler starts.
-func (v *vllm) Programs(spec trinity.SamplerSpec) []trinity.Program {
+func (v *vllm) Programs(spec engine.SamplerSpec) []engine.Program {
 	return v.programs(spec, vllmKey, v.program)
 }
 
 // program returns a server. The plug-in trinity_files comes along with the program that starts it.
-func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
+func (v *vllm) program(spec engine.SamplerSpec) engine.Program {
 	s := &spec.Start
 	command := []string{
 		v.Python, "-m", "trinity_worker.vllm_server", "--model", absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}",
@@ -55,7 +55,7 @@ func (v *vllm) program(spec trinity.SamplerSpec) trinity.Program {
 		command = append(command, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
 	}
 	command = append(command, extra(s.Extra, func(name string) []string { return []string{flag(name, false)} })...)
-	return trinity.Program{Command: command, Modules: []string{"vllm"}, Env: env}
+	return engine.Program{Command: command, Modules: []string{"vllm"}, Env: env}
 }
 
 // ranks of adapters for which vLLM has kernels.

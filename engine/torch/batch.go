@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
@@ -113,7 +114,7 @@ func (p *piece) fits(rows, most int) bool {
 
 // length returns the number of tokens that the engine computes of an experience that has some.
 func (e *Engine) length(x *trinity.Experience) int {
-	if e.spec.Head == trinity.ScoreHead && len(x.Tokens) > 0 {
+	if e.spec.Head == engine.ScoreHead && len(x.Tokens) > 0 {
 		x = experience.ScoredState(x.ID, x.Tokens, e.cfg.PAD)
 	}
 	return length(x)

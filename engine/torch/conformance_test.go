@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func TestIsAnEngine(t *testing.T) {
 	momentum, lora, critic, savedCritic := trained("llama"), trained("qwen2"), tiny("qwen2"), tiny("critic")
-	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9, Nesterov: true}
-	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
-	critic.Train, critic.Head, critic.Seed = true, trinity.ValueHead, 1
-	savedCritic.Train, savedCritic.Head = true, trinity.ValueHead
+	momentum.Optimizer = engine.OptimizerSpec{Type: engine.SGD, Momentum: 0.9, Nesterov: true}
+	lora.LoRA, lora.Seed = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
+	critic.Train, critic.Head, critic.Seed = true, engine.ValueHead, 1
+	savedCritic.Train, savedCritic.Head = true, engine.ValueHead
 	copies := trained("llama")
 	copies.Strategy = "ddp"
 	t.Run("ddp", func(t *testing.T) {
@@ -21,13 +21,13 @@ func TestIsAnEngine(t *testing.T) {
 		trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: opened(t, p, copies)} })
 	})
 	for _, ranks := range []int{1, 2} {
-		for name, spec := range map[string]trinity.EngineSpec{
+		for name, spec := range map[string]engine.TrainerSpec{
 			"all weights": trained("llama"), "momentum": momentum, "adapters": lora, "critic": critic, "saved critic": savedCritic,
 		} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				p := onRanks(t, ranks)
 				trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained {
-					return trinitytest.Trained{Engine: opened(t, p, spec), Value: spec.Head == trinity.ValueHead}
+					return trinitytest.Trained{Engine: opened(t, p, spec), Value: spec.Head == engine.ValueHead}
 				})
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model"
 )
@@ -26,13 +27,13 @@ const (
 // torchTypes are the names of number types in PyTorch.
 var torchTypes = map[string]string{f32: "float32", bf16: "bfloat16"}
 
-// Engine is a model of a worker. It implements trinity.Publisher, trainer.Cutter and
+// Engine is a model of a worker. It implements engine.Publisher, trainer.Cutter and
 // trainer.Distiller. Concurrent calls run one after another.
 type Engine struct {
 	worker  *worker
 	args    *args
 	release func() error // ends the worker if this is its last engine
-	spec    trinity.EngineSpec
+	spec    engine.TrainerSpec
 	cfg     *model.Config
 	name    string // of the model in the worker
 
@@ -46,7 +47,7 @@ type Engine struct {
 	version
 }
 
-var _ trinity.Publisher = (*Engine)(nil)
+var _ engine.Publisher = (*Engine)(nil)
 
 var errClosed = errors.New("torch: the engine is closed")
 
@@ -95,7 +96,7 @@ func (e *Engine) load(ctx context.Context) error {
 }
 
 // strategyOf returns the worker's name of the strategy. fsdp is upstream's name of an older one.
-func strategyOf(spec trinity.EngineSpec) string {
+func strategyOf(spec engine.TrainerSpec) string {
 	if spec.Strategy == "" || spec.Strategy == "fsdp" {
 		return "fsdp2"
 	}
@@ -146,7 +147,7 @@ func (e *Engine) ask(ctx context.Context, name, verb string, m message) (reply, 
 
 // streams returns the names of the wanted streams. It refuses those that the head does not compute.
 func (e *Engine) streams(want trinity.Streams) ([]string, error) {
-	critic := e.spec.Head != trinity.LogprobHead
+	critic := e.spec.Head != engine.LogprobHead
 	switch {
 	case critic && (!want.Value || want.Entropy || want.Discriminator || want.Divergence.Kind != ""):
 		return nil, errors.New("torch: an engine with a value head computes values only, " +
@@ -212,15 +213,15 @@ func (e *Engine) forward(ctx context.Context, name string, b *batch, want trinit
 	return stats, streams, answer, err
 }
 
-// Forward implements trinity.Engine.
+// Forward implements engine.Trainer.
 func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
-	if want.Score || e.spec.Head == trinity.ScoreHead {
+	if want.Score || e.spec.Head == engine.ScoreHead {
 		return e.scores(ctx, b, want)
 	}
 	return e.score(ctx, e.name, b, want, false)
 }
 
-// Reference implements trinity.Engine. With an adapter it is the model with the adapter off.
+// Reference implements engine.Trainer. With an adapter it is the model with the adapter off.
 func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
 	switch {
 	case e.spec.LoRA != nil:
@@ -252,13 +253,13 @@ func (e *Engine) score(ctx context.Context, name string, b *trinity.Batch, want 
 }
 
 // SetTeachers implements trainer.Distiller.
-func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
+func (e *Engine) SetTeachers(teachers map[string]engine.Trainer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return errClosed
 	}
-	if e.spec.Head != trinity.LogprobHead {
+	if e.spec.Head != engine.LogprobHead {
 		return errors.New("torch: an engine with a value head or a score head has no distribution to compare with a teacher's")
 	}
 	all := map[string]*Engine{}
@@ -269,7 +270,7 @@ func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
 			return fmt.Errorf("torch: teacher %q is a %T: this engine compares only with teachers of its own worker", name, teachers[name])
 		case t == e:
 			return fmt.Errorf("torch: teacher %q is the engine that is trained: open its model a second time, for forward passes", name)
-		case t.spec.Head != trinity.LogprobHead:
+		case t.spec.Head != engine.LogprobHead:
 			return fmt.Errorf("torch: teacher %q has no vocabulary projection", name)
 		case t.cfg.VocabSize < e.cfg.VocabSize:
 			return fmt.Errorf("torch: teacher %q has a vocabulary of %d, its student one of %d: a teacher must know every token of the student",

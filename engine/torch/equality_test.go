@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	_ "github.com/trinity-go/trinity/engine/cpu" // the embedded engine
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
@@ -140,7 +141,7 @@ func weightsOf(t *testing.T, save func(context.Context, string) error, lora bool
 
 // gradientOf returns the gradient of a loss by each weight: an SGD step with a large rate makes the
 // weights the gradient, but for a rounding error.
-func gradientOf(t *testing.T, e trinity.Engine, b *trinity.Batch, loss trinity.Loss, lora bool) (
+func gradientOf(t *testing.T, e engine.Trainer, b *trinity.Batch, loss trinity.Loss, lora bool) (
 	gradient map[string][]float32, sum float64,
 ) {
 	t.Helper()
@@ -153,7 +154,7 @@ func gradientOf(t *testing.T, e trinity.Engine, b *trinity.Batch, loss trinity.L
 }
 
 // stepOf returns the gradient that accumulate adds.
-func stepOf(t *testing.T, e trinity.Engine, lora bool, accumulate func() error) map[string][]float32 {
+func stepOf(t *testing.T, e engine.Trainer, lora bool, accumulate func() error) map[string][]float32 {
 	t.Helper()
 	const rate = 1 << 12
 	before := weightsOf(t, e.SaveModel, lora)
@@ -200,7 +201,7 @@ func compareGradients(t *testing.T, got, want map[string][]float32, all, each fl
 	}
 }
 
-func embedded(t *testing.T, spec trinity.EngineSpec) trinity.Engine {
+func embedded(t *testing.T, spec engine.TrainerSpec) engine.Trainer {
 	t.Helper()
 	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
@@ -211,9 +212,9 @@ func embedded(t *testing.T, spec trinity.EngineSpec) trinity.Engine {
 
 func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 	lora, critic := trained("qwen2"), tiny("qwen2")
-	lora.LoRA = &trinity.LoRASpec{Path: filepath.Join(lora.ModelPath)}
-	critic.Train, critic.Head, critic.Seed = true, trinity.ValueHead, 3
-	cases := map[string]trinity.EngineSpec{"adapters": lora, "critic": critic}
+	lora.LoRA = &engine.LoRASpec{Path: filepath.Join(lora.ModelPath)}
+	critic.Train, critic.Head, critic.Seed = true, engine.ValueHead, 3
+	cases := map[string]engine.TrainerSpec{"adapters": lora, "critic": critic}
 	for _, name := range []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe"} {
 		cases[name] = trained(name)
 	}
@@ -227,7 +228,7 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 		}
 		for name, spec := range cases {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
-				spec.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
+				spec.Optimizer = engine.OptimizerSpec{Type: engine.SGD}
 				ours, theirs := opened(t, onRanks(t, ranks), spec), embedded(t, spec)
 				computeAlike(t, ours, theirs, spec)
 			})
@@ -236,9 +237,9 @@ func TestAgreesWithTheEmbeddedEngine(t *testing.T) {
 }
 
 // computeAlike compares the streams, the gradient and the loss of two engines of one specification.
-func computeAlike(t *testing.T, ours, theirs trinity.Engine, spec trinity.EngineSpec) {
+func computeAlike(t *testing.T, ours, theirs engine.Trainer, spec engine.TrainerSpec) {
 	t.Helper()
-	b, want := randomBatch(64), trinity.Streams{Value: spec.Head == trinity.ValueHead}
+	b, want := randomBatch(64), trinity.Streams{Value: spec.Head == engine.ValueHead}
 	if !want.Value {
 		want.Entropy, want.Discriminator = true, true
 	}
@@ -260,10 +261,10 @@ func computeAlike(t *testing.T, ours, theirs trinity.Engine, spec trinity.Engine
 }
 
 // balanced is a tiny model with experts whose configuration asks for the load-balancing loss.
-func balanced(t *testing.T) trinity.EngineSpec {
+func balanced(t *testing.T) engine.TrainerSpec {
 	t.Helper()
 	spec := trained("qwen3_moe_sums")
-	spec.Reference, spec.Optimizer.Type = false, trinity.SGD
+	spec.Reference, spec.Optimizer.Type = false, engine.SGD
 	dir := t.TempDir()
 	for _, name := range []string{"config.json", "model.safetensors"} {
 		text, err := os.ReadFile(filepath.Join(spec.ModelPath, name))
@@ -292,7 +293,7 @@ func (without) Loss(b *trinity.Batch, _ []trinity.TokenStats) ([]trinity.TokenGr
 // other loss has no gradient.
 func TestLoadBalancingLoss(t *testing.T) {
 	spec := balanced(t)
-	gradient := func(e trinity.Engine, loss trinity.Loss, pieces int) (map[string][]float32, float64) {
+	gradient := func(e engine.Trainer, loss trinity.Loss, pieces int) (map[string][]float32, float64) {
 		all, sum := randomBatch(64).Experiences, 0.0
 		got := stepOf(t, e, false, func() error {
 			for part := range slices.Chunk(all, len(all)/pieces) {
@@ -326,10 +327,10 @@ func TestLoadBalancingLoss(t *testing.T) {
 // are computed again, and a step begins to count anew.
 func TestLoadOfTheExperts(t *testing.T) {
 	withLoss, without := balanced(t), trained("qwen3_moe")
-	without.Optimizer.Type = trinity.SGD
+	without.Optimizer.Type = engine.SGD
 	again := without
 	again.Recompute = 2
-	measure := func(e trinity.Engine, pieces int) trinity.Metrics {
+	measure := func(e engine.Trainer, pieces int) trinity.Metrics {
 		all := randomBatch(64).Experiences
 		if _, err := e.Forward(t.Context(), &trinity.Batch{Experiences: all}, trinity.Streams{}); err != nil { // does not count
 			t.Fatal(err)
@@ -348,7 +349,7 @@ func TestLoadOfTheExperts(t *testing.T) {
 		}
 		return m
 	}
-	for name, spec := range map[string]trinity.EngineSpec{"with the loss": withLoss, "without": without, "recomputed": again} {
+	for name, spec := range map[string]engine.TrainerSpec{"with the loss": withLoss, "without": without, "recomputed": again} {
 		theirs := spec
 		theirs.Recompute = 0
 		want := measure(embedded(t, theirs), 1)
@@ -364,7 +365,7 @@ func TestLoadOfTheExperts(t *testing.T) {
 }
 
 // agree checks that two engines give the same streams within 1e-4.
-func agree(t *testing.T, ours, theirs trinity.Engine, b *trinity.Batch, want trinity.Streams) {
+func agree(t *testing.T, ours, theirs engine.Trainer, b *trinity.Batch, want trinity.Streams) {
 	t.Helper()
 	x, err := ours.Forward(t.Context(), b, want)
 	if err != nil {
@@ -384,10 +385,10 @@ func TestDivergencesAgreeWithTheEmbeddedEngine(t *testing.T) {
 		for _, d := range []trinity.Divergence{{Kind: trinity.ForwardKL}, {Kind: trinity.ReverseKL}, {Kind: trinity.JSD, Beta: 0.3}} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", d.Kind, ranks), func(t *testing.T) {
 				student := trained("qwen2")
-				student.Optimizer, student.Teachers = trinity.OptimizerSpec{Type: trinity.SGD}, []string{tiny("teacher").ModelPath}
-				with := func(o trinity.TrainerOpener) trinity.Engine {
+				student.Optimizer, student.Teachers = engine.OptimizerSpec{Type: engine.SGD}, []string{tiny("teacher").ModelPath}
+				with := func(o engine.TrainerOpener) engine.Trainer {
 					e := opened(t, o, student)
-					teachers := map[string]trinity.Engine{"": opened(t, o, tiny("teacher")), "other": opened(t, o, tiny("llama"))}
+					teachers := map[string]engine.Trainer{"": opened(t, o, tiny("teacher")), "other": opened(t, o, tiny("llama"))}
 					if err := e.(trainer.Distiller).SetTeachers(teachers); err != nil {
 						t.Fatal(err)
 					}
@@ -421,7 +422,7 @@ func TestStateOfAnotherNumberOfRanks(t *testing.T) {
 	step(t, first)
 	copies := spec
 	copies.Strategy = "ddp"
-	engines := []trinity.Engine{first, opened(t, onRanks(t, 1), spec), opened(t, onRanks(t, 2), copies)}
+	engines := []engine.Trainer{first, opened(t, onRanks(t, 1), spec), opened(t, onRanks(t, 2), copies)}
 	for i, e := range engines[1:] {
 		dir := t.TempDir()
 		if err := engines[i].SaveState(context.Background(), dir); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/model"
 )
@@ -21,18 +21,18 @@ type files struct {
 
 // heads are the forms in which transformers has a critic and a reward model.
 var heads = map[string]model.Head{
-	trinity.ValueHead: model.TokenClassification, trinity.ScoreHead: model.SequenceClassification,
+	engine.ValueHead: model.TokenClassification, engine.ScoreHead: model.SequenceClassification,
 }
 
 // prepare returns the model's files. It writes those that do not exist in the form that transformers
 // reads: random weights, a GGUF file, a new adapter.
-func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
+func prepare(dir string, spec engine.TrainerSpec) (f files, err error) {
 	m, written, err := openFile(spec)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if m.Config.Head != model.CausalLM && spec.Head == trinity.LogprobHead {
+	if m.Config.Head != model.CausalLM && spec.Head == engine.LogprobHead {
 		return f, fmt.Errorf("torch: %s has a classification head and no log-probabilities", spec.ModelPath)
 	}
 	if err := checkTensor(m.Config, spec); err != nil {
@@ -63,7 +63,7 @@ func prepare(dir string, spec trinity.EngineSpec) (f files, err error) {
 }
 
 // openFile opens the model. written reports whether it is in no directory that transformers loads.
-func openFile(spec trinity.EngineSpec) (m *model.Model, written bool, err error) {
+func openFile(spec engine.TrainerSpec) (m *model.Model, written bool, err error) {
 	if spec.Init.Style != "" && !model.HasWeights(spec.ModelPath) {
 		cfg, err := model.ReadConfig(spec.ModelPath)
 		if err != nil {
@@ -77,7 +77,7 @@ func openFile(spec trinity.EngineSpec) (m *model.Model, written bool, err error)
 }
 
 // writeAdapter writes the adapter from which training starts.
-func writeAdapter(dir string, cfg *model.Config, spec trinity.EngineSpec) error {
+func writeAdapter(dir string, cfg *model.Config, spec engine.TrainerSpec) error {
 	lora := model.NewLoRA(spec.LoRA)
 	base := cmp.Or(spec.LoRA.BaseModelName, spec.ModelPath)
 	if spec.LoRA.Path == "" {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 )
 
@@ -104,7 +104,7 @@ func (*plugin) Refuses(c *config.Settled) (refusals []config.Refusal) {
 }
 
 // trains reports whether this engine has an optimizer.
-func trains(optimizer string) bool { return optimizer == trinity.AdamW || optimizer == trinity.SGD }
+func trains(optimizer string) bool { return optimizer == engine.AdamW || optimizer == engine.SGD }
 
 // optimizerOf returns the optimizer's name.
-func optimizerOf(o trinity.OptimizerSpec) string { return cmp.Or(o.Type, trinity.AdamW) }
+func optimizerOf(o engine.OptimizerSpec) string { return cmp.Or(o.Type, engine.AdamW) }

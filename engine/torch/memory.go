@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
-// PlanMemory implements trinity.TrainerOpener. On GPUs it plans one rank, on a CPU all of them.
+// PlanMemory implements engine.TrainerOpener. On GPUs it plans one rank, on a CPU all of them.
 // TestPlanOfTheMemory compares it with workers.
-func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+func (p *plugin) PlanMemory(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	if head, headed := heads[spec.Head]; err == nil && headed && spec.Train {
 		cfg, err = cfg.WithHead(head)
@@ -33,15 +33,15 @@ func (p *plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, erro
 // footprint is the memory of one model in a worker.
 type footprint struct {
 	cfg    *model.Config
-	spec   trinity.EngineSpec
+	spec   engine.TrainerSpec
 	args   *args
 	here   int64 // ranks on this machine
 	shards int64 // parts into which weights are cut
 	free   int64 // bytes of the GPU that has least; 0 if it is not known
-	parts  []trinity.MemoryPart
+	parts  []engine.MemoryPart
 }
 
-func newFootprint(cfg *model.Config, spec trinity.EngineSpec, a *args) *footprint {
+func newFootprint(cfg *model.Config, spec engine.TrainerSpec, a *args) *footprint {
 	f := &footprint{cfg: cfg, spec: spec, args: a, here: int64(max(1, spec.Place.Ranks)), shards: 1}
 	if strategyOf(spec) != "ddp" {
 		f.shards = f.ranks()
@@ -67,7 +67,7 @@ const (
 
 // add adds the bytes of one rank.
 func (f *footprint) add(kind string, bytes int64, format string, a ...any) {
-	part := trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)}
+	part := engine.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)}
 	if f.onGPU() {
 		part.Device, part.Free = "each GPU", f.free
 	} else {
@@ -78,14 +78,14 @@ func (f *footprint) add(kind string, bytes int64, format string, a ...any) {
 
 // addHost adds bytes of this machine.
 func (f *footprint) addHost(kind string, bytes int64, format string, a ...any) {
-	f.parts = append(f.parts, trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)})
+	f.parts = append(f.parts, engine.MemoryPart{Kind: kind, Bytes: bytes, Why: fmt.Sprintf(format, a...)})
 }
 
 // plan lists what lasts while the model is open, and what a step needs besides. Models of a worker
 // compute one after another, so only the policy's plan has what a step needs.
-func (f *footprint) plan() ([]trinity.MemoryPart, error) {
+func (f *footprint) plan() ([]engine.MemoryPart, error) {
 	all := f.cfg.Parameters()
-	policy := f.spec.Train && f.spec.Head != trinity.ValueHead
+	policy := f.spec.Train && f.spec.Head != engine.ValueHead
 	if policy {
 		f.addHost("worker", pythonBytes+(f.here-1)*(pythonBytes-sharedBytes), "Python, PyTorch and transformers, ranks: %d", f.here)
 		if f.onGPU() {
@@ -122,7 +122,7 @@ func (f *footprint) loading(all int64) {
 	if !f.onGPU() && f.here == 1 {
 		return
 	}
-	f.parts = append(f.parts, trinity.MemoryPart{
+	f.parts = append(f.parts, engine.MemoryPart{
 		Kind: "loading", Bytes: 4 * all * f.here, Why: fmt.Sprintf("each rank reads the whole model; ranks: %d", f.here), Passing: true,
 	})
 }
@@ -146,7 +146,7 @@ func (f *footprint) frozenBytes() int64 {
 func (f *footprint) optimizer(trained int64) {
 	f.add("gradient", 4*trained, "float32")
 	switch o := f.spec.Optimizer; {
-	case optimizerOf(o) == trinity.AdamW:
+	case optimizerOf(o) == engine.AdamW:
 		f.add("moments", 8*trained, "two of AdamW, float32")
 	case o.Momentum != 0:
 		f.add("moments", 4*trained, "momentum of SGD, float32")
@@ -188,7 +188,7 @@ func (f *footprint) step() {
 		whole += min(again, 2) // of those that are recomputed one exists at a time, and its derivatives
 	}
 	f.add("activations", tokens*(whole*f.layerBytes(c)+again*c*int64(f.cfg.HiddenSize)+f.besideLayers(c)), "%s", why)
-	if f.spec.Head == trinity.LogprobHead {
+	if f.spec.Head == engine.LogprobHead {
 		rows := min(int64(f.args.HeadRows), tokens)
 		f.add("logits", logitCopies*4*rows*int64(f.cfg.VocabSize)/parts, "%d rows of %d tokens at once", rows, f.cfg.VocabSize)
 	}
@@ -198,7 +198,7 @@ func (f *footprint) step() {
 // two chunks of a head.
 func (f *footprint) newGradients(layer int64) int64 {
 	embedding := f.headParameters() / int64(tensorOf(f.spec))
-	if f.spec.Head == trinity.LogprobHead {
+	if f.spec.Head == engine.LogprobHead {
 		embedding *= 3
 	}
 	return max(layer, embedding)
@@ -218,7 +218,7 @@ func (f *footprint) recomputed() int64 {
 // layerParameters returns the parameters of the largest layer, and those outside layers.
 func (f *footprint) layerParameters() (layer, root int64) {
 	root = int64(f.cfg.VocabSize)*int64(f.cfg.HiddenSize) + int64(f.cfg.HiddenSize)
-	if !f.cfg.TieEmbeddings && f.spec.Head == trinity.LogprobHead {
+	if !f.cfg.TieEmbeddings && f.spec.Head == engine.LogprobHead {
 		root += f.headParameters()
 	}
 	return (f.cfg.Parameters() - root) / int64(f.cfg.NumLayers), root
@@ -254,7 +254,7 @@ func (f *footprint) besideLayers(c int64) int64 {
 }
 
 // adapterParameters counts the numbers of an adapter.
-func adapterParameters(cfg *model.Config, spec *trinity.LoRASpec) (n int64, err error) {
+func adapterParameters(cfg *model.Config, spec *engine.LoRASpec) (n int64, err error) {
 	lora := model.NewLoRA(spec)
 	if spec.Path != "" {
 		file, err := model.OpenAdapter(spec.Path, cfg)

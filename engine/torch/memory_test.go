@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/model"
 )
@@ -56,17 +57,17 @@ func TestPlanOfTheMemory(t *testing.T) {
 	if path == "" {
 		t.Skip("TRINITY_SMOLLM2_GGUF does not name the model")
 	}
-	full := func(tokens int) trinity.EngineSpec {
-		return trinity.EngineSpec{ModelPath: path, MicroTokens: tokens, MaxModelLen: 512, Train: true}
+	full := func(tokens int) engine.TrainerSpec {
+		return engine.TrainerSpec{ModelPath: path, MicroTokens: tokens, MaxModelLen: 512, Train: true}
 	}
 	again, kept, adapter := full(1024), full(256), full(512)
 	again.Recompute = 28
 	kept.Ahead, kept.Reference = true, true
-	adapter.LoRA = &trinity.LoRASpec{LoraRank: 16, LoraAlpha: 16, TargetModules: trinity.Names{"all-linear"}}
+	adapter.LoRA = &engine.LoRASpec{LoraRank: 16, LoraAlpha: 16, TargetModules: engine.Names{"all-linear"}}
 	for _, c := range []struct {
 		name  string
 		args  map[string]any
-		spec  trinity.EngineSpec
+		spec  engine.TrainerSpec
 		ranks int
 	}{
 		{"long", nil, full(1024), 1},
@@ -93,7 +94,7 @@ func TestPlanOfTheMemory(t *testing.T) {
 				if _, err := e.OptimStep(t.Context(), trinity.OptimParams{LR: 1e-6, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}); err != nil {
 					t.Fatal(err)
 				}
-				if err := e.(trinity.Publisher).Offer(t.Context(), 1); err != nil {
+				if err := e.(engine.Publisher).Offer(t.Context(), 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -129,7 +130,7 @@ func TestSmallerMicroBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Place = trinity.Place{Nodes: 1, Ranks: 2, GPUs: 2}
+	spec.Place = engine.Place{Nodes: 1, Ranks: 2, GPUs: 2}
 	of := func(tokens int) int64 {
 		f := newFootprint(cfg, spec, &args{Compute: "auto", HeadRows: 16})
 		f.free, f.spec.MicroTokens = 1, tokens

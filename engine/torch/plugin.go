@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
@@ -19,7 +20,7 @@ func init() {
 	registry.Trainers.Register("verl", "The trainer of Trinity-RFT's configurations: another name of torch.", newPlugin)
 }
 
-func newPlugin() trinity.TrainerOpener {
+func newPlugin() engine.TrainerOpener {
 	return &plugin{args: args{Python: "python3", Compute: "auto", HeadRows: 256, Timeout: 3600}}
 }
 
@@ -67,8 +68,8 @@ type plugin struct {
 	named  int     // models so far
 }
 
-// OpenTrainer implements trinity.TrainerOpener. The first engine starts the worker.
-func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+// OpenTrainer implements engine.TrainerOpener. The first engine starts the worker.
+func (p *plugin) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
@@ -91,8 +92,8 @@ func (p *plugin) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trin
 }
 
 // Programs returns the worker that the first engine starts.
-func (p *plugin) Programs(spec trinity.EngineSpec) []trinity.Program {
-	return []trinity.Program{p.program(spec.Place, "", spec.LoRA != nil)}
+func (p *plugin) Programs(spec engine.TrainerSpec) []engine.Program {
+	return []engine.Program{p.program(spec.Place, "", spec.LoRA != nil)}
 }
 
 // release ends the worker after its last engine.
@@ -112,24 +113,24 @@ func (p *plugin) giveBack() error {
 }
 
 // checkSpec refuses what this engine does not train, before anything is started.
-func checkSpec(spec trinity.EngineSpec) error {
+func checkSpec(spec engine.TrainerSpec) error {
 	switch o := spec.Optimizer; {
-	case spec.Head != trinity.LogprobHead && spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
-		return fmt.Errorf("torch: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
-	case spec.Head != trinity.LogprobHead && spec.LoRA != nil:
+	case spec.Head != engine.LogprobHead && spec.Head != engine.ValueHead && spec.Head != engine.ScoreHead:
+		return fmt.Errorf("torch: head %q; expected %q, %q or none", spec.Head, engine.ValueHead, engine.ScoreHead)
+	case spec.Head != engine.LogprobHead && spec.LoRA != nil:
 		return errors.New("torch: a critic or a reward model has no adapter here: all its weights are trained")
-	case spec.Head != trinity.LogprobHead && spec.Reference:
+	case spec.Head != engine.LogprobHead && spec.Reference:
 		return errors.New("torch: a critic or a reward model has no log-probabilities, and so no reference")
 	case spec.Train && !trains(optimizerOf(o)):
-		return fmt.Errorf("torch: optimizer %s; expected %s or %s", o.Type, trinity.AdamW, trinity.SGD)
+		return fmt.Errorf("torch: optimizer %s; expected %s or %s", o.Type, engine.AdamW, engine.SGD)
 	case spec.DType != "" && spec.DType != f32 && spec.DType != bf16:
 		return fmt.Errorf("torch: dtype %q; expected f32 or bf16", spec.DType)
 	}
 	return nil
 }
 
-// OpenScorer implements trinity.TrainerOpener.
-func (p *plugin) OpenScorer(ctx context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+// OpenScorer implements engine.TrainerOpener.
+func (p *plugin) OpenScorer(ctx context.Context, spec engine.TrainerSpec) (trinity.Scorer, error) {
 	cfg, err := model.ReadConfig(spec.ModelPath)
 	switch {
 	case err != nil:
@@ -140,7 +141,7 @@ func (p *plugin) OpenScorer(ctx context.Context, spec trinity.EngineSpec) (trini
 		return nil, fmt.Errorf("torch: reward model %s has %d labels; this engine computes one: set trainer.trainer_type to cpu", spec.ModelPath,
 			cfg.NumLabels)
 	}
-	spec.Head = trinity.ScoreHead
+	spec.Head = engine.ScoreHead
 	e, err := p.OpenTrainer(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -151,5 +152,5 @@ func (p *plugin) OpenScorer(ctx context.Context, spec trinity.EngineSpec) (trini
 // PythonPackage returns the package whose version trinity doctor reports.
 func (*plugin) PythonPackage() string { return modules[0] }
 
-// Describe implements trinity.TrainerOpener.
+// Describe implements engine.TrainerOpener.
 func (p *plugin) Describe() string { return "PyTorch of " + p.Python }

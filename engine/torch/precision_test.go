@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // bf16 products and bf16 frozen weights change streams a little, and training works with them.
@@ -27,7 +28,7 @@ func computesRoughly(t *testing.T, b *trinity.Batch, want []trinity.TokenStats, 
 	policy.Place = here(t, ranks)
 	teacher.DType, teacher.Place, teacher.Tensor, policy.Tensor = bf16, policy.Place, ranks, ranks
 	student := opened(t, p, policy)
-	for name, e := range map[string]trinity.Engine{"products": student, "frozen weights": opened(t, p, teacher)} {
+	for name, e := range map[string]engine.Trainer{"products": student, "frozen weights": opened(t, p, teacher)} {
 		got, err := e.Forward(t.Context(), b, trinity.Streams{Entropy: true})
 		if err != nil {
 			t.Fatal(err)

@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // The weights of an offered version stay while newer ones are trained, also in a state.
 func TestOfferedVersionStays(t *testing.T) {
 	lora := trained("qwen2")
-	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+	lora.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 	for _, ranks := range []int{1, 2} {
-		for name, spec := range map[string]trinity.EngineSpec{"all weights": trained("qwen2"), "adapters": lora} {
+		for name, spec := range map[string]engine.TrainerSpec{"all weights": trained("qwen2"), "adapters": lora} {
 			t.Run(fmt.Sprintf("%s, ranks: %d", name, ranks), func(t *testing.T) {
 				isLoRA := spec.LoRA != nil
 				e := opened(t, onRanks(t, ranks), spec).(*Engine)
@@ -102,7 +103,7 @@ func TestOffload(t *testing.T) {
 }
 
 // step does an AdamW step.
-func step(t *testing.T, e trinity.Engine) {
+func step(t *testing.T, e engine.Trainer) {
 	t.Helper()
 	if _, err := e.ForwardBackward(t.Context(), randomBatch(64), mixed{}); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestVersionsAreRounded(t *testing.T) {
 		spec := trained("qwen2")
 		spec.PublishDType = bf16
 		if isLoRA {
-			spec.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
+			spec.LoRA = &engine.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 		}
 		e := opened(t, onRanks(t, 1), spec).(*Engine)
 		step(t, e)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -120,10 +121,10 @@ func writeRecorded(t *testing.T, exchanges []exchange) {
 func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 	spec := trained("qwen2")
 	spec.Reference = false
-	teach := func(t *testing.T, e *Engine, p trinity.TrainerOpener) {
+	teach := func(t *testing.T, e *Engine, p engine.TrainerOpener) {
 		t.Helper()
 		b := randomBatch(64)
-		if err := e.SetTeachers(map[string]trinity.Engine{"": opened(t, p, tiny("llama"))}); err != nil {
+		if err := e.SetTeachers(map[string]engine.Trainer{"": opened(t, p, tiny("llama"))}); err != nil {
 			t.Fatal(err)
 		}
 		theirs := embedded(t, spec)
@@ -131,12 +132,12 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 		if _, err := e.Forward(t.Context(), b, trinity.Streams{Divergence: trinity.Divergence{Kind: trinity.JSD, Beta: 0.5}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, engine := range []trinity.Engine{e, theirs} {
-			if _, err := engine.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
+		for _, eng := range []engine.Trainer{e, theirs} {
+			if _, err := eng.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
 				t.Fatal(err)
 			}
 			p := trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, WeightDecay: 0.01, ClipNorm: 1}
-			if _, err := engine.OptimStep(t.Context(), p); err != nil {
+			if _, err := eng.OptimStep(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,7 +155,7 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 	})
 	t.Run("today's", func(t *testing.T) {
 		p := realPlugin(t, map[string]any{"head_rows": 3})
-		w, err := startWorker(t.Context(), &p.args, &trinity.EngineSpec{Place: here(t, 1), Dir: t.TempDir()})
+		w, err := startWorker(t.Context(), &p.args, &engine.TrainerSpec{Place: here(t, 1), Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

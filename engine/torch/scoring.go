@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
@@ -38,7 +39,7 @@ func (e *Engine) scored(b *trinity.Batch, loss trinity.Loss) (*trinity.Batch, tr
 
 // checkScores returns an error unless the engine has a score head and the loss reads only scores.
 func (e *Engine) checkScores(want trinity.Streams) error {
-	if e.spec.Head != trinity.ScoreHead {
+	if e.spec.Head != engine.ScoreHead {
 		return errors.New("torch: the loss needs scores, but this engine has no score head: open it with EngineSpec.Head score")
 	}
 	if err := experience.CheckScores(want); err != nil {
@@ -48,7 +49,7 @@ func (e *Engine) checkScores(want trinity.Streams) error {
 }
 
 // scorer is a reward model that scores.
-type scorer struct{ engine trinity.Engine }
+type scorer struct{ engine engine.Trainer }
 
 // Labels implements trinity.Scorer.
 func (*scorer) Labels() int { return 1 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -42,14 +43,14 @@ func preferred() *trinity.Batch {
 }
 
 // rewarding is a language model that becomes a reward model.
-func rewarding(name string) trinity.EngineSpec {
+func rewarding(name string) engine.TrainerSpec {
 	spec := tiny(name)
-	spec.Train, spec.Head, spec.Seed, spec.Optimizer.Type = true, trinity.ScoreHead, 3, trinity.SGD
+	spec.Train, spec.Head, spec.Seed, spec.Optimizer.Type = true, engine.ScoreHead, 3, engine.SGD
 	return spec
 }
 
 // scoresBy returns the scores of the pairs.
-func scoresBy(t *testing.T, e trinity.Engine) (scores []float64) {
+func scoresBy(t *testing.T, e engine.Trainer) (scores []float64) {
 	t.Helper()
 	stats, err := e.Forward(t.Context(), preferred(), trinity.Streams{Score: true})
 	if err != nil {
@@ -62,7 +63,7 @@ func scoresBy(t *testing.T, e trinity.Engine) (scores []float64) {
 }
 
 // prefer runs an optimizer step on the pairs, in micro-batches of so many sequences.
-func prefer(t *testing.T, e trinity.Engine, size int, rate float64) {
+func prefer(t *testing.T, e engine.Trainer, size int, rate float64) {
 	t.Helper()
 	b := preferred()
 	for part := range slices.Chunk(b.Whole, size) {
@@ -124,7 +125,7 @@ func TestFilesOfARewardModel(t *testing.T) {
 	}
 	again := spec
 	again.ModelPath = dir
-	for name, other := range map[string]trinity.Engine{
+	for name, other := range map[string]engine.Trainer{
 		"embedded": embedded(t, again), "saved": opened(t, onRanks(t, 1), again), "resumed": opened(t, onRanks(t, 1), spec),
 	} {
 		if name == "resumed" {
@@ -150,8 +151,8 @@ func TestFilesOfARewardModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = scoresBy(t, opened(t, onRanks(t, 1), again))
-	for _, opener := range []trinity.TrainerOpener{cpu, onRanks(t, 1), onRanks(t, 2)} {
-		scorer, err := opener.OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: dir, Head: trinity.ScoreHead, MicroTokens: 64})
+	for _, opener := range []engine.TrainerOpener{cpu, onRanks(t, 1), onRanks(t, 2)} {
+		scorer, err := opener.OpenScorer(t.Context(), engine.TrainerSpec{ModelPath: dir, Head: engine.ScoreHead, MicroTokens: 64})
 		if err != nil {
 			t.Fatal(err)
 		}

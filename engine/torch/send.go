@@ -5,26 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
-var _ trinity.WeightSender = (*Engine)(nil)
+var _ engine.WeightSender = (*Engine)(nil)
 
 // SendsWeights says that the way direct fits.
 func (*plugin) SendsWeights() {}
 
-// Device implements trinity.WeightSender.
+// Device implements engine.WeightSender.
 func (e *Engine) Device() string { return e.worker.device }
 
 // plan is how the worker has cut the weights into buckets.
 type plan struct {
 	dtype   string
 	limit   int64
-	buckets [][]trinity.TensorInfo
+	buckets [][]engine.TensorInfo
 }
 
-// OpenChannel implements trinity.WeightSender. A worker has one channel.
-func (e *Engine) OpenChannel(ctx context.Context, to trinity.ChannelSpec) (trinity.WeightChannel, error) {
+// OpenChannel implements engine.WeightSender. A worker has one channel.
+func (e *Engine) OpenChannel(ctx context.Context, to engine.ChannelSpec) (engine.WeightChannel, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.keepsVersion(to.Version); err != nil {
@@ -86,25 +86,25 @@ func (e *Engine) send(ctx context.Context, stage string, meta map[string]any) (r
 // weightChannel is the worker's channel to a server.
 type weightChannel struct {
 	engine  *Engine
-	spec    trinity.ChannelSpec
-	buckets [][]trinity.TensorInfo
+	spec    engine.ChannelSpec
+	buckets [][]engine.TensorInfo
 	host    string
 	port    int
 }
 
-// Buckets implements trinity.WeightChannel.
-func (c *weightChannel) Buckets() [][]trinity.TensorInfo { return c.buckets }
+// Buckets implements engine.WeightChannel.
+func (c *weightChannel) Buckets() [][]engine.TensorInfo { return c.buckets }
 
-// Address implements trinity.WeightChannel.
+// Address implements engine.WeightChannel.
 func (c *weightChannel) Address() (host string, port int) { return c.host, c.port }
 
-// Join implements trinity.WeightChannel.
+// Join implements engine.WeightChannel.
 func (c *weightChannel) Join(ctx context.Context) error {
 	_, err := c.ask(ctx, "join", map[string]any{"world": c.spec.Ranks + 1, "announced": c.spec.Announced})
 	return err
 }
 
-// Send implements trinity.WeightChannel.
+// Send implements engine.WeightChannel.
 func (c *weightChannel) Send(ctx context.Context, bucket int) (handles json.RawMessage, err error) {
 	answer, err := c.ask(ctx, "bucket", map[string]any{"index": bucket})
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *weightChannel) Send(ctx context.Context, bucket int) (handles json.RawM
 	return json.RawMessage(answer.file.Metadata["handles"]), nil
 }
 
-// Close implements trinity.WeightChannel.
+// Close implements engine.WeightChannel.
 func (c *weightChannel) Close(ctx context.Context) error {
 	_, err := c.ask(ctx, "close", map[string]any{})
 	return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/internal/retry"
 )
@@ -81,7 +82,7 @@ func TestSendsTheOfferedVersion(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		p := onRanks(t, ranks)
 		e := opened(t, p, trained("qwen2")).(*Engine)
-		if _, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "no version was published") {
+		if _, err := e.OpenChannel(t.Context(), engine.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "no version was published") {
 			t.Errorf("a channel for no version: %v", err)
 		}
 		dir := t.TempDir()
@@ -103,7 +104,7 @@ func TestSendsTheOfferedVersion(t *testing.T) {
 		}
 		step()
 		server := newRank(t)
-		c, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{
+		c, err := e.OpenChannel(t.Context(), engine.ChannelSpec{
 			Version: 1, Transport: "gloo", Group: "g", Peer: "127.0.0.1", Ranks: 1, Announced: true, DType: "float32", Limit: 20000,
 			Timeout: time.Minute,
 		})
@@ -186,7 +187,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		client: retry.Client{MayPass: func(int) bool { return false }},
 	}}
 	e.version = version{Published: 3, HasPublished: true}
-	c, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{Version: 3, Transport: "nccl", Ranks: 2, DType: "bfloat16", Limit: 1})
+	c, err := e.OpenChannel(t.Context(), engine.ChannelSpec{Version: 3, Transport: "nccl", Ranks: 2, DType: "bfloat16", Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 	e.Published = 4
 	for what, ask := range map[string]func() error{
 		"a channel": func() error {
-			_, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{Version: 3})
+			_, err := e.OpenChannel(t.Context(), engine.ChannelSpec{Version: 3})
 			return err
 		},
 		"a bucket": func() error {
@@ -220,7 +221,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		}
 	}
 	e.behind = true
-	if _, err := e.OpenChannel(t.Context(), trinity.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "EngineSpec.Ahead") {
+	if _, err := e.OpenChannel(t.Context(), engine.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "EngineSpec.Ahead") {
 		t.Errorf("a channel for weights that are gone: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // A real model of 30 layers, from its GGUF file, agrees with the embedded engine.
@@ -14,8 +15,8 @@ func TestSmolLM2AgreesWithTheEmbeddedEngine(t *testing.T) {
 	if path == "" {
 		t.Skip("TRINITY_SMOLLM2_GGUF does not name the model")
 	}
-	spec := trinity.EngineSpec{ModelPath: path, MicroTokens: 128, MaxModelLen: 64, Train: true}
-	spec.Optimizer.Type = trinity.SGD
+	spec := engine.TrainerSpec{ModelPath: path, MicroTokens: 128, MaxModelLen: 64, Train: true}
+	spec.Optimizer.Type = engine.SGD
 	theirs, b := embedded(t, spec), randomBatch(49152)
 	streams, err := theirs.Forward(t.Context(), b, trinity.Streams{Entropy: true, Discriminator: true})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -23,12 +23,12 @@ type version struct {
 
 // state is the file beside the tensors of a saved state.
 type state struct {
-	Engine    string            `json:"engine"` // torch
-	Format    int               `json:"format"`
-	Steps     int64             `json:"optimizer_steps"`
-	Behind    bool              `json:"published_weights_differ"` // the state has the weights of the version
-	Optimizer string            `json:"optimizer"`
-	LoRA      *trinity.LoRASpec `json:"lora,omitempty"`
+	Engine    string           `json:"engine"` // torch
+	Format    int              `json:"format"`
+	Steps     int64            `json:"optimizer_steps"`
+	Behind    bool             `json:"published_weights_differ"` // the state has the weights of the version
+	Optimizer string           `json:"optimizer"`
+	LoRA      *engine.LoRASpec `json:"lora,omitempty"`
 	version
 }
 
@@ -38,7 +38,7 @@ const (
 	engineName  = "torch"
 )
 
-// Offer implements trinity.Publisher. The worker copies the weights only when a step changes them.
+// Offer implements engine.Publisher. The worker copies the weights only when a step changes them.
 func (e *Engine) Offer(ctx context.Context, number int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,7 @@ func (e *Engine) Offer(ctx context.Context, number int64) error {
 	return nil
 }
 
-// Adopt implements trinity.Publisher. No sampler shares the worker's memory.
+// Adopt implements engine.Publisher. No sampler shares the worker's memory.
 func (e *Engine) Adopt(context.Context) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,7 +62,7 @@ func (e *Engine) Adopt(context.Context) (int64, error) {
 	return e.Published, nil
 }
 
-// SavePublished implements trinity.Publisher.
+// SavePublished implements engine.Publisher.
 func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,14 +83,14 @@ func (e *Engine) keepsPublished() error {
 	return nil
 }
 
-// SaveModel implements trinity.Engine.
+// SaveModel implements engine.Trainer.
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.save(ctx, "model", dir, "")
 }
 
-// SaveVersion implements trinity.VersionWriter.
+// SaveVersion implements engine.VersionWriter.
 func (e *Engine) SaveVersion(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,7 +135,7 @@ func (e *Engine) sync(dir string) error {
 	return nil
 }
 
-// SaveState implements trinity.Engine. A state has no gradient, so SaveState is an error between
+// SaveState implements engine.Trainer. A state has no gradient, so SaveState is an error between
 // ForwardBackward and OptimStep.
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
@@ -167,13 +167,13 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 
 // optimizer describes what decides which tensors are the optimizer's state.
 func (e *Engine) optimizer() string {
-	if o := e.spec.Optimizer; optimizerOf(o) == trinity.SGD && o.Momentum == 0 {
+	if o := e.spec.Optimizer; optimizerOf(o) == engine.SGD && o.Momentum == 0 {
 		return "sgd without momentum"
 	}
 	return optimizerOf(e.spec.Optimizer)
 }
 
-// LoadState implements trinity.Engine. The state may be of another number of ranks.
+// LoadState implements engine.Trainer. The state may be of another number of ranks.
 func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -3,15 +3,15 @@ package torch
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
 // tensorOf returns how many ranks divide each matrix.
-func tensorOf(spec trinity.EngineSpec) int { return max(1, spec.Tensor) }
+func tensorOf(spec engine.TrainerSpec) int { return max(1, spec.Tensor) }
 
 // checkTensor refuses models whose matrices so many ranks cannot divide.
-func checkTensor(cfg *model.Config, spec trinity.EngineSpec) error {
+func checkTensor(cfg *model.Config, spec engine.TrainerSpec) error {
 	n, ranks := tensorOf(spec), max(1, spec.Place.Nodes)*max(1, spec.Place.Ranks)
 	if n == 1 {
 		return nil

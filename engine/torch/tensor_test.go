@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // divided is a model whose matrices two ranks divide.
-func divided(name string) trinity.EngineSpec {
+func divided(name string) engine.TrainerSpec {
 	spec := trained(name)
-	spec.Tensor, spec.Optimizer.Type = 2, trinity.SGD
+	spec.Tensor, spec.Optimizer.Type = 2, engine.SGD
 	return spec
 }
 
@@ -22,11 +23,11 @@ func divided(name string) trinity.EngineSpec {
 // shards the parts.
 func TestTensorParallelAgreesWithTheEmbeddedEngine(t *testing.T) {
 	critic := divided("qwen2")
-	critic.Head, critic.Seed, critic.Reference = trinity.ValueHead, 3, false
+	critic.Head, critic.Seed, critic.Reference = engine.ValueHead, 3, false
 	again := divided("qwen3")
 	again.Recompute = 1
 	for _, ranks := range []int{2, 4} {
-		for name, spec := range map[string]trinity.EngineSpec{
+		for name, spec := range map[string]engine.TrainerSpec{
 			"llama": divided("llama"), "llama3_bias_tied": divided("llama3_bias_tied"), "qwen2": divided("qwen2"), "qwen3": divided("qwen3"),
 			"mistral": divided("mistral"), "critic": critic, "recomputed": again,
 		} {
@@ -50,16 +51,16 @@ func TestDivergencesOfADividedVocabulary(t *testing.T) {
 		student, teacher := divided("qwen2"), tiny("llama")
 		student.Teachers = []string{tiny("teacher").ModelPath}
 		teacher.Tensor = 2
-		with := func(open func(trinity.EngineSpec) trinity.Engine) trinity.Engine {
+		with := func(open func(engine.TrainerSpec) engine.Trainer) engine.Trainer {
 			e := open(student)
-			teachers := map[string]trinity.Engine{"": open(teacher), "other": open(tiny("teacher"))}
+			teachers := map[string]engine.Trainer{"": open(teacher), "other": open(tiny("teacher"))}
 			if err := e.(trainer.Distiller).SetTeachers(teachers); err != nil {
 				t.Fatal(err)
 			}
 			return e
 		}
-		ours := with(func(s trinity.EngineSpec) trinity.Engine { return opened(t, onRanks(t, 2), s) })
-		theirs := with(func(s trinity.EngineSpec) trinity.Engine { return embedded(t, s) })
+		ours := with(func(s engine.TrainerSpec) engine.Trainer { return opened(t, onRanks(t, 2), s) })
+		theirs := with(func(s engine.TrainerSpec) engine.Trainer { return embedded(t, s) })
 		b, want := randomBatch(64), trinity.Streams{Divergence: d, Entropy: true}
 		b.Experiences[1].Teacher, b.Experiences[2].Teacher = "other", "other"
 		agree(t, ours, theirs, b, want)
@@ -71,7 +72,7 @@ func TestDivergencesOfADividedVocabulary(t *testing.T) {
 
 func TestDividedModelIsAnEngine(t *testing.T) {
 	spec := divided("qwen3")
-	spec.Optimizer.Type = trinity.AdamW
+	spec.Optimizer.Type = engine.AdamW
 	spec.ParamOffload, spec.OptimizerOffload = true, true
 	p := onRanks(t, 2)
 	trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: opened(t, p, spec)} })
@@ -82,7 +83,7 @@ func TestStateOfAnotherLayout(t *testing.T) {
 	whole, parts, b := trained("qwen3"), trained("qwen3"), randomBatch(64)
 	parts.Tensor = 2
 	straight := embedded(t, whole)
-	engines := []trinity.Engine{
+	engines := []engine.Trainer{
 		opened(t, onRanks(t, 2), parts), opened(t, onRanks(t, 4), parts), opened(t, onRanks(t, 1), whole), opened(t, onRanks(t, 2), parts),
 		opened(t, onRanks(t, 2), whole),
 	}
@@ -118,14 +119,14 @@ func TestMatricesThatCannotBeDivided(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := func(n, ranks int) trinity.EngineSpec {
-		return trinity.EngineSpec{ModelPath: "m", Tensor: n, Place: trinity.Place{Nodes: 1, Ranks: ranks}}
+	spec := func(n, ranks int) engine.TrainerSpec {
+		return engine.TrainerSpec{ModelPath: "m", Tensor: n, Place: engine.Place{Nodes: 1, Ranks: ranks}}
 	}
 	adapter, copies := spec(2, 2), spec(2, 2)
-	adapter.LoRA, copies.Strategy = &trinity.LoRASpec{}, "ddp"
+	adapter.LoRA, copies.Strategy = &engine.LoRASpec{}, "ddp"
 	for _, c := range []struct {
 		cfg  *model.Config
-		spec trinity.EngineSpec
+		spec engine.TrainerSpec
 		want string // "" if it is fine
 	}{
 		{cfg, spec(1, 3), ""}, {cfg, spec(2, 4), ""}, {cfg, spec(2, 3), "does not divide the trainer's ranks, 3"},

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
+	"github.com/trinity-go/trinity/launcher"
 	_ "github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -21,7 +22,7 @@ import (
 var workers struct {
 	sync.Mutex
 	byRanks map[int]*plugin
-	keepers []trinity.Engine
+	keepers []engine.Trainer
 }
 
 func TestMain(m *testing.M) {
@@ -74,9 +75,9 @@ func onRanks(t testing.TB, ranks int) *plugin {
 }
 
 // here is this machine.
-func here(t testing.TB, ranks int) trinity.Place {
+func here(t testing.TB, ranks int) engine.Place {
 	t.Helper()
-	local, err := registry.Launchers.Build("local")
+	local, err := launcher.Launchers.Build("local")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,23 +86,23 @@ func here(t testing.TB, ranks int) trinity.Place {
 		t.Skipf("%d ranks need as many GPUs; this machine has %d", ranks, gpus)
 	}
 	programs := &cluster.Cluster{Launcher: local, Patience: 5 * time.Minute}
-	return trinity.Place{Programs: programs, Nodes: 1, Ranks: ranks, GPUs: min(gpus, ranks)}
+	return engine.Place{Programs: programs, Nodes: 1, Ranks: ranks, GPUs: min(gpus, ranks)}
 }
 
 // tiny is a model that the tests of the embedded engine have recorded with PyTorch.
-func tiny(name string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: filepath.Join("..", "cpu", "testdata", name), MicroTokens: 64, MaxModelLen: 48}
+func tiny(name string) engine.TrainerSpec {
+	return engine.TrainerSpec{ModelPath: filepath.Join("..", "cpu", "testdata", name), MicroTokens: 64, MaxModelLen: 48}
 }
 
 // trained is tiny for training, with everything that an engine can do.
-func trained(name string) trinity.EngineSpec {
+func trained(name string) engine.TrainerSpec {
 	spec := tiny(name)
 	spec.Train, spec.Ahead, spec.Reference = true, true, true
 	return spec
 }
 
 // opened opens an engine and closes it after the test.
-func opened(t testing.TB, p trinity.TrainerOpener, spec trinity.EngineSpec) trinity.Engine {
+func opened(t testing.TB, p engine.TrainerOpener, spec engine.TrainerSpec) engine.Trainer {
 	t.Helper()
 	if ours, ok := p.(*plugin); ok && spec.Place.Programs == nil && ours.worker != nil {
 		spec.Place.Nodes, spec.Place.Ranks = 1, ours.worker.ranks

@@ -7,9 +7,10 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
-// ForwardBackward implements trinity.Engine: the worker holds the graph while the loss is computed
+// ForwardBackward implements engine.Trainer: the worker holds the graph while the loss is computed
 // here.
 func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
@@ -21,7 +22,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	if !e.spec.Train {
 		return nil, errNotTrained
 	}
-	if want.Score || e.spec.Head == trinity.ScoreHead {
+	if want.Score || e.spec.Head == engine.ScoreHead {
 		var err error
 		if b, loss, err = e.scored(b, loss); err != nil {
 			return nil, err
@@ -89,7 +90,7 @@ func (e *Engine) addLoads(metrics trinity.Metrics, answer reply) error {
 
 var errNotTrained = errors.New("torch: the engine was opened for forward passes only")
 
-// OptimStep implements trinity.Engine.
+// OptimStep implements engine.Trainer.
 func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/python"
 )
@@ -44,7 +45,7 @@ type worker struct {
 }
 
 // startWorker starts the processes and waits until they answer.
-func startWorker(ctx context.Context, a *args, spec *trinity.EngineSpec) (*worker, error) {
+func startWorker(ctx context.Context, a *args, spec *engine.TrainerSpec) (*worker, error) {
 	place := spec.Place
 	dir, err := scratch(spec.Dir)
 	if err != nil {
@@ -92,7 +93,7 @@ func scratch(parent string) (string, error) {
 
 // program returns the program of a worker, which trains an adapter or all weights. Several ranks of a
 // machine are started by torchrun.
-func (a *args) program(place trinity.Place, token string, adapter bool) trinity.Program {
+func (a *args) program(place engine.Place, token string, adapter bool) engine.Program {
 	modules := slices.Clone(modules)
 	if adapter {
 		modules = append(modules, "peft")
@@ -108,7 +109,7 @@ func (a *args) program(place trinity.Place, token string, adapter bool) trinity.
 	}
 	secret := map[string]string{"TRINITY_WORKER_TOKEN": token}
 	maps.Copy(secret, a.Env)
-	return trinity.Program{
+	return engine.Program{
 		Name: "trainer", Nodes: place.Nodes, GPUs: place.GPUs, Beside: place.Beside, Python: a.Python,
 		Command: append([]string{a.Python}, command...),
 		Modules: modules, Hint: "install them there, or name another interpreter in trainer.trainer_args.python; --engine cpu needs none",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
@@ -23,7 +24,7 @@ import (
 // A worker that does not start is named with its launcher's error, and nothing of it is left.
 func TestWorkersThatDoNotStart(t *testing.T) {
 	dir := t.TempDir()
-	_, err := startWorker(t.Context(), &args{Python: "/no/python"}, &trinity.EngineSpec{Place: here(t, 1), Dir: dir})
+	_, err := startWorker(t.Context(), &args{Python: "/no/python"}, &engine.TrainerSpec{Place: here(t, 1), Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "starting trainer: ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v; want one line that names the trainer", err)
 	}
@@ -180,11 +181,11 @@ func TestCancelledRequest(t *testing.T) {
 
 func TestModelsThatAreRefused(t *testing.T) {
 	scored, muon, lora, half, headed := rewarding("llama"), trained("llama"), trained("qwen2"), trained("llama"), trained("critic")
-	scored.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 4}
-	muon.Optimizer.Type = trinity.Muon
-	lora.LoRA, lora.Head, lora.Reference = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 4}, trinity.ValueHead, false
+	scored.LoRA = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 4}
+	muon.Optimizer.Type = engine.Muon
+	lora.LoRA, lora.Head, lora.Reference = &engine.LoRASpec{LoraRank: 4, LoraAlpha: 4}, engine.ValueHead, false
 	half.DType = "f16"
-	for want, spec := range map[string]trinity.EngineSpec{
+	for want, spec := range map[string]engine.TrainerSpec{
 		"a reward model has no adapter": scored, "optimizer muon": muon, "a critic or a": lora, `dtype "f16"`: half,
 	} {
 		_, err := (&plugin{}).OpenTrainer(t.Context(), spec)
@@ -322,7 +323,7 @@ func TestModulesOfAWorker(t *testing.T) {
 	for adapter, want := range map[bool]string{
 		false: "torch transformers safetensors numpy", true: "torch transformers safetensors numpy peft",
 	} {
-		if got := strings.Join((&args{}).program(trinity.Place{Nodes: 1, Ranks: 1}, "", adapter).Modules, " "); got != want {
+		if got := strings.Join((&args{}).program(engine.Place{Nodes: 1, Ranks: 1}, "", adapter).Modules, " "); got != want {
 			t.Errorf("adapter %t: %q, want %q", adapter, got, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
 	_ "github.com/trinity-go/trinity/standard" // registers the engines and workflows
@@ -16,7 +17,7 @@ import (
 
 // policy is a model that the trainer changes and the sampler samples, and what a rollout needs.
 type policy struct {
-	trainer  trinity.Publisher // an engine that hands its weights to a sampler
+	trainer  engine.Publisher // an engine that hands its weights to a sampler
 	sampler  trinity.Sampler
 	workflow trinity.Workflow
 	renderer trinity.Renderer
@@ -45,16 +46,16 @@ func open(ctx context.Context, dir string) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	init := trinity.InitSpec{Seed: seed, Style: "fan_in"}
-	engine, err := trainers.OpenTrainer(ctx, trinity.EngineSpec{
+	init := engine.InitSpec{Seed: seed, Style: "fan_in"}
+	eng, err := trainers.OpenTrainer(ctx, engine.TrainerSpec{
 		ModelPath: dir + "/model", Init: init, Train: true, MicroTokens: 8192, MaxModelLen: 64,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.trainer = engine.(trinity.Publisher) // the embedded engine is one
-	p.sampler, err = samplers.OpenSampler(ctx, trinity.SamplerSpec{
-		ModelPath: dir + "/model", Init: init, MaxSequences: tasksPerStep * groupSize, MaxModelLen: 64, Shared: true, Beside: engine,
+	p.trainer = eng.(engine.Publisher) // the embedded engine is one
+	p.sampler, err = samplers.OpenSampler(ctx, engine.SamplerSpec{
+		ModelPath: dir + "/model", Init: init, MaxSequences: tasksPerStep * groupSize, MaxModelLen: 64, Shared: true, Beside: eng,
 	})
 	return p, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/launcher"
 )
 
 func clusterCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	launcher, err := run.LauncherOf(cfg)
+	launches, err := run.LauncherOf(cfg)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if scheduler, ok := launcher.(trinity.Scheduler); ok {
+	if scheduler, ok := launches.(launcher.Scheduler); ok {
 		g, err := f.driver(cfg, args)
 		if err != nil {
 			return err
@@ -139,7 +140,7 @@ func (f *clusterFlags) checkEnded(ctx context.Context, file string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var scheduler trinity.Scheduler
+	var scheduler launcher.Scheduler
 	if err == nil {
 		scheduler, err = f.schedulerOf(was)
 	}
@@ -199,7 +200,7 @@ func (f *clusterFlags) down(cmd *cobra.Command, args []string) error {
 const downTime = 15 * time.Minute
 
 // endRun ends a run of a scheduler within a limit of time.
-func endRun(ctx context.Context, scheduler trinity.Scheduler, id string, limit time.Duration) error {
+func endRun(ctx context.Context, scheduler launcher.Scheduler, id string, limit time.Duration) error {
 	late := fmt.Errorf("it has not ended for %v: run the command again, or use the scheduler's tools", limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
@@ -241,7 +242,7 @@ func readSent(path string) (s sent, err error) {
 }
 
 // sent returns the run that a configuration names, or else the one that was sent last.
-func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
+func (f *clusterFlags) sent(args []string) (launcher.Scheduler, sent, error) {
 	at := ""
 	if f.path == "" && len(args) == 0 {
 		root := os.Getenv("TRINITY_CHECKPOINT_ROOT_DIR")
@@ -271,7 +272,7 @@ func (f *clusterFlags) sent(args []string) (trinity.Scheduler, sent, error) {
 }
 
 // schedulerOf returns the scheduler that has a run.
-func (f *clusterFlags) schedulerOf(was sent) (trinity.Scheduler, error) {
+func (f *clusterFlags) schedulerOf(was sent) (launcher.Scheduler, error) {
 	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: was.Engine})
 	if err != nil {
 		return nil, err
@@ -324,12 +325,12 @@ func newestSent(root string) (newest string) {
 }
 
 // schedulerOf returns the launcher of a configuration, which must be a scheduler.
-func schedulerOf(cfg *config.Config) (trinity.Scheduler, error) {
-	launcher, err := run.LauncherOf(cfg)
+func schedulerOf(cfg *config.Config) (launcher.Scheduler, error) {
+	launches, err := run.LauncherOf(cfg)
 	if err != nil {
 		return nil, err
 	}
-	scheduler, ok := launcher.(trinity.Scheduler)
+	scheduler, ok := launches.(launcher.Scheduler)
 	if !ok {
 		return nil, cfg.At("cluster.launcher", fmt.Sprintf("%s schedules no runs", cfg.Settled()[0].Engines.Launch), "use trinity run")
 	}

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/launcher"
 )
 
 // stuck is a scheduler whose run does not end.
-type stuck struct{ trinity.Scheduler }
+type stuck struct{ launcher.Scheduler }
 
 func (stuck) Down(ctx context.Context, _ string) error {
 	select {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
@@ -68,13 +68,13 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 		c.HugePages = strings.TrimSpace(string(data))
 	}
 	for _, name := range registry.Trainers.Names() {
-		c.Engines[name] = registry.Trainers.Default(name).(trinity.TrainerOpener).Describe()
+		c.Engines[name] = registry.Trainers.Default(name).(engine.TrainerOpener).Describe()
 	}
 	for _, name := range registry.Samplers.Names() {
 		if _, described := c.Engines[name]; described {
 			continue // one engine registers a trainer and a sampler
 		}
-		c.Engines[name] = registry.Samplers.Default(name).(trinity.SamplerOpener).Describe()
+		c.Engines[name] = registry.Samplers.Default(name).(engine.SamplerOpener).Describe()
 	}
 	c.Python = output(cmd, "python3", "--version")
 	c.Packages, c.Tools = findPrograms(cmd)

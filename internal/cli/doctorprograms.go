@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -51,7 +52,7 @@ func findPrograms(cmd *cobra.Command) (packages, tools []program) {
 		}
 		return append(list, program{name, version()})
 	}
-	for _, kind := range []*registry.Catalog{registry.Trainers.Catalog, registry.Samplers.Catalog, registry.Launchers.Catalog} {
+	for _, kind := range []*registry.Catalog{registry.Trainers.Catalog, registry.Samplers.Catalog, launcher.Launchers.Catalog} {
 		for _, name := range kind.Names() {
 			plugin := kind.Default(name)
 			if p, ok := plugin.(pythonUser); ok {

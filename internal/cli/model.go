@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/model"
@@ -48,7 +49,7 @@ func (f *modelFlags) addSampler(cmd *cobra.Command) {
 }
 
 // openEngine loads the model for forward passes, with its tokenizer and template.
-func (f *modelFlags) openEngine(ctx context.Context, dtype string) (trinity.Engine, error) {
+func (f *modelFlags) openEngine(ctx context.Context, dtype string) (engine.Trainer, error) {
 	lora, err := f.find(ctx)
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (f *modelFlags) openEngine(ctx context.Context, dtype string) (trinity.Engi
 	if err != nil {
 		return nil, err
 	}
-	return opener.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: f.base, LoRA: lora, DType: dtype})
+	return opener.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: f.base, LoRA: lora, DType: dtype})
 }
 
 // openSampler loads the model with its tokenizer and template, to sample the given number of
@@ -71,7 +72,7 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 	if err != nil {
 		return nil, err
 	}
-	spec := trinity.SamplerSpec{ModelPath: f.base, LoRA: lora, Quantization: f.rounded, MaxSequences: sequences}
+	spec := engine.SamplerSpec{ModelPath: f.base, LoRA: lora, Quantization: f.rounded, MaxSequences: sequences}
 	if f.text != nil {
 		spec.Text = f.text.Decode
 	}
@@ -80,7 +81,7 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 
 // find downloads the model if needed and opens its tokenizer and template. lora is nil if the path
 // is not an adapter.
-func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err error) {
+func (f *modelFlags) find(ctx context.Context) (lora *engine.LoRASpec, err error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
 	if err := refuseRun(f.path); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err erro
 	if base, ok, err := model.AdapterBase(path); err != nil {
 		return nil, err
 	} else if ok {
-		lora = &trinity.LoRASpec{Path: path}
+		lora = &engine.LoRASpec{Path: path}
 		if f.base, err = hub.Resolve(ctx, base, say); err != nil {
 			return nil, fmt.Errorf("base model of adapter %s: %w", path, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -34,11 +35,11 @@ func scoreCommand() *cobra.Command {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
 			}
-			engine, err := model.openEngine(cmd.Context(), dtype)
+			eng, err := model.openEngine(cmd.Context(), dtype)
 			if err != nil {
 				return err
 			}
-			defer engine.Close()
+			defer eng.Close()
 			cfg, err := model.config()
 			if err != nil {
 				return err
@@ -52,7 +53,7 @@ func scoreCommand() *cobra.Command {
 				if err != nil {
 					return in.at(err)
 				}
-				line, err := score(cmd, engine, tokens)
+				line, err := score(cmd, eng, tokens)
 				if err == nil && !line.finite() {
 					err = model.notNumbers()
 				}
@@ -87,14 +88,14 @@ func scorable(tokens []int32, cfg *model.Config) error {
 
 // score scores one sequence. It appends a token so that the engine also computes the distribution
 // after the last token.
-func score(cmd *cobra.Command, engine trinity.Engine, tokens []int32) (*scored, error) {
+func score(cmd *cobra.Command, eng engine.Trainer, tokens []int32) (*scored, error) {
 	n := len(tokens)
 	e := &trinity.Experience{Tokens: append(append([]int32(nil), tokens...), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: 1}
 	for t := 1; t <= n; t++ {
 		e.Mask[t] = true
 	}
 	batch := &trinity.Batch{Experiences: []*trinity.Experience{e}, Whole: []*trinity.Experience{e}}
-	stats, err := engine.Forward(cmd.Context(), batch, trinity.Streams{Entropy: true})
+	stats, err := eng.Forward(cmd.Context(), batch, trinity.Streams{Entropy: true})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/verify"
 )
 
@@ -55,12 +55,12 @@ func verifyCommand() *cobra.Command {
 			if err := flags.checkUsed(cmd); err != nil {
 				return err
 			}
-			engine, err := model.openEngine(cmd.Context(), flags.dtype)
+			eng, err := model.openEngine(cmd.Context(), flags.dtype)
 			if err != nil {
 				return err
 			}
-			defer engine.Close()
-			report, err := flags.compare(cmd, &model, engine)
+			defer eng.Close()
+			report, err := flags.compare(cmd, &model, eng)
 			if err != nil {
 				return err
 			}
@@ -147,8 +147,8 @@ func (f *verifyFlags) checkUsed(cmd *cobra.Command) error {
 func (f *verifyFlags) hasServer() bool { return strings.Contains(f.against, "://") }
 
 // compare reads the records and compares them with this engine.
-func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trinity.Engine) (*verify.Report, error) {
-	oracle, ok := engine.(verify.Oracle)
+func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, eng engine.Trainer) (*verify.Report, error) {
+	oracle, ok := eng.(verify.Oracle)
 	if !ok {
 		return nil, errors.New("this engine returns no distributions to compare with")
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/launcher"
 	"github.com/trinity-go/trinity/python"
 )
 
@@ -25,7 +27,7 @@ const lease = time.Minute
 
 // Cluster starts programs. Its methods may be called concurrently.
 type Cluster struct {
-	Launcher trinity.Launcher
+	Launcher launcher.Launcher
 	Patience time.Duration // until a program must answer
 	LogDir   string        // for the output of the programs, a file for each process; "" keeps none
 	Say      func(string)  // takes lines about programs that start; nil: nobody reads them
@@ -35,10 +37,10 @@ type Cluster struct {
 	door *door // nil before the first program
 }
 
-var _ trinity.Programs = (*Cluster)(nil)
+var _ engine.Programs = (*Cluster)(nil)
 
-// Start implements trinity.Programs.
-func (c *Cluster) Start(ctx context.Context, p trinity.Program) (trinity.Running, error) {
+// Start implements engine.Programs.
+func (c *Cluster) Start(ctx context.Context, p engine.Program) (engine.Running, error) {
 	d, err := c.open()
 	if err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func (c *Cluster) say(line string) {
 }
 
 // place says where the output of a program will be, "" if none is kept.
-func (c *Cluster) place(p trinity.Program) string {
+func (c *Cluster) place(p engine.Program) string {
 	switch {
 	case c.LogDir == "":
 		return ""
@@ -106,7 +108,7 @@ func (c *Cluster) place(p trinity.Program) string {
 }
 
 // Request returns the group that starts a program of a driver at a URL.
-func Request(p trinity.Program, driver, token string) (trinity.ProcessGroup, error) {
+func Request(p engine.Program, driver, token string) (trinity.ProcessGroup, error) {
 	files, err := python.Files()
 	if err != nil {
 		return trinity.ProcessGroup{}, err

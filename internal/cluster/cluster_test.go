@@ -21,9 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/launcher"
 	_ "github.com/trinity-go/trinity/launcher"
-	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -48,10 +48,10 @@ func interpreter(t *testing.T) string {
 }
 
 // here is a cluster of this machine, and a program for it that writes its process ids into files.
-func here(t *testing.T) (*Cluster, trinity.Program) {
+func here(t *testing.T) (*Cluster, engine.Program) {
 	t.Helper()
 	python := interpreter(t)
-	local, err := registry.Launchers.Build("local")
+	local, err := launcher.Launchers.Build("local")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func here(t *testing.T) (*Cluster, trinity.Program) {
 			t.Error(err)
 		}
 	})
-	return c, trinity.Program{
+	return c, engine.Program{
 		Name: "p", Python: python, Answers: "/",
 		Command: []string{python, "-c", answering, "{host}", "{port}", "{rank}", "{nodes}", "{master}:{master_port}"},
 		Env:     map[string]string{"PIDS": filepath.Join(t.TempDir(), "pid")},
@@ -69,7 +69,7 @@ func here(t *testing.T) (*Cluster, trinity.Program) {
 }
 
 // gone waits until the program of a rank is no longer there.
-func gone(t *testing.T, p trinity.Program, rank int) {
+func gone(t *testing.T, p engine.Program, rank int) {
 	t.Helper()
 	pid := pidOf(t, p, rank)
 	for end := time.Now().Add(30 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
@@ -79,7 +79,7 @@ func gone(t *testing.T, p trinity.Program, rank int) {
 	}
 }
 
-func pidOf(t *testing.T, p trinity.Program, rank int) int {
+func pidOf(t *testing.T, p engine.Program, rank int) int {
 	t.Helper()
 	text, err := os.ReadFile(p.Env["PIDS"] + strconv.Itoa(rank))
 	if err != nil {
@@ -128,23 +128,23 @@ func TestProgramOnTwoMachines(t *testing.T) {
 }
 
 func TestProgramsThatDoNotStart(t *testing.T) {
-	for want, change := range map[string]func(c *Cluster, p *trinity.Program){
-		"ended with status 3; it said: no CUDA": func(_ *Cluster, p *trinity.Program) {
+	for want, change := range map[string]func(c *Cluster, p *engine.Program){
+		"ended with status 3; it said: no CUDA": func(_ *Cluster, p *engine.Program) {
 			p.Command = []string{p.Python, "-c", "import sys; print('no CUDA', file=sys.stderr); sys.exit(3)"}
 		},
-		"ended with status 0": func(_ *Cluster, p *trinity.Program) { p.Command = []string{p.Python, "-c", ""} },
-		"has no no_such_module, nor_this: install them": func(_ *Cluster, p *trinity.Program) {
+		"ended with status 0": func(_ *Cluster, p *engine.Program) { p.Command = []string{p.Python, "-c", ""} },
+		"has no no_such_module, nor_this: install them": func(_ *Cluster, p *engine.Program) {
 			p.Modules, p.Hint = []string{"sys", "no_such_module", "nor_this"}, "install them"
 		},
-		"does not answer; it said: I am slow: cluster.start_timeout of 8s has passed": func(c *Cluster, p *trinity.Program) {
+		"does not answer; it said: I am slow: cluster.start_timeout of 8s has passed": func(c *Cluster, p *engine.Program) {
 			c.Patience = 8 * time.Second
 			p.Command = []string{p.Python, "-c", "import time; print('I am slow', flush=True); time.sleep(60)"}
 		},
-		"none of its 1 members has announced itself: cluster.start_timeout of 1s has passed": func(c *Cluster, p *trinity.Program) {
+		"none of its 1 members has announced itself: cluster.start_timeout of 1s has passed": func(c *Cluster, p *engine.Program) {
 			c.Patience = time.Second
 			p.Env["PYTHONSTARTUP"], p.Python = "", sleeping(t)
 		},
-		`"/no/python"`: func(_ *Cluster, p *trinity.Program) { p.Python = "/no/python" },
+		`"/no/python"`: func(_ *Cluster, p *engine.Program) { p.Python = "/no/python" },
 	} {
 		t.Run(want, func(t *testing.T) {
 			c, p := here(t)
@@ -246,7 +246,7 @@ func TestMemberEndsWithItsDriver(t *testing.T) {
 }
 
 // joins starts a process that joins a group of a program, with a lease.
-func joins(t *testing.T, p trinity.Program, driver, lease string) (*exec.Cmd, *bytes.Buffer) {
+func joins(t *testing.T, p engine.Program, driver, lease string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	request, err := Request(p, driver, "token")
 	if err != nil {
@@ -389,7 +389,7 @@ func TestDoor(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	g, err := d.expect(trinity.Program{Name: "g", Nodes: 1}, "")
+	g, err := d.expect(engine.Program{Name: "g", Nodes: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

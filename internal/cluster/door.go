@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/python"
 )
@@ -114,7 +114,7 @@ func (g *group) arrive(m *message) (map[string]any, error) {
 }
 
 // expect makes room for a group.
-func (d *door) expect(p trinity.Program, logs string) (*group, error) {
+func (d *door) expect(p engine.Program, logs string) (*group, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.groups[p.Name] != nil {
@@ -151,4 +151,4 @@ func (d *door) close() error {
 	return errors.Join(append(errs, <-d.ended)...)
 }
 
-var _ trinity.Running = (*group)(nil)
+var _ engine.Running = (*group)(nil)

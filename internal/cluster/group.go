@@ -9,15 +9,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/launcher"
 )
 
 // group is a program that has been asked for.
 type group struct {
-	program  trinity.Program // its Nodes is at least 1
+	program  engine.Program // its Nodes is at least 1
 	logDir   string
 	door     *door
-	launched trinity.Launched
+	launched launcher.Launched
 
 	mu      sync.Mutex
 	members []*member // by rank
@@ -130,7 +131,7 @@ func (g *group) failed(err error) {
 }
 
 // follow watches the group from now on.
-func (g *group) follow(launched trinity.Launched) {
+func (g *group) follow(launched launcher.Launched) {
 	g.mu.Lock()
 	g.launched = launched
 	g.mu.Unlock()
@@ -138,7 +139,7 @@ func (g *group) follow(launched trinity.Launched) {
 }
 
 // watch fails the group when its processes are gone or a member is silent.
-func (g *group) watch(launched trinity.Launched) {
+func (g *group) watch(launched launcher.Launched) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -219,13 +220,13 @@ func (g *group) logs() string {
 	return all.quoted()
 }
 
-// Address implements trinity.Running.
+// Address implements engine.Running.
 func (g *group) Address() string { return g.address }
 
-// Gone implements trinity.Running.
+// Gone implements engine.Running.
 func (g *group) Gone() <-chan struct{} { return g.gone }
 
-// Err implements trinity.Running.
+// Err implements engine.Running.
 func (g *group) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -235,7 +236,7 @@ func (g *group) Err() error {
 // stopTime is how long the end of a group may take: a scheduler may never end one whose machine is gone.
 const stopTime = 5 * time.Minute
 
-// Stop implements trinity.Running.
+// Stop implements engine.Running.
 func (g *group) Stop(ctx context.Context) error {
 	g.fail(errors.New("stopped by the driver"))
 	g.door.forget(g)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Algorithm is what a run optimizes, and how. Parts and arguments that are left out come from the
@@ -162,14 +162,14 @@ func (o *Optimizer) momentum() {
 }
 
 // Spec returns the optimizer for an engine. "adam" means AdamW, as it does upstream.
-func (o *Optimizer) Spec() trinity.OptimizerSpec {
+func (o *Optimizer) Spec() engine.OptimizerSpec {
 	switch {
 	case o.OptimizerType == "adamw_8bit":
-		return trinity.OptimizerSpec{Type: trinity.AdamW8bit}
+		return engine.OptimizerSpec{Type: engine.AdamW8bit}
 	case o.Momentum == nil:
-		return trinity.OptimizerSpec{Type: trinity.AdamW}
+		return engine.OptimizerSpec{Type: engine.AdamW}
 	}
-	return trinity.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
+	return engine.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
 }
 
 // optimizer refuses settings below key that the chosen optimizer and schedule do not read.

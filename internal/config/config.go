@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Config is one run: the whole YAML file, with defaults filled in.
@@ -164,4 +164,4 @@ type DataJuicer struct {
 }
 
 // Names is one name or a list of names: `a` and `[a]` are the same.
-type Names = trinity.Names
+type Names = engine.Names

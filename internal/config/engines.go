@@ -198,22 +198,22 @@ type Refusal struct {
 	Hint string // what to do; may be empty
 }
 
-// engine is a plug-in that the mode opens.
-type engine struct{ kind, name string }
+// openedEngine is a plug-in that the mode opens.
+type openedEngine struct{ kind, name string }
 
 // opened lists the engines that the mode opens.
-func (s *Settled) opened() (all []engine) {
+func (s *Settled) opened() (all []openedEngine) {
 	if s.Trains {
-		all = append(all, engine{"trainer", s.Engines.Train})
+		all = append(all, openedEngine{"trainer", s.Engines.Train})
 	}
 	if s.Samples {
-		all = append(all, engine{"sampler", s.Engines.Sample})
+		all = append(all, openedEngine{"sampler", s.Engines.Sample})
 	}
 	return all
 }
 
 // sharedKeys returns the plug-in as SharedKeys; false if it does not implement it.
-func (e engine) sharedKeys() (SharedKeys, bool) {
+func (e openedEngine) sharedKeys() (SharedKeys, bool) {
 	catalog, ok := registry.Find(e.kind)
 	if !ok {
 		return nil, false
@@ -223,7 +223,7 @@ func (e engine) sharedKeys() (SharedKeys, bool) {
 }
 
 // reads returns what the engine declares about a key; says is false if it declares nothing.
-func (e engine) reads(key string) (reason string, says bool) {
+func (e openedEngine) reads(key string) (reason string, says bool) {
 	keys, ok := e.sharedKeys()
 	if !ok {
 		return "", false
@@ -260,8 +260,8 @@ func (s *Settled) unusedByEngines(key string) string {
 			continue
 		}
 		for _, name := range catalog.Names() {
-			reason, says := engine{kind, name}.reads(key)
-			at := slices.IndexFunc(opened, func(e engine) bool { return e.kind == kind })
+			reason, says := openedEngine{kind, name}.reads(key)
+			at := slices.IndexFunc(opened, func(e openedEngine) bool { return e.kind == kind })
 			switch {
 			case !says:
 			case at >= 0:

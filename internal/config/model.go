@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Model is the model that a run trains, and how it samples unless a taskset sets its own sampling.
@@ -85,7 +86,7 @@ type Lora struct {
 	// adapter, which the run trains. Further adapters need a name and a path.
 	Name string `yaml:"name"`
 
-	trinity.LoRASpec `yaml:",inline"`
+	engine.LoRASpec `yaml:",inline"`
 	// Number type of the adapter's weights.
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
 }

@@ -15,9 +15,13 @@ import (
 // selectors refuses a selector that learns from rewards for datasets that the trainer reads,
 // because nobody would tell it any rewards.
 func (r *rules) selectors() {
+	catalog, ok := registry.Find("selector")
+	if !ok {
+		return
+	}
 	refuse := func(owner string, b *ExperienceBuffer) {
 		name := b.DataSelector.SelectorType
-		if _, learns := registry.Selectors.Default(name).(interface{ LearnsFromRewards() }); learns {
+		if _, learns := catalog.Default(name).(interface{ LearnsFromRewards() }); learns {
 			r.fail(owner+".data_selector.selector_type", name+" learns from rewards, and rows of training data have none",
 				"use shuffle or offline_easy2hard")
 		}

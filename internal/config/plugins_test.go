@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // These tests register their own plug-ins, as a small build of the program would.
@@ -58,10 +60,10 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
 	registry.Trainers.Auto, registry.Samplers.Auto = []string{"cpu"}, []string{"cpu"}
-	register(registry.Trainers, "cpu", func() trinity.TrainerOpener { return &fakeTrainer{} })
-	register(registry.Trainers, "silent", func() trinity.TrainerOpener { return &silentTrainer{} })
-	register(registry.Samplers, "cpu", func() trinity.SamplerOpener { return &fakeSampler{} })
-	register(registry.Samplers, "silent", func() trinity.SamplerOpener { return &silentSampler{} })
+	register(registry.Trainers, "cpu", func() engine.TrainerOpener { return &fakeTrainer{} })
+	register(registry.Trainers, "silent", func() engine.TrainerOpener { return &silentTrainer{} })
+	register(registry.Samplers, "cpu", func() engine.SamplerOpener { return &fakeSampler{} })
+	register(registry.Samplers, "silent", func() engine.SamplerOpener { return &silentSampler{} })
 	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
 	priorities := registry.New[any]("priority_fn", "")
@@ -70,9 +72,9 @@ func TestMain(m *testing.M) {
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
-	register(registry.Selectors, "sequential", func() trinity.Selector { return &fakeSelector{} })
-	register(registry.Selectors, "difficulty_based", func() trinity.Selector { return &fakeLearner{} })
-	register(registry.Selectors, "shuffle", func() trinity.Selector { return &fakeSelector{} })
+	register(selector.Selectors, "sequential", func() selector.Selector { return &fakeSelector{} })
+	register(selector.Selectors, "difficulty_based", func() selector.Selector { return &fakeLearner{} })
+	register(selector.Selectors, "shuffle", func() selector.Selector { return &fakeSelector{} })
 	losses := registry.New[any]("policy_loss_fn", "")
 	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })
 	register(losses, "sft", func() any { return &fakeLoss{} })
@@ -105,10 +107,10 @@ func register[T any](r *registry.Registry[T], name string, build func() T) {
 }
 
 type fakeTrainer struct {
-	trinity.TrainerOpener
+	engine.TrainerOpener
 	Ranks int `yaml:"ranks"`
 }
-type fakeSampler struct{ trinity.SamplerOpener }
+type fakeSampler struct{ engine.SamplerOpener }
 
 func (*fakeTrainer) Reads() map[string]string {
 	return map[string]string{
@@ -133,9 +135,9 @@ func (*fakeSampler) Reads() map[string]string {
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
 
 // silentTrainer and silentSampler declare nothing about the keys that engines share.
-type silentTrainer struct{ trinity.TrainerOpener }
+type silentTrainer struct{ engine.TrainerOpener }
 
-type silentSampler struct{ trinity.SamplerOpener }
+type silentSampler struct{ engine.SamplerOpener }
 
 type fakeOpener struct{ trinity.BufferOpener }
 
@@ -231,7 +233,7 @@ func (*fakeReward) Score(context.Context, trinity.RewardInput) (trinity.Reward, 
 	return trinity.Reward{}, nil
 }
 
-func (*fakeSelector) Start(trinity.Dataset) error     { return nil }
+func (*fakeSelector) Start(selector.Dataset) error    { return nil }
 func (*fakeSelector) Next(int) ([]int, error)         { return nil, nil }
 func (*fakeSelector) Feedback(map[int]float64)        {}
 func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }

@@ -48,7 +48,7 @@ func (r *resolution) teachers() {
 		}
 		if r.Trains && r.Method.Distils && !m.isExternal() {
 			t := Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]}
-			if reason, says := (engine{"sampler", m.EngineType}).reads(baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
+			if reason, says := (openedEngine{"sampler", m.EngineType}).reads(baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
 				t.Served, t.DType = m, ""
 			}
 			r.Teachers = append(r.Teachers, t)

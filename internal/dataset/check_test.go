@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // drawing is a selector that repeats an order of its own.
 type drawing struct {
-	trinity.Selector
+	selector.Selector
 	order []int
 	next  int
 }

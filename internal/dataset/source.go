@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Source reads a dataset for offline training: the rows that a selector chooses, formatted, over a
@@ -15,7 +16,7 @@ import (
 type Source struct {
 	recorded bool // the rows are experiences of an earlier run, with its tasks
 	data     *Dataset
-	sel      trinity.Selector
+	sel      selector.Selector
 	format   RowFormatter
 	epochs   int
 
@@ -39,7 +40,7 @@ type cursor struct {
 
 // NewSource returns a source of epochs passes over the data; epochs ≤ 0 means endless. The
 // selector must be started. The experiences of a row come together, in order.
-func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int) *Source {
+func NewSource(d *Dataset, sel selector.Selector, format RowFormatter, epochs int) *Source {
 	return &Source{data: d, sel: sel, format: format, epochs: epochs}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/selector"
 	_ "github.com/trinity-go/trinity/selector"
 )
 
@@ -37,9 +37,9 @@ func learning(t *testing.T) *Mix {
 	return mix(t, learnt, shuffled)
 }
 
-func newSelector(t *testing.T, name string, args map[string]any) trinity.Selector {
+func newSelector(t *testing.T, name string, args map[string]any) selector.Selector {
 	t.Helper()
-	s, err := registry.Selectors.Build(name, args)
+	s, err := selector.Selectors.Build(name, args)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -149,7 +150,7 @@ func trainer(ctx context.Context, q *buffer.Queue, sync *weights.Memory, batch i
 
 // offering is an engine whose versions are in use at once.
 type offering struct {
-	trinity.Engine
+	engine.Trainer
 	version atomic.Int64
 }
 
@@ -186,12 +187,12 @@ func TestStalenessWithStepsInFlight(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(100, 0, nil)
-			engine := &offering{}
-			sync := weights.NewMemory(engine, 0, weights.AtOnce, time.Second)
+			eng := &offering{}
+			sync := weights.NewMemory(eng, 0, weights.AtOnce, time.Second)
 			var e *Explorer
 			e = flying(t, q, 2, 6, func(ctx context.Context, task *trinity.Task, run int) error {
 				step := int64(task.Index/2 + 1)
-				if got, want := engine.version.Load(), e.opts.Pace.Required(step); got < want {
+				if got, want := eng.version.Load(), e.opts.Pace.Required(step); got < want {
 					t.Errorf("staleness %v: step %d begins with version %d, want %d at least", c.staleness, step, got, want)
 				}
 				return unequal(ctx, task, run)
@@ -238,8 +239,8 @@ func TestEngineFailureAheadEndsTheRun(t *testing.T) {
 		})
 		start := time.Now()
 		err := e.Run(t.Context())
-		var engine *trinity.EngineError
-		if !errors.As(err, &engine) || !strings.HasPrefix(err.Error(), "explorer step 2: ") || time.Since(start) > 0 {
+		var eng *trinity.EngineError
+		if !errors.As(err, &eng) || !strings.HasPrefix(err.Error(), "explorer step 2: ") || time.Since(start) > 0 {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})

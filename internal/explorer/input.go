@@ -6,11 +6,12 @@ import (
 	"maps"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Recorded is a dataset whose rows are recorded groups of experiences.
 type Recorded interface {
-	trinity.Dataset
+	selector.Dataset
 	// Largest returns the number of rollouts of the largest group.
 	Largest() int
 	// Group returns a new copy of group i and the row of the data where it begins.
@@ -34,10 +35,10 @@ func (s *sharedGroups) Group(i int) (trinity.Group, int, error) { return s.whole
 type Input struct {
 	Name     string
 	Data     Recorded
-	Selector trinity.Selector // of groups
-	PerStep  int              // groups per step
-	Limit    int64            // groups per run; 0 is no limit
-	Explorer string           // prefix of task IDs if there are several explorers; "" if there is one
+	Selector selector.Selector // of groups
+	PerStep  int               // groups per step
+	Limit    int64             // groups per run; 0 is no limit
+	Explorer string            // prefix of task IDs if there are several explorers; "" if there is one
 
 	taken int64 // groups so far
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Queue is a dataset whose rows arrive while the run goes on.
 type Queue interface {
-	trinity.Dataset // of the rows that are there
+	selector.Dataset // of the rows that are there
 	// Await waits until there are n rows, or until the queue has ended.
 	Await(ctx context.Context, n int) error
 	// Digest returns a sum of the first n rows. Resume returns an error unless the first n rows have
@@ -65,10 +65,10 @@ func (a *Arrivals) whole(n int) int {
 	return a.share.number(n-1) + 1
 }
 
-// Start implements [trinity.Selector].
-func (a *Arrivals) Start(trinity.Dataset) error { return nil }
+// Start implements [selector.Selector].
+func (a *Arrivals) Start(selector.Dataset) error { return nil }
 
-// Next implements [trinity.Selector]. It returns fewer rows at the end of the queue.
+// Next implements [selector.Selector]. It returns fewer rows at the end of the queue.
 func (a *Arrivals) Next(n int) ([]int, error) {
 	rows := make([]int, min(n, a.share.Len()-a.taken))
 	for i := range rows {
@@ -78,7 +78,7 @@ func (a *Arrivals) Next(n int) ([]int, error) {
 	return rows, nil
 }
 
-// Feedback implements [trinity.Selector].
+// Feedback implements [selector.Selector].
 func (a *Arrivals) Feedback(map[int]float64) {}
 
 // savedArrivals is the state of [Arrivals].
@@ -87,12 +87,12 @@ type savedArrivals struct {
 	Digest string `json:"digest"` // of the queue up to the row taken last
 }
 
-// State implements [trinity.Selector].
+// State implements [selector.Selector].
 func (a *Arrivals) State() (json.RawMessage, error) {
 	return json.Marshal(savedArrivals{a.taken, a.queue.Digest(a.whole(a.taken))})
 }
 
-// Restore implements [trinity.Selector]. The rows that were taken must be there as they were.
+// Restore implements [selector.Selector]. The rows that were taken must be there as they were.
 func (a *Arrivals) Restore(state json.RawMessage) error {
 	var s savedArrivals
 	if err := json.Unmarshal(state, &s); err != nil || s.Taken < 0 {

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // Taskset is a dataset with the way to choose and run its rows.
 type Taskset struct {
-	Data     trinity.Dataset
-	Selector trinity.Selector // nil for evaluation: every row once, in order
-	Template trinity.Task     // everything of a task but ID, Index and Row
+	Data     selector.Dataset
+	Selector selector.Selector // nil for evaluation: every row once, in order
+	Template trinity.Task      // everything of a task but ID, Index and Row
 	Workflow trinity.Workflow
 	Reward   trinity.RewardFunc // nil if the workflow runs without one
 	// Own returns the workflow and the reward function of a task whose row may name its own, and sets
@@ -131,17 +132,17 @@ func repeated(id string, n int) string {
 
 // Share is every n-th row of a dataset. The shares of all explorers together hold each row once.
 type Share struct {
-	trinity.Dataset
+	selector.Dataset
 	first, every int
 }
 
 // ShareOf returns the k-th of n shares, counted from 1.
-func ShareOf(d trinity.Dataset, k, n int) *Share { return &Share{d, k - 1, n} }
+func ShareOf(d selector.Dataset, k, n int) *Share { return &Share{d, k - 1, n} }
 
-// Len implements [trinity.Dataset].
+// Len implements [selector.Dataset].
 func (s *Share) Len() int { return (s.Dataset.Len() - s.first + s.every - 1) / s.every }
 
-// Row implements [trinity.Dataset].
+// Row implements [selector.Dataset].
 func (s *Share) Row(i int) (map[string]any, error) { return s.Dataset.Row(s.number(i)) }
 
 // number returns the row's number in the whole dataset.

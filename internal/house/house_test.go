@@ -23,16 +23,16 @@ var layers = []struct {
 	packages []string
 }{
 	{"nouns, standard library only", []string{"."}},
-	{"ground", []string{"registry", "algorithm/tape", "internal/serve/web", "internal/wire", "internal/wait",
-		"internal/retry", "internal/process",
-		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/safetext",
-		"internal/database", "internal/rundir",
-		"internal/experience", "internal/trace", "model", "internal/model",
-		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "internal/sandbox", "python", "internal/cluster",
+	{"ground", []string{"engine", "registry", "algorithm/tape", "internal/serve/web", "internal/wire", "internal/wait",
+		"internal/retry", "internal/process", "internal/bridge", "internal/quiet", "internal/failpoint",
+		"internal/durable", "internal/cachedir", "internal/safetext", "internal/database", "internal/rundir", "internal/experience",
+		"internal/trace", "model", "internal/model",
+		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "internal/sandbox", "python",
 		"internal/machines", "examples"}},
 	{"", []string{"internal/config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector",
-		"internal/dataset", "buffer", "weights", "monitor", "engine", "launcher"}},
+		"buffer", "weights", "monitor", "engine/", "launcher"}},
+	{"rows, groups of processes", []string{"internal/dataset", "internal/cluster"}},
 	{"dialects, which the gateway speaks", []string{"internal/serve/openai"}},
 	{"metrics by columns", []string{"internal/columns"}},
 	{"readers of what runs have written", []string{"internal/report", "internal/view"}},
@@ -52,12 +52,13 @@ var layers = []struct {
 var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples/", "bench"}
 
 // layerOf returns the layer with the longest entry that is pkg or a folder above it, or -1 if there
-// is none.
+// is none. An entry that ends with a slash is the packages below a folder.
 func layerOf(pkg string) int {
 	layer, longest := -1, ""
 	for i, l := range layers {
 		for _, name := range l.packages {
-			if (pkg == name || name != "." && strings.HasPrefix(pkg, name+"/")) && len(name) >= len(longest) {
+			below := name != "." && strings.HasPrefix(pkg, strings.TrimSuffix(name, "/")+"/")
+			if (pkg == name || below) && len(name) >= len(longest) {
 				layer, longest = i, name
 			}
 		}

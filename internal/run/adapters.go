@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 )
@@ -49,7 +49,7 @@ func warnOfBase(configs []config.Lora, say func(string)) {
 }
 
 // loraSpec returns the adapter to train, or nil.
-func loraSpec(configs []config.Lora) *trinity.LoRASpec {
+func loraSpec(configs []config.Lora) *engine.LoRASpec {
 	if len(configs) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -167,8 +168,8 @@ func (a *asked) openText() (*renderer.Renderer, error) {
 }
 
 // spec returns how the engine opens the model.
-func (a *asked) spec(sequences int) trinity.SamplerSpec {
-	spec := trinity.SamplerSpec{
+func (a *asked) spec(sequences int) engine.SamplerSpec {
+	spec := engine.SamplerSpec{
 		ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen),
 		Servers: a.BaseUrls, Key: a.APIKey,
 	}

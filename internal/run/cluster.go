@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/launcher"
 )
 
 // LauncherOf returns the launcher of a configuration.
-func LauncherOf(cfg *config.Config) (trinity.Launcher, error) { return launcherOf(cfg.Settled()[0]) }
+func LauncherOf(cfg *config.Config) (launcher.Launcher, error) { return launcherOf(cfg.Settled()[0]) }
 
 // RenderPrograms returns what the launcher would run for the programs of a configuration, stage by
 // stage. It is "" if the run has none.
@@ -70,7 +71,7 @@ func programFacts(s *Settled) (lines []string) {
 }
 
 // programsIn returns the programs that the engines of a stage start.
-func programsIn(s *Settled) (all []trinity.Program) {
+func programsIn(s *Settled) (all []engine.Program) {
 	if s.engines.programs.launcher == nil {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -18,9 +18,9 @@ import (
 // criticSpec returns how the engine opens the critic beside the policy. It trains all weights of
 // the critic, even if the policy is an adapter: a value head on frozen features would be a poor
 // critic. Nobody samples or publishes the critic, so a small adapter has no advantage.
-func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.OptimizerSpec) trinity.EngineSpec {
-	return trinity.EngineSpec{
-		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
+func criticSpec(policy engine.TrainerSpec, path string, optimizer engine.OptimizerSpec) engine.TrainerSpec {
+	return engine.TrainerSpec{
+		ModelPath: path, Head: engine.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
 		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor,
 		ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
@@ -48,7 +48,7 @@ func (s *Settled) checkCritic(policy *model.Config) error {
 }
 
 // openCritic loads the critic, if the stage trains one.
-func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error {
+func (s *stage) openCritic(ctx context.Context, policy engine.TrainerSpec) error {
 	if s.criticPath == "" {
 		return nil
 	}

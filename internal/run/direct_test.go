@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
 func init() {
-	registry.Trainers.Register("test_sender", "The embedded engine, whose weights a fake sends.", func() trinity.TrainerOpener {
+	registry.Trainers.Register("test_sender", "The embedded engine, whose weights a fake sends.", func() engine.TrainerOpener {
 		opener, err := registry.Trainers.Build("cpu", nil)
 		if err != nil {
 			panic(err)
@@ -24,16 +24,16 @@ func init() {
 }
 
 // senderOpener opens engines that send weights.
-type senderOpener struct{ trinity.TrainerOpener }
+type senderOpener struct{ engine.TrainerOpener }
 
 func (senderOpener) SendsWeights() {}
 
-func (o senderOpener) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
-	engine, err := o.TrainerOpener.OpenTrainer(ctx, spec)
+func (o senderOpener) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
+	eng, err := o.TrainerOpener.OpenTrainer(ctx, spec)
 	if err != nil || !spec.Ahead { // a version must stay until the next one is offered
-		return engine, err
+		return eng, err
 	}
-	return server.NewSender(engine.(trinity.Publisher), filepath.Join(spec.Dir, "sender")), nil
+	return server.NewSender(eng.(engine.Publisher), filepath.Join(spec.Dir, "sender")), nil
 }
 
 // direct returns a run whose trainer sends weights to a fake server.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
@@ -16,9 +17,9 @@ import (
 // engines are the plug-ins that open a stage's models. A stage builds those that its mode needs: a
 // process that only samples needs no trainer.
 type engines struct {
-	trainer trinity.TrainerOpener // of policy, critic and teachers; nil if the mode trains nothing
-	sampler trinity.SamplerOpener // nil if the mode samples nothing
-	way     weights.Way           // of the weights to the sampler; nil unless one process has both
+	trainer engine.TrainerOpener // of policy, critic and teachers; nil if the mode trains nothing
+	sampler engine.SamplerOpener // nil if the mode samples nothing
+	way     weights.Way          // of the weights to the sampler; nil unless one process has both
 
 	programs *programs
 }
@@ -46,18 +47,18 @@ func openers(cfg *config.Settled) (e engines, err error) {
 
 // specs tell the engines of a stage what to open.
 type specs struct {
-	train   trinity.EngineSpec // its Train says whether there is anything to train
-	sample  trinity.SamplerSpec
+	train   engine.TrainerSpec // its Train says whether there is anything to train
+	sample  engine.SamplerSpec
 	samples bool
 }
 
 // specs returns what the engines open, without the function that decodes text.
 func (s *Settled) specs(train, sample bool) specs {
-	init := trinity.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
+	init := engine.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
 	lora, length := loraSpec(s.Model.LoraConfigs), value(0, s.Model.MaxModelLen)
 	all := specs{samples: sample}
 	if train {
-		all.train = trinity.EngineSpec{
+		all.train = engine.TrainerSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
@@ -72,14 +73,14 @@ func (s *Settled) specs(train, sample bool) specs {
 			all.train.PublishDType = "bf16"
 		}
 		if s.Method.Scores {
-			all.train.Head = trinity.ScoreHead
+			all.train.Head = engine.ScoreHead
 		}
 		if s.Method.Compares {
 			all.train.Teachers = s.teacherPaths()
 		}
 	}
 	if sample {
-		all.sample = trinity.SamplerSpec{
+		all.sample = engine.SamplerSpec{
 			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
@@ -119,8 +120,8 @@ func trainsAhead(s *Settled) bool {
 
 // plan returns the memory that the engine and the sampler take, in the order in which they take it.
 // It returns nil if one of them cannot tell.
-func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
-	all := []trinity.MemoryPart{}
+func (e *engines) plan(s specs) ([]engine.MemoryPart, error) {
+	all := []engine.MemoryPart{}
 	if s.train.Train {
 		parts, err := e.planTrainer(s.train)
 		if err != nil || parts == nil {
@@ -140,7 +141,7 @@ func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 
 // planTrainer returns the memory of an engine that the trainer opens. Programs on other machines take none of
 // this one; their GPUs are taken to be like those here, if there are any.
-func (e *engines) planTrainer(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+func (e *engines) planTrainer(spec engine.TrainerSpec) ([]engine.MemoryPart, error) {
 	parts, err := e.trainer.PlanMemory(spec)
 	_, programs := e.trainer.(trainerPrograms)
 	if !programs || e.programs.launcher == nil || e.programs.launcher.Reach() == "" {
@@ -154,7 +155,7 @@ func (e *engines) planTrainer(spec trinity.EngineSpec) ([]trinity.MemoryPart, er
 
 // lasting returns the parts as they add up. A passing part is free again before the engine takes
 // the parts after it, so it only counts with what it needs beyond them, which is often nothing.
-func lasting(parts []trinity.MemoryPart) []trinity.MemoryPart {
+func lasting(parts []engine.MemoryPart) []engine.MemoryPart {
 	parts = slices.Clone(parts)
 	later := map[string]int64{} // by device
 	for i, p := range slices.Backward(parts) {
@@ -168,7 +169,7 @@ func lasting(parts []trinity.MemoryPart) []trinity.MemoryPart {
 }
 
 // planned returns the memory of a model that stands alone, one part for each device.
-func planned(parts []trinity.MemoryPart, kind, why string) (plans []config.MemoryPlan) {
+func planned(parts []engine.MemoryPart, kind, why string) (plans []config.MemoryPlan) {
 	for _, p := range lasting(parts) {
 		i := slices.IndexFunc(plans, func(m config.MemoryPlan) bool { return m.Device == p.Device })
 		if i < 0 {
@@ -180,29 +181,29 @@ func planned(parts []trinity.MemoryPart, kind, why string) (plans []config.Memor
 }
 
 // open loads the weights. The engine comes first, because the sampler may share its weights.
-func (e *engines) open(ctx context.Context, s specs) (engine trinity.Engine, sampler trinity.Sampler, err error) {
+func (e *engines) open(ctx context.Context, s specs) (eng engine.Trainer, sampler trinity.Sampler, err error) {
 	if e.programs.unknown != nil {
 		return nil, nil, e.programs.unknown
 	}
 	if s.train.Train {
-		if engine, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {
+		if eng, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {
 			return nil, nil, fmt.Errorf("opening model %s: %w", s.train.ModelPath, err)
 		}
 	}
 	if s.samples {
 		if s.sample.Shared {
-			s.sample.Beside = engine
+			s.sample.Beside = eng
 		}
 		if sampler, err = e.sampler.OpenSampler(ctx, s.sample); err != nil {
-			return engine, nil, fmt.Errorf("opening model %s: %w", s.sample.ModelPath, err)
+			return eng, nil, fmt.Errorf("opening model %s: %w", s.sample.ModelPath, err)
 		}
 	}
-	return engine, sampler, nil
+	return eng, sampler, nil
 }
 
 // frozen returns the plug-in that opens reward models: the one that trains or, if nothing is
 // trained, the one with the sampler's name.
-func (e *engines) frozen(s *Settled) (trinity.TrainerOpener, error) {
+func (e *engines) frozen(s *Settled) (engine.TrainerOpener, error) {
 	if e.trainer != nil {
 		return e.trainer, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -18,9 +19,9 @@ func init() {
 	registry.Workflows.Register("test_troubled", "Asks the question, but the first rollout of each task has a trouble.",
 		func() trinity.Workflow { return &troubled{} })
 	registry.Samplers.Register("test_failing", "The embedded engine's sampler, which fails.",
-		func() trinity.SamplerOpener { return &failing{} })
+		func() engine.SamplerOpener { return &failing{} })
 	registry.Trainers.Register("test_failing", "The embedded engine, beside a sampler that fails.",
-		func() trinity.TrainerOpener { trainer, _ := registry.Trainers.Build("cpu"); return trainer })
+		func() engine.TrainerOpener { trainer, _ := registry.Trainers.Build("cpu"); return trainer })
 }
 
 const noEvaluation = "buffer.explorer_input.eval_tasksets=[]"
@@ -140,11 +141,11 @@ func TestFilteredStepsAreEmpty(t *testing.T) {
 }
 
 // failing opens the embedded engine's sampler and breaks it after some requests.
-type failing struct{ trinity.SamplerOpener }
+type failing struct{ engine.SamplerOpener }
 
-func (f *failing) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return nil, nil }
+func (f *failing) PlanMemory(engine.SamplerSpec) ([]engine.MemoryPart, error) { return nil, nil }
 
-func (f *failing) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+func (f *failing) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	opener, err := registry.Samplers.Build("cpu")
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 	case b.TotalEpochs != nil:
 		in.Limit = int64(*b.TotalEpochs) * int64(in.Data.Len())
 	}
-	in.Selector, err = selector(&b.DataSelector, in.Data)
+	in.Selector, err = openSelector(&b.DataSelector, in.Data)
 	return in, err
 }
 

@@ -9,7 +9,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 )
@@ -172,7 +172,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	}
 	taken = append(lasting(taken), m.process())
 	if spec.train.Reference && m.cfg.Batch.Rereads {
-		taken = append(taken, trinity.MemoryPart{
+		taken = append(taken, engine.MemoryPart{
 			Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most",
 		})
 	}
@@ -187,13 +187,13 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 
 // process returns the memory of the program beside the engine: its code and the runtime, the
 // tokenizer's tables, the trace's buffers, and garbage.
-func (m *memory) process() trinity.MemoryPart {
+func (m *memory) process() engine.MemoryPart {
 	const program, perToken = 70 << 20, 900 // measured by TestPlanOfATinyModelIsNearThePeak
 	bytes := program + perToken*int64(m.model.VocabSize)
 	if keepsTrace(m.cfg) {
 		bytes += traceBuffers
 	}
-	return trinity.MemoryPart{
+	return engine.MemoryPart{
 		Kind: "process", Bytes: bytes,
 		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 )
@@ -13,19 +13,19 @@ import (
 // planner takes 10 bytes, 2 for every token of a micro-batch, less one where a layer is computed
 // again, and 3 for every sequence.
 type planner struct {
-	trinity.TrainerOpener
+	engine.TrainerOpener
 	layers int
 }
 
-func (p planner) PlanMemory(s trinity.EngineSpec) ([]trinity.MemoryPart, error) {
-	return []trinity.MemoryPart{{Kind: "weights", Bytes: 10},
+func (p planner) PlanMemory(s engine.TrainerSpec) ([]engine.MemoryPart, error) {
+	return []engine.MemoryPart{{Kind: "weights", Bytes: 10},
 		{Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}}, nil
 }
 
-type samplerPlanner struct{ trinity.SamplerOpener }
+type samplerPlanner struct{ engine.SamplerOpener }
 
-func (samplerPlanner) PlanMemory(s trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
-	return []trinity.MemoryPart{{Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)}}, nil
+func (samplerPlanner) PlanMemory(s engine.SamplerSpec) ([]engine.MemoryPart, error) {
+	return []engine.MemoryPart{{Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)}}, nil
 }
 
 func TestThePlanFitsOrSaysWhatWould(t *testing.T) {
@@ -80,8 +80,8 @@ func newPlanned(t *testing.T, layers int) *memory {
 	return &memory{
 		cfg: cfg, model: &model.Config{NumLayers: layers, VocabSize: 10},
 		spec: specs{
-			train:  trinity.EngineSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
-			sample: trinity.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, samples: true,
+			train:  engine.TrainerSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
+			sample: engine.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, samples: true,
 		},
 	}
 }
@@ -89,14 +89,14 @@ func newPlanned(t *testing.T, layers int) *memory {
 // The critic's spec has the policy's settings without those of adapters and of the reference, and
 // its own optimizer.
 func TestTheCriticsSpecFollowsThePolicys(t *testing.T) {
-	policy := trinity.EngineSpec{
-		ModelPath: "m", Init: trinity.InitSpec{Seed: 1,
-			Style: "hf"}, LoRA: &trinity.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
+	policy := engine.TrainerSpec{
+		ModelPath: "m", Init: engine.InitSpec{Seed: 1,
+			Style: "hf"}, LoRA: &engine.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: engine.OptimizerSpec{Type: engine.SGD},
 		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, MaxModelLen: 7,
 	}
-	own := trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.5}
-	want := trinity.EngineSpec{
-		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5,
+	own := engine.OptimizerSpec{Type: engine.Muon, Momentum: 0.5}
+	want := engine.TrainerSpec{
+		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: engine.ValueHead, Train: true, Recompute: 4, MicroTokens: 5,
 		MaxModelLen: 7,
 	}
 	if got := criticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
@@ -108,7 +108,7 @@ func TestTheCriticsSpecFollowsThePolicys(t *testing.T) {
 // takes afterwards.
 func TestPassingMemoryCountsBeyondLaterParts(t *testing.T) {
 	for _, c := range []struct{ later, want int64 }{{5, 45}, {60, 0}, {20, 30}} {
-		parts := []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true},
+		parts := []engine.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true},
 			{Kind: "activations", Bytes: c.later}}
 		if got := lasting(parts)[1].Bytes; got != c.want || planned(parts, "", "")[0].Bytes != 10+c.later+c.want {
 			t.Errorf("50 bytes before %d others: %d for loading, %v in all; want %d for loading", c.later, got, planned(parts, "", ""), c.want)

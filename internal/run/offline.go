@@ -50,7 +50,7 @@ func (s *reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema st
 	if err != nil {
 		return nil, err
 	}
-	sel, err := selector(&b.DataSelector, data)
+	sel, err := openSelector(&b.DataSelector, data)
 	if err != nil {
 		return nil, err
 	}

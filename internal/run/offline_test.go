@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -159,12 +160,12 @@ func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := opener.OpenTrainer(context.Background(), trinity.EngineSpec{ModelPath: model, MicroTokens: 2048})
+	eng, err := opener.OpenTrainer(context.Background(), engine.TrainerSpec{ModelPath: model, MicroTokens: 2048})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	stats, err := engine.Forward(t.Context(), &trinity.Batch{Experiences: exps, Whole: exps}, trinity.Streams{})
+	defer eng.Close()
+	stats, err := eng.Forward(t.Context(), &trinity.Batch{Experiences: exps, Whole: exps}, trinity.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}

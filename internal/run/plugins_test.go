@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
@@ -21,9 +22,9 @@ import (
 // would register them.
 func init() {
 	registry.Trainers.Register("test_bandit", "A bandit of the model's vocabulary.",
-		func() trinity.TrainerOpener { return &banditTrainer{Scale: 1} })
+		func() engine.TrainerOpener { return &banditTrainer{Scale: 1} })
 	registry.Samplers.Register("test_bandit_sampler", "Another bandit, which loads weights.",
-		func() trinity.SamplerOpener { return &banditSampler{} })
+		func() engine.SamplerOpener { return &banditSampler{} })
 	registry.Buffers.Register("test_store", "A queue in memory.", func() trinity.BufferOpener { return storeOpener{} })
 	weights.Ways.Register("test_copies", "Copies the bandit's logits.", func() weights.Way { return copies{} })
 }
@@ -48,25 +49,25 @@ type banditTrainer struct {
 	Scale float64 `yaml:"scale" doc:"factor of the learning rate"`
 }
 
-func (o *banditTrainer) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+func (o *banditTrainer) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	used.scale = o.Scale
 	bandit, err := newBandit(spec.ModelPath)
 	return plainEngine{bandit}, err
 }
 
-func (*banditTrainer) OpenScorer(context.Context, trinity.EngineSpec) (trinity.Scorer, error) {
+func (*banditTrainer) OpenScorer(context.Context, engine.TrainerSpec) (trinity.Scorer, error) {
 	return nil, errors.New("a bandit is no reward model")
 }
 
-func (*banditTrainer) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
-func (*banditTrainer) Describe() string                                            { return "a bandit" }
+func (*banditTrainer) PlanMemory(engine.TrainerSpec) ([]engine.MemoryPart, error) { return nil, nil }
+func (*banditTrainer) Describe() string                                           { return "a bandit" }
 
-// plainEngine has nothing but the methods of trinity.Engine.
-type plainEngine struct{ trinity.Engine }
+// plainEngine has nothing but the methods of engine.Trainer.
+type plainEngine struct{ engine.Trainer }
 
 type banditSampler struct{}
 
-func (*banditSampler) OpenSampler(_ context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+func (*banditSampler) OpenSampler(_ context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	if spec.Shared {
 		return nil, errors.New("the sampler is to share memory with an engine of another name")
 	}
@@ -80,8 +81,8 @@ func (*banditSampler) Reads() map[string]string {
 
 func (*banditSampler) Refuses(*config.Settled) []config.Refusal { return nil }
 
-func (*banditSampler) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return nil, nil }
-func (*banditSampler) Describe() string                                             { return "a bandit" }
+func (*banditSampler) PlanMemory(engine.SamplerSpec) ([]engine.MemoryPart, error) { return nil, nil }
+func (*banditSampler) Describe() string                                           { return "a bandit" }
 
 type storeOpener struct{}
 
@@ -108,7 +109,7 @@ type copies struct{}
 func (copies) Shares() bool { return false }
 
 func (copies) Open(_ context.Context, l weights.Link) (weights.Synchronizer, error) {
-	from, to := l.Engine.(plainEngine).Engine.(*trinitytest.Bandit), l.Sampler.(*trinitytest.Bandit)
+	from, to := l.Engine.(plainEngine).Trainer.(*trinitytest.Bandit), l.Sampler.(*trinitytest.Bandit)
 	return weights.NewMemory(&copier{from: from, to: to, dir: filepath.Join(l.Dir, "logits")}, l.Version, l.Handover, l.Timeout), nil
 }
 

@@ -6,30 +6,31 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/cluster"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/machines"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/launcher"
 )
 
-// trainerPrograms is a trinity.TrainerOpener whose engines run in programs of their own.
+// trainerPrograms is an engine.TrainerOpener whose engines run in programs of their own.
 type trainerPrograms interface {
 	// Programs returns what OpenTrainer starts.
-	Programs(spec trinity.EngineSpec) []trinity.Program
+	Programs(spec engine.TrainerSpec) []engine.Program
 }
 
-// samplerPrograms is a trinity.SamplerOpener that starts servers.
+// samplerPrograms is an engine.SamplerOpener that starts servers.
 type samplerPrograms interface {
 	// Programs returns what OpenSampler starts: none if servers run already.
-	Programs(spec trinity.SamplerSpec) []trinity.Program
+	Programs(spec engine.SamplerSpec) []engine.Program
 }
 
 // programs starts the programs of a stage's engines, and says where they run.
 type programs struct {
-	launcher      trinity.Launcher
+	launcher      launcher.Launcher
 	started       *cluster.Cluster // nil if no engine has programs
-	train, sample trinity.Place
+	train, sample engine.Place
 	unknown       error // why nobody knows how many GPUs the machines have
 }
 
@@ -50,9 +51,9 @@ func programsOf(cfg *config.Settled, e *engines) (*programs, error) {
 }
 
 // launcherOf builds the launcher.
-func launcherOf(cfg *config.Settled) (trinity.Launcher, error) {
+func launcherOf(cfg *config.Settled) (launcher.Launcher, error) {
 	const key = "cluster.launcher"
-	launcher, err := registry.Launchers.Build(cfg.Engines.Launch, cfg.Cluster.LauncherArgs)
+	launcher, err := launcher.Launchers.Build(cfg.Engines.Launch, cfg.Cluster.LauncherArgs)
 	if err != nil {
 		return nil, cfg.At(key, err.Error(), "")
 	}
@@ -65,17 +66,17 @@ func launcherOf(cfg *config.Settled) (trinity.Launcher, error) {
 }
 
 // serversOf returns the servers that the sampler starts.
-func serversOf(cfg *config.Settled, e *engines) []trinity.Program {
+func serversOf(cfg *config.Settled, e *engines) []engine.Program {
 	starter, ok := e.sampler.(samplerPrograms)
 	if !ok {
 		return nil
 	}
 	m := &cfg.Explorer.RolloutModel
-	return starter.Programs(trinity.SamplerSpec{Servers: m.BaseUrls, Start: serverSpec(m)})
+	return starter.Programs(engine.SamplerSpec{Servers: m.BaseUrls, Start: serverSpec(m)})
 }
 
-func serverSpec(m *config.InferenceModel) trinity.ServerSpec {
-	return trinity.ServerSpec{
+func serverSpec(m *config.InferenceModel) engine.ServerSpec {
+	return engine.ServerSpec{
 		Engines: m.EngineNum, TensorParallel: m.TensorParallelSize, PipelineParallel: m.PipelineParallelSize,
 		DataParallel: m.DataParallelSize, ExpertParallel: m.EnableExpertParallel, DType: m.Dtype, MemoryShare: m.GPUMemoryUtilization,
 		Eager: m.EnforceEager, PrefixCaching: m.EnablePrefixCaching, ChunkedPrefill: m.EnableChunkedPrefill, Seed: m.Seed,
@@ -96,7 +97,7 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 			p.unknown = fmt.Errorf("cluster.gpu_per_node is left out, and the GPUs of the machines are not known: %w", p.unknown)
 		}
 	}
-	p.train, p.sample = trinity.Place{Programs: p.started}, trinity.Place{Programs: p.started, Nodes: 1}
+	p.train, p.sample = engine.Place{Programs: p.started}, engine.Place{Programs: p.started, Nodes: 1}
 	p.train.GPUBytes = int64(c.GPUMemory * (1 << 30))
 	p.sample.GPUBytes = p.train.GPUBytes
 	p.sample.Ranks = m.TensorParallelSize * m.PipelineParallelSize * m.DataParallelSize

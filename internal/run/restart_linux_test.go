@@ -11,30 +11,31 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func init() {
-	registry.Trainers.Register("test_killed", "PyTorch, whose worker is killed at the steps of lossy.", func() trinity.TrainerOpener {
-		return &killedTrainer{registry.Trainers.Default("torch").(trinity.TrainerOpener)}
+	registry.Trainers.Register("test_killed", "PyTorch, whose worker is killed at the steps of lossy.", func() engine.TrainerOpener {
+		return &killedTrainer{registry.Trainers.Default("torch").(engine.TrainerOpener)}
 	})
 }
 
 // killedTrainer is the torch trainer. A variable of its worker's processes names the run.
-type killedTrainer struct{ trinity.TrainerOpener }
+type killedTrainer struct{ engine.TrainerOpener }
 
-func (o *killedTrainer) PlanMemory(trinity.EngineSpec) ([]trinity.MemoryPart, error) { return nil, nil }
+func (o *killedTrainer) PlanMemory(engine.TrainerSpec) ([]engine.MemoryPart, error) { return nil, nil }
 
-func (o *killedTrainer) Programs(spec trinity.EngineSpec) []trinity.Program {
+func (o *killedTrainer) Programs(spec engine.TrainerSpec) []engine.Program {
 	return o.TrainerOpener.(interface {
-		Programs(spec trinity.EngineSpec) []trinity.Program
+		Programs(spec engine.TrainerSpec) []engine.Program
 	}).Programs(spec)
 }
 
 const runVariable = "TRINITY_TEST_RUN"
 
-func (o *killedTrainer) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+func (o *killedTrainer) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	opener, err := registry.Trainers.Build("torch", map[string]any{
 		"python": os.Getenv("TRINITY_TORCH_PYTHON"), "env": map[string]any{runVariable: spec.Dir},
 	})
@@ -45,11 +46,11 @@ func (o *killedTrainer) OpenTrainer(ctx context.Context, spec trinity.EngineSpec
 	if err != nil {
 		return nil, err
 	}
-	return killedEngine{e.(trinity.Publisher), spec.Dir}, nil
+	return killedEngine{e.(engine.Publisher), spec.Dir}, nil
 }
 
 type killedEngine struct {
-	trinity.Publisher
+	engine.Publisher
 	dir string
 }
 

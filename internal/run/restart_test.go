@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Trainers.Register("test_lossy", "The embedded engine, whose worker dies now and then.", func() trinity.TrainerOpener {
-		return &lossyTrainer{TrainerOpener: registry.Trainers.Default("cpu").(trinity.TrainerOpener)}
+	registry.Trainers.Register("test_lossy", "The embedded engine, whose worker dies now and then.", func() engine.TrainerOpener {
+		return &lossyTrainer{TrainerOpener: registry.Trainers.Default("cpu").(engine.TrainerOpener)}
 	})
 }
 
@@ -24,17 +25,17 @@ var lossy struct {
 	at    []int
 }
 
-type lossyTrainer struct{ trinity.TrainerOpener }
+type lossyTrainer struct{ engine.TrainerOpener }
 
-func (o *lossyTrainer) OpenTrainer(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+func (o *lossyTrainer) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	e, err := o.TrainerOpener.OpenTrainer(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	return lossyEngine{e.(trinity.Publisher)}, nil
+	return lossyEngine{e.(engine.Publisher)}, nil
 }
 
-type lossyEngine struct{ trinity.Publisher }
+type lossyEngine struct{ engine.Publisher }
 
 func (e lossyEngine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	if lossy.steps++; slices.Contains(lossy.at, lossy.steps) {

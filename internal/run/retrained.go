@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
@@ -47,11 +48,11 @@ func (r *retrained) Span(trinity.Span) {}
 func (r *retrained) Failed(trinity.FailedRollout) {}
 
 // unsampled is the weights of a trainer whose versions nobody samples with.
-type unsampled struct{ engine trinity.Engine }
+type unsampled struct{ engine engine.Trainer }
 
 // Publish implements trainer.Weights.
 func (u unsampled) Publish(ctx context.Context, version int64) error {
-	p, ok := u.engine.(trinity.Publisher)
+	p, ok := u.engine.(engine.Publisher)
 	if !ok {
 		return nil
 	}

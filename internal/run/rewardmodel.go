@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -104,9 +105,9 @@ func (s *Settled) checkRewardModel(r *rewardModel) error {
 }
 
 // scorerSpec returns how the engine opens a reward model.
-func (s *Settled) scorerSpec(path string) trinity.EngineSpec {
-	return trinity.EngineSpec{
-		ModelPath: path, Head: trinity.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU, Place: s.engines.programs.train,
+func (s *Settled) scorerSpec(path string) engine.TrainerSpec {
+	return engine.TrainerSpec{
+		ModelPath: path, Head: engine.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU, Place: s.engines.programs.train,
 	}
 }
 

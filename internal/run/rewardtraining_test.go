@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -162,7 +163,7 @@ func accuracyOf(t *testing.T, dir string, rows []map[string]any) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := opener.OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: dir, Head: trinity.ScoreHead})
+	scorer, err := opener.OpenScorer(t.Context(), engine.TrainerSpec{ModelPath: dir, Head: engine.ScoreHead})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
@@ -21,8 +22,8 @@ func (p project) inServer(t *testing.T, seed uint64) trinity.Sampler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := opener.OpenSampler(t.Context(), trinity.SamplerSpec{
-		ModelPath: filepath.Join(p.dir, "model"), Init: trinity.InitSpec{Seed: seed, Style: "fan_in"}, MaxSequences: 8,
+	s, err := opener.OpenSampler(t.Context(), engine.SamplerSpec{
+		ModelPath: filepath.Join(p.dir, "model"), Init: engine.InitSpec{Seed: seed, Style: "fan_in"}, MaxSequences: 8,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,17 +38,17 @@ func (p project) inServer(t *testing.T, seed uint64) trinity.Sampler {
 
 // scoring returns a function that opens an engine for a directory that a server has loaded: a model or,
 // if the seed of the project's model is not 0, an adapter of that.
-func (p project) scoring(seed uint64, loaded func()) func(ctx context.Context, dir string) (trinity.Engine, error) {
-	return func(ctx context.Context, dir string) (trinity.Engine, error) {
+func (p project) scoring(seed uint64, loaded func()) func(ctx context.Context, dir string) (engine.Trainer, error) {
+	return func(ctx context.Context, dir string) (engine.Trainer, error) {
 		defer loaded()
 		opener, err := registry.Trainers.Build("cpu", nil)
 		if err != nil {
 			return nil, err
 		}
-		spec := trinity.EngineSpec{ModelPath: dir, MicroTokens: 64, MaxModelLen: 64}
+		spec := engine.TrainerSpec{ModelPath: dir, MicroTokens: 64, MaxModelLen: 64}
 		if seed != 0 {
-			spec.ModelPath, spec.LoRA = filepath.Join(p.dir, "model"), &trinity.LoRASpec{Path: dir}
-			spec.Init = trinity.InitSpec{Seed: seed, Style: "fan_in"}
+			spec.ModelPath, spec.LoRA = filepath.Join(p.dir, "model"), &engine.LoRASpec{Path: dir}
+			spec.Init = engine.InitSpec{Seed: seed, Style: "fan_in"}
 		}
 		return opener.OpenTrainer(ctx, spec)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/pipeline"
@@ -39,10 +40,10 @@ type stage struct {
 	opts         Options
 	scrub        scrub
 
-	engine  trinity.Engine
-	critic  trinity.Engine // nil if the stage trains none
+	engine  engine.Trainer
+	critic  engine.Trainer // nil if the stage trains none
 	sampler trinity.Sampler
-	frozen  []trinity.Engine // of the teachers
+	frozen  []engine.Trainer // of the teachers
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
@@ -113,7 +114,7 @@ func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
 // loadAdapters gives the sampler the adapters that the stage does not train.
 func (s *stage) loadAdapters(ctx context.Context) error {
 	named := s.Model.SampledAdapters()
-	loader, ok := s.sampler.(trinity.AdapterLoader)
+	loader, ok := s.sampler.(engine.AdapterLoader)
 	if len(named) > 0 && !ok {
 		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.Engines.Sample)
 	}

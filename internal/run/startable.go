@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/model"
@@ -83,7 +83,7 @@ func (s startable) checkInterpreters(ctx context.Context) error {
 }
 
 // checkInterpreter asks the interpreter of a program for the program's modules.
-func checkInterpreter(ctx context.Context, p *trinity.Program) error {
+func checkInterpreter(ctx context.Context, p *engine.Program) error {
 	env := map[string]string{}
 	maps.Copy(env, p.Env)
 	maps.Copy(env, p.Secret)

@@ -7,6 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // mostRows is the number of rows of a taskset that check reads, if its rows name no plug-ins. A wrong
@@ -26,7 +27,7 @@ func (t *tasks) check(data rowsOfTasks) error {
 
 // rowsOfTasks are the rows of a taskset, with their places for errors.
 type rowsOfTasks interface {
-	trinity.Dataset
+	selector.Dataset
 	Where(i int) string
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/selector"
 )
 
 // mix opens the training tasksets.
@@ -113,7 +114,7 @@ func (t *tasks) probe(ctx context.Context, data rowsOfTasks) error {
 	return nil
 }
 
-func (t *tasks) probeFirst(ctx context.Context, data trinity.Dataset) error {
+func (t *tasks) probeFirst(ctx context.Context, data selector.Dataset) error {
 	task, err := t.template, error(nil)
 	task.ID = t.Name
 	if task.Row, err = data.Row(0); err != nil {
@@ -130,14 +131,14 @@ func (t *tasks) probeFirst(ctx context.Context, data trinity.Dataset) error {
 }
 
 // choose limits a taskset to this explorer's share of the rows, and returns their selector.
-func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
+func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (selector.Selector, error) {
 	of.Explorer = s.ownName()
 	of.Data = shareOf(&s.Explorer, of.Data)
-	return selector(&ts.DataSelector, of.Data)
+	return openSelector(&ts.DataSelector, of.Data)
 }
 
 // shareOf returns an explorer's share of the rows.
-func shareOf(e *config.Explorer, data trinity.Dataset) trinity.Dataset {
+func shareOf(e *config.Explorer, data selector.Dataset) selector.Dataset {
 	if k, n := e.Part(); n > 1 {
 		return explorer.ShareOf(data, k, n)
 	}
@@ -197,11 +198,11 @@ func scoresWhole(sampler string) bool {
 	return whole
 }
 
-// selector builds a data selector and starts it on the data.
-func selector(c *config.DataSelector, data trinity.Dataset) (trinity.Selector, error) {
+// openSelector builds a data selector and starts it on the data.
+func openSelector(c *config.DataSelector, data selector.Dataset) (selector.Selector, error) {
 	args := map[string]any{"seed": c.Seed, "feature_keys": c.FeatureKeys}
 	maps.Copy(args, c.Kwargs)
-	sel, err := registry.Selectors.Build(c.SelectorType, args)
+	sel, err := selector.Selectors.Build(c.SelectorType, args)
 	if err != nil {
 		return nil, err
 	}

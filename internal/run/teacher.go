@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -14,12 +14,12 @@ import (
 // log-probabilities.
 type teacher struct {
 	config.Teacher
-	spec trinity.EngineSpec // of a model on this machine
+	spec engine.TrainerSpec // of a model on this machine
 }
 
 // teacherSpec returns how the engine opens a teacher.
-func (s *Settled) teacherSpec(t config.Teacher, path string) trinity.EngineSpec {
-	return trinity.EngineSpec{
+func (s *Settled) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
+	return engine.TrainerSpec{
 		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.programs.train,
 		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.engines.programs.sample.Beside != "",
 	}
@@ -60,11 +60,11 @@ func (s *Settled) checkTeacher(path string) error {
 
 // openTeachers loads the teachers, by name. The name "" is the first teacher's too. Teachers of one
 // file and number type share an engine.
-func (s *stage) openTeachers(ctx context.Context) (map[string]trinity.Engine, error) {
+func (s *stage) openTeachers(ctx context.Context) (map[string]engine.Trainer, error) {
 	if len(s.Settled.teachers) == 0 {
 		return nil, nil
 	}
-	engines, byName := map[[2]string]trinity.Engine{}, map[string]trinity.Engine{}
+	engines, byName := map[[2]string]engine.Trainer{}, map[string]engine.Trainer{}
 	for _, one := range s.Settled.teachers {
 		if one.Served != nil {
 			e, err := one.openServed(ctx, s)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -20,20 +21,20 @@ func encoder(text *renderer.Renderer) func(string) []int32 {
 }
 
 // openServed opens a teacher behind servers.
-func (t teacher) openServed(ctx context.Context, s *stage) (trinity.Engine, error) {
+func (t teacher) openServed(ctx context.Context, s *stage) (engine.Trainer, error) {
 	m := t.Served
 	opener, err := registry.Samplers.Build(m.EngineType, m.EngineArgs)
 	if err != nil {
 		return nil, err
 	}
-	sampler, err := opener.OpenSampler(ctx, trinity.SamplerSpec{
+	sampler, err := opener.OpenSampler(ctx, engine.SamplerSpec{
 		ModelPath: s.modelPath, Servers: m.BaseUrls, Key: m.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Scores: true,
 		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.text.Decode, Tokens: encoder(s.text), Say: s.say,
 	})
 	if err != nil {
 		return nil, err
 	}
-	scorer, ok := sampler.(trinity.Rescorer)
+	scorer, ok := sampler.(engine.Rescorer)
 	if !ok {
 		err := fmt.Errorf("engine %s scores no tokens that it is given, which a teacher must: choose another", m.EngineType)
 		return nil, closeAfter(err, sampler)
@@ -45,9 +46,9 @@ func (t teacher) openServed(ctx context.Context, s *stage) (trinity.Engine, erro
 const scoredAtOnce = 16
 
 // servedTeacher is a frozen engine that asks a sampler for the log-probabilities of given tokens.
-type servedTeacher struct{ scorer trinity.Rescorer }
+type servedTeacher struct{ scorer engine.Rescorer }
 
-// Forward implements trinity.Engine. It has log-probabilities alone, at temperature 1.
+// Forward implements engine.Trainer. It has log-probabilities alone, at temperature 1.
 func (t *servedTeacher) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	if want != (trinity.Streams{}) {
 		return nil, errForwardAlone
@@ -84,31 +85,31 @@ func (t *servedTeacher) Forward(ctx context.Context, b *trinity.Batch, want trin
 
 var errForwardAlone = errors.New("a teacher behind servers has log-probabilities alone")
 
-// Reference implements trinity.Engine.
+// Reference implements engine.Trainer.
 func (*servedTeacher) Reference(context.Context, *trinity.Batch) ([]trinity.TokenStats, error) {
 	return nil, errForwardAlone
 }
 
-// ForwardBackward implements trinity.Engine.
+// ForwardBackward implements engine.Trainer.
 func (*servedTeacher) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
 	return nil, errForwardAlone
 }
 
-// OptimStep implements trinity.Engine.
+// OptimStep implements engine.Trainer.
 func (*servedTeacher) OptimStep(context.Context, trinity.OptimParams) (trinity.Metrics, error) {
 	return nil, errForwardAlone
 }
 
-// SaveState implements trinity.Engine.
+// SaveState implements engine.Trainer.
 func (*servedTeacher) SaveState(context.Context, string) error { return errForwardAlone }
 
-// LoadState implements trinity.Engine.
+// LoadState implements engine.Trainer.
 func (*servedTeacher) LoadState(context.Context, string) error { return errForwardAlone }
 
-// SaveModel implements trinity.Engine.
+// SaveModel implements engine.Trainer.
 func (*servedTeacher) SaveModel(context.Context, string) error { return errForwardAlone }
 
-// Close implements trinity.Engine.
+// Close implements engine.Trainer.
 func (t *servedTeacher) Close() error { return closeAfter(nil, t.scorer) }
 
 // closeAfter closes a sampler, if it has anything to close, and returns both failures in one line.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -85,7 +86,7 @@ func TestATeacherBehindServers(t *testing.T) {
 		return curve(t, filepath.Join(filepath.Dir(p.job()), name), "trainer", "critic/kl/mean")
 	}
 	want := run("here", p.teachers("master"))
-	for engine, start := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
+	for eng, start := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
 		"vllm": server.VLLM, "sglang": server.SGLang,
 	} {
 		fake := start(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})
@@ -93,11 +94,11 @@ func TestATeacherBehindServers(t *testing.T) {
 		if err := fake.ScoreWith(t.Context(), master); err != nil {
 			t.Fatal(err)
 		}
-		teacher := "explorer.auxiliary_models=[{name: master, engine_type: " + engine + ", base_urls: [" + fake.URL + "]}]"
-		got := run(engine, teacher)
+		teacher := "explorer.auxiliary_models=[{name: master, engine_type: " + eng + ", base_urls: [" + fake.URL + "]}]"
+		got := run(eng, teacher)
 		off := func(i int) bool { return math.Abs(got[i]-want[i]) > 1e-5 }
 		if len(got) != 3 || slices.Max(got) == 0 || off(0) || off(1) || off(2) {
-			t.Errorf("%s: the divergences from the teacher are %v, and %v from the same one here", engine, got, want)
+			t.Errorf("%s: the divergences from the teacher are %v, and %v from the same one here", eng, got, want)
 		}
 		fake.Tell(server.NoKeys)
 		_, err := p.run(t, teacher, "name=lies", noEvaluation)
@@ -180,7 +181,7 @@ func (*muteOpener) Reads() map[string]string {
 	return map[string]string{"explorer.rollout_model.base_urls": "", "explorer.rollout_model.api_key": ""}
 }
 
-func (o *muteOpener) OpenSampler(context.Context, trinity.SamplerSpec) (trinity.Sampler, error) {
+func (o *muteOpener) OpenSampler(context.Context, engine.SamplerSpec) (trinity.Sampler, error) {
 	return muteSampler{closed: o.closed}, nil
 }
 
@@ -188,7 +189,7 @@ func (o *muteOpener) OpenSampler(context.Context, trinity.SamplerSpec) (trinity.
 func TestTeacherThatScoresNothing(t *testing.T) {
 	closed := false
 	registry.Samplers.Register("test_mute", "A sampler that scores no tokens.",
-		func() trinity.SamplerOpener { return &muteOpener{closed: &closed} })
+		func() engine.SamplerOpener { return &muteOpener{closed: &closed} })
 	p := newProject(t, tiny, distilled)
 	_, err := p.run(t, "explorer.auxiliary_models=[{engine_type: test_mute, base_urls: [http://127.0.0.1:1]}]", noEvaluation)
 	oneLine(t, err, teacherKey, "test_mute scores no tokens", "closing it: it hangs")

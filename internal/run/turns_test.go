@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func init() {
 	registry.Trainers.Register("test_turns", "A bandit that shares a device with its sampler.",
-		func() trinity.TrainerOpener { return &turnTrainer{} })
+		func() engine.TrainerOpener { return &turnTrainer{} })
 	registry.Samplers.Register("test_turns_sampler", "A bandit that has the device unless it sleeps.",
-		func() trinity.SamplerOpener { return &turnSampler{} })
+		func() engine.SamplerOpener { return &turnSampler{} })
 }
 
 // device is what both bandits compute on.
@@ -36,47 +37,47 @@ func uses(what string) {
 
 type turnTrainer struct{ banditTrainer }
 
-func (o *turnTrainer) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
+func (o *turnTrainer) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
 	bandit, err := newBandit(spec.ModelPath)
 	return turnEngine{bandit}, err
 }
 
-// turnEngine has nothing but the methods of trinity.Engine.
-type turnEngine struct{ trinity.Engine }
+// turnEngine has nothing but the methods of engine.Trainer.
+type turnEngine struct{ engine.Trainer }
 
 func (e turnEngine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
 	uses("Forward")
-	return e.Engine.Forward(ctx, b, want)
+	return e.Trainer.Forward(ctx, b, want)
 }
 
 func (e turnEngine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	uses("ForwardBackward")
-	return e.Engine.ForwardBackward(ctx, b, loss)
+	return e.Trainer.ForwardBackward(ctx, b, loss)
 }
 
 func (e turnEngine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	uses("OptimStep")
-	return e.Engine.OptimStep(ctx, p)
+	return e.Trainer.OptimStep(ctx, p)
 }
 
 func (e turnEngine) SaveState(ctx context.Context, dir string) error {
 	uses("SaveState")
-	return e.Engine.SaveState(ctx, dir)
+	return e.Trainer.SaveState(ctx, dir)
 }
 
 func (e turnEngine) LoadState(ctx context.Context, dir string) error {
 	uses("LoadState")
-	return e.Engine.LoadState(ctx, dir)
+	return e.Trainer.LoadState(ctx, dir)
 }
 
 func (e turnEngine) SaveModel(ctx context.Context, dir string) error {
 	uses("SaveModel")
-	return e.Engine.SaveModel(ctx, dir)
+	return e.Trainer.SaveModel(ctx, dir)
 }
 
 type turnSampler struct{ banditSampler }
 
-func (*turnSampler) OpenSampler(_ context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+func (*turnSampler) OpenSampler(_ context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
 	bandit, err := newBandit(spec.ModelPath)
 	device.asleep.Store(false)
 	device.opened.Store(true)

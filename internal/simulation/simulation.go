@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -183,7 +184,7 @@ func (s *simulated) pass(work, speed float64) {
 
 // versions is an engine that has version numbers and no weights.
 type versions struct {
-	trinity.Engine
+	engine.Trainer
 	offered int64
 }
 

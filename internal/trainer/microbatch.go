@@ -5,14 +5,15 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // microBatches cuts experiences, in order, into pieces that the engine computes at once. It never
 // separates the experiences of a unit. An engine that is a Cutter cuts itself; otherwise a piece
 // has at most maxTokens tokens, or one unit.
-func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
-	cutter, ok := engine.(Cutter)
+func microBatches(eng engine.Trainer, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
+	cutter, ok := eng.(Cutter)
 	if !ok {
 		return wholeUnits(exps, maxTokens, unit), nil
 	}
@@ -21,17 +22,17 @@ func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, 
 	for _, piece := range pieces {
 		for _, e := range piece {
 			if next == len(exps) || e != exps[next] {
-				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not hold each of them once, in order", engine, len(exps))
+				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not hold each of them once, in order", eng, len(exps))
 			}
 			next++
 		}
 		if len(piece) == 0 || next%unit != 0 && next < len(exps) {
 			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece must hold whole units of %d",
-				engine, len(exps), next, unit)
+				eng, len(exps), next, unit)
 		}
 	}
 	if next < len(exps) {
-		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that hold only %d", engine, len(exps), next)
+		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that hold only %d", eng, len(exps), next)
 	}
 	return pieces, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Weights,
@@ -12,7 +13,7 @@ type Options struct {
 	Source    trinity.Source
 	Policy    Learner
 	Critic    *Critic                   // computes the values that the advantage reads
-	Teachers  map[string]trinity.Engine // frozen models by name; "" teaches experiences that name no teacher
+	Teachers  map[string]engine.Trainer // frozen models by name; "" teaches experiences that name no teacher
 	Advantage trinity.Advantage         // scores each batch before the update; nil: batches arrive scored
 	Corrector Corrector                 // nil: the old log-probabilities are those recorded at sampling
 	Adaptive  Adaptive
@@ -36,7 +37,7 @@ type Options struct {
 
 // Learner is an engine with the loss, the learning rate and the optimizer that train it.
 type Learner struct {
-	Engine    trinity.Engine
+	Engine    engine.Trainer
 	Loss      trinity.Loss
 	Schedule  Schedule
 	Optimizer trinity.OptimParams // LR comes from the schedule

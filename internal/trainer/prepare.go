@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // prepare computes, before the update, all that the losses and the advantage read and the explorer
@@ -103,15 +104,15 @@ func (t *Trainer) passed(step int64, name string, start time.Time, metrics trini
 
 // each computes streams of a batch in micro-batches and calls keep with every experience and its
 // statistics.
-func (t *Trainer) each(ctx context.Context, step int64, engine trinity.Engine, want trinity.Streams, exps []*trinity.Experience,
+func (t *Trainer) each(ctx context.Context, step int64, eng engine.Trainer, want trinity.Streams, exps []*trinity.Experience,
 	keep func(*trinity.Experience, trinity.TokenStats),
 ) error {
-	micros, err := microBatches(engine, exps, t.opts.MicroTokens, 1)
+	micros, err := microBatches(eng, exps, t.opts.MicroTokens, 1)
 	if err != nil {
 		return err
 	}
 	for _, micro := range micros {
-		stats, err := engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, want)
+		stats, err := eng.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, want)
 		if err != nil {
 			return err
 		}

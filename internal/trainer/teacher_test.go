@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -29,7 +30,7 @@ func TestTeachers(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Source, o.MicroTokens, o.TotalSteps = q, tokens, 1
-		o.Teachers = map[string]trinity.Engine{"": first, "second": second}
+		o.Teachers = map[string]engine.Trainer{"": first, "second": second}
 		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func TestTeachers(t *testing.T) {
 
 func TestUnknownTeacher(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
-	o.Teachers = map[string]trinity.Engine{"a": trinitytest.NewBandit(6)}
+	o.Teachers = map[string]engine.Trainer{"a": trinitytest.NewBandit(6)}
 	err := New(*o).Run(t.Context(), t.Context())
 	if err == nil || !strings.Contains(err.Error(), `names teacher "", and explorer.auxiliary_models has no such name`) {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -409,13 +410,13 @@ func TestStarvedTrainerSaves(t *testing.T) {
 
 // slow is an engine that times out once late is set.
 type slow struct {
-	trinity.Engine
+	engine.Trainer
 	late bool
 }
 
 func (s *slow) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	if !s.late {
-		return s.Engine.ForwardBackward(ctx, b, loss)
+		return s.Trainer.ForwardBackward(ctx, b, loss)
 	}
 	return nil, fmt.Errorf("an engine elsewhere: %w", context.DeadlineExceeded)
 }
@@ -424,9 +425,9 @@ func (s *slow) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trini
 // unfinished step, so the checkpoint would lose it.
 func TestUnfinishedStepIsNotSaved(t *testing.T) {
 	o, _, _ := newOptions(t, 5, new([]int64))
-	engine := &slow{Engine: o.Policy.Engine}
-	o.Policy.Engine = engine
-	o.Recorder = recorder{log: func(int64, trinity.Metrics) { engine.late = true }}
+	eng := &slow{Trainer: o.Policy.Engine}
+	o.Policy.Engine = eng
+	o.Recorder = recorder{log: func(int64, trinity.Metrics) { eng.late = true }}
 	o.Checkpointer = saveFunc(func(at Progress, _ bool) error {
 		t.Errorf("the trainer saved step %d after it took the batch of the next step", at.Step)
 		return nil

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Adapters lists the adapters that the server has loaded.
 func (f *Fake) Adapters() []string {
-	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
+	if loader, ok := f.sampler.(engine.AdapterLoader); ok {
 		return loader.Adapters()
 	}
 	return nil
@@ -19,14 +19,14 @@ func (f *Fake) loadAdapter(ctx context.Context, name, path string) error {
 	f.mu.Lock()
 	f.loads = append(f.loads, name) // the weights keep their name
 	f.mu.Unlock()
-	if err := f.sampler.(trinity.AdapterLoader).LoadAdapter(ctx, name, path, 0); err != nil {
+	if err := f.sampler.(engine.AdapterLoader).LoadAdapter(ctx, name, path, 0); err != nil {
 		return err
 	}
 	return f.ScoreWith(ctx, path)
 }
 
 func (f *Fake) dropAdapter(ctx context.Context, name, _ string) error {
-	return f.sampler.(trinity.AdapterLoader).DropAdapter(ctx, name)
+	return f.sampler.(engine.AdapterLoader).DropAdapter(ctx, name)
 }
 
 // changeAdapter is an endpoint that changes the adapters and answers with done.

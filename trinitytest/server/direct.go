@@ -10,19 +10,19 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
 // vllmGroup is how the plug-in trinity_files is told to join a sender.
 type vllmGroup struct {
-	Transport string               `json:"transport"`
-	Group     string               `json:"group"`
-	Address   string               `json:"address"`
-	Port      int                  `json:"port"`
-	World     int                  `json:"world"`
-	Seconds   float64              `json:"seconds"`
-	Tensors   []trinity.TensorInfo `json:"tensors"`
+	Transport string              `json:"transport"`
+	Group     string              `json:"group"`
+	Address   string              `json:"address"`
+	Port      int                 `json:"port"`
+	World     int                 `json:"world"`
+	Seconds   float64             `json:"seconds"`
+	Tensors   []engine.TensorInfo `json:"tensors"`
 }
 
 // joins reports whether the update comes from a sender.
@@ -64,7 +64,7 @@ func stall(r *http.Request) error {
 }
 
 // compare refuses tensors that are not those of the server's model, if its directory has weights.
-func (f *Fake) compare(tensors []trinity.TensorInfo) error {
+func (f *Fake) compare(tensors []engine.TensorInfo) error {
 	file, err := safetensors.Open(filepath.Join(f.Base, safetensors.SingleName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -89,7 +89,7 @@ func (f *Fake) vllmReceive(r *http.Request, x *transfer) (err error) {
 	defer func() { x.started = x.started && err == nil }()
 	var q struct {
 		Info struct {
-			Tensors []trinity.TensorInfo `json:"tensors"`
+			Tensors []engine.TensorInfo `json:"tensors"`
 		} `json:"update_info"`
 	}
 	switch err := decode(r, &q); {
@@ -106,7 +106,7 @@ func (f *Fake) vllmReceive(r *http.Request, x *transfer) (err error) {
 }
 
 // take receives a bucket, or dies of it.
-func (f *Fake) take(bucket []trinity.TensorInfo) error {
+func (f *Fake) take(bucket []engine.TensorInfo) error {
 	if f.tells(DiesLoading) {
 		f.joined.leave()
 		panic(http.ErrAbortHandler) // the connection ends
@@ -159,9 +159,9 @@ func (f *Fake) sglangDirect(t Host, mux *http.ServeMux) {
 		case f.joined.in() != q.Group || !f.paused.Load() || q.Format != "flattened_bucket" || q.Flush != (q.Version != ""):
 			return fmt.Errorf("this fake, which is in %q, cannot take %+v", f.joined.in(), q)
 		}
-		var bucket []trinity.TensorInfo
+		var bucket []engine.TensorInfo
 		for i, name := range q.Names {
-			bucket = append(bucket, trinity.TensorInfo{Name: name, DType: q.Dtypes[i], Shape: q.Shapes[i]})
+			bucket = append(bucket, engine.TensorInfo{Name: name, DType: q.Dtypes[i], Shape: q.Shapes[i]})
 		}
 		if err := f.take(bucket); err != nil || q.Version == "" {
 			return err

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 )
 
 // Lie is what a fake server does wrong.
@@ -70,7 +71,7 @@ type Fake struct {
 	URL string
 	// Open opens an engine with the weights, or the adapter, of a directory. The server scores prompts
 	// with it. nil: it scores none.
-	Open func(ctx context.Context, dir string) (trinity.Engine, error)
+	Open func(ctx context.Context, dir string) (engine.Trainer, error)
 	// OnEvent is called when a stream has sent a token; it may be nil.
 	OnEvent func(i int)
 	// Base is the directory of its model, for weights that come without files. Ranks are its processes.
@@ -86,7 +87,7 @@ type Fake struct {
 	weights string // name of the weights in use
 	asked   int
 	loads   []string
-	engine  trinity.Engine // with the weights that were loaded last
+	engine  engine.Trainer // with the weights that were loaded last
 	model   []byte         // file of the model that was loaded last
 	gate    sync.RWMutex   // held while the server is paused
 	paused  atomic.Bool
@@ -102,7 +103,7 @@ func (f *Fake) Tell(l Lie) {
 		return
 	}
 	f.weights = "default"
-	if loader, ok := f.sampler.(trinity.AdapterLoader); ok {
+	if loader, ok := f.sampler.(engine.AdapterLoader); ok {
 		for _, name := range loader.Adapters() {
 			_ = loader.DropAdapter(context.Background(), name) // it is there
 		}
@@ -325,7 +326,7 @@ func (f *Fake) ScoreWith(ctx context.Context, dir string) error {
 	if f.Open == nil {
 		return nil
 	}
-	engine, err := f.Open(ctx, dir)
+	eng, err := f.Open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -334,7 +335,7 @@ func (f *Fake) ScoreWith(ctx context.Context, dir string) error {
 	if f.engine != nil {
 		err = f.engine.Close()
 	}
-	f.engine = engine
+	f.engine = eng
 	return err
 }
 

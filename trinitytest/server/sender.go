@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/model/safetensors"
 )
 
@@ -28,9 +29,9 @@ const (
 // Sender is an engine that sends its weights to fake servers. A connection to its port stands for each
 // process of a group.
 type Sender struct {
-	trinity.Publisher
+	engine.Publisher
 	// Channels are the channels that were opened.
-	Channels []trinity.ChannelSpec
+	Channels []engine.ChannelSpec
 
 	dir  string
 	lie  Lie
@@ -38,11 +39,11 @@ type Sender struct {
 }
 
 // NewSender returns a sender of the engine's weights, which keeps the offered version in a directory.
-func NewSender(engine trinity.Publisher, dir string) *Sender {
-	return &Sender{Publisher: engine, dir: dir}
+func NewSender(eng engine.Publisher, dir string) *Sender {
+	return &Sender{Publisher: eng, dir: dir}
 }
 
-// Close implements trinity.Engine.
+// Close implements engine.Trainer.
 func (s *Sender) Close() error {
 	s.end()
 	return s.Publisher.Close()
@@ -51,10 +52,10 @@ func (s *Sender) Close() error {
 // Tell makes the sender lie from now on; "" makes it honest.
 func (s *Sender) Tell(l Lie) { s.lie = l }
 
-// Device implements trinity.WeightSender.
+// Device implements engine.WeightSender.
 func (*Sender) Device() string { return "cpu" }
 
-// Offer implements trinity.Publisher.
+// Offer implements engine.Publisher.
 func (s *Sender) Offer(ctx context.Context, version int64) error {
 	if err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
@@ -68,8 +69,8 @@ func (s *Sender) end() {
 	}
 }
 
-// OpenChannel implements trinity.WeightSender.
-func (s *Sender) OpenChannel(_ context.Context, to trinity.ChannelSpec) (trinity.WeightChannel, error) {
+// OpenChannel implements engine.WeightSender.
+func (s *Sender) OpenChannel(_ context.Context, to engine.ChannelSpec) (engine.WeightChannel, error) {
 	s.end()
 	data, err := os.ReadFile(filepath.Join(s.dir, safetensors.SingleName))
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Sender) OpenChannel(_ context.Context, to trinity.ChannelSpec) (trinity
 			c.buckets, c.bytes, size = append(c.buckets, nil), append(c.bytes, nil), 0
 		}
 		last := len(c.buckets) - 1
-		info := trinity.TensorInfo{Name: name, DType: "float32", Shape: slices.Clone(t.Shape)}
+		info := engine.TensorInfo{Name: name, DType: "float32", Shape: slices.Clone(t.Shape)}
 		if s.lie == WrongShape && last == 0 && len(c.buckets[0]) == 0 {
 			info.Shape[0]++
 		}
@@ -105,22 +106,22 @@ func (s *Sender) OpenChannel(_ context.Context, to trinity.ChannelSpec) (trinity
 
 type senderChannel struct {
 	of       *Sender
-	spec     trinity.ChannelSpec
-	buckets  [][]trinity.TensorInfo
+	spec     engine.ChannelSpec
+	buckets  [][]engine.TensorInfo
 	bytes    [][]byte
 	listener net.Listener
 	members  []net.Conn
 }
 
-// Buckets implements trinity.WeightChannel.
-func (c *senderChannel) Buckets() [][]trinity.TensorInfo { return c.buckets }
+// Buckets implements engine.WeightChannel.
+func (c *senderChannel) Buckets() [][]engine.TensorInfo { return c.buckets }
 
-// Address implements trinity.WeightChannel.
+// Address implements engine.WeightChannel.
 func (c *senderChannel) Address() (host string, port int) {
 	return "127.0.0.1", c.listener.Addr().(*net.TCPAddr).Port
 }
 
-// Join implements trinity.WeightChannel.
+// Join implements engine.WeightChannel.
 func (c *senderChannel) Join(context.Context) error {
 	if c.of.lie == NeverJoins {
 		return errors.New("the sender has no port left")
@@ -153,7 +154,7 @@ func (c *senderChannel) Join(context.Context) error {
 	return nil
 }
 
-// Send implements trinity.WeightChannel.
+// Send implements engine.WeightChannel.
 func (c *senderChannel) Send(ctx context.Context, bucket int) (json.RawMessage, error) {
 	if c.of.lie == DiesSending && bucket > 0 {
 		return nil, &trinity.LostError{Err: errors.New("the worker has ended")}
@@ -172,7 +173,7 @@ func (c *senderChannel) Send(ctx context.Context, bucket int) (json.RawMessage, 
 	return nil, nil
 }
 
-// Close implements trinity.WeightChannel.
+// Close implements engine.WeightChannel.
 func (c *senderChannel) Close(context.Context) error {
 	_ = c.listener.Close() // twice is no harm
 	for _, conn := range c.members {
@@ -241,7 +242,7 @@ func (j *joined) in() string {
 }
 
 // receive takes a bucket on all ranks.
-func (j *joined) receive(bucket []trinity.TensorInfo) error {
+func (j *joined) receive(bucket []engine.TensorInfo) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.ranks) == 0 {

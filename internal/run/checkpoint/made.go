@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 )
 
@@ -73,7 +73,7 @@ func Settings(cfg *config.Settled) (map[string]string, error) {
 	}
 	for _, key := range optimizers {
 		if flat[key] == "adam" { // another name of AdamW
-			flat[key] = trinity.AdamW
+			flat[key] = engine.AdamW
 		}
 	}
 	maps.DeleteFunc(flat, func(key, _ string) bool {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -30,11 +31,11 @@ type trainer struct {
 
 // saver is an engine that writes how often it has saved.
 type saver struct {
-	trinity.Engine
+	engine.Trainer
 	saves atomic.Int64
 }
 
-// SaveModel implements trinity.Engine.
+// SaveModel implements engine.Trainer.
 func (s *saver) SaveModel(_ context.Context, dir string) error {
 	n := s.saves.Add(1)
 	return errors.Join(os.WriteFile(filepath.Join(dir, "model"), []byte(strconv.FormatInt(n, 10)), 0o644),

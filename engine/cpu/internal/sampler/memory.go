@@ -3,14 +3,14 @@ package sampler
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
 
 // Plan returns the most memory that a sampler with these options uses, part by part. It runs the
 // code of New with arenas that only count.
-func Plan(cfg model.Config, opts Options) ([]trinity.MemoryPart, error) {
+func Plan(cfg model.Config, opts Options) ([]engine.MemoryPart, error) {
 	opts, err := opts.withDefaults(&cfg)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Plan(cfg model.Config, opts Options) ([]trinity.MemoryPart, error) {
 	cores := int64(opts.Pool.Size())
 	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
-	return []trinity.MemoryPart{
+	return []engine.MemoryPart{
 		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: "packed copy of the published version"},
 		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)},
 		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.MaxSequences+opts.PrefillChunk)},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/model"
 )
@@ -155,9 +156,9 @@ func (s *Sampler) setAdapter(name string, version int64, lora *model.LoRA, tenso
 	return nil
 }
 
-var _ trinity.AdapterLoader = (*Sampler)(nil)
+var _ engine.AdapterLoader = (*Sampler)(nil)
 
-// LoadAdapter implements trinity.AdapterLoader.
+// LoadAdapter implements engine.AdapterLoader.
 func (s *Sampler) LoadAdapter(_ context.Context, name, dir string, version int64) error {
 	file, err := model.OpenAdapter(dir, &s.cfg)
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Sampler) LoadAdapter(_ context.Context, name, dir string, version int64
 	return s.SetAdapter(name, version, &file.LoRA, file.Float32)
 }
 
-// DropAdapter implements trinity.AdapterLoader. Requests that use the adapter keep it until they
+// DropAdapter implements engine.AdapterLoader. Requests that use the adapter keep it until they
 // end.
 func (s *Sampler) DropAdapter(_ context.Context, name string) error {
 	s.gate.Lock()
@@ -180,7 +181,7 @@ func (s *Sampler) DropAdapter(_ context.Context, name string) error {
 	return nil
 }
 
-// Adapters implements trinity.AdapterLoader.
+// Adapters implements engine.AdapterLoader.
 func (s *Sampler) Adapters() []string { return s.adapters.names() }
 
 // Sample returns p.N completions of a prompt. It waits behind earlier requests while sequences or

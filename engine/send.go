@@ -1,12 +1,14 @@
-package trinity
+package engine
 
 import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/trinity-go/trinity"
 )
 
-// WeightSender is an Engine whose processes give weights to the processes of servers, without files.
+// WeightSender is a Trainer whose processes give weights to the processes of servers, without files.
 type WeightSender interface {
 	Publisher
 	// Device is where its processes hold the weights: "cuda" or "cpu".
@@ -63,7 +65,7 @@ func (t *TensorInfo) UnmarshalJSON(data []byte) error {
 
 // WeightReceiver is a Sampler whose servers take weights from a WeightSender.
 type WeightReceiver interface {
-	Sampler
+	trinity.Sampler
 	// Receives returns an error if a server cannot take weights from the sender.
 	Receives(ctx context.Context, from WeightSender) error
 	// ReceiveWeights brings the version that the sender has offered into use. A server that restarts gets

@@ -1,12 +1,14 @@
-package trinity
+package engine
 
 import (
 	"context"
 	"time"
+
+	"github.com/trinity-go/trinity"
 )
 
-// EngineSpec says which model a TrainerOpener opens, and for what.
-type EngineSpec struct {
+// TrainerSpec says which model a TrainerOpener opens, and for what.
+type TrainerSpec struct {
 	ModelPath string   // local directory or GGUF file
 	Init      InitSpec // for a directory that has config.json but no weights
 	LoRA      *LoRASpec
@@ -20,7 +22,7 @@ type EngineSpec struct {
 	// critic, or ScoreHead for a reward model.
 	Head string
 
-	Train       bool // forward, backward, optimizer; otherwise Engine.Forward alone, as for a teacher
+	Train       bool // forward, backward, optimizer; otherwise Trainer.Forward alone, as for a teacher
 	Optimizer   OptimizerSpec
 	Reference   bool   // keep the frozen reference
 	Strategy    string // how ranks divide the model (trainer.trainer_strategy); "" leaves it to the engine
@@ -53,7 +55,7 @@ type ScoreTokens func(ctx context.Context, tokens []int32) ([]float32, error)
 // Rescorer is a Sampler that scores given tokens, as ScoreTokens does. An error that no other try would
 // change ends the run.
 type Rescorer interface {
-	Sampler
+	trinity.Sampler
 	Logprobs(ctx context.Context, tokens []int32) ([]float32, error)
 }
 
@@ -111,7 +113,7 @@ type SamplerSpec struct {
 	// Adopt. The plug-in of the same name opened that engine. Beside is the engine, or nil for
 	// PlanMemory.
 	Shared bool
-	Beside Engine
+	Beside Trainer
 }
 
 // ServerSpec says which servers a sampler starts. Its fields are keys of explorer.rollout_model.
@@ -181,15 +183,15 @@ type Names []string
 // policy, the critic, teachers and reward models.
 type TrainerOpener interface {
 	// OpenTrainer loads the model.
-	OpenTrainer(ctx context.Context, spec EngineSpec) (Engine, error)
+	OpenTrainer(ctx context.Context, spec TrainerSpec) (Trainer, error)
 	// OpenScorer loads a reward model, with a sequence classification head, from spec.ModelPath. From
 	// the rest of spec it reads MicroTokens and DType. It returns an error if the engine has no reward
 	// models.
-	OpenScorer(ctx context.Context, spec EngineSpec) (Scorer, error)
+	OpenScorer(ctx context.Context, spec TrainerSpec) (trinity.Scorer, error)
 	// PlanMemory returns the memory that OpenTrainer, or OpenScorer for ScoreHead, will take, and the
 	// most that a run then uses, in the order of the allocations. It reads only the model's
 	// configuration. nil means that the engine cannot tell.
-	PlanMemory(spec EngineSpec) ([]MemoryPart, error)
+	PlanMemory(spec TrainerSpec) ([]MemoryPart, error)
 	// Describe returns in words what the engine runs on, such as kernels and cores.
 	Describe() string
 }
@@ -197,7 +199,7 @@ type TrainerOpener interface {
 // SamplerOpener is the plug-in of an engine that samples (explorer.rollout_model.engine_type).
 type SamplerOpener interface {
 	// OpenSampler loads the model; its weights are version 0.
-	OpenSampler(ctx context.Context, spec SamplerSpec) (Sampler, error)
+	OpenSampler(ctx context.Context, spec SamplerSpec) (trinity.Sampler, error)
 	// PlanMemory is TrainerOpener.PlanMemory for OpenSampler.
 	PlanMemory(spec SamplerSpec) ([]MemoryPart, error)
 	// Describe is TrainerOpener.Describe.
@@ -218,9 +220,6 @@ type MemoryPart struct {
 	Free   int64
 }
 
-// BaseAdapter is the SamplingParams.Adapter that samples the model without any adapter.
-const BaseAdapter = "base"
-
 // AdapterLoader is a Sampler that holds several low-rank adapters of its model at once.
 // SamplingParams.Adapter chooses one. The sampler computes rows of different adapters together.
 // Callers may load and drop adapters while it samples with others.
@@ -233,12 +232,4 @@ type AdapterLoader interface {
 	DropAdapter(ctx context.Context, name string) error
 	// Adapters returns the sorted names.
 	Adapters() []string
-}
-
-// Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.
-type Scorer interface {
-	Labels() int
-	// Score returns the numbers [Labels] of each sequence.
-	Score(ctx context.Context, sequences [][]int32) ([][]float32, error)
-	Close() error
 }

@@ -1,0 +1,53 @@
+// Package engine has what an engine implements: a trainer, a sampler, or both. An engine is a folder beside
+// this file, such as engine/cpu.
+package engine
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Trainer owns the weights that are trained, or computes with frozen ones. An engine may do more:
+// [Publisher], and Cutter and Distiller in package trainer.
+type Trainer interface {
+	// Forward returns the streams of every experience, without gradient.
+	Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error)
+	// Reference is Forward under the frozen reference weights.
+	Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error)
+	// ForwardBackward adds the gradient of the loss over the batch to the engine's gradient.
+	ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error)
+	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
+	OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error)
+	// SaveState writes into dir what a resumed run needs for the same bits: master weights, moments,
+	// counters, and the version that a Publisher has offered.
+	SaveState(ctx context.Context, dir string) error
+	// LoadState reads what SaveState wrote. A sampler that shares memory with the engine then has the
+	// offered version.
+	LoadState(ctx context.Context, dir string) error
+	// SaveModel writes a model directory (or a PEFT adapter) that transformers loads.
+	SaveModel(ctx context.Context, dir string) error
+	Close() error
+}
+
+// Publisher is a Trainer that keeps the weights of the last version that it offered while it trains
+// newer ones. A run needs one if the trainer continues before the sampler has taken a version, or
+// if a checkpoint lies between two versions.
+type Publisher interface {
+	Trainer
+	// Offer makes the current weights a version. It replaces the version offered before.
+	Offer(ctx context.Context, version int64) error
+	// Adopt gives the offered version to the sampler that was opened beside the engine, and returns
+	// its number. Another goroutine may train meanwhile. Without such a sampler it only returns the
+	// number.
+	Adopt(ctx context.Context) (version int64, err error)
+	// SavePublished is SaveModel of the offered version, in TrainerSpec.PublishDType.
+	SavePublished(ctx context.Context, dir string) error
+}
+
+// VersionWriter is a Trainer that writes a version of the weights in TrainerSpec.PublishDType.
+type VersionWriter interface {
+	Trainer
+	// SaveVersion is SaveModel in that type.
+	SaveVersion(ctx context.Context, dir string) error
+}
