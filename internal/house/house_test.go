@@ -33,7 +33,6 @@ var layers = []struct {
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "environment", "reward", "operator", "selector", "dataset",
 		"buffer", "weights", "monitor", "engine", "launcher"}},
 	{"dialects, which the gateway speaks", []string{"serve/openai"}},
-	{"metrics by columns", []string{"internal/columns"}},
 	{"readers of what runs have written", []string{"internal/report", "internal/view"}},
 	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve",
 		"internal/verify", "internal/sweep"}},

@@ -17,10 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/trace"
 )
 
@@ -49,15 +46,7 @@ type Run struct {
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
-type Number float64
-
-// MarshalJSON implements [json.Marshaler].
-func (n Number) MarshalJSON() ([]byte, error) {
-	if word := experience.NotFinite(float64(n)); word != "" {
-		return json.Marshal(word)
-	}
-	return json.Marshal(float64(n))
-}
+type Number = rundir.Number
 
 // Numbers are numbers that JSON may not have.
 type Numbers []float64
@@ -146,18 +135,18 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
 	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
-	parts, pace := map[string]monitor.Part{}, 0.0
+	parts, pace := map[string]rundir.Part{}, 0.0
 	var began, updated time.Time
 	described := false
-	for _, d := range monitorDirs(dir) {
-		about, at, err := readAbout(d)
+	for _, d := range rundir.Monitors(dir) {
+		about, err := rundir.ReadAbout(d)
 		note(err)
 		if err == nil {
 			described = true
 			run.Project, run.Group, run.Name = about.Project, about.Group, about.Name
 			run.TotalSteps = max(run.TotalSteps, about.TotalSteps)
 			maps.Copy(parts, about.Parts)
-			began, updated = earlier(began, about.Began), later(updated, at)
+			began, updated = earlier(began, about.Began), later(updated, modified(filepath.Join(d, rundir.AboutFile)))
 		}
 		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
@@ -209,18 +198,6 @@ func (r *Run) nameStage(dir string, set *settings, described bool) {
 	} else if !described && set.flat["name"] == nil && len(set.flat) > 0 && r.Name != defaults()["name"] {
 		r.Name, r.Stage = filepath.Base(filepath.Dir(dir)), r.Name
 	}
-}
-
-// readAbout reads the description of a run, and when it was written.
-func readAbout(dir string) (about monitor.About, at time.Time, err error) {
-	text, err := durable.ReadWithin(dir, rundir.About, maxSmall)
-	if err != nil {
-		return about, at, err
-	}
-	if err := json.Unmarshal(text, &about); err != nil {
-		return about, at, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, rundir.About), err)
-	}
-	return about, modified(filepath.Join(dir, rundir.About)), nil
 }
 
 func modified(path string) time.Time {
