@@ -136,7 +136,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
 	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
 	parts, pace := map[string]rundir.Part{}, 0.0
-	var began, updated time.Time
+	var began, wrote, touched time.Time // wrote is what the files tell, and touched when they changed, as those of a copy all did
 	described := false
 	for _, d := range rundir.Monitors(dir) {
 		about, err := rundir.ReadAbout(d)
@@ -146,12 +146,15 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 			run.Project, run.Group, run.Name = about.Project, about.Group, about.Name
 			run.TotalSteps = max(run.TotalSteps, about.TotalSteps)
 			maps.Copy(parts, about.Parts)
-			began, updated = earlier(began, about.Began), later(updated, modified(filepath.Join(d, rundir.AboutFile)))
+			began, touched = earlier(began, about.Began), later(touched, modified(filepath.Join(d, rundir.AboutFile)))
+			for _, part := range about.Parts {
+				wrote = later(wrote, part.Time)
+			}
 		}
 		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
 		if err == nil {
-			updated = later(updated, time.Unix(0, t.modified))
+			wrote, touched = later(wrote, time.UnixMilli(t.last)), later(touched, time.Unix(0, t.modified))
 			if t.first > 0 {
 				began = earlier(began, time.UnixMilli(t.first))
 			}
@@ -160,16 +163,20 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
-	updated = later(updated, modified(filepath.Join(dir, trace.Dir)))
+	touched = later(touched, modified(filepath.Join(dir, trace.Dir)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
-	state, line := stateOf(dir, parts, updated, complete)
+	state, line := stateOf(dir, parts, touched, complete)
 	if run.State = state; state == Waiting {
 		run.Waiting = line
 	} else {
 		run.Error = line
 	}
-	run.Began, run.Updated = millis(began), millis(updated)
-	if (state == Running || state == Waiting) && pace > 0 && run.TotalSteps > 0 {
+	lives := state == Running || state == Waiting
+	if wrote = later(wrote, began); lives || !wrote.After(time.UnixMilli(0)) {
+		wrote = touched
+	}
+	run.Began, run.Updated = millis(began), millis(wrote)
+	if lives && pace > 0 && run.TotalSteps > 0 {
 		left := Number(max(0, pace*float64(run.TotalSteps-run.Step)/1000))
 		run.SecondsLeft = &left
 	}

@@ -27,7 +27,7 @@ type tail struct {
 	trained, explored int64 // newest steps of the trainer and of others
 	reward            string
 	spark             []float64 // values of the reward, from the first to the last
-	first             int64     // time of the first record, ms; 0 if unknown
+	first, last       int64     // times of the first and the newest record, ms; 0 if unknown
 	pace              float64   // ms a step of the trainer; 0 if unknown
 }
 
@@ -107,6 +107,7 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 		if pairs = found; err != nil {
 			continue
 		}
+		t.last = max(t.last, h.Time)
 		if string(h.Role) == trinity.RoleTrainer {
 			t.trained = max(t.trained, h.Step)
 			steps, times = append(steps, h.Step), append(times, h.Time)
