@@ -23,8 +23,9 @@ type Watch struct {
 	job     string // directory of the run, or of its newest stage
 	display *display
 	screen  screen
-	tails   []*tail // of each of several explorers
-	trace   *trace.Follower
+	tails   []*tail                // of each of several explorers
+	spans   trace.Position         // of the trace, that the display has; nil before the first look
+	failed  trace.Position         // of its failed rollouts
 	damaged error                  // the first of the trace
 	parts   map[string]rundir.Part // what the parts of the run told at the last Update
 }
@@ -51,9 +52,8 @@ func (w *Watch) follow() error {
 		if err != nil {
 			return err
 		}
-		w.job, w.display, w.tails, w.damaged = newest.Dir, newDisplay(run), nil, nil
+		w.job, w.display, w.tails, w.damaged, w.spans, w.failed = newest.Dir, newDisplay(run), nil, nil, nil, nil
 		w.display.started = run.Began
-		w.trace = trace.Follow(filepath.Join(w.job, trace.Dir))
 	}
 	for _, dir := range newest.Monitors {
 		path := filepath.Join(dir, rundir.MetricsFile)
@@ -106,7 +106,13 @@ func (w *Watch) Update(now time.Time) error {
 	}
 	_, explores := w.display.latest[trinity.RoleExplorer]
 	w.display.run.FromData = !explores
-	spans, failures, err := w.trace.Next()
+	traces := filepath.Join(w.job, trace.Dir)
+	var err error
+	if w.spans == nil {
+		w.spans, err = trace.BeforeNewest(traces)
+	}
+	spans, spansErr := behind(traces, &w.spans, trace.NextSpans)
+	failures, failedErr := behind(traces, &w.failed, trace.NextFailures)
 	for _, s := range spans {
 		w.display.heard.span(trinity.Span{
 			Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step,
@@ -118,7 +124,7 @@ func (w *Watch) Update(now time.Time) error {
 			ID: trinity.ExperienceID{Step: f.Step, Task: f.Task, Run: f.Run}, Role: f.Role, Kind: f.Kind, Reason: f.Reason, Time: f.Time,
 		})
 	}
-	w.damaged = cmp.Or(w.damaged, err)
+	w.damaged = cmp.Or(w.damaged, err, spansErr, failedErr)
 	w.parts = nil // of an earlier version, or damaged
 	if a, err := rundir.ReadAbout(filepath.Join(w.job, rundir.Monitor)); err == nil {
 		w.parts = a.Parts
@@ -129,6 +135,19 @@ func (w *Watch) Update(now time.Time) error {
 		w.display.now = now
 	}
 	return nil
+}
+
+// behind reads all that a trace has behind a position, and moves it. Of a damaged file it returns what comes before
+// the damage.
+func behind[T any](dir string, at *trace.Position, next func(string, trace.Position) (trace.Part[T], error)) (all []T, err error) {
+	for {
+		part, partErr := next(dir, *at)
+		all, err = append(all, part.Lines...), cmp.Or(err, partErr)
+		if maps.Equal(part.Then, *at) {
+			return all, err
+		}
+		*at = part.Then
+	}
 }
 
 // Alive reports whether a process did the run at the last Update.

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -92,14 +91,11 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 		return nil, err
 	}
 	for _, path := range run.Failed {
-		if err := eachTextLine(path, func(line string) error {
-			if e, ok := failedRollout(line); ok {
-				entries = append(entries, e)
-			}
-			return nil
-		}); err != nil {
+		failed, err := failedRollouts(path)
+		if err != nil {
 			return nil, err
 		}
+		entries = append(entries, failed...)
 	}
 	for _, s := range run.Stages {
 		for _, home := range s.Monitors {
@@ -119,27 +115,20 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	return entries, nil
 }
 
-// eachTextLine reads the complete lines of a file. It skips a line that a running or killed process
+// failedRollouts reads the complete lines of a failed_rollouts.log. It skips a line that a running or killed process
 // has left incomplete.
-func eachTextLine(path string, do func(string) error) error {
-	f, err := os.Open(path)
+func failedRollouts(path string) (all []entry, err error) {
+	f, size, err := durable.OpenWithin(filepath.Split(path))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
-	for n := 1; ; n++ {
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
+	err = rundir.EachLine(f, 0, size, func(line []byte, _ int64) {
+		if e, ok := failedRollout(strings.TrimSuffix(string(line), "\n")); ok {
+			all = append(all, e)
 		}
-		if err == nil {
-			err = do(strings.TrimSuffix(line, "\n"))
-		}
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-	}
+	})
+	return all, err
 }
 
 // failedRollout reads the line of failed_rollouts.log that begins an entry: a time and a reason. The
