@@ -9,11 +9,12 @@ import (
 type Point struct {
 	Step, Time int64
 	Value      float64
-	IsNew      bool // to a reader who has the older ones
+	IsKnown    bool // to a reader who has the older ones
 }
 
 // ByStep sorts points by step, and puts in place of several of a step, which several explorers give, their
-// mean with the last of the times. It is new if one of them is. The result is in place of points.
+// mean with the last of the times. It leaves out the points of steps of which the reader knows all. The result is
+// in place of points.
 func ByStep(points []Point) []Point {
 	byStep := func(a, b Point) int { return cmp.Compare(a.Step, b.Step) }
 	if !slices.IsSortedFunc(points, byStep) {
@@ -26,9 +27,11 @@ func ByStep(points []Point) []Point {
 			next := points[begin]
 			n++
 			p.Value = p.Value*((n-1)/n) + next.Value/n // without an overflow
-			p.Time, p.IsNew = max(p.Time, next.Time), p.IsNew || next.IsNew
+			p.Time, p.IsKnown = max(p.Time, next.Time), p.IsKnown && next.IsKnown
 		}
-		out = append(out, p)
+		if !p.IsKnown {
+			out = append(out, p)
+		}
 	}
 	return out
 }

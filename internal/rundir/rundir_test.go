@@ -2,9 +2,11 @@ package rundir
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -163,11 +165,33 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// Points of a step, which several explorers give, are their mean, however large.
+// Points of a step, which several explorers give, are their mean, however large; those that the reader knows are left out.
 func TestByStep(t *testing.T) {
-	got := ByStep([]Point{{2, 5, 1, false}, {1, 1, 1.5e308, false}, {2, 7, 3, true}, {1, 2, 1.5e308, false}})
-	want := []Point{{1, 2, 1.5e308, false}, {2, 7, 2, true}}
+	got := ByStep([]Point{{2, 5, 1, true}, {1, 1, 1.5e308, false}, {2, 7, 3, false}, {1, 2, 1.5e308, false}, {3, 1, 1, true}, {3, 2, 1, true}})
+	want := []Point{{1, 2, 1.5e308, false}, {2, 7, 2, false}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Records have the metrics that are wanted, and their own times.
+func TestRecords(t *testing.T) {
+	dir := t.TempDir()
+	writeMetrics(t, dir, "monitor", `{"step":1,"role":"trainer","time":"2026-01-01T00:00:01.5Z","metrics":{"a":1.5,"b":"NaN"}}`,
+		`{"step":2,"role":"explorer","time":"","metrics":{"c":"-Infinity"},"samples":[]}`, "no record", `{"step":3,"role`)
+	table, err := ReadTable(filepath.Join(dir, Monitor), func(name string) bool { return name != "b" })
+	if err == nil || !strings.Contains(err.Error(), MetricsFile+":3: not a record") {
+		t.Errorf("damage: %v", err)
+	}
+	got := slices.Collect(table.Records())
+	want := []trinity.Record{
+		{Step: 1, Role: "trainer", Time: time.Date(2026, 1, 1, 0, 0, 1, 5e8, time.UTC), Metrics: trinity.Metrics{"a": 1.5}},
+		{Step: 2, Role: "explorer", Metrics: trinity.Metrics{"c": math.Inf(-1)}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if table, err := ReadTable(filepath.Join(dir, "none"), nil); err != nil || len(table.Steps) != 0 {
+		t.Errorf("without a file: %d records, %v", len(table.Steps), err)
 	}
 }

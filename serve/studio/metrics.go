@@ -112,11 +112,11 @@ func (r *reading) points(name string, points []rundir.Point) []rundir.Point {
 		column := f.Column(name)
 		for k, record := range column.Records {
 			if step := f.Steps[record]; step >= from {
-				points = append(points, rundir.Point{Step: step, Time: f.Times[record], Value: column.Values[k], IsNew: int(record) >= r.since[i]})
+				points = append(points, rundir.Point{Step: step, Time: f.Times[record], Value: column.Values[k], IsKnown: int(record) < r.since[i]})
 			}
 		}
 	}
-	return slices.DeleteFunc(rundir.ByStep(points), func(p rundir.Point) bool { return !p.IsNew })
+	return rundir.ByStep(points)
 }
 
 // usual are the metrics that the page of curves shows first. A file whose names are asked for has their
