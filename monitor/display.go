@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
@@ -250,7 +251,7 @@ func (d *display) left(step int64) (time.Duration, bool) {
 	}
 	lived := time.Duration(0)
 	for i, m := range marks[1:] {
-		lived += Lived(d.starts, marks[i].time, m.time)
+		lived += rundir.Lived(d.starts, marks[i].time, m.time)
 	}
 	return time.Duration(float64(lived) / float64(steps) * float64(d.run.TotalSteps-step)), true
 }

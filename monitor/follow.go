@@ -11,17 +11,18 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // Status is how a run ended.
-type Status string
+type Status = rundir.Status
 
 // Ends of a run. A killed run has none.
 const (
-	Finished Status = "finished"
-	Failed   Status = "failed"
-	Stopped  Status = "stopped" // by a person; it can resume
+	Finished = rundir.Finished
+	Failed   = rundir.Failed
+	Stopped  = rundir.Stopped // by a person; it can resume
 )
 
 // Ender is a Monitor that is told how the run ended, before Close.

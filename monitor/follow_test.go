@@ -139,12 +139,12 @@ func logSteps(t *testing.T, monitors []trinity.Monitor, from, to int64) {
 // compare checks that a service has each point of the run's file once, and nothing else.
 func compare(t *testing.T, dir string, s service) {
 	t.Helper()
-	records, err := ReadFile(filepath.Join(dir, rundir.Metrics))
+	table, err := rundir.ReadTable(dir, func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := points{}
-	for _, r := range records {
+	for r := range table.Records() {
 		for name, v := range r.Metrics {
 			if s.named != nil {
 				name = s.named(name)
@@ -305,7 +305,7 @@ func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
 	quickly(t)
 	away := map[string]any{"uri": "http://127.0.0.1:1"}
-	file := filepath.Join(dir, rundir.Metrics)
+	file := filepath.Join(dir, rundir.MetricsFile)
 	if err := os.WriteFile(file, []byte(`{"step":1,"role":"trainer","metrics":{"m":1}}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
@@ -24,14 +25,11 @@ type Witness interface {
 // the display's may wait for a terminal.
 type heard struct {
 	mu       sync.Mutex
-	waiting  map[string][]stretch    // by who waits for whom, apart from one another, in order
+	waiting  map[string]rundir.Union // by who waits for whom
 	newest   map[string]trinity.Span // by role
 	failures int
 	failed   *trinity.FailedRollout // the newest
 }
-
-// stretch is a time in which somebody waited.
-type stretch struct{ begin, end time.Time }
 
 // waitWindow is for how long waits are kept.
 const waitWindow = time.Minute
@@ -40,7 +38,7 @@ func (h *heard) span(s trinity.Span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.newest == nil {
-		h.newest, h.waiting = map[string]trinity.Span{}, map[string][]stretch{}
+		h.newest, h.waiting = map[string]trinity.Span{}, map[string]rundir.Union{}
 	}
 	if !s.End.Before(h.newest[s.Role].End) {
 		h.newest[s.Role] = s
@@ -48,19 +46,11 @@ func (h *heard) span(s trinity.Span) {
 	if s.Kind != trinity.SpanWait || s.For == "" {
 		return
 	}
-	who, one := s.Role+" for "+s.For, stretch{s.Begin, s.End}
+	who := s.Role + " for " + s.For
 	all := h.waiting[who]
-	for n := len(all); n > 0 && !all[n-1].end.Before(one.begin); n-- { // waits at the same time, as rollouts have them, are one
-		if all[n-1].begin.Before(one.begin) {
-			one.begin = all[n-1].begin
-		}
-		if all[n-1].end.After(one.end) {
-			one.end = all[n-1].end
-		}
-		all = all[:n-1]
-	}
-	old := func(w stretch) bool { return w.end.Before(one.end.Add(-waitWindow)) }
-	h.waiting[who] = append(slices.DeleteFunc(all, old), one)
+	all.Add(rundir.Stretch{Begin: s.Begin.UnixMicro(), End: s.End.UnixMicro()})
+	oldest := all[len(all)-1].End - waitWindow.Microseconds()
+	h.waiting[who] = slices.DeleteFunc(all, func(w rundir.Stretch) bool { return w.End < oldest })
 }
 
 func (h *heard) fail(f trinity.FailedRollout) {
@@ -85,16 +75,8 @@ func (h *heard) waits(began, now time.Time) (words []string) {
 	}
 	sum := map[string]time.Duration{}
 	for who, all := range h.waiting {
-		for _, w := range all {
-			begin, end := w.begin, w.end
-			if begin.Before(from) {
-				begin = from
-			}
-			if end.After(now) { // spans reach the disk apart from the records
-				end = now
-			}
-			sum[who] += max(0, end.Sub(begin))
-		}
+		// Spans reach the disk apart from the records, so some end after now.
+		sum[who] = time.Duration(all.Within(from.UnixMicro(), now.UnixMicro())) * time.Microsecond
 	}
 	byLength := func(a, b string) int { return cmp.Or(cmp.Compare(sum[b], sum[a]), strings.Compare(a, b)) }
 	for _, who := range slices.SortedFunc(maps.Keys(sum), byLength) {

@@ -3,7 +3,6 @@ package monitor
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,14 +10,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
@@ -49,88 +44,14 @@ type jsonl struct {
 }
 
 // Writes returns the file below the monitor directory and its contents, for trinity check.
-func (*jsonl) Writes() (path, what string) { return rundir.Metrics, "metrics, one object per step" }
-
-// ReadFile reads the records of a metrics.jsonl. It leaves out a last line that a running or killed
-// process has not completed.
-func ReadFile(path string) ([]trinity.Record, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var out []trinity.Record
-	n := 0
-	for line := range bytes.Lines(data) {
-		if n++; !bytes.HasSuffix(line, []byte("\n")) {
-			break
-		}
-		rec, err := Parse(line)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
-		}
-		out = append(out, rec)
-	}
-	return out, nil
-}
-
-// Parse returns the record of a line of [rundir.Metrics].
-func Parse(line []byte) (rec trinity.Record, err error) {
-	var r record
-	if err := json.Unmarshal(line, &r); err != nil {
-		return rec, err
-	}
-	rec = trinity.Record{Step: r.Step, Role: r.Role, Metrics: trinity.Metrics{}, Samples: r.Samples}
-	if r.Time != "" {
-		if rec.Time, err = time.Parse(time.RFC3339, r.Time); err != nil {
-			return rec, err
-		}
-	}
-	for name, v := range r.Metrics {
-		rec.Metrics[name] = float64(v)
-	}
-	return rec, nil
-}
-
-type record struct {
-	Step    int64            `json:"step"`
-	Role    string           `json:"role"`
-	Time    string           `json:"time"`
-	Metrics map[string]value `json:"metrics"`
-	Samples []trinity.Sample `json:"samples,omitempty"`
-}
-
-// value is a number as JSON.
-type value float64
-
-func valuesOf(m trinity.Metrics) map[string]value {
-	values := make(map[string]value, len(m))
-	for name, v := range m {
-		values[name] = value(v)
-	}
-	return values
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (v value) MarshalJSON() ([]byte, error) {
-	if word := experience.NotFinite(float64(v)); word != "" {
-		return []byte(`"` + word + `"`), nil
-	}
-	return json.Marshal(float64(v))
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (v *value) UnmarshalJSON(data []byte) error {
-	f, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
-	*v = value(f)
-	return err
-}
+func (*jsonl) Writes() (path, what string) { return rundir.MetricsFile, "metrics, one object per step" }
 
 // Open implements [Opener]. It removes a last line that a killed process left incomplete.
 func (j *jsonl) Open(run Run) error {
 	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
 	}
-	j.path = filepath.Join(run.Dir, rundir.Metrics)
+	j.path = filepath.Join(run.Dir, rundir.MetricsFile)
 	j.lock = filepath.Join(run.Dir, ".metrics.lock")
 	release, err := durable.Acquire(context.Background(), j.lock)
 	if err != nil {
@@ -163,15 +84,11 @@ func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	if err := j.replace(r); err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
-	rec := record{
-		Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		Metrics: valuesOf(r.Metrics), Samples: r.Samples,
-	}
-	line, err := json.Marshal(rec)
+	line, err := rundir.Line(r)
 	if err != nil {
 		return err
 	}
-	_, err = failJSONL.Write(j.file, j.path, append(line, '\n'))
+	_, err = failJSONL.Write(j.file, j.path, line)
 	return err
 }
 
@@ -211,26 +128,25 @@ func (j *jsonl) Close() error {
 // run with the same step and the same metrics.
 func (j *jsonl) replace(r trinity.Record) error {
 	if isEvaluation(r.Metrics) {
-		return j.cut(func(old record) bool {
-			return old.Role == r.Role && old.Step == r.Step && maps.EqualFunc(old.Metrics, r.Metrics, func(value, float64) bool { return true })
+		return j.cut(func(old trinity.Record) bool {
+			return old.Role == r.Role && old.Step == r.Step && maps.EqualFunc(old.Metrics, r.Metrics, func(float64, float64) bool { return true })
 		})
 	}
 	if !j.begun.first(r) {
 		return nil
 	}
-	return j.cut(func(old record) bool { return old.Role == r.Role && old.Step >= r.Step })
+	return j.cut(func(old trinity.Record) bool { return old.Role == r.Role && old.Step >= r.Step })
 }
 
 // cut removes the records for which gone returns true, and keeps all other lines as they are.
-func (j *jsonl) cut(gone func(record) bool) error {
+func (j *jsonl) cut(gone func(trinity.Record) bool) error {
 	all, err := os.ReadFile(j.path)
 	if err != nil {
 		return err
 	}
 	var kept []byte
 	for line := range bytes.Lines(all) {
-		var old record
-		if json.Unmarshal(line, &old) == nil && gone(old) {
+		if old, err := rundir.Parse(line); err == nil && gone(old) {
 			continue
 		}
 		kept = append(kept, line...)

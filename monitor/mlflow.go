@@ -18,6 +18,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 func init() {
@@ -72,10 +73,10 @@ type mlflowPair struct {
 }
 
 type mlflowMetric struct {
-	Key       string `json:"key"`
-	Value     value  `json:"value"`
-	Timestamp int64  `json:"timestamp"` // ms
-	Step      int64  `json:"step"`
+	Key       string        `json:"key"`
+	Value     rundir.Number `json:"value"`
+	Timestamp int64         `json:"timestamp"` // ms
+	Step      int64         `json:"step"`
 }
 
 // mlflowRun is a run as the server returns it.
@@ -179,7 +180,7 @@ func (m *mlflow) Send(ctx context.Context, _ int64, records []trinity.Record) er
 	var all []mlflowMetric
 	for _, r := range records {
 		for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-			all = append(all, mlflowMetric{mlflowName(name), value(r.Metrics[name]), max(0, r.Time.UnixMilli()), r.Step})
+			all = append(all, mlflowMetric{mlflowName(name), rundir.Number(r.Metrics[name]), max(0, r.Time.UnixMilli()), r.Step})
 		}
 	}
 	for part := range slices.Chunk(all, mlflowMetrics) {

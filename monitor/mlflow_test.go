@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // newMLflow is a server that knows as much of MLflow's API as the sink uses, with its limits.
@@ -82,7 +84,7 @@ func newMLflow(t *testing.T, _ string, f *faults) service {
 				continue
 			}
 			seen[key] = true
-			var v value
+			var v rundir.Number
 			text, _ := json.Marshal(m["value"])
 			if err := v.UnmarshalJSON(text); err != nil {
 				t.Error(err)

@@ -75,7 +75,7 @@ func TestOpenPassesArguments(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(run.Dir, rundir.Metrics)); err != nil {
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.MetricsFile)); err != nil {
 		t.Errorf("a run without a named monitor: %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestOpenChecksArguments(t *testing.T) {
 func TestOpenReplacesADamagedDescription(t *testing.T) {
 	for _, text := range []string{`{"id": "abc", "na`, `{"id": "abc", "began": 7}`, ""} {
 		dir := t.TempDir()
-		path := filepath.Join(dir, rundir.About)
+		path := filepath.Join(dir, rundir.AboutFile)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestOpenReplacesADamagedDescription(t *testing.T) {
 		if len(said) != 1 || !strings.Contains(said[0], path) || !strings.Contains(said[0], "the run gets a new ID") {
 			t.Errorf("%q: said %q", text, said)
 		}
-		if a, err := ReadAbout(dir); err != nil || len(a.ID) != 12 || a.Began.IsZero() {
+		if a, err := rundir.ReadAbout(dir); err != nil || len(a.ID) != 12 || a.Began.IsZero() {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
 	}
@@ -179,9 +179,9 @@ func TestPartsOfARunEnd(t *testing.T) {
 		}
 		end(t, monitors, "")
 	}
-	want := func(what string, total int64, parts map[string]Part) {
+	want := func(what string, total int64, parts map[string]rundir.Part) {
 		t.Helper()
-		a, err := ReadAbout(dir)
+		a, err := rundir.ReadAbout(dir)
 		if err != nil || a.TotalSteps != total || len(a.Parts) != len(parts) {
 			t.Errorf("%s: %+v, %v", what, a, err)
 		}
@@ -199,21 +199,21 @@ func TestPartsOfARunEnd(t *testing.T) {
 	}
 	begin("trainer", true, 9)
 	begin("explorer", false, 99)
-	want("both begin", 9, map[string]Part{"trainer": {}, "explorer": {}})
+	want("both begin", 9, map[string]rundir.Part{"trainer": {}, "explorer": {}})
 	if err := errors.Join(KeepEnd(dir, []string{"trainer"}, Failed, "no room"), KeepEnd(dir, []string{"explorer"}, Stopped, ""),
 		KeepWait(dir, "explorer", "trainer"), KeepWait(dir, "nobody", "trainer")); err != nil {
 		t.Error(err)
 	}
-	want("both end", 9, map[string]Part{"trainer": {Status: Failed, Error: "no room"}, "explorer": {Status: Stopped}})
+	want("both end", 9, map[string]rundir.Part{"trainer": {Status: Failed, Error: "no room"}, "explorer": {Status: Stopped}})
 	begin("trainer", true, 12)
 	if err := KeepWait(dir, "trainer", "explorer"); err != nil {
 		t.Error(err)
 	}
-	want("the trainer begins anew", 12, map[string]Part{"trainer": {For: "explorer"}, "explorer": {Status: Stopped}})
+	want("the trainer begins anew", 12, map[string]rundir.Part{"trainer": {For: "explorer"}, "explorer": {Status: Stopped}})
 	for range 2 * maxStarts {
 		begin("trainer", true, 12)
 	}
-	if a, err := ReadAbout(dir); err != nil || len(a.Parts["trainer"].Starts) != maxStarts || len(a.Parts["explorer"].Starts) != 1 {
+	if a, err := rundir.ReadAbout(dir); err != nil || len(a.Parts["trainer"].Starts) != maxStarts || len(a.Parts["explorer"].Starts) != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

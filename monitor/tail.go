@@ -55,7 +55,7 @@ type position struct {
 }
 
 func openTail(dir, sink string) (*tail, error) {
-	t := &tail{path: filepath.Join(dir, rundir.Metrics), kept: filepath.Join(dir, "sent_"+sink+".json")}
+	t := &tail{path: filepath.Join(dir, rundir.MetricsFile), kept: filepath.Join(dir, "sent_"+sink+".json")}
 	text, err := os.ReadFile(t.kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
@@ -102,9 +102,9 @@ func (t *tail) next() (records []trinity.Record, then position, err error) {
 		}
 		for line := range bytes.Lines(lines) {
 			then.Offset, then.Length, then.Hash = then.Offset+int64(len(line)), int64(len(line)), hash(line)
-			r, err := Parse(line)
+			r, err := rundir.Parse(line)
 			if err != nil {
-				continue // no record of this program, which ReadFile reports
+				continue // no record of this program, which other readers report
 			}
 			if name := series(r); then.isNew(name, r.Step) {
 				then.Newest[name] = max(then.Newest[name], r.Step)

@@ -55,7 +55,7 @@ func TestTailReadsEachRecordOnce(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		write := func(text string) *tail {
-			if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			tl, err := openTail(dir, "x")
@@ -80,7 +80,7 @@ func TestTailReadsLargeFilesInParts(t *testing.T) {
 	for i := range 5000 {
 		many[fmt.Sprintf("actor/a_metric_with_a_long_name_%d", i)] = float64(i)
 	}
-	all, err := os.Create(filepath.Join(dir, rundir.Metrics))
+	all, err := os.Create(filepath.Join(dir, rundir.MetricsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func FuzzTail(f *testing.F) {
 	f.Add([]byte("\n"), []byte(`{"offset":-3,"length":-9}`))
 	f.Fuzz(func(t *testing.T, file, position []byte) {
 		dir := t.TempDir()
-		for name, data := range map[string][]byte{rundir.Metrics: file, "sent_x.json": position} {
+		for name, data := range map[string][]byte{rundir.MetricsFile: file, "sent_x.json": position} {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 				t.Fatal(err)
 			}

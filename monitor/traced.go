@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -68,7 +69,8 @@ func (t *Table) grid() grid {
 	out := grid{Columns: rolloutColumns, Data: [][]any{}}
 	for _, r := range t.Rollouts {
 		out.Data = append(out.Data, []any{
-			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*value)(r.Reward), value(r.Advantage), r.Prompt, r.Response, r.Reason, r.Dropped})
+			t.Step, r.ExploreStep, r.Task, r.ID, r.Version, (*rundir.Number)(r.Reward), rundir.Number(r.Advantage),
+			r.Prompt, r.Response, r.Reason, r.Dropped})
 	}
 	return out
 }

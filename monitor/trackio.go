@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 func init() {
@@ -53,13 +54,13 @@ var trackioTables = []string{
 
 // trackioRow is a row as the server takes it.
 type trackioRow struct {
-	Project string           `json:"project"`
-	Run     string           `json:"run"`
-	RunID   string           `json:"run_id"`
-	Step    int64            `json:"step"`
-	Metrics map[string]value `json:"metrics"`
-	LogID   string           `json:"log_id"`
-	Config  map[string]any   `json:"config,omitempty"`
+	Project string                   `json:"project"`
+	Run     string                   `json:"run"`
+	RunID   string                   `json:"run_id"`
+	Step    int64                    `json:"step"`
+	Metrics map[string]rundir.Number `json:"metrics"`
+	LogID   string                   `json:"log_id"`
+	Config  map[string]any           `json:"config,omitempty"`
 }
 
 // Begin implements [Sink].
@@ -100,7 +101,7 @@ func trackioTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04
 func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) error {
 	rows := make([]trackioRow, len(records))
 	for i, r := range records {
-		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: valuesOf(r.Metrics),
+		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: rundir.Numbers(r.Metrics),
 			LogID: fmt.Sprintf("%s %s %d", t.run.ID, series(r), r.Step)}
 	}
 	if t.ServerURL != "" {
@@ -146,10 +147,10 @@ func (t *trackio) SendTable(ctx context.Context, table Table) error {
 	traces := make([]trackioTrace, len(table.Rollouts))
 	for i, r := range table.Rollouts {
 		about := map[string]any{
-			"id": r.ID, "task": r.Task, "explore_step": r.ExploreStep, "model_version": r.Version, "advantage": value(r.Advantage),
+			"id": r.ID, "task": r.Task, "explore_step": r.ExploreStep, "model_version": r.Version, "advantage": rundir.Number(r.Advantage),
 		}
 		if r.Reward != nil {
-			about["reward"] = value(*r.Reward)
+			about["reward"] = rundir.Number(*r.Reward)
 		}
 		for key, text := range map[string]string{"reason": r.Reason, "dropped": r.Dropped} {
 			if text != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // newTrackio reads the database that the sink writes.
@@ -33,7 +34,7 @@ func newTrackio(t *testing.T, dir string, _ *faults) service {
 			err = db.Each(t.Context(), "SELECT step, metrics FROM metrics", nil, func() {}, func(rows *sql.Rows) error {
 				var step int64
 				var text string
-				var m map[string]value
+				var m map[string]rundir.Number
 				if err := rows.Scan(&step, &text); err != nil {
 					return err
 				}

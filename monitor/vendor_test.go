@@ -22,6 +22,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // python returns a Python that has the vendors' packages, named by TRINITY_MONITOR_PYTHON.
@@ -61,7 +62,7 @@ func readPoints(t *testing.T, text string) points {
 		if _, err := fmt.Sscan(line, &step, &number); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		var v value
+		var v rundir.Number
 		if err := v.UnmarshalJSON([]byte(number)); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -321,7 +322,7 @@ func TestRealSwanLabServer(t *testing.T) {
 	if said() != "" {
 		t.Error(said())
 	}
-	about, err := ReadAbout(dir)
+	about, err := rundir.ReadAbout(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

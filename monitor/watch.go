@@ -3,7 +3,6 @@ package monitor
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -20,42 +19,44 @@ import (
 
 // Watch is the live display of a run whose files it reads. It writes none, and takes no lock.
 type Watch struct {
-	dir     string // of the run
+	run     *rundir.Run
 	job     string // directory of the run, or of its newest stage
 	display *display
 	screen  screen
-	tails   []*tail // of each of several explorers
-	trace   *trace.Follower
-	damaged error           // the first of the trace
-	parts   map[string]Part // what the parts of the run told at the last Update
+	tails   []*tail                // of each of several explorers
+	spans   trace.Position         // of the trace, that the display has; nil before the first look
+	failed  trace.Position         // of its failed rollouts
+	damaged error                  // the first of the trace
+	parts   map[string]rundir.Part // what the parts of the run told at the last Update
 }
 
 // OpenWatch opens the display of the run in a directory. Of several stages it shows the newest.
 func OpenWatch(dir string) (*Watch, error) {
-	w := &Watch{dir: dir}
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch{run: run}
 	w.screen.styled = os.Getenv("NO_COLOR") == ""
 	return w, w.follow()
 }
 
 // follow turns to the newest stage, and to all its explorers.
 func (w *Watch) follow() error {
-	stages, err := rundir.Stages(w.dir)
-	if err == nil && len(stages) == 0 {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", w.dir, rundir.Metrics)
-	}
+	newest, err := w.run.Newest()
 	if err != nil {
 		return err
 	}
-	if job := stages[0].Dir; w.job != job {
-		run, err := aboutRun(filepath.Join(job, rundir.Monitor))
+	if w.job != newest.Dir {
+		run, err := aboutRun(filepath.Join(newest.Dir, rundir.Monitor))
 		if err != nil {
 			return err
 		}
-		w.job, w.display, w.tails, w.damaged = job, newDisplay(run), nil, nil
+		w.job, w.display, w.tails, w.damaged, w.spans, w.failed = newest.Dir, newDisplay(run), nil, nil, nil, nil
 		w.display.started = run.Began
-		w.trace = trace.Follow(filepath.Join(job, trace.Dir))
 	}
-	for _, path := range stages[0].Metrics {
+	for _, dir := range newest.Monitors {
+		path := filepath.Join(dir, rundir.MetricsFile)
 		if !slices.ContainsFunc(w.tails, func(t *tail) bool { return t.path == path }) {
 			w.tails = append(w.tails, &tail{path: path})
 		}
@@ -67,8 +68,8 @@ func (w *Watch) follow() error {
 func aboutRun(home string) (Run, error) {
 	job := filepath.Dir(home)
 	run := Run{Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
-	a, err := ReadAbout(home)
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(damagedError)) {
+	a, err := rundir.ReadAbout(home)
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(rundir.DamagedError)) {
 		return run, nil // of an earlier version, or of a run that was killed as it began
 	}
 	if err != nil {
@@ -80,7 +81,9 @@ func aboutRun(home string) (Run, error) {
 
 // Update reads what the run has written since. If a newer stage has begun, it shows that one.
 func (w *Watch) Update(now time.Time) error {
-	_ = w.follow() // a run that somebody has removed stays as it was read
+	if w.run.Update() == nil { // a run that somebody has removed stays as it was read
+		_ = w.follow()
+	}
 	var records []trinity.Record
 	for _, t := range w.tails {
 		for {
@@ -103,7 +106,13 @@ func (w *Watch) Update(now time.Time) error {
 	}
 	_, explores := w.display.latest[trinity.RoleExplorer]
 	w.display.run.FromData = !explores
-	spans, failures, err := w.trace.Next()
+	traces := filepath.Join(w.job, trace.Dir)
+	var err error
+	if w.spans == nil {
+		w.spans, err = trace.BeforeNewest(traces)
+	}
+	spans, spansErr := behind(traces, &w.spans, trace.NextSpans)
+	failures, failedErr := behind(traces, &w.failed, trace.NextFailures)
 	for _, s := range spans {
 		w.display.heard.span(trinity.Span{
 			Role: s.Role, Kind: s.Kind, Name: s.Name, For: s.For, Step: s.Step,
@@ -115,36 +124,34 @@ func (w *Watch) Update(now time.Time) error {
 			ID: trinity.ExperienceID{Step: f.Step, Task: f.Task, Run: f.Run}, Role: f.Role, Kind: f.Kind, Reason: f.Reason, Time: f.Time,
 		})
 	}
-	w.damaged = cmp.Or(w.damaged, err)
+	w.damaged = cmp.Or(w.damaged, err, spansErr, failedErr)
 	w.parts = nil // of an earlier version, or damaged
-	if a, err := ReadAbout(filepath.Join(w.job, rundir.Monitor)); err == nil {
+	if a, err := rundir.ReadAbout(filepath.Join(w.job, rundir.Monitor)); err == nil {
 		w.parts = a.Parts
 	}
 	w.display.starts = w.parts[w.display.counts()].Starts
 	w.display.now = time.Time{}
-	if w.isHeld() {
+	if held, _ := rundir.IsHeld(w.job, w.parts); held { // else somebody may have removed the run
 		w.display.now = now
 	}
 	return nil
 }
 
+// behind reads all that a trace has behind a position, and moves it. Of a damaged file it returns what comes before
+// the damage.
+func behind[T any](dir string, at *trace.Position, next func(string, trace.Position) (trace.Part[T], error)) (all []T, err error) {
+	for {
+		part, partErr := next(dir, *at)
+		all, err = append(all, part.Lines...), cmp.Or(err, partErr)
+		if maps.Equal(part.Then, *at) {
+			return all, err
+		}
+		*at = part.Then
+	}
+}
+
 // Alive reports whether a process did the run at the last Update.
 func (w *Watch) Alive() bool { return !w.display.now.IsZero() }
-
-// isHeld reports whether a process does the run. Of a process of another machine it cannot tell, and
-// says yes unless that has noted its end.
-func (w *Watch) isHeld() bool {
-	open, err := Holders(w.job, w.parts)
-	if err != nil {
-		return false // somebody has removed the run
-	}
-	for _, h := range open {
-		if lives, known := h.Lives(); lives || !known {
-			return true
-		}
-	}
-	return false
-}
 
 // ending says how the run ended.
 func (w *Watch) ending() string {

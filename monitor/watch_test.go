@@ -137,7 +137,7 @@ func TestPausesAreNoPartOfThePace(t *testing.T) {
 		t.Errorf("left %v, %v, want 40s", left, ok)
 	}
 	for _, c := range []struct{ from, to, want time.Duration }{{0, 5, 5}, {0, 0, 0}, {5, 0, 0}, {-9, 5, 5}, {0, day, 0}, {1, day + 7, 7}} {
-		if got := Lived(d.starts, noon.Add(c.from), noon.Add(c.to)); got != c.want {
+		if got := rundir.Lived(d.starts, noon.Add(c.from), noon.Add(c.to)); got != c.want {
 			t.Errorf("between %v and %v: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
@@ -186,7 +186,7 @@ func TestWatchShowsTheNewestStage(t *testing.T) {
 		}
 		logAll(t, mons[0], exploreRecord(int64(i+1), float64(i)))
 		when := time.Now().Add(time.Duration(i-10) * time.Second)
-		if err := os.Chtimes(filepath.Join(dir, rundir.Metrics), when, when); err != nil {
+		if err := os.Chtimes(filepath.Join(dir, rundir.MetricsFile), when, when); err != nil {
 			t.Fatal(err)
 		}
 		if w == nil {

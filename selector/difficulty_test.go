@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // between returns a dataset with the pass rates of a weak and a strong model.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // rows is a dataset whose pass rates rise with i modulo 4.

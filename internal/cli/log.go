@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 func logCommand() *cobra.Command {
@@ -46,10 +43,6 @@ func logCommand() *cobra.Command {
 			}
 			if last < 0 {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
-			}
-			dir, err := rundir.Root(dir)
-			if err != nil {
-				return err
 			}
 			if experiences {
 				return printAccounts(cmd.OutOrStdout(), dir)
@@ -90,57 +83,52 @@ type entry struct {
 // logEntries returns the failed rollouts and the records of a run and its stages, in order of time.
 func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	var entries []entry
-	found := false
-	_, err := rundir.Walk(dir, func(path string, d fs.DirEntry) error {
-		switch d.Name() {
-		case "failed_rollouts.log":
-			return eachTextLine(path, func(line string) error {
-				if e, ok := failedRollout(line); ok {
-					entries = append(entries, e)
-				}
-				return nil
-			})
-		case rundir.Metrics:
-			found = true
-			records, err := monitor.ReadFile(path)
-			for _, r := range records {
-				if text := selected(r.Metrics, match); text != "" {
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := run.Newest(); err != nil {
+		return nil, err
+	}
+	for _, path := range run.Failed {
+		failed, err := failedRollouts(path)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, failed...)
+	}
+	for _, s := range run.Stages {
+		for _, home := range s.Monitors {
+			table, err := rundir.ReadTable(home, match.MatchString)
+			if err != nil {
+				return nil, err
+			}
+			for r := range table.Records() {
+				if text := selected(r.Metrics); text != "" {
 					at := r.Time.Local().Format(time.DateTime)
 					entries = append(entries, entry{r.Time, fmt.Sprintf("%s %s step %d%s", at, r.Role, r.Step, text)})
 				}
 			}
-			return err
 		}
-		return nil
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, rundir.Metrics)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
-	return entries, err
+	return entries, nil
 }
 
-// eachTextLine reads the complete lines of a file. It skips a line that a running or killed process
+// failedRollouts reads the complete lines of a failed_rollouts.log. It skips a line that a running or killed process
 // has left incomplete.
-func eachTextLine(path string, do func(string) error) error {
-	f, err := os.Open(path)
+func failedRollouts(path string) (all []entry, err error) {
+	f, size, err := durable.OpenWithin(filepath.Split(path))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
-	for n := 1; ; n++ {
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
+	err = rundir.EachLine(f, 0, size, func(line []byte, _ int64) {
+		if e, ok := failedRollout(strings.TrimSuffix(string(line), "\n")); ok {
+			all = append(all, e)
 		}
-		if err == nil {
-			err = do(strings.TrimSuffix(line, "\n"))
-		}
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-	}
+	})
+	return all, err
 }
 
 // failedRollout reads the line of failed_rollouts.log that begins an entry: a time and a reason. The
@@ -151,12 +139,10 @@ func failedRollout(line string) (entry, bool) {
 	return entry{at, "failed: " + line}, err == nil
 }
 
-// selected returns the metrics whose names match, with four digits.
-func selected(m trinity.Metrics, match *regexp.Regexp) (text string) {
+// selected returns metrics with four digits.
+func selected(m trinity.Metrics) (text string) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if match.MatchString(name) {
-			text += fmt.Sprintf("  %s=%.4g", name, m[name])
-		}
+		text += fmt.Sprintf("  %s=%.4g", name, m[name])
 	}
 	return text
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -69,12 +68,14 @@ func arguments(texts []string) (map[string]any, error) {
 
 // monitorDirs returns the directories below dir that have a metrics.jsonl.
 func monitorDirs(dir string) (dirs []string, err error) {
-	_, files, err := rundir.Files(dir)
-	for _, path := range files {
-		dirs = append(dirs, filepath.Dir(path))
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && len(dirs) == 0 {
-		err = fmt.Errorf("%s has no %s: is it the directory of a run that has begun?", dir, rundir.Metrics)
+	for _, s := range run.Stages {
+		dirs = append(dirs, s.Monitors...)
 	}
+	slices.Sort(dirs)
+	_, err = run.Newest()
 	return dirs, err
 }

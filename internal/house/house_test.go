@@ -34,7 +34,6 @@ var layers = []struct {
 		"buffer", "weights", "monitor", "engine/", "launcher"}},
 	{"rows, groups of processes", []string{"internal/dataset", "internal/cluster"}},
 	{"dialects, which the gateway speaks", []string{"internal/serve/openai"}},
-	{"metrics by columns", []string{"internal/columns"}},
 	{"readers of what runs have written", []string{"internal/report", "internal/view"}},
 	{"loops and servers, which do not know one another", []string{"internal/explorer", "internal/trainer",
 		"internal/pipeline", "internal/serve",

@@ -87,7 +87,7 @@ func (t *Training) read() error {
 	if _, err := os.Stat(filepath.Join(t.Dir, rundir.Monitor)); err != nil {
 		return nil // the checkpoint was moved away from its run
 	}
-	r, err := read(t.Dir, readColumns, isShown)
+	r, err := read(t.Dir, rundir.ReadTable, isShown)
 	if errors.Is(err, ErrNoRecords) {
 		return nil
 	} else if err != nil {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Comparison puts groups of runs beside one another: runs whose settings differ in their names and
@@ -53,7 +55,7 @@ type Compared struct {
 // Compare reads runs and compares them. With a metric, the groups are sorted by its final value, best
 // first; those that have made fewer steps come last. Without one, they are in the order of dirs.
 func Compare(metric string, dirs ...string) (*Comparison, error) {
-	return CompareNamed(readColumns, metric, nil, dirs...)
+	return CompareNamed(rundir.ReadTable, metric, nil, dirs...)
 }
 
 // CompareNamed compares runs as [Compare] does, whose metrics come from a reader, and calls each run by the

@@ -64,7 +64,7 @@ func writeRun(t *testing.T, root, name, settings string, evaluation float64, rew
 	lines = append(lines, fmt.Sprintf(last, len(rewards), evaluation), "")
 	writeStage(t, filepath.Join(dir, "monitor"), lines...)
 	if settings != "" {
-		if err := os.WriteFile(filepath.Join(dir, "monitor", rundir.Settings), []byte(settings), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "monitor", rundir.SettingsFile), []byte(settings), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := []byte(`{"parts":{"explorer":{"status":"finished"},"trainer":{"status":"failed","error":"disk full"}}}`)
-	if err := os.WriteFile(filepath.Join(dirs[2], "monitor", rundir.About), parts, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dirs[2], "monitor", rundir.AboutFile), parts, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Compare("", dirs...)
@@ -220,7 +220,7 @@ func TestCompareLeavesDivergedRunsOut(t *testing.T) {
 		writeRun(t, root, "hot_seed1", settings+"1\n", 0, 0, 0.9), writeRun(t, root, "hot_seed2", settings+"2\n", 0, 0.95),
 	}
 	diverged := explored(2, `"NaN"`, "[]")
-	path := filepath.Join(dirs[3], "monitor", rundir.Metrics)
+	path := filepath.Join(dirs[3], "monitor", rundir.MetricsFile)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -289,12 +289,12 @@ func TestRecordedNamesAreNoDifference(t *testing.T) {
 			"buffer: {explorer_input: {taskset: {path: examples/first/data.jsonl}}}\n"
 		dir := writeRun(t, root, fmt.Sprint("copied", i), settings, 0.5, float64(i))
 		about := fmt.Appendf(nil, `{"name":%q}`, recorded)
-		if err := os.WriteFile(filepath.Join(dir, "monitor", rundir.About), about, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "monitor", rundir.AboutFile), about, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		dirs = append(dirs, dir)
 	}
-	c, err := CompareNamed(readColumns, "", []string{"a/x_seed0", "b/x_seed1"}, dirs...)
+	c, err := CompareNamed(rundir.ReadTable, "", []string{"a/x_seed0", "b/x_seed1"}, dirs...)
 	if err != nil || len(c.Groups) != 1 || c.Groups[0].Runs[1].Name != "b/x_seed1" || c.Groups[0].Name != "a/x_seed0, b/x_seed1" {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // finalOf returns the final value of a metric; see [Compared].
@@ -29,7 +30,7 @@ func finalOf(metric string, points []point) float64 {
 // Final returns the final value of a metric of a run up to a step, in the last stage that has it. It
 // is NaN if the run diverged, and false without a value.
 func Final(dir, metric string, step int64) (float64, bool, error) {
-	r, err := read(dir, readColumns, func(name string) bool { return name == metric })
+	r, err := read(dir, rundir.ReadTable, func(name string) bool { return name == metric })
 	if err != nil {
 		return 0, false, err
 	}
@@ -49,7 +50,7 @@ func Final(dir, metric string, step int64) (float64, bool, error) {
 // MainMetric returns the metric by which the run in dir is judged: its first evaluation, or else its
 // reward, or else its loss; of several stages, that of the last one.
 func MainMetric(dir string) (string, error) {
-	r, err := read(dir, readColumns, isShown)
+	r, err := read(dir, rundir.ReadTable, isShown)
 	if err != nil {
 		return "", err
 	}

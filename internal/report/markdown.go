@@ -58,7 +58,7 @@ func fence(s string, n int) string {
 func public(settings string) (string, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(settings), &n); err != nil {
-		return "", fmt.Errorf("%s: %w", rundir.Settings, err)
+		return "", fmt.Errorf("%s: %w", rundir.SettingsFile, err)
 	}
 	if n.IsZero() {
 		return "", nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 )
 
@@ -74,7 +75,7 @@ type Page struct {
 func Read(dirs ...string) (*Page, error) {
 	var p Page
 	for _, dir := range dirs {
-		r, err := read(dir, readColumns, isShown)
+		r, err := read(dir, rundir.ReadTable, isShown)
 		if err == nil {
 			err = r.readSamples()
 		}

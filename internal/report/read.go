@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -36,13 +34,14 @@ type run struct {
 // stage is a stage of a run. A run without stages has one, whose name is "".
 type stage struct {
 	name     string
-	run      string          // the run's name when it was recorded
-	files    []columns.Table // of each of several explorers
-	until    int64           // the last step that counts
-	samples  []answers       // in order of time; only of a page
-	config   string          // YAML of the settings that differ from the defaults; "" if unknown
-	settings map[string]any  // the same by dotted key
-	failed   string          // the line with which its newest process failed; "" if it did not
+	run      string         // the run's name when it was recorded
+	homes    []string       // its monitor directories; each of several explorers has one
+	files    []rundir.Table // of those
+	until    int64          // the last step that counts
+	samples  []answers      // in order of time; only of a page
+	config   string         // YAML of the settings that differ from the defaults; "" if unknown
+	settings map[string]any // the same by dotted key
+	failed   string         // the line with which its newest process failed; "" if it did not
 }
 
 // ErrNoRecords is the error for a directory whose run has not made a step.
@@ -50,74 +49,49 @@ var ErrNoRecords = errors.New("no records")
 
 // Reader returns what the metrics.jsonl in a directory has, with the values of the metrics that are
 // wanted. A line that is no record is an error.
-type Reader func(dir string, wanted func(name string) bool) (columns.Table, error)
-
-// readColumns is the Reader that keeps nothing.
-func readColumns(dir string, wanted func(name string) bool) (columns.Table, error) {
-	f := columns.New(dir, nil)
-	_, err := f.Update(wanted, columns.Mark{})
-	return f.Table(), cmp.Or(err, f.Damage())
-}
+type Reader func(dir string, wanted func(name string) bool) (rundir.Table, error)
 
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string, from Reader, wanted func(name string) bool) (*run, error) {
 	dir = filepath.Clean(dir)
-	root, files, err := rundir.Files(dir)
+	found, err := rundir.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	stages, runs := map[string]*stage{}, map[string]string{}
-	for _, path := range files {
-		inside, err := filepath.Rel(root, path)
-		if err != nil {
-			return nil, err
+	r := &run{Name: filepath.Base(dir), dir: dir}
+	runs := map[string]string{}
+	for _, of := range found.Stages {
+		s := stage{name: of.Name, run: r.Name, homes: of.Monitors, until: math.MaxInt64}
+		for _, home := range s.homes {
+			about, err := s.read(home, from, wanted)
+			if err != nil {
+				return nil, err
+			}
+			if own, name, _ := strings.Cut(about.Name, "/"); own != "" { // the name of the run, and of its stage
+				s.run = own
+				runs[own] = filepath.Join(found.Dir, strings.TrimSuffix(s.name, name))
+			}
 		}
-		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
-		table, err := from(filepath.Dir(path), wanted)
-		if err != nil {
-			return nil, err
+		if len(s.files) > 0 {
+			r.stages = append(r.stages, s)
 		}
-		if stages[name] == nil {
-			stages[name] = &stage{name: name, run: filepath.Base(dir), until: math.MaxInt64}
-		}
-		s := stages[name]
-		about, err := monitor.ReadAbout(filepath.Dir(path))
-		if err == nil { // else it is of an earlier version, or damaged
-			own, of, _ := strings.Cut(about.Name, "/") // the name of the run, and of its stage
-			s.run = cmp.Or(own, s.run)
-			runs[own] = filepath.Join(root, strings.TrimSuffix(name, of))
-		}
-		if len(table.Steps) > 0 {
-			s.files = append(s.files, table)
-		}
-		s.failed = cmp.Or(s.failed, failure(about))
-		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), rundir.Settings))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		s.config = cmp.Or(s.config, string(settings))
 	}
-	delete(runs, "")   // of an earlier version
 	if len(runs) > 1 { // one page would take the runs for stages of one
 		return nil, fmt.Errorf("%s has %d runs below it: give the directories of the runs, such as %s", dir, len(runs),
 			slices.Min(slices.Collect(maps.Values(runs))))
 	}
-	r := &run{Name: filepath.Base(dir), dir: dir}
-	for _, s := range stages {
-		if len(s.files) == 0 {
-			continue
-		}
+	if len(r.stages) == 0 {
+		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run that has begun?", dir, ErrNoRecords, rundir.MetricsFile)
+	}
+	for i := range r.stages {
+		s := &r.stages[i]
 		var tree map[string]any
 		if err := yaml.Unmarshal([]byte(s.config), &tree); err != nil {
-			return nil, fmt.Errorf("run %s: %s: %w", r.Name, rundir.Settings, err)
+			return nil, fmt.Errorf("run %s: %s: %w", r.Name, rundir.SettingsFile, err)
 		}
 		if tree != nil {
 			s.settings = config.Flatten(tree)
 		}
-		r.stages = append(r.stages, *s)
-	}
-	if len(r.stages) == 0 {
-		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run that has begun?", dir, ErrNoRecords, rundir.Metrics)
 	}
 	slices.SortFunc(r.stages, func(a, b stage) int {
 		return cmp.Or(a.began().Compare(b.began()), strings.Compare(a.name, b.name))
@@ -125,25 +99,33 @@ func read(dir string, from Reader, wanted func(name string) bool) (*run, error) 
 	return r, nil
 }
 
+// read reads a monitor directory of the stage. about is empty in one of an earlier version, and if it is damaged.
+func (s *stage) read(home string, from Reader, wanted func(name string) bool) (about rundir.About, err error) {
+	table, err := from(home, wanted)
+	if err != nil {
+		return about, err
+	}
+	if len(table.Steps) > 0 {
+		s.files = append(s.files, table)
+	}
+	about, _ = rundir.ReadAbout(home)
+	s.failed = cmp.Or(s.failed, failure(about))
+	settings, err := rundir.ReadSettings(home)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	s.config = cmp.Or(s.config, string(settings))
+	return about, err
+}
+
 // failure returns the line with which a part of a run failed; "" if none did.
-func failure(about monitor.About) string {
+func failure(about rundir.About) string {
 	for _, name := range slices.Sorted(maps.Keys(about.Parts)) {
-		if part := about.Parts[name]; part.Status == monitor.Failed {
+		if part := about.Parts[name]; part.Status == rundir.Failed {
 			return cmp.Or(part.Error, "no reason is known")
 		}
 	}
 	return ""
-}
-
-// stageOf returns the name of the stage to which a file belongs, whose path is split. It is the
-// directory above the last one called monitor.
-func stageOf(path []string) string {
-	for i, part := range slices.Backward(path) {
-		if part == rundir.Monitor {
-			return strings.Join(path[:i], "/")
-		}
-	}
-	return strings.Join(path, "/")
 }
 
 // isShown reports whether a page or a comparison shows a metric, if a run has it.
@@ -184,16 +166,15 @@ func (s *stage) values(metric string) (all []recorded) {
 
 // points returns the values of a metric, in order of steps. Of several values of a step, which
 // several explorers give, it returns the mean.
-func (s *stage) points(metric string) []point {
-	values := map[int64][]float64{}
+func (s *stage) points(metric string) (out []point) {
+	var all []rundir.Point
 	for _, r := range s.values(metric) {
 		if !math.IsNaN(r.value) && !math.IsInf(r.value, 0) {
-			values[r.step] = append(values[r.step], r.value)
+			all = append(all, rundir.Point{Step: r.step, Value: r.value})
 		}
 	}
-	var out []point
-	for _, step := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, point{float64(step), mean(values[step])})
+	for _, p := range rundir.ByStep(all) {
+		out = append(out, point{float64(p.Step), p.Value})
 	}
 	return out
 }
@@ -236,27 +217,17 @@ func (s *stage) evaluations() []string {
 // readSamples reads the sample answers of a run's stages: of each file those of the first and the last record that
 // has some.
 func (r *run) readSamples() error {
-	root, files, err := rundir.Files(r.dir)
-	if err != nil {
-		return err
-	}
-	all := map[string][]trinity.Record{}
-	for _, path := range files {
-		inside, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		name := stageOf(strings.Split(filepath.ToSlash(inside), "/"))
-		if err := eachEnd(filepath.Dir(path), func(record trinity.Record) { all[name] = append(all[name], record) }); err != nil {
-			return err
-		}
-	}
-	for name, records := range all {
-		slices.SortStableFunc(records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
-		if s := r.stage(name); s != nil {
-			for _, record := range records {
-				s.samples = append(s.samples, answers{record.Step, record.Samples})
+	for i := range r.stages {
+		s := &r.stages[i]
+		var records []trinity.Record
+		for _, home := range s.homes {
+			if err := eachEnd(home, func(record trinity.Record) { records = append(records, record) }); err != nil {
+				return err
 			}
+		}
+		slices.SortStableFunc(records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
+		for _, record := range records {
+			s.samples = append(s.samples, answers{record.Step, record.Samples})
 		}
 	}
 	return nil
@@ -265,13 +236,13 @@ func (r *run) readSamples() error {
 // eachEnd visits the first and the last record with samples of the metrics.jsonl in a directory. A long file has
 // many more, which it does not decode.
 func eachEnd(dir string, visit func(trinity.Record)) error {
-	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
+	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	var first, last []byte
-	if err := columns.EachLine(f, 0, size, func(line []byte, _ int64) {
+	if err := rundir.EachLine(f, 0, size, func(line []byte, _ int64) {
 		switch {
 		case !bytes.Contains(line, []byte(`,"samples":[`)): // metrics are no lists, and texts have escaped quotes
 		case first == nil:
@@ -286,9 +257,9 @@ func eachEnd(dir string, visit func(trinity.Record)) error {
 		if line == nil {
 			continue
 		}
-		record, err := monitor.Parse(line)
+		record, err := rundir.Parse(line)
 		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(dir, rundir.Metrics), err)
+			return fmt.Errorf("%s: %w", filepath.Join(dir, rundir.MetricsFile), err)
 		}
 		visit(record)
 	}

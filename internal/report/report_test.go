@@ -112,7 +112,7 @@ func TestSeveralRunsBelowADirectory(t *testing.T) {
 	for _, name := range []string{"b", "a/warmup", "a/rl"} {
 		home := filepath.Join(project, name, "monitor")
 		writeStage(t, home, explored(1, "0.5", "[]"), "")
-		if err := os.WriteFile(filepath.Join(home, rundir.About), []byte(`{"name":"`+name+`"}`), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(home, rundir.AboutFile), []byte(`{"name":"`+name+`"}`), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestNamesOfStages(t *testing.T) {
 	for second, path := range []string{"a_monitor/monitor", "monitor/monitor", "monitor_b/monitor/trainer", "monitor/explorer0"} {
 		writeStage(t, filepath.Join(dir, path), explored(second+1, "1", "[]"), "")
 	}
-	r, err := read(dir, readColumns, isShown)
+	r, err := read(dir, rundir.ReadTable, isShown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestMeansOfTheLargestNumbers(t *testing.T) {
 	for _, explorer := range []string{"a", "b"} {
 		writeStage(t, filepath.Join(dir, "monitor", explorer), explored(1, "1.5e308", "[]"), "")
 	}
-	r, err := read(dir, readColumns, isShown)
+	r, err := read(dir, rundir.ReadTable, isShown)
 	if err != nil {
 		t.Fatal(err)
 	}

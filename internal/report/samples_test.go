@@ -23,10 +23,10 @@ func TestAnswersOfTheEnds(t *testing.T) {
 				`"samples":[{"prompt":"p%[1]d","response":"say ,\"samples\":[]"}]}`+"\n", i+1)
 			fmt.Fprintf(&text, `{"step":%d,"role":"trainer","time":"2026-01-02T15:04:05.123Z","metrics":{"samples":1}}`+"\n", i+1)
 		}
-		if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text.String()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := read(filepath.Dir(dir), readColumns, nil)
+		r, err := read(filepath.Dir(dir), rundir.ReadTable, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

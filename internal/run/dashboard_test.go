@@ -35,11 +35,11 @@ func TestDashboardAndRulesNameMetricsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = monitor.Close(monitors, "") })
-	records, err := monitor.ReadFile(filepath.Join(p.job(), "monitor", rundir.Metrics))
+	table, err := rundir.ReadTable(filepath.Join(p.job(), "monitor"), func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range records {
+	for r := range table.Records() {
 		if err := monitors[0].Log(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func noteFailure(cfg *Settled, why error) error {
 	if err != nil || len(run.Parts) == 0 {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(run.Dir, rundir.About)); err != nil {
+	if _, err := os.Stat(filepath.Join(run.Dir, rundir.AboutFile)); err != nil {
 		if err := keepSettings(cfg.Settled); err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func describesFailure(dir string) bool {
 		return false
 	}
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{rundir.About, rundir.Settings}, e.Name()) {
+		if e.IsDir() || !strings.HasPrefix(e.Name(), ".") && !slices.Contains([]string{rundir.AboutFile, rundir.SettingsFile}, e.Name()) {
 			return false
 		}
 	}
-	about, err := monitor.ReadAbout(home)
+	about, err := rundir.ReadAbout(home)
 	if err != nil {
 		return false
 	}
@@ -108,11 +108,6 @@ func describesFailure(dir string) bool {
 			return false
 		}
 	}
-	holders, err := monitor.Holders(dir, about.Parts)
-	for _, h := range holders {
-		if lives, known := h.Lives(); lives || !known {
-			return false
-		}
-	}
-	return err == nil
+	held, err := rundir.IsHeld(dir, about.Parts)
+	return !held && err == nil
 }

@@ -36,7 +36,7 @@ func TestRunThatFailsBeforeItBegins(t *testing.T) {
 			for range 2 {
 				_, err := p.run(t, strings.ReplaceAll(c.override, "DIR", p.dir), "continue_from_checkpoint=false")
 				oneLine(t, err, c.want)
-				about, readErr := monitor.ReadAbout(home)
+				about, readErr := rundir.ReadAbout(home)
 				if readErr != nil || len(about.Parts) != 2 || about.Name != "r" || about.Settings["algorithm.algorithm_type"] != "grpo" {
 					t.Fatalf("%+v, %v", about, readErr)
 				}
@@ -45,7 +45,7 @@ func TestRunThatFailsBeforeItBegins(t *testing.T) {
 						t.Errorf("%s: %+v, want %v", part, how, err)
 					}
 				}
-				if !strings.Contains(read(t, filepath.Join(home, rundir.Settings)), "grpo") {
+				if !strings.Contains(read(t, filepath.Join(home, rundir.SettingsFile)), "grpo") {
 					t.Error("the settings of the run are not there")
 				}
 			}
@@ -53,7 +53,7 @@ func TestRunThatFailsBeforeItBegins(t *testing.T) {
 				if _, err := p.run(t, "continue_from_checkpoint=false", "buffer.total_steps=1", noEvaluation); err != nil {
 					t.Fatal(err)
 				}
-				about, err := monitor.ReadAbout(home)
+				about, err := rundir.ReadAbout(home)
 				if err != nil || about.Parts["trainer"].Status != monitor.Finished {
 					t.Errorf("%+v, %v", about, err)
 				}
@@ -76,7 +76,7 @@ func TestFailureOfAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := filepath.Join(p.job(), "monitor", rundir.About)
+	about := filepath.Join(p.job(), "monitor", rundir.AboutFile)
 	_, err = p.run(t, "buffer.explorer_input.taskset.path=none.jsonl")
 	oneLine(t, err, "none.jsonl")
 	if exists(about) {

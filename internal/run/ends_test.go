@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
 // Who watches a run learns from its directory how it ended, and with which error.
 func TestARunKeepsItsEnd(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	ends := func() map[string]monitor.Part {
+	ends := func() map[string]rundir.Part {
 		t.Helper()
-		about, err := monitor.ReadAbout(filepath.Join(p.job(), "monitor"))
+		about, err := rundir.ReadAbout(filepath.Join(p.job(), "monitor"))
 		if err != nil {
 			t.Fatal(err)
 		}

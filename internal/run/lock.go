@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // parts names the parts of a run that the process does: several processes may share a run.
@@ -95,7 +95,7 @@ const endingTime = 5 * time.Second
 func hasEnded(homes []string, part string) bool {
 	ended := false
 	for _, home := range homes {
-		about, err := monitor.ReadAbout(home)
+		about, err := rundir.ReadAbout(home)
 		if p, began := about.Parts[part]; err == nil && began {
 			if ended = p.Status != ""; !ended {
 				return false

@@ -253,7 +253,7 @@ func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 		write(t, file, text+c.row+"\n")
 		_, err := p.run(t, buffer+"format.packing="+c.packing, "buffer.total_steps=400")
 		oneLine(t, err, fmt.Sprintf("%s.jsonl:%d: %s", c.algorithm, strings.Count(text, "\n")+1, c.want))
-		if exists(filepath.Join(p.job(), "monitor", rundir.Metrics)) {
+		if exists(filepath.Join(p.job(), "monitor", rundir.MetricsFile)) {
 			t.Error("the run has begun")
 		}
 		if _, err := p.run(t, buffer+"format.packing="+c.packing, buffer+"data_selector.selector_type=sequential",

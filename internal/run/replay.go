@@ -100,16 +100,17 @@ type replay struct {
 
 // TrainedLast returns the directory at or below dir of the run or stage that has trained last.
 func TrainedLast(dir string) (string, error) {
-	stages, err := rundir.Stages(dir)
+	run, err := rundir.Open(dir)
 	if err != nil {
 		return "", err
 	}
-	for _, s := range stages {
+	for _, s := range run.Stages {
 		if !s.Trained.IsZero() {
 			return s.Dir, nil
 		}
 	}
-	return "", fmt.Errorf("%s has no %s/%s with a train step: is it the directory of a run that trains?", dir, rundir.Monitor, rundir.Metrics)
+	return "", fmt.Errorf("%s has no %s with a train step: is it the directory of a run that trains?", dir,
+		rundir.Monitor+"/"+rundir.MetricsFile)
 }
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
@@ -125,7 +126,7 @@ func (r *replay) copyBuffer() error {
 func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
 	path := r.Config
 	if path == "" {
-		path = filepath.Join(r.dir, rundir.Monitor, rundir.Settings)
+		path = filepath.Join(r.dir, rundir.Monitor, rundir.SettingsFile)
 	}
 	cfg, err := config.Load(path, config.Options{Overrides: append([]string{"name=replay"}, overrides...)})
 	if err != nil {

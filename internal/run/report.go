@@ -28,7 +28,7 @@ func keepSettings(cfg *config.Settled) error {
 		return err
 	}
 	defer release()
-	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, rundir.Settings), []byte(text))
+	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, rundir.SettingsFile), []byte(text))
 }
 
 // report writes the report of the run in dir, if the run has made a step. A run does not fail

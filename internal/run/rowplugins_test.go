@@ -45,7 +45,7 @@ func TestRowsNameUnknownPlugins(t *testing.T) {
 		oneLine(t, err, "taskset digits: ", want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", want)
-		if exists(filepath.Join(p.job(), "monitor", rundir.Metrics)) {
+		if exists(filepath.Join(p.job(), "monitor", rundir.MetricsFile)) {
 			t.Errorf("%s: the run began", c.name)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -91,33 +91,19 @@ func isSummed(name string) bool {
 // recall replaces what the records of this process tell by what those of the whole run tell, so that the
 // table of a resumed run begins where the run began. Of a long run it reads nothing else.
 func (s *StageSummary) recall(dir string) error {
-	f := columns.New(dir, nil)
-	if _, err := f.Update(isSummed, columns.Mark{}); err != nil {
-		return err
-	}
-	t := f.Table()
+	t, err := rundir.ReadTable(dir, isSummed)
 	if len(t.Steps) == 0 {
-		return f.Damage()
+		return err
 	}
 	steps := s.Steps // of the trainer, which an explorer's records may pass
 	s.Rewards, s.Losses, s.Evals, s.rollout, s.train = nil, nil, nil, rate{}, rate{}
-	records := make([]trinity.Metrics, len(t.Steps))
-	for _, name := range t.Names {
-		column := t.Column(name)
-		for i, r := range column.Records {
-			if records[r] == nil {
-				records[r] = trinity.Metrics{}
-			}
-			records[r][name] = column.Values[i]
-		}
-	}
-	for i, m := range records {
-		s.add(trinity.Record{Step: t.Steps[i], Metrics: m})
+	for r := range t.Records() {
+		s.add(r)
 	}
 	if steps > 0 {
 		s.Steps = steps
 	}
-	return f.Damage()
+	return err
 }
 
 // Ends returns the means of the first and the last tenth of the values. A tenth is at least one

@@ -28,7 +28,7 @@ func TestSummaryRecallsWhatItShows(t *testing.T) {
 		fmt.Fprintf(&text, "}}\n"+`{"step":%d,"role":"trainer","time":"2026-01-02T15:04:05.123Z","metrics":{"actor/final_loss":"NaN",`+
 			`"time/train_step":4,"perf/throughput":50},"samples":[{"prompt":"p","response":"r"}]}`+"\n", step+1)
 	}
-	if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	read := func() (s StageSummary) {

@@ -36,7 +36,7 @@ func TestRowsAreCheckedForTheReward(t *testing.T) {
 		oneLine(t, err, "taskset digits: ", c.want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", c.want)
-		if exists(filepath.Join(p.job(), "monitor", rundir.Metrics)) {
+		if exists(filepath.Join(p.job(), "monitor", rundir.MetricsFile)) {
 			t.Errorf("%s: the run began", c.name)
 		}
 	}

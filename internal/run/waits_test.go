@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -22,7 +23,7 @@ func TestLongWaitsAreTold(t *testing.T) {
 	}
 	told := func() string {
 		t.Helper()
-		about, err := monitor.ReadAbout(dir)
+		about, err := rundir.ReadAbout(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,6 @@
-// Package rundir is the layout of what a run writes: where its files are, by name, and which of its stages
-// is the newest.
+// Package rundir reads what a run has written. [Open] finds the stages of a run, which of them is the newest, and
+// its traces. A [File] or [ReadTable] reads metrics by columns, [ReadAbout] how the run's processes fare. It
+// writes nothing into a run's directory.
 package rundir
 
 import (
@@ -16,13 +17,15 @@ const (
 	Buffer     = "buffer"  // folder of the queues' logs
 	StageDone  = "stage_done.json"
 	StepPrefix = "global_step_" // folders of checkpoints, with the train step after it
+
+	failedLog = "failed_rollouts.log" // below log
 )
 
 // Names in the folder [Monitor].
 const (
-	Metrics  = "metrics.jsonl" // records, one a line
-	About    = "about.json"    // what readers must know of the run, and its ID
-	Settings = "config.yaml"   // the settings that differ from the defaults
+	MetricsFile  = "metrics.jsonl" // records, one a line
+	AboutFile    = "about.json"    // what readers must know of the run, and its ID
+	SettingsFile = "config.yaml"   // the settings that differ from the defaults
 )
 
 // Root returns the directory of a run without the links that lead to it.
@@ -64,7 +67,7 @@ func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string
 // and explorers. root is dir without links, which the paths begin with.
 func Files(dir string) (root string, files []string, err error) {
 	root, err = Walk(dir, func(path string, d fs.DirEntry) error {
-		if d.Name() == Metrics {
+		if d.Name() == MetricsFile {
 			files = append(files, path)
 		}
 		return nil

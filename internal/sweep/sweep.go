@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -216,17 +215,16 @@ func (s *sweep) runAll(ctx context.Context, trials []*trial, more []string) erro
 func (s *sweep) watch(ctx context.Context, r *oneRun) {
 	const often = time.Second
 	for s.Metric != "" {
-		f := columns.New(r.last.Monitor.CacheDir, nil)
-		if _, err := f.Update(nil, columns.Mark{}); err != nil {
+		t, err := rundir.ReadTable(r.last.Monitor.CacheDir, nil)
+		if err != nil {
 			return
 		}
-		t := f.Table()
 		if slices.Contains(t.Names, s.Metric) {
 			return
 		}
 		if isMeasured(&t, s.Metric, r.last.Mode) {
 			s.Say(fmt.Sprintf("WARNING: --metric: %s has logged its first steps without %q: the names are those of %s",
-				r.name, s.Metric, filepath.Join(r.last.Monitor.CacheDir, rundir.Metrics)))
+				r.name, s.Metric, filepath.Join(r.last.Monitor.CacheDir, rundir.MetricsFile)))
 			return
 		}
 		select {
@@ -239,7 +237,7 @@ func (s *sweep) watch(ctx context.Context, r *oneRun) {
 
 // isMeasured reports whether every role of a stage has logged a step; for a metric of an evaluation, whether it
 // has logged one.
-func isMeasured(t *columns.Table, metric, mode string) bool {
+func isMeasured(t *rundir.Table, metric, mode string) bool {
 	if evaluation := "eval/"; strings.HasPrefix(metric, evaluation) {
 		return slices.ContainsFunc(t.Names, func(name string) bool { return strings.HasPrefix(name, evaluation) })
 	}

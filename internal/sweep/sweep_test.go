@@ -77,7 +77,7 @@ func TestWrongMetricIsSaidEarly(t *testing.T) {
 			f := strings.Fields(r)
 			text += fmt.Sprintf(`{"step":%s,"role":%q,"time":"2026-01-02T15:04:05.123Z","metrics":{%q:1}}`+"\n", f[1], f[0], f[2])
 		}
-		if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,22 +12,42 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// A follower returns each span and failure once, those of half a frame when the frame is whole, and of
+// Who goes on behind a position gets each span and failure once, those of half a frame when the frame is whole, and of
 // earlier processes only the failures.
-func TestFollowerReadsWhatIsNew(t *testing.T) {
+func TestPositionsLeadToWhatIsNew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "trace")
-	f := Follow(dir)
+	var at, failed Position
 	next := func() (out string) {
 		t.Helper()
-		spans, failures, err := f.Next()
-		if err != nil {
-			t.Fatal(err)
+		if at == nil {
+			before, err := BeforeNewest(dir)
+			if at = before; err != nil {
+				t.Fatal(err)
+			}
 		}
-		for _, s := range spans {
-			out += fmt.Sprint(s.Step, " ")
+		for more := true; more; {
+			part, err := NextSpans(dir, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range part.Lines {
+				out += fmt.Sprint(s.Step, " ")
+			}
+			if more = !maps.Equal(part.Then, at); more {
+				at = part.Then
+			}
 		}
-		for _, one := range failures {
-			out += fmt.Sprint("failed ", one.Step, " ")
+		for more := true; more; {
+			part, err := NextFailures(dir, failed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range part.Lines {
+				out += fmt.Sprint("failed ", one.Step, " ")
+			}
+			if more = !maps.Equal(part.Then, failed); more {
+				failed = part.Then
+			}
 		}
 		return out
 	}
@@ -73,7 +94,8 @@ func TestFollowerReadsWhatIsNew(t *testing.T) {
 		t.Errorf("the whole frame: %q", got)
 	}
 	appendTo(t, path, []byte("no frame"))
-	if _, _, err := f.Next(); err == nil || !strings.Contains(err.Error(), "is damaged behind byte") {
+	part, err := NextSpans(dir, at)
+	if at = part.Then; err == nil || !strings.Contains(err.Error(), "is damaged behind byte") {
 		t.Errorf("damage gives %v", err)
 	}
 	if got := next(); got != "" {

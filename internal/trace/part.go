@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
@@ -33,6 +34,25 @@ const (
 // spans before the damage.
 func NextSpans(dir string, from Position) (Part[Span], error) {
 	return nextPart(dir, spansPrefix, from, parseSpan)
+}
+
+// BeforeNewest returns the position before the newest file of spans, for a reader who leaves out what processes
+// wrote before. It is nil without a trace.
+func BeforeNewest(dir string) (Position, error) {
+	files, err := linesIn(dir, spansPrefix)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	at := Position{}
+	for _, old := range files[:max(0, len(files)-1)] {
+		if info, err := os.Stat(old.path); err == nil { // else it was thinned out
+			at[filepath.Base(old.path)] = info.Size()
+		}
+	}
+	return at, nil
 }
 
 // NextFailures reads some failed rollouts behind a position, as [NextSpans] reads spans.

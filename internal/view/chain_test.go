@@ -68,7 +68,7 @@ func TestChainEnds(t *testing.T) {
 
 func TestTokensASecond(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "monitor", rundir.Metrics)
+	path := filepath.Join(dir, "monitor", rundir.MetricsFile)
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -25,10 +26,14 @@ const exportedSteps = 5
 // name, or of a few steps from the first to the last. A step that cannot be read is a line in the page
 // and in damaged; if none can be read, err is the first one's.
 func Export(dir string, o Options) (page template.HTML, damaged, err error) {
-	path, err := find(dir)
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	path, err := find(run, dir)
 	read, steps := readStep, []int64{o.Step}
 	if none := err; errors.As(none, new(noStep)) && o.Step == 0 {
-		read, err = func(string, Options) (*Page, error) { return readFailures(dir, o.Task, none) }, nil
+		read, err = func(string, Options) (*Page, error) { return readFailures(run, o.Task, none) }, nil
 	} else if err == nil && o.Step == 0 {
 		steps, err = trace.Steps(path)
 		steps = spread(steps, exportedSteps)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -17,16 +18,11 @@ const maxReason = 8000
 // noStep is the error of a directory without any train step.
 type noStep struct{ error }
 
-// readFailures reads the newest failures at or below a directory that has no train step; none is the
+// readFailures reads the newest failures of a run that has no train step; none is the
 // error if there are no failures either.
-func readFailures(dir, task string, none error) (*Page, error) {
-	paths, err := traces(dir)
-	if err != nil {
-		return nil, err
-	}
-	var found *Page
+func readFailures(run *rundir.Run, task string, none error) (found *Page, err error) {
 	var newest time.Time
-	for _, path := range paths {
+	for _, path := range run.Traces {
 		all, damaged := trace.ReadFailures(path)
 		p := &Page{Trace: path, Failures: newestOf(all, task), Damaged: damaged}
 		if n := len(p.Failures); n > 0 && p.Failures[n-1].Time.After(newest) {

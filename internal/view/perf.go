@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -30,11 +31,11 @@ type Perf struct {
 // ReadPerf reads the spans from the directory of a run or of a stage. Of several stages it takes the
 // newest that has some.
 func ReadPerf(dir string) (*Perf, error) {
-	paths, err := traces(dir)
+	run, err := rundir.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
+	for _, path := range run.Traces {
 		spans, damaged := trace.ReadSpans(path)
 		if len(spans) > 0 {
 			return &Perf{Trace: path, spans: spans, damaged: damaged}, nil
@@ -93,16 +94,13 @@ type work struct {
 
 // sum returns the seconds of all spans, and covered the seconds with at least one of them.
 func (w *work) sum() (sum, covered float64) {
+	var busy rundir.Union
 	slices.SortFunc(w.spans, func(a, b trace.Span) int { return cmp.Compare(a.Begin, b.Begin) })
-	until := int64(math.MinInt64)
 	for _, s := range w.spans {
 		sum += seconds(s)
-		if s.End > until {
-			covered += float64(s.End-max(s.Begin, until)) / 1e6
-			until = s.End
-		}
+		busy.Add(rundir.Stretch{Begin: s.Begin, End: s.End})
 	}
-	return sum, covered
+	return sum, float64(busy.Within(math.MinInt64, math.MaxInt64)) / 1e6
 }
 
 func seconds(s trace.Span) float64 { return float64(s.End-s.Begin) / 1e6 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -49,9 +48,13 @@ type Answer struct{ *trace.Answer }
 // Read reads a train step from the directory of a run or of a stage. Of several stages it takes the
 // one that has trained last. If none has, the page has the newest failures alone.
 func Read(dir string, o Options) (*Page, error) {
-	path, err := find(dir)
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	path, err := find(run, dir)
 	if errors.As(err, new(noStep)) && o.Step == 0 {
-		return readFailures(dir, o.Task, err)
+		return readFailures(run, o.Task, err)
 	}
 	if err != nil {
 		return nil, err
@@ -97,13 +100,9 @@ func readStep(path string, o Options) (*Page, error) {
 	return p, nil
 }
 
-// find returns the directory of traces, at or below dir, of the newest stage that keeps a train step.
-func find(dir string) (string, error) {
-	paths, err := traces(dir)
-	if err != nil {
-		return "", err
-	}
-	for _, path := range paths {
+// find returns the directory of traces of the newest stage that keeps a train step; dir is that of the run.
+func find(run *rundir.Run, dir string) (string, error) {
+	for _, path := range run.Traces {
 		steps, err := trace.Steps(path)
 		if len(steps) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return path, err
@@ -111,31 +110,6 @@ func find(dir string) (string, error) {
 	}
 	return "", noStep{fmt.Errorf("no train step is kept below %s: give the directory of a run that has trained with "+
 		"monitor.trace.tokens sample or all", dir)}
-}
-
-// traces returns the directories of traces at or below dir, those of the newest stage first. What
-// trinity debug keeps belongs to no stage.
-func traces(dir string) (paths []string, err error) {
-	if _, err = rundir.Walk(dir, func(path string, d fs.DirEntry) error {
-		if d.IsDir() && d.Name() == trace.Dir {
-			paths = append(paths, path)
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	stages, err := rundir.Stages(dir)
-	if err != nil {
-		return nil, err
-	}
-	age := func(path string) int { // of stages
-		if i := slices.IndexFunc(stages, func(s rundir.Stage) bool { return s.Dir == filepath.Dir(path) }); i >= 0 {
-			return i
-		}
-		return len(stages)
-	}
-	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(age(a), age(b)) })
-	return paths, nil
 }
 
 // grouped returns the rows of a train step by task.

@@ -16,7 +16,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // Record is what a run keeps of a train step.
@@ -30,13 +29,13 @@ type Record struct {
 // ReadRecord reads what the directory of a run or of a stage has of a train step.
 func ReadRecord(dir string, step int64) (*Record, error) {
 	r := &Record{Step: step}
-	path := filepath.Join(dir, rundir.Monitor, rundir.Metrics)
-	records, err := monitor.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	home := filepath.Join(dir, rundir.Monitor)
+	table, err := rundir.ReadTable(home, func(string) bool { return true })
+	if err != nil {
 		return nil, err
 	}
 	last := int64(0)
-	for _, rec := range records {
+	for rec := range table.Records() {
 		if rec.Role != trinity.RoleTrainer {
 			continue
 		}
@@ -54,7 +53,7 @@ func ReadRecord(dir string, step int64) (*Record, error) {
 			return nil, err
 		}
 	} else if r.Metrics == nil {
-		return nil, fmt.Errorf("%s has no train step %d: its last one is %d", path, step, last)
+		return nil, fmt.Errorf("%s has no train step %d: its last one is %d", filepath.Join(home, rundir.MetricsFile), step, last)
 	}
 	r.texts, err = trace.ReadTexts(traces)
 	return r, err

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/trace"
@@ -20,7 +20,7 @@ import (
 // the seconds. What a resumed run did again counts twice.
 func (p *Perf) tokens(out *strings.Builder, roles map[string]map[string]*work, whole float64) error {
 	sampled, trained, err := countedTokens(filepath.Dir(p.Trace))
-	if err != nil || sampled+trained == 0 {
+	if sampled+trained == 0 {
 		return err
 	}
 	fmt.Fprint(out, "\ntokens a second, in the seconds of each phase\n")
@@ -48,19 +48,15 @@ func (p *Perf) tokens(out *strings.Builder, roles map[string]map[string]*work, w
 	}
 	line(trinity.RoleExplorer, "the whole run", sampled, whole)
 	line(trinity.RoleTrainer, "the whole run", trained, whole)
-	return t.Flush()
+	return errors.Join(err, t.Flush())
 }
 
 // countedTokens returns how many tokens the run in a directory has sampled to learn from, and how many its
 // updates have had, each epoch's. Both are 0 without the jsonl monitor.
 func countedTokens(dir string) (sampled, trained float64, err error) {
-	_, files, err := rundir.Files(dir)
-	for _, path := range files {
-		file := columns.New(filepath.Dir(path), nil)
-		if _, err := file.Update(func(name string) bool { return slices.Contains(rates[:], name) }, columns.Mark{}); err != nil {
-			return 0, 0, err
-		}
-		table := file.Table()
+	for _, dir := range rundir.Monitors(dir) {
+		table, damaged := rundir.ReadTable(dir, func(name string) bool { return slices.Contains(rates[:], name) })
+		err = errors.Join(err, damaged)
 		sampled += product(table.Column(rates[0]), table.Column(rates[1]))
 		trained += product(table.Column(rates[2]), table.Column(rates[3]))
 	}
@@ -71,7 +67,7 @@ func countedTokens(dir string) (sampled, trained float64, err error) {
 var rates = [...]string{"rollout/tokens_per_second", "time/explore_step", "perf/throughput", "time/train_step"}
 
 // product returns the sum of the products of two metrics of the same records.
-func product(a, b columns.Column) (sum float64) {
+func product(a, b rundir.Column) (sum float64) {
 	for i, record := range a.Records {
 		if j, ok := slices.BinarySearch(b.Records, record); ok {
 			sum += a.Values[i] * b.Values[j]

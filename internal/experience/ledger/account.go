@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Account says what became of the experiences of a run, or of a stage.
@@ -30,12 +31,12 @@ type Account struct {
 // directory below it. It returns none if no run there has a ledger.
 func Read(dir string) (map[string]*Account, error) {
 	var paths []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		writes := d != nil && (d.Name() == trinity.RoleExplorer || d.Name() == trinity.RoleTrainer)
-		if err == nil && writes && d.IsDir() && filepath.Base(filepath.Dir(path)) == folder {
+	dir, err := rundir.Walk(dir, func(path string, d fs.DirEntry) error {
+		writes := d.Name() == trinity.RoleExplorer || d.Name() == trinity.RoleTrainer
+		if writes && d.IsDir() && filepath.Base(filepath.Dir(path)) == folder {
 			paths = append(paths, path)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/simulation"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // exploreTime is the metric of the seconds of an explore step.
@@ -30,30 +27,28 @@ type times struct {
 	of        map[string][]float64
 }
 
-// readTimes reads the metrics of an earlier run of a stage from its directory. Each of several explorers
-// has a folder of its own.
-func readTimes(jobDir string) (_ *times, err error) {
-	dir := filepath.Join(jobDir, rundir.Monitor)
-	t := &times{path: filepath.Join(dir, rundir.Metrics)}
-	if t.of, err = readFile(t.path); err != nil {
-		return nil, err
-	}
-	others, err := filepath.Glob(filepath.Join(dir, "*", rundir.Metrics))
-	if err != nil {
-		return nil, err
-	}
-	if len(t.of[exploreTime]) > 0 {
-		t.explorers = 1
-	}
-	for _, path := range others {
-		more, err := readFile(path)
+// readTimes reads the metrics of an earlier run of a stage from its directory. It leaves out the first value of a
+// metric that a file has several of: the first step also does what a run does only once.
+func readTimes(jobDir string) (*times, error) {
+	t := &times{path: filepath.Join(jobDir, rundir.Monitor, rundir.MetricsFile), of: map[string][]float64{}}
+	names := speed
+	for _, dir := range rundir.Monitors(jobDir) {
+		table, err := rundir.ReadTable(dir, func(name string) bool { return slices.Contains(names, name) })
 		if err != nil {
 			return nil, err
 		}
-		if steps := more[exploreTime]; len(steps) > 0 {
-			t.of[exploreTime] = append(t.of[exploreTime], steps...)
-			t.explorers++
+		for _, name := range names {
+			isNoNumber := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+			values := slices.DeleteFunc(slices.Clone(table.Column(name).Values), isNoNumber)
+			if name == exploreTime && len(values) > 0 {
+				t.explorers++
+			}
+			if len(values) > 1 {
+				values = values[1:]
+			}
+			t.of[name] = append(t.of[name], values...)
 		}
+		names = []string{exploreTime} // each of several explorers has a folder of its own
 	}
 	t.explorers = max(1, t.explorers)
 	return t, nil
@@ -94,30 +89,6 @@ func (p *Planner) rates(cfg *config.Settled, current simulation.Setting, t *time
 			"configuration for some steps first (buffer.total_steps=10), or give --rollout-seconds and --train-seconds", t.path)
 	}
 	return rates, measured, rates.Validate()
-}
-
-// readFile reads the metrics in a file that tell the speed of a run, by name. A missing file has
-// none. readFile leaves out the first record of a metric that has several: the first step also does
-// what a run does only once.
-func readFile(path string) (map[string][]float64, error) {
-	records, err := monitor.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	all := map[string][]float64{}
-	for _, r := range records {
-		for _, name := range speed {
-			if v, ok := r.Metrics[name]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
-				all[name] = append(all[name], v)
-			}
-		}
-	}
-	for name, v := range all {
-		if len(v) > 1 {
-			all[name] = v[1:]
-		}
-	}
-	return all, nil
 }
 
 func mean(v []float64) float64 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -24,12 +25,7 @@ func (s *Server) advise(r *http.Request, _ struct{}) (any, error) {
 	if set.text == "" {
 		return nil, notFound{fmt.Errorf("the run %q has kept no configuration", id)}
 	}
-	if err := checkFiles(dir); err != nil {
-		return nil, err
-	}
-	if n, err := metricsBytes(dir); err != nil {
-		return nil, err
-	} else if n > maxPlannedBytes {
+	if metricsBytes(dir) > maxPlannedBytes {
 		return nil, mistake{errors.New("the run has too many metrics to read here: use trinity plan")}
 	}
 	s.planning.Lock() // one at a time: it simulates
@@ -50,13 +46,12 @@ func (s *Server) advise(r *http.Request, _ struct{}) (any, error) {
 // much.
 const maxPlannedBytes = 128 << 20
 
-// metricsBytes returns how many bytes the metrics of a run and its stages have.
-func metricsBytes(dir string) (sum int64, err error) {
-	_, files, err := rundir.Files(dir)
-	for _, path := range files {
-		if info, err := os.Lstat(path); err == nil { // else the run has removed it
+// metricsBytes returns how many bytes the metrics of a run have.
+func metricsBytes(dir string) (sum int64) {
+	for _, d := range rundir.Monitors(dir) {
+		if info, err := os.Lstat(filepath.Join(d, rundir.MetricsFile)); err == nil { // else there are none
 			sum += info.Size()
 		}
 	}
-	return sum, err
+	return sum
 }

@@ -52,7 +52,7 @@ func demonstrations(t *testing.T, path string) {
 func TestDataInABrowser(t *testing.T) {
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
-	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.Settings), []byte(training)); err != nil {
+	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.SettingsFile), []byte(training)); err != nil {
 		t.Fatal(err)
 	}
 	run.step(1, .1)
@@ -187,7 +187,7 @@ func TestDataInABrowser(t *testing.T) {
 func TestAnnotateInABrowser(t *testing.T) {
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
-	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.Settings), []byte(training)); err != nil {
+	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.SettingsFile), []byte(training)); err != nil {
 		t.Fatal(err)
 	}
 	run.end(monitor.Finished, "")

@@ -188,7 +188,7 @@ func TestPagesInABrowser(t *testing.T) {
 	live.step(1, .1)
 	record(t, root, "constructor", "").end(monitor.Stopped, "")
 	record(t, root, "sums/damaged", "").end(monitor.Stopped, "")
-	if err := os.WriteFile(filepath.Join(root, "sums/damaged/monitor", rundir.Metrics), []byte("no record\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "sums/damaged/monitor", rundir.MetricsFile), []byte("no record\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer((&studio.Server{Dir: root, Version: "v1", Every: 10 * time.Millisecond}).Handler())

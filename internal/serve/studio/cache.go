@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/internal/columns"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // cache keeps columns of the runs' metrics in memory. When they are too many, it drops the file that was
@@ -23,7 +23,7 @@ type cache struct {
 // entry is a metrics.jsonl in memory.
 type entry struct {
 	mu      sync.Mutex // held while the columns are read
-	columns *columns.File
+	columns *rundir.File
 	used    int64
 	bytes   atomic.Int64
 }
@@ -34,8 +34,8 @@ const maxBytes = 96 << 20
 
 // update brings the columns of a directory up to date and returns them. has reports whether the file
 // still has what was before a mark. damage is an error about a line that is no record.
-func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since columns.Mark) (
-	t columns.Table, has bool, damage, err error,
+func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since rundir.Mark) (
+	t rundir.Table, has bool, damage, err error,
 ) {
 	e := c.entry(dir, disk)
 	e.mu.Lock()
@@ -57,7 +57,7 @@ func (c *cache) entry(dir string, disk *cachedir.Dir) *entry {
 	}
 	e := c.entries[dir]
 	if e == nil {
-		e = &entry{columns: columns.New(dir, disk)}
+		e = &entry{columns: rundir.NewFile(dir, disk)}
 		c.entries[dir] = e
 	}
 	c.uses++

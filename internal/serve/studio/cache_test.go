@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -22,9 +21,9 @@ func TestTheCacheHoldsAHundredRuns(t *testing.T) {
 	}
 	text.WriteString(line(steps, "trainer", strings.Join(names, ",")))
 	dir := t.TempDir()
-	put(t, dir, rundir.Metrics, text.String())
-	c := columns.New(dir, nil)
-	if _, err := c.Update(func(name string) bool { return len(name) == 1 }, columns.Mark{}); err != nil {
+	put(t, dir, rundir.MetricsFile, text.String())
+	c := rundir.NewFile(dir, nil)
+	if _, err := c.Update(func(name string) bool { return len(name) == 1 }, rundir.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	if size := c.Size(); runs*size > maxBytes {

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
@@ -29,9 +26,6 @@ func (s *Server) compare(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := checkFiles(dir); err != nil {
-			return nil, err
-		}
 		dirs = append(dirs, dir)
 	}
 	s.comparing.Lock() // one at a time: the columns of all runs are in memory
@@ -40,8 +34,8 @@ func (s *Server) compare(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer s.cache.trim()
-	source := func(dir string, wanted func(string) bool) (columns.Table, error) {
-		t, _, damage, err := s.cache.update(dir, s.Disk, wanted, columns.Mark{})
+	source := func(dir string, wanted func(string) bool) (rundir.Table, error) {
+		t, _, damage, err := s.cache.update(dir, s.Disk, wanted, rundir.Mark{})
 		return t, cmp.Or(err, damage)
 	}
 	c, err := report.CompareNamed(source, r.URL.Query().Get("metric"), ids, dirs...)
@@ -55,26 +49,4 @@ func (s *Server) compare(r *http.Request) (any, error) {
 	}
 	c.Differences, c.Metrics, c.Notes = list(c.Differences), list(c.Metrics), list(c.Notes)
 	return c, nil
-}
-
-// checkFiles returns an error about a file of a run or its stages that a comparison would read, and that
-// is a link, which could lead anywhere, or is too large.
-func checkFiles(dir string) error {
-	_, files, err := rundir.Files(dir)
-	for _, path := range files {
-		for _, name := range []string{rundir.Metrics, rundir.Settings, rundir.About} {
-			file := filepath.Join(filepath.Dir(path), name)
-			info, err := os.Lstat(file)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-			case err != nil:
-				return err
-			case !info.Mode().IsRegular():
-				return fmt.Errorf("%s is no regular file", file)
-			case name != rundir.Metrics && info.Size() > maxSmall:
-				return fmt.Errorf("%s has %d bytes, more than %d", file, info.Size(), maxSmall)
-			}
-		}
-	}
-	return err
 }

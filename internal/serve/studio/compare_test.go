@@ -69,7 +69,7 @@ func TestCompare(t *testing.T) {
 	}
 	for range 2 { // which the studio reads by columns: the second time from memory
 		run := filepath.Join(dir, "p/lr1e-5_seed0")
-		add(t, filepath.Join(run, "monitor", rundir.Metrics), line(99, "trainer", `"other":99,"rollout/reward/mean":3`))
+		add(t, filepath.Join(run, "monitor", rundir.MetricsFile), line(99, "trainer", `"other":99,"rollout/reward/mean":3`))
 		shown := got[report.Comparison](t, s, "compare?run=p/lr1e-5_seed0&run=p/lr3e-5_seed1&metric=other")
 		printed, err := report.Compare("other", run, filepath.Join(dir, "p/lr3e-5_seed1"))
 		if err != nil || !reflect.DeepEqual(shown.Metrics, printed.Metrics) || !reflect.DeepEqual(shown.Differences, printed.Differences) {
@@ -87,7 +87,7 @@ func TestCompareRefuses(t *testing.T) {
 	path := comparable(t, dir)
 	put(t, dir, "new/trace/x", "")
 	put(t, dir, "torn/monitor/metrics.jsonl", line(1, "trainer", `"a":1`)+"no JSON\n")
-	put(t, dir, "wide/monitor/config.yaml", strings.Repeat("#", maxSmall+1))
+	put(t, dir, "wide/monitor/config.yaml", strings.Repeat("#", 4<<20+1))
 	put(t, dir, "wide/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	if err := os.MkdirAll(filepath.Join(dir, "pipe/monitor/metrics.jsonl"), 0o755); err != nil {
 		t.Fatal(err)

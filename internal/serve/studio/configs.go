@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/registry"
@@ -221,8 +220,8 @@ func (s *Server) writtenFor(id string) (in written, started string, err error) {
 	if err != nil {
 		return in, "", err
 	}
-	for _, d := range monitorDirs(dir) {
-		text, err := durable.ReadWithin(d, rundir.Settings, maxSmall)
+	for _, d := range rundir.Monitors(dir) {
+		text, err := rundir.ReadSettings(d)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return written{Text: string(text)}, "", err
 		}

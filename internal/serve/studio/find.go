@@ -191,20 +191,3 @@ func traceOf(dir string) (string, error) {
 	}
 	return dir, err
 }
-
-// monitorDirs returns the monitor directories of a run: its own, and those of several explorers.
-func monitorDirs(dir string) []string {
-	own := filepath.Join(dir, rundir.Monitor)
-	if !isDir(own) {
-		return nil
-	}
-	dirs := []string{own}
-	entries, _ := os.ReadDir(own) // of a run that is gone there are none
-	for _, e := range entries {
-		if e.IsDir() {
-			dirs = append(dirs, filepath.Join(own, e.Name()))
-		}
-	}
-	slices.Sort(dirs)
-	return dirs
-}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/web"
@@ -67,7 +66,7 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 		return nil // it is gone meanwhile
 	}
 	beyond := 0
-	for _, d := range monitorDirs(dir) {
+	for _, d := range rundir.Monitors(dir) {
 		own := labels[:len(labels):len(labels)]
 		if d != filepath.Join(dir, rundir.Monitor) {
 			own = append(own, monitor.Label{Name: "explorer", Value: filepath.Base(d)})
@@ -85,7 +84,7 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 type newest struct {
 	monitor.Newest
 	info os.FileInfo
-	at   columns.Mark
+	at   rundir.Mark
 }
 
 // gaugesIn returns the newest values in a monitor directory, and how many values are beyond the bound. It
@@ -93,7 +92,7 @@ type newest struct {
 func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
+	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
 	if err != nil {
 		return nil, 0
 	}
@@ -108,22 +107,22 @@ func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.G
 		n.at.Offset = max(0, size-newestRead)
 	}
 	n.info = info
-	var pairs []columns.Pair
-	_ = columns.EachLine(f, n.at.Offset, size, func(line []byte, end int64) { // what cannot be read comes next time
+	var pairs []rundir.Pair
+	_ = rundir.EachLine(f, n.at.Offset, size, func(line []byte, end int64) { // what cannot be read comes next time
 		n.at.Offset = end
-		h, found, err := columns.Scan(line, pairs)
+		h, found, err := rundir.Scan(line, pairs)
 		if pairs = found; line == nil || err != nil { // the first line may be a part of one
 			return
 		}
 		r := trinity.Record{Step: h.Step, Role: strings.ToValidUTF8(string(h.Role), "�"), Metrics: trinity.Metrics{}}
 		for _, p := range pairs {
-			if v, ok := columns.ValueOf(p.Value); ok {
+			if v, ok := rundir.ValueOf(p.Value); ok {
 				r.Metrics[string(p.Name)] = v
 			}
 		}
 		n.Add(r)
 	})
-	n.at = columns.MarkAt(f, n.at.Offset)
+	n.at = rundir.MarkAt(f, n.at.Offset)
 	k.newest[dir] = n
 	return n.Gauges(labels), n.Beyond
 }

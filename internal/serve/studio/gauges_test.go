@@ -92,7 +92,7 @@ func TestGaugesHaveBounds(t *testing.T) {
 		put(t, dir, fmt.Sprintf("r%d/monitor/metrics.jsonl", i), line(1, "trainer", `"a":1`))
 	}
 	put(t, dir, "z/monitor/about.json", `{"id":"z","name":"`+strings.Repeat("ä", 500)+`","began":"2996-01-01T00:00:00Z"}`)
-	put(t, dir, "z/monitor/metrics.jsonl", line(1, "trainer", strings.Join(many, ",")))
+	put(t, dir, "z/monitor/metrics.jsonl", line(2, "trainer", strings.Join(many, ",")))
 	status, text := get(t, s, "/metrics")
 	if n := strings.Count(text, "trinity_run_state{"); status != http.StatusOK || n != maxScraped {
 		t.Errorf("%d: %d runs", status, n)

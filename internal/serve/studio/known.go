@@ -49,8 +49,8 @@ func (k *keptSettings) of(dir string) (*settings, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	file := [2]int64{-1, 0}
-	for _, d := range monitorDirs(dir) {
-		if info, err := os.Lstat(filepath.Join(d, rundir.Settings)); err == nil {
+	for _, d := range rundir.Monitors(dir) {
+		if info, err := os.Lstat(filepath.Join(d, rundir.SettingsFile)); err == nil {
 			file = [2]int64{info.Size(), info.ModTime().UnixNano()}
 			break
 		}

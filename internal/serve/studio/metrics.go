@@ -2,7 +2,6 @@ package studio
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -18,14 +17,13 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // cursor says what of a run's metrics a page has: a mark of each file, by the name of its directory. In
 // an address it is one word.
-type cursor map[string]columns.Mark
+type cursor map[string]rundir.Mark
 
 func (c cursor) String() string {
 	text, err := json.Marshal(c)
@@ -52,7 +50,7 @@ func parseCursor(word string) cursor {
 
 // reading is the metrics of a run, of all its files. It stays as it is when the files grow.
 type reading struct {
-	files []columns.Table
+	files []rundir.Table
 	since []int // by file, the number of records that the reader has
 	at    cursor
 	reset bool // the reader must forget what it has
@@ -60,7 +58,7 @@ type reading struct {
 
 // read returns the metrics of a run, with the values of those wanted; nil wants none.
 func (s *Server) read(dir string, wanted func(string) bool, word string) (r reading, err error) {
-	since, dirs := parseCursor(word), monitorDirs(dir)
+	since, dirs := parseCursor(word), rundir.Monitors(dir)
 	r.at, r.reset = cursor{}, since == nil
 	for name := range since {
 		r.reset = r.reset || !slices.Contains(dirs, filepath.Join(dir, rundir.Monitor, name))
@@ -88,13 +86,6 @@ func (s *Server) read(dir string, wanted func(string) bool, word string) (r read
 	return r, nil
 }
 
-// point is a value of a metric.
-type point struct {
-	step, time int64
-	value      float64
-	isNew      bool
-}
-
 // fresh returns how many values of a metric the reader lacks, and the least step of them.
 func (r *reading) fresh(name string) (n int, from int64) {
 	from = math.MaxInt64
@@ -109,9 +100,8 @@ func (r *reading) fresh(name string) (n int, from int64) {
 	return n, from
 }
 
-// points appends the values of a metric that the reader lacks to points, by step. Several values of a
-// step, which several explorers give, are their mean; if one of them is new, the mean is.
-func (r *reading) points(name string, points []point) []point {
+// points appends the values of a metric that the reader lacks to points, by step.
+func (r *reading) points(name string, points []rundir.Point) []rundir.Point {
 	n, from := r.fresh(name)
 	if n == 0 {
 		return points
@@ -122,28 +112,11 @@ func (r *reading) points(name string, points []point) []point {
 		column := f.Column(name)
 		for k, record := range column.Records {
 			if step := f.Steps[record]; step >= from {
-				points = append(points, point{step, f.Times[record], column.Values[k], int(record) >= r.since[i]})
+				points = append(points, rundir.Point{Step: step, Time: f.Times[record], Value: column.Values[k], IsKnown: int(record) < r.since[i]})
 			}
 		}
 	}
-	byStep := func(a, b point) int { return cmp.Compare(a.step, b.step) }
-	if !slices.IsSortedFunc(points, byStep) {
-		slices.SortStableFunc(points, byStep)
-	}
-	out := points[:0]
-	for begin := 0; begin < len(points); {
-		p, n := points[begin], 1.0
-		for begin++; begin < len(points) && points[begin].step == p.step; begin++ {
-			next := points[begin]
-			n++
-			p.value = p.value*((n-1)/n) + next.value/n // without an overflow
-			p.time, p.isNew = max(p.time, next.time), p.isNew || next.isNew
-		}
-		if p.isNew {
-			out = append(out, p)
-		}
-	}
-	return out
+	return rundir.ByStep(points)
 }
 
 // usual are the metrics that the page of curves shows first. A file whose names are asked for has their
@@ -278,7 +251,7 @@ func sameAs(whole map[int][]byte, columns []byte) *int {
 }
 
 // pointsKept are what answers are made in.
-var pointsKept = sync.Pool{New: func() any { return new([]point) }}
+var pointsKept = sync.Pool{New: func() any { return new([]rundir.Point) }}
 
 // encode returns a header, whose end is at a multiple of 8 bytes, and appends the columns behind it to
 // body, which has the room.
@@ -293,7 +266,7 @@ func encode(r *reading, names []string, body []byte) (head, _ []byte, err error)
 		Reset  bool     `json:"reset"`
 		Series []series `json:"series"`
 	}{r.at.String(), r.reset, []series{}}
-	kept := pointsKept.Get().(*[]point)
+	kept := pointsKept.Get().(*[]rundir.Point)
 	defer pointsKept.Put(kept)
 	whole := map[int][]byte{} // the steps and times of series that others may have too, by place
 	for i, name := range names {
@@ -301,10 +274,10 @@ func encode(r *reading, names []string, body []byte) (head, _ []byte, err error)
 		points := *kept
 		begin := len(body)
 		for _, p := range points {
-			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.step)))
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.Step)))
 		}
 		for _, p := range points {
-			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.time)))
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(float64(p.Time)))
 		}
 		header.Series = append(header.Series, series{name, len(points), sameAs(whole, body[begin:])})
 		if header.Series[i].As != nil {
@@ -313,7 +286,7 @@ func encode(r *reading, names []string, body []byte) (head, _ []byte, err error)
 			whole[i] = body[begin:]
 		}
 		for _, p := range points {
-			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(p.value))
+			body = binary.LittleEndian.AppendUint64(body, math.Float64bits(p.Value))
 		}
 	}
 	text, err := web.Encode(header)

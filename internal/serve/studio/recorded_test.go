@@ -50,7 +50,7 @@ func record(t *testing.T, root, name, settings string) *recorder {
 		t.Fatal(err)
 	}
 	settings = fmt.Sprintf("name: %s\nmodel: {model_path: models/tiny}\n", filepath.Base(dir)) + settings
-	if err := durable.WriteFile(filepath.Join(dir, "monitor", rundir.Settings), []byte(settings)); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, "monitor", rundir.SettingsFile), []byte(settings)); err != nil {
 		t.Fatal(err)
 	}
 	return &recorder{t, monitors, dir, lock}

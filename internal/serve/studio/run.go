@@ -17,11 +17,8 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // Run is a run in the list. Times are ms since 1970.
@@ -49,15 +46,7 @@ type Run struct {
 }
 
 // Number is a number that JSON may not have: those are words, as in metrics.jsonl.
-type Number float64
-
-// MarshalJSON implements [json.Marshaler].
-func (n Number) MarshalJSON() ([]byte, error) {
-	if word := experience.NotFinite(float64(n)); word != "" {
-		return json.Marshal(word)
-	}
-	return json.Marshal(float64(n))
-}
+type Number = rundir.Number
 
 // Numbers are numbers that JSON may not have.
 type Numbers []float64
@@ -146,23 +135,26 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
 	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
-	parts, pace := map[string]monitor.Part{}, 0.0
-	var began, updated time.Time
+	parts, pace := map[string]rundir.Part{}, 0.0
+	var began, wrote, touched time.Time // wrote is what the files tell, and touched when they changed, as those of a copy all did
 	described := false
-	for _, d := range monitorDirs(dir) {
-		about, at, err := readAbout(d)
+	for _, d := range rundir.Monitors(dir) {
+		about, err := rundir.ReadAbout(d)
 		note(err)
 		if err == nil {
 			described = true
 			run.Project, run.Group, run.Name = about.Project, about.Group, about.Name
 			run.TotalSteps = max(run.TotalSteps, about.TotalSteps)
 			maps.Copy(parts, about.Parts)
-			began, updated = earlier(began, about.Began), later(updated, at)
+			began, touched = earlier(began, about.Began), later(touched, modified(filepath.Join(d, rundir.AboutFile)))
+			for _, part := range about.Parts {
+				wrote = later(wrote, part.Time)
+			}
 		}
 		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
 		if err == nil {
-			updated = later(updated, time.Unix(0, t.modified))
+			wrote, touched = later(wrote, time.UnixMilli(t.last)), later(touched, time.Unix(0, t.modified))
 			if t.first > 0 {
 				began = earlier(began, time.UnixMilli(t.first))
 			}
@@ -171,16 +163,20 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
-	updated = later(updated, modified(filepath.Join(dir, trace.Dir)))
+	touched = later(touched, modified(filepath.Join(dir, trace.Dir)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
-	state, line := stateOf(dir, parts, updated, complete)
+	state, line := stateOf(dir, parts, touched, complete)
 	if run.State = state; state == Waiting {
 		run.Waiting = line
 	} else {
 		run.Error = line
 	}
-	run.Began, run.Updated = millis(began), millis(updated)
-	if (state == Running || state == Waiting) && pace > 0 && run.TotalSteps > 0 {
+	lives := state == Running || state == Waiting
+	if wrote = later(wrote, began); lives || !wrote.After(time.UnixMilli(0)) {
+		wrote = touched
+	}
+	run.Began, run.Updated = millis(began), millis(wrote)
+	if lives && pace > 0 && run.TotalSteps > 0 {
 		left := Number(max(0, pace*float64(run.TotalSteps-run.Step)/1000))
 		run.SecondsLeft = &left
 	}
@@ -209,18 +205,6 @@ func (r *Run) nameStage(dir string, set *settings, described bool) {
 	} else if !described && set.flat["name"] == nil && len(set.flat) > 0 && r.Name != defaults()["name"] {
 		r.Name, r.Stage = filepath.Base(filepath.Dir(dir)), r.Name
 	}
-}
-
-// readAbout reads the description of a run, and when it was written.
-func readAbout(dir string) (about monitor.About, at time.Time, err error) {
-	text, err := durable.ReadWithin(dir, rundir.About, maxSmall)
-	if err != nil {
-		return about, at, err
-	}
-	if err := json.Unmarshal(text, &about); err != nil {
-		return about, at, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, rundir.About), err)
-	}
-	return about, modified(filepath.Join(dir, rundir.About)), nil
 }
 
 func modified(path string) time.Time {

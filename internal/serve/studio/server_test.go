@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -494,7 +495,7 @@ func TestRunsOfLaterVersions(t *testing.T) {
 	put(t, dir, "r/monitor/about.json", `{"name":"r","planet":{"moons":[1]},"parts":{"trainer":{"status":"finished","mood":3}}}`)
 	put(t, dir, "r/monitor/metrics.jsonl",
 		`{"step":1,"weather":{},"role":"trainer","time":"2001-09-09T01:46:41.000Z","metrics":{"a":1},"z":[]}`+"\n")
-	if a, err := monitor.ReadAbout(filepath.Join(dir, "r/monitor")); err != nil || a.Name != "r" || a.Parts["trainer"].Status != "finished" {
+	if a, err := rundir.ReadAbout(filepath.Join(dir, "r/monitor")); err != nil || a.Name != "r" || a.Parts["trainer"].Status != "finished" {
 		t.Errorf("%+v, %v", a, err)
 	}
 	list := got[struct {

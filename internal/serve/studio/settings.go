@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
@@ -24,14 +23,11 @@ type settings struct {
 	flat map[string]any // by dotted key
 }
 
-// maxSmall is the size of the largest description or configuration that is read.
-const maxSmall = 4 << 20
-
 // readSettings reads the settings of a run; without a file there are none.
 func readSettings(dir string) (set settings, err error) {
 	set.flat = map[string]any{}
-	for _, d := range monitorDirs(dir) {
-		text, err := durable.ReadWithin(d, rundir.Settings, maxSmall)
+	for _, d := range rundir.Monitors(dir) {
+		text, err := rundir.ReadSettings(d)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -39,7 +35,7 @@ func readSettings(dir string) (set settings, err error) {
 			set, err = parseSettings(text)
 		}
 		if err != nil {
-			return set, fmt.Errorf("%s: %w", filepath.Join(d, rundir.Settings), err)
+			return set, fmt.Errorf("%s: %w", filepath.Join(d, rundir.SettingsFile), err)
 		}
 		return set, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -20,8 +21,8 @@ type spans struct {
 	words       []string // of all names, by number
 	all         []trace.Compact
 	lanes       []*lane
-	waits       map[[2]int32][]stretch // by the numbers of who waited and for whom; in order
-	first, last int64                  // µs since 1970
+	waits       map[[2]int32]rundir.Union // by the numbers of who waited and for whom; in order
+	first, last int64                     // µs since 1970
 	damaged     []string
 }
 
@@ -32,16 +33,13 @@ type lane struct {
 	end        int64   // of the last span
 }
 
-// stretch is a time in µs since 1970.
-type stretch struct{ begin, end int64 }
-
 // maxLanes is how many lanes a role has for what it does of one kind at once. In the last one they
 // overlap.
 const maxLanes = 8
 
 // spansOf puts spans into lanes.
 func spansOf(words []string, all []trace.Compact) *spans {
-	s := &spans{words: words, all: all, waits: map[[2]int32][]stretch{}}
+	s := &spans{words: words, all: all, waits: map[[2]int32]rundir.Union{}}
 	lanes := map[[2]int32]*[]*lane{}
 	trainer, wait := int32(slices.Index(words, trinity.RoleTrainer)), int32(slices.Index(words, string(trinity.SpanWait)))
 	var group [2]int32
@@ -65,7 +63,9 @@ func spansOf(words []string, all []trace.Compact) *spans {
 		place(of, at, c)
 		if c.Kind == wait {
 			key := [2]int32{c.Role, c.For}
-			s.waits[key] = cover(s.waits[key], stretch{c.Begin, c.End})
+			all := s.waits[key]
+			all.Add(rundir.Stretch{Begin: c.Begin, End: c.End})
+			s.waits[key] = all
 		}
 	}
 	for group, of := range lanes {
@@ -138,15 +138,6 @@ func place(lanes *[]*lane, at int32, c *trace.Compact) {
 	*lanes = append(*lanes, &lane{spans: []int32{at}, end: c.End})
 }
 
-// cover adds a stretch that does not begin before the others. Time that is in several counts once.
-func cover(all []stretch, s stretch) []stretch {
-	if n := len(all); n > 0 && s.begin <= all[n-1].end {
-		all[n-1].end = max(all[n-1].end, s.end)
-		return all
-	}
-	return append(all, s)
-}
-
 // Shown is a span, or several that are too narrow to be drawn alone. Times are ms since 1970.
 type Shown struct {
 	Kind  string  `json:"kind"`
@@ -208,11 +199,7 @@ func (s *spans) within(l *lane, from, to, width int64) []Shown {
 func (s *spans) waited(from, to int64) map[string]float64 {
 	waits := map[string]float64{}
 	for key, all := range s.waits {
-		sum := int64(0)
-		for _, w := range all {
-			sum += max(0, min(w.end, to)-max(w.begin, from))
-		}
-		if sum > 0 {
+		if sum := all.Within(from, to); sum > 0 {
 			waits[s.words[key[0]]+" waits for "+s.words[key[1]]] = float64(sum) / 1e6
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // State says what a run does.
@@ -32,8 +31,8 @@ const quiet = 10 * time.Minute
 // stateOf returns the state of a run, and the line that it failed with or whom it waits for. parts say
 // what its processes told, updated is the time of its newest file, and complete that it has made all
 // its steps.
-func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, complete bool) (State, string) {
-	open, err := monitor.Holders(dir, parts)
+func stateOf(dir string, parts map[string]rundir.Part, updated time.Time, complete bool) (State, string) {
+	open, err := rundir.Holders(dir, parts)
 	if err != nil {
 		open = nil // a run of another user, or one that is gone: its ends tell
 	}
@@ -71,9 +70,9 @@ func stateOf(dir string, parts map[string]monitor.Part, updated time.Time, compl
 
 // ended returns how a run ended of which no process lives, "" if that is not known, and why it failed.
 // It ended as the part that ended worst.
-func ended(parts map[string]monitor.Part) (state State, line string) {
+func ended(parts map[string]rundir.Part) (state State, line string) {
 	worst := []State{Failed, Killed, Stopped, Finished}
-	var newest monitor.Part
+	var newest rundir.Part
 	for _, part := range parts {
 		s := cmp.Or(State(part.Status), Killed)
 		if at := slices.Index(worst, s); at < 0 || state != "" && at > slices.Index(worst, state) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/columns"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
@@ -28,7 +27,7 @@ type tail struct {
 	trained, explored int64 // newest steps of the trainer and of others
 	reward            string
 	spark             []float64 // values of the reward, from the first to the last
-	first             int64     // time of the first record, ms; 0 if unknown
+	first, last       int64     // times of the first and the newest record, ms; 0 if unknown
 	pace              float64   // ms a step of the trainer; 0 if unknown
 }
 
@@ -41,7 +40,7 @@ const (
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
 // an earlier call returned; it may be nil. starts are those of the trainer's processes.
 func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
-	f, size, err := durable.OpenWithin(dir, rundir.Metrics)
+	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 	}
 	if begin, err := wholeLines(f, 0, min(size, tailSize)); err == nil {
 		line, _, _ := bytes.Cut(begin, []byte("\n"))
-		if h, _, err := columns.Scan(line, nil); err == nil {
+		if h, _, err := rundir.Scan(line, nil); err == nil {
 			t.first = h.Time
 		}
 	}
@@ -100,14 +99,15 @@ func wholeLines(f *os.File, from, to int64) ([]byte, error) {
 
 // read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
 func (t *tail) read(lines []byte, starts []time.Time) float64 {
-	var pairs []columns.Pair
+	var pairs []rundir.Pair
 	newest := map[string]float64{}
 	var steps, times []int64 // of the trainer
 	for line := range bytes.Lines(lines) {
-		h, found, err := columns.Scan(line, pairs)
+		h, found, err := rundir.Scan(line, pairs)
 		if pairs = found; err != nil {
 			continue
 		}
+		t.last = max(t.last, h.Time)
 		if string(h.Role) == trinity.RoleTrainer {
 			t.trained = max(t.trained, h.Step)
 			steps, times = append(steps, h.Step), append(times, h.Time)
@@ -116,7 +116,7 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 		}
 		for _, p := range pairs {
 			if rank(string(p.Name)) < unranked {
-				if v, ok := columns.ValueOf(p.Value); ok {
+				if v, ok := rundir.ValueOf(p.Value); ok {
 					newest[string(p.Name)] = v
 				}
 			}
@@ -125,7 +125,7 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 	if n := len(steps); n > 1 && steps[n-1] > steps[0] {
 		lived := time.Duration(0)
 		for i, at := range times[1:] {
-			lived += monitor.Lived(starts, time.UnixMilli(times[i]), time.UnixMilli(at))
+			lived += rundir.Lived(starts, time.UnixMilli(times[i]), time.UnixMilli(at))
 		}
 		t.pace = float64(lived.Milliseconds()) / float64(steps[n-1]-steps[0])
 	}
@@ -184,7 +184,7 @@ func sparkOf(f *os.File, size int64, metric string) (values []float64) {
 
 // valuesIn returns the first values of a metric in lines.
 func valuesIn(lines []byte, metric string, most int) (values []float64) {
-	var pairs []columns.Pair
+	var pairs []rundir.Pair
 	key := []byte(`"` + metric + `":`)
 	for line := range bytes.Lines(lines) {
 		if len(values) == most {
@@ -193,12 +193,12 @@ func valuesIn(lines []byte, metric string, most int) (values []float64) {
 		if !bytes.Contains(line, key) {
 			continue
 		}
-		_, found, err := columns.Scan(line, pairs)
+		_, found, err := rundir.Scan(line, pairs)
 		if pairs = found; err != nil {
 			continue
 		}
 		for _, p := range pairs {
-			if v, ok := columns.ValueOf(p.Value); ok && string(p.Name) == metric {
+			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) == metric {
 				values = append(values, v)
 			}
 		}

@@ -87,8 +87,7 @@ const scoresKept = maxCompared
 // scoreCache has the rewards of the traces that were asked for last, by train step.
 type scoreCache struct {
 	mu    sync.Mutex
-	order []string
-	known map[string]map[int64]scored
+	known recent[map[int64]scored]
 }
 
 // scored is the rewards of a train step by task, as long as its file is the same.
@@ -106,7 +105,7 @@ func (c *scoreCache) of(dir string) (history map[string][]asked, damaged []strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, []string{err.Error()}
 	}
-	before, now := c.known[dir], map[int64]scored{}
+	before, now := c.known.of[dir], map[int64]scored{}
 	history = map[string][]asked{}
 	for _, step := range steps {
 		path := trace.StepFile(dir, step)
@@ -130,19 +129,8 @@ func (c *scoreCache) of(dir string) (history map[string][]asked, damaged []strin
 			history[task] = append(history[task], a)
 		}
 	}
-	c.keep(dir, now)
+	c.known.keep(dir, now, scoresKept)
 	return history, damaged
-}
-
-func (c *scoreCache) keep(dir string, of map[int64]scored) {
-	if c.known == nil {
-		c.known = map[string]map[int64]scored{}
-	}
-	if c.order = append(slices.DeleteFunc(c.order, func(d string) bool { return d == dir }), dir); len(c.order) > scoresKept {
-		delete(c.known, c.order[0])
-		c.order = c.order[1:]
-	}
-	c.known[dir] = of
 }
 
 // scoresOf sums up the rewards of a train step by task. Of a task that several explorer steps have

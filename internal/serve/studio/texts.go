@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/trinity-go/trinity/internal/trace"
@@ -15,8 +16,25 @@ const textsKept = 4
 // textCache has the texts of tokens of the traces that were asked for last.
 type textCache struct {
 	mu    sync.Mutex
+	known recent[texts]
+}
+
+// recent has what was read of the directories that were asked for last.
+type recent[T any] struct {
 	order []string
-	known map[string]texts
+	of    map[string]T
+}
+
+// keep keeps what was read of a directory, and forgets the oldest beyond a number of directories.
+func (r *recent[T]) keep(dir string, what T, most int) {
+	if r.of == nil {
+		r.of = map[string]T{}
+	}
+	if r.order = append(slices.DeleteFunc(r.order, func(d string) bool { return d == dir }), dir); len(r.order) > most {
+		delete(r.of, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.of[dir] = what
 }
 
 type texts struct {
@@ -37,22 +55,13 @@ func (s *Server) texts(dir string) (map[int32]string, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	if known, ok := c.known[dir]; ok && known.size == info.Size() {
+	if known, ok := c.known.of[dir]; ok && known.size == info.Size() {
 		return known.of, nil
 	}
 	of, err := trace.ReadTexts(dir)
 	if err != nil {
 		return nil, err
 	}
-	if c.known == nil {
-		c.known = map[string]texts{}
-	}
-	if _, ok := c.known[dir]; !ok {
-		if c.order = append(c.order, dir); len(c.order) > textsKept {
-			delete(c.known, c.order[0])
-			c.order = c.order[1:]
-		}
-	}
-	c.known[dir] = texts{info.Size(), of}
+	c.known.keep(dir, texts{info.Size(), of}, textsKept)
 	return of, nil
 }

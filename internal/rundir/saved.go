@@ -1,4 +1,4 @@
-package columns
+package rundir
 
 import (
 	"encoding/binary"
@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // What is kept in the cache: the magic, the length and the checksum of a header, the header in JSON, and
@@ -51,7 +50,7 @@ type section struct {
 var errKept = errors.New("the kept columns are damaged")
 
 func (c *File) path() string {
-	path := filepath.Join(c.dir, rundir.Metrics)
+	path := filepath.Join(c.dir, MetricsFile)
 	if real, err := filepath.Abs(path); err == nil {
 		return real
 	}

@@ -1,4 +1,4 @@
-package columns
+package rundir
 
 import (
 	"bytes"
@@ -10,9 +10,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // line is a record as the jsonl monitor writes it.
@@ -30,7 +27,7 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		want, wantErr := monitor.Parse(text)
+		want, wantErr := Parse(text)
 		h, pairs, err := Scan(text, nil)
 		if wantErr != nil {
 			return // a line that is no JSON may pass
@@ -49,7 +46,7 @@ func FuzzScan(f *testing.F) {
 		if !maps.EqualFunc(found, want.Metrics, func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }) {
 			t.Fatalf("%q: %v, want %v", text, found, want.Metrics)
 		}
-		c := New("", nil)
+		c := NewFile("", nil)
 		c.pairs = pairs
 		c.learn(func(string) bool { return true })
 		h, ok := c.quick(text, c.values)
@@ -75,8 +72,8 @@ func FuzzColumns(f *testing.F) {
 	f.Add([]byte("x\n\n{}\n"+line(3, "t", `"a":"NaN"`)+"half"), uint(3))
 	f.Fuzz(func(t *testing.T, text []byte, at uint) {
 		dir := t.TempDir()
-		path := filepath.Join(dir, rundir.Metrics)
-		whole, parts := New(dir, nil), New(dir, nil)
+		path := filepath.Join(dir, MetricsFile)
+		whole, parts := NewFile(dir, nil), NewFile(dir, nil)
 		for _, n := range []int{int(at % uint(len(text)+1)), len(text)} {
 			if err := os.WriteFile(path, text[:n], 0o644); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package columns
+package rundir
 
 import (
 	"encoding/binary"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 func isB(name string) bool { return name == "b" }
@@ -33,7 +32,7 @@ const longSteps = 3000 // of saveAfter bytes and more
 func opened(t *testing.T, text string) (dir, path string, cache *cachedir.Dir) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run", "monitor")
-	path = filepath.Join(dir, rundir.Metrics)
+	path = filepath.Join(dir, MetricsFile)
 	write(t, path, text)
 	return dir, path, cachedir.New(filepath.Join(t.TempDir(), "cache"), 1<<30)
 }
@@ -51,7 +50,7 @@ func write(t *testing.T, path, text string) {
 // update reads a file, and checks its columns against a reader without a cache.
 func update(t *testing.T, dir string, cache *cachedir.Dir, wanted func(string) bool) *File {
 	t.Helper()
-	f, plain := New(dir, cache), New(dir, nil)
+	f, plain := NewFile(dir, cache), NewFile(dir, nil)
 	for _, c := range []*File{plain, f} {
 		if _, err := c.Update(wanted, Mark{}); err != nil {
 			t.Fatal(err)
@@ -76,7 +75,7 @@ func TestColumnsOutliveTheirReader(t *testing.T) {
 	text := long(1, longSteps)
 	dir, path, cache := opened(t, text+"damage\n")
 	update(t, dir, cache, isA)
-	f := New(dir, cache)
+	f := NewFile(dir, cache)
 	if f.load(strings.NewReader(text+"damage\n"), int64(len(text)+7)); f.at.Records != 2*longSteps || f.bad != 1 {
 		t.Fatalf("the cache has %d records", f.at.Records)
 	}
@@ -165,7 +164,7 @@ func TestDamageNamesTheLine(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil { // it is known without reading the file again
 		t.Fatal(err)
 	}
-	if err := f.Damage(); err == nil || !strings.Contains(err.Error(), rundir.Metrics+":3: ") || f.bad != 2 {
+	if err := f.Damage(); err == nil || !strings.Contains(err.Error(), MetricsFile+":3: ") || f.bad != 2 {
 		t.Errorf("%d damaged lines, %v", f.bad, err)
 	}
 }
@@ -177,11 +176,11 @@ func FuzzKept(f *testing.F) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		f.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, rundir.Metrics), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, MetricsFile), []byte(text), 0o644); err != nil {
 		f.Fatal(err)
 	}
 	cache := cachedir.New(f.TempDir(), 1<<30)
-	c := New(dir, cache)
+	c := NewFile(dir, cache)
 	if _, err := c.Update(isA, Mark{}); err != nil {
 		f.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func FuzzKept(f *testing.F) {
 	n := preamble + int(binary.LittleEndian.Uint32(kept[len(magic):]))
 	f.Add(kept[preamble:n], kept[n:])
 	f.Fuzz(func(t *testing.T, header, body []byte) {
-		c := New(dir, cache)
+		c := NewFile(dir, cache)
 		kept := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
 		kept = binary.LittleEndian.AppendUint32(kept, crc32.Checksum(header, castagnoli))
 		if err := cache.Write(c.keptName(), append(append(kept, header...), body...)); err != nil {

@@ -1,6 +1,4 @@
-// Package columns reads the metrics of runs by columns: of a metrics.jsonl the values of some metrics,
-// however long the file is. It writes nothing into a run's directory.
-package columns
+package rundir
 
 import (
 	"bytes"
@@ -17,8 +15,6 @@ import (
 
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // File is what is in memory of a metrics.jsonl: a head of every record, the names of all metrics, and
@@ -87,9 +83,9 @@ const (
 	maxGrow  = 1 << 20  // records for which there is room before they come
 )
 
-// New returns the columns of the metrics.jsonl in a directory. What was read of a large file stays in
+// NewFile returns the columns of the metrics.jsonl in a directory. What was read of a large file stays in
 // the cache, which may be nil.
-func New(dir string, cache *cachedir.Dir) *File {
+func NewFile(dir string, cache *cachedir.Dir) *File {
 	if cache.IsBelow(filepath.Dir(dir)) { // nothing is written into a run's directory
 		cache = nil
 	}
@@ -105,7 +101,7 @@ func (c *File) clear() {
 // Update reads what is new, and the values of the metrics wanted; nil wants none. It reports whether the
 // file still has all that was before a mark. Without a file there are no records.
 func (c *File) Update(wanted func(name string) bool, since Mark) (has bool, err error) {
-	f, size, err := durable.OpenWithin(c.dir, rundir.Metrics)
+	f, size, err := durable.OpenWithin(c.dir, MetricsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.clear()
 		return since.Offset == 0, nil
@@ -217,7 +213,7 @@ func (c *File) damaged(line []byte) {
 		return
 	}
 	if c.bad++; c.bad == 1 {
-		_, err := monitor.Parse(line)
+		_, err := Parse(line)
 		c.firstBad = fmt.Sprintf("%d: not a record of the jsonl monitor: %.200v", c.lines, cmp.Or(err, errLine))
 	}
 }
@@ -287,7 +283,7 @@ func (c *File) Damage() error {
 	if c.bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s:%s", filepath.Join(c.dir, rundir.Metrics), c.firstBad)
+	return fmt.Errorf("%s:%s", filepath.Join(c.dir, MetricsFile), c.firstBad)
 }
 
 // Size returns the bytes of memory that the columns take, about.

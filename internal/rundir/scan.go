@@ -1,4 +1,4 @@
-package columns
+package rundir
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"time"
-
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // Head is what a line of metrics.jsonl says beside its metrics.
@@ -23,7 +21,7 @@ var errLine = errors.New("its form is another one")
 type Pair struct{ Name, Value []byte }
 
 // Scan returns what a line of metrics.jsonl says, with its metrics in place of pairs. It reads the form
-// that the jsonl monitor writes without decoding the values, and other JSON as [monitor.Parse] does.
+// that the jsonl monitor writes without decoding the values, and other JSON as [Parse] does.
 func Scan(line []byte, pairs []Pair) (Head, []Pair, error) {
 	if h, metrics, ok := headOf(line); ok {
 		if pairs, ok = split(metrics, pairs[:0]); ok {
@@ -31,7 +29,7 @@ func Scan(line []byte, pairs []Pair) (Head, []Pair, error) {
 		}
 	}
 	pairs = pairs[:0]
-	r, err := monitor.Parse(line)
+	r, err := Parse(line)
 	if err != nil || !json.Valid(line) {
 		return Head{}, pairs, errLine
 	}
