@@ -219,6 +219,7 @@ func TestPythonBridgesNeedTheirModule(t *testing.T) {
 
 // Whatever the other side does at whichever call, the call is an error, and nothing is left running.
 func TestPythonBridgesBearFaults(t *testing.T) {
+	trinitytest.Long(t, "starts a program for each fault", "environment", "internal/bridge")
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
 	}

@@ -11,7 +11,7 @@ const codeReward = "code_reward/code.yaml"
 
 // A policy learns to write programs that pass tests.
 func TestCodeRewardLearns(t *testing.T) {
-	trinitytest.Long(t, "trains for a minute", append(trained, "reward", "internal/sandbox")...)
+	trinitytest.Long(t, "trains for a minute", "examples/code_reward")
 	passed := curve(runExample(t, codeReward), "eval/held_out/tests/mean@4")
 	if first, last := passed[0], last(passed); last < 0.75 || last < first+0.4 {
 		t.Errorf("programs that pass rose from %.3f to %.3f, want at least 0.75 and 0.4 more", first, last)

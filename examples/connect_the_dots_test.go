@@ -22,7 +22,7 @@ func TestConnectTheDotsRuns(t *testing.T) {
 
 // Later tasks of a pack are solved more often than the first, because the policy leaves itself hints.
 func TestConnectTheDotsLearns(t *testing.T) {
-	trinitytest.Long(t, "trains for minutes", append(trained, "environment")...)
+	trinitytest.Long(t, "trains for minutes", "examples/connect_the_dots")
 	records := runExample(t, connectTheDots)
 	first, third := curve(records, "eval/packs/reward_pos_0/mean@8"), curve(records, "eval/packs/reward_pos_2/mean@8")
 	if last(third) < third[0]+0.05 || last(third) < last(first)+0.2 {

@@ -22,7 +22,7 @@ func init() {
 }
 
 // trained lists the rooms that what a model learns depends on.
-var trained = []string{"examples", "algorithm", "engine/cpu", "explorer", "trainer", "workflow", "reward", "run"}
+var trained = []string{"examples", "algorithm", "engine/cpu", "internal/explorer", "internal/trainer", "workflow", "reward", "internal/run"}
 
 // smolLM2 is the path of SmolLM2-135M-Instruct as a GGUF file.
 func smolLM2(t *testing.T) string {

@@ -11,7 +11,7 @@ const numberGuess = "number_guess/number_guess.yaml"
 
 // A policy learns a game of several turns.
 func TestNumberGuessLearns(t *testing.T) {
-	trinitytest.Long(t, "trains for a minute", append(trained, "environment")...)
+	trinitytest.Long(t, "trains for a minute", "environment", "workflow", "examples/number_guess")
 	won := curve(runExample(t, numberGuess), "eval/games/won/mean@32")
 	if first, last := won[0], last(won); last < 0.85 || last < first+0.25 {
 		t.Errorf("games won rose from %.3f to %.3f, want at least 0.85 and 0.25 more", first, last)

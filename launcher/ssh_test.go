@@ -299,9 +299,13 @@ func TestSSHNamesTheHost(t *testing.T) {
 
 // With a killed connection, shell, program or driver, nothing is left on the hosts.
 func TestSSHLeavesNothing(t *testing.T) {
+	trinitytest.Long(t, "waits for connections to end", "launcher", "internal/cluster", "internal/process")
 	options := serveSSH(t)
 	for _, killed := range []string{"ssh", "program", "shell"} {
 		t.Run(killed, func(t *testing.T) {
+			if killed != "ssh" { // its victim may be of any launcher
+				t.Parallel()
+			}
 			g, dir := theGroup(t, 2, 0)
 			x, err := onHosts(t, options).Launch(t.Context(), g)
 			if err != nil {
@@ -330,6 +334,7 @@ func TestSSHLeavesNothing(t *testing.T) {
 		})
 	}
 	t.Run("driver", func(t *testing.T) {
+		t.Parallel()
 		dir := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestDriver$", "-test.timeout=5m")
 		cmd.Env = append(os.Environ(), "TRINITY_TEST_DRIVER="+dir, "TRINITY_TEST_OPTIONS="+joined(options))

@@ -33,7 +33,7 @@ var programs = map[string]func(in io.Reader, out, log io.Writer) int{
 	},
 	"fail":     func(_ io.Reader, _, log io.Writer) int { fmt.Fprintln(log, "no model\nis loaded"); return 3 },
 	"nonsense": func(_ io.Reader, out, _ io.Writer) int { fmt.Fprintln(out, "ready."); return 0 },
-	"hang":     func(_ io.Reader, _, log io.Writer) int { fmt.Fprintln(log, "waits"); select {} },
+	"hang":     func(_ io.Reader, _, log io.Writer) int { fmt.Fprintln(log, "waits"); time.Sleep(time.Hour); return 1 },
 }
 
 func TestMain(m *testing.M) {

@@ -16,9 +16,10 @@ import (
 )
 
 // Slurm starts Slurm with two machines, n1 and n2, of four CPUs and four GPUs each. Both are this
-// one. The programs of Slurm find it by SLURM_CONF, which is set for the test.
+// one. The programs of Slurm find it by SLURM_CONF, which is set for the test. The test is long.
 func Slurm(t testing.TB) {
 	t.Helper()
+	Long(t, "starts Slurm", "launcher", "internal/cluster")
 	const how = "no Slurm: install slurm-wlm and munge"
 	munged, controller, node := Command(t, "munged", how), Command(t, "slurmctld", how), Command(t, "slurmd", how)
 	if os.Getuid() != 0 {

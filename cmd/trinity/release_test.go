@@ -141,7 +141,7 @@ ENTRYPOINT ["/usr/local/bin/trinity"]
 // A release's binary names its version and its commit, a binary of a changed clone says that it was
 // changed, and the release's binary is small.
 func TestBinariesNameTheirCommit(t *testing.T) {
-	trinitytest.Long(t, "links the program twice", "cmd", "command", "internal/cli")
+	trinitytest.Long(t, "links the program twice", "cmd", "command")
 	dir, commit := clone(t)
 	b := releaseBuild(t)
 	program := func(modified string, args ...string) (path, version string) {

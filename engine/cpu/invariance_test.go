@@ -334,9 +334,7 @@ func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 
 func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	path := smollm2Path(t)
-	if testing.Short() {
-		t.Skip("loads a model of 135 M parameters")
-	}
+	trinitytest.Long(t, "trains a model of 135 M parameters", "engine/cpu", "algorithm/loss")
 	var recorded smollm2
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
 	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &engine.LoRASpec{LoraRank: 8, LoraAlpha: 16}, Seed: 1}

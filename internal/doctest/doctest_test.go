@@ -2,7 +2,9 @@ package doctest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,9 +43,15 @@ func repository(t *testing.T) string {
 }
 
 // The test runs the commands of every document in order. Each document has its own directory with a
-// copy of the examples. With -short the test only compares the commands with the rules.
+// copy of the examples. What another document has run after the same commands is not run again. With
+// -short the test only compares the commands with the rules.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	root := repository(t)
+	type document struct {
+		name     string
+		commands []command
+	}
+	var all []document
 	for _, path := range documents(t, root) {
 		name, err := filepath.Rel(root, path)
 		if err != nil {
@@ -52,12 +61,85 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.ToSlash(name), func(t *testing.T) {
-			s := &session{root: root, checks: filepath.ToSlash(name) != "README.md" && trinitytest.EffortFor() < trinitytest.Heavy}
-			for _, c := range commands(string(text)) {
+		all = append(all, document{filepath.ToSlash(name), commands(string(text))})
+	}
+	// The longest are first, because a short one often repeats the beginning of another.
+	slices.SortStableFunc(all, func(a, b document) int { return cmp.Compare(len(b.commands), len(a.commands)) })
+	ran := map[string]string{}
+	for _, d := range all {
+		s := &session{root: root, checks: d.name != "README.md" && trinitytest.EffortFor() < trinitytest.Heavy}
+		again := repeated(ran, d.name, fmt.Sprint(s.checks), d.commands)
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			for i, c := range d.commands {
+				if again[i] != "" {
+					t.Logf("line %d: not run: %s: %s runs it", c.line, c.text, again[i])
+					continue
+				}
 				s.do(t, c)
 			}
 		})
+	}
+}
+
+var (
+	ownProgram = regexp.MustCompile(`(go run \./cmd/trinity|\./trinity) `)
+	reads      = regexp.MustCompile(`^(head|tail|cat|ls|\S+ (list|explain|check|plan|doctor|log|perf|top|chat|generate)) [^>]*$`)
+)
+
+// repeated returns for each command of a document which other document runs it after the same commands;
+// "" is none, or that a later command needs what this one writes. ran has the commands of all documents
+// so far, each with those before it that write files or set variables.
+func repeated(ran map[string]string, document, begin string, all []command) []string {
+	again, keys, needed := make([]string, len(all)), make([]string, len(all)), 0
+	isExempt := func(c command) bool {
+		return slices.ContainsFunc(exempt, func(e exemption) bool { return e.pattern.MatchString(c.text) })
+	}
+	for i, c := range all {
+		text := ownProgram.ReplaceAllString(c.text, "trinity ")
+		keys[i] = begin + "\n" + text
+		switch again[i] = ran[keys[i]]; {
+		case isExempt(c):
+			continue
+		case again[i] == "":
+			needed = i
+		}
+		if !reads.MatchString(text) {
+			begin = keys[i]
+		}
+	}
+	for i, c := range all {
+		if isExempt(c) || i < needed && !reads.MatchString(ownProgram.ReplaceAllString(c.text, "trinity ")) {
+			again[i] = ""
+		}
+		if again[i] == "" {
+			ran[keys[i]] = document
+		}
+	}
+	return again
+}
+
+func TestCommandsAreRunOnce(t *testing.T) {
+	ran := map[string]string{}
+	for _, c := range []struct {
+		document string
+		commands []string
+		want     []string
+	}{
+		{"a", []string{"trinity run x", "trinity list y"}, []string{"", ""}},
+		{"b", []string{"go run ./cmd/trinity run x"}, []string{"a"}},
+		{"c", []string{"./trinity run x", "trinity list y", "trinity view z"}, []string{"", "a", ""}},
+		{"d", []string{"trinity run z", "trinity run x", "trinity list y"}, []string{"", "", ""}},
+		{"e", []string{"trinity run x", "trinity list y", "trinity view z", "trinity list y > z"}, []string{"", "a", "", ""}},
+		{"f", []string{"trinity run x", "trinity view z"}, []string{"e", "e"}},
+	} {
+		var all []command
+		for _, text := range c.commands {
+			all = append(all, command{text: text})
+		}
+		if got := repeated(ran, c.document, "", all); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.document, got, c.want)
+		}
 	}
 }
 
@@ -129,7 +211,8 @@ func (s *session) open(t *testing.T) {
 		t.Fatal(err)
 	}
 	shorten(t, filepath.Join(s.dir, "examples/quickstart/data/eval.jsonl"))
-	s.env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+filepath.Join(s.dir, ".hf"))
+	shorten(t, filepath.Join(s.dir, "examples/sweep/data/held_out.jsonl"))
+	s.env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+filepath.Join(s.dir, ".hf"), "HOME="+s.dir)
 	s.env = slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "TRINITY_") })
 }
 
@@ -147,11 +230,16 @@ func shorten(t *testing.T, path string) {
 }
 
 // built holds the programs by package, so that the tests build each once.
-var built = map[string]string{}
+var (
+	building sync.Mutex
+	built    = map[string]string{}
+)
 
 // program builds a main package of the repository.
 func (s *session) program(t *testing.T, pkg string) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	if built[pkg] == "" {
 		dir, err := os.MkdirTemp("", "trinity-doctest")
 		if err != nil {
@@ -242,6 +330,9 @@ func insert(command, args string) string {
 	return command[:at] + " " + args + command[at:]
 }
 
+// hangs is far more time than any command takes on a slow machine.
+const hangs = 10 * time.Minute
+
 // shell runs a command. Its exports hold for later commands.
 func (s *session) shell(t *testing.T, c command, text string) {
 	t.Helper()
@@ -249,7 +340,7 @@ func (s *session) shell(t *testing.T, c command, text string) {
 		s.env = append(s.env, setting)
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail; "+text)
 	cmd.Dir, cmd.Env = s.dir, s.env

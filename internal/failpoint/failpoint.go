@@ -18,6 +18,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // Point is a named place in the program.
@@ -119,5 +120,7 @@ func killMyself() {
 	if err != nil {
 		panic(fmt.Sprintf("failpoint: %v", err))
 	}
-	select {} // until the signal comes
+	for { // until the signal comes: a process without other goroutines would end by itself in a select
+		time.Sleep(time.Hour)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // confined does what its input says.
@@ -29,7 +30,7 @@ var confined = Confine("process-test", func(in *io.SectionReader, out io.Writer)
 		}
 		fmt.Fprintln(out, len(held))
 	case "hang":
-		select {}
+		time.Sleep(time.Hour) // a select would be a deadlock
 	}
 	return nil
 })

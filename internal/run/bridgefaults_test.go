@@ -97,13 +97,18 @@ func breaks(t *testing.T, name, environment, args string, began bool) {
 		t.Parallel()
 		p := newProject(t, tiny, rl)
 		const taskset = "buffer.explorer_input.taskset."
+		limit := 30 // seconds, in which a program answers on a slow machine
+		if strings.Contains(name, "hung") {
+			limit = 3
+		}
 		_, err := p.run(t, noEvaluation, "buffer.total_steps=1", "buffer.batch_size=1", "explorer.max_retry_times=0",
 			"model.max_prompt_tokens=400",
 			"explorer.rollout_model.chat_template='{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}'",
 			"explorer.rollout_model.tool_call_parser=hermes",
 			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4",
 			"buffer.explorer_input.default_reward_fn_type=null", taskset+"default_workflow_type=environment_workflow",
-			fmt.Sprintf("%sworkflow_args={environment: %s, reset_timeout: 1, step_timeout: 1, environment_args: %s}", taskset, environment, args))
+			fmt.Sprintf("%sworkflow_args={environment: %s, reset_timeout: %d, step_timeout: %d, environment_args: %s}",
+				taskset, environment, limit, limit, args))
 		if !began { // the run opens and resets an environment before it loads the model
 			oneLine(t, err, "taskset digits: "+filepath.Join(p.dir, "train.jsonl")+":1: environment "+environment+" does not ")
 			if exists(filepath.Join(p.job(), "log")) || trinity.KindOf(err, "") != trinity.FailedEnvironment {

@@ -36,18 +36,18 @@ func TestARunResumesInAnotherMode(t *testing.T) {
 // changesModes runs to the end, in turn in modes train and explore, and in mode both.
 func (p project) changesModes(t *testing.T, overrides ...string) {
 	t.Helper()
-	apart := func(until string) {
+	apart := func() {
 		explorer := p.start(t, nil, append(fields(overrides), exploring...)...)
-		if !p.start(t, nil, append(fields(overrides), training...)...).signalWhen(t, os.Kill, p.appears(until)) {
+		if !p.killedAt(t, "trainer.save=kill@2", append(fields(overrides), training...)...) {
 			t.Error("the trainer was not killed")
 		}
 		explorer.signalWhen(t, os.Kill, func() bool { return true }) // it may have ended
 	}
-	apart("global_step_1")
-	if !p.start(t, nil, overrides...).signalWhen(t, os.Kill, p.appears("global_step_3")) {
+	apart()                                                  // after step 1
+	if !p.killedAt(t, "trainer.save=kill@3", overrides...) { // after step 3
 		t.Error("mode both was not killed")
 	}
-	apart("global_step_5")
+	apart() // after step 4
 	p.start(t, nil, overrides...).finish(t)
 	if exists(filepath.Join(p.job(), "weights_*")) || exists(filepath.Join(p.job(), "trainer.json")) {
 		t.Error("of the trainer of another process something is left that is not true any more")

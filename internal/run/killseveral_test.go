@@ -3,7 +3,6 @@ package run_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -117,7 +116,7 @@ func TestALostExplorerIsNamed(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, append(fields(training), "buffer.trainer_input.experience_buffer.max_read_timeout=30")...)
-	if !p.start(t, nil, exploring...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 }) {
+	if !p.killedAt(t, "explorer.delivered=kill@3", exploring...) {
 		t.Fatal("the explorer was not killed")
 	}
 	trainer.fails(t, "waiting for the explorer", "max_read_timeout", "explorer explorer (host ", "and has lost its lease")

@@ -47,6 +47,9 @@ func TestATinyModelLearnsFromRewards(t *testing.T) {
 		{"shuffled rewards", []string{short, "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "grpo" && c.name != "shuffled rewards" {
+				trinitytest.Long(t, "trains another model", "internal/run", "internal/trainer", "algorithm", "engine/cpu")
+			}
 			t.Parallel()
 			p := newProject(t, 2, yaml)
 			if _, err := p.run(t, c.override...); err != nil {

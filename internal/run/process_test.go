@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // hangs is the time after which a process fails its test and prints its goroutines. It is far more
@@ -135,6 +137,13 @@ func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 		t.Fatalf("%v\n%s", err, &c.output)
 	}
 	return err != nil
+}
+
+// killedAt runs the project in a new process until a failpoint kills it. It returns false if the process
+// ended without an error.
+func (p project) killedAt(t *testing.T, rule string, overrides ...string) bool {
+	t.Helper()
+	return p.start(t, []string{failpoint.Variable + "=" + rule}, overrides...).killedWithin(t, 0)
 }
 
 // appears returns a function that reports whether a new file matches the pattern, which is relative

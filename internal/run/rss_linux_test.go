@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // peak runs the project in a process of its own and returns its largest resident memory, beside
@@ -57,9 +58,10 @@ func TestPlanOfATinyModelIsNearThePeak(t *testing.T) {
 
 func TestPlanOfSmolLM2IsThePeak(t *testing.T) {
 	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
-	if path == "" || testing.Short() {
-		t.Skip("TRINITY_SMOLLM2_GGUF does not name the GGUF file of SmolLM2-135M-Instruct, or tests are short")
+	if path == "" {
+		t.Skip("TRINITY_SMOLLM2_GGUF does not name the GGUF file of SmolLM2-135M-Instruct")
 	}
+	trinitytest.Long(t, "loads a model of 135 M parameters", "internal/run/plan", "engine/cpu")
 	const lora = "model.lora_configs=[{name: a, lora_rank: 8, lora_alpha: 16}]"
 	for _, c := range []struct {
 		name, yaml string
@@ -83,6 +85,9 @@ func TestPlanOfSmolLM2IsThePeak(t *testing.T) {
 			"buffer.explorer_input.eval_tasksets=[]", lora}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "sft-adapter" && c.name != "grpo-full-kl" {
+				trinitytest.TooLong(t, "loads a model of 135 M parameters again")
+			}
 			p := newProject(t, tiny, c.yaml)
 			p.longDemonstrations(t)
 			measured, planned := p.peak(t, append(c.overrides, "model.model_path="+path, "buffer.total_steps=1",

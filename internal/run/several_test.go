@@ -29,11 +29,11 @@ func TestTwoExplorersShareARun(t *testing.T) {
 			left, right := append(half("left", "1/2"), override...), append(half("right", "2/2"), override...)
 			trainer := p.start(t, nil, append(fields(trainingTwo), override...)...)
 			other := p.start(t, nil, right...)
-			killed := p.start(t, nil, left...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 })
+			killed := p.killedAt(t, "explorer.delivered=kill@3", left...)
 			p.start(t, nil, left...).finish(t)
 			other.finish(t)
 			trainer.finish(t)
-			if !killed && style == "fixed" {
+			if !killed {
 				t.Error("the explorer was not killed")
 			}
 
@@ -68,7 +68,7 @@ func TestALostExplorerDoesNotStopTheOthers(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, trainingTwo...)
 	other := p.start(t, nil, half("right", "2/2")...)
-	if !p.start(t, nil, half("left", "1/2")...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 }) {
+	if !p.killedAt(t, "explorer.delivered=kill@3", half("left", "1/2")...) {
 		t.Fatal("the explorer was not killed")
 	}
 	other.finish(t)

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -100,7 +101,13 @@ func TestStagesOfAnyModeFollowOneAnother(t *testing.T) {
 // kills. The stages end as in one process.
 func TestAnExplorerJoinsAStage(t *testing.T) {
 	one := newProject(t, tiny, learningStages)
-	one.start(t, nil).finish(t)
+	counts := filepath.Join(t.TempDir(), "hits.json")
+	one.start(t, []string{childHits + "=" + counts, failpoint.Variable + "=trainer.save=force"}).finish(t)
+	var hits map[string]int64
+	if err := json.Unmarshal([]byte(read(t, counts)), &hits); err != nil {
+		t.Fatal(err)
+	}
+	afterStep2 := fmt.Sprintf("%s=trainer.saved=kill@%d", failpoint.Variable, hits["trainer.saved"]-1) // the last is after step 4
 	for _, name := range []string{"in the run's directory", "by URL"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,8 +119,7 @@ func TestAnExplorerJoinsAStage(t *testing.T) {
 			}
 			trains := []string{"stages.2.mode=train", "stages.2.trainer.total_steps=4", "trainer.listen_address=127.0.0.1:" + port}
 			explorer := at.start(t, explores, "stages.2.mode=explore")
-			trainer := p.start(t, []string{"TRINITY_TOKEN=of the test"}, trains...)
-			if !trainer.signalWhen(t, os.Kill, p.appears("grpo/global_step_2")) {
+			if !p.start(t, []string{"TRINITY_TOKEN=of the test", afterStep2}, trains...).killedWithin(t, 0) {
 				t.Error("the trainer was not killed")
 			}
 			if explorer.signalWhen(t, os.Kill, after(0)) { // it waits for the trainer

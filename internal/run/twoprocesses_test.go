@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -17,6 +18,9 @@ var (
 	exploring = []string{"mode=explore", "trainer.trainer_type=verl"}
 	training  = []string{"mode=train", "explorer.rollout_model.engine_type=vllm", "trainer.total_steps=8", "buffer.train_batch_size=12"}
 )
+
+// afterFive kills an explorer after its fifth delivery.
+const afterFive = failpoint.Variable + "=explorer.delivered=kill@5"
 
 var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=sql"}
 
@@ -46,12 +50,12 @@ func TestTwoProcessesEndWithTheBytesOfOne(t *testing.T) {
 			two := one.copyOf(t)
 			explore, train := append(fields(c.overrides), exploring...), append(fields(training), c.overrides...)
 
-			explorer := two.start(t, nil, explore...)
-			if !two.start(t, nil, train...).signalWhen(t, os.Kill, two.appears("global_step_2")) {
+			explorer := two.start(t, []string{afterFive}, explore...)
+			if !two.killedAt(t, "trainer.save=kill@2", train...) { // after step 2
 				t.Error("the trainer was not killed")
 			}
 			trainer := two.start(t, nil, train...)
-			if !explorer.signalWhen(t, os.Kill, two.appears("global_step_4")) {
+			if !explorer.killedWithin(t, 0) {
 				t.Error("the explorer was not killed")
 			}
 			two.start(t, nil, explore...).finish(t)
@@ -90,14 +94,15 @@ func TestTwoProcessesThatDoNotWaitLoseNothing(t *testing.T) {
 			p := newProject(t, tiny, rl)
 			override := []string{"synchronizer.sync_style=" + style, "explorer.eval_interval=100"}
 			explore, train := append(fields(override), exploring...), append(fields(override), training...)
-			explorer := p.start(t, nil, explore...)
-			if !p.start(t, nil, train...).signalWhen(t, os.Kill, p.appears("global_step_2")) {
+			explorer := p.start(t, []string{afterFive}, explore...)
+			if !p.killedAt(t, "trainer.save=kill@2", train...) {
 				t.Error("the trainer was not killed")
 			}
 			trainer := p.start(t, nil, train...)
-			if explorer.signalWhen(t, os.Kill, p.appears("global_step_4")) { // it may have ended
-				p.start(t, nil, explore...).finish(t)
+			if !explorer.killedWithin(t, 0) {
+				t.Error("the explorer was not killed")
 			}
+			p.start(t, nil, explore...).finish(t)
 			trainer.finish(t)
 			p.eachOnce(t, 8)
 		})

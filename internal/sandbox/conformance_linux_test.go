@@ -16,3 +16,9 @@ func TestConformanceOfTiers(t *testing.T) {
 		t.Run(name, func(t *testing.T) { trinitytest.Sandbox(t, s) })
 	}
 }
+
+// Every hostile program is held without a control group, and as an unprivileged user.
+func TestEveryHostileProgram(t *testing.T) {
+	trinitytest.Long(t, "tries every hostile program in every tier", "internal/sandbox")
+	sandbox.EveryHostileProgram(t)
+}

@@ -88,7 +88,10 @@ var hostile = []struct {
 var inShort = []string{"memory_bomb", "endless_output", "daemons", "symlink", "read_the_tests", "sockets", "clone3", "signal_others",
 	"name_others", "act_on_itself"}
 
+// asNobody is set in a process of an unprivileged user: to "few", or to "every" for every hostile program.
 const asNobody = "SANDBOX_TEST_AS_NOBODY"
+
+const withoutGroup = "full without a control group"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(asOwner); file != "" {
@@ -120,7 +123,7 @@ func tiers(t *testing.T) map[string]*Sandbox {
 		if full.with.Cgroup {
 			alone := *full
 			alone.with.Cgroup = false
-			all["full without a control group"] = &alone
+			all[withoutGroup] = &alone
 		}
 	}
 	with := layers{}
@@ -137,7 +140,29 @@ func tiers(t *testing.T) map[string]*Sandbox {
 	return all
 }
 
+// Every hostile program is tried in full and without namespaces; a few also without a control group and as nobody.
+// EveryHostileProgram tries the others there.
 func TestHostilePrograms(t *testing.T) {
+	few, as := testing.Short(), os.Getenv(asNobody)
+	tryHostile(t, func(tier, program string) bool {
+		switch {
+		case as == "every":
+			return true
+		case few && tier == withoutGroup:
+			return false
+		}
+		return !few && as == "" && tier != withoutGroup || slices.Contains(inShort, program)
+	})
+}
+
+// EveryHostileProgram tries what TestHostilePrograms and TestHostileProgramsOfNobody leave out.
+func EveryHostileProgram(t *testing.T) {
+	tryHostile(t, func(tier, program string) bool { return tier == withoutGroup && !slices.Contains(inShort, program) })
+	t.Run("nobody", func(t *testing.T) { ofNobody(t, "every") })
+}
+
+// tryHostile runs the wanted programs in each tier.
+func tryHostile(t *testing.T, wanted func(tier, program string) bool) {
 	python := python(t)
 	t.Setenv("SECRET_KEY", "SECRET in the environment")
 	folder := t.TempDir()
@@ -162,9 +187,12 @@ func TestHostilePrograms(t *testing.T) {
 	defer syscall.Close(inherited)
 	for tier, s := range tiers(t) {
 		for _, h := range hostile {
-			if testing.Short() && (tier == "full without a control group" || !slices.Contains(inShort, h.name)) ||
-				h.needs == namespaces && !s.with.Namespaces || h.needs == grouped && !s.with.Cgroup {
+			if !wanted(tier, h.name) || h.needs == namespaces && !s.with.Namespaces || h.needs == grouped && !s.with.Cgroup {
 				continue
+			}
+			wall, cpu := 2*time.Second, time.Second // of those that may run until they are ended
+			if h.ends == "" || h.ends == "output" {
+				wall, cpu = 20*time.Second, 3*time.Second
 			}
 			t.Run(tier+"/"+h.name, func(t *testing.T) {
 				marker := fmt.Sprintf("hostile-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -175,7 +203,7 @@ func TestHostilePrograms(t *testing.T) {
 				r, err := s.Run(t.Context(), &Program{
 					Command: []string{python, "hostile.py", h.name, tests, reward, strconv.Itoa(os.Getpid()), marker},
 					Files:   map[string][]byte{"hostile.py": hostileScript},
-					Limits: Limits{Wall: 4 * time.Second, CPU: 3 * time.Second, Memory: memory << 20, File: 4 << 20, Disk: 8 << 20,
+					Limits: Limits{Wall: wall, CPU: cpu, Memory: memory << 20, File: 4 << 20, Disk: 8 << 20,
 						Output: 1 << 20, Processes: 24, Inodes: 500},
 				})
 				if err != nil {
@@ -224,9 +252,13 @@ func TestHostilePrograms(t *testing.T) {
 	}
 }
 
-// The same as an unprivileged user. The child is this binary, which is executed as /proc/self/exe
-// because other users may not reach the folder of test binaries.
-func TestHostileProgramsOfNobody(t *testing.T) {
+// The same as an unprivileged user.
+func TestHostileProgramsOfNobody(t *testing.T) { ofNobody(t, "few") }
+
+// ofNobody runs TestHostilePrograms as an unprivileged user. The child is this binary, which is executed as
+// /proc/self/exe because other users may not reach the folder of test binaries.
+func ofNobody(t *testing.T, which string) {
+	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv(asNobody) != "" {
 		t.Skip("only root can become another user")
 	}
@@ -241,7 +273,7 @@ func TestHostileProgramsOfNobody(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestHostilePrograms$",
 		"-test.v="+strconv.FormatBool(testing.Verbose()), "-test.short="+strconv.FormatBool(testing.Short()))
-	cmd.Env = append(os.Environ(), asNobody+"=1", "TMPDIR="+folder, "HOME="+folder)
+	cmd.Env = append(os.Environ(), asNobody+"="+which, "TMPDIR="+folder, "HOME="+folder)
 	cmd.Dir = folder
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()

@@ -86,7 +86,7 @@ func (g *Gateway) session(ctx context.Context, key string, m *trinity.Model, o t
 		stop := context.AfterFunc(request, func() { enough(context.Cause(request)) })
 		return both, func() { stop(); enough(nil) }
 	}
-	s.forget = func() { g.forget(digestOf(key)) }
+	s.forget = func() { g.forget(s) }
 	context.AfterFunc(ctx, s.forget)
 	return s
 }
@@ -100,10 +100,12 @@ func (g *Gateway) drop(s *session) {
 	s.cancel(errDropped)
 }
 
-func (g *Gateway) forget(key digest) {
+// forget ends the key of a session, unless the session was dropped: another one may bear the key by now.
+func (g *Gateway) forget(s *session) {
+	key := digestOf(s.key)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open[key] == nil {
+	if g.open[key] != s {
 		return
 	}
 	delete(g.open, key)

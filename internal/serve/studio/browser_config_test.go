@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/monitor"
 	_ "github.com/trinity-go/trinity/standard"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 const training = `project: sums
@@ -37,6 +38,7 @@ func (w *window) write(t *testing.T, text string) {
 
 // A configuration is written, checked and started in a real browser.
 func TestConfigInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no sh")
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // demonstrations writes rows. One is damaged, one has HTML and control characters, which must stay text, and
@@ -50,6 +51,7 @@ func demonstrations(t *testing.T, path string) {
 
 // The data of a run in a real browser: rows, tokens, lengths that filter, a search.
 func TestDataInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
 	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.SettingsFile), []byte(training)); err != nil {
@@ -185,6 +187,7 @@ func TestDataInABrowser(t *testing.T) {
 
 // People compare answers on the page that the studio opens for the experiences of a run.
 func TestAnnotateInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	root := t.TempDir()
 	run := record(t, root, "sums/sft", "")
 	if err := durable.WriteFile(filepath.Join(run.dir, "monitor", rundir.SettingsFile), []byte(training)); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/plan"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/trace"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // asTrinity is the variable with which the test binary is the program.
@@ -180,6 +181,7 @@ func (p program) recordModes(t *testing.T) {
 // All pages show what runs of each mode have really written, and axe-core finds nothing serious in them.
 // A quickstart starts, runs and stops in the browser.
 func TestRealRunsInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no signals to send to a process")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/trace"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // manyTokens is how long the longest answer of the pages' tests is.
@@ -92,6 +93,7 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 
 // The pages of a step show its answers, each with its tokens and their numbers.
 func TestAnswersInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	dir := t.TempDir()
 	long := answered(t, filepath.Join(dir, "r"))
 	rows, err := trace.ReadStep(filepath.Join(dir, "r", trace.Dir), 4)
@@ -177,6 +179,7 @@ func filtersRollouts(t *testing.T, w *window) {
 
 // Where no train step is kept, or one without answers, the newest failures are there.
 func TestFailuresInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	dir := t.TempDir()
 	for _, run := range []string{"none", "empty"} {
 		w, err := trace.New(trace.Options{

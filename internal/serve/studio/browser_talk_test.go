@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // say writes a message and sends it.
@@ -54,6 +55,7 @@ func answer(turn, seat int) string {
 
 // Somebody talks to two models in a real browser: they answer side by side, and what they write is text.
 func TestTalkInABrowser(t *testing.T) {
+	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	t.Setenv("STUDIO_TEST_MODEL", "1")
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
