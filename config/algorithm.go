@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -213,4 +214,29 @@ func (r *rules) schedule(key string, o *Optimizer) {
 	if o.LRWarmupSteps < 0 && o.LRWarmupStepsRatio > 0 {
 		r.fail(key+".lr_warmup_steps_ratio", "is a share of all steps, but their number is not known", hint+" or lr_warmup_steps")
 	}
+}
+
+const (
+	lossArgsKey = "algorithm.policy_loss_fn_args"
+	wholeStep   = "losses are normalised over the optimizer step, however it is cut"
+)
+
+var unusedOfAlgorithm = []unusedKey{
+	{lossArgsKey + ".use_dynamic_bsz", always(wholeStep)},
+	{lossArgsKey + ".ppo_mini_batch_size", always(wholeStep)},
+	{lossArgsKey + ".ppo_micro_batch_size_per_gpu", always(wholeStep)},
+	{lossArgsKey + ".ngpus_trainer", always(wholeStep)},
+	{lossArgsKey + ".train_batch_size_usual", always(wholeStep)},
+	{lossArgsKey + ".train_batch_size_expert", always(wholeStep)},
+	{"algorithm.kl_loss_fn_args", absentTerm},
+	{"algorithm.kl_penalty_fn_args", absentTerm},
+	{"algorithm.entropy_loss_fn_args", absentTerm},
+}
+
+// absentTerm is the reason of an argument of a term that the value none switches off.
+func absentTerm(s *Settled, key string) string {
+	if fn, _, isArg := strings.Cut(key, "_args."); isArg && s.at(fn) == "none" {
+		return lastKey(fn) + " is none"
+	}
+	return ""
 }

@@ -107,7 +107,7 @@ func (s *Settled) unusedByAsked(key string) (reason string, asks bool) {
 			continue
 		case slices.Contains(readsAlways, name), !a.External && slices.Contains(readsEmbedded, name):
 			return "", true
-		case !a.External && named(name, lastKey(baseURLsKey), "api_key") && s.unusedByEngines(baseURLsKey) == "":
+		case !a.External && named(name, lastKey(baseURLsKey), "api_key") && s.behindServers():
 			return "", true
 		case below(key, a.Key+".external_model_config"):
 			if a.External {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"maps"
 	"slices"
 	"strings"
@@ -167,4 +168,43 @@ func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
 	}
 	unsupportedFormat(b.Key, &b.Format, refuse)
+}
+
+// unusedOfDataset returns why the buffers at a pattern, which the run reads row by row, have no use for some keys.
+// name says what has its name instead.
+func unusedOfDataset(pattern, name string) (all []unusedKey) {
+	for _, key := range []string{"capacity", "capacity_mb", "max_read_timeout", "replay_buffer"} {
+		all = append(all, unusedKey{join(pattern, key), always("this buffer is a dataset, which the run reads row by row")})
+	}
+	return append(all, unusedKey{join(pattern, "name"), always(name)})
+}
+
+var unusedOfDatasets = slices.Concat(
+	unusedOfDataset(auxiliaryKey+".*", "the sample strategy calls it by its key"),
+	unusedOfDataset(evalBuffersKey+".*", "metrics call it by its key"),
+	unusedOfDataset(inputsKey+".*", "the pipeline calls it by its key"),
+	[]unusedKey{
+		{auxiliaryKey, unless(trains, "only the trainer reads it")},
+		{evalBuffersKey, unless(trains, "only the trainer reads it")},
+		{inputsKey, unless(explores, "only the explorer reads it")},
+		{"buffer", unusedChoice},
+		{inputsKey, unusedChoice},
+	},
+)
+
+// unusedChoice returns why split or subset_name has no meaning for the path of a section, "" if it has one.
+func unusedChoice(s *Settled, key string) string {
+	for _, d := range s.datasets() {
+		split := key == d.key+".split"
+		switch {
+		case !split && key != d.key+".subset_name":
+		case d.storage == "task_dir":
+			return "every folder of the path is a task: there are neither splits nor subsets"
+		case split && dburl.IsURL(d.path):
+			return "a database has no splits: subset_name chooses rows"
+		case isFile(d.path):
+			return "the path is one file, all of whose rows are read: name a directory to choose a split or subset of it"
+		}
+	}
+	return ""
 }

@@ -182,10 +182,10 @@ func checkAddresses(key string, all []string, fail func(key, what, hint string))
 // SharedKeys is implemented by a trainer or sampler plug-in. It tells which of the keys that all
 // engines share the plug-in supports. The plug-in's own keys are its arguments.
 type SharedKeys interface {
-	// Reads maps a key to "" if the engine honours it, and otherwise to the reason why it has no
-	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
+	// Reads maps a key to "" if the engine honours it in this run, and otherwise to the reason why it has
+	// no meaning there. A key includes all keys below it, * matches any segment, and a longer
 	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
-	Reads() map[string]string
+	Reads(s *Settled) map[string]string
 	// Refuses returns the values of the configuration that the engine does not support and that it
 	// must not ignore, because they would change the run.
 	Refuses(s *Settled) []Refusal
@@ -223,13 +223,13 @@ func (e engine) sharedKeys() (SharedKeys, bool) {
 }
 
 // reads returns what the engine declares about a key; says is false if it declares nothing.
-func (e engine) reads(key string) (reason string, says bool) {
+func (e engine) reads(s *Settled, key string) (reason string, says bool) {
 	keys, ok := e.sharedKeys()
 	if !ok {
 		return "", false
 	}
 	longest := -1
-	for pattern, why := range keys.Reads() {
+	for pattern, why := range keys.Reads(s) {
 		if below(key, pattern) && len(pattern) > longest {
 			reason, says, longest = why, true, len(pattern)
 		}
@@ -243,7 +243,7 @@ func (e engine) reads(key string) (reason string, says bool) {
 func (s *Settled) unusedByEngines(key string) string {
 	opened, silent := s.opened(), ""
 	for _, e := range opened {
-		reason, says := e.reads(key)
+		reason, says := e.reads(s, key)
 		switch {
 		case says && reason == "":
 			return ""
@@ -260,19 +260,35 @@ func (s *Settled) unusedByEngines(key string) string {
 			continue
 		}
 		for _, name := range catalog.Names() {
-			reason, says := engine{kind, name}.reads(key)
+			reason, says := engine{kind, name}.reads(s, key)
 			at := slices.IndexFunc(opened, func(e engine) bool { return e.kind == kind })
 			switch {
 			case !says:
 			case at >= 0:
 				return fmt.Sprintf("the %s %q does not declare that it reads it", kind, opened[at].name)
+			case reason != "" && kind == "trainer":
+				return "mode " + s.Mode + " does not train"
 			case reason != "":
-				return reason
+				return "mode " + s.Mode + " does not sample"
 			}
 		}
 	}
 	return ""
 }
+
+// behindServers reports whether the run samples behind servers, which base_urls names or the run starts.
+func (s *Settled) behindServers() bool {
+	reason, says := engine{"sampler", s.Engines.Sample}.reads(s, baseURLsKey)
+	return s.Samples && says && reason == ""
+}
+
+// startsServers reports whether the run starts the servers that sample.
+func (s *Settled) startsServers() bool {
+	return s.behindServers() && len(s.Explorer.RolloutModel.BaseUrls) == 0
+}
+
+// startsPrograms reports whether the run starts servers or workers of its trainer.
+func (s *Settled) startsPrograms() bool { return s.unusedByEngines("cluster.node_num") == "" }
 
 // refusedByEngines calls refuse for each value that the engines of the mode do not support.
 func (s *Settled) refusedByEngines(refuse func(key, what, hint string)) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -258,4 +259,89 @@ type InferenceModel struct {
 	WeightSyncBufferSize int `yaml:"weight_sync_buffer_size" default:"1024" range:"[1,)"`
 	// Change LoRA adapters while the engine runs.
 	EnableRuntimeLoraUpdating bool `yaml:"enable_runtime_lora_updating"`
+}
+
+const runners = "a setting of upstream's runner processes: rollouts are goroutines here"
+
+var unusedOfExplorer = []unusedKey{
+	{"explorer.rollout_model.external_model_config", always("no external model is used")},
+	{"explorer.rollout_model.nnodes", func(s *Settled, _ string) string {
+		switch {
+		case s.startsServers():
+			return fmt.Sprintf("each server has one machine; the run starts servers: %d", s.Explorer.RolloutModel.EngineNum)
+		case s.behindServers():
+			return "the servers that base_urls names run already"
+		case s.Samples:
+			return "the engine that samples is part of this process"
+		}
+		return "mode " + s.Mode + " does not sample"
+	}},
+	{"explorer.concurrent_mode", always(runners)},
+	{"explorer.runner_prepare_concurrency", always(runners)},
+	{"explorer.runner_prepare_max_retries", always(runners)},
+	{"explorer.max_repeat_times_per_runner", always(runners)},
+	{"explorer.runner_state_report_interval", always(runners)},
+	{"explorer.dynamic_timeout", unless(explores, noRollouts)},
+	{"explorer.dynamic_timeout", unless(func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable },
+		"explorer.dynamic_timeout.enable is false")},
+	{"explorer.over_rollout", unless(explores, noRollouts)},
+	{"explorer.over_rollout", unless(func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "explorer.over_rollout.ratio is 0")},
+	{"explorer.service_status_check_interval", whileServing},
+	{"explorer.min_running_model_num", whileServing},
+	{"explorer.rollout_model.enable_history", func(s *Settled, _ string) string {
+		switch {
+		case s.Records():
+			return "explorer.pending_expiry records real traffic, id by id"
+		case serves(s):
+			return "explorer.pending_expiry, which is 0, would record real traffic"
+		case s.Samples:
+			return "what a rollout samples is always recorded, id by id, also what a program asks for at its endpoint"
+		}
+		return "mode " + s.Mode + " does not sample"
+	}},
+	{"explorer.rollout_model.enable_openai_api", func(s *Settled, _ string) string {
+		switch {
+		case serves(s):
+			return "mode serve always opens the API"
+		case s.Samples:
+			return "a workflow whose rollouts a program makes opens the API for it; mode serve opens it for everybody"
+		}
+		return "mode " + s.Mode + " does not sample"
+	}},
+	{"explorer.rollout_model.tool_call_parser", unless(func(s *Settled) bool { return s.Explorer.RolloutModel.EnableAutoToolChoice },
+		"enable_auto_tool_choice is false, so replies are text")},
+	{"explorer.proxy_port", unless(serves, onlyServe)},
+	{"explorer.listen_address", unless(serves, onlyServe)},
+	{"explorer.db_url", unless(serves, onlyServe)},
+	{"explorer.pending_expiry", unless(serves, onlyServe)},
+	{"explorer.rollout_model.api_key", func(s *Settled, _ string) string {
+		switch {
+		case serves(s) || s.behindServers() && !s.startsServers():
+			return ""
+		case s.startsServers():
+			return "the run gives the servers that it starts a key"
+		}
+		return "only mode serve and servers that base_urls names read it"
+	}},
+	{"explorer.max_inflight_batches", unless(func(s *Settled) bool {
+		return !s.Explores || s.Batch.StepsInFlight > 1 || s.Explorer.MaxInflightBatches == 1
+	}, "only sync_style fully_async explores several steps at once, for a trainer")},
+	{"explorer.eval_parallel", unless(func(s *Settled) bool { return s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0 },
+		"no taskset is evaluated beside the steps of an explorer")},
+}
+
+const (
+	noRollouts = "this mode makes no rollouts for training"
+	onlyServe  = "only mode serve reads it"
+)
+
+// whileServing is the reason of upstream's keys of several engines behind mode serve.
+func whileServing(s *Settled, _ string) string {
+	switch {
+	case !serves(s):
+		return "Trinity-RFT reads it only in mode serve"
+	case s.behindServers():
+		return "a server that does not answer is left out until it does, and takes new weights while it serves"
+	}
+	return "the engine is part of this process, and takes new weights while it serves"
 }

@@ -202,3 +202,22 @@ func (r *rules) tasksetAdapter(t TasksetEntry) {
 			"the policy samples training tasks; leave it out, or use an evaluation taskset or mode explore")
 	}
 }
+
+var unusedOfModel = []unusedKey{
+	{"model.tinker", always("the Tinker API is not used")},
+	{"model.external_model", always("no external model is used")},
+	{"model.critic_model_path", unless(trainsCritic, noCritic)},
+	{"model.logprobs", otherTokens},
+	{"explorer.rollout_model.logprobs", otherTokens},
+	{auxiliaryModelsKey + ".*.logprobs", otherTokens},
+	{"buffer.explorer_input.taskset.rollout_args.logprobs", otherTokens},
+	{"buffer.explorer_input.*.*.rollout_args.logprobs", otherTokens},
+}
+
+// otherTokens is the reason of a number of tokens beside the sampled one, unless it is 0.
+func otherTokens(s *Settled, key string) string {
+	if n := nodeOf(s.source.root, key); n == nil || n.Value == "0" {
+		return ""
+	}
+	return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"
+}

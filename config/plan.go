@@ -299,7 +299,7 @@ func (c *Settled) Sources() []string {
 // serverWords tells what the stage asks of which servers.
 func (c *planner) serverWords() []string {
 	at := c.Explorer.RolloutModel.BaseUrls
-	if len(at) == 0 || c.unusedByEngines(baseURLsKey) != "" {
+	if len(at) == 0 || !c.behindServers() {
 		return nil
 	}
 	asks := "token ids"
@@ -332,8 +332,7 @@ func (c *planner) weightsWords() string {
 		return words
 	}
 	number := int64(4)
-	if m := &c.Explorer.RolloutModel; m.Dtype == "bfloat16" && len(m.BaseUrls) == 0 && c.unusedByEngines(baseURLsKey) == "" &&
-		len(c.Model.LoraConfigs) == 0 {
+	if m := &c.Explorer.RolloutModel; m.Dtype == "bfloat16" && c.startsServers() && len(c.Model.LoraConfigs) == 0 {
 		number = 2 // servers that the run starts
 	}
 	bytes := float64(number * c.facts.Model.Trained)

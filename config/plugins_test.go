@@ -61,6 +61,7 @@ func TestMain(m *testing.M) {
 	register(registry.Trainers, "cpu", func() trinity.TrainerOpener { return &fakeTrainer{} })
 	register(registry.Trainers, "silent", func() trinity.TrainerOpener { return &silentTrainer{} })
 	register(registry.Samplers, "cpu", func() trinity.SamplerOpener { return &fakeSampler{} })
+	register(registry.Samplers, "served", func() trinity.SamplerOpener { return &fakeServed{} })
 	register(registry.Samplers, "silent", func() trinity.SamplerOpener { return &silentSampler{} })
 	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
@@ -110,7 +111,7 @@ type fakeTrainer struct {
 }
 type fakeSampler struct{ trinity.SamplerOpener }
 
-func (*fakeTrainer) Reads() map[string]string {
+func (*fakeTrainer) Reads(*Settled) map[string]string {
 	return map[string]string{
 		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs",
 		"trainer.trainer_config.actor_rollout_ref.ref": "no GPUs", "trainer.trainer_config.actor_rollout_ref.ref.read": "",
@@ -125,12 +126,23 @@ func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 	return []Refusal{{"model.rope_theta", "another rope base than the model's own", ""}}
 }
 
-func (*fakeSampler) Reads() map[string]string {
-	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
+func (*fakeSampler) Reads(*Settled) map[string]string {
+	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.seed": "the run's seed", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
 		"explorer.rollout_model.quantization": "", "explorer.rollout_model.kv_across_versions": ""}
 }
 
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
+
+// fakeServed samples behind servers, which the run starts unless base_urls names them.
+type fakeServed struct{ fakeSampler }
+
+func (*fakeServed) Reads(s *Settled) map[string]string {
+	keys := map[string]string{"cluster": "", baseURLsKey: "", "explorer.rollout_model.seed": ""}
+	if len(s.Explorer.RolloutModel.BaseUrls) > 0 {
+		keys["cluster"], keys["explorer.rollout_model.seed"] = "the servers run already", "the server decides it"
+	}
+	return keys
+}
 
 // silentTrainer and silentSampler declare nothing about the keys that engines share.
 type silentTrainer struct{ trinity.TrainerOpener }
@@ -192,7 +204,8 @@ type fakeAdvantage struct {
 	Epsilon float64 `yaml:"epsilon"`
 }
 type fakeWorkflow struct {
-	UseBase bool `yaml:"use_base"`
+	UseBase  bool `yaml:"use_base"`
+	Logprobs int  `yaml:"logprobs"`
 }
 type fakeReward struct{}
 type fakeLearner struct {

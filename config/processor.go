@@ -149,3 +149,13 @@ type Cod struct {
 	// Arguments of all workflows that solve packs: their argument cod.
 	CodWorkflowArgs map[string]any `yaml:"cod_workflow_args"`
 }
+
+var unusedOfDataProcessor = []unusedKey{
+	{taskPipelineKey, unless(func(s *Settled) bool { return s.TaskPipeline != nil }, "this mode does not read its output")},
+	{taskPipelineKey + ".output", func(_ *Settled, key string) string {
+		if key == taskPipelineKey+".output.path" {
+			return ""
+		}
+		return "the task pipeline writes rows as it read them, with their scores: only path is used"
+	}},
+}

@@ -250,7 +250,7 @@ func TestUnusedByEngines(t *testing.T) {
 		{quantization + "=int8", quantization, ""},
 		{megatron + "=2", megatron, "no GPUs"},
 		{megatron + "=2 trainer.trainer_type=silent", megatron, `the trainer "silent" does not declare that it reads it`},
-		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "no GPUs"},
+		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "mode explore does not train"},
 		{"trainer.trainer_config.actor_rollout_ref.ref.read=1", "trainer.trainer_config.actor_rollout_ref.ref.read", ""},
 	} {
 		got := ""

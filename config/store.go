@@ -38,12 +38,26 @@ func (r *rules) store() {
 	}
 }
 
-// unusedOfStore returns why the store of the experience buffer does not read a key, "" if it does.
-func (s *Settled) unusedOfStore(key string) string {
-	switch {
-	case key == storeKey+".path" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
-		return "the queue is kept in buffer.cache_dir"
-	}
+var unusedOfBuffers = []unusedKey{
+	{storeKey + ".format.workflow_key", always("only rows of tasksets have workflows")},
+	{storeKey + ".format.reward_fn_key", always("only rows of tasksets have reward functions")},
+	{storeKey + ".path", func(s *Settled, _ string) string {
+		switch {
+		case s.Buffer.TrainerInput.ExperienceBuffer.StorageType != "queue":
+			return ""
+		case s.Trains:
+			return "the queue is kept in buffer.cache_dir"
+		}
+		return "the trainer keeps the queue in its own buffer.cache_dir"
+	}},
+	{replayKey, unless(func(s *Settled) bool { return s.replay().Enable }, "replay is off")},
+	{replayKey, unless(trains, "only the trainer reads it")},
+	{"buffer", withoutRetries},
+	{pipelineKey, withoutRetries},
+}
+
+// withoutRetries is the reason of a number of attempts to reach a storage that is no server.
+func withoutRetries(s *Settled, key string) string {
 	if owner, isRetry := retries(key); isRetry && !s.remote(owner) {
 		return "nothing is read over a network here"
 	}
@@ -91,24 +105,6 @@ func (s *Settled) datasets() []storedRows {
 		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
 	}
 	return all
-}
-
-// unusedOfRows returns why split or subset_name has no meaning for the path of a section, "" if it
-// has one.
-func (s *Settled) unusedOfRows(key string) string {
-	for _, d := range s.datasets() {
-		split := key == d.key+".split"
-		switch {
-		case !split && key != d.key+".subset_name":
-		case d.storage == "task_dir":
-			return "every folder of the path is a task: there are neither splits nor subsets"
-		case split && dburl.IsURL(d.path):
-			return "a database has no splits: subset_name chooses rows"
-		case isFile(d.path):
-			return "the path is one file, all of whose rows are read: name a directory to choose a split or subset of it"
-		}
-	}
-	return ""
 }
 
 func isFile(path string) bool {

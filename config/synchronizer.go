@@ -73,3 +73,22 @@ func (r *resolution) unfixed(s *Synchronizer) {
 			"raise it, or lower synchronizer.trainer_sync_interval")
 	}
 }
+
+var unusedOfSynchronizer = []unusedKey{
+	{"synchronizer", func(s *Settled, _ string) string {
+		if s.ReadsDataset {
+			return "nobody samples while " + s.Algorithm.AlgorithmType + " trains on a dataset"
+		}
+		return ""
+	}},
+	{"synchronizer.group_name", func(s *Settled, _ string) string {
+		switch {
+		case !s.Together:
+			return "mode " + s.Mode + " has no sampler beside a trainer"
+		case s.Engines.Train == s.Engines.Sample:
+			return "the engine that trains samples as well"
+		}
+		return "weights that go to servers without files have a group of their own for each version"
+	}},
+	{"synchronizer.wait_for_checkpoint", always("upstream does not use it either")},
+}

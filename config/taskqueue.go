@@ -67,16 +67,20 @@ func (t TasksetEntry) checkQueue(r *rules) {
 	}
 }
 
-// unusedOfQueue returns why a key that only queues, or no queues, read has no meaning; "" if it has
-// one.
-func (s *Settled) unusedOfQueue(key string) string {
-	for _, t := range s.Data.Tasksets {
-		switch {
-		case key == t.Key+".max_read_timeout" && !t.IsQueue():
-			return "all rows are there: only storage_type queue waits for them"
-		case key == t.Key+".enable_progress_bar" && t.IsQueue():
-			return "the rows of a queue are read as they arrive"
+var unusedOfTasksets = []unusedKey{
+	{"buffer.explorer_input.eval_tasksets.*.data_selector", always("an evaluation takes all rows, in order")},
+	{"buffer.explorer_input.eval_tasksets.*.teacher", always("a run does not learn from an evaluation")},
+	{"buffer.explorer_input.eval_tasksets.*.weight", always("an evaluation takes all rows")},
+	{"buffer.explorer_input.taskset.weight", always("it is the only taskset")},
+	{"buffer", func(s *Settled, key string) string {
+		for _, t := range s.Data.Tasksets {
+			switch {
+			case key == t.Key+".max_read_timeout" && !t.IsQueue():
+				return "all rows are there: only storage_type queue waits for them"
+			case key == t.Key+".enable_progress_bar" && t.IsQueue():
+				return "the rows of a queue are read as they arrive"
+			}
 		}
-	}
-	return ""
+		return ""
+	}},
 }

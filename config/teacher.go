@@ -48,7 +48,7 @@ func (r *resolution) teachers() {
 		}
 		if r.Trains && r.Method.Distils && !m.isExternal() {
 			t := Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]}
-			if reason, says := (engine{"sampler", m.EngineType}).reads(baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
+			if reason, says := (engine{"sampler", m.EngineType}).reads(r.Settled, baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
 				t.Served, t.DType = m, ""
 			}
 			r.Teachers = append(r.Teachers, t)
@@ -209,12 +209,7 @@ func (s *Settled) Inherited(owner, name string) string {
 // unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
 // has one.
 func (s *Settled) unusedByTeachers(key string) string {
-	if reason, asks := s.unusedByAsked(key); asks {
-		return reason
-	}
 	switch {
-	case !below(key, auxiliaryModelsKey+".*.*"):
-		return ""
 	case !s.Method.Distils:
 		return "only rollouts ask it"
 	case !s.Trains:
@@ -235,3 +230,10 @@ func (s *Settled) unusedByTeachers(key string) string {
 	}
 	return "a teacher reads what the student wrote, at the student's temperature, with the engine that trains"
 }
+
+var unusedOfAuxiliaryModels = []unusedKey{{auxiliaryModelsKey + ".*.*", func(s *Settled, key string) string {
+	if reason, asks := s.unusedByAsked(key); asks {
+		return reason
+	}
+	return s.unusedByTeachers(key)
+}}}

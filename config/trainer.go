@@ -93,3 +93,15 @@ type Megatron struct {
 	// Split norms and dropout along the sequence.
 	SequenceParallel bool `yaml:"sequence_parallel" default:"true"`
 }
+
+var unusedOfTrainer = []unusedKey{
+	{"trainer.name", always("metrics and logs say trainer")},
+	{"trainer.enable_preview", always("the explorer always logs samples, and monitors that show samples always get them")},
+	{"trainer.listen_address", unless(func(s *Settled) bool { return s.Mode == "train" && !s.ReadsDataset },
+		"no explorer of another process joins")},
+	{criticKey, unless(trainsCritic, noCritic)},
+}
+
+const noCritic = "no critic is trained"
+
+func trainsCritic(s *Settled) bool { return s.Critic != nil }

@@ -147,7 +147,7 @@ const trainerConfigKey = "trainer.trainer_config"
 
 // readsVerl reports whether this program or its engine reads a key of trainer_config.
 func (s *Settled) readsVerl(key string) bool {
-	if reason, says := (engine{"trainer", s.Engines.Train}).reads(key); says && reason == "" {
+	if reason, says := (engine{"trainer", s.Engines.Train}).reads(s, key); says && reason == "" {
 		return true
 	}
 	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -176,7 +177,7 @@ type muteOpener struct {
 	closed *bool
 }
 
-func (*muteOpener) Reads() map[string]string {
+func (*muteOpener) Reads(*config.Settled) map[string]string {
 	return map[string]string{"explorer.rollout_model.base_urls": "", "explorer.rollout_model.api_key": ""}
 }
 

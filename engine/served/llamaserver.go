@@ -39,7 +39,7 @@ func (*llamaServer) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error
 func (*llamaServer) Describe() string { return overHTTP }
 
 // Reads implements config.SharedKeys.
-func (*llamaServer) Reads() map[string]string { return sharedKeys() }
+func (*llamaServer) Reads(*config.Settled) map[string]string { return sharedKeys() }
 
 // Refuses implements config.SharedKeys.
 func (*llamaServer) Refuses(c *config.Settled) []config.Refusal {

@@ -14,7 +14,7 @@ func TestSharedKeysExist(t *testing.T) {
 	for _, k := range config.Keys() {
 		known[k.Path] = true
 	}
-	for key := range (&plugin{}).Reads() {
+	for key := range (&plugin{}).Reads(&config.Settled{}) {
 		if !strings.HasPrefix(key, "trainer.trainer_config.") && !strings.Contains(key, ".*") && !known[key] {
 			t.Error(key)
 		}
