@@ -121,24 +121,24 @@ type Optimizer struct {
 	Foreach *bool `yaml:"foreach"`
 }
 
-// scoring checks that the advantage function fits the data and the loss terms.
-func (r *rules) scoring() {
+// checkScoring checks that the advantage function fits the data and the loss terms.
+func (algorithm *Algorithm) checkScoring(r report, method *Method, w Work) {
 	const fn, penalty = "algorithm.advantage_fn", "algorithm.kl_penalty_fn"
-	s, a := &r.Algorithm, r.Method.Advantage
-	if a == nil || !r.Explores && !r.Trains && !r.Records() {
+	s, a := algorithm, method.Advantage
+	if a == nil || !w.Explores && !w.Trains && !w.Records() {
 		return
 	}
-	if r.Offline && !named(s.AdvantageFn, "", "none") {
+	if w.Offline && !named(s.AdvantageFn, "", "none") {
 		r.fail(fn, fmt.Sprintf("%s trains on a dataset, which has no rewards to make advantages of", s.AlgorithmType), "remove it")
 	}
-	if a.Needs().Group && (r.Explores || r.Records()) && r.Method.GroupSize == 1 {
+	if a.Needs().Group && (w.Explores || w.Records()) && method.GroupSize == 1 {
 		r.fail("algorithm.repeat_times", fmt.Sprintf("is 1, but advantage_fn %s compares the rollouts of a task with one another", s.AdvantageFn),
 			"set it to 2 or more, or choose an algorithm_type or advantage_fn that takes single rollouts, such as ppo or reinforceplusplus")
 	}
 	if named(s.KLPenaltyFn, "", "none") {
 		return
 	}
-	if needs := r.Method.Needs; needs.PenalizeKL == nil || !needs.Batch {
+	if needs := method.Needs; needs.PenalizeKL == nil || !needs.Batch {
 		const what = "is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from"
 		r.fail(penalty, fmt.Sprintf(what, s.KLPenaltyFn, s.AdvantageFn),
 			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
@@ -173,8 +173,8 @@ func (o *Optimizer) Spec() trinity.OptimizerSpec {
 	return trinity.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
 }
 
-// optimizer refuses settings below key that the chosen optimizer and schedule do not read.
-func (r *rules) optimizer(key string, o *Optimizer) {
+// check refuses settings below key that the chosen optimizer and schedule do not read.
+func (o *Optimizer) check(r report, w Work, key string) {
 	usual := newDefault[Optimizer]()
 	if len(o.Betas) != 2 && r.IsSet(key+".betas") {
 		r.fail(key+".betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
@@ -198,13 +198,13 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 			r.fail(key+"."+c.name, "has no effect: "+c.why, "leave it out")
 		}
 	}
-	r.schedule(key, o)
+	o.checkSchedule(r, w, key)
 }
 
-// schedule requires the number of steps if the learning rate depends on it. A trainer that reads
+// checkSchedule requires the number of steps if the learning rate depends on it. A trainer that reads
 // from an explorer in another process does not know that number otherwise.
-func (r *rules) schedule(key string, o *Optimizer) {
-	if r.Mode != "train" || r.ReadsDataset || r.StepLimit() > 0 {
+func (o *Optimizer) checkSchedule(r report, w Work, key string) {
+	if w.mode != "train" || w.ReadsDataset || w.StepLimit() > 0 {
 		return
 	}
 	const hint = "set trainer.total_steps"

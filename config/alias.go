@@ -14,33 +14,34 @@ var (
 	syncStyleAliases  = map[string]string{"dynamic_by_explorer": "explorer_driven", "dynamic_by_trainer": "trainer_driven"}
 )
 
-// aliases replaces deprecated spellings with current ones and adds a warning for each.
-func (r *resolution) aliases() {
-	r.respell("synchronizer.sync_method", &r.Synchronizer.SyncMethod, syncMethodAliases)
-	r.respell("synchronizer.sync_style", &r.Synchronizer.SyncStyle, syncStyleAliases)
-	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, engineAliases)
-	r.warmupStyle()
-	r.runnerNum()
-	for _, e := range r.Data.Tasksets {
-		r.taskSelector(e.Key, &e.Taskset.TaskSelector, &e.Taskset.DataSelector)
+// settleAliases replaces deprecated spellings with current ones and adds a warning for each.
+func settleAliases(r report, algorithm *Algorithm, buffer *Buffer, sets []tasksetPlace, explorer *Explorer,
+	synchronizer *Synchronizer, trainer *Trainer) {
+	respell(r, "synchronizer.sync_method", &synchronizer.SyncMethod, syncMethodAliases)
+	respell(r, "synchronizer.sync_style", &synchronizer.SyncStyle, syncStyleAliases)
+	respell(r, "explorer.rollout_model.engine_type", &explorer.RolloutModel.EngineType, engineAliases)
+	moveWarmupStyle(r, algorithm)
+	moveRunnerNum(r, explorer)
+	for _, e := range sets {
+		moveTaskSelector(r, e.key, &e.set.TaskSelector, &e.set.DataSelector)
 	}
-	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {
-		r.taskSelector("buffer.trainer_input.experience_buffer", &b.TaskSelector, &b.DataSelector)
+	if b := buffer.TrainerInput.ExperienceBuffer; b != nil {
+		moveTaskSelector(r, "buffer.trainer_input.experience_buffer", &b.TaskSelector, &b.DataSelector)
 	}
-	if r.Trainer.TrainerConfigPath != "" {
+	if trainer.TrainerConfigPath != "" {
 		r.fail("trainer.trainer_config_path", "was removed", "write the keys of that file under trainer.trainer_config")
 	}
 }
 
-func (r *resolution) respell(key string, value *string, names map[string]string) {
+func respell(r report, key string, value *string, names map[string]string) {
 	if now, ok := names[*value]; ok {
 		r.warn(key, "%s is the old name of %s", *value, now)
 		*value = now
 	}
 }
 
-func (r *resolution) warmupStyle() {
-	o := &r.Algorithm.Optimizer
+func moveWarmupStyle(r report, algorithm *Algorithm) {
+	o := &algorithm.Optimizer
 	if o.WarmupStyle == "" {
 		return
 	}
@@ -54,8 +55,8 @@ func (r *resolution) warmupStyle() {
 	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
 }
 
-func (r *resolution) runnerNum() {
-	e := &r.Explorer
+func moveRunnerNum(r report, explorer *Explorer) {
+	e := explorer
 	if e.RunnerNum == nil {
 		return
 	}
@@ -69,10 +70,10 @@ func (r *resolution) runnerNum() {
 	e.RunnerNum = nil
 }
 
-// taskSelector moves the section task_selector to its new name, data_selector, and replaces the old
+// moveTaskSelector moves the section task_selector to its new name, data_selector, and replaces the old
 // name of a selector in it.
-func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
-	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
+func moveTaskSelector(r report, owner string, old **DataSelector, now *DataSelector) {
+	defer respell(r, owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
 	if *old == nil {
 		return
 	}

@@ -1,6 +1,12 @@
 package config
 
-import "github.com/trinity-go/trinity"
+import (
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/registry"
+)
 
 // Buffer is the data: what a run reads, in which amounts, and where experiences pass from explorer
 // to trainer.
@@ -223,4 +229,88 @@ type ReplayBuffer struct {
 	ReuseCooldownTime *float64 `yaml:"reuse_cooldown_time" range:"[0,)"`
 	// Arguments of the priority function.
 	PriorityFnArgs map[string]any `yaml:"priority_fn_args" default:"{decay: 2.0}"`
+}
+
+const (
+	storeKey  = "buffer.trainer_input.experience_buffer"
+	replayKey = storeKey + ".replay_buffer"
+)
+
+// checkStore checks that the experience buffer fits its store.
+func checkStore(r report, buffer *Buffer, w Work) {
+	b := buffer.TrainerInput.ExperienceBuffer
+	if !w.SharedStore {
+		return
+	}
+	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok {
+		if err := s.CheckPath(b.Path); err != nil {
+			r.fail(storeKey+".path", err.Error(), "")
+		}
+	}
+	if b.ReplayBuffer.Enable {
+		r.fail(replayKey+".enable", "a database gives the oldest experiences first, each once", "set storage_type to queue")
+	}
+}
+
+var unusedOfBuffers = []unusedKey{
+	{storeKey + ".format.workflow_key", always("only rows of tasksets have workflows")},
+	{storeKey + ".format.reward_fn_key", always("only rows of tasksets have reward functions")},
+	{storeKey + ".path", func(s *Settled, _ string) string {
+		switch {
+		case s.Buffer.TrainerInput.ExperienceBuffer.StorageType != "queue":
+			return ""
+		case s.Trains:
+			return "the queue is kept in buffer.cache_dir"
+		}
+		return "the trainer keeps the queue in its own buffer.cache_dir"
+	}},
+	{replayKey, unless(func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "replay is off")},
+	{replayKey, onlyIf(trains, "only the trainer reads it")},
+	{"*", withoutRetries},
+}
+
+// withoutRetries is the reason of a number of attempts to reach a storage that is no server.
+func withoutRetries(s *Settled, key string) string {
+	if owner, isRetry := retries(key); isRetry && !s.remote(owner) {
+		return "nothing is read over a network here"
+	}
+	return ""
+}
+
+// retries returns the section of a key that counts or spaces attempts to reach a storage. ok is
+// false for any other key, such as an argument of a plug-in.
+func retries(key string) (owner string, ok bool) {
+	owner, ok = strings.CutSuffix(strings.TrimSuffix(key, "_times"), ".max_retry")
+	if !ok {
+		owner, ok = strings.CutSuffix(key, ".max_retry_interval")
+	}
+	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer.") && !strings.Contains(owner, "_args"))
+}
+
+// remote reports whether the storage of a section is a server, which may be lost and come back.
+func (s *Settled) remote(owner string) bool {
+	if owner == pipelineKey {
+		return s.DataProcessor.copiesInDatabase()
+	}
+	if owner == storeKey && s.SharedStore {
+		return true
+	}
+	for _, d := range s.Data.datasets(&s.Buffer, s.Work) {
+		if d.key == owner {
+			return dburl.IsURL(d.path)
+		}
+	}
+	return false
+}
+
+// checkTables checks that the path is a database URL if the storage is a database.
+func checkTables(r report, buffer *Buffer, data *Data, w Work) {
+	for _, d := range data.datasets(buffer, w) {
+		if !registry.Buffers.Has(d.storage) && !dburl.IsURL(d.path) {
+			continue
+		}
+		if _, err := dburl.Parse(d.path); err != nil {
+			r.fail(d.key+".path", err.Error(), "")
+		}
+	}
 }

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"github.com/trinity-go/trinity"
-)
+import "github.com/trinity-go/trinity"
 
 // Config is one run: the whole YAML file, with defaults filled in.
 type Config struct {
@@ -177,7 +175,7 @@ var unusedOfRun = []unusedKey{
 	}},
 	{"log.level", always("no log of the run has levels")},
 	{"log.group_by_node", func(s *Settled, _ string) string {
-		if s.startsPrograms() {
+		if s.unusedByEngines("cluster.node_num") == "" {
 			return "each program writes a file of its own for each of its machines"
 		}
 		return "the run starts no programs on machines"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Model is the model that a run trains, and how it samples unless a taskset sets its own sampling.
@@ -163,10 +164,10 @@ func (m *Model) adapterNames() []string {
 	return names
 }
 
-// adapters checks the list of adapters.
-func (r *rules) adapters() {
+// checkAdapters checks the list of adapters.
+func (model *Model) checkAdapters(r report) {
 	seen := map[string]int{trinity.BaseAdapter: -1}
-	for i, l := range r.Model.LoraConfigs {
+	for i, l := range model.LoraConfigs {
 		key := fmt.Sprintf("model.lora_configs.%d", i)
 		if i > 0 && l.Name == "" {
 			r.fail(key, "the adapter has no name", "only the first adapter is trained; name a further one, for rollout_args.adapter of a taskset")
@@ -187,17 +188,17 @@ func (r *rules) adapters() {
 	}
 }
 
-// tasksetAdapter checks the adapter that samples a taskset.
-func (r *rules) tasksetAdapter(t TasksetEntry) {
+// checkTasksetAdapter checks the adapter that samples a taskset.
+func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 	key, name := t.Key+".rollout_args.adapter", t.RolloutArgs.Adapter
-	names := r.Model.adapterNames()
+	names := model.adapterNames()
 	switch {
 	case name == "":
 	case len(names) == 0:
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "list adapters in model.lora_configs")
 	case !slices.Contains(names, name):
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "adapters are "+strings.Join(names, ", "))
-	case !t.Eval && r.Together && r.Model.Adapter(name) != "":
+	case !t.Eval && w.Together && model.Adapter(name) != "":
 		r.fail(key, fmt.Sprintf("%q is not the trained adapter", name),
 			"the policy samples training tasks; leave it out, or use an evaluation taskset or mode explore")
 	}
@@ -206,7 +207,7 @@ func (r *rules) tasksetAdapter(t TasksetEntry) {
 var unusedOfModel = []unusedKey{
 	{"model.tinker", always("the Tinker API is not used")},
 	{"model.external_model", always("no external model is used")},
-	{"model.critic_model_path", unless(trainsCritic, noCritic)},
+	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 	{"model.logprobs", otherTokens},
 	{"explorer.rollout_model.logprobs", otherTokens},
 	{auxiliaryModelsKey + ".*.logprobs", otherTokens},
@@ -220,4 +221,56 @@ func otherTokens(s *Settled, key string) string {
 		return ""
 	}
 	return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"
+}
+
+// checkRewardModel checks a run that trains a reward model.
+func (model *Model) checkRewardModel(r report, algorithm *Algorithm, method *Method, w Work) {
+	if method.Scores && w.Trains && len(model.LoraConfigs) > 0 {
+		r.fail("model.lora_configs", fmt.Sprintf("%s trains all weights of a reward model", algorithm.AlgorithmType), "remove it")
+	}
+}
+
+// ChangedSampling returns the keys that change the distribution of tokens that are trained on: training
+// takes the tokens for samples of the model's own. why says what is then wrong. instead follows "leave it
+// out" in the hint and says what else to do. Evaluations may have any values, and so may algorithms that
+// learn the text itself.
+func ChangedSampling(s *Settled, why, instead string) (all []Refusal) {
+	if !s.Explores && !s.Records() || s.Method.Imitates {
+		return nil
+	}
+	why = " for tokens that are trained on: " + why
+	refuse := func(owner, name string, value any) {
+		all = append(all, Refusal{Key: s.Inherited(owner, name), What: fmt.Sprint(value, why), Hint: "leave it out" + instead})
+	}
+	const model = "explorer.rollout_model"
+	m := &s.Explorer.RolloutModel
+	if *m.RepetitionPenalty != 1 {
+		refuse(model, "repetition_penalty", *m.RepetitionPenalty)
+	}
+	if *m.MinResponseTokens > 1 {
+		refuse(model, "min_response_tokens", *m.MinResponseTokens)
+	}
+	truncates := func(owner string, topP *float64, topK *int) {
+		if topP != nil && *topP < 1 {
+			refuse(owner, "top_p", *topP)
+		}
+		if topK != nil && *topK > 0 {
+			refuse(owner, "top_k", *topK)
+		}
+	}
+	if s.Records() {
+		truncates(model, m.TopP, m.TopK)
+	}
+	for _, t := range s.Data.Tasksets {
+		if t.Eval {
+			continue
+		}
+		truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
+		w, err := registry.Workflows.Build(t.DefaultWorkflowType, s.Cod.ArgsOfWorkflow(t)) // another check reports the error
+		if p := trinity.RequirementsOf(w).TopP; err == nil && p > 0 && p < 1 {
+			all = append(all, Refusal{Key: t.Key + ".workflow_args", What: fmt.Sprintf("top_p %v of %s%s", p, t.DefaultWorkflowType, why),
+				Hint: "set it to 1 there" + instead})
+		}
+	}
+	return all
 }

@@ -127,8 +127,9 @@ func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 }
 
 func (*fakeSampler) Reads(*Settled) map[string]string {
-	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.seed": "the run's seed", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
-		"explorer.rollout_model.quantization": "", "explorer.rollout_model.kv_across_versions": ""}
+	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.seed": "the run's seed",
+		"explorer.rollout_model.tensor_parallel_size": "no GPUs",
+		"explorer.rollout_model.quantization":         "", "explorer.rollout_model.kv_across_versions": ""}
 }
 
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }

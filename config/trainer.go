@@ -1,5 +1,10 @@
 package config
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Trainer is the side that updates weights.
 type Trainer struct {
 	// Name in metrics and logs.
@@ -99,9 +104,24 @@ var unusedOfTrainer = []unusedKey{
 	{"trainer.enable_preview", always("the explorer always logs samples, and monitors that show samples always get them")},
 	{"trainer.listen_address", unless(func(s *Settled) bool { return s.Mode == "train" && !s.ReadsDataset },
 		"no explorer of another process joins")},
-	{criticKey, unless(trainsCritic, noCritic)},
+	{criticKey, unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
 }
 
 const noCritic = "no critic is trained"
 
-func trainsCritic(s *Settled) bool { return s.Critic != nil }
+// The parts of trainer.trainer_config that say what lies in host memory.
+const (
+	ActorTree     = "actor_rollout_ref.actor"
+	ReferenceTree = "actor_rollout_ref.ref"
+)
+
+// Offload reports what a part keeps in host memory while it is not in use. trainer.param_offload and
+// trainer.optimizer_offload hold for all parts.
+func (t *Trainer) Offload(part string) (params, optimizer bool) {
+	at := t.TrainerConfig
+	for _, name := range strings.Split(part+".fsdp_config", ".") {
+		at, _ = at[name].(map[string]any)
+	}
+	set := func(key string) bool { return fmt.Sprint(at[key]) == "true" }
+	return t.ParamOffload || set("param_offload"), t.OptimizerOffload || set("optimizer_offload")
+}

@@ -45,9 +45,14 @@ func unless(reads func(*Settled) bool, reason string) func(*Settled, string) str
 	}
 }
 
-func trains(s *Settled) bool   { return s.Trains }
-func explores(s *Settled) bool { return s.Explores }
-func serves(s *Settled) bool   { return s.Mode == "serve" }
+// onlyIf is the reason of a key that only runs which do some work read.
+func onlyIf(does func(Work) bool, reason string) func(*Settled, string) string {
+	return unless(func(s *Settled) bool { return does(s.Work) }, reason)
+}
+
+func trains(w Work) bool   { return w.Trains }
+func explores(w Work) bool { return w.Explores }
+func serves(w Work) bool   { return w.mode == "serve" }
 
 // unused lists the keys that have no meaning for some runs, whatever their engine. Load accepts them, because
 // such a run would be the same without them, and the plan lists them.
@@ -56,7 +61,7 @@ var unused = slices.Concat(unusedOfRun, unusedOfAlgorithm, unusedOfModel, unused
 
 // unusedReason returns why a key has no meaning for the run, "" if it has one.
 func (s *Settled) unusedReason(key string) string {
-	if slices.ContainsFunc(s.replaced, func(dropped string) bool { return below(key, dropped) }) {
+	if slices.ContainsFunc(s.Engines.replaced, func(dropped string) bool { return below(key, dropped) }) {
 		return "--engine replaces the engines that it is for"
 	}
 	for _, u := range unused {
@@ -87,9 +92,9 @@ func below(key, pattern string) bool {
 // Unused lists the keys that the file sets and that have no meaning for the run, in file order.
 func (s *Settled) Unused() []Note {
 	var notes []Note
-	for _, key := range s.leaves("") {
+	for _, key := range s.source.leaves("") {
 		if reason := s.unusedReason(key); reason != "" {
-			p := s.Pos(key)
+			p := s.source.Pos(key)
 			value := ""
 			if n := nodeOf(s.source.root, key); n != nil {
 				value = fmt.Sprint(Mask(key, n.Value))
@@ -102,26 +107,26 @@ func (s *Settled) Unused() []Note {
 
 // leaves lists the keys with values (not sections) that the file writes at or below root, in file
 // order.
-func (c *Config) leaves(root string) []string {
+func (s *source) leaves(root string) []string {
 	inner := map[string]bool{}
-	for key := range c.source.positions {
+	for key := range s.positions {
 		inner[parent(key)] = true
 	}
 	var keys []string
-	for key := range c.source.positions {
+	for key := range s.positions {
 		if !inner[key] && (root == "" || below(key, root)) && !strings.HasPrefix(key, "stages.") {
 			keys = append(keys, key)
 		}
 	}
 	slices.SortFunc(keys, func(a, b string) int {
-		p, q := c.Pos(a), c.Pos(b)
+		p, q := s.Pos(a), s.Pos(b)
 		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col), cmp.Compare(a, b))
 	})
 	return keys
 }
 
 // isEmpty reports whether the value of a key is null or a mapping without keys.
-func (c *Config) isEmpty(key string) bool {
-	n := nodeOf(c.source.root, key)
+func (s *source) isEmpty(key string) bool {
+	n := nodeOf(s.root, key)
 	return n != nil && (isNull(n) || n.Kind == yaml.MappingNode && len(n.Content) == 0)
 }

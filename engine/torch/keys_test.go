@@ -36,7 +36,7 @@ func TestRefusedValues(t *testing.T) {
 		var c config.Config
 		set(&c)
 		var keys []string
-		for _, r := range (&plugin{}).Refuses(&config.Settled{Config: &c}) {
+		for _, r := range (&plugin{}).Refuses(&config.Settled{Config: c}) {
 			keys = append(keys, r.Key)
 		}
 		if want := strings.Fields(key); !slices.Equal(keys, want) {
