@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Algorithm is what a run optimizes, and how. Parts and arguments that are left out come from the
@@ -239,4 +240,122 @@ func absentTerm(s *Settled, key string) string {
 		return lastKey(fn) + " is none"
 	}
 	return ""
+}
+
+// check checks that the keys of rollout_correction fit together.
+func (c *RolloutCorrection) check(r report, algorithm *Algorithm, method *Method, w Work) {
+	const key = "algorithm.rollout_correction"
+	bypass := c.BypassMode
+	if bypass != nil && r.IsSet("algorithm.bypass_old_logprobs") && *bypass != algorithm.BypassOldLogprobs {
+		r.fail(key+".bypass_mode", "contradicts algorithm.bypass_old_logprobs", "set one of the two")
+	}
+	if method.Recomputes && w.Offline {
+		set := key + ".bypass_mode"
+		if bypass == nil {
+			set = "algorithm.bypass_old_logprobs"
+		}
+		r.fail(set, fmt.Sprintf("%s trains on a dataset, which no policy sampled", algorithm.AlgorithmType), "remove it")
+	}
+	for _, part := range []struct{ name, value string }{{"rollout_is", c.RolloutIs}, {"rollout_rs", c.RolloutRs}} {
+		if part.value != "" && !method.Recomputes {
+			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute",
+				"set bypass_mode: false beside it")
+		}
+	}
+	switch {
+	case c.RolloutIsBatchNormalize && c.RolloutIs == "":
+		r.fail(key+".rollout_is_batch_normalize", "no weights exist to normalise", "set rollout_is")
+	case c.RolloutRs == "" && c.RolloutRsThreshold != nil:
+		r.fail(key+".rollout_rs_threshold", "nothing is rejected", "set rollout_rs")
+	case c.RolloutRs != "" && c.RolloutRsThreshold == nil:
+		r.fail(key+".rollout_rs", "needs the upper end of the band", "set rollout_rs_threshold, for example 2.0, or 1.01 with geometric")
+	case c.RolloutRsThreshold == nil && c.RolloutRsThresholdLower != nil:
+		r.fail(key+".rollout_rs_threshold_lower", "nothing is rejected", "set rollout_rs and rollout_rs_threshold")
+	}
+}
+
+// settleAlgorithm fills in the keys that follow from the algorithm type. IsSet still reports what the
+// file sets.
+func settleAlgorithm(r report, algorithm *Algorithm, method *Method, model *Model, trainer *Trainer, w Work) {
+	if own := method.Parts; own != nil && (w.Trains || w.Explores || w.Records()) {
+		a := algorithm
+		setDefault(&a.AdvantageFn, own.Advantage)
+		setDefault(&a.PolicyLossFn, own.PolicyLoss)
+		setDefault(&a.KLPenaltyFn, own.KLPenalty)
+		setDefault(&a.KLLossFn, own.KLLoss)
+		setDefault(&a.EntropyLossFn, own.Entropy)
+		setDefault(&a.SampleStrategy, own.SampleStrategy)
+		if !own.Offline {
+			a.RepeatTimes = ptr(method.GroupSize)
+		}
+	}
+	settleGradClip(r, algorithm, trainer)
+	algorithm.Optimizer.momentum()
+	if trainer.MaxTokenLenPerGPU == nil {
+		trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**model.MaxModelLen)) // fewer would leave the matrix kernels idle
+	}
+}
+
+// settleGradClip gives the two keys for the largest gradient norm one value.
+func settleGradClip(r report, algorithm *Algorithm, trainer *Trainer) {
+	const one, other = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
+	a, b := &trainer.GradClip, &algorithm.Optimizer.ClipGrad
+	switch {
+	case r.IsSet(one) && r.IsSet(other) && *a != *b:
+		r.fail(other, fmt.Sprintf("is %g, but %s is %g, and both mean the same limit", *b, one, *a), "keep one of them")
+	case r.IsSet(other):
+		*a = *b
+	default:
+		*b = *a
+	}
+}
+
+func moveWarmupStyle(r report, algorithm *Algorithm) {
+	o := &algorithm.Optimizer
+	if o.WarmupStyle == "" {
+		return
+	}
+	const key = "algorithm.optimizer.warmup_style"
+	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
+		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType),
+			"keep lr_scheduler_type alone")
+		return
+	}
+	r.warn(key, "is the old name of lr_scheduler_type")
+	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
+}
+
+// changes returns the parts and arguments that section algorithm sets.
+func (a *Algorithm) changes() trinity.Algorithm {
+	return trinity.Algorithm{
+		Type:      a.AlgorithmType,
+		Advantage: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
+		PolicyLoss: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs, LossAggMode: a.LossAggMode,
+		KLPenalty: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
+		KLLoss: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
+		Entropy: a.EntropyLossFn, EntropyArgs: a.EntropyLossFnArgs,
+		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
+	}
+}
+
+// policyLoss returns a policy loss with its defaults, nil if there is none of that name.
+func policyLoss(name string) any {
+	if losses, ok := registry.Find("policy_loss_fn"); ok {
+		return losses.Default(name)
+	}
+	return nil
+}
+
+// policyNeeds returns what the policy loss needs from the trainer.
+func policyNeeds(a *trinity.Algorithm) trinity.Needs {
+	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
+		return in.Needs()
+	}
+	return trinity.Needs{}
+}
+
+// weighs reports whether a KL term has an effect: it is neither none nor switched off by kl_coef 0.
+func weighs(name string, args map[string]any) bool {
+	coef, set := args["kl_coef"]
+	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,52 +37,6 @@ func respell(r report, key string, value *string, names map[string]string) {
 		r.warn(key, "%s is the old name of %s", *value, now)
 		*value = now
 	}
-}
-
-func moveWarmupStyle(r report, algorithm *Algorithm) {
-	o := &algorithm.Optimizer
-	if o.WarmupStyle == "" {
-		return
-	}
-	const key = "algorithm.optimizer.warmup_style"
-	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
-		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType),
-			"keep lr_scheduler_type alone")
-		return
-	}
-	r.warn(key, "is the old name of lr_scheduler_type")
-	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
-}
-
-func moveRunnerNum(r report, explorer *Explorer) {
-	e := explorer
-	if e.RunnerNum == nil {
-		return
-	}
-	const key = "explorer.runner_num"
-	if r.IsSet("explorer.runner_per_model") {
-		r.fail(key, "is deprecated, and runner_per_model is set as well", "keep runner_per_model alone")
-		return
-	}
-	e.RunnerPerModel = (*e.RunnerNum + e.RolloutModel.EngineNum - 1) / max(e.RolloutModel.EngineNum, 1)
-	r.warn(key, "is deprecated; taken as runner_per_model: %s", strconv.Itoa(e.RunnerPerModel))
-	e.RunnerNum = nil
-}
-
-// moveTaskSelector moves the section task_selector to its new name, data_selector, and replaces the old
-// name of a selector in it.
-func moveTaskSelector(r report, owner string, old **DataSelector, now *DataSelector) {
-	defer respell(r, owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
-	if *old == nil {
-		return
-	}
-	key := owner + ".task_selector"
-	if r.IsSet(owner + ".data_selector") {
-		r.fail(key, "is the old name of data_selector, which is set as well", "keep data_selector alone")
-		return
-	}
-	r.warn(key, "is the old name of data_selector")
-	*now, *old = **old, nil
 }
 
 // movedKey is a key with the key of the schema that means the same.

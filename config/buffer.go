@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -312,5 +313,78 @@ func checkTables(r report, buffer *Buffer, data *Data, w Work) {
 		if _, err := dburl.Parse(d.path); err != nil {
 			r.fail(d.key+".path", err.Error(), "")
 		}
+	}
+}
+
+// checkData checks that the file gives the data that the mode needs.
+func checkData(r report, algorithm *Algorithm, buffer *Buffer, w Work) {
+	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
+	switch {
+	case w.Offline && w.mode != "train":
+		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", algorithm.AlgorithmType),
+			"set mode: train")
+	case w.mode == "train" && buffer.TrainBatchSize == 0:
+		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
+	}
+	if w.ReadsDataset && buffer.TrainerInput.ExperienceBuffer.Path == "" {
+		r.fail(path, fmt.Sprintf("%s needs a dataset", algorithm.AlgorithmType), "set the path of a file, a directory or a hub dataset")
+	}
+	in := buffer.ExplorerInput
+	switch {
+	case !w.Explores:
+	case in.Taskset != nil && len(in.Tasksets) > 0:
+		r.fail("buffer.explorer_input.tasksets", "taskset is set as well", "use one of the two")
+	case in.Taskset == nil && len(in.Tasksets) == 0:
+		r.fail("buffer.explorer_input", "mode "+w.mode+" needs tasks", "set taskset")
+	}
+	if w.mode == "bench" && len(in.EvalTasksets) == 0 {
+		r.fail("buffer.explorer_input", "mode bench needs tasks to evaluate", "set eval_tasksets")
+	}
+}
+
+// settleBuffers gives the trainer its queue, and every buffer its name and its kind of rows.
+func settleBuffers(r report, algorithm *Algorithm, buffer *Buffer, method *Method, w *Work) {
+	in := &buffer.TrainerInput
+	if in.ExperienceBuffer == nil {
+		in.ExperienceBuffer = newDefault[ExperienceBuffer]()
+	}
+	b := in.ExperienceBuffer
+	setDefault(&b.Name, "experience_buffer")
+	schema := "experience"
+	if parts := method.Parts; parts != nil {
+		schema = parts.Schema
+	}
+	if b.SchemaType != "" && b.SchemaType != schema {
+		r.fail("buffer.trainer_input.experience_buffer.schema_type",
+			fmt.Sprintf("is %q, but %s trains on %q", b.SchemaType, algorithm.AlgorithmType, schema),
+			"leave it out")
+	}
+	setDefault(&b.SchemaType, schema)
+	plainText(r, "buffer.trainer_input.experience_buffer", b)
+	const storage = "buffer.trainer_input.experience_buffer.storage_type"
+	if w.Offline {
+		if r.IsSet(storage) && b.StorageType == "queue" {
+			r.fail(storage, fmt.Sprintf("%s reads a dataset, not a queue", algorithm.AlgorithmType), "set it to file, or leave it out")
+		}
+		if b.StorageType == "queue" {
+			b.StorageType = "file"
+		}
+	}
+	if b.StorageType == "queue" && !w.Together && dburl.IsURL(b.Path) {
+		b.StorageType = automatic("buffer", "auto") // Trinity-RFT keeps such a queue in the database
+	}
+	if b.StorageType == "file" && w.Together {
+		r.warn(storage, "mode both passes experiences through a queue, not a file")
+		b.StorageType = "queue"
+	}
+	w.Recorded = method.Parts != nil && w.mode == "train" && !w.Offline && b.StorageType == "file"
+	w.ReadsDataset = w.Offline || w.Recorded
+	w.SharedStore = !w.Offline && registry.Buffers.Has(b.StorageType)
+}
+
+// plainText sets prompt_type to plaintext for schema cpt, which has no other form.
+func plainText(r report, key string, b *ExperienceBuffer) {
+	if b.SchemaType == "cpt" && !r.IsSet(key+".format.prompt_type") {
+		b.Format.PromptType = "plaintext"
 	}
 }

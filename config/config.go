@@ -1,6 +1,9 @@
 package config
 
-import "github.com/trinity-go/trinity"
+import (
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
 
 // Config is one run: the whole YAML file, with defaults filled in.
 type Config struct {
@@ -185,3 +188,12 @@ var unusedOfRun = []unusedKey{
 }
 
 const dataJuicerAddress = "with auto_start the run starts a service at port; without it, it uses the service at server_url"
+
+// settle replaces auto with the monitors that it stands for.
+func (monitor *Monitor) settle() {
+	if m := monitor.MonitorType; len(m) == 1 && m[0] == "auto" {
+		if catalog, ok := registry.Find("monitor"); ok {
+			monitor.MonitorType = catalog.Auto
+		}
+	}
+}

@@ -381,3 +381,18 @@ func checkTraffic(r report, algorithm *Algorithm, method *Method, synchronizer *
 			"choose an algorithm without greedy rollouts and teachers")
 	}
 }
+
+func moveRunnerNum(r report, explorer *Explorer) {
+	e := explorer
+	if e.RunnerNum == nil {
+		return
+	}
+	const key = "explorer.runner_num"
+	if r.IsSet("explorer.runner_per_model") {
+		r.fail(key, "is deprecated, and runner_per_model is set as well", "keep runner_per_model alone")
+		return
+	}
+	e.RunnerPerModel = (*e.RunnerNum + e.RolloutModel.EngineNum - 1) / max(e.RolloutModel.EngineNum, 1)
+	r.warn(key, "is deprecated; taken as runner_per_model: %s", strconv.Itoa(e.RunnerPerModel))
+	e.RunnerNum = nil
+}

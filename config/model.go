@@ -274,3 +274,87 @@ func ChangedSampling(s *Settled, why, instead string) (all []Refusal) {
 	}
 	return all
 }
+
+func (model *Model) check(r report) {
+	if model.ModelPath == "" && !model.ExternalModel.Enable {
+		r.fail("model.model_path", "no model is given", "set it to a model directory, a GGUF file or a hub name")
+	}
+	model.checkAdapters(r)
+}
+
+// settleLengths applies the rules between the lengths of model, prompt and response.
+func (model *Model) settleLengths(r report) {
+	m := model
+	switch {
+	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
+		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
+		if *m.MaxModelLen > maxCount {
+			r.fail("model.max_prompt_tokens",
+				fmt.Sprintf("and max_response_tokens together are %d, must be at most %d", *m.MaxModelLen, maxCount), "")
+			m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
+		}
+	case m.MaxModelLen == nil:
+		r.fail("model", "the length of the longest sequence is not set",
+			"set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
+		m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
+	case m.MaxPromptTokens == nil && m.MaxResponseTokens == nil:
+		m.MaxPromptTokens = ptr(*m.MaxModelLen / 2)
+		m.MaxResponseTokens = ptr(*m.MaxModelLen - *m.MaxPromptTokens)
+	case m.MaxPromptTokens == nil:
+		m.MaxPromptTokens = remainder(r, "model.max_response_tokens", *m.MaxResponseTokens, *m.MaxModelLen)
+	case m.MaxResponseTokens == nil:
+		m.MaxResponseTokens = remainder(r, "model.max_prompt_tokens", *m.MaxPromptTokens, *m.MaxModelLen)
+	case *m.MaxPromptTokens+*m.MaxResponseTokens > *m.MaxModelLen:
+		r.fail("model.max_model_len", fmt.Sprintf("is %d, less than max_prompt_tokens %d + max_response_tokens %d", *m.MaxModelLen,
+			*m.MaxPromptTokens,
+			*m.MaxResponseTokens), fmt.Sprintf("set it to %d, or leave it out", *m.MaxPromptTokens+*m.MaxResponseTokens))
+	}
+	if m.MaxResponseTokens != nil && m.MinResponseTokens > *m.MaxResponseTokens {
+		r.fail("model.min_response_tokens", fmt.Sprintf("is %d, more than the longest response of %d tokens", m.MinResponseTokens,
+			*m.MaxResponseTokens), "")
+	}
+}
+
+func remainder(r report, key string, given, whole int) *int {
+	if given >= whole {
+		r.fail(key, fmt.Sprintf("is %d, which leaves no tokens of max_model_len %d for the other part", given, whole),
+			"make it smaller, or set max_model_len to prompt and response together")
+		return ptr(1)
+	}
+	return ptr(whole - given)
+}
+
+// settleModels fills in rollout and auxiliary models from the sampling of model.
+func settleModels(explorer *Explorer, model *Model, trainer *Trainer) {
+	m := model
+	setDefault(&m.CriticModelPath, m.ModelPath)
+	setDefault(&explorer.RolloutModel.ModelPath, m.ModelPath)
+	inherit(&trainer.TrustRemoteCode, &m.TrustRemoteCode)
+	inherit(&m.EnableThinking, explorer.RolloutModel.EnableThinking)
+	if m.ChatTemplatePath == "" {
+		setDefault(&m.CustomChatTemplate, explorer.RolloutModel.ChatTemplate)
+	}
+	all := []*InferenceModel{&explorer.RolloutModel}
+	for i := range explorer.AuxiliaryModels {
+		all = append(all, &explorer.AuxiliaryModels[i])
+	}
+	for _, e := range all {
+		inherit(&e.TrustRemoteCode, &m.TrustRemoteCode)
+		inherit(&e.Temperature, &m.Temperature)
+		inherit(&e.TopP, &m.TopP)
+		inherit(&e.TopK, &m.TopK)
+		inherit(&e.Logprobs, &m.Logprobs)
+		inherit(&e.RepetitionPenalty, &m.RepetitionPenalty)
+		inherit(&e.MaxModelLen, m.MaxModelLen)
+		inherit(&e.MaxPromptTokens, m.MaxPromptTokens)
+		inherit(&e.MaxResponseTokens, m.MaxResponseTokens)
+		inherit(&e.MinResponseTokens, &m.MinResponseTokens)
+		inherit(&e.EnablePromptTruncation, &m.EnablePromptTruncation)
+		inherit(&e.EnableThinking, m.EnableThinking)
+		inherit(&e.RopeTheta, m.RopeTheta)
+		setDefault(&e.ChatTemplate, m.CustomChatTemplate)
+		if e.RopeScaling == nil {
+			e.RopeScaling = m.RopeScaling
+		}
+	}
+}

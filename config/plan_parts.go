@@ -234,14 +234,6 @@ func (p *Plan) Fits() error {
 	return nil
 }
 
-const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
-
-func (t *Trainer) gradientCheckpointing() any {
-	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
-	model, _ := tree["model"].(map[string]any)
-	return model["enable_gradient_checkpointing"]
-}
-
 // files lists what the stage writes.
 func (c *planner) files() []FilePlan {
 	job := c.run.CheckpointJobDir

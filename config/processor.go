@@ -143,19 +143,6 @@ type TaskOperator struct {
 	Args map[string]any `yaml:"args"`
 }
 
-// Cod is Connect-the-Dots: a rollout solves a pack of tasks one after the other, with hints to
-// itself. It is for workflows that solve packs.
-type Cod struct {
-	// Tasks per pack. buffer.batch_size, which counts tasks, must be a multiple.
-	TaskPackSize int `yaml:"task_pack_size" default:"4" range:"[1,)"`
-	// Tasks per pack of an evaluation; not set is task_pack_size.
-	EvalTaskPackSize *int `yaml:"eval_task_pack_size" range:"[1,)"`
-	// How tasks are packed: cod, which packs rows as they come.
-	PackingStrategy string `yaml:"packing_strategy" default:"cod"`
-	// Arguments of all workflows that solve packs: their argument cod.
-	CodWorkflowArgs map[string]any `yaml:"cod_workflow_args"`
-}
-
 var unusedOfDataProcessor = []unusedKey{
 	{taskPipelineKey, unless(func(s *Settled) bool { return s.TaskPipeline != nil }, "this mode does not read its output")},
 	{taskPipelineKey + ".output", func(_ *Settled, key string) string {

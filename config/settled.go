@@ -233,3 +233,14 @@ func product(r report, key string, n int, other string, m int) int {
 	}
 	return n
 }
+
+// warnOfShortSteps warns if a train step asks for more rollouts than one explore step makes.
+func (batch *Batch) warnOfShortSteps(r report, buffer *Buffer, synchronizer *Synchronizer, w Work) {
+	const key = "buffer.train_batch_size"
+	if gives := batch.StepRollouts; w.Together && synchronizer.SyncStyle == "fixed" && !batch.CountsRollouts &&
+		batch.Rollouts > gives {
+		r.warn(key, "is %d, and an explore step gives %d rollouts: with sync_style fixed a train step only takes experiences of its version, "+
+			"which are too few if a rollout is one experience",
+			buffer.TrainBatchSize, gives)
+	}
+}

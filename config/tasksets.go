@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database/dburl"
@@ -53,41 +54,6 @@ func entriesOf(places []tasksetPlace) (all []TasksetEntry) {
 	return all
 }
 
-// changes returns the parts and arguments that section algorithm sets.
-func (a *Algorithm) changes() trinity.Algorithm {
-	return trinity.Algorithm{
-		Type:      a.AlgorithmType,
-		Advantage: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
-		PolicyLoss: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs, LossAggMode: a.LossAggMode,
-		KLPenalty: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
-		KLLoss: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
-		Entropy: a.EntropyLossFn, EntropyArgs: a.EntropyLossFnArgs,
-		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
-	}
-}
-
-// policyLoss returns a policy loss with its defaults, nil if there is none of that name.
-func policyLoss(name string) any {
-	if losses, ok := registry.Find("policy_loss_fn"); ok {
-		return losses.Default(name)
-	}
-	return nil
-}
-
-// policyNeeds returns what the policy loss needs from the trainer.
-func policyNeeds(a *trinity.Algorithm) trinity.Needs {
-	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
-		return in.Needs()
-	}
-	return trinity.Needs{}
-}
-
-// weighs reports whether a KL term has an effect: it is neither none nor switched off by kl_coef 0.
-func weighs(name string, args map[string]any) bool {
-	coef, set := args["kl_coef"]
-	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
-}
-
 // merged returns the entries of all maps; later maps win.
 func merged(all ...map[string]any) map[string]any {
 	var out map[string]any
@@ -101,13 +67,6 @@ func merged(all ...map[string]any) map[string]any {
 }
 
 const actorKey = "trainer.trainer_config.actor_rollout_ref.actor"
-
-// actor returns a value from veRL's actor section.
-func (t *Trainer) actor(key string) any {
-	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
-	actor, _ := tree["actor"].(map[string]any)
-	return actor[key]
-}
 
 func valueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }
 
@@ -233,4 +192,96 @@ func unusedChoice(s *Settled, key string) string {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// checkTasksets checks every taskset that is going to run.
+func checkTasksets(r report, buffer *Buffer, data *Data, model *Model, pipeline *TaskPipeline, w Work) {
+	names := map[string]string{}
+	for _, t := range data.Tasksets {
+		if !t.Eval && !w.Explores {
+			continue
+		}
+		if t.Path == "" {
+			r.fail(t.Key+".path", "the taskset has no path", "set the path of a file, a directory or a hub dataset")
+		}
+		if wrong := wrongName(t.Name); wrong != "" {
+			r.fail(t.Key+".name", wrong, "it is part of metrics")
+		}
+		if t.DefaultWorkflowType == "" {
+			r.fail(t.Key, "the taskset has no workflow", "set default_workflow_type here or in buffer.explorer_input")
+		}
+		if lacksReward(t) {
+			r.fail(t.Key, fmt.Sprintf("the workflow %s needs a reward function", t.DefaultWorkflowType),
+				"set default_reward_fn_type here or in buffer.explorer_input")
+		}
+		if n := *t.RolloutArgs.MaxTokens; n > *model.MaxModelLen {
+			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *model.MaxModelLen), "")
+		}
+		model.checkTasksetAdapter(r, w, t)
+		if t.IsQueue() {
+			t.checkQueue(r, data, buffer, pipeline)
+		}
+		kind := fmt.Sprint(t.Eval, t.Name)
+		if other, twice := names[kind]; twice {
+			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics need different names")
+		}
+		names[kind] = t.Key
+	}
+}
+
+// lacksReward reports whether a taskset's workflow needs a reward function, has no default, and the
+// file names none.
+func lacksReward(t TasksetEntry) bool {
+	w, err := registry.Workflows.Build(t.DefaultWorkflowType, t.WorkflowArgs)
+	needs := trinity.RequirementsOf(w)
+	return err == nil && needs.Reward && t.DefaultRewardFnType == "" && needs.DefaultReward == ""
+}
+
+// settleTasksets fills in tasksets from the defaults of explorer_input and the sampling of the rollout model.
+func settleTasksets(r report, buffer *Buffer, sets []tasksetPlace, explorer *Explorer, method *Method) {
+	in, m := &buffer.ExplorerInput, &explorer.RolloutModel
+	if in.DefaultEvalWorkflowType == "" {
+		in.DefaultEvalWorkflowType = in.DefaultWorkflowType
+	}
+	for _, e := range sets {
+		t, name, workflow := e.set, "taskset", in.DefaultWorkflowType
+		if e.eval {
+			name, workflow = "eval_taskset", in.DefaultEvalWorkflowType
+		}
+		setDefault(&t.Name, name+"_"+strconv.Itoa(e.index))
+		setDefault(&t.DefaultWorkflowType, workflow)
+		setDefault(&t.DefaultRewardFnType, in.DefaultRewardFnType)
+		t.Format.chats(r.IsSet, e.key+".format.")
+		inherit(&t.RolloutArgs.Temperature, m.Temperature)
+		inherit(&t.RolloutArgs.TopP, m.TopP)
+		inherit(&t.RolloutArgs.TopK, m.TopK)
+		inherit(&t.RolloutArgs.Logprobs, m.Logprobs)
+		inherit(&t.RolloutArgs.MaxTokens, m.MaxResponseTokens)
+		if !e.eval {
+			t.RepeatTimes = method.GroupSize
+		}
+	}
+}
+
+// chats makes messages_key the key of the prompts of a taskset whose section names it and not prompt_key.
+func (f *Format) chats(isSet func(key string) bool, key string) {
+	if isSet(key+"messages_key") && !isSet(key+"prompt_key") && f.PromptType == "messages" {
+		f.PromptKey = f.MessagesKey
+	}
+}
+
+// moveTaskSelector moves the section task_selector to its new name, data_selector, and replaces the old
+// name of a selector in it.
+func moveTaskSelector(r report, owner string, old **DataSelector, now *DataSelector) {
+	defer respell(r, owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
+	if *old == nil {
+		return
+	}
+	key := owner + ".task_selector"
+	if r.IsSet(owner + ".data_selector") {
+		r.fail(key, "is the old name of data_selector, which is set as well", "keep data_selector alone")
+		return
+	}
+	r.warn(key, "is the old name of data_selector")
+	*now, *old = **old, nil
 }

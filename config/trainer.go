@@ -125,3 +125,37 @@ func (t *Trainer) Offload(part string) (params, optimizer bool) {
 	set := func(key string) bool { return fmt.Sprint(at[key]) == "true" }
 	return t.ParamOffload || set("param_offload"), t.OptimizerOffload || set("optimizer_offload")
 }
+
+// checkMiniBatch checks the keys of veRL's actor and model sections that this version reads.
+func checkMiniBatch(r report, batch *Batch, trainer *Trainer) {
+	if v := trainer.gradientCheckpointing(); v != nil {
+		if _, ok := v.(bool); !ok {
+			r.fail(gradientCheckpointingKey, fmt.Sprintf("is %v, must be true or false", v), "")
+		}
+	}
+	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
+		v := trainer.actor(key)
+		if n, ok := v.(int); v != nil && (!ok || n < 1 || n > maxCount) {
+			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1 and at most %d", v, maxCount), "")
+		}
+	}
+	if n, batch := batch.Mini, batch.Train; batch > 0 && n > batch {
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
+			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
+	}
+}
+
+func (t *Trainer) gradientCheckpointing() any {
+	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	model, _ := tree["model"].(map[string]any)
+	return model["enable_gradient_checkpointing"]
+}
+
+const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
+
+// actor returns a value from veRL's actor section.
+func (t *Trainer) actor(key string) any {
+	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	actor, _ := tree["actor"].(map[string]any)
+	return actor[key]
+}
