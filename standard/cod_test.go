@@ -51,7 +51,7 @@ buffer: {batch_size: 8, explorer_input: {taskset: {path: t.jsonl, default_workfl
 		t.Fatal(err)
 	}
 	s := cfg.Settled()[0]
-	got := fmt.Sprint(s.ArgsOfWorkflow(s.Data.Tasksets[0])["cod"])
+	got := fmt.Sprint(s.Cod.ArgsOfWorkflow(s.Data.Tasksets[0])["cod"])
 	if want := "map[hint_penalty_coef:0.5 len_max_penalty:9 pad_tasks_to_full_pack:true]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -13,7 +13,7 @@ const (
 )
 
 // Reads implements config.SharedKeys.
-func (trainerPlugin) Reads() map[string]string {
+func (trainerPlugin) Reads(*config.Settled) map[string]string {
 	return map[string]string{
 		"trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing": "",
 		"cluster":                                                                          placement,
@@ -73,7 +73,7 @@ func (trainerPlugin) Reads() map[string]string {
 }
 
 // Reads implements config.SharedKeys.
-func (samplerPlugin) Reads() map[string]string {
+func (samplerPlugin) Reads(*config.Settled) map[string]string {
 	return map[string]string{
 		"explorer.rollout_model.quantization":                 "",
 		"explorer.rollout_model.kv_across_versions":           "",
@@ -98,6 +98,7 @@ func (samplerPlugin) Reads() map[string]string {
 		"explorer.rollout_model.enable_chunked_prefill":       gpuEngine,
 		"explorer.rollout_model.enable_runtime_lora_updating": gpuEngine,
 		"explorer.rollout_model.dtype":                        "the embedded engine samples with the weights that it trains, or as explorer.rollout_model.quantization says",
+		"explorer.rollout_model.seed":                         "sampling draws from the run's seed",
 		"explorer.rollout_model.trust_remote_code":            noPython,
 		"explorer.rollout_model.enable_log_requests":          noHTTP,
 		"explorer.rollout_model.base_port":                    noHTTP,

@@ -13,7 +13,7 @@ func TestSharedKeysExist(t *testing.T) {
 	for _, k := range config.Keys() {
 		known[k.Path] = true
 	}
-	for _, table := range []map[string]string{trainerPlugin{}.Reads(), samplerPlugin{}.Reads()} {
+	for _, table := range []map[string]string{trainerPlugin{}.Reads(&config.Settled{}), samplerPlugin{}.Reads(&config.Settled{})} {
 		for key := range table {
 			if !strings.HasPrefix(key, "trainer.trainer_config.") && !strings.Contains(key, ".*") && !known[key] {
 				t.Error(key)

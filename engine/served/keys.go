@@ -25,6 +25,7 @@ func sharedKeys() map[string]string {
 		"model.lora_configs.*.lora_dtype":          ofServer,
 		"explorer.rollout_model.trust_remote_code": noPython,
 		"explorer.rollout_model.base_port":         "base_urls names the servers",
+		"explorer.rollout_model.seed":              "each request has a seed of its own, which follows from the run's seed",
 	}
 	for _, key := range []string{
 		"tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization",
@@ -39,13 +40,18 @@ func sharedKeys() map[string]string {
 	return keys
 }
 
-// startedKeys are those of a sampler that also starts servers.
-func startedKeys() map[string]string {
+// startedKeys are those of a sampler that starts servers unless base_urls names them.
+func startedKeys(s *config.Settled) map[string]string {
 	keys := sharedKeys()
+	if len(s.Explorer.RolloutModel.BaseUrls) > 0 {
+		return keys
+	}
 	keys["cluster"] = ""
+	keys["explorer.rollout_model.api_key"] = "the run gives the servers that it starts a key"
+	keys["explorer.rollout_model.base_port"] = "the launcher gives the servers free ports"
 	for _, key := range []string{
 		"tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization",
-		"extra_engine_args", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "dtype",
+		"extra_engine_args", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "dtype", "seed",
 	} {
 		keys["explorer.rollout_model."+key] = ""
 	}

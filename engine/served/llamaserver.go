@@ -40,7 +40,7 @@ func (*llamaServer) PlanMemory(engine.SamplerSpec) ([]engine.MemoryPart, error) 
 func (*llamaServer) Describe() string { return overHTTP }
 
 // Reads implements config.SharedKeys.
-func (*llamaServer) Reads() map[string]string { return sharedKeys() }
+func (*llamaServer) Reads(*config.Settled) map[string]string { return sharedKeys() }
 
 // Refuses implements config.SharedKeys.
 func (*llamaServer) Refuses(c *config.Settled) []config.Refusal {

@@ -52,8 +52,8 @@ func (*sglang) PythonPackage() string { return "sglang" }
 func (*sglang) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.
-func (*sglang) Reads() map[string]string {
-	keys := startedKeys()
+func (*sglang) Reads(s *config.Settled) map[string]string {
+	keys := startedKeys(s)
 	keys["synchronizer.verify"], keys["synchronizer.verify_interval"], keys[bucketKey] = "", "", ""
 	return keys
 }

@@ -58,8 +58,8 @@ func (*vllm) PythonPackage() string { return "vllm" }
 func (*vllm) Describe() string { return startedOverHTTP }
 
 // Reads implements config.SharedKeys.
-func (*vllm) Reads() map[string]string {
-	keys := startedKeys()
+func (*vllm) Reads(s *config.Settled) map[string]string {
+	keys := startedKeys(s)
 	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
 	keys["synchronizer.verify_interval"], keys[bucketKey] = "", ""
 	return keys

@@ -16,7 +16,7 @@ const (
 )
 
 // Reads implements config.SharedKeys.
-func (*plugin) Reads() map[string]string {
+func (*plugin) Reads(*config.Settled) map[string]string {
 	return map[string]string{
 		"trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing": "",
 		"cluster":                                                                          "",

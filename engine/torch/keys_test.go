@@ -14,7 +14,7 @@ func TestSharedKeysExist(t *testing.T) {
 	for _, k := range config.Keys() {
 		known[k.Path] = true
 	}
-	for key := range (&plugin{}).Reads() {
+	for key := range (&plugin{}).Reads(&config.Settled{}) {
 		if !strings.HasPrefix(key, "trainer.trainer_config.") && !strings.Contains(key, ".*") && !known[key] {
 			t.Error(key)
 		}
@@ -36,7 +36,7 @@ func TestRefusedValues(t *testing.T) {
 		var c config.Config
 		set(&c)
 		var keys []string
-		for _, r := range (&plugin{}).Refuses(&config.Settled{Config: &c}) {
+		for _, r := range (&plugin{}).Refuses(&config.Settled{Config: c}) {
 			keys = append(keys, r.Key)
 		}
 		if want := strings.Fields(key); !slices.Equal(keys, want) {

@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Algorithm is what a run optimizes, and how. Parts and arguments that are left out come from the
@@ -120,24 +123,24 @@ type Optimizer struct {
 	Foreach *bool `yaml:"foreach"`
 }
 
-// scoring checks that the advantage function fits the data and the loss terms.
-func (r *rules) scoring() {
+// checkScoring checks that the advantage function fits the data and the loss terms.
+func (algorithm *Algorithm) checkScoring(r report, method *Method, w Work) {
 	const fn, penalty = "algorithm.advantage_fn", "algorithm.kl_penalty_fn"
-	s, a := &r.Algorithm, r.Method.Advantage
-	if a == nil || !r.Explores && !r.Trains && !r.Records() {
+	s, a := algorithm, method.Advantage
+	if a == nil || !w.Explores && !w.Trains && !w.Records() {
 		return
 	}
-	if r.Offline && !named(s.AdvantageFn, "", "none") {
+	if w.Offline && !named(s.AdvantageFn, "", "none") {
 		r.fail(fn, fmt.Sprintf("%s trains on a dataset, which has no rewards to make advantages of", s.AlgorithmType), "remove it")
 	}
-	if a.Needs().Group && (r.Explores || r.Records()) && r.Method.GroupSize == 1 {
+	if a.Needs().Group && (w.Explores || w.Records()) && method.GroupSize == 1 {
 		r.fail("algorithm.repeat_times", fmt.Sprintf("is 1, but advantage_fn %s compares the rollouts of a task with one another", s.AdvantageFn),
 			"set it to 2 or more, or choose an algorithm_type or advantage_fn that takes single rollouts, such as ppo or reinforceplusplus")
 	}
 	if named(s.KLPenaltyFn, "", "none") {
 		return
 	}
-	if needs := r.Method.Needs; needs.PenalizeKL == nil || !needs.Batch {
+	if needs := method.Needs; needs.PenalizeKL == nil || !needs.Batch {
 		const what = "is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from"
 		r.fail(penalty, fmt.Sprintf(what, s.KLPenaltyFn, s.AdvantageFn),
 			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
@@ -172,8 +175,8 @@ func (o *Optimizer) Spec() engine.OptimizerSpec {
 	return engine.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
 }
 
-// optimizer refuses settings below key that the chosen optimizer and schedule do not read.
-func (r *rules) optimizer(key string, o *Optimizer) {
+// check refuses settings below key that the chosen optimizer and schedule do not read.
+func (o *Optimizer) check(r report, w Work, key string) {
 	usual := newDefault[Optimizer]()
 	if len(o.Betas) != 2 && r.IsSet(key+".betas") {
 		r.fail(key+".betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
@@ -197,13 +200,13 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 			r.fail(key+"."+c.name, "has no effect: "+c.why, "leave it out")
 		}
 	}
-	r.schedule(key, o)
+	o.checkSchedule(r, w, key)
 }
 
-// schedule requires the number of steps if the learning rate depends on it. A trainer that reads
+// checkSchedule requires the number of steps if the learning rate depends on it. A trainer that reads
 // from an explorer in another process does not know that number otherwise.
-func (r *rules) schedule(key string, o *Optimizer) {
-	if r.Mode != "train" || r.ReadsDataset || r.StepLimit() > 0 {
+func (o *Optimizer) checkSchedule(r report, w Work, key string) {
+	if w.mode != "train" || w.ReadsDataset || w.StepLimit() > 0 {
 		return
 	}
 	const hint = "set trainer.total_steps"
@@ -213,4 +216,147 @@ func (r *rules) schedule(key string, o *Optimizer) {
 	if o.LRWarmupSteps < 0 && o.LRWarmupStepsRatio > 0 {
 		r.fail(key+".lr_warmup_steps_ratio", "is a share of all steps, but their number is not known", hint+" or lr_warmup_steps")
 	}
+}
+
+const (
+	lossArgsKey = "algorithm.policy_loss_fn_args"
+	wholeStep   = "losses are normalised over the optimizer step, however it is cut"
+)
+
+var unusedOfAlgorithm = []unusedKey{
+	{lossArgsKey + ".use_dynamic_bsz", always(wholeStep)},
+	{lossArgsKey + ".ppo_mini_batch_size", always(wholeStep)},
+	{lossArgsKey + ".ppo_micro_batch_size_per_gpu", always(wholeStep)},
+	{lossArgsKey + ".ngpus_trainer", always(wholeStep)},
+	{lossArgsKey + ".train_batch_size_usual", always(wholeStep)},
+	{lossArgsKey + ".train_batch_size_expert", always(wholeStep)},
+	{"algorithm.kl_loss_fn_args", absentTerm},
+	{"algorithm.kl_penalty_fn_args", absentTerm},
+	{"algorithm.entropy_loss_fn_args", absentTerm},
+}
+
+// absentTerm is the reason of an argument of a term that the value none switches off.
+func absentTerm(s *Settled, key string) string {
+	if fn, _, isArg := strings.Cut(key, "_args."); isArg && s.at(fn) == "none" {
+		return lastKey(fn) + " is none"
+	}
+	return ""
+}
+
+// check checks that the keys of rollout_correction fit together.
+func (c *RolloutCorrection) check(r report, algorithm *Algorithm, method *Method, w Work) {
+	const key = "algorithm.rollout_correction"
+	bypass := c.BypassMode
+	if bypass != nil && r.IsSet("algorithm.bypass_old_logprobs") && *bypass != algorithm.BypassOldLogprobs {
+		r.fail(key+".bypass_mode", "contradicts algorithm.bypass_old_logprobs", "set one of the two")
+	}
+	if method.Recomputes && w.Offline {
+		set := key + ".bypass_mode"
+		if bypass == nil {
+			set = "algorithm.bypass_old_logprobs"
+		}
+		r.fail(set, fmt.Sprintf("%s trains on a dataset, which no policy sampled", algorithm.AlgorithmType), "remove it")
+	}
+	for _, part := range []struct{ name, value string }{{"rollout_is", c.RolloutIs}, {"rollout_rs", c.RolloutRs}} {
+		if part.value != "" && !method.Recomputes {
+			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute",
+				"set bypass_mode: false beside it")
+		}
+	}
+	switch {
+	case c.RolloutIsBatchNormalize && c.RolloutIs == "":
+		r.fail(key+".rollout_is_batch_normalize", "no weights exist to normalise", "set rollout_is")
+	case c.RolloutRs == "" && c.RolloutRsThreshold != nil:
+		r.fail(key+".rollout_rs_threshold", "nothing is rejected", "set rollout_rs")
+	case c.RolloutRs != "" && c.RolloutRsThreshold == nil:
+		r.fail(key+".rollout_rs", "needs the upper end of the band", "set rollout_rs_threshold, for example 2.0, or 1.01 with geometric")
+	case c.RolloutRsThreshold == nil && c.RolloutRsThresholdLower != nil:
+		r.fail(key+".rollout_rs_threshold_lower", "nothing is rejected", "set rollout_rs and rollout_rs_threshold")
+	}
+}
+
+// settleAlgorithm fills in the keys that follow from the algorithm type. IsSet still reports what the
+// file sets.
+func settleAlgorithm(r report, algorithm *Algorithm, method *Method, model *Model, trainer *Trainer, w Work) {
+	if own := method.Parts; own != nil && (w.Trains || w.Explores || w.Records()) {
+		a := algorithm
+		setDefault(&a.AdvantageFn, own.Advantage)
+		setDefault(&a.PolicyLossFn, own.PolicyLoss)
+		setDefault(&a.KLPenaltyFn, own.KLPenalty)
+		setDefault(&a.KLLossFn, own.KLLoss)
+		setDefault(&a.EntropyLossFn, own.Entropy)
+		setDefault(&a.SampleStrategy, own.SampleStrategy)
+		if !own.Offline {
+			a.RepeatTimes = ptr(method.GroupSize)
+		}
+	}
+	settleGradClip(r, algorithm, trainer)
+	algorithm.Optimizer.momentum()
+	if trainer.MaxTokenLenPerGPU == nil {
+		trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**model.MaxModelLen)) // fewer would leave the matrix kernels idle
+	}
+}
+
+// settleGradClip gives the two keys for the largest gradient norm one value.
+func settleGradClip(r report, algorithm *Algorithm, trainer *Trainer) {
+	const one, other = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
+	a, b := &trainer.GradClip, &algorithm.Optimizer.ClipGrad
+	switch {
+	case r.IsSet(one) && r.IsSet(other) && *a != *b:
+		r.fail(other, fmt.Sprintf("is %g, but %s is %g, and both mean the same limit", *b, one, *a), "keep one of them")
+	case r.IsSet(other):
+		*a = *b
+	default:
+		*b = *a
+	}
+}
+
+func moveWarmupStyle(r report, algorithm *Algorithm) {
+	o := &algorithm.Optimizer
+	if o.WarmupStyle == "" {
+		return
+	}
+	const key = "algorithm.optimizer.warmup_style"
+	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
+		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType),
+			"keep lr_scheduler_type alone")
+		return
+	}
+	r.warn(key, "is the old name of lr_scheduler_type")
+	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
+}
+
+// changes returns the parts and arguments that section algorithm sets.
+func (a *Algorithm) changes() trinity.Algorithm {
+	return trinity.Algorithm{
+		Type:      a.AlgorithmType,
+		Advantage: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
+		PolicyLoss: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs, LossAggMode: a.LossAggMode,
+		KLPenalty: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
+		KLLoss: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
+		Entropy: a.EntropyLossFn, EntropyArgs: a.EntropyLossFnArgs,
+		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
+	}
+}
+
+// policyLoss returns a policy loss with its defaults, nil if there is none of that name.
+func policyLoss(name string) any {
+	if losses, ok := registry.Find("policy_loss_fn"); ok {
+		return losses.Default(name)
+	}
+	return nil
+}
+
+// policyNeeds returns what the policy loss needs from the trainer.
+func policyNeeds(a *trinity.Algorithm) trinity.Needs {
+	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
+		return in.Needs()
+	}
+	return trinity.Needs{}
+}
+
+// weighs reports whether a KL term has an effect: it is neither none nor switched off by kl_coef 0.
+func weighs(name string, args map[string]any) bool {
+	coef, set := args["kl_coef"]
+	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,75 +13,30 @@ var (
 	syncStyleAliases  = map[string]string{"dynamic_by_explorer": "explorer_driven", "dynamic_by_trainer": "trainer_driven"}
 )
 
-// aliases replaces deprecated spellings with current ones and adds a warning for each.
-func (r *resolution) aliases() {
-	r.respell("synchronizer.sync_method", &r.Synchronizer.SyncMethod, syncMethodAliases)
-	r.respell("synchronizer.sync_style", &r.Synchronizer.SyncStyle, syncStyleAliases)
-	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, engineAliases)
-	r.warmupStyle()
-	r.runnerNum()
-	for _, e := range r.Data.Tasksets {
-		r.taskSelector(e.Key, &e.Taskset.TaskSelector, &e.Taskset.DataSelector)
+// settleAliases replaces deprecated spellings with current ones and adds a warning for each.
+func settleAliases(r report, algorithm *Algorithm, buffer *Buffer, sets []tasksetPlace, explorer *Explorer,
+	synchronizer *Synchronizer, trainer *Trainer) {
+	respell(r, "synchronizer.sync_method", &synchronizer.SyncMethod, syncMethodAliases)
+	respell(r, "synchronizer.sync_style", &synchronizer.SyncStyle, syncStyleAliases)
+	respell(r, "explorer.rollout_model.engine_type", &explorer.RolloutModel.EngineType, engineAliases)
+	moveWarmupStyle(r, algorithm)
+	moveRunnerNum(r, explorer)
+	for _, e := range sets {
+		moveTaskSelector(r, e.key, &e.set.TaskSelector, &e.set.DataSelector)
 	}
-	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {
-		r.taskSelector("buffer.trainer_input.experience_buffer", &b.TaskSelector, &b.DataSelector)
+	if b := buffer.TrainerInput.ExperienceBuffer; b != nil {
+		moveTaskSelector(r, "buffer.trainer_input.experience_buffer", &b.TaskSelector, &b.DataSelector)
 	}
-	if r.Trainer.TrainerConfigPath != "" {
+	if trainer.TrainerConfigPath != "" {
 		r.fail("trainer.trainer_config_path", "was removed", "write the keys of that file under trainer.trainer_config")
 	}
 }
 
-func (r *resolution) respell(key string, value *string, names map[string]string) {
+func respell(r report, key string, value *string, names map[string]string) {
 	if now, ok := names[*value]; ok {
 		r.warn(key, "%s is the old name of %s", *value, now)
 		*value = now
 	}
-}
-
-func (r *resolution) warmupStyle() {
-	o := &r.Algorithm.Optimizer
-	if o.WarmupStyle == "" {
-		return
-	}
-	const key = "algorithm.optimizer.warmup_style"
-	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
-		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType),
-			"keep lr_scheduler_type alone")
-		return
-	}
-	r.warn(key, "is the old name of lr_scheduler_type")
-	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
-}
-
-func (r *resolution) runnerNum() {
-	e := &r.Explorer
-	if e.RunnerNum == nil {
-		return
-	}
-	const key = "explorer.runner_num"
-	if r.IsSet("explorer.runner_per_model") {
-		r.fail(key, "is deprecated, and runner_per_model is set as well", "keep runner_per_model alone")
-		return
-	}
-	e.RunnerPerModel = (*e.RunnerNum + e.RolloutModel.EngineNum - 1) / max(e.RolloutModel.EngineNum, 1)
-	r.warn(key, "is deprecated; taken as runner_per_model: %s", strconv.Itoa(e.RunnerPerModel))
-	e.RunnerNum = nil
-}
-
-// taskSelector moves the section task_selector to its new name, data_selector, and replaces the old
-// name of a selector in it.
-func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
-	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
-	if *old == nil {
-		return
-	}
-	key := owner + ".task_selector"
-	if r.IsSet(owner + ".data_selector") {
-		r.fail(key, "is the old name of data_selector, which is set as well", "keep data_selector alone")
-		return
-	}
-	r.warn(key, "is the old name of data_selector")
-	*now, *old = **old, nil
 }
 
 // movedKey is a key with the key of the schema that means the same.

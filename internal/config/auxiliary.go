@@ -3,8 +3,12 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/registry"
 )
 
 const auxiliaryKey = "buffer.trainer_input.auxiliary_buffers"
@@ -25,8 +29,8 @@ func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer)
 }
 
 // Besides lists all datasets that the run reads beside the experience buffer.
-func (s *Settled) Besides() []NamedBuffer {
-	return slices.Concat(s.Data.Auxiliary, s.Data.Measured, s.Data.Inputs)
+func (d *Data) Besides() []NamedBuffer {
+	return slices.Concat(d.Auxiliary, d.Measured, d.Inputs)
 }
 
 // words describes a buffer of a kind for a plan. rows is [Facts].Rows.
@@ -48,37 +52,37 @@ func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
 }
 
 // auxiliary maps the names of the auxiliary buffers that the run reads to their schemas.
-func (s *Settled) auxiliary() map[string]string {
-	if !s.Trains {
+func (m *Method) auxiliary(w Work) map[string]string {
+	if !w.Trains {
 		return nil
 	}
-	return s.Method.Sample.Auxiliary
+	return m.Sample.Auxiliary
 }
 
-// auxiliaryBuffers completes the auxiliary buffers. They are datasets and have the schema that the
+// settleAuxiliaryBuffers completes the auxiliary buffers. They are datasets and have the schema that the
 // strategy reads.
-func (r *resolution) auxiliaryBuffers() {
-	schemas, all := r.auxiliary(), r.Buffer.TrainerInput.AuxiliaryBuffers
+func settleAuxiliaryBuffers(r report, algorithm *Algorithm, buffer *Buffer, data *Data, method *Method, w Work) {
+	schemas, all := method.auxiliary(w), buffer.TrainerInput.AuxiliaryBuffers
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b, key := all[name], join(auxiliaryKey, name)
-		r.taskSelector(key, &b.TaskSelector, &b.DataSelector)
-		r.dataset(key, name, &b)
+		moveTaskSelector(r, key, &b.TaskSelector, &b.DataSelector)
+		asDataset(r, key, name, &b)
 		if schema := schemas[name]; schema != "" {
 			if b.SchemaType != "" && b.SchemaType != schema {
-				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, r.Algorithm.SampleStrategy, schema),
+				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, algorithm.SampleStrategy, schema),
 					"leave it out")
 			}
 			b.SchemaType = schema
 		}
 		all[name] = b
 		if _, read := schemas[name]; read {
-			r.Data.Auxiliary = append(r.Data.Auxiliary, NamedBuffer{b, key, name})
+			data.Auxiliary = append(data.Auxiliary, NamedBuffer{b, key, name})
 		}
 	}
 }
 
-// dataset completes a buffer that must be a dataset.
-func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
+// asDataset completes a buffer that must be a dataset.
+func asDataset(r report, key, name string, b *ExperienceBuffer) {
 	setDefault(&b.Name, name)
 	if b.StorageType == "queue" {
 		if r.IsSet(key + ".storage_type") {
@@ -88,28 +92,28 @@ func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
 	}
 }
 
-// strategy checks that the buffers match those that the sample strategy reads.
-func (r *rules) strategy() {
+// checkStrategy checks that the buffers match those that the sample strategy reads.
+func checkStrategy(r report, algorithm *Algorithm, batch *Batch, buffer *Buffer, method *Method, w Work) {
 	const key = "algorithm.sample_strategy"
-	if !r.Trains {
+	if !w.Trains {
 		return
 	}
-	if r.Method.Strategy == nil {
+	if method.Strategy == nil {
 		return // reported with the plug-ins
 	}
-	if name := r.Algorithm.SampleStrategy; r.Offline && !named(name, "", "default") {
-		r.fail(key, fmt.Sprintf("%s chooses among rollouts, and %s trains on a dataset", name, r.Algorithm.AlgorithmType), "leave it out")
+	if name := algorithm.SampleStrategy; w.Offline && !named(name, "", "default") {
+		r.fail(key, fmt.Sprintf("%s chooses among rollouts, and %s trains on a dataset", name, algorithm.AlgorithmType), "leave it out")
 		return
 	}
-	wanted, there := r.auxiliary(), r.Buffer.TrainerInput.AuxiliaryBuffers
+	wanted, there := method.auxiliary(w), buffer.TrainerInput.AuxiliaryBuffers
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		b, ok := there[name]
 		switch {
 		case !ok && len(there) > 0:
-			r.fail(key+"_args", fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", r.Algorithm.SampleStrategy, name),
+			r.fail(key+"_args", fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", algorithm.SampleStrategy, name),
 				"there is "+strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 		case !ok:
-			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", r.Algorithm.SampleStrategy, name),
+			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", algorithm.SampleStrategy, name),
 				"add "+join(auxiliaryKey, name))
 		case b.Path == "":
 			r.fail(join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
@@ -117,40 +121,39 @@ func (r *rules) strategy() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		if wanted[name] == "" {
-			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy),
+			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", algorithm.SampleStrategy),
 				"remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
-	if len(wanted) > 0 && r.Batch.Train > 0 {
-		r.mixture()
+	if len(wanted) > 0 && batch.Train > 0 {
+		checkMixture(r, algorithm, batch)
 	}
 }
 
-// mixture requires rollouts in every train step, and both rollouts and demonstrations in every
+// checkMixture requires rollouts in every train step, and both rollouts and demonstrations in every
 // optimizer step. AdamW removes the scale of a loss, so a step with one kind alone would learn from
 // it whatever its weight is.
-func (r *rules) mixture() {
-	batch, size := r.Batch.Train, r.Batch.Mini
-	rollouts := r.Batch.Rollouts
+func checkMixture(r report, algorithm *Algorithm, batch *Batch) {
+	train, rollouts := batch.Train, batch.Rollouts
 	if rollouts < 1 {
-		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, and sample_strategy %s leaves no rollout of it", batch, r.Algorithm.SampleStrategy),
+		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, and sample_strategy %s leaves no rollout of it", train, algorithm.SampleStrategy),
 			"raise it, or lower the share of demonstrations")
 		return
 	}
-	rarer, kind := batch-rollouts, "demonstrations"
+	rarer, kind := train-rollouts, "demonstrations"
 	if rollouts < rarer {
 		rarer, kind = rollouts, "rollouts"
 	}
-	if steps := ceil(batch, size); rarer > 0 && steps > rarer {
+	if steps := ceil(train, batch.Mini); rarer > 0 && steps > rarer {
 		const what = "is %d: of the %d experiences of a train step %d are %s, too few for its %d optimizer steps"
-		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf(what, size, batch, rarer, kind, steps),
-			fmt.Sprintf("set it to %d or more", ceil(batch, rarer)))
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf(what, batch.Mini, train, rarer, kind, steps),
+			fmt.Sprintf("set it to %d or more", ceil(train, rarer)))
 	}
 }
 
-// unsupportedAuxiliary refuses settings of auxiliary buffers that this version does not support.
-func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
-	for _, b := range s.Data.Auxiliary {
+// unsupported refuses settings of datasets that this version does not support.
+func (d *Data) unsupported(refuse func(key, what, hint string)) {
+	for _, b := range d.Auxiliary {
 		b.unsupported(refuse)
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps for one buffer", "use total_epochs")
@@ -158,6 +161,9 @@ func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 		if b.Format.Packing {
 			refuse(b.Key+".format.packing", "demonstrations packed into sequences", "")
 		}
+	}
+	for _, b := range slices.Concat(d.Measured, d.Inputs) {
+		b.unsupported(refuse)
 	}
 }
 
@@ -167,4 +173,169 @@ func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
 	}
 	unsupportedFormat(b.Key, &b.Format, refuse)
+}
+
+// unusedOfDataset returns why the buffers at a pattern, which the run reads row by row, have no use for some keys.
+// name says what has its name instead.
+func unusedOfDataset(pattern, name string) (all []unusedKey) {
+	for _, key := range []string{"capacity", "capacity_mb", "max_read_timeout", "replay_buffer"} {
+		all = append(all, unusedKey{join(pattern, key), always("this buffer is a dataset, which the run reads row by row")})
+	}
+	return append(all, unusedKey{join(pattern, "name"), always(name)})
+}
+
+var unusedOfDatasets = slices.Concat(
+	unusedOfDataset(auxiliaryKey+".*", "the sample strategy calls it by its key"),
+	unusedOfDataset(evalBuffersKey+".*", "metrics call it by its key"),
+	unusedOfDataset(inputsKey+".*", "the pipeline calls it by its key"),
+	[]unusedKey{
+		{auxiliaryKey, onlyIf(trains, "only the trainer reads it")},
+		{evalBuffersKey, onlyIf(trains, "only the trainer reads it")},
+		{inputsKey, onlyIf(explores, "only the explorer reads it")},
+		{"*", unusedChoice},
+	},
+)
+
+const inputsKey = pipelineKey + ".inputs"
+
+// PerStep returns how many groups an input adds to each explore step.
+func (b *ExperienceBuffer) PerStep() int {
+	if b.BatchSize == nil {
+		return 1
+	}
+	return *b.BatchSize
+}
+
+// inputWords describes an input.
+func (b NamedBuffer) inputWords(rows map[string]int) string {
+	text := b.words("input", rows) + fmt.Sprintf(", batch_size %d", b.PerStep())
+	switch {
+	case b.TotalSteps != nil:
+		return text + fmt.Sprintf(", total_steps %d", *b.TotalSteps)
+	case b.TotalEpochs != nil:
+		return text + fmt.Sprintf(", total_epochs %d", *b.TotalEpochs)
+	}
+	return text + ", again and again"
+}
+
+// settleInputs completes the inputs. They are datasets, of experiences unless the file sets schema_type.
+func settleInputs(r report, data *Data, processor *DataProcessor, w Work) {
+	all := processor.ExperiencePipeline.Inputs
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, key := all[name], join(inputsKey, name)
+		moveTaskSelector(r, key, &b.TaskSelector, &b.DataSelector)
+		asDataset(r, key, name, &b)
+		setDefault(&b.SchemaType, "experience")
+		all[name] = b
+	}
+	if w.Explores {
+		data.Inputs = byName(inputsKey, all)
+	}
+}
+
+// checkInputs checks that every input can join rollouts, and that no other buffer has a key that only
+// inputs have.
+func checkInputs(r report, buffer *Buffer, data *Data, processor *DataProcessor) {
+	tasksets := map[string]bool{}
+	for _, t := range data.Tasksets {
+		tasksets[t.Name] = tasksets[t.Name] || !t.Eval
+	}
+	for _, b := range data.Inputs {
+		switch {
+		case !IsPlain(b.Name):
+			r.fail(b.Key, fmt.Sprintf("%q is not a plain name", b.Name), "it becomes part of metrics and task ids: use letters, digits, - and _")
+		case tasksets[b.Name]:
+			r.fail(b.Key, fmt.Sprintf("a taskset is called %s too", b.Name), "task ids need different names")
+		}
+		if b.SchemaType != "experience" && b.SchemaType != "sft" {
+			r.fail(b.Key+".schema_type", "rows of schema "+b.SchemaType+" cannot join rollouts",
+				"use experience for rollouts that an earlier run kept, or sft for demonstrations")
+		}
+		if b.Path == "" {
+			r.fail(b.Key+".path", "there is nothing to read", "set the path of a file, a directory or a hub dataset")
+		} else if processor.writes(b.Path, buffer) {
+			r.fail(b.Key+".path", "this run writes its own copy of experiences there", "copy the file, or choose another path to write to")
+		}
+		if b.Format.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
+			r.fail(b.Key+".format.enable_concatenated_multi_turn", "is for schema sft, but this input reads schema "+b.SchemaType, "remove it")
+		}
+	}
+	others := slices.Concat(data.Auxiliary, data.Measured)
+	for _, b := range append(others, NamedBuffer{ExperienceBuffer: *buffer.TrainerInput.ExperienceBuffer, Key: storeKey}) {
+		if b.BatchSize != nil {
+			r.fail(b.Key+".batch_size", "only inputs of the experience pipeline have one", "use buffer.train_batch_size")
+		}
+	}
+}
+
+// writes reports whether the run keeps a copy of experiences at path. It returns false for a
+// database, in which archives of several runs can be side by side.
+func (d *DataProcessor) writes(path string, b *Buffer) bool {
+	if dburl.IsURL(path) {
+		return false
+	}
+	p := &d.ExperiencePipeline
+	path = filepath.Clean(path)
+	return p.OutputSavePath != "" && path == filepath.Clean(p.OutputSavePath) || p.SaveInput && path == filepath.Clean(d.InputCopy(b))
+}
+
+const evalBuffersKey = "buffer.trainer_input.eval_buffers"
+
+// settleEvalBuffers completes eval_buffers. They are datasets, of the run's own schema unless the file
+// sets schema_type.
+func settleEvalBuffers(r report, buffer *Buffer, data *Data, w Work) {
+	all := buffer.TrainerInput.EvalBuffers
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, key := all[name], join(evalBuffersKey, name)
+		asDataset(r, key, name, &b)
+		setDefault(&b.SchemaType, buffer.TrainerInput.ExperienceBuffer.SchemaType)
+		plainText(r, key, &b)
+		all[name] = b
+	}
+	if w.Trains {
+		data.Measured = byName(evalBuffersKey, all)
+	}
+}
+
+// checkEvaluation checks that the run can measure its eval_buffers.
+func checkEvaluation(r report, algorithm *Algorithm, buffer *Buffer, data *Data, method *Method, w Work) {
+	for _, b := range data.Measured {
+		switch {
+		case !w.Offline:
+			r.fail(b.Key, fmt.Sprintf("eval_buffers need an algorithm that trains on a dataset, and %s trains on rollouts",
+				algorithm.AlgorithmType), "use buffer.explorer_input.eval_tasksets")
+			continue
+		case b.Path == "":
+			r.fail(b.Key+".path", "there is nothing to measure", "set the path of a file, a directory or a hub dataset")
+		case !measures(r, buffer, method, b.SchemaType):
+			const what = "is %s, which %s cannot measure: it is not a schema of datasets, or it needs a policy or a reference model, and the " +
+				"run has none"
+			r.fail(b.Key+".schema_type", fmt.Sprintf(what, b.SchemaType, algorithm.AlgorithmType), "leave it out")
+		}
+		for _, k := range []struct {
+			name string
+			set  bool
+		}{
+			{"data_selector", b.DataSelector.SelectorType != newDefault[DataSelector]().SelectorType}, {"task_selector", b.TaskSelector != nil},
+			{"total_epochs", b.TotalEpochs != nil},
+			{"total_steps", b.TotalSteps != nil},
+		} {
+			if k.set {
+				r.fail(join(b.Key, k.name), "the trainer measures every row once, in order", "remove it")
+			}
+		}
+	}
+}
+
+// measures reports whether the run can measure rows of a schema: its own, or one whose algorithm
+// needs no model that the run lacks.
+func measures(r report, buffer *Buffer, method *Method, schema string) bool {
+	if schema == buffer.TrainerInput.ExperienceBuffer.SchemaType {
+		return true
+	}
+	if method.Scores {
+		return false
+	}
+	a, err := registry.Algorithms.Build(schema)
+	return err == nil && (method.Reference || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)
 }

@@ -1,6 +1,13 @@
 package config
 
-import "github.com/trinity-go/trinity"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/registry"
+)
 
 // Buffer is the data: what a run reads, in which amounts, and where experiences pass from explorer
 // to trainer.
@@ -223,4 +230,161 @@ type ReplayBuffer struct {
 	ReuseCooldownTime *float64 `yaml:"reuse_cooldown_time" range:"[0,)"`
 	// Arguments of the priority function.
 	PriorityFnArgs map[string]any `yaml:"priority_fn_args" default:"{decay: 2.0}"`
+}
+
+const (
+	storeKey  = "buffer.trainer_input.experience_buffer"
+	replayKey = storeKey + ".replay_buffer"
+)
+
+// checkStore checks that the experience buffer fits its store.
+func checkStore(r report, buffer *Buffer, w Work) {
+	b := buffer.TrainerInput.ExperienceBuffer
+	if !w.SharedStore {
+		return
+	}
+	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok {
+		if err := s.CheckPath(b.Path); err != nil {
+			r.fail(storeKey+".path", err.Error(), "")
+		}
+	}
+	if b.ReplayBuffer.Enable {
+		r.fail(replayKey+".enable", "a database gives the oldest experiences first, each once", "set storage_type to queue")
+	}
+}
+
+var unusedOfBuffers = []unusedKey{
+	{storeKey + ".format.workflow_key", always("only rows of tasksets have workflows")},
+	{storeKey + ".format.reward_fn_key", always("only rows of tasksets have reward functions")},
+	{storeKey + ".path", func(s *Settled, _ string) string {
+		switch {
+		case s.Buffer.TrainerInput.ExperienceBuffer.StorageType != "queue":
+			return ""
+		case s.Trains:
+			return "the queue is kept in buffer.cache_dir"
+		}
+		return "the trainer keeps the queue in its own buffer.cache_dir"
+	}},
+	{replayKey, unless(func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "replay is off")},
+	{replayKey, onlyIf(trains, "only the trainer reads it")},
+	{"*", withoutRetries},
+}
+
+// withoutRetries is the reason of a number of attempts to reach a storage that is no server.
+func withoutRetries(s *Settled, key string) string {
+	if owner, isRetry := retries(key); isRetry && !s.remote(owner) {
+		return "nothing is read over a network here"
+	}
+	return ""
+}
+
+// retries returns the section of a key that counts or spaces attempts to reach a storage. ok is
+// false for any other key, such as an argument of a plug-in.
+func retries(key string) (owner string, ok bool) {
+	owner, ok = strings.CutSuffix(strings.TrimSuffix(key, "_times"), ".max_retry")
+	if !ok {
+		owner, ok = strings.CutSuffix(key, ".max_retry_interval")
+	}
+	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer.") && !strings.Contains(owner, "_args"))
+}
+
+// remote reports whether the storage of a section is a server, which may be lost and come back.
+func (s *Settled) remote(owner string) bool {
+	if owner == pipelineKey {
+		return s.DataProcessor.copiesInDatabase()
+	}
+	if owner == storeKey && s.SharedStore {
+		return true
+	}
+	for _, d := range s.Data.datasets(&s.Buffer, s.Work) {
+		if d.key == owner {
+			return dburl.IsURL(d.path)
+		}
+	}
+	return false
+}
+
+// checkTables checks that the path is a database URL if the storage is a database.
+func checkTables(r report, buffer *Buffer, data *Data, w Work) {
+	for _, d := range data.datasets(buffer, w) {
+		if !registry.Buffers.Has(d.storage) && !dburl.IsURL(d.path) {
+			continue
+		}
+		if _, err := dburl.Parse(d.path); err != nil {
+			r.fail(d.key+".path", err.Error(), "")
+		}
+	}
+}
+
+// checkData checks that the file gives the data that the mode needs.
+func checkData(r report, algorithm *Algorithm, buffer *Buffer, w Work) {
+	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
+	switch {
+	case w.Offline && w.mode != "train":
+		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", algorithm.AlgorithmType),
+			"set mode: train")
+	case w.mode == "train" && buffer.TrainBatchSize == 0:
+		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
+	}
+	if w.ReadsDataset && buffer.TrainerInput.ExperienceBuffer.Path == "" {
+		r.fail(path, fmt.Sprintf("%s needs a dataset", algorithm.AlgorithmType), "set the path of a file, a directory or a hub dataset")
+	}
+	in := buffer.ExplorerInput
+	switch {
+	case !w.Explores:
+	case in.Taskset != nil && len(in.Tasksets) > 0:
+		r.fail("buffer.explorer_input.tasksets", "taskset is set as well", "use one of the two")
+	case in.Taskset == nil && len(in.Tasksets) == 0:
+		r.fail("buffer.explorer_input", "mode "+w.mode+" needs tasks", "set taskset")
+	}
+	if w.mode == "bench" && len(in.EvalTasksets) == 0 {
+		r.fail("buffer.explorer_input", "mode bench needs tasks to evaluate", "set eval_tasksets")
+	}
+}
+
+// settleBuffers gives the trainer its queue, and every buffer its name and its kind of rows.
+func settleBuffers(r report, algorithm *Algorithm, buffer *Buffer, method *Method, w *Work) {
+	in := &buffer.TrainerInput
+	if in.ExperienceBuffer == nil {
+		in.ExperienceBuffer = newDefault[ExperienceBuffer]()
+	}
+	b := in.ExperienceBuffer
+	setDefault(&b.Name, "experience_buffer")
+	schema := "experience"
+	if parts := method.Parts; parts != nil {
+		schema = parts.Schema
+	}
+	if b.SchemaType != "" && b.SchemaType != schema {
+		r.fail("buffer.trainer_input.experience_buffer.schema_type",
+			fmt.Sprintf("is %q, but %s trains on %q", b.SchemaType, algorithm.AlgorithmType, schema),
+			"leave it out")
+	}
+	setDefault(&b.SchemaType, schema)
+	plainText(r, "buffer.trainer_input.experience_buffer", b)
+	const storage = "buffer.trainer_input.experience_buffer.storage_type"
+	if w.Offline {
+		if r.IsSet(storage) && b.StorageType == "queue" {
+			r.fail(storage, fmt.Sprintf("%s reads a dataset, not a queue", algorithm.AlgorithmType), "set it to file, or leave it out")
+		}
+		if b.StorageType == "queue" {
+			b.StorageType = "file"
+		}
+	}
+	if b.StorageType == "queue" && !w.Together && dburl.IsURL(b.Path) {
+		b.StorageType = automatic("buffer", "auto") // Trinity-RFT keeps such a queue in the database
+	}
+	if b.StorageType == "file" && w.Together {
+		r.warn(storage, "mode both passes experiences through a queue, not a file")
+		b.StorageType = "queue"
+	}
+	w.Recorded = method.Parts != nil && w.mode == "train" && !w.Offline && b.StorageType == "file"
+	w.ReadsDataset = w.Offline || w.Recorded
+	w.SharedStore = !w.Offline && registry.Buffers.Has(b.StorageType)
+}
+
+// plainText sets prompt_type to plaintext for schema cpt, which has no other form.
+func plainText(r report, key string, b *ExperienceBuffer) {
+	if b.SchemaType == "cpt" && !r.IsSet(key+".format.prompt_type") {
+		b.Format.PromptType = "plaintext"
+	}
 }

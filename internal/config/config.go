@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Config is one run: the whole YAML file, with defaults filled in.
@@ -165,3 +166,34 @@ type DataJuicer struct {
 
 // Names is one name or a list of names: `a` and `[a]` are the same.
 type Names = engine.Names
+
+var unusedOfRun = []unusedKey{
+	{"ray_namespace", always("each run has a namespace of its own where it uses Ray")},
+	{"monitor.enable_ray_timeline", always("Ray only starts programs, and its timeline would have no steps")},
+	{"monitor.shared_run", func(s *Settled, _ string) string {
+		if s.Together {
+			return "explorer and trainer of mode " + s.Mode + " always share one run"
+		}
+		return "an explorer and a trainer in processes of their own are two runs"
+	}},
+	{"log.level", always("no log of the run has levels")},
+	{"log.group_by_node", func(s *Settled, _ string) string {
+		if s.unusedByEngines("cluster.node_num") == "" {
+			return "each program writes a file of its own for each of its machines"
+		}
+		return "the run starts no programs on machines"
+	}},
+	{"service.data_juicer.server_url", unless(func(s *Settled) bool { return !s.Service.DataJuicer.AutoStart }, dataJuicerAddress)},
+	{"service.data_juicer.port", unless(func(s *Settled) bool { return s.Service.DataJuicer.AutoStart }, dataJuicerAddress)},
+}
+
+const dataJuicerAddress = "with auto_start the run starts a service at port; without it, it uses the service at server_url"
+
+// settle replaces auto with the monitors that it stands for.
+func (monitor *Monitor) settle() {
+	if m := monitor.MonitorType; len(m) == 1 && m[0] == "auto" {
+		if catalog, ok := registry.Find("monitor"); ok {
+			monitor.MonitorType = catalog.Auto
+		}
+	}
+}

@@ -28,36 +28,35 @@ type Critic struct {
 
 const criticOptimKey = criticKey + ".optim"
 
-// critic fills in how the trainer trains a critic beside the policy, if the advantage function
-// reads its values.
-func (r *resolution) critic() {
-	if !r.Trains || !r.Method.Needs.Values {
-		return
+// criticOf returns how the trainer trains a critic beside the policy, if the advantage function
+// reads its values; else nil.
+func criticOf(r report, algorithm *Algorithm, batch *Batch, method *Method, trainer *Trainer, w Work) *Critic {
+	if !w.Trains || !method.Needs.Values {
+		return nil
 	}
-	critic, errs := r.readCritic()
-	r.errs = append(r.errs, errs...)
-	inherit(&critic.PpoEpochs, &r.Batch.Epochs)
-	if !r.Batch.Whole {
-		inherit(&critic.PpoMiniBatchSize, &r.Batch.Mini)
+	critic := readCritic(r, algorithm.Optimizer)
+	inherit(&critic.PpoEpochs, &batch.Epochs)
+	if !batch.Whole {
+		inherit(&critic.PpoMiniBatchSize, &batch.Mini)
 	}
-	inherit(&critic.GradClip, &r.Trainer.GradClip)
-	r.Critic = critic
+	inherit(&critic.GradClip, &trainer.GradClip)
+	return critic
 }
 
 // readCritic decodes the known keys of trainer_config.critic and reports mistakes in them.
-func (c *Config) readCritic() (*Critic, Errors) {
+func readCritic(r report, of Optimizer) *Critic {
 	critic := newDefault[Critic]()
-	critic.Optim = c.Algorithm.Optimizer
+	critic.Optim = of
 	critic.Optim.LR, critic.Optim.LRSchedulerType, critic.Optim.LRWarmupSteps, critic.Optim.LRWarmupStepsRatio = 1e-5, "constant", -1, 0
-	d := &decoder{source: c.source}
-	n := c.source.root
+	d := &decoder{source: r.source}
+	n := r.source.root
 	for _, segment := range strings.Split(criticKey, ".") {
 		if n != nil {
 			n = child(n, segment)
 		}
 	}
 	d.known(n, valueOf(critic), criticKey)
-	errs := d.errs
+	*r.errs = append(*r.errs, d.errs...)
 	walkValues(valueOf(critic), criticKey, func(f reflect.StructField, v reflect.Value, key string) {
 		var message, hint string
 		if enum := f.Tag.Get("enum"); enum != "" {
@@ -65,19 +64,19 @@ func (c *Config) readCritic() (*Critic, Errors) {
 		} else if text := f.Tag.Get("range"); text != "" {
 			message = checkRange(v, text)
 		}
-		if message != "" && c.IsSet(key) {
-			errs = append(errs, c.errorFor(key, message, hint))
+		if message != "" && r.IsSet(key) {
+			r.fail(key, message, hint)
 		}
 	})
-	c.ownOptimizer(&critic.Optim)
-	return critic, errs
+	critic.Optim.apart(r, of.OptimizerType)
+	return critic
 }
 
-// ownOptimizer completes the critic's optimizer. If its type differs from the policy's, the
+// apart completes the critic's optimizer. If its type differs from the policy's, the
 // policy's settings for its own type do not apply.
-func (c *Config) ownOptimizer(o *Optimizer) {
-	set := func(name string) bool { return c.IsSet(criticOptimKey + "." + name) }
-	usual, policys := newDefault[Optimizer](), c.Algorithm.Optimizer.OptimizerType
+func (o *Optimizer) apart(r report, policys string) {
+	set := func(name string) bool { return r.IsSet(criticOptimKey + "." + name) }
+	usual := newDefault[Optimizer]()
 	another := o.OptimizerType != policys && !(named(o.OptimizerType, adamW...) && named(policys, adamW...))
 	if another && !set("betas") {
 		o.Betas = usual.Betas
@@ -124,45 +123,45 @@ func readOfCritic() []string {
 	return all
 }
 
-// critic checks the keys of the critic.
-func (r *rules) critic() {
+// check checks the keys of the critic.
+func (critic *Critic) check(r report, algorithm *Algorithm, batch *Batch, trainer *Trainer, w Work) {
 	const warmup = "trainer.critic_warmup"
-	if r.Critic == nil {
-		if r.Trainer.CriticWarmup > 0 && r.Trains {
-			r.fail(warmup, "no critic is trained, because advantage_fn "+r.Algorithm.AdvantageFn+" reads no values",
+	if critic == nil {
+		if trainer.CriticWarmup > 0 && w.Trains {
+			r.fail(warmup, "no critic is trained, because advantage_fn "+algorithm.AdvantageFn+" reads no values",
 				"remove it, or use an algorithm with a critic, such as ppo")
 		}
 		return
 	}
-	r.optimizer(criticOptimKey, &r.Critic.Optim)
+	critic.Optim.check(r, w, criticOptimKey)
 	const miniBatch = criticKey + ".ppo_mini_batch_size"
-	if n, batch := r.Critic.PpoMiniBatchSize, r.Batch.Train; r.IsSet(miniBatch) && n != nil && batch > 0 && *n > batch {
+	if n, batch := critic.PpoMiniBatchSize, batch.Train; r.IsSet(miniBatch) && n != nil && batch > 0 && *n > batch {
 		r.fail(miniBatch, fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch),
 			"lower it or raise buffer.train_batch_size")
 	}
 }
 
-// criticWords describes the critic that the stage trains, or returns "". before describes the critic
+// words describes the critic that the stage trains, or returns "". before describes the critic
 // of an earlier stage.
-func (c *Settled) criticWords(before string) string {
-	if c.Critic == nil {
+func (critic *Critic) words(algorithm *Algorithm, batch *Batch, model *Model, trainer *Trainer, before string) string {
+	if critic == nil {
 		return ""
 	}
-	critic, from, cuts := c.Critic, c.Model.CriticModelPath, 1
+	from, cuts := model.CriticModelPath, 1
 	if n := critic.PpoMiniBatchSize; n != nil {
-		cuts = ceil(c.Batch.Train, *n)
+		cuts = ceil(batch.Train, *n)
 	}
-	if from == c.Model.ModelPath {
+	if from == model.ModelPath {
 		from = cmp.Or(before, "a copy of the model with a value head")
 	} else {
 		from += " with a value head"
 	}
 	words := fmt.Sprintf("%s, all weights trained, learning rate %g", from, critic.Optim.LR)
-	if own := critic.Optim.Spec().Type; own != c.Algorithm.Optimizer.Spec().Type {
+	if own := critic.Optim.Spec().Type; own != algorithm.Optimizer.Spec().Type {
 		words += ", optimizer " + own
 	}
 	words += ", " + optimizerSteps(*critic.PpoEpochs*cuts) + " each"
-	if n := c.Trainer.CriticWarmup; n > 0 {
+	if n := trainer.CriticWarmup; n > 0 {
 		words += fmt.Sprintf("; the first %d steps train it alone", n)
 	}
 	return words

@@ -13,23 +13,25 @@ import (
 // decoder writes a tree into a Config that holds the defaults. It records where the file writes
 // each key.
 type decoder struct {
-	*source
-	errs Errors
+	source *source
+	errs   Errors
 }
 
-// decode makes a Config from a tree. root is the tree of the file or of one stage.
-func (s *source) decode(root *yaml.Node) (*Config, Errors) {
+// decode makes a configuration, which nothing has settled, from a tree. root is the tree of the file or of one
+// stage.
+func (s *source) decode(root *yaml.Node) (*Settled, Errors) {
 	own := *s
 	own.root, own.positions = root, map[string]Position{}
-	cfg := &Config{source: &own}
-	setDefaults(reflect.ValueOf(cfg).Elem())
+	decoded := &Settled{Config: Config{source: &own}}
+	values := valueOf(&decoded.Config)
+	setDefaults(values)
 	d := &decoder{source: &own}
-	d.mapping(root, reflect.ValueOf(cfg).Elem(), "")
-	return cfg, d.errs
+	d.mapping(root, values, "")
+	return decoded, d.errs
 }
 
 func (d *decoder) fail(n *yaml.Node, key, message, hint string) {
-	d.errs = append(d.errs, d.errorAt(n, key, message, hint))
+	d.errs = append(d.errs, d.source.errorAt(n, key, message, hint))
 }
 
 // mapping decodes into a struct. A key that the struct does not have is an error.
@@ -50,7 +52,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 			d.fail(k, path, "is computed and cannot be set", "it is "+how)
 			continue
 		}
-		d.positions[path] = d.position(k)
+		d.source.positions[path] = d.source.position(k)
 		d.value(value, v.FieldByIndex(f.Index), path)
 	}
 }
@@ -88,7 +90,7 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, key string) {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, path := n.Content[i].Value, join(key, n.Content[i].Value)
-		d.positions[path] = d.position(n.Content[i])
+		d.source.positions[path] = d.source.position(n.Content[i])
 		if wrong := wrongName(name); wrong != "" {
 			d.fail(n.Content[i], key, wrong, "use a plain name")
 			continue
@@ -127,7 +129,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 		path := key
 		if n.Kind == yaml.SequenceNode {
 			path = join(key, strconv.Itoa(i))
-			d.positions[path] = d.position(c)
+			d.source.positions[path] = d.source.position(c)
 		}
 		setDefaults(out.Index(i))
 		d.value(c, out.Index(i), path)
@@ -186,7 +188,7 @@ func (d *decoder) free(n *yaml.Node, key string) any {
 		m := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			path := join(key, n.Content[i].Value)
-			d.positions[path] = d.position(n.Content[i])
+			d.source.positions[path] = d.source.position(n.Content[i])
 			m[n.Content[i].Value] = d.free(n.Content[i+1], path)
 		}
 		return m
@@ -194,7 +196,7 @@ func (d *decoder) free(n *yaml.Node, key string) any {
 		l := make([]any, len(n.Content))
 		for i, c := range n.Content {
 			path := join(key, strconv.Itoa(i))
-			d.positions[path] = d.position(c)
+			d.source.positions[path] = d.source.position(c)
 			l[i] = d.free(c, path)
 		}
 		return l

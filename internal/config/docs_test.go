@@ -9,7 +9,7 @@ import (
 
 // The schema is the source of docs/reference/configuration.md.
 func TestReferenceInDocs(t *testing.T) {
-	path := filepath.Join("..", "docs", "reference", "configuration.md")
+	path := filepath.Join("..", "..", "docs", "reference", "configuration.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestReferenceInDocs(t *testing.T) {
 
 // The example of stages on the page loads.
 func TestExampleInDocs(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "docs", "reference", "configuration.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // filled in. Load can read it again, except that stars replace secrets, as in [Mask]. It leaves out
 // keys that are empty or not set. A run with stages has one document per stage.
 func (c *Config) YAML() (string, error) {
-	return c.dump(func(s *Config) *yaml.Node { return encode(reflect.ValueOf(s).Elem(), "") })
+	return c.dump(func(s *Config) *yaml.Node { return encode(valueOf(s), "") })
 }
 
 // Differences returns the part of [Config.YAML] that the file or the command line sets to another
@@ -61,7 +61,7 @@ func Flatten(tree any) map[string]any {
 func (c *Config) set() *yaml.Node {
 	var usual Config
 	setDefaults(reflect.ValueOf(&usual).Elem())
-	n := c.differing(encode(reflect.ValueOf(c).Elem(), ""), encode(reflect.ValueOf(&usual).Elem(), ""), "")
+	n := c.source.differing(encode(reflect.ValueOf(c).Elem(), ""), encode(reflect.ValueOf(&usual).Elem(), ""), "")
 	if n != nil && c.IsStage() { // the run's name with the stage's
 		n.Content = pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == "name" })
 	}
@@ -69,9 +69,9 @@ func (c *Config) set() *yaml.Node {
 }
 
 // differing returns what is set below key in n and differs from usual; nil if nothing is.
-func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
+func (s *source) differing(n, usual *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind == yaml.ScalarNode || n.Kind == yaml.SequenceNode && n.Style == yaml.FlowStyle {
-		if n == nil || !c.IsSet(key) || usual != nil && reflect.DeepEqual(plain(n), plain(usual)) {
+		if n == nil || !s.IsSet(key) || usual != nil && reflect.DeepEqual(plain(n), plain(usual)) {
 			return nil
 		}
 		return n
@@ -80,7 +80,7 @@ func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
 	out.Content = nil
 	if n.Kind == yaml.SequenceNode {
 		for i, item := range n.Content {
-			if left := c.differing(item, nil, fmt.Sprintf("%s.%d", key, i)); left != nil {
+			if left := s.differing(item, nil, fmt.Sprintf("%s.%d", key, i)); left != nil {
 				out.Content = append(out.Content, left)
 			}
 		}
@@ -92,7 +92,7 @@ func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
 		if usual != nil {
 			other = child(usual, pair[0].Value)
 		}
-		if left := c.differing(pair[1], other, below); left != nil {
+		if left := s.differing(pair[1], other, below); left != nil {
 			out.Content = append(out.Content, pair[0], left)
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Config) dump(tree func(*Config) *yaml.Node) (string, error) {
 	}
 	all := ""
 	for i, s := range c.settled {
-		text, err := dumpTree(tree(s.Config))
+		text, err := dumpTree(tree(&s.Config))
 		if err != nil {
 			return "", err
 		}
@@ -135,7 +135,7 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 	}
 	stages := make([]stage, len(c.settled))
 	for i, s := range c.settled {
-		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s.Config).Elem(), ""))}
+		stages[i] = stage{c.Stages[i].StageName, plain(encode(valueOf(&s.Config), ""))}
 	}
 	return json.Marshal(map[string]any{"stages": stages})
 }

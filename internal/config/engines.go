@@ -22,21 +22,22 @@ const (
 	syncMethodKey  = "synchronizer.sync_method"
 )
 
-// weights returns the plug-in that brings weights to a sampler in the same process: the one that
+// wayOfWeights returns the plug-in that brings weights to a sampler in the same process: the one that
 // synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
 // one that shares memory if one engine trains and samples.
-func (r *resolution) weights() string {
+func wayOfWeights(r report, engines *Engines, model *Model, synchronizer *Synchronizer, w Work) string {
 	catalog, ok := registry.Find("weights")
-	name := r.Synchronizer.SyncMethod
-	if lacks, _ := r.lacks(name); len(lacks) > 0 && r.source.opts.Engine != "" && r.Pos(syncMethodKey).File != commandLine {
-		r.replaced = append(r.replaced, syncMethodKey) // the way of the engines that --engine replaces
+	name := synchronizer.SyncMethod
+	lacks, _ := engines.lacks(name, w, synchronizer, model)
+	if len(lacks) > 0 && r.source.opts.Engine != "" && r.source.Pos(syncMethodKey).File != commandLine {
+		engines.replaced = append(engines.replaced, syncMethodKey) // the way of the engines that --engine replaces
 	} else if !slices.Contains(upstreamSyncMethods, name) {
 		return name
 	}
 	switch {
 	case !ok || len(catalog.Auto) == 0:
 		return ""
-	case r.Engines.Train == r.Engines.Sample:
+	case engines.Train == engines.Sample:
 		return catalog.Auto[0]
 	}
 	return catalog.Auto[len(catalog.Auto)-1]
@@ -53,73 +54,72 @@ func automatic(kind, value string) string {
 	return ""
 }
 
-// engines applies the engine of the command line, and replaces auto with the engine that it stands
+// settleEngines applies the engine of the command line, and replaces auto with the engine that it stands
 // for.
-func (r *resolution) engines() {
+func settleEngines(r report, cluster *Cluster, engines *Engines, explorer *Explorer, trainer *Trainer) {
 	engine := r.source.opts.Engine
 	trainers, samplers := registry.Trainers.Names(), registry.Samplers.Names()
 	both := slices.DeleteFunc(trainers, func(name string) bool { return !slices.Contains(samplers, name) })
 	switch {
 	case engine == "" || engine == "auto":
 	case slices.Contains(both, engine):
-		r.replaceEngine("trainer", &r.Trainer.TrainerType, r.Trainer.TrainerArgs, trainerArgsKey)
-		r.replaceEngine("sampler", &r.Explorer.RolloutModel.EngineType, r.Explorer.RolloutModel.EngineArgs, engineArgsKey)
-		for i := range r.Explorer.AuxiliaryModels {
-			if m := &r.Explorer.AuxiliaryModels[i]; !m.isExternal() {
-				r.replaceEngine("sampler", &m.EngineType, m.EngineArgs, join(auxiliaryModelsKey, digits(i))+".engine_args")
+		replaceEngine(r, engines, "trainer", &trainer.TrainerType, trainer.TrainerArgs, trainerArgsKey)
+		replaceEngine(r, engines, "sampler", &explorer.RolloutModel.EngineType, explorer.RolloutModel.EngineArgs, engineArgsKey)
+		for i := range explorer.AuxiliaryModels {
+			if m := &explorer.AuxiliaryModels[i]; !m.isExternal() {
+				replaceEngine(r, engines, "sampler", &m.EngineType, m.EngineArgs, join(auxiliaryModelsKey, digits(i))+".engine_args")
 			}
 		}
 	default:
-		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine",
-			Message: fmt.Sprintf("the engine %q is not built into this version", engine),
-			Hint:    "known: auto, " + strings.Join(both, ", "), Unsupported: true})
+		r.add(Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
+			Hint: "known: auto, " + strings.Join(both, ", "), Unsupported: true})
 	}
-	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
-	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
-	r.Engines.Launch = r.launcher()
+	engines.Train = automatic("trainer", trainer.TrainerType)
+	engines.Sample = automatic("sampler", explorer.RolloutModel.EngineType)
+	engines.Launch = launcherOf(r, cluster)
 }
 
 // replaceEngine puts the engine of the command line in the place of another one. The other engine's
 // arguments go with it, but for those of the command line.
-func (r *resolution) replaceEngine(kind string, name *string, args map[string]any, argsKey string) {
+func replaceEngine(r report, engines *Engines, kind string, name *string, args map[string]any, argsKey string) {
 	engine := r.source.opts.Engine
 	if automatic(kind, *name) != engine {
 		maps.DeleteFunc(args, func(arg string, _ any) bool {
 			key := join(argsKey, arg)
-			if r.Pos(key).File == commandLine {
+			if r.source.Pos(key).File == commandLine {
 				return false
 			}
-			r.replaced = append(r.replaced, key)
+			engines.replaced = append(engines.replaced, key)
 			return true
 		})
 	}
 	*name = engine
 }
 
-// launcher returns the plug-in that starts programs. auto is the first one on one machine, and the
+// launcherOf returns the plug-in that starts programs. auto is the first one on one machine, and the
 // last on several.
-func (r *resolution) launcher() string {
+func launcherOf(r report, cluster *Cluster) string {
 	catalog, ok := registry.Find("launcher")
-	if r.Cluster.Launcher == "auto" && r.Cluster.NodeNum > 1 && ok && len(catalog.Auto) > 1 {
+	if cluster.Launcher == "auto" && cluster.NodeNum > 1 && ok && len(catalog.Auto) > 1 {
 		return catalog.Auto[len(catalog.Auto)-1]
 	}
-	return automatic("launcher", r.Cluster.Launcher)
+	return automatic("launcher", cluster.Launcher)
 }
 
-// engines looks up the engines that the mode opens, with their arguments. An engine that the mode
+// findEngines looks up the engines that the mode opens, with their arguments. An engine that the mode
 // does not open may have any name.
-func (p *pluginCheck) engines() {
-	if p.Trains {
-		p.named("trainer", p.Engines.Train, trainerTypeKey, p.Trainer.TrainerArgs, trainerArgsKey)
+func findEngines(p pluginCheck, engines *Engines, explorer *Explorer, trainer *Trainer, w Work) {
+	if w.Trains {
+		p.named("trainer", engines.Train, trainerTypeKey, trainer.TrainerArgs, trainerArgsKey)
 	}
-	if p.Samples {
-		p.named("sampler", p.Engines.Sample, engineTypeKey, p.Explorer.RolloutModel.EngineArgs, engineArgsKey)
+	if w.Samples {
+		p.named("sampler", engines.Sample, engineTypeKey, explorer.RolloutModel.EngineArgs, engineArgsKey)
 	}
 }
 
-// launcher looks up the launcher, with its arguments.
-func (p *pluginCheck) launcher() {
-	p.named("launcher", p.Engines.Launch, launcherKey, p.Cluster.LauncherArgs, "cluster.launcher_args")
+// findLauncher looks up the launcher, with its arguments.
+func findLauncher(p pluginCheck, cluster *Cluster, engines *Engines) {
+	p.named("launcher", engines.Launch, launcherKey, cluster.LauncherArgs, "cluster.launcher_args")
 }
 
 // engineHint returns the hint that names an engine of this program.
@@ -127,30 +127,30 @@ func engineHint(kind string) string {
 	return fmt.Sprintf("run with --engine %[1]s, which this program has, or write %[1]s here", automatic(kind, "auto"))
 }
 
-// engines refuses a weights plug-in that the mode does not use, and addresses that are none.
-func (r *rules) engines() {
-	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
+// checkEngines refuses a weights plug-in that the mode does not use, and addresses that are none.
+func checkEngines(r report, engines *Engines, explorer *Explorer, model *Model, synchronizer *Synchronizer, w Work) {
+	if name := synchronizer.SyncMethod; !w.Together && !slices.Contains(upstreamSyncMethods, name) {
 		r.fail(syncMethodKey, fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
-			r.Mode), "leave it out")
+			w.mode), "leave it out")
 	}
-	lacks, hint := r.lacks(r.Engines.Weights)
+	lacks, hint := engines.lacks(engines.Weights, w, synchronizer, model)
 	for _, what := range lacks {
 		r.fail(syncMethodKey, what, hint)
 	}
-	checkAddresses(baseURLsKey, r.Explorer.RolloutModel.BaseUrls, r.fail)
+	checkAddresses(baseURLsKey, explorer.RolloutModel.BaseUrls, r.fail)
 }
 
 // lacks returns why the run cannot use a way of the weights, and what to do.
-func (s *Settled) lacks(name string) (lacks []string, hint string) {
+func (e *Engines) lacks(name string, w Work, synchronizer *Synchronizer, model *Model) (lacks []string, hint string) {
 	catalog, ok := registry.Find("weights")
-	if !ok || !s.Together || !catalog.Has(name) {
+	if !ok || !w.Together || !catalog.Has(name) {
 		return nil, ""
 	}
 	way, ok := catalog.Default(name).(demanding)
 	if !ok {
 		return nil, ""
 	}
-	return way.Lacks(s.Engines.Train, s.Engines.Sample, s.Synchronizer.SyncStyle, len(s.Model.LoraConfigs) > 0)
+	return way.Lacks(e.Train, e.Sample, synchronizer.SyncStyle, len(model.LoraConfigs) > 0)
 }
 
 // demanding is a way of the weights that does not fit all runs.
@@ -182,10 +182,10 @@ func checkAddresses(key string, all []string, fail func(key, what, hint string))
 // SharedKeys is implemented by a trainer or sampler plug-in. It tells which of the keys that all
 // engines share the plug-in supports. The plug-in's own keys are its arguments.
 type SharedKeys interface {
-	// Reads maps a key to "" if the engine honours it, and otherwise to the reason why it has no
-	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
+	// Reads maps a key to "" if the engine honours it in this run, and otherwise to the reason why it has
+	// no meaning there. A key includes all keys below it, * matches any segment, and a longer
 	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
-	Reads() map[string]string
+	Reads(s *Settled) map[string]string
 	// Refuses returns the values of the configuration that the engine does not support and that it
 	// must not ignore, because they would change the run.
 	Refuses(s *Settled) []Refusal
@@ -223,13 +223,13 @@ func (e openedEngine) sharedKeys() (SharedKeys, bool) {
 }
 
 // reads returns what the engine declares about a key; says is false if it declares nothing.
-func (e openedEngine) reads(key string) (reason string, says bool) {
+func (e openedEngine) reads(s *Settled, key string) (reason string, says bool) {
 	keys, ok := e.sharedKeys()
 	if !ok {
 		return "", false
 	}
 	longest := -1
-	for pattern, why := range keys.Reads() {
+	for pattern, why := range keys.Reads(s) {
 		if below(key, pattern) && len(pattern) > longest {
 			reason, says, longest = why, true, len(pattern)
 		}
@@ -243,7 +243,7 @@ func (e openedEngine) reads(key string) (reason string, says bool) {
 func (s *Settled) unusedByEngines(key string) string {
 	opened, silent := s.opened(), ""
 	for _, e := range opened {
-		reason, says := e.reads(key)
+		reason, says := e.reads(s, key)
 		switch {
 		case says && reason == "":
 			return ""
@@ -260,18 +260,29 @@ func (s *Settled) unusedByEngines(key string) string {
 			continue
 		}
 		for _, name := range catalog.Names() {
-			reason, says := openedEngine{kind, name}.reads(key)
+			reason, says := openedEngine{kind, name}.reads(s, key)
 			at := slices.IndexFunc(opened, func(e openedEngine) bool { return e.kind == kind })
 			switch {
 			case !says:
 			case at >= 0:
 				return fmt.Sprintf("the %s %q does not declare that it reads it", kind, opened[at].name)
 			case reason != "":
-				return reason
+				return "mode " + s.Mode + " opens no " + kind
 			}
 		}
 	}
 	return ""
+}
+
+// behindServers reports whether the run samples behind servers, which base_urls names or the run starts.
+func (s *Settled) behindServers() bool {
+	reason, says := openedEngine{"sampler", s.Engines.Sample}.reads(s, baseURLsKey)
+	return s.Samples && says && reason == ""
+}
+
+// startsServers reports whether the run starts the servers that sample.
+func (s *Settled) startsServers() bool {
+	return s.behindServers() && len(s.Explorer.RolloutModel.BaseUrls) == 0
 }
 
 // refusedByEngines calls refuse for each value that the engines of the mode do not support.

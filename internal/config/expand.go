@@ -15,10 +15,10 @@ const maxDepth = 100
 
 // expander copies a tree without aliases and merge keys.
 type expander struct {
-	*source
-	nodes int
-	open  map[*yaml.Node]bool // anchors being expanded
-	errs  Errors
+	source *source
+	nodes  int
+	open   map[*yaml.Node]bool // anchors being expanded
+	errs   Errors
 }
 
 // expand returns the tree with copies in place of aliases, and with `<<` merged. It refuses
@@ -30,7 +30,7 @@ func (s *source) expand(root *yaml.Node) (*yaml.Node, Errors) {
 }
 
 func (e *expander) fail(n *yaml.Node, key, message string) *yaml.Node {
-	e.errs = append(e.errs, e.errorAt(n, key, message, ""))
+	e.errs = append(e.errs, e.source.errorAt(n, key, message, ""))
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line, Column: n.Column}
 }
 

@@ -1,8 +1,13 @@
 package config
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/process"
 )
 
 // Explorer is the side that makes rollouts.
@@ -87,6 +92,24 @@ type Explorer struct {
 	// Explore steps in flight at once, with sync_style fully_async. The next step begins while the
 	// slowest rollouts of the one before still run. The explorer delivers steps in order.
 	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
+}
+
+// checkPlace checks what becomes part of paths, and of the environment of programs.
+func (e *Explorer) checkPlace(r report) {
+	if len(e.Name) <= maxName && !IsPlain(e.Name) {
+		r.fail("explorer.name", fmt.Sprintf("%q is not a plain name", e.Name), "it is part of file names: use letters, digits, - and _")
+	}
+	if wrong := wrongName(e.Name); wrong != "" {
+		r.fail("explorer.name", wrong, "use a shorter name")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.EnvVars)) {
+		if err := process.CheckVariable(name, e.EnvVars[name]); err != nil {
+			r.fail("explorer.env_vars", err.Error(), "rename it")
+		}
+	}
+	if k, n := e.Part(); e.Share != fmt.Sprintf("%d/%d", k, n) {
+		r.fail("explorer.share", fmt.Sprintf("%q is not a share", e.Share), "write k/n, such as 2/3 for the second of three explorers")
+	}
 }
 
 // Part returns the numbers of Share: k, counted from 1, and n. It returns 1, 1 if this explorer
@@ -258,4 +281,118 @@ type InferenceModel struct {
 	WeightSyncBufferSize int `yaml:"weight_sync_buffer_size" default:"1024" range:"[1,)"`
 	// Change LoRA adapters while the engine runs.
 	EnableRuntimeLoraUpdating bool `yaml:"enable_runtime_lora_updating"`
+}
+
+const runners = "a setting of upstream's runner processes: rollouts are goroutines here"
+
+var unusedOfExplorer = []unusedKey{
+	{"explorer.rollout_model.external_model_config", always("no external model is used")},
+	{"explorer.rollout_model.nnodes", func(s *Settled, _ string) string {
+		switch {
+		case s.startsServers():
+			return fmt.Sprintf("each server has one machine; the run starts servers: %d", s.Explorer.RolloutModel.EngineNum)
+		case s.behindServers():
+			return "the servers that base_urls names run already"
+		case s.Samples:
+			return "the engine that samples is part of this process"
+		}
+		return "mode " + s.Mode + " opens no sampler"
+	}},
+	{"explorer.concurrent_mode", always(runners)},
+	{"explorer.runner_prepare_concurrency", always(runners)},
+	{"explorer.runner_prepare_max_retries", always(runners)},
+	{"explorer.max_repeat_times_per_runner", always(runners)},
+	{"explorer.runner_state_report_interval", always(runners)},
+	{"explorer.dynamic_timeout", onlyIf(explores, noRollouts)},
+	{"explorer.dynamic_timeout", unless(func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable },
+		"explorer.dynamic_timeout.enable is false")},
+	{"explorer.over_rollout", onlyIf(explores, noRollouts)},
+	{"explorer.over_rollout", unless(func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "explorer.over_rollout.ratio is 0")},
+	{"explorer.service_status_check_interval", whileServing},
+	{"explorer.min_running_model_num", whileServing},
+	{"explorer.rollout_model.enable_history", func(s *Settled, _ string) string {
+		switch {
+		case s.Records():
+			return "explorer.pending_expiry records real traffic, id by id"
+		case serves(s.Work):
+			return "explorer.pending_expiry, which is 0, would record real traffic"
+		}
+		return "what a rollout samples is always recorded, id by id, also what a program asks for at its endpoint"
+	}},
+	{"explorer.rollout_model.enable_openai_api", func(s *Settled, _ string) string {
+		if serves(s.Work) {
+			return "mode serve always opens the API"
+		}
+		return "a workflow whose rollouts a program makes opens the API for it; mode serve opens it for everybody"
+	}},
+	{"explorer.rollout_model.tool_call_parser", unless(func(s *Settled) bool { return s.Explorer.RolloutModel.EnableAutoToolChoice },
+		"enable_auto_tool_choice is false, so replies are text")},
+	{"explorer.proxy_port", onlyIf(serves, onlyServe)},
+	{"explorer.listen_address", onlyIf(serves, onlyServe)},
+	{"explorer.db_url", onlyIf(serves, onlyServe)},
+	{"explorer.pending_expiry", onlyIf(serves, onlyServe)},
+	{"explorer.rollout_model.api_key", func(s *Settled, _ string) string {
+		switch {
+		case serves(s.Work) || s.behindServers() && !s.startsServers():
+			return ""
+		case s.startsServers():
+			return "the run gives the servers that it starts a key"
+		}
+		return "only mode serve and servers that base_urls names read it"
+	}},
+	{"explorer.max_inflight_batches", unless(func(s *Settled) bool {
+		return !s.Explores || s.Batch.StepsInFlight > 1 || s.Explorer.MaxInflightBatches == 1
+	}, "only sync_style fully_async explores several steps at once, for a trainer")},
+	{"explorer.eval_parallel", unless(func(s *Settled) bool { return s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0 },
+		"no taskset is evaluated beside the steps of an explorer")},
+}
+
+const (
+	noRollouts = "this mode makes no rollouts for training"
+	onlyServe  = "only mode serve reads it"
+)
+
+// whileServing is the reason of upstream's keys of several engines behind mode serve.
+func whileServing(s *Settled, _ string) string {
+	switch {
+	case !serves(s.Work):
+		return "Trinity-RFT reads it only in mode serve"
+	case s.behindServers():
+		return "a server that does not answer is left out until it does, and takes new weights while it serves"
+	}
+	return "the engine is part of this process, and takes new weights while it serves"
+}
+
+// Records reports whether mode serve records real traffic for a trainer.
+func (w Work) Records() bool { return w.records }
+
+// checkTraffic checks that the algorithm can learn from real traffic.
+func checkTraffic(r report, algorithm *Algorithm, method *Method, synchronizer *Synchronizer, w Work) {
+	const key = "explorer.pending_expiry"
+	if !w.Records() {
+		return
+	}
+	if synchronizer.SyncStyle != "fully_async" {
+		r.fail("synchronizer.sync_style", fmt.Sprintf("is %s, but real traffic waits for no version of the weights", synchronizer.SyncStyle),
+			"set it to fully_async, for the trainer too")
+	}
+	if method.Needs.GreedyReward || method.Distils {
+		r.fail(key, fmt.Sprintf("records traffic, and %s needs more than its replies and rewards", algorithm.AlgorithmType),
+			"choose an algorithm without greedy rollouts and teachers")
+	}
+}
+
+func moveRunnerNum(r report, explorer *Explorer) {
+	e := explorer
+	if e.RunnerNum == nil {
+		return
+	}
+	const key = "explorer.runner_num"
+	if r.IsSet("explorer.runner_per_model") {
+		r.fail(key, "is deprecated, and runner_per_model is set as well", "keep runner_per_model alone")
+		return
+	}
+	e.RunnerPerModel = (*e.RunnerNum + e.RolloutModel.EngineNum - 1) / max(e.RolloutModel.EngineNum, 1)
+	r.warn(key, "is deprecated; taken as runner_per_model: %s", strconv.Itoa(e.RunnerPerModel))
+	e.RunnerNum = nil
 }

@@ -18,7 +18,7 @@ func FuzzLoad(f *testing.F) {
 		"a: !!binary x"} {
 		f.Add([]byte(seed), "mode=train")
 	}
-	if files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.yaml")); err == nil {
+	if files, err := filepath.Glob(filepath.Join("..", "..", "examples", "*", "*.yaml")); err == nil {
 		for _, file := range files {
 			if data, err := os.ReadFile(file); err == nil {
 				f.Add(data, "")

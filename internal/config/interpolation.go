@@ -15,13 +15,13 @@ const maxText = 1 << 20
 // interpolations: the interpolator resolves that key first. A key that needs its own value is an
 // error.
 type interpolator struct {
-	*source
-	done  map[*yaml.Node]bool
-	open  map[*yaml.Node]bool
-	depth int
-	nodes int // grown by copies of mappings and lists
-	bytes int // grown by text
-	errs  Errors
+	source *source
+	done   map[*yaml.Node]bool
+	open   map[*yaml.Node]bool
+	depth  int
+	nodes  int // grown by copies of mappings and lists
+	bytes  int // grown by text
+	errs   Errors
 }
 
 // interpolate resolves every value of the tree in place. A value that it cannot resolve becomes
@@ -44,7 +44,7 @@ func (in *interpolator) tree(n *yaml.Node, key string) {
 		}
 	case yaml.ScalarNode:
 		if err := in.scalar(n, key); err != nil {
-			in.errs = append(in.errs, in.errorAt(n, key, err.Error(), ""))
+			in.errs = append(in.errs, in.source.errorAt(n, key, err.Error(), ""))
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (in *interpolator) reference(ref, key string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, here := in.root, ""
+	at, here := in.source.root, ""
 	for _, segment := range strings.Split(path, ".") {
 		if at.Kind == yaml.ScalarNode {
 			if err := in.scalar(at, here); err != nil {

@@ -28,7 +28,7 @@ func (in *interpolator) env(p part, key string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v, ok := in.opts.Env(text(name)); ok {
+	if v, ok := in.source.opts.Env(text(name)); ok {
 		return typedNode(v), nil
 	}
 	if len(p.args) == 2 {
@@ -51,7 +51,7 @@ func (in *interpolator) decodeText(p part, key string) (*yaml.Node, error) {
 	if err := yaml.Load([]byte(n.Value), &doc); err != nil || len(doc.Content) != 1 {
 		return stringNode(n.Value), nil
 	}
-	tree, errs := in.expand(doc.Content[0])
+	tree, errs := in.source.expand(doc.Content[0])
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("oc.decode: %s", errs[0].Message)
 	}

@@ -48,11 +48,11 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, errs := src.decode(src.root)
-	if errs = src.unresolved.with(errs).with(cfg.check()); len(errs) > 0 {
+	run, errs := src.decode(src.root)
+	if errs = src.unresolved.with(errs).with(run.check()); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
-	return cfg, nil
+	return &run.Config, nil
 }
 
 // source is a file as nodes: aliases expanded, overrides applied, interpolations resolved.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Model is the model that a run trains, and how it samples unless a taskset sets its own sampling.
@@ -164,10 +165,10 @@ func (m *Model) adapterNames() []string {
 	return names
 }
 
-// adapters checks the list of adapters.
-func (r *rules) adapters() {
+// checkAdapters checks the list of adapters.
+func (model *Model) checkAdapters(r report) {
 	seen := map[string]int{trinity.BaseAdapter: -1}
-	for i, l := range r.Model.LoraConfigs {
+	for i, l := range model.LoraConfigs {
 		key := fmt.Sprintf("model.lora_configs.%d", i)
 		if i > 0 && l.Name == "" {
 			r.fail(key, "the adapter has no name", "only the first adapter is trained; name a further one, for rollout_args.adapter of a taskset")
@@ -188,18 +189,173 @@ func (r *rules) adapters() {
 	}
 }
 
-// tasksetAdapter checks the adapter that samples a taskset.
-func (r *rules) tasksetAdapter(t TasksetEntry) {
+// checkTasksetAdapter checks the adapter that samples a taskset.
+func (model *Model) checkTasksetAdapter(r report, w Work, t TasksetEntry) {
 	key, name := t.Key+".rollout_args.adapter", t.RolloutArgs.Adapter
-	names := r.Model.adapterNames()
+	names := model.adapterNames()
 	switch {
 	case name == "":
 	case len(names) == 0:
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "list adapters in model.lora_configs")
 	case !slices.Contains(names, name):
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "adapters are "+strings.Join(names, ", "))
-	case !t.Eval && r.Together && r.Model.Adapter(name) != "":
+	case !t.Eval && w.Together && model.Adapter(name) != "":
 		r.fail(key, fmt.Sprintf("%q is not the trained adapter", name),
 			"the policy samples training tasks; leave it out, or use an evaluation taskset or mode explore")
+	}
+}
+
+var unusedOfModel = []unusedKey{
+	{"model.tinker", always("the Tinker API is not used")},
+	{"model.external_model", always("no external model is used")},
+	{"model.critic_model_path", unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
+	{"model.logprobs", otherTokens},
+	{"explorer.rollout_model.logprobs", otherTokens},
+	{auxiliaryModelsKey + ".*.logprobs", otherTokens},
+	{"buffer.explorer_input.taskset.rollout_args.logprobs", otherTokens},
+	{"buffer.explorer_input.*.*.rollout_args.logprobs", otherTokens},
+}
+
+// otherTokens is the reason of a number of tokens beside the sampled one, unless it is 0.
+func otherTokens(s *Settled, key string) string {
+	if n := nodeOf(s.source.root, key); n == nil || n.Value == "0" {
+		return ""
+	}
+	return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"
+}
+
+// checkRewardModel checks a run that trains a reward model.
+func (model *Model) checkRewardModel(r report, algorithm *Algorithm, method *Method, w Work) {
+	if method.Scores && w.Trains && len(model.LoraConfigs) > 0 {
+		r.fail("model.lora_configs", fmt.Sprintf("%s trains all weights of a reward model", algorithm.AlgorithmType), "remove it")
+	}
+}
+
+// ChangedSampling returns the keys that change the distribution of tokens that are trained on: training
+// takes the tokens for samples of the model's own. why says what is then wrong. instead follows "leave it
+// out" in the hint and says what else to do. Evaluations may have any values, and so may algorithms that
+// learn the text itself.
+func ChangedSampling(s *Settled, why, instead string) (all []Refusal) {
+	if !s.Explores && !s.Records() || s.Method.Imitates {
+		return nil
+	}
+	why = " for tokens that are trained on: " + why
+	refuse := func(owner, name string, value any) {
+		all = append(all, Refusal{Key: s.Inherited(owner, name), What: fmt.Sprint(value, why), Hint: "leave it out" + instead})
+	}
+	const model = "explorer.rollout_model"
+	m := &s.Explorer.RolloutModel
+	if *m.RepetitionPenalty != 1 {
+		refuse(model, "repetition_penalty", *m.RepetitionPenalty)
+	}
+	if *m.MinResponseTokens > 1 {
+		refuse(model, "min_response_tokens", *m.MinResponseTokens)
+	}
+	truncates := func(owner string, topP *float64, topK *int) {
+		if topP != nil && *topP < 1 {
+			refuse(owner, "top_p", *topP)
+		}
+		if topK != nil && *topK > 0 {
+			refuse(owner, "top_k", *topK)
+		}
+	}
+	if s.Records() {
+		truncates(model, m.TopP, m.TopK)
+	}
+	for _, t := range s.Data.Tasksets {
+		if t.Eval {
+			continue
+		}
+		truncates(t.Key+".rollout_args", t.RolloutArgs.TopP, t.RolloutArgs.TopK)
+		w, err := registry.Workflows.Build(t.DefaultWorkflowType, s.Cod.ArgsOfWorkflow(t)) // another check reports the error
+		if p := trinity.RequirementsOf(w).TopP; err == nil && p > 0 && p < 1 {
+			all = append(all, Refusal{Key: t.Key + ".workflow_args", What: fmt.Sprintf("top_p %v of %s%s", p, t.DefaultWorkflowType, why),
+				Hint: "set it to 1 there" + instead})
+		}
+	}
+	return all
+}
+
+func (model *Model) check(r report) {
+	if model.ModelPath == "" && !model.ExternalModel.Enable {
+		r.fail("model.model_path", "no model is given", "set it to a model directory, a GGUF file or a hub name")
+	}
+	model.checkAdapters(r)
+}
+
+// settleLengths applies the rules between the lengths of model, prompt and response.
+func (model *Model) settleLengths(r report) {
+	m := model
+	switch {
+	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
+		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
+		if *m.MaxModelLen > maxCount {
+			r.fail("model.max_prompt_tokens",
+				fmt.Sprintf("and max_response_tokens together are %d, must be at most %d", *m.MaxModelLen, maxCount), "")
+			m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
+		}
+	case m.MaxModelLen == nil:
+		r.fail("model", "the length of the longest sequence is not set",
+			"set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
+		m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
+	case m.MaxPromptTokens == nil && m.MaxResponseTokens == nil:
+		m.MaxPromptTokens = ptr(*m.MaxModelLen / 2)
+		m.MaxResponseTokens = ptr(*m.MaxModelLen - *m.MaxPromptTokens)
+	case m.MaxPromptTokens == nil:
+		m.MaxPromptTokens = remainder(r, "model.max_response_tokens", *m.MaxResponseTokens, *m.MaxModelLen)
+	case m.MaxResponseTokens == nil:
+		m.MaxResponseTokens = remainder(r, "model.max_prompt_tokens", *m.MaxPromptTokens, *m.MaxModelLen)
+	case *m.MaxPromptTokens+*m.MaxResponseTokens > *m.MaxModelLen:
+		r.fail("model.max_model_len", fmt.Sprintf("is %d, less than max_prompt_tokens %d + max_response_tokens %d", *m.MaxModelLen,
+			*m.MaxPromptTokens,
+			*m.MaxResponseTokens), fmt.Sprintf("set it to %d, or leave it out", *m.MaxPromptTokens+*m.MaxResponseTokens))
+	}
+	if m.MaxResponseTokens != nil && m.MinResponseTokens > *m.MaxResponseTokens {
+		r.fail("model.min_response_tokens", fmt.Sprintf("is %d, more than the longest response of %d tokens", m.MinResponseTokens,
+			*m.MaxResponseTokens), "")
+	}
+}
+
+func remainder(r report, key string, given, whole int) *int {
+	if given >= whole {
+		r.fail(key, fmt.Sprintf("is %d, which leaves no tokens of max_model_len %d for the other part", given, whole),
+			"make it smaller, or set max_model_len to prompt and response together")
+		return ptr(1)
+	}
+	return ptr(whole - given)
+}
+
+// settleModels fills in rollout and auxiliary models from the sampling of model.
+func settleModels(explorer *Explorer, model *Model, trainer *Trainer) {
+	m := model
+	setDefault(&m.CriticModelPath, m.ModelPath)
+	setDefault(&explorer.RolloutModel.ModelPath, m.ModelPath)
+	inherit(&trainer.TrustRemoteCode, &m.TrustRemoteCode)
+	inherit(&m.EnableThinking, explorer.RolloutModel.EnableThinking)
+	if m.ChatTemplatePath == "" {
+		setDefault(&m.CustomChatTemplate, explorer.RolloutModel.ChatTemplate)
+	}
+	all := []*InferenceModel{&explorer.RolloutModel}
+	for i := range explorer.AuxiliaryModels {
+		all = append(all, &explorer.AuxiliaryModels[i])
+	}
+	for _, e := range all {
+		inherit(&e.TrustRemoteCode, &m.TrustRemoteCode)
+		inherit(&e.Temperature, &m.Temperature)
+		inherit(&e.TopP, &m.TopP)
+		inherit(&e.TopK, &m.TopK)
+		inherit(&e.Logprobs, &m.Logprobs)
+		inherit(&e.RepetitionPenalty, &m.RepetitionPenalty)
+		inherit(&e.MaxModelLen, m.MaxModelLen)
+		inherit(&e.MaxPromptTokens, m.MaxPromptTokens)
+		inherit(&e.MaxResponseTokens, m.MaxResponseTokens)
+		inherit(&e.MinResponseTokens, &m.MinResponseTokens)
+		inherit(&e.EnablePromptTruncation, &m.EnablePromptTruncation)
+		inherit(&e.EnableThinking, m.EnableThinking)
+		inherit(&e.RopeTheta, m.RopeTheta)
+		setDefault(&e.ChatTemplate, m.CustomChatTemplate)
+		if e.RopeScaling == nil {
+			e.RopeScaling = m.RopeScaling
+		}
 	}
 }

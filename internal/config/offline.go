@@ -12,9 +12,9 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// selectors refuses a selector that learns from rewards for datasets that the trainer reads,
+// checkSelectors refuses a selector that learns from rewards for datasets that the trainer reads,
 // because nobody would tell it any rewards.
-func (r *rules) selectors() {
+func checkSelectors(r report, buffer *Buffer, data *Data) {
 	catalog, ok := registry.Find("selector")
 	if !ok {
 		return
@@ -26,26 +26,26 @@ func (r *rules) selectors() {
 				"use shuffle or offline_easy2hard")
 		}
 	}
-	refuse("buffer.trainer_input.experience_buffer", r.Buffer.TrainerInput.ExperienceBuffer)
-	for _, a := range slices.Concat(r.Data.Auxiliary, r.Data.Inputs) {
+	refuse("buffer.trainer_input.experience_buffer", buffer.TrainerInput.ExperienceBuffer)
+	for _, a := range slices.Concat(data.Auxiliary, data.Inputs) {
 		refuse(a.Key, &a.ExperienceBuffer)
 	}
 }
 
-// format checks the format keys of every buffer against the rows that it holds.
-func (r *rules) format() {
-	own := NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: "buffer.trainer_input.experience_buffer"}
-	for _, b := range append(slices.Clone(r.Data.Measured), own) {
-		r.formatOf(b)
+// checkFormat checks the format keys of every buffer against the rows that it holds.
+func checkFormat(r report, algorithm *Algorithm, buffer *Buffer, data *Data, method *Method) {
+	own := NamedBuffer{ExperienceBuffer: *buffer.TrainerInput.ExperienceBuffer, Key: "buffer.trainer_input.experience_buffer"}
+	for _, b := range append(slices.Clone(data.Measured), own) {
+		checkFormatOf(r, algorithm, method, b)
 	}
-	for _, a := range slices.Concat(r.Data.Auxiliary, r.Data.Inputs) {
-		r.templates(a.Key, &a.Format, true)
+	for _, a := range slices.Concat(data.Auxiliary, data.Inputs) {
+		checkTemplates(r, a.Key, &a.Format, true)
 		if a.Format.Packing {
 			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
 		}
 	}
-	for _, t := range r.Data.Tasksets {
-		r.templates(t.Key, &t.Format, false)
+	for _, t := range data.Tasksets {
+		checkTemplates(r, t.Key, &t.Format, false)
 		if key := t.Key + ".format."; t.Format.PromptTemplate != "" && r.IsSet(key+"messages_key") && !r.IsSet(key+"prompt_key") {
 			r.fail(key+"prompt_template", "writes a prompt, but messages_key names the chat that is one", "use one of them")
 		}
@@ -55,9 +55,9 @@ func (r *rules) format() {
 	}
 }
 
-// templates checks the templates of a section `format`. The prompt of training data is a text only
+// checkTemplates checks the templates of a section `format`. The prompt of training data is a text only
 // with prompt_type plaintext.
-func (r *rules) templates(owner string, f *Format, trains bool) {
+func checkTemplates(r report, owner string, f *Format, trains bool) {
 	key := owner + ".format."
 	if err := f.Validate(); err != nil {
 		name, message, _ := strings.Cut(err.Error(), ": ")
@@ -71,10 +71,10 @@ func (r *rules) templates(owner string, f *Format, trains bool) {
 	}
 }
 
-func (r *rules) formatOf(b NamedBuffer) {
-	r.templates(b.Key, &b.Format, true)
-	r.margins(b)
-	f, key, reads := &b.Format, b.Key+".format.", fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
+func checkFormatOf(r report, algorithm *Algorithm, method *Method, b NamedBuffer) {
+	checkTemplates(r, b.Key, &b.Format, true)
+	checkMargins(r, algorithm, method, b)
+	f, key, reads := &b.Format, b.Key+".format.", fmt.Sprintf("%s reads schema %s", algorithm.AlgorithmType, b.SchemaType)
 	if b.SchemaType == "cpt" && f.PromptType != "plaintext" {
 		r.fail(key+"prompt_type", fmt.Sprintf("is %s, but %s, which is plain text", f.PromptType, reads), "set it to plaintext, or leave it out")
 	}
@@ -89,37 +89,45 @@ func (r *rules) formatOf(b NamedBuffer) {
 	}
 }
 
-// recording refuses an unknown file form for rollouts, and a database without a query for the rows
+// checkRecording refuses an unknown file form for rollouts, and a database without a query for the rows
 // of one earlier run.
-func (r *rules) recording() {
-	b := r.Buffer.TrainerInput.ExperienceBuffer
-	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && experience.Form(b.Path) == "" {
+func checkRecording(r report, buffer *Buffer, w Work) {
+	b := buffer.TrainerInput.ExperienceBuffer
+	if w.mode == "explore" && b.StorageType == "file" && b.Path != "" && experience.Form(b.Path) == "" {
 		r.fail(storeKey+".path", b.Path+" does not name a file form of experiences",
 			"let the path end in one of "+strings.Join(experience.Forms, " ")+
 				"; output_save_path may be a database's URL")
 	}
-	if r.Recorded && dburl.IsURL(b.Path) && b.SubsetName == "" {
+	if w.Recorded && dburl.IsURL(b.Path) && b.SubsetName == "" {
 		r.fail(storeKey+".subset_name", "a database may hold the experiences of many runs",
 			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY step, id")
 	}
 }
 
 // ExperienceFile returns where mode explore with storage_type file writes rollouts.
-func (s *Settled) ExperienceFile() string {
-	return cmp.Or(s.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(s.Buffer.CacheDir, "experience_buffer.jsonl"))
+func (b *Buffer) ExperienceFile() string {
+	return cmp.Or(b.TrainerInput.ExperienceBuffer.Path, filepath.Join(b.CacheDir, "experience_buffer.jsonl"))
 }
 
 // Leaves reports whether this stage writes experiences at path for a later stage to read.
 func (s *Settled) Leaves(path string) bool {
 	var files []string
 	if s.Mode == "explore" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
-		files = append(files, s.ExperienceFile())
+		files = append(files, s.Buffer.ExperienceFile())
 	}
 	if p := s.DataProcessor.ExperiencePipeline; s.Explores {
 		files = append(files, p.OutputSavePath)
 		if p.SaveInput {
-			files = append(files, s.InputCopy())
+			files = append(files, s.DataProcessor.InputCopy(&s.Buffer))
 		}
 	}
 	return path != "" && slices.ContainsFunc(files, func(f string) bool { return f != "" && filepath.Clean(f) == filepath.Clean(path) })
+}
+
+// checkMargins refuses the key of a margin that no loss reads.
+func checkMargins(r report, algorithm *Algorithm, method *Method, b NamedBuffer) {
+	if b.Format.MarginKey != "" && !method.Scores {
+		r.fail(b.Key+".format.margin_key",
+			fmt.Sprintf("is for algorithms that train a reward model, and %s has no margins", algorithm.AlgorithmType), "remove it")
+	}
 }

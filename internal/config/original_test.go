@@ -81,7 +81,7 @@ func TestOwnKeysInDocs(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | `%s` |\n", name, strings.Join(own[section], "`, `"))
 	}
-	path := filepath.Join("..", "docs", "reference", "configuration.md")
+	path := filepath.Join("..", "..", "docs", "reference", "configuration.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

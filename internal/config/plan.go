@@ -163,8 +163,8 @@ func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, e
 			return nil, err
 		}
 		p.Cores = f.Machine.Cores
-		sp := (&planner{Settled: s, facts: f}).plan()
-		sp.Critic = s.criticWords(critic)
+		sp := (&planner{s, f}).plan()
+		sp.Critic = s.Critic.words(&s.Algorithm, &s.Batch, &s.Model, &s.Trainer, critic)
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName
 			if i > 0 {
@@ -181,12 +181,12 @@ func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, e
 		}
 		for _, missing := range sp.Missing {
 			key, path, _ := strings.Cut(missing, ": ")
-			p.missing = append(p.missing, s.errorFor(key, path+": no such file or directory", ""))
+			p.missing = append(p.missing, s.source.errorFor(key, path+": no such file or directory", ""))
 		}
 		p.Stages = append(p.Stages, sp)
 		p.Unused = append(p.Unused, s.Unused()...)
 	}
-	p.Unused = uniqueNotes(p.Unused)
+	p.Unused = unique(p.Unused)
 	return p, nil
 }
 
@@ -208,54 +208,31 @@ func without(named []string, key string) []string {
 	return slices.DeleteFunc(named, func(f string) bool { return strings.HasPrefix(f, key+": ") })
 }
 
-func uniqueNotes(notes []Note) []Note {
-	seen := map[Note]bool{}
-	var out []Note
-	for _, n := range notes {
-		if !seen[n] {
-			seen[n] = true
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 // planner plans one stage.
 type planner struct {
-	*Settled
+	run   *Settled
 	facts Facts
 }
 
 func (c *planner) plan() StagePlan {
 	f := c.facts
-	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(),
+	s := StagePlan{Mode: c.run.Mode, Model: c.run.Model.ModelPath, Engines: c.engineWords(),
 		Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
-	if c.Trains || c.Explores {
-		s.Algorithm = c.Algorithm.AlgorithmType
+	if c.run.Trains || c.run.Explores {
+		s.Algorithm = c.run.Algorithm.AlgorithmType
 	}
 	c.steps(&s)
 	s.TaskPipeline, s.Chat, s.Programs, s.Changed = f.TaskPipeline, f.Chat, f.Programs, f.Changed
-	for _, b := range c.Data.Auxiliary {
-		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
-	}
-	for _, b := range c.Data.Inputs {
-		s.Inputs = append(s.Inputs, b.inputWords(f.Rows))
-	}
-	for _, b := range c.Data.Measured {
-		s.Measured = append(s.Measured, b.words("eval buffer", f.Rows))
-	}
-	for _, t := range c.Teachers {
-		s.Teachers = append(s.Teachers, t.words())
-	}
-	for _, a := range c.Asked {
-		s.Asked = append(s.Asked, a.words())
-	}
+	s.Auxiliary = wordsOf(c.run.Data.Auxiliary, func(b NamedBuffer) string { return b.auxiliaryWords(f.Rows) })
+	s.Inputs = wordsOf(c.run.Data.Inputs, func(b NamedBuffer) string { return b.inputWords(f.Rows) })
+	s.Measured = wordsOf(c.run.Data.Measured, func(b NamedBuffer) string { return b.words("eval buffer", f.Rows) })
+	s.Teachers, s.Asked = wordsOf(c.run.Teachers, Teacher.words), wordsOf(c.run.Asked, AskedModel.words)
 	if f.Model.Known {
 		c.memory(&s)
 		c.disk(&s)
 	}
 	c.time(&s)
-	for _, key := range c.Sources() {
+	for _, key := range c.run.Sources() {
 		if name, ok := f.Fetch[key]; ok {
 			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))
 		}
@@ -266,6 +243,14 @@ func (c *planner) plan() StagePlan {
 	s.Files = c.files()
 	s.hide()
 	return s
+}
+
+// wordsOf describes each item of a list.
+func wordsOf[T any](all []T, words func(T) string) (lines []string) {
+	for _, item := range all {
+		lines = append(lines, words(item))
+	}
+	return lines
 }
 
 // Sources lists the keys of everything that the stage reads.
@@ -282,7 +267,7 @@ func (c *Settled) Sources() []string {
 	if c.ReadsDataset {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
 	}
-	for _, b := range c.Besides() {
+	for _, b := range c.Data.Besides() {
 		keys = append(keys, b.Key+".path")
 	}
 	for _, t := range c.Teachers {
@@ -298,15 +283,15 @@ func (c *Settled) Sources() []string {
 
 // serverWords tells what the stage asks of which servers.
 func (c *planner) serverWords() []string {
-	at := c.Explorer.RolloutModel.BaseUrls
-	if len(at) == 0 || c.unusedByEngines(baseURLsKey) != "" {
+	at := c.run.Explorer.RolloutModel.BaseUrls
+	if len(at) == 0 || !c.run.behindServers() {
 		return nil
 	}
 	asks := "token ids"
-	if c.Explores || c.Records() {
+	if c.run.Explores || c.run.Records() {
 		asks = "token ids, and log-probabilities as sampled, which training reads"
 	}
-	if c.Together || c.Explores && c.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
+	if c.run.Together || c.run.Explores && c.run.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
 		asks += "; each version of the weights, from a directory that they see under the same path"
 	}
 	return []string{
@@ -318,13 +303,13 @@ func (c *planner) serverWords() []string {
 // weightsWords tells how new weights reach the sampler. A value of Trinity-RFT that means a way between GPUs may
 // stand for files here, whose time is longer.
 func (c *planner) weightsWords() string {
-	set := c.Synchronizer.SyncMethod
+	set := c.run.Synchronizer.SyncMethod
 	why := fmt.Sprintf("sync_method is %s and explorer and trainer are one process", set)
-	if slices.Contains(c.replaced, syncMethodKey) {
+	if slices.Contains(c.run.Engines.replaced, syncMethodKey) {
 		why = "--engine replaces the engines of sync_method " + set
 	}
-	words := fmt.Sprintf("weights: %s, because %s", c.Engines.Weights, why)
-	if set != "nccl" && set != "hccl" || c.Engines.Train == c.Engines.Sample {
+	words := fmt.Sprintf("weights: %s, because %s", c.run.Engines.Weights, why)
+	if set != "nccl" && set != "hccl" || c.run.Engines.Train == c.run.Engines.Sample {
 		return words
 	}
 	words += fmt.Sprintf(": %s stands for files between these engines", set)
@@ -332,8 +317,7 @@ func (c *planner) weightsWords() string {
 		return words
 	}
 	number := int64(4)
-	if m := &c.Explorer.RolloutModel; m.Dtype == "bfloat16" && len(m.BaseUrls) == 0 && c.unusedByEngines(baseURLsKey) == "" &&
-		len(c.Model.LoraConfigs) == 0 {
+	if m := &c.run.Explorer.RolloutModel; m.Dtype == "bfloat16" && c.run.startsServers() && len(c.run.Model.LoraConfigs) == 0 {
 		number = 2 // servers that the run starts
 	}
 	bytes := float64(number * c.facts.Model.Trained)
@@ -346,24 +330,24 @@ func (c *planner) engineWords() []string {
 	var words []string
 	choice := func(what, key, set, got string) {
 		why := fmt.Sprintf("%s is %s", key, set)
-		if c.source.opts.Engine != "" && c.source.opts.Engine != "auto" {
-			why = "--engine " + c.source.opts.Engine
+		if c.run.source.opts.Engine != "" && c.run.source.opts.Engine != "auto" {
+			why = "--engine " + c.run.source.opts.Engine
 		} else if set == "auto" {
 			why = key + " is auto"
 		}
 		words = append(words, fmt.Sprintf("%s: %s, because %s", what, got, why))
 	}
-	if c.Trains {
-		choice("training", "trainer.trainer_type", c.Trainer.TrainerType, c.Engines.Train)
+	if c.run.Trains {
+		choice("training", "trainer.trainer_type", c.run.Trainer.TrainerType, c.run.Engines.Train)
 	}
-	if c.Mode != "train" {
-		choice("rollout", engineTypeKey, c.Explorer.RolloutModel.EngineType, c.Engines.Sample)
+	if c.run.Mode != "train" {
+		choice("rollout", engineTypeKey, c.run.Explorer.RolloutModel.EngineType, c.run.Engines.Sample)
 		words = append(words, c.serverWords()...)
 	}
 	switch {
-	case c.Together:
+	case c.run.Together:
 		words = append(words, c.weightsWords())
-	case c.Explores || c.Trains && !c.ReadsDataset:
+	case c.run.Explores || c.run.Trains && !c.run.ReadsDataset:
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
 	return words

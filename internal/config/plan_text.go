@@ -89,6 +89,11 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 	}
 	b.WriteString(title + "\n")
 	row := rowOf(b)
+	list := func(name string, lines []string) {
+		for _, line := range lines {
+			row(name, "%s", line)
+		}
+	}
 	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Active, s.Trainable))
 	for _, e := range s.Engines {
 		name, words, _ := strings.Cut(e, ": ")
@@ -97,42 +102,22 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 	if s.Critic != "" {
 		row("critic", "%s", s.Critic)
 	}
-	for _, p := range s.Programs {
-		row("program", "%s", p)
-	}
-	for _, c := range s.Chat {
-		row("chat", "%s", c)
-	}
-	for _, c := range s.Changed {
-		row("changed", "%s", c)
-	}
-	for _, p := range s.TaskPipeline {
-		row("prepares", "%s", p)
-	}
+	list("program", s.Programs)
+	list("chat", s.Chat)
+	list("changed", s.Changed)
+	list("prepares", s.TaskPipeline)
 	if s.TasksPerStep > 0 {
 		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
 	}
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
 	}
-	for _, t := range s.Tasksets {
-		row("tasks", "%s", t)
-	}
-	for _, t := range s.Teachers {
-		row("teacher", "%s", t)
-	}
-	for _, a := range s.Asked {
-		row("asks", "%s", a)
-	}
-	for _, b := range s.Auxiliary {
-		row("reads", "%s", b)
-	}
-	for _, b := range s.Inputs {
-		row("joins", "%s", b)
-	}
-	for _, b := range s.Measured {
-		row("measures", "%s", b)
-	}
+	list("tasks", s.Tasksets)
+	list("teacher", s.Teachers)
+	list("asks", s.Asked)
+	list("reads", s.Auxiliary)
+	list("joins", s.Inputs)
+	list("measures", s.Measured)
 	if s.ExperiencesPerStep > 0 {
 		why := ""
 		if s.TasksPerStep == 0 {
@@ -149,9 +134,7 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 	if s.TooLong != "" {
 		row("too long", "%s", s.TooLong)
 	}
-	for _, f := range s.Fetch {
-		row("fetches", "%s", f)
-	}
+	list("fetches", s.Fetch)
 	for _, m := range s.Missing {
 		row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
 	}
@@ -163,9 +146,7 @@ func (s *StagePlan) write(b *strings.Builder, details bool) {
 	if s.Disk > 0 {
 		row("disk", "about %s of checkpoints%s", Size(s.Disk), against(s.Disk, s.DiskHere, "free"))
 	}
-	for _, f := range s.Faster {
-		row("faster", "%s", f)
-	}
+	list("faster", s.Faster)
 	s.writeMemory(row, details)
 	s.writeTime(row, details)
 }

@@ -11,49 +11,47 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// checkPlugins looks up every plug-in that the configuration names, and checks the arguments for
+// findPlugins looks up every plug-in that the configuration names, and checks the arguments for
 // it.
-func (s *Settled) checkPlugins() Errors {
-	p := &pluginCheck{Settled: s, seen: map[string]bool{}}
+func (s *Settled) findPlugins(r report) {
+	p := pluginCheck{r, map[string]bool{}}
 	if s.Explores || s.Trains {
-		p.algorithm()
+		findAlgorithm(p, &s.Algorithm)
 	}
 	for _, t := range s.Data.Tasksets {
-		p.taskset(t)
+		findTaskset(p, &s.Buffer, &s.Cod, s.Work, t)
 	}
 	if s.ReadsDataset {
-		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
+		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, storeKey+".data_selector")
 	}
-	if r := s.replay(); r.Enable {
+	if r := &s.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer; r.Enable {
 		p.named("priority_fn", r.PriorityFn, replayKey+".priority_fn", r.PriorityFnArgs, replayKey+".priority_fn_args")
 	}
 	for _, b := range slices.Concat(s.Data.Auxiliary, s.Data.Inputs) {
 		p.selector(&b.DataSelector, b.Key+".data_selector")
 	}
 	for i, o := range s.DataProcessor.ExperiencePipeline.Operators {
-		key := "data_processor.experience_pipeline.operators." + digits(i)
+		key := pipelineKey + ".operators." + digits(i)
 		p.named("operator", o.Name, key+".name", o.Args, key+".args")
 		if o.Name == "" {
-			p.errs = append(p.errs, s.errorFor(key, "the operator has no name", ""))
+			p.fail(key, "the operator has no name", "")
 		}
 	}
-	p.engines()
-	p.launcher()
-	p.taskOperators()
-	p.monitors()
-	p.rest()
-	return p.errs
+	findEngines(p, &s.Engines, &s.Explorer, &s.Trainer, s.Work)
+	findLauncher(p, &s.Cluster, &s.Engines)
+	findTaskOperators(p, s.TaskPipeline, &s.Service)
+	findMonitors(p, &s.Monitor)
+	s.findRest(p, s.Work)
 }
 
 type pluginCheck struct {
-	*Settled
-	errs Errors
+	report
 	seen map[string]bool // keys of names that were looked up
 }
 
-// algorithm checks the algorithm type, its parts and their arguments.
-func (p *pluginCheck) algorithm() {
-	s := &p.Algorithm
+// findAlgorithm checks the algorithm type, its parts and their arguments.
+func findAlgorithm(p pluginCheck, algorithm *Algorithm) {
+	s := algorithm
 	p.named("algorithm", s.AlgorithmType, "algorithm.algorithm_type", nil, "")
 	changes := s.changes()
 	parts, err := registry.Parts(changes)
@@ -63,7 +61,7 @@ func (p *pluginCheck) algorithm() {
 	check := func(kind, key, name string, args, given map[string]any) {
 		key = "algorithm." + key
 		if name == "" && len(given) > 0 && err == nil {
-			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", s.AlgorithmType, lastKey(key)), "remove the arguments"))
+			p.add(p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", s.AlgorithmType, lastKey(key)), "remove the arguments"))
 			return
 		}
 		p.named(kind, name, key, args, key+"_args")
@@ -76,9 +74,9 @@ func (p *pluginCheck) algorithm() {
 	check("sample_strategy", "sample_strategy", parts.SampleStrategy, parts.SampleStrategyArgs, changes.SampleStrategyArgs)
 }
 
-func (p *pluginCheck) taskset(t TasksetEntry) {
+func findTaskset(p pluginCheck, buffer *Buffer, cod *Cod, w Work, t TasksetEntry) {
 	workflow, reward := t.Key+".default_workflow_type", t.Key+".default_reward_fn_type"
-	in := p.Buffer.ExplorerInput
+	in := buffer.ExplorerInput
 	if !p.IsSet(workflow) {
 		workflow = "buffer.explorer_input.default_workflow_type"
 		if t.Eval && in.DefaultEvalWorkflowType != in.DefaultWorkflowType {
@@ -88,9 +86,9 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 	if !p.IsSet(reward) {
 		reward = "buffer.explorer_input.default_reward_fn_type"
 	}
-	if t.Eval || p.Explores {
-		before := len(p.errs)
-		p.named("workflow", t.DefaultWorkflowType, workflow, p.ArgsOfWorkflow(t), t.Key+".workflow_args")
+	if t.Eval || w.Explores {
+		before := len(*p.errs)
+		p.named("workflow", t.DefaultWorkflowType, workflow, cod.ArgsOfWorkflow(t), t.Key+".workflow_args")
 		p.placePackErrors(t, before)
 		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
 		p.selector(&t.DataSelector, t.Key+".data_selector")
@@ -98,28 +96,28 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 }
 
 // selector checks a selector with its arguments: kwargs, seed and feature_keys.
-func (p *pluginCheck) selector(s *DataSelector, key string) {
+func (p pluginCheck) selector(s *DataSelector, key string) {
 	args := merged(map[string]any{"seed": s.Seed, "feature_keys": s.FeatureKeys}, s.Kwargs)
-	before := len(p.errs)
+	before := len(*p.errs)
 	p.named("selector", s.SelectorType, key+".selector_type", args, key+".kwargs")
-	for i := before; i < len(p.errs); i++ {
-		if lastKey(p.errs[i].Key) == "feature_keys" {
-			e := p.errs[i]
-			p.errs[i] = p.errorFor(key+".feature_keys", e.Message, e.Hint)
+	for i := before; i < len(*p.errs); i++ {
+		if lastKey((*p.errs)[i].Key) == "feature_keys" {
+			e := (*p.errs)[i]
+			(*p.errs)[i] = p.errorFor(key+".feature_keys", e.Message, e.Hint)
 		}
 	}
 }
 
-// monitors checks the monitors and their arguments. One monitor takes monitor_args itself; several
+// findMonitors checks the monitors and their arguments. One monitor takes monitor_args itself; several
 // take one section of it each.
-func (p *pluginCheck) monitors() {
-	names, args := p.Monitor.MonitorType, maps.Clone(p.Monitor.MonitorArgs)
+func findMonitors(p pluginCheck, monitor *Monitor) {
+	names, args := monitor.MonitorType, maps.Clone(monitor.MonitorArgs)
 	if catalog, ok := registry.Find("monitor"); ok && len(names) == 1 {
 		for _, name := range slices.Sorted(maps.Keys(args)) {
 			if catalog.Has(name) {
 				delete(args, name)
-				p.errs = append(p.errs, p.errorFor("monitor.monitor_args."+name, "is a section, which only several monitors have",
-					"monitor_args itself takes the arguments of "+names[0]+": remove the section"))
+				p.fail("monitor.monitor_args."+name, "is a section, which only several monitors have",
+					"monitor_args itself takes the arguments of "+names[0]+": remove the section")
 			}
 		}
 	}
@@ -140,18 +138,18 @@ func (p *pluginCheck) monitors() {
 	}
 	for name := range args {
 		if !slices.Contains(names, name) {
-			p.errs = append(p.errs, p.errorFor("monitor.monitor_args."+name, "is not one of the monitors",
-				"with several monitors, monitor_args has one section for each: "+strings.Join(names, ", ")))
+			p.fail("monitor.monitor_args."+name, "is not one of the monitors",
+				"with several monitors, monitor_args has one section for each: "+strings.Join(names, ", "))
 		}
 	}
 }
 
-// rest looks up names that no workflow uses, such as a default that no taskset takes.
-func (p *pluginCheck) rest() {
-	walkValues(reflect.ValueOf(p.Config).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
+// findRest looks up names that no workflow uses, such as a default that no taskset takes.
+func (c *Config) findRest(p pluginCheck, w Work) {
+	walkValues(valueOf(c), "", func(f reflect.StructField, v reflect.Value, key string) {
 		kind := f.Tag.Get("plugin")
 		_, isEnum := f.Tag.Lookup("enum") // which checkValues holds against the plug-ins as well
-		if kind != "" && !isEnum && v.Kind() == reflect.String && p.IsSet(key) && p.reached(key) {
+		if kind != "" && !isEnum && v.Kind() == reflect.String && p.IsSet(key) && p.reached(w, key) {
 			p.named(kind, v.String(), key, nil, "")
 		}
 	})
@@ -159,7 +157,7 @@ func (p *pluginCheck) rest() {
 
 // named checks a name at its key, and its arguments at their key. It accepts a default if this
 // program does not have that kind of plug-in.
-func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey string) {
+func (p pluginCheck) named(kind, name, key string, args map[string]any, argsKey string) {
 	if name == "" {
 		return
 	}
@@ -170,7 +168,7 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 	if !ok || !slices.Contains(catalog.Names(), name) {
 		if !p.seen[key+"="+name] {
 			p.seen[key+"="+name] = true
-			p.errs = append(p.errs, p.missing(kind, name, key, catalog))
+			p.add(p.missing(kind, name, key, catalog))
 		}
 		return
 	}
@@ -186,13 +184,13 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 		if now := removedArgs[kind][e.Key]; now != "" {
 			e.Hint = now
 		}
-		p.errs = append(p.errs, p.errorFor(at, e.Message, e.Hint))
+		p.fail(at, e.Message, e.Hint)
 	}
 }
 
 // missing returns the error for a name that is not registered: it is unknown, or upstream has it
 // and this version does not.
-func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) Error {
+func (p pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) Error {
 	what := strings.NewReplacer("_fn", " function", "_", " ").Replace(kind)
 	e := p.errorFor(key, "", "")
 	var names []string
@@ -272,10 +270,10 @@ func nearestPlugin(name string, names []string) string {
 
 // reached reports whether the run reads a key at all. An algorithm's parts matter only if it runs,
 // and stages are checked separately.
-func (p *pluginCheck) reached(key string) bool {
+func (p pluginCheck) reached(w Work, key string) bool {
 	switch {
 	case strings.HasPrefix(key, "algorithm."):
-		return p.Explores || p.Trains
+		return w.Explores || w.Trains
 	case key == trainerTypeKey, key == engineTypeKey, key == launcherKey, below(key, auxiliaryModelsKey):
 		return false // engines that nothing opens, and teachers, which have rules of their own
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/selector"
 )
 
 // These tests register their own plug-ins, as a small build of the program would.
@@ -63,6 +61,7 @@ func TestMain(m *testing.M) {
 	register(registry.Trainers, "cpu", func() engine.TrainerOpener { return &fakeTrainer{} })
 	register(registry.Trainers, "silent", func() engine.TrainerOpener { return &silentTrainer{} })
 	register(registry.Samplers, "cpu", func() engine.SamplerOpener { return &fakeSampler{} })
+	register(registry.Samplers, "served", func() engine.SamplerOpener { return &fakeServed{} })
 	register(registry.Samplers, "silent", func() engine.SamplerOpener { return &silentSampler{} })
 	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
@@ -72,9 +71,10 @@ func TestMain(m *testing.M) {
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
-	register(selector.Selectors, "sequential", func() selector.Selector { return &fakeSelector{} })
-	register(selector.Selectors, "difficulty_based", func() selector.Selector { return &fakeLearner{} })
-	register(selector.Selectors, "shuffle", func() selector.Selector { return &fakeSelector{} })
+	selectors := registry.New[any]("selector", "")
+	register(selectors, "sequential", func() any { return &fakeSelector{} })
+	register(selectors, "difficulty_based", func() any { return &fakeLearner{} })
+	register(selectors, "shuffle", func() any { return &fakeSelector{} })
 	losses := registry.New[any]("policy_loss_fn", "")
 	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })
 	register(losses, "sft", func() any { return &fakeLoss{} })
@@ -112,7 +112,7 @@ type fakeTrainer struct {
 }
 type fakeSampler struct{ engine.SamplerOpener }
 
-func (*fakeTrainer) Reads() map[string]string {
+func (*fakeTrainer) Reads(*Settled) map[string]string {
 	return map[string]string{
 		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs",
 		"trainer.trainer_config.actor_rollout_ref.ref": "no GPUs", "trainer.trainer_config.actor_rollout_ref.ref.read": "",
@@ -127,12 +127,24 @@ func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 	return []Refusal{{"model.rope_theta", "another rope base than the model's own", ""}}
 }
 
-func (*fakeSampler) Reads() map[string]string {
-	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
-		"explorer.rollout_model.quantization": "", "explorer.rollout_model.kv_across_versions": ""}
+func (*fakeSampler) Reads(*Settled) map[string]string {
+	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.seed": "the run's seed",
+		"explorer.rollout_model.tensor_parallel_size": "no GPUs",
+		"explorer.rollout_model.quantization":         "", "explorer.rollout_model.kv_across_versions": ""}
 }
 
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
+
+// fakeServed samples behind servers, which the run starts unless base_urls names them.
+type fakeServed struct{ fakeSampler }
+
+func (*fakeServed) Reads(s *Settled) map[string]string {
+	keys := map[string]string{"cluster": "", baseURLsKey: "", "explorer.rollout_model.seed": ""}
+	if len(s.Explorer.RolloutModel.BaseUrls) > 0 {
+		keys["cluster"], keys["explorer.rollout_model.seed"] = "the servers run already", "the server decides it"
+	}
+	return keys
+}
 
 // silentTrainer and silentSampler declare nothing about the keys that engines share.
 type silentTrainer struct{ engine.TrainerOpener }
@@ -194,7 +206,8 @@ type fakeAdvantage struct {
 	Epsilon float64 `yaml:"epsilon"`
 }
 type fakeWorkflow struct {
-	UseBase bool `yaml:"use_base"`
+	UseBase  bool `yaml:"use_base"`
+	Logprobs int  `yaml:"logprobs"`
 }
 type fakeReward struct{}
 type fakeLearner struct {
@@ -232,12 +245,6 @@ func (*fakeWorkflow) Run(context.Context, *trinity.Rollout) ([]*trinity.Experien
 func (*fakeReward) Score(context.Context, trinity.RewardInput) (trinity.Reward, error) {
 	return trinity.Reward{}, nil
 }
-
-func (*fakeSelector) Start(selector.Dataset) error    { return nil }
-func (*fakeSelector) Next(int) ([]int, error)         { return nil, nil }
-func (*fakeSelector) Feedback(map[int]float64)        {}
-func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
-func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
 
 // fakeNone is no advantage and has no arguments.
 type fakeNone struct{}

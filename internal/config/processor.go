@@ -2,11 +2,16 @@ package config
 
 import (
 	"cmp"
+	"fmt"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/operator/datajuicer"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // DataProcessor edits tasks before the explorer reads them, and experiences before the trainer
@@ -45,19 +50,19 @@ type ExperiencePipeline struct {
 const pipelineKey = "data_processor.experience_pipeline"
 
 // InputCopy returns where the copy of every experience goes before the operators edit it.
-func (s *Settled) InputCopy() string {
-	return cmp.Or(s.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(s.Buffer.CacheDir, "explorer_output.jsonl"))
+func (p *DataProcessor) InputCopy(b *Buffer) string {
+	return cmp.Or(p.ExperiencePipeline.InputSavePath, filepath.Join(b.CacheDir, "explorer_output.jsonl"))
 }
 
 // copiesInDatabase reports whether a copy of experiences goes to a database.
-func (c *Config) copiesInDatabase() bool {
-	p := &c.DataProcessor.ExperiencePipeline
+func (d *DataProcessor) copiesInDatabase() bool {
+	p := &d.ExperiencePipeline
 	return p.SaveInput && dburl.IsURL(p.InputSavePath) || dburl.IsURL(p.OutputSavePath)
 }
 
-// copies refuses copies of experiences in an unknown file form, and two copies at one path.
-func (r *rules) copies() {
-	p := &r.DataProcessor.ExperiencePipeline
+// checkCopies refuses copies of experiences in an unknown file form, and two copies at one path.
+func (processor *DataProcessor) checkCopies(r report, buffer *Buffer, w Work) {
+	p := &processor.ExperiencePipeline
 	const owner = pipelineKey + "."
 	if !p.SaveInput && p.InputSavePath != "" {
 		r.fail(owner+"input_save_path", "save_input is false, so the run writes nothing there", "leave one of the two out")
@@ -73,10 +78,11 @@ func (r *rules) copies() {
 					" ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
 		}
 	}
-	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !dburl.IsURL(p.OutputSavePath) {
+	if p.SaveInput && p.OutputSavePath == processor.InputCopy(buffer) && !dburl.IsURL(p.OutputSavePath) {
 		r.fail(owner+"output_save_path", "is also the path of input_save_path", "choose another path")
 	}
-	if b := r.Buffer.TrainerInput.ExperienceBuffer; r.Mode == "explore" && b.StorageType == "file" && r.writes(r.ExperienceFile()) {
+	if b := buffer.TrainerInput.ExperienceBuffer; w.mode == "explore" && b.StorageType == "file" &&
+		processor.writes(buffer.ExperienceFile(), buffer) {
 		r.fail(storeKey+".path", "is also the path of input_save_path or output_save_path", "choose another path")
 	}
 }
@@ -137,15 +143,132 @@ type TaskOperator struct {
 	Args map[string]any `yaml:"args"`
 }
 
-// Cod is Connect-the-Dots: a rollout solves a pack of tasks one after the other, with hints to
-// itself. It is for workflows that solve packs.
-type Cod struct {
-	// Tasks per pack. buffer.batch_size, which counts tasks, must be a multiple.
-	TaskPackSize int `yaml:"task_pack_size" default:"4" range:"[1,)"`
-	// Tasks per pack of an evaluation; not set is task_pack_size.
-	EvalTaskPackSize *int `yaml:"eval_task_pack_size" range:"[1,)"`
-	// How tasks are packed: cod, which packs rows as they come.
-	PackingStrategy string `yaml:"packing_strategy" default:"cod"`
-	// Arguments of all workflows that solve packs: their argument cod.
-	CodWorkflowArgs map[string]any `yaml:"cod_workflow_args"`
+var unusedOfDataProcessor = []unusedKey{
+	{taskPipelineKey, unless(func(s *Settled) bool { return s.TaskPipeline != nil }, "this mode does not read its output")},
+	{taskPipelineKey + ".output", func(_ *Settled, key string) string {
+		if key == taskPipelineKey+".output.path" {
+			return ""
+		}
+		return "the task pipeline writes rows as it read them, with their scores: only path is used"
+	}},
+}
+
+const taskPipelineKey = "data_processor.task_pipeline"
+
+// prepared returns a pointer to the path that the task pipeline writes if its output names none:
+// the path of the first taskset, or of an offline algorithm's dataset.
+func prepared(buffer *Buffer, sets []tasksetPlace, w Work) *string {
+	if w.Offline {
+		return &buffer.TrainerInput.ExperienceBuffer.Path
+	}
+	for _, t := range sets {
+		if !t.eval {
+			return &t.set.Path
+		}
+	}
+	return nil
+}
+
+// settleTaskPipeline gives the pipeline's output and its reader the same path, if only one of them has a
+// path.
+func (processor *DataProcessor) settleTaskPipeline(r report, buffer *Buffer, sets []tasksetPlace, w Work) *TaskPipeline {
+	if !w.Explores && (w.mode != "train" || !w.Offline) {
+		return nil
+	}
+	p, path := processor.TaskPipeline, prepared(buffer, sets, w)
+	if p == nil || path == nil {
+		return p
+	}
+	if p.Output == nil {
+		p.Output = newDefault[ExperienceBuffer]()
+	}
+	setDefault(&p.Output.Path, *path)
+	setDefault(path, p.Output.Path)
+	if !readsFile(buffer, sets, w, p.Output.Path) {
+		r.warn(taskPipelineKey+".output.path", "this run does not read %s, but %s", p.Output.Path, *path)
+	}
+	return p
+}
+
+// readsFile reports whether the run reads the file that the task pipeline makes, or the directory of
+// that file.
+func readsFile(buffer *Buffer, sets []tasksetPlace, w Work, made string) bool {
+	paths := []string{buffer.TrainerInput.ExperienceBuffer.Path}
+	if !w.Offline {
+		paths = nil
+		for _, t := range sets {
+			paths = append(paths, t.set.Path)
+		}
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		path = filepath.Clean(path)
+		return path == filepath.Clean(made) || path == filepath.Dir(made)
+	})
+}
+
+// HasService reports whether the file configures a Data-Juicer service.
+func (d *DataJuicer) HasService() bool { return d.ServerURL != "" || d.AutoStart }
+
+// check checks the address of the Data-Juicer service, and that operators that need the service
+// have one.
+func (service *Service) check(r report, processor *DataProcessor, w Work) {
+	d := &service.DataJuicer
+	if u, err := url.Parse(d.ServerURL); d.ServerURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		r.fail("service.data_juicer.server_url", fmt.Sprintf("is %q, want http://host:port", d.ServerURL), "")
+	}
+	for i, o := range processor.ExperiencePipeline.Operators {
+		if _, needs := registry.Operators.Default(o.Name).(datajuicer.User); needs && !d.HasService() && w.Explores {
+			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer service",
+				"set service.data_juicer.server_url or auto_start")
+		}
+	}
+}
+
+// check checks the operators, inputs and output of the task pipeline.
+func (pipeline *TaskPipeline) check(r report) {
+	p := pipeline
+	switch {
+	case p == nil || p.Output == nil: // nothing to make, or nothing that would read it, which is said elsewhere
+		return
+	case p.ConfigPath == "" && len(p.Operators) == 0:
+		r.fail(taskPipelineKey, "it has no operators", "set operators, or config_path to a recipe of Data-Juicer")
+	case p.ConfigPath != "" && len(p.Operators) > 0:
+		r.fail(taskPipelineKey+".operators", "config_path is set as well", "use one of the two")
+	case p.ConfigPath == "" && len(p.Inputs) == 0:
+		r.fail(taskPipelineKey+".inputs", "there are no files to read", "list files")
+	case p.TopK == 0:
+		r.fail(taskPipelineKey+".top_k", "is 0, which leaves nothing", "set it to a number of rows, or to -1 for all")
+	case slices.Contains(p.Inputs, p.Output.Path):
+		r.fail(taskPipelineKey+".inputs", fmt.Sprintf("%s is the output as well", p.Output.Path),
+			"set output.path, or the path of the taskset, to a file that is to be made")
+	}
+}
+
+// findTaskOperators looks up the operators of the task pipeline. Data-Juicer gets those that this
+// program does not have.
+func findTaskOperators(p pluginCheck, pipeline *TaskPipeline, service *Service) {
+	if pipeline == nil {
+		return
+	}
+	for i, o := range pipeline.Operators {
+		key := taskPipelineKey + ".operators." + digits(i)
+		switch {
+		case o.Name == "":
+			p.fail(key, "the operator has no name", "")
+		case registry.TaskOperators.Has(o.Name):
+			p.named("task_operator", o.Name, key+".name", o.Args, key+".args")
+		case !service.DataJuicer.HasService():
+			p.add(p.foreign(key+".name", o.Name))
+		}
+	}
+}
+
+// foreign returns the error for an operator that is not built in while there is no Data-Juicer.
+func (r report) foreign(key, name string) Error {
+	known := registry.TaskOperators.Names()
+	if near := nearest(name, known); near != "" {
+		return r.errorFor(key, fmt.Sprintf("unknown task operator %q", name), fmt.Sprintf("did you mean %q?", near))
+	}
+	return r.errorFor(key, fmt.Sprintf("the task operator %q is not built in", name),
+		"if Data-Juicer has it, set service.data_juicer.server_url or auto_start")
 }

@@ -81,7 +81,7 @@ func (c *Config) Secrets(each func(key, value string)) {
 	}
 	walk(reflect.ValueOf(c).Elem(), "")
 	for _, s := range c.settled {
-		if s.Config != c {
+		if &s.Config != c {
 			s.Secrets(each)
 		}
 	}

@@ -146,7 +146,7 @@ func TestPositions(t *testing.T) {
 		"trainer.save_interval":                      "command line",
 		"cluster":                                    "c.yaml:1:1",
 	} {
-		if got := c.Pos(key).String(); got != want {
+		if got := c.source.Pos(key).String(); got != want {
 			t.Errorf("%s: %s, want %s", key, got, want)
 		}
 	}
@@ -188,7 +188,7 @@ func TestStages(t *testing.T) {
 		len(rl.Stages) != 0 {
 		t.Error("a section that a stage leaves out is the file's", rl.Trainer)
 	}
-	if p := sft.Pos("buffer.train_batch_size"); p.Line != 28 {
+	if p := sft.source.Pos("buffer.train_batch_size"); p.Line != 28 {
 		t.Error(p)
 	}
 }
@@ -250,7 +250,7 @@ func TestUnusedByEngines(t *testing.T) {
 		{quantization + "=int8", quantization, ""},
 		{megatron + "=2", megatron, "no GPUs"},
 		{megatron + "=2 trainer.trainer_type=silent", megatron, `the trainer "silent" does not declare that it reads it`},
-		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "no GPUs"},
+		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "mode explore opens no trainer"},
 		{"trainer.trainer_config.actor_rollout_ref.ref.read=1", "trainer.trainer_config.actor_rollout_ref.ref.read", ""},
 	} {
 		got := ""
@@ -290,7 +290,7 @@ func TestUnusedKeysExist(t *testing.T) {
 		known[k.Path] = true
 	}
 	for _, u := range unused {
-		if strings.HasPrefix(u.key, trainerConfigKey+".") || strings.HasPrefix(u.key, lossArgsKey+".") || strings.Contains(u.key, ".*") {
+		if strings.HasPrefix(u.key, trainerConfigKey+".") || strings.HasPrefix(u.key, lossArgsKey+".") || strings.Contains(u.key, "*") {
 			continue
 		}
 		if !known[u.key] {

@@ -10,19 +10,8 @@ import (
 // Settled is the configuration of a run, or of one of its stages, together with the decisions that
 // follow from its keys. Load makes these decisions once.
 type Settled struct {
-	*Config
-
-	// What the mode does.
-	Together bool // one process explores and trains
-	Explores bool // it rolls out training tasks
-	Trains   bool // it updates weights
-	Samples  bool // it samples from the trained model
-
-	// Where the trainer's experiences come from.
-	Offline      bool // the algorithm trains on a dataset
-	Recorded     bool // the trainer reads rollouts that an earlier run kept, as a dataset
-	ReadsDataset bool // Offline or Recorded
-	SharedStore  bool // a registered store, such as a database, passes experiences to the trainer
+	Config
+	Work
 
 	Method  Method
 	Batch   Batch
@@ -40,8 +29,25 @@ type Settled struct {
 	TaskPipeline *TaskPipeline
 	// InitSeed is the seed of random weights.
 	InitSeed int
+}
 
-	replaced []string // keys of arguments of engines in whose place --engine puts another one
+// Work is what a run does.
+type Work struct {
+	// What the mode does.
+	Together bool // one process explores and trains
+	Explores bool // it rolls out training tasks
+	Trains   bool // it updates weights
+	Samples  bool // it samples from the trained model
+
+	// Where the trainer's experiences come from.
+	Offline      bool // the algorithm trains on a dataset
+	Recorded     bool // the trainer reads rollouts that an earlier run kept, as a dataset
+	ReadsDataset bool // Offline or Recorded
+	SharedStore  bool // a registered store, such as a database, passes experiences to the trainer
+
+	mode      string
+	records   bool
+	stepLimit int
 }
 
 // Method is the algorithm of a run, with the changes that the file makes to its type.
@@ -89,6 +95,8 @@ type Engines struct {
 	Train, Sample string
 	Weights       string // brings weights to a sampler in the same process
 	Launch        string // starts the programs of engines
+
+	replaced []string // keys of arguments of engines in whose place --engine puts another one
 }
 
 // Data lists what a run reads.
@@ -102,37 +110,32 @@ type Data struct {
 // Settled returns the stages of the run in their order, or the run itself if it has none.
 func (c *Config) Settled() []*Settled { return c.settled }
 
-// mode fills in what the mode does. With colocate, explorer and trainer take turns on the same GPUs. On
-// a CPU it equals mode both: the two share cores and memory.
-func (r *resolution) mode() {
-	r.Together = r.Mode == "both" || r.Mode == "colocate"
-	r.Explores = r.Together || r.Mode == "explore"
-	r.Trains = r.Together || r.Mode == "train"
-	r.Samples = r.Mode != "train"
-	r.InitSeed = r.Seed
-	if seed := r.Model.Init.Seed; seed != nil {
-		r.InitSeed = *seed
-	}
-	r.Data.Tasksets = tasksetsOf(&r.Buffer.ExplorerInput)
+// work returns what the mode does. With colocate, explorer and trainer take turns on the same GPUs. On a CPU it
+// equals mode both: the two share cores and memory.
+func (c *Config) work() Work {
+	w := Work{mode: c.Mode, Together: c.Mode == "both" || c.Mode == "colocate", Samples: c.Mode != "train"}
+	w.Explores, w.Trains = w.Together || c.Mode == "explore", w.Together || c.Mode == "train"
+	w.records = c.Mode == "serve" && c.Explorer.PendingExpiry > 0
+	w.stepLimit, _ = stepLimit(&c.Buffer, &c.Trainer)
+	return w
 }
 
-// method fills in the algorithm, if this program has its type.
-func (r *resolution) method() {
-	m, s := &r.Method, &r.Algorithm
-	m.GroupSize, r.Batch.PerRow = 1, 1
-	m.Recomputes = !s.BypassOldLogprobs
-	if bypass := s.RolloutCorrection.BypassMode; bypass != nil {
+// settle fills in the algorithm, if this program has its type.
+func (m *Method) settle(algorithm *Algorithm, w *Work, batch *Batch) {
+	m.GroupSize, batch.PerRow = 1, 1
+	m.Recomputes = !algorithm.BypassOldLogprobs
+	if bypass := algorithm.RolloutCorrection.BypassMode; bypass != nil {
 		m.Recomputes = !*bypass
 	}
-	own, err := registry.Algorithms.Build(s.AlgorithmType)
+	own, err := registry.Algorithms.Build(algorithm.AlgorithmType)
 	if err == nil {
-		r.Offline, r.Batch.PerRow = own.Offline, trinity.PerRow(own.Schema)
+		w.Offline, batch.PerRow = own.Offline, trinity.PerRow(own.Schema)
 		m.GroupSize = max(own.GroupSize, 1)
 	}
-	if s.RepeatTimes != nil {
-		m.GroupSize = *s.RepeatTimes
+	if algorithm.RepeatTimes != nil {
+		m.GroupSize = *algorithm.RepeatTimes
 	}
-	if m.Parts, err = registry.Parts(s.changes()); err != nil {
+	if m.Parts, err = registry.Parts(algorithm.changes()); err != nil {
 		return // the check of the plug-ins reports it
 	}
 	p, name := m.Parts, m.Parts.SampleStrategy
@@ -153,79 +156,91 @@ func (r *resolution) method() {
 	m.Reference = weighed || m.Needs.Reference || policy.Reference
 }
 
-// sizes fills in the sizes that follow from all other keys.
-func (r *resolution) sizes() {
-	b, length := &r.Batch, *r.Model.MaxModelLen
-	b.Train = r.Buffer.TrainBatchSize
+// settleSizes fills in the sizes that follow from all other keys.
+func (b *Batch) settleSizes(buffer *Buffer, method *Method, trainer *Trainer, w Work) {
+	b.Train = buffer.TrainBatchSize
 	if b.CountsRollouts {
 		b.Train = b.StepRollouts
 	}
 	b.Rollouts = b.Train
-	if s := r.Method.Strategy; r.Trains && s != nil {
+	if s := method.Strategy; w.Trains && s != nil {
 		b.Rollouts = s.Rollouts(b.Train)
 	}
-	b.Mini, b.Epochs, b.Whole = b.Train, 1, r.actor("ppo_mini_batch_size") == nil
-	if n, ok := r.actor("ppo_mini_batch_size").(int); ok && n > 0 {
+	b.Mini, b.Epochs, b.Whole = b.Train, 1, trainer.actor("ppo_mini_batch_size") == nil
+	if n, ok := trainer.actor("ppo_mini_batch_size").(int); ok && n > 0 {
 		b.Mini = n
 	}
-	if n, ok := r.actor("ppo_epochs").(int); ok && n > 0 {
+	if n, ok := trainer.actor("ppo_epochs").(int); ok && n > 0 {
 		b.Epochs = n
 	}
-	allowed, set := r.gradientCheckpointing().(bool)
+	allowed, set := trainer.gradientCheckpointing().(bool)
 	b.Recompute = allowed || !set
-	epochs := r.Buffer.TotalEpochs
-	if own := r.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
+	epochs := buffer.TotalEpochs
+	if own := buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
 		epochs = *own
 	}
-	b.Rereads = r.ReadsDataset && (epochs > 1 || r.StepLimit() > 0)
-	r.critic()
-	// A micro-batch holds a row at least, and no more than an optimizer step.
-	mini := b.Mini
-	if r.Critic != nil && r.Critic.PpoMiniBatchSize != nil {
-		mini = max(mini, *r.Critic.PpoMiniBatchSize)
-	}
-	row := b.PerRow * length
-	b.MicroTokens = max(min(*r.Trainer.MaxTokenLenPerGPU, mini*row), row)
-	r.concurrency()
+	b.Rereads = w.ReadsDataset && (epochs > 1 || w.StepLimit() > 0)
 }
 
-// concurrency fills in the number of concurrent explore steps and rollouts. Several explore steps
+// settleMicroTokens fills in the size of a micro-batch, which holds a row at least, and no more than an optimizer
+// step of the policy or the critic.
+func (b *Batch) settleMicroTokens(critic *Critic, model *Model, trainer *Trainer) {
+	mini := b.Mini
+	if critic != nil && critic.PpoMiniBatchSize != nil {
+		mini = max(mini, *critic.PpoMiniBatchSize)
+	}
+	row := b.PerRow * *model.MaxModelLen
+	b.MicroTokens = max(min(*trainer.MaxTokenLenPerGPU, mini*row), row)
+}
+
+// settleConcurrency fills in the number of concurrent explore steps and rollouts. Several explore steps
 // are in flight only in style fully_async, in which the explorer does not wait for new weights.
-func (r *resolution) concurrency() {
-	b, e := &r.Batch, &r.Explorer
+func (batch *Batch) settleConcurrency(r report, buffer *Buffer, explorer *Explorer, method *Method, synchronizer *Synchronizer, w Work) {
+	b, e := batch, explorer
 	b.StepsInFlight = 1
-	if r.Explores && r.Synchronizer.SyncStyle == "fully_async" && r.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
+	if w.Explores && synchronizer.SyncStyle == "fully_async" && buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
 		b.StepsInFlight = e.MaxInflightBatches
 	}
-	group := max(1, r.Method.GroupSize)
+	group := max(1, method.GroupSize)
 	const key = "explorer.runner_per_model"
-	b.Sequences = r.product(key, e.RunnerPerModel, "explorer.rollout_model.engine_num", e.RolloutModel.EngineNum)
-	b.Sequences = r.product(key, b.Sequences, "engine_num and algorithm.repeat_times", group)
-	if step := r.Buffer.BatchSize * group; r.Explores && len(r.Buffer.ExplorerInput.EvalTasksets) == 0 && step <= maxCount {
+	b.Sequences = product(r, key, e.RunnerPerModel, "explorer.rollout_model.engine_num", e.RolloutModel.EngineNum)
+	b.Sequences = product(r, key, b.Sequences, "engine_num and algorithm.repeat_times", group)
+	if step := buffer.BatchSize * group; w.Explores && len(buffer.ExplorerInput.EvalTasksets) == 0 && step <= maxCount {
 		b.Sequences = min(b.Sequences, b.StepsInFlight*step)
 	}
 }
 
-// explored fills in the rollouts of an explore step: batch_size × repeat_times, plus repeat_times for
+// settleExplored fills in the rollouts of an explore step: batch_size × repeat_times, plus repeat_times for
 // each group and 1 for each demonstration of an input.
-func (r *resolution) explored() {
-	b, group := &r.Batch, r.Method.GroupSize
-	b.CountsRollouts = r.Explores && r.Buffer.TrainBatchSize == 0
-	b.StepRollouts = r.product("buffer.batch_size", r.packs(r.Buffer.BatchSize), "algorithm.repeat_times", group)
-	for _, in := range r.Data.Inputs {
+func (batch *Batch) settleExplored(r report, buffer *Buffer, cod *Cod, data *Data, method *Method, w Work) {
+	b, group := batch, method.GroupSize
+	b.CountsRollouts = w.Explores && buffer.TrainBatchSize == 0
+	b.StepRollouts = product(r, "buffer.batch_size", cod.packs(r, data, buffer.BatchSize), "algorithm.repeat_times", group)
+	for _, in := range data.Inputs {
 		if in.SchemaType == "sft" {
 			b.StepRollouts += in.PerStep()
 		} else {
-			b.StepRollouts += r.product(in.Key+".batch_size", in.PerStep(), "algorithm.repeat_times", group)
+			b.StepRollouts += product(r, in.Key+".batch_size", in.PerStep(), "algorithm.repeat_times", group)
 		}
 	}
 }
 
 // product multiplies the values of two keys. A product that is too large is an error of the first.
-func (r *resolution) product(key string, n int, other string, m int) int {
+func product(r report, key string, n int, other string, m int) int {
 	if n *= m; n > maxCount {
 		r.fail(key, fmt.Sprintf("times %s is %d, must be at most %d", other, n, maxCount), "make one of them smaller")
 		return 1
 	}
 	return n
+}
+
+// warnOfShortSteps warns if a train step asks for more rollouts than one explore step makes.
+func (batch *Batch) warnOfShortSteps(r report, buffer *Buffer, synchronizer *Synchronizer, w Work) {
+	const key = "buffer.train_batch_size"
+	if gives := batch.StepRollouts; w.Together && synchronizer.SyncStyle == "fixed" && !batch.CountsRollouts &&
+		batch.Rollouts > gives {
+		r.warn(key, "is %d, and an explore step gives %d rollouts: with sync_style fixed a train step only takes experiences of its version, "+
+			"which are too few if a rollout is one experience",
+			buffer.TrainBatchSize, gives)
+	}
 }

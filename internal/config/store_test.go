@@ -95,7 +95,7 @@ func TestRetriesOfPluginsAreTheirOwn(t *testing.T) {
 func TestReplayBuffer(t *testing.T) {
 	on := func(args string) string { return replayKey + "={enable: true" + args + "}" }
 	c := mustParse(t, base, Options{Overrides: []string{on(", reuse_cooldown_time: 0")}})
-	if r := c.settled[0].replay(); r.PriorityFn != "linear_decay" || *r.ReuseCooldownTime != 0 {
+	if r := c.settled[0].Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer; r.PriorityFn != "linear_decay" || *r.ReuseCooldownTime != 0 {
 		t.Errorf("%+v", r)
 	}
 	if slices.ContainsFunc(c.settled[0].Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, replayKey) }) {

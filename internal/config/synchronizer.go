@@ -37,39 +37,57 @@ type Synchronizer struct {
 	WaitForCheckpoint bool `yaml:"wait_for_checkpoint"`
 }
 
-func (r *resolution) synchronizer() {
-	s := &r.Synchronizer
+func (s *Synchronizer) settle(r report, buffer *Buffer, engines *Engines, explorer *Explorer, method *Method, model *Model, w Work) {
 	inherit(&s.ExplorerSyncInterval, &s.SyncInterval)
 	inherit(&s.TrainerSyncInterval, &s.SyncInterval)
-	r.Engines.Weights = r.weights()
+	engines.Weights = wayOfWeights(r, engines, model, s, w)
 	if s.SyncStyle != "fixed" {
-		r.unfixed(s)
+		checkUnfixed(r, method, s)
 		return
 	}
-	if r.Explorer.OverRollout.Ratio > 0 {
+	if explorer.OverRollout.Ratio > 0 {
 		r.fail("explorer.over_rollout.ratio", "needs a sync_style other than fixed, with which the trainer waits for whole batches",
 			"set synchronizer.sync_style, for example to fully_async")
 	}
-	if r.Explores && r.Explorer.EvalParallel {
+	if w.Explores && explorer.EvalParallel {
 		r.fail("explorer.eval_parallel", "needs a sync_style other than fixed, with which the trainer waits for the evaluation",
 			"set synchronizer.sync_style, for example to fully_async")
 	}
-	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together && b.Capacity < ahead {
+	if b, ahead := buffer.TrainerInput.ExperienceBuffer, buffer.BatchSize*(s.SyncOffset+1); w.Together && b.Capacity < ahead {
 		const what = "is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish"
 		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf(what,
-			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
+			b.Capacity, buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
 	}
 }
 
-// unfixed checks the styles in which nobody waits.
-func (r *resolution) unfixed(s *Synchronizer) {
+// checkUnfixed checks the styles in which nobody waits.
+func checkUnfixed(r report, method *Method, s *Synchronizer) {
 	if s.SyncOffset > 0 {
 		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset),
 			"bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
 	}
-	if most := r.Method.Sample.Staleness; most > 0 && most < float64(*s.TrainerSyncInterval) {
+	if most := method.Sample.Staleness; most > 0 && most < float64(*s.TrainerSyncInterval) {
 		const what = "is %v train steps, but there is a new version only every %d: no rollout would be new enough"
 		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf(what, most, *s.TrainerSyncInterval),
 			"raise it, or lower synchronizer.trainer_sync_interval")
 	}
+}
+
+var unusedOfSynchronizer = []unusedKey{
+	{"synchronizer", func(s *Settled, _ string) string {
+		if s.ReadsDataset {
+			return "nobody samples while " + s.Algorithm.AlgorithmType + " trains on a dataset"
+		}
+		return ""
+	}},
+	{"synchronizer.group_name", func(s *Settled, _ string) string {
+		switch {
+		case !s.Together:
+			return "mode " + s.Mode + " has no sampler beside a trainer"
+		case s.Engines.Train == s.Engines.Sample:
+			return "the engine that trains samples as well"
+		}
+		return "weights that go to servers without files have a group of their own for each version"
+	}},
+	{"synchronizer.wait_for_checkpoint", always("upstream does not use it either")},
 }

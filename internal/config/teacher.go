@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity"
 )
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
@@ -38,39 +40,42 @@ func (t Teacher) words() string {
 
 var dtypes = map[string]string{"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 
-// teachers lists the teachers of a run whose algorithm distils. Auxiliary models keep the number
+// teachersOf lists the teachers of a run whose algorithm distils. Auxiliary models keep the number
 // type of their weights unless the file sets dtype.
-func (r *resolution) teachers() {
-	for i := range r.Explorer.AuxiliaryModels {
-		m, key := &r.Explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
+func teachersOf(r report, engines *Engines, explorer *Explorer, method *Method, w Work) (teachers []Teacher) {
+	for i := range explorer.AuxiliaryModels {
+		m, key := &explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
 		if !r.IsSet(key + ".dtype") {
 			m.Dtype = "auto"
 		}
-		if r.Trains && r.Method.Distils && !m.isExternal() {
+		if w.Trains && method.Distils && !m.isExternal() {
 			t := Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]}
-			if reason, says := (openedEngine{"sampler", m.EngineType}).reads(baseURLsKey); says && reason == "" && m.EngineType != r.Engines.Train {
+			reason, says := openedEngine{"sampler", m.EngineType}.reads(&Settled{}, baseURLsKey)
+			if says && reason == "" && m.EngineType != engines.Train {
 				t.Served, t.DType = m, ""
 			}
-			r.Teachers = append(r.Teachers, t)
+			teachers = append(teachers, t)
 		}
 	}
+	return teachers
 }
 
-// teachers checks that an algorithm that distils has usable teachers.
-func (r *rules) teachers() {
-	needed := r.Method.Distils
+// checkTeachers checks that an algorithm that distils has usable teachers.
+func checkTeachers(r report, algorithm *Algorithm, data *Data, method *Method, teachers []Teacher, w Work) {
+	needed := method.Distils
 	switch {
 	case !needed:
-		r.untaught()
+		checkUntaught(r, algorithm, data)
 		return
-	case !r.Trains:
+	case !w.Trains:
 		return
-	case len(r.Teachers) == 0:
-		r.fail(auxiliaryModelsKey, r.pupil()+" needs a teacher", "list a model with the tokenizer of model.model_path: - model_path: …")
+	case len(teachers) == 0:
+		r.fail(auxiliaryModelsKey, pupil(algorithm, method)+" needs a teacher",
+			"list a model with the tokenizer of model.model_path: - model_path: …")
 		return
 	}
 	names := map[string]string{}
-	for _, t := range r.Teachers {
+	for _, t := range teachers {
 		if t.Served != nil {
 			checkAddresses(join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls, r.fail)
 		}
@@ -78,62 +83,62 @@ func (r *rules) teachers() {
 		switch {
 		case t.Path == "" && t.Served == nil:
 			r.fail(t.Key+".model_path", "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
-		case t.Name == "" && len(r.Teachers) > 1:
+		case t.Name == "" && len(teachers) > 1:
 			r.fail(t.Key, "the teacher has no name, and there are several", "set name, for `teacher` of a taskset")
 		case twice:
 			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "give each teacher a name of its own")
 		}
 		names[t.Name] = t.Key
 	}
-	r.taught(names)
+	checkTaught(r, data, teachers, names)
 }
 
 // pupil names the part of the algorithm that learns from a teacher, for an error.
-func (r *rules) pupil() string {
-	parts := r.Method.Parts
+func pupil(algorithm *Algorithm, method *Method) string {
+	parts := method.Parts
 	switch {
-	case parts != nil && (policyNeeds(parts).Teacher || r.Method.Compares):
+	case parts != nil && (policyNeeds(parts).Teacher || method.Compares):
 		return "policy_loss_fn " + parts.PolicyLoss
-	case r.Algorithm.AdvantageFn != "":
-		return "advantage_fn " + r.Algorithm.AdvantageFn
+	case algorithm.AdvantageFn != "":
+		return "advantage_fn " + algorithm.AdvantageFn
 	}
-	return r.Algorithm.AlgorithmType
+	return algorithm.AlgorithmType
 }
 
-// untaught refuses a taskset's teacher if the algorithm does not distil.
-func (r *rules) untaught() {
-	for _, t := range r.Data.Tasksets {
+// checkUntaught refuses a taskset's teacher if the algorithm does not distil.
+func checkUntaught(r report, algorithm *Algorithm, data *Data) {
+	for _, t := range data.Tasksets {
 		if t.Teacher != "" && !t.Eval {
-			r.fail(t.Key+".teacher", fmt.Sprintf("%s does not learn from a teacher", r.Algorithm.AlgorithmType), "remove it")
+			r.fail(t.Key+".teacher", fmt.Sprintf("%s does not learn from a teacher", algorithm.AlgorithmType), "remove it")
 		}
 	}
 }
 
-// taught checks that every taskset names an existing teacher.
-func (r *rules) taught(names map[string]string) {
-	for _, t := range r.Data.Tasksets {
-		if name := r.teacherOf(t); !t.Eval && names[name] == "" {
-			r.fail(t.Key+".teacher", fmt.Sprintf("%q is not a name in %s", name, auxiliaryModelsKey), r.teacherHint())
+// checkTaught checks that every taskset names an existing teacher.
+func checkTaught(r report, data *Data, teachers []Teacher, names map[string]string) {
+	for _, t := range data.Tasksets {
+		if name := teacherOf(teachers, t); !t.Eval && names[name] == "" {
+			r.fail(t.Key+".teacher", fmt.Sprintf("%q is not a name in %s", name, auxiliaryModelsKey), teacherHint(r, teachers))
 		}
 	}
 }
 
 // teacherOf returns the name of a taskset's teacher: the first one if the taskset names none.
-func (s *Settled) teacherOf(t TasksetEntry) string {
+func teacherOf(teachers []Teacher, t TasksetEntry) string {
 	if t.Teacher != "" {
 		return t.Teacher
 	}
-	return s.Teachers[0].Name
+	return teachers[0].Name
 }
 
 // teaches reports whether a training taskset has this teacher.
 func (s *Settled) teaches(name string) bool {
-	return slices.ContainsFunc(s.Data.Tasksets, func(t TasksetEntry) bool { return !t.Eval && s.teacherOf(t) == name })
+	return slices.ContainsFunc(s.Data.Tasksets, func(t TasksetEntry) bool { return !t.Eval && teacherOf(s.Teachers, t) == name })
 }
 
-func (r *rules) teacherHint() string {
+func teacherHint(r report, teachers []Teacher) string {
 	var names []string
-	for _, t := range r.Teachers {
+	for _, t := range teachers {
 		names = append(names, t.Name)
 	}
 	if len(names) == 1 && names[0] == "" {
@@ -188,7 +193,7 @@ func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint strin
 			", which compares whole distributions", "set model_path and leave engine_type out, or choose a loss that reads log-probabilities")
 	}
 	for _, set := range s.Data.Tasksets {
-		if temperature := *set.RolloutArgs.Temperature; !set.Eval && s.teacherOf(set) == t.Name && temperature != 1 {
+		if temperature := *set.RolloutArgs.Temperature; !set.Eval && teacherOf(s.Teachers, set) == t.Name && temperature != 1 {
 			refuse(s.Inherited(set.Key+".rollout_args", "temperature"), fmt.Sprintf("%v for a teacher behind servers, which score at temperature 1",
 				temperature), "set it to 1, or open the teacher here: set model_path and leave engine_type out")
 		}
@@ -209,12 +214,7 @@ func (s *Settled) Inherited(owner, name string) string {
 // unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
 // has one.
 func (s *Settled) unusedByTeachers(key string) string {
-	if reason, asks := s.unusedByAsked(key); asks {
-		return reason
-	}
 	switch {
-	case !below(key, auxiliaryModelsKey+".*.*"):
-		return ""
 	case !s.Method.Distils:
 		return "only rollouts ask it"
 	case !s.Trains:
@@ -234,4 +234,125 @@ func (s *Settled) unusedByTeachers(key string) string {
 		return ""
 	}
 	return "a teacher reads what the student wrote, at the student's temperature, with the engine that trains"
+}
+
+var unusedOfAuxiliaryModels = []unusedKey{{auxiliaryModelsKey + ".*.*", func(s *Settled, key string) string {
+	if reason, asks := s.unusedByAsked(key); asks {
+		return reason
+	}
+	return s.unusedByTeachers(key)
+}}}
+
+// external is the engine_type of a model behind a server.
+const external = "external"
+
+// AskedModel is a model of explorer.auxiliary_models that workflows and reward functions ask in words.
+type AskedModel struct {
+	InferenceModel
+	Key      string // dotted path
+	External bool   // it is behind an OpenAI-compatible server, which is ExternalModelConfig
+}
+
+// isExternal reports whether a model is behind a server.
+func (m *InferenceModel) isExternal() bool {
+	return m.EngineType == external || m.ExternalModelConfig != nil && m.ExternalModelConfig.Enable
+}
+
+// askedOf lists the models that rollouts ask. If the algorithm distils, all models of this machine are
+// teachers.
+func askedOf(explorer *Explorer, method *Method, w Work) (asked []AskedModel) {
+	for i := range explorer.AuxiliaryModels {
+		m := &explorer.AuxiliaryModels[i]
+		if !w.Samples || method.Distils && !m.isExternal() {
+			continue
+		}
+		setDefault(&m.Name, digits(i))
+		if m.isExternal() && m.ExternalModelConfig == nil {
+			m.ExternalModelConfig = newDefault[ExternalModel]()
+		}
+		asked = append(asked, AskedModel{*m, join(auxiliaryModelsKey, digits(i)), m.isExternal()})
+	}
+	return asked
+}
+
+// words describes the model for a plan.
+func (a AskedModel) words() string {
+	if !a.External {
+		return fmt.Sprintf("%s, %s", a.Name, a.ModelPath)
+	}
+	e := a.ExternalModelConfig
+	if e.BaseURL != "" {
+		return fmt.Sprintf("%s, %s at %s", a.Name, e.ModelName, e.BaseURL)
+	}
+	return fmt.Sprintf("%s, %s at the address in %s", a.Name, e.ModelName, e.BaseURLEnv)
+}
+
+// checkAsked checks the models that rollouts ask.
+func checkAsked(r report, asked []AskedModel) {
+	names := map[string]string{trinity.PolicyAsker: "the policy"}
+	for _, a := range asked {
+		if other, twice := names[a.Name]; twice {
+			r.fail(a.Key+".name", fmt.Sprintf("%q is also the name of %s", a.Name, other), "choose another name")
+		}
+		names[a.Name] = a.Key
+		switch {
+		case a.External && a.ExternalModelConfig.ModelName == "":
+			r.fail(a.Key+".external_model_config.model_name", "the model has no name at its server", "set it, such as gpt-4o-mini")
+		case !a.External && a.ModelPath == "":
+			r.fail(a.Key+".model_path", "the model has no model_path", "set it to a model directory, a GGUF file or a hub name")
+		}
+	}
+}
+
+// unsupported refuses a model that this version cannot open.
+func (a AskedModel) unsupported(refuse func(key, what, hint string), sampler string, isSet func(key string) bool) {
+	if a.External {
+		return
+	}
+	if !named(a.EngineType, "auto", sampler) {
+		refuse(a.Key+".engine_type", "this engine for a model that rollouts ask", engineHint("sampler")+", or "+external)
+	}
+	for _, k := range []struct {
+		key string
+		set bool
+	}{
+		{"dtype", a.Dtype != "auto"}, {"enable_multimodal", a.EnableMultimodal},
+		{"rope_scaling", isSet(a.Key + ".rope_scaling")}, {"rope_theta", isSet(a.Key + ".rope_theta")},
+	} {
+		if k.set {
+			refuse(a.Key+"."+k.key, "this key of a model that rollouts ask", "remove it")
+		}
+	}
+}
+
+// The keys that a model which rollouts ask reads, beside external_model_config.
+var (
+	readsAlways   = []string{"name", "engine_type", "temperature", "top_p", "max_response_tokens"}
+	readsEmbedded = []string{"model_path", "quantization", "top_k", "repetition_penalty", "min_response_tokens", "max_model_len",
+		"enable_thinking", "chat_template"}
+)
+
+// unusedByAsked returns why a key has no meaning for a model that rollouts ask, "" if it has one. asks
+// reports whether the key belongs to such a model.
+func (s *Settled) unusedByAsked(key string) (reason string, asks bool) {
+	for _, a := range s.Asked {
+		switch name := lastKey(key); {
+		case !below(key, a.Key+".*"):
+			continue
+		case slices.Contains(readsAlways, name), !a.External && slices.Contains(readsEmbedded, name):
+			return "", true
+		case !a.External && named(name, lastKey(baseURLsKey), "api_key") && s.behindServers():
+			return "", true
+		case below(key, a.Key+".external_model_config"):
+			if a.External {
+				return "", true
+			}
+			return "engine_type is not " + external, true
+		case a.External:
+			return "the server decides it", true
+		default:
+			return "a model that rollouts ask does not read it", true
+		}
+	}
+	return "", false
 }

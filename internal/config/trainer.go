@@ -1,5 +1,10 @@
 package config
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Trainer is the side that updates weights.
 type Trainer struct {
 	// Name in metrics and logs.
@@ -92,4 +97,65 @@ type Megatron struct {
 	ContextParallelSize int `yaml:"context_parallel_size" default:"1" range:"[1,)"`
 	// Split norms and dropout along the sequence.
 	SequenceParallel bool `yaml:"sequence_parallel" default:"true"`
+}
+
+var unusedOfTrainer = []unusedKey{
+	{"trainer.name", always("metrics and logs say trainer")},
+	{"trainer.enable_preview", always("the explorer always logs samples, and monitors that show samples always get them")},
+	{"trainer.listen_address", unless(func(s *Settled) bool { return s.Mode == "train" && !s.ReadsDataset },
+		"no explorer of another process joins")},
+	{criticKey, unless(func(s *Settled) bool { return s.Critic != nil }, noCritic)},
+}
+
+const noCritic = "no critic is trained"
+
+// The parts of trainer.trainer_config that say what lies in host memory.
+const (
+	ActorTree     = "actor_rollout_ref.actor"
+	ReferenceTree = "actor_rollout_ref.ref"
+)
+
+// Offload reports what a part keeps in host memory while it is not in use. trainer.param_offload and
+// trainer.optimizer_offload hold for all parts.
+func (t *Trainer) Offload(part string) (params, optimizer bool) {
+	at := t.TrainerConfig
+	for _, name := range strings.Split(part+".fsdp_config", ".") {
+		at, _ = at[name].(map[string]any)
+	}
+	set := func(key string) bool { return fmt.Sprint(at[key]) == "true" }
+	return t.ParamOffload || set("param_offload"), t.OptimizerOffload || set("optimizer_offload")
+}
+
+// checkMiniBatch checks the keys of veRL's actor and model sections that this version reads.
+func checkMiniBatch(r report, batch *Batch, trainer *Trainer) {
+	if v := trainer.gradientCheckpointing(); v != nil {
+		if _, ok := v.(bool); !ok {
+			r.fail(gradientCheckpointingKey, fmt.Sprintf("is %v, must be true or false", v), "")
+		}
+	}
+	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
+		v := trainer.actor(key)
+		if n, ok := v.(int); v != nil && (!ok || n < 1 || n > maxCount) {
+			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1 and at most %d", v, maxCount), "")
+		}
+	}
+	if n, batch := batch.Mini, batch.Train; batch > 0 && n > batch {
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
+			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
+	}
+}
+
+func (t *Trainer) gradientCheckpointing() any {
+	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	model, _ := tree["model"].(map[string]any)
+	return model["enable_gradient_checkpointing"]
+}
+
+const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
+
+// actor returns a value from veRL's actor section.
+func (t *Trainer) actor(key string) any {
+	tree, _ := t.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	actor, _ := tree["actor"].(map[string]any)
+	return actor[key]
 }

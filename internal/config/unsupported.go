@@ -56,7 +56,7 @@ func named(value string, names ...string) bool {
 func (s *Settled) unsupported() Errors {
 	var errs Errors
 	refuse := func(key, what, hint string) {
-		e := s.errorFor(key, "not built into this version: "+what, cmp.Or(hint, "leave it out"))
+		e := s.source.errorFor(key, "not built into this version: "+what, cmp.Or(hint, "leave it out"))
 		e.Unsupported = true
 		errs = append(errs, e)
 	}
@@ -73,15 +73,15 @@ func (s *Settled) unsupported() Errors {
 	}
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &s.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
 	s.refusedByEngines(refuse)
-	s.unsupportedAuxiliary(refuse)
-	s.unsupportedEvaluation(refuse)
-	s.unsupportedInputs(refuse)
+	s.Data.unsupported(refuse)
 	s.unsupportedRollout(refuse)
 	s.unsupportedTeachers(refuse)
-	s.unsupportedAsked(refuse)
-	for _, key := range s.leaves(trainerConfigKey) {
-		if !s.isEmpty(key) && !s.readsVerl(key) && s.unusedReason(key) == "" {
-			e := s.errorFor(key, "this version does not read this veRL key", trainerConfigHint(key))
+	for _, a := range s.Asked {
+		a.unsupported(refuse, s.Engines.Sample, s.source.IsSet)
+	}
+	for _, key := range s.source.leaves(trainerConfigKey) {
+		if !s.source.isEmpty(key) && !s.readsVerl(key) && s.unusedReason(key) == "" {
+			e := s.source.errorFor(key, "this version does not read this veRL key", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
 		}
@@ -147,7 +147,7 @@ const trainerConfigKey = "trainer.trainer_config"
 
 // readsVerl reports whether this program or its engine reads a key of trainer_config.
 func (s *Settled) readsVerl(key string) bool {
-	if reason, says := (openedEngine{"trainer", s.Engines.Train}).reads(key); says && reason == "" {
+	if reason, says := (openedEngine{"trainer", s.Engines.Train}).reads(s, key); says && reason == "" {
 		return true
 	}
 	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||

@@ -15,21 +15,21 @@ func digits(i int) string { return strconv.Itoa(i) }
 
 // checkValues compares every value with the enum and range of its key. Values of an enum may be in
 // any case.
-func (c *Config) checkValues() Errors {
+func (s *source) checkValues(all reflect.Value) Errors {
 	var errs Errors
-	walkValues(reflect.ValueOf(c).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
+	walkValues(all, "", func(f reflect.StructField, v reflect.Value, key string) {
 		if enum, ok := f.Tag.Lookup("enum"); ok {
 			if catalog, ok := registry.Find(f.Tag.Get("plugin")); ok { // values beside the plug-ins
 				enum = strings.Join(append([]string{enum}, catalog.Names()...), "|")
 			}
 			if message, hint := checkEnum(v, strings.Split(enum, "|")); message != "" {
 				hint = cmp.Or(removedValues[f.Tag.Get("yaml")+"="+v.String()], hint)
-				errs = append(errs, c.errorFor(key, message, hint))
+				errs = append(errs, s.errorFor(key, message, hint))
 			}
 		}
 		if text := f.Tag.Get("range"); text != "" {
 			if message := checkRange(v, text); message != "" {
-				errs = append(errs, c.errorFor(key, message, ""))
+				errs = append(errs, s.errorFor(key, message, ""))
 			}
 		}
 	})

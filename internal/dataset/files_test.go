@@ -202,7 +202,7 @@ func TestRowsAreReadConcurrently(t *testing.T) {
 // shared returns the path of test data beside the repository.
 func shared(t *testing.T, path string) string {
 	t.Helper()
-	p := filepath.Join("..", "..", "shared", "data", filepath.FromSlash(path))
+	p := filepath.Join("..", "..", "..", "shared", "data", filepath.FromSlash(path))
 	if _, err := os.Stat(p); err != nil {
 		t.Skipf("no shared data: %v", err)
 	}

@@ -87,7 +87,7 @@ func (s asking) hasServer(a config.AskedModel, from string) error {
 
 // serverModel returns a model that a plug-in asks at a server which its arguments name.
 func serverModel(spec trinity.AskerSpec, key string) config.AskedModel {
-	return config.AskedModel{Key: key, External: true, InferenceModel: &config.InferenceModel{
+	return config.AskedModel{Key: key, External: true, InferenceModel: config.InferenceModel{
 		Name: spec.Name, ExternalModelConfig: &config.ExternalModel{
 			ModelName: spec.Server.Model, BaseURLEnv: spec.Server.BaseURLEnv, APIKeyEnv: spec.Server.KeyEnv, Timeout: 120, MaxRetries: 5,
 		},

@@ -26,11 +26,11 @@ func DataSources(cfg *config.Settled, dir string) []dataset.Entry {
 	l := &dataLister{Settled: &Settled{Settled: cfg}, dir: dir, job: cfg.CheckpointJobDir}
 	cfg.Buffer.CacheDir = l.own(cfg.Buffer.CacheDir)
 	for _, t := range cfg.Data.Tasksets {
-		o := tasksOf(t.Taskset)
+		o := tasksOf(&t.Taskset)
 		o.Queue = t.IsQueue()
 		l.add(dataset.Entry{Key: t.Key, Name: t.Name, Kind: dataset.KindTasks, Path: t.Path, Options: o, Format: l.format(&t.Format)})
 	}
-	for _, b := range cfg.Besides() {
+	for _, b := range cfg.Data.Besides() {
 		l.buffer(b.Key, b.Name, &b.ExperienceBuffer, b.SchemaType)
 	}
 	l.store()
@@ -118,7 +118,7 @@ func (l *dataLister) store() {
 		}
 		l.buffer(key, b.Name, b, schema)
 	case l.Mode == "explore" && b.StorageType == "file":
-		l.archives(key, b.Name, l.ExperienceFile(), "")
+		l.archives(key, b.Name, l.Buffer.ExperienceFile(), "")
 	case l.SharedStore:
 		l.rowsOf(key, b.Name, b.Path, "trinity_experiences", "buffer =", "number", path.Join(l.Project, l.Group, l.Name, b.Name))
 	default:
@@ -130,7 +130,7 @@ func (l *dataLister) store() {
 func (l *dataLister) copies() {
 	p := &l.DataProcessor.ExperiencePipeline
 	if p.SaveInput && l.Explores {
-		l.archives("data_processor.experience_pipeline.input_save_path", "input", l.InputCopy(), "input")
+		l.archives("data_processor.experience_pipeline.input_save_path", "input", l.DataProcessor.InputCopy(&l.Buffer), "input")
 	}
 	if p.OutputSavePath != "" && l.Explores {
 		l.archives("data_processor.experience_pipeline.output_save_path", "output", p.OutputSavePath, "output")

@@ -99,9 +99,9 @@ func datasets(cfg *Settled, pending string) (all []named) {
 		if t.IsQueue() { // it may come into being later
 			continue
 		}
-		add(t.Key, t.Path, tasksOf(t.Taskset))
+		add(t.Key, t.Path, tasksOf(&t.Taskset))
 	}
-	for _, b := range cfg.Besides() {
+	for _, b := range cfg.Data.Besides() {
 		add(b.Key, b.Path, bufferRows(&b.ExperienceBuffer))
 	}
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded) {

@@ -65,7 +65,7 @@ func Debug(ctx context.Context, cfg *config.Config, o DebugOptions) (out *Debugg
 // openAside opens a stage that trains on nothing and writes to a directory of its own. end closes it, and joins its
 // error to that of the work.
 func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(string)) (s *stage, end func(error) error, err error) {
-	moveTo(cfg.Config, cfg.Name, dir)
+	moveTo(&cfg.Config, cfg.Name, dir)
 	copies := &cfg.DataProcessor.ExperiencePipeline
 	copies.SaveInput, copies.OutputSavePath = false, ""
 	settled, err := Resolve(cfg)

@@ -22,12 +22,12 @@ const rewrites = `{%- set ns=namespace(last=0) -%}{%- for m in messages -%}{%- i
 
 // Of users' chats every turn is learned in the history that its prompt has, and no key is lost.
 func TestDemonstrationsOfUsers(t *testing.T) {
-	tok, err := tokenizer.Load(filepath.Join("..", "model", "renderer", "testdata", "tokenizer"))
+	tok, err := tokenizer.Load(filepath.Join("..", "..", "model", "renderer", "testdata", "tokenizer"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	shared := func(kind, file string) string {
-		data, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "field", kind, file))
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "field", kind, file))
 		if err != nil {
 			t.Logf("the inputs of users are not here: %v", err)
 		}

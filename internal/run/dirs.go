@@ -25,7 +25,7 @@ func startAnew(cfg *config.Config, opts Options) error {
 	stamp := newStamp()
 	job := cfg.CheckpointJobDir + stamp
 	for i, s := range cfg.Settled() {
-		moveTo(s.Config, cfg.Name+stamp+"/"+cfg.Stages[i].StageName, filepath.Join(job, filepath.Base(s.CheckpointJobDir)))
+		moveTo(&s.Config, cfg.Name+stamp+"/"+cfg.Stages[i].StageName, filepath.Join(job, filepath.Base(s.CheckpointJobDir)))
 	}
 	moveTo(cfg, cfg.Name+stamp, job)
 	return nil
@@ -34,9 +34,9 @@ func startAnew(cfg *config.Config, opts Options) error {
 // freshDir makes the run's directory. A run that must not resume gets a new directory, if the one
 // of its name is not empty.
 func freshDir(cfg *Settled) error {
-	if mustMove(cfg.Config) {
+	if mustMove(&cfg.Config) {
 		stamp := newStamp()
-		moveTo(cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
+		moveTo(&cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
 	}
 	return durable.MkdirAll(cfg.CheckpointJobDir, 0o755)
 }

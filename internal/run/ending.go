@@ -37,7 +37,7 @@ func noteFailure(cfg *Settled, why error) error {
 			return err
 		}
 	}
-	line, _, _ := strings.Cut(scrubOf(cfg.Config)(withAdvice(why).Error()), "\n")
+	line, _, _ := strings.Cut(scrubOf(&cfg.Config)(withAdvice(why).Error()), "\n")
 	return monitor.KeepFailure(run, line)
 }
 
@@ -50,7 +50,7 @@ func keepFailure(cfg *config.Config, opts Options, why error) {
 		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, rundir.StageDone)) {
 			continue
 		}
-		if mustMove(c.Config) || !present(c.CheckpointJobDir) {
+		if mustMove(&c.Config) || !present(c.CheckpointJobDir) {
 			return
 		}
 		ownDirs(stage)

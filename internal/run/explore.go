@@ -192,7 +192,7 @@ func learnsFrom(m *config.Method) string {
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
 // stays the same.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := s.ownDir(s.ExperienceFile())
+	dir, err := s.ownDir(s.Buffer.ExperienceFile())
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func newPlanned(t *testing.T, layers int) *memory {
 	t.Helper()
 	cfg := &Settled{
 		Settled: &config.Settled{
-			Config: &config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true},
+			Config: config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true},
 		},
 		engines: engines{trainer: planner{layers: layers}, sampler: samplerPlanner{}},
 	}

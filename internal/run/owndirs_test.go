@@ -15,7 +15,7 @@ func TestArchivesOfSeveralExplorers(t *testing.T) {
 		{"left", "sqlite:///kept/all.db", "sqlite:///kept/all.db"},
 	} {
 		b := &config.ExperienceBuffer{StorageType: "file", Path: c.path}
-		cfg := &Settled{Settled: &config.Settled{Config: &config.Config{Mode: "explore"}}}
+		cfg := &Settled{Settled: &config.Settled{Config: config.Config{Mode: "explore"}}}
 		cfg.Buffer.TrainerInput.ExperienceBuffer = b
 		cfg.Explorer.Name, cfg.DataProcessor.ExperiencePipeline.OutputSavePath = c.name, c.path
 		ownDirs(cfg)
@@ -31,7 +31,7 @@ func TestArchivesOutsideOfTheRun(t *testing.T) {
 	dir := t.TempDir()
 	shared := filepath.Join(dir, "kept.parquet")
 	stageOf := func(run string) *Settled {
-		cfg := &Settled{Settled: &config.Settled{Config: &config.Config{CheckpointJobDir: filepath.Join(dir, run)}}}
+		cfg := &Settled{Settled: &config.Settled{Config: config.Config{CheckpointJobDir: filepath.Join(dir, run)}}}
 		cfg.Buffer.CacheDir = filepath.Join(dir, run+"_cache")
 		return cfg
 	}

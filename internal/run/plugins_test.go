@@ -75,7 +75,7 @@ func (*banditSampler) OpenSampler(_ context.Context, spec engine.SamplerSpec) (t
 	return newBandit(spec.ModelPath)
 }
 
-func (*banditSampler) Reads() map[string]string {
+func (*banditSampler) Reads(*config.Settled) map[string]string {
 	return map[string]string{"explorer.rollout_model.kv_across_versions": ""}
 }
 

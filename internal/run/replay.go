@@ -147,7 +147,7 @@ func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, err
 		return nil, fmt.Errorf("%s: the experiences of this run are in %s, and replay reads files only: run with storage_type: queue", path,
 			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
 	}
-	moveTo(stage.Config, "replay", r.work)
+	moveTo(&stage.Config, "replay", r.work)
 	s, err := Resolve(stage)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
-	said, scrub := &monitor.Said{To: opts.Say}, scrubOf(cfg.Config)
+	said, scrub := &monitor.Said{To: opts.Say}, scrubOf(&cfg.Config)
 	opts.Say = scrub.lines(said.Say)
 	return &stage{
 		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said, scrub: scrub,
@@ -165,7 +165,7 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 	p.Ledger = func(r ledger.Step) error { return s.log.account(trinity.RoleExplorer, r) }
 	s.process = p
 	if cfg.SaveInput {
-		if p.Input, err = s.kept(ctx, s.InputCopy(), "input"); err != nil {
+		if p.Input, err = s.kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
 			return nil, err
 		}
 	}

@@ -68,7 +68,7 @@ func TestStartedServersNeedWeights(t *testing.T) {
 	servers := "explorer.rollout_model={engine_type: vllm, engine_args: {python: " + python + ", env: {PYTHONPATH: " + packages + "}}}"
 	const need = ", and the servers that the run starts load a model directory with weights (safetensors); trinity convert"
 	p := newProject(t, tiny, rl)
-	quantized := filepath.Join("..", "model", "testdata", "tiny", "llama3.gguf")
+	quantized := filepath.Join("..", "..", "model", "testdata", "tiny", "llama3.gguf")
 	for _, c := range []struct{ override, want string }{
 		{"name=r", "model.model_path: " + filepath.Join(p.dir, "model") + " has no weights" + need},
 		{"model.model_path=" + quantized, "is a file" + need},

@@ -40,7 +40,7 @@ func (t *tasks) here() (rowsOfTasks, error) {
 	if path == "" {
 		return nil, nil
 	}
-	return openRows(context.Background(), path, tasksOf(t.Taskset))
+	return openRows(context.Background(), path, tasksOf(&t.Taskset))
 }
 
 // checkRows checks rows from a number up to another, and counts those that name plug-ins.

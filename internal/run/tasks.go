@@ -51,7 +51,7 @@ func checkPacks(s *Settled, rows map[string]int) error {
 		if !ok {
 			return nil
 		}
-		all, size, key = all+n, s.PackSize(t.TasksetEntry), cmp.Or(key, t.Key)
+		all, size, key = all+n, s.Cod.PackSize(t.TasksetEntry), cmp.Or(key, t.Key)
 	}
 	if all >= size {
 		return nil
@@ -63,7 +63,7 @@ func checkPacks(s *Settled, rows map[string]int) error {
 // taskset opens a taskset of the configuration.
 func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, error) {
 	out := &explorer.Taskset{Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
-		Packing: explorer.Packing{Size: s.PackSize(t.TasksetEntry), Fill: trinity.RequirementsOf(t.plugins.workflow).FillPacks}}
+		Packing: explorer.Packing{Size: s.Cod.PackSize(t.TasksetEntry), Fill: trinity.RequirementsOf(t.plugins.workflow).FillPacks}}
 	if t.own != nil {
 		out.Own = func(task *trinity.Task) (trinity.Workflow, trinity.RewardFunc, error) {
 			p, err := t.pluginsOf(task)
@@ -82,13 +82,13 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 
 // readDataset gives a taskset the rows of a dataset.
 func (s *reader) readDataset(ctx context.Context, t *tasks, out *explorer.Taskset) error {
-	data, err := s.openDataset(ctx, t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
+	data, err := s.openDataset(ctx, t.Path, tasksOf(&t.Taskset), t.EnableProgressBar)
 	if err != nil {
 		return err
 	}
 	out.Data = data
 	if !t.Eval {
-		if out.Selector, err = s.choose(t.Taskset, out); err != nil {
+		if out.Selector, err = s.choose(&t.Taskset, out); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 func (s *Settled) template(ts config.TasksetEntry) trinity.Task {
 	return trinity.Task{
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
-		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.ArgsOfWorkflow(ts),
+		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.Cod.ArgsOfWorkflow(ts),
 		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
 		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs, !ts.Eval),
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
@@ -177,7 +178,7 @@ type muteOpener struct {
 	closed *bool
 }
 
-func (*muteOpener) Reads() map[string]string {
+func (*muteOpener) Reads(*config.Settled) map[string]string {
 	return map[string]string{"explorer.rollout_model.base_urls": "", "explorer.rollout_model.api_key": ""}
 }
 

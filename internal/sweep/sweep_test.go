@@ -84,7 +84,7 @@ func TestWrongMetricIsSaidEarly(t *testing.T) {
 		cancel() // look once
 		var said []string
 		s := &sweep{Options: Options{Metric: c.metric, Say: func(line string) { said = append(said, line) }}}
-		last := &config.Settled{Config: &config.Config{Mode: c.mode}}
+		last := &config.Settled{Config: config.Config{Mode: c.mode}}
 		last.Monitor.CacheDir = dir
 		s.watch(ctx, &oneRun{name: "first", last: last})
 		if want := fmt.Sprintf("first has logged its first steps without %q", c.metric); (len(said) == 1) != c.said ||

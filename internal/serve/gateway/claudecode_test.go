@@ -96,7 +96,7 @@ func TestFieldsOfMessages(t *testing.T) {
 // The requests that users reported are answered as their folders say.
 func TestRequestsOfTheField(t *testing.T) {
 	request := func(kind string) string {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "field", kind, "request.json"))
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "data", "field", kind, "request.json"))
 		if err != nil {
 			t.Skip("the shared requests are not here:", err)
 		}

@@ -154,7 +154,7 @@ func quote(t *testing.T, v any) string {
 
 // The request that users reported gets an entry for each token of its prompt.
 func TestTheReportedEcho(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "field", "api-echo", "request.json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "data", "field", "api-echo", "request.json"))
 	if err != nil {
 		t.Skip("the shared requests are not here:", err)
 	}

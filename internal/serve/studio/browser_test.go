@@ -568,7 +568,7 @@ func (w *window) keep(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", "guide", "studio", name+".png"), small, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", "guide", "studio", name+".png"), small, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
