@@ -2,10 +2,12 @@ package config
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // JSONSchema returns the JSON schema (draft 2020-12) of a configuration file, for editors. Any
@@ -42,11 +44,11 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	b.defs[t.Name()] = map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties,
 		"description": b.comments[t.Name()]}
-	for _, f := range fields(t) {
+	for _, f := range tags.Fields(t) {
 		if f.Tag.Get("auto") != "" {
 			continue
 		}
-		property := b.value(f.Type, f.Tag)
+		property := b.value(f.Type, f)
 		if d := (Key{owner: t, field: f}).description(b.comments); d != "" {
 			property["description"] = d
 		}
@@ -58,10 +60,10 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 	return ref
 }
 
-func (b *schemaBuilder) value(t reflect.Type, tag reflect.StructTag) map[string]any {
+func (b *schemaBuilder) value(t reflect.Type, f reflect.StructField) map[string]any {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return b.value(t.Elem(), tag)
+		return b.value(t.Elem(), f)
 	case t == reflect.TypeFor[Names]():
 		return orText(map[string]any{"type": []string{"string", "array", "null"}, "items": map[string]any{"type": "string"}})
 	}
@@ -69,23 +71,23 @@ func (b *schemaBuilder) value(t reflect.Type, tag reflect.StructTag) map[string]
 	case reflect.Struct:
 		return orText(b.section(t))
 	case reflect.Slice:
-		return orText(map[string]any{"type": []string{"array", "null"}, "items": b.value(t.Elem(), tag)})
+		return orText(map[string]any{"type": []string{"array", "null"}, "items": b.value(t.Elem(), f)})
 	case reflect.Map:
 		s := map[string]any{"type": []string{"object", "null"}}
 		if t.Elem().Kind() == reflect.Struct {
-			s["additionalProperties"] = b.value(t.Elem(), "")
+			s["additionalProperties"] = b.value(t.Elem(), reflect.StructField{})
 		}
 		return orText(s)
 	case reflect.Bool:
 		return orText(map[string]any{"type": []string{"boolean", "null"}})
 	case reflect.Int:
-		return orText(ranged(map[string]any{"type": []string{"integer", "null"}}, tag))
+		return orText(ranged(map[string]any{"type": []string{"integer", "null"}}, f.Tag.Get("range")))
 	case reflect.Float64:
-		return orText(ranged(map[string]any{"type": []string{"number", "null"}}, tag))
+		return orText(ranged(map[string]any{"type": []string{"number", "null"}}, f.Tag.Get("range")))
 	}
-	if enum, ok := tag.Lookup("enum"); ok {
+	if enum := tags.Enum(f); enum != nil {
 		values := []any{nil}
-		for _, v := range strings.Split(enum, "|") {
+		for _, v := range enum {
 			values = append(values, v)
 		}
 		return orText(map[string]any{"enum": values})
@@ -97,22 +99,23 @@ func orText(s map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{s, interpolationSchema}}
 }
 
-func ranged(s map[string]any, tag reflect.StructTag) map[string]any {
-	text := tag.Get("range")
+func ranged(s map[string]any, text string) map[string]any {
 	if text == "" {
 		return s
 	}
-	r := parseInterval(text)
+	r := tags.ParseInterval(text)
 	low, high := "exclusiveMinimum", "exclusiveMaximum"
-	if r.withLow {
+	if r.WithLow {
 		low = "minimum"
 	}
-	if r.withHigh {
+	if r.WithHigh {
 		high = "maximum"
 	}
-	s[low] = r.low
-	if !strings.HasSuffix(text, ",)") {
-		s[high] = r.high
+	if !math.IsInf(r.Low, 0) {
+		s[low] = r.Low
+	}
+	if !math.IsInf(r.High, 0) {
+		s[high] = r.High
 	}
 	return s
 }

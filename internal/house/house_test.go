@@ -24,7 +24,7 @@ var layers = []struct {
 }{
 	{"nouns, standard library only", []string{"."}},
 	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
-		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/safetext",
+		"internal/bridge", "internal/quiet", "internal/failpoint", "internal/durable", "internal/cachedir", "internal/tags", "internal/safetext",
 		"internal/database", "internal/rundir",
 		"internal/experience", "trace", "model",
 		"operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel", "sandbox", "python", "internal/cluster",
