@@ -10,8 +10,12 @@ import (
 	"github.com/trinity-go/trinity/internal/tags"
 )
 
-// validate checks of the arguments what no tag can say.
-func validate(plugin any) error {
+// Validate returns what is wrong with the arguments of a plug-in: what the tags of its fields refuse,
+// then what its method Validate does. Build and Check call it.
+func Validate(plugin any) error {
+	if errs := beyondLimits(reflect.ValueOf(plugin), ""); len(errs) > 0 {
+		return errs[0]
+	}
 	if v, ok := plugin.(interface{ Validate() error }); ok {
 		return v.Validate()
 	}

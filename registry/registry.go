@@ -83,10 +83,7 @@ func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, errs[0])
 		}
 	}
-	if errs := beyondLimits(reflect.ValueOf(v), ""); len(errs) > 0 {
-		return zero, fmt.Errorf("%s %s: %w", r.Kind, name, errs[0])
-	}
-	if err := validate(v); err != nil {
+	if err := Validate(v); err != nil {
 		return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
 	}
 	return v, nil
@@ -130,7 +127,7 @@ func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 	if errs := beyondLimits(reflect.ValueOf(v), ""); len(errs) > 0 {
 		return errs
 	}
-	if err := validate(v); err != nil {
+	if err := Validate(v); err != nil {
 		return []ArgError{{Message: err.Error()}}
 	}
 	return nil

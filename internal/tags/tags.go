@@ -121,6 +121,8 @@ func (r Interval) String() string {
 	}
 	hasLow, hasHigh := !math.IsInf(r.Low, 0), !math.IsInf(r.High, 0)
 	switch {
+	case r.Low == r.High:
+		return show(r.Low)
 	case hasLow && hasHigh:
 		return low + " and " + high
 	case hasLow:
