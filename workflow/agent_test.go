@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // recorder is a host and an endpoint that has recorded something.
@@ -160,14 +161,14 @@ func TestFailuresOfAgents(t *testing.T) {
 }
 
 func TestArgumentsOfAgents(t *testing.T) {
-	for want, x := range map[string]interface{ Validate() error }{
+	for want, x := range map[string]any{
 		"sampling: want taskset or request": &Exec{Agent: Agent{Sampling: "mine"}},
 		"max_calls":                         &Exec{Agent: Agent{Sampling: "taskset", MaxCalls: -1}},
 		"models: \"[\": \"policy\": want":   &Exec{Agent: Agent{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
 		"command: name a program":           &Exec{Agent: defaultAgent()},
-		"max_retry_times":                   func() *HTTP { h := &HTTP{Agent: defaultAgent()}; h.MaxRetryTimes = 1; return h }(),
+		"max_retry_times":                   func() *HTTP { h := &HTTP{Agent: defaultAgent()}; h.Timeout, h.MaxRetryTimes = 1, 1; return h }(),
 	} {
-		if err := x.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := registry.Validate(x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

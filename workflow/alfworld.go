@@ -47,8 +47,5 @@ type StepWiseGame struct {
 
 // Validate builds the environment.
 func (w *StepWiseGame) Validate() error {
-	if err := w.validate(); err != nil {
-		return err
-	}
 	return w.on(w.name, &w.Play, false, "")
 }

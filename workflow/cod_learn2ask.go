@@ -27,10 +27,7 @@ type PackAsk struct {
 
 // Validate checks the arguments.
 func (w *PackAsk) Validate() error {
-	if err := w.Pack.validate(); err != nil {
-		return err
-	}
-	return w.Learn2Ask.Validate()
+	return w.Pack.validate()
 }
 
 // Requires implements [trinity.Requirer].
