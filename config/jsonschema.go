@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/internal/tags"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // JSONSchema returns the JSON schema (draft 2020-12) of a configuration file, for editors. Any
@@ -42,8 +43,10 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 		return ref
 	}
 	properties := map[string]any{}
-	b.defs[t.Name()] = map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties,
+	def := map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties,
 		"description": b.comments[t.Name()]}
+	b.defs[t.Name()] = def
+	var arguments []any
 	for _, f := range tags.Fields(t) {
 		if f.Tag.Get("auto") != "" {
 			continue
@@ -56,8 +59,67 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 			property["default"] = plain(parseTag(text))
 		}
 		properties[f.Tag.Get("yaml")] = property
+		arguments = append(arguments, argumentsOf(t, f)...)
+	}
+	if arguments != nil {
+		def["allOf"] = arguments
 	}
 	return ref
+}
+
+// argumentsOf describes the arguments that a field may hold, for each plug-in that the key beside it
+// may name.
+func argumentsOf(section reflect.Type, f reflect.StructField) (all []any) {
+	key, name := f.Tag.Get("yaml"), f.Tag.Get("args")
+	if name == "" {
+		return nil
+	}
+	of, _ := fieldOf(section, name)
+	catalog, ok := registry.Find(of.Tag.Get("plugin"))
+	if !ok {
+		return nil
+	}
+	for _, plugin := range catalog.Names() {
+		info, err := catalog.Explain(plugin)
+		if err != nil || len(info.Fields) == 0 {
+			continue
+		}
+		arguments := map[string]any{}
+		for _, arg := range info.Fields {
+			arguments[arg.Key] = argument(arg)
+		}
+		all = append(all, map[string]any{
+			"if":   map[string]any{"properties": map[string]any{name: map[string]any{"const": plugin}}, "required": []string{name}},
+			"then": map[string]any{"properties": map[string]any{key: map[string]any{"properties": arguments}}},
+		})
+	}
+	return all
+}
+
+// argument describes one argument of a plug-in.
+func argument(f registry.Field) map[string]any {
+	s := map[string]any{}
+	switch {
+	case f.Type == "int":
+		s = orText(ranged(map[string]any{"type": []string{"integer", "number", "null"}}, f.Range))
+	case f.Type == "float":
+		s = orText(ranged(map[string]any{"type": []string{"number", "null"}}, f.Range))
+	case f.Type == "bool":
+		s = orText(map[string]any{"type": []string{"boolean", "null"}})
+	case f.Enum != nil:
+		s = orText(choice(f.Enum))
+	}
+	s["description"] = f.Doc
+	return s
+}
+
+// choice allows values and null.
+func choice(values []string) map[string]any {
+	all := []any{nil}
+	for _, v := range values {
+		all = append(all, v)
+	}
+	return map[string]any{"enum": all}
 }
 
 func (b *schemaBuilder) value(t reflect.Type, f reflect.StructField) map[string]any {
@@ -86,11 +148,7 @@ func (b *schemaBuilder) value(t reflect.Type, f reflect.StructField) map[string]
 		return orText(ranged(map[string]any{"type": []string{"number", "null"}}, f.Tag.Get("range")))
 	}
 	if enum := tags.Enum(f); enum != nil {
-		values := []any{nil}
-		for _, v := range enum {
-			values = append(values, v)
-		}
-		return orText(map[string]any{"enum": values})
+		return orText(choice(enum))
 	}
 	return map[string]any{"type": []string{"string", "number", "boolean", "null"}}
 }

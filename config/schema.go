@@ -20,6 +20,7 @@ type Key struct {
 	Enum    []string
 	Range   string
 	Plugin  string // kind of plug-in that the value names
+	ArgsOf  string // the key beside it that names the plug-in whose arguments it holds
 	Auto    string // how the key is computed, when it cannot be set
 
 	owner reflect.Type
@@ -92,7 +93,7 @@ var keys = sync.OnceValue(func() []Key {
 func walkType(t reflect.Type, prefix string, visit func(Key)) {
 	for _, f := range tags.Fields(t) {
 		k := Key{Path: join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Enum: tags.Enum(f), Range: f.Tag.Get("range"),
-			Plugin: f.Tag.Get("plugin"), Auto: f.Tag.Get("auto"), owner: t, field: f}
+			Plugin: f.Tag.Get("plugin"), ArgsOf: f.Tag.Get("args"), Auto: f.Tag.Get("auto"), owner: t, field: f}
 		below, path := element(f.Type, k.Path)
 		k.Type = keyType(f.Type)
 		visit(k)
