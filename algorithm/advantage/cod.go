@@ -39,7 +39,7 @@ import (
 type cod struct {
 	stepWiseGRPO            `yaml:",inline"`
 	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with later rewards against other runs"`
-	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" enum:"mean|sliding_window_mean|discounted" doc:"of later rewards"`
+	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" enum:"mean|sliding_window_mean|discounted" doc:"rewards to a return"`
 	E2ECausalReturnsWindow  int      `yaml:"e2e_causal_returns_window" doc:"rewards in the window of sliding_window_mean; at least 1"`
 	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" range:"[0,1]" doc:"discount per reward of discounted"`
 	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" enum:"group-mean" doc:"baseline of a return"`
