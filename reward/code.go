@@ -37,7 +37,7 @@ type code struct {
 	Language       string   `yaml:"language" enum:"python|go|javascript|cpp|bash" doc:"of the reply"`
 	TestsKey       string   `yaml:"tests_key" required:"name the column of the tests" doc:"key of the tests in the row"`
 	Timeout        float64  `yaml:"timeout" range:"(0,3600]" doc:"seconds of CPU for each test; the clock may show three times as many"`
-	Tolerance      float64  `yaml:"tolerance" range:"[0,1)" doc:"how far a float may be from the expected one, as a share beyond 1; judges take 1e-6"`
+	Tolerance      float64  `yaml:"tolerance" range:"[0,1)" doc:"how far a float may be from the expected one, as a share beyond 1"`
 	CompileTimeout float64  `yaml:"compile_timeout" range:"(0,3600]" doc:"seconds of CPU for the compiler"`
 	MaxMemory      int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for the program"`
 	Isolation      string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`

@@ -18,7 +18,7 @@ type Play struct {
 	EnvironmentArgs  map[string]any `yaml:"environment_args" doc:"arguments of the environment"`
 	MaxTurns         int            `yaml:"max_turns" doc:"replies of the policy at most; the episode is truncated after them"`
 	MaxConcurrent    int            `yaml:"max_concurrent" range:"[0,)" doc:"episodes at once at most; 0 is no limit"`
-	ResetTimeout     float64        `yaml:"reset_timeout" range:"(0,inf]" doc:"seconds that the environment may take to open and begin an episode"`
+	ResetTimeout     float64        `yaml:"reset_timeout" range:"(0,inf]" doc:"seconds that the environment may take to begin an episode"`
 	StepTimeout      float64        `yaml:"step_timeout" range:"(0,inf]" doc:"seconds that the environment may take for an action"`
 	UnfinishedReward float64        `yaml:"unfinished_reward" doc:"reward of an episode that a limit cut off before anything scored it"`
 

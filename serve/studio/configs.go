@@ -176,7 +176,8 @@ func (s *Server) schema(*http.Request) (any, error) {
 			return nil, err
 		}
 		limits := registry.Field{Range: k.Range, Enum: k.Enum}.Limits()
-		key := schemaKey{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Limits: limits, Values: k.Enum, ArgsOf: k.ArgsOf, Plugin: k.Plugin}
+		key := schemaKey{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Limits: limits, Values: k.Enum,
+			ArgsOf: k.ArgsOf, Plugin: k.Plugin}
 		if c, ok := registry.Find(k.Plugin); ok {
 			key.Values = c.Names()
 			if plugins[k.Plugin], err = argumentsOf(c); err != nil {

@@ -160,11 +160,13 @@ function Fields({ text, onText, tree }) {
   const rows = FIELDS.flatMap((key) => {
     const found = all.filter((e) => e.path === key || e.path.startsWith("stages.") && e.path.replace(/^stages\.\d+\./, "") === key);
     return found.length ? found.map((e) => ({ key, path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })) : [{ key, path: key, value: "", of: undefined }];
-  }).concat(all.filter(isArgument).map((e) => ({ key: "", path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })));
+  });
+  rows.push(...all.filter(isArgument).map((e) => ({ key: "", path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })));
   return html`<form class="fields" aria-label=${t("config.fields")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><h2>${t("config.fields")}</h2>
     ${rows.map(({ key, path, value, of }) => {
-      const about = known(path), values = about?.values ?? [], title = about ? [`${path}: ${about.doc}`, about.limits].filter(Boolean).join("; ") : path;
-      return html`<label key=${path} title=${plain(title)}><span>${key ? t("config." + key) : html`<span class="mono">${plain(path.replace(/^.*\./, ""))}</span>`}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
+      const about = known(path), values = about?.values ?? [], limits = about?.limits ? "; " + about.limits : "";
+      const title = about ? `${path}: ${about.doc}${limits}` : path, name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
+      return html`<label key=${path} title=${plain(title)}><span>${name}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
         <input class="mono" value=${value} placeholder=${about ? about.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
         ${values.length > 0 && html`<datalist id=${"values-" + path}>${values.filter(Boolean).map((v) => html`<option value=${v}></option>`)}</datalist>`}</label>`;

@@ -105,7 +105,8 @@ function Doc({ text, area, schema }) {
   }, []);
   const entry = schema && line >= 0 ? entries(text).find((e) => e.line === line) : undefined;
   const key = entry && schema ? nodeAt(schema, entry.path, reader(text))?.key : undefined;
-  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${key.type}${key.default !== "" && html`, ${t("config.default", { value: key.default })}`}${key.limits && html`; ${key.limits}`}. ${key.doc}` : t("config.hint")}</p>`;
+  const limits = [key?.type, key?.default && t("config.default", { value: key.default }), key?.limits].filter(Boolean).join(", ");
+  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${limits}. ${key.doc}` : t("config.hint")}</p>`;
 }
 
 /** @type {CanvasRenderingContext2D | null} */

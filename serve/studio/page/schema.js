@@ -28,15 +28,18 @@ export function nodeAt(root, path, valueAt = () => "") {
   const step = (/** @type {Node | undefined} */ at, /** @type {string} */ name) =>
     at && (at.below.get(name) ?? (/^\d+$/.test(name) ? at.below.get("*") : undefined) ?? at.below.get("<name>"));
   const walk = (/** @type {string[]} */ names, /** @type {string[]} */ above) => names.reduce((at, name, i) => {
-    const next = step(at, name);
-    return next?.key?.argsOf && at ? withArguments(root, next, at, valueAt([...above, ...names.slice(0, i), next.key.argsOf].join("."))) : next;
+    const next = step(at, name), naming = next?.key?.argsOf;
+    return naming && at ? withArguments(root, next, at, valueAt([...above, ...names.slice(0, i), naming].join("."))) : next;
   }, /** @type {Node | undefined} */ (root));
   const found = walk(names, []);
   if (names[0] !== "stages" || names.length < 3) return found;
   return found && (found.below.size || found.key?.type !== "section") ? found : walk(names.slice(2), names.slice(0, 2)) ?? found;
 }
 
-/** withArguments returns a node with the arguments of the plug-in that the key beside it names. @param {Node} root @param {Node} node @param {Node} section @param {string} name @returns {Node} */
+/**
+ * withArguments returns a node with the arguments of the plug-in that the key beside it names.
+ * @param {Node} root @param {Node} node @param {Node} section @param {string} name @returns {Node}
+ */
 function withArguments(root, node, section, name) {
   const naming = section.below.get(node.key?.argsOf ?? "")?.key;
   const all = root.plugins?.[naming?.plugin ?? ""]?.[name || (naming?.default ?? "")] ?? [];
