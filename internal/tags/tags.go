@@ -111,7 +111,12 @@ const finite = "a finite number"
 
 // String describes the numbers in the interval in words.
 func (r Interval) String() string {
-	show := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	show := func(x float64) string {
+		if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+			return strconv.FormatInt(int64(x), 10)
+		}
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
 	low, high := "more than "+show(r.Low), "less than "+show(r.High)
 	if r.WithLow {
 		low = "at least " + show(r.Low)

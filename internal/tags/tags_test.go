@@ -20,6 +20,7 @@ func TestIntervals(t *testing.T) {
 		{"(0,0.5)", "more than 0 and less than 0.5", []float64{0.49}, []float64{0, 0.5, nan}},
 		{"[0,inf]", "at least 0", []float64{0, inf}, []float64{-1, -inf, nan}},
 		{"(,3]", "at most 3", []float64{-1e300, 3}, []float64{3.1, -inf, nan}},
+		{"[32,1048576]", "at least 32 and at most 1048576", []float64{32, 1048576}, []float64{31, 1048577}},
 		{"[1,1]", "1", []float64{1}, []float64{0, 2, nan}},
 		{"(,)", "a finite number", []float64{0, -1e300}, []float64{inf, -inf, nan}},
 		{"[-inf,inf]", "a finite number", []float64{0, inf, -inf}, []float64{nan}},
