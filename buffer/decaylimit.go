@@ -1,10 +1,5 @@
 package buffer
 
-import (
-	"fmt"
-	"math"
-)
-
 func init() {
 	for name, doc := range map[string]string{
 		"decay_limit_randomization":                    "version − decay · uses + sigma · noise. A group is read use_count_limit times at most.",
@@ -21,17 +16,9 @@ func init() {
 //
 // A group is kept while uses < use_count_limit.
 type decayLimit struct {
-	Decay         float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
+	Decay         float64 `yaml:"decay" range:"[0,)" doc:"train steps of age that one use weighs as much as"`
 	UseCountLimit int     `yaml:"use_count_limit" doc:"how often a group is read at most; 0 or less is without limit"`
-	Sigma         float64 `yaml:"sigma" doc:"standard deviation of the noise, in train steps of age; 0 or more"`
-}
-
-// Validate returns an error for a decay or a deviation below 0.
-func (d *decayLimit) Validate() error {
-	if !(d.Sigma >= 0) || math.IsInf(d.Sigma, 1) {
-		return fmt.Errorf("sigma is %v, must be a finite number, 0 or more", d.Sigma)
-	}
-	return checkDecay(d.Decay)
+	Sigma         float64 `yaml:"sigma" range:"[0,)" doc:"standard deviation of the noise, in train steps of age"`
 }
 
 // Priority implements PriorityFunc.

@@ -133,7 +133,7 @@ func TestPriorities(t *testing.T) {
 		}
 	}
 	for _, args := range []map[string]any{{"decay": -1}, {"decay": math.Inf(1)}, {"sigma": -0.5}, {"sigma": math.NaN()}} {
-		if _, err := PriorityFuncs.Build("decay_limit_randomization", args); err == nil || !strings.Contains(err.Error(), "0 or more") {
+		if _, err := PriorityFuncs.Build("decay_limit_randomization", args); err == nil || !strings.Contains(err.Error(), "at least 0") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

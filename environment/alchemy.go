@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -32,31 +31,22 @@ func init() {
 // alchemy is the game.
 type alchemy struct {
 	Recipes      `yaml:",inline"`
-	MaxRounds    int     `yaml:"max_rounds" doc:"replies at most"`
+	MaxRounds    int     `yaml:"max_rounds" range:"[1,)" doc:"replies at most"`
 	ShowRecipes  bool    `yaml:"show_recipes" doc:"the policy reads all recipes"`
 	ShowElements bool    `yaml:"show_elements" doc:"the policy reads all elements"`
 	ShowTiers    bool    `yaml:"show_tiers" doc:"the policy reads the tier of each element"`
-	Material     string  `yaml:"material_mode" doc:"unlimited, or limited: elements are used up"`
+	Material     string  `yaml:"material_mode" enum:"unlimited|limited" doc:"limited: elements are used up"`
 	MinMaterial  float64 `yaml:"min_material_mult" doc:"limited: what there is of each element, as a multiple of what is needed, at least"`
 	MaxMaterial  float64 `yaml:"max_material_mult" doc:"limited: the same at most"`
-	Scope        string  `yaml:"scope" doc:"per_pack: the tasks of a pack have the same recipes; or per_task"`
-	Ask          string  `yaml:"ask" doc:"first message to the policy"`
-	Tell         string  `yaml:"tell" doc:"message after each reply"`
+	Scope        string  `yaml:"scope" enum:"per_pack|per_task" doc:"who has the same recipes"`
+	Ask          string  `yaml:"ask" required:"write the message to the policy" doc:"first message to the policy"`
+	Tell         string  `yaml:"tell" required:"write the message to the policy" doc:"message after each reply"`
 }
 
 // Validate checks the arguments.
 func (a *alchemy) Validate() error {
-	switch {
-	case a.MaxRounds < 1:
-		return fmt.Errorf("max_rounds: must be at least 1, got %d", a.MaxRounds)
-	case a.Material != "unlimited" && a.Material != "limited":
-		return fmt.Errorf("material_mode: want unlimited or limited, got %q", a.Material)
-	case a.Scope != "per_pack" && a.Scope != "per_task":
-		return fmt.Errorf("scope: want per_pack or per_task, got %q", a.Scope)
-	case a.Material == "limited" && !(a.MinMaterial >= 1 && a.MinMaterial <= a.MaxMaterial && a.MaxMaterial <= 1000):
+	if a.Material == "limited" && !(a.MinMaterial >= 1 && a.MinMaterial <= a.MaxMaterial && a.MaxMaterial <= 1000) {
 		return fmt.Errorf("min_material_mult and max_material_mult: want 1 ≤ min ≤ max ≤ 1000, got %g and %g", a.MinMaterial, a.MaxMaterial)
-	case a.Ask == "" || a.Tell == "":
-		return errors.New("ask and tell: write the messages to the policy")
 	}
 	return a.Recipes.validate()
 }

@@ -24,19 +24,11 @@ func init() {
 
 // calculator is the tool.
 type calculator struct {
-	Name string `yaml:"name" doc:"name by which the policy calls the tool"`
+	Name string `yaml:"name" required:"the tool needs a name" doc:"name by which the policy calls the tool"`
 }
 
 // longestExpression bounds what a call may ask for, in bytes.
 const longestExpression = 500
-
-// Validate checks the arguments.
-func (c *calculator) Validate() error {
-	if c.Name == "" {
-		return errors.New("name: the tool needs a name")
-	}
-	return nil
-}
 
 // Requires implements [trinity.Requirer].
 func (c *calculator) Requires() trinity.Requirements {

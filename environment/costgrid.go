@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -34,33 +33,27 @@ func init() {
 
 // costGrid is the grid.
 type costGrid struct {
-	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`
-	MaxSize   int     `yaml:"grid_max_size" doc:"rows and columns at most"`
-	Hills     int     `yaml:"landscape_num_components" doc:"hills of cost"`
-	MinScale  float64 `yaml:"landscape_min_scale" doc:"width of a hill at least, as a share of the grid's"`
-	MaxScale  float64 `yaml:"landscape_max_scale" doc:"width of a hill at most"`
-	MinRounds int     `yaml:"min_rounds" doc:"moves of a task at least"`
-	MaxRounds int     `yaml:"max_rounds" doc:"moves of a task at most"`
-	Radius    int     `yaml:"reveal_radius" doc:"cells around an entered one whose costs are seen then"`
-	Ask       string  `yaml:"ask" doc:"first message to the policy"`
-	Tell      string  `yaml:"tell" doc:"message after each move"`
+	MinSize   int     `yaml:"grid_min_size" range:"[2,64]" doc:"rows and columns at least"`
+	MaxSize   int     `yaml:"grid_max_size" range:"[2,64]" doc:"rows and columns at most"`
+	Hills     int     `yaml:"landscape_num_components" range:"[2,1000]" doc:"hills of cost"`
+	MinScale  float64 `yaml:"landscape_min_scale" range:"(0,)" doc:"width of a hill at least, as a share of the grid's"`
+	MaxScale  float64 `yaml:"landscape_max_scale" range:"(0,)" doc:"width of a hill at most"`
+	MinRounds int     `yaml:"min_rounds" range:"[1,1000]" doc:"moves of a task at least"`
+	MaxRounds int     `yaml:"max_rounds" range:"[1,1000]" doc:"moves of a task at most"`
+	Radius    int     `yaml:"reveal_radius" range:"[0,)" doc:"cells around an entered one whose costs are seen then"`
+	Ask       string  `yaml:"ask" required:"write the message to the policy" doc:"first message to the policy"`
+	Tell      string  `yaml:"tell" required:"write the message to the policy" doc:"message after each move"`
 }
 
 // Validate checks the arguments.
 func (g *costGrid) Validate() error {
 	switch {
-	case g.MinSize < 2 || g.MaxSize < g.MinSize || g.MaxSize > 64:
-		return fmt.Errorf("grid_min_size and grid_max_size: want 2 ≤ min ≤ max ≤ 64, got %d and %d", g.MinSize, g.MaxSize)
-	case g.Hills < 2 || g.Hills > 1000:
-		return fmt.Errorf("landscape_num_components: want 2 to 1000, got %d", g.Hills)
-	case !(g.MinScale > 0 && g.MinScale <= g.MaxScale) || math.IsInf(g.MaxScale, 0):
-		return fmt.Errorf("landscape_min_scale and landscape_max_scale: want 0 < min ≤ max, got %g and %g", g.MinScale, g.MaxScale)
-	case g.MinRounds < 1 || g.MaxRounds < g.MinRounds || g.MaxRounds > 1000:
-		return fmt.Errorf("min_rounds and max_rounds: want 1 ≤ min ≤ max ≤ 1000, got %d and %d", g.MinRounds, g.MaxRounds)
-	case g.Radius < 0:
-		return fmt.Errorf("reveal_radius: must not be negative, got %d", g.Radius)
-	case g.Ask == "" || g.Tell == "":
-		return errors.New("ask and tell: write the messages to the policy")
+	case g.MaxSize < g.MinSize:
+		return fmt.Errorf("grid_min_size and grid_max_size: want min ≤ max, got %d and %d", g.MinSize, g.MaxSize)
+	case g.MaxScale < g.MinScale:
+		return fmt.Errorf("landscape_min_scale and landscape_max_scale: want min ≤ max, got %g and %g", g.MinScale, g.MaxScale)
+	case g.MaxRounds < g.MinRounds:
+		return fmt.Errorf("min_rounds and max_rounds: want min ≤ max, got %d and %d", g.MinRounds, g.MaxRounds)
 	}
 	return nil
 }

@@ -32,24 +32,11 @@ func init() {
 type countdown struct {
 	NumbersKey string `yaml:"numbers_key" doc:"column of the numbers"`
 	TargetKey  string `yaml:"target_key" doc:"column of the target"`
-	Count      int    `yaml:"count" doc:"numbers of a row that has none"`
-	Largest    int    `yaml:"largest" doc:"largest of them; the target is at most ten times as large"`
-	Tries      int    `yaml:"tries" doc:"replies that are no step at most; the last one ends the episode"`
+	Count      int    `yaml:"count" range:"[2,8]" doc:"numbers of a row that has none"`
+	Largest    int    `yaml:"largest" range:"[1,1000]" doc:"largest of them; the target is at most ten times as large"`
+	Tries      int    `yaml:"tries" range:"[1,)" doc:"replies that are no step at most; the last one ends the episode"`
 	Ask        string `yaml:"ask" doc:"first message to the policy; {numbers} stands for those left, {target}, and {step} for an example"`
 	Tell       string `yaml:"tell" doc:"message after each step, with the same words"`
-}
-
-// Validate checks the arguments.
-func (c *countdown) Validate() error {
-	switch {
-	case c.Count < 2 || c.Count > 8:
-		return fmt.Errorf("count: want 2 to 8, got %d", c.Count)
-	case c.Largest < 1 || c.Largest > 1000:
-		return fmt.Errorf("largest: want 1 to 1000, got %d", c.Largest)
-	case c.Tries < 1:
-		return fmt.Errorf("tries: must be at least 1, got %d", c.Tries)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

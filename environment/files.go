@@ -33,24 +33,13 @@ func init() {
 
 // fileFolder is a folder of text files.
 type fileFolder struct {
-	MaxSteps  int    `yaml:"max_steps" doc:"replies at most; the last one ends the episode"`
-	MaxFiles  int    `yaml:"max_files" doc:"files that the folder may have"`
-	MaxFile   int    `yaml:"max_file" doc:"bytes that a file may have"`
-	MaxTotal  int    `yaml:"max_total" doc:"bytes that all files may have"`
-	MaxAnswer int    `yaml:"max_answer" doc:"bytes of a tool's answer that the policy reads"`
+	MaxSteps  int    `yaml:"max_steps" range:"[1,)" doc:"replies at most; the last one ends the episode"`
+	MaxFiles  int    `yaml:"max_files" range:"[1,)" doc:"files that the folder may have"`
+	MaxFile   int    `yaml:"max_file" range:"[1,)" doc:"bytes that a file may have"`
+	MaxTotal  int    `yaml:"max_total" range:"[1,)" doc:"bytes that all files may have"`
+	MaxAnswer int    `yaml:"max_answer" range:"[100,)" doc:"bytes of a tool's answer that the policy reads"`
 	Partial   bool   `yaml:"partial" doc:"give the share of the expected files, and not 0, for some of them"`
 	Ask       string `yaml:"ask" doc:"first message to the policy"`
-}
-
-// Validate checks the arguments.
-func (f *fileFolder) Validate() error {
-	if f.MaxSteps < 1 || f.MaxFiles < 1 || f.MaxFile < 1 || f.MaxTotal < 1 {
-		return errors.New("max_steps, max_files, max_file and max_total: must be at least 1")
-	}
-	if f.MaxAnswer < 100 {
-		return fmt.Errorf("max_answer: must be at least 100, got %d", f.MaxAnswer)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

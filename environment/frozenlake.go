@@ -33,11 +33,11 @@ type frozenLake struct {
 	MapName     string   `yaml:"map_name" doc:"4x4, 8x8, or generated: a random map for each seed"`
 	Desc        []string `yaml:"desc" doc:"rows of the map instead: S start, F ice, H hole, G goal"`
 	IsSlippery  bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
-	SuccessRate float64  `yaml:"success_rate" doc:"on slippery ice, probability of going where the policy wants to go"`
-	Size        int      `yaml:"size" doc:"rows and columns of a random map"`
-	P           float64  `yaml:"p" doc:"probability that a cell of a random map is ice"`
+	SuccessRate float64  `yaml:"success_rate" range:"[0,1]" doc:"on slippery ice, probability of going where the policy wants to go"`
+	Size        int      `yaml:"size" range:"[2,64]" doc:"rows and columns of a random map"`
+	P           float64  `yaml:"p" range:"(0,1]" doc:"probability that a cell of a random map is ice"`
 	RandomStart bool     `yaml:"random_start" doc:"a random map has its start and goal anywhere, as in Trinity-RFT, not in two corners"`
-	PathLimit   int      `yaml:"path_limit" doc:"steps after which the search for a path through a random map turns back; 0 is no limit"`
+	PathLimit   int      `yaml:"path_limit" range:"[0,)" doc:"steps after which the search for a path through a map turns back; 0: none"`
 }
 
 var lakes = map[string][]string{
@@ -47,25 +47,13 @@ var lakes = map[string][]string{
 
 // Validate checks the arguments.
 func (l *frozenLake) Validate() error {
-	_, known := lakes[l.MapName]
-	switch {
-	case !known && l.MapName != "generated":
+	if _, known := lakes[l.MapName]; !known && l.MapName != "generated" {
 		return fmt.Errorf("map_name: want 4x4, 8x8 or generated, got %q", l.MapName)
-	case !(l.SuccessRate >= 0 && l.SuccessRate <= 1):
-		return fmt.Errorf("success_rate: must be in [0, 1], got %g", l.SuccessRate)
-	case l.Size < 2 || l.Size > 64:
-		return fmt.Errorf("size: must be from 2 to 64, got %d", l.Size)
-	case !(l.P > 0 && l.P <= 1):
-		return fmt.Errorf("p: must be above 0 and at most 1, got %g", l.P)
-	case l.PathLimit < 0:
-		return fmt.Errorf("path_limit: must not be negative, got %d", l.PathLimit)
 	}
 	if l.Desc != nil {
-		if err := validMap(l.Desc); err != nil {
-			return err
-		}
+		return validMap(l.Desc)
 	}
-	return l.Tabular.Validate()
+	return nil
 }
 
 func validMap(rows []string) error {
@@ -109,7 +97,7 @@ func (l *frozenLake) of(t *trinity.Task) (*lake, error) {
 		own.MapName = "generated"
 	}
 	own.walk.Tabular = &own.frozenLake.Tabular
-	return own, own.frozenLake.Validate()
+	return own, registry.Validate(&own.frozenLake)
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

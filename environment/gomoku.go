@@ -28,26 +28,19 @@ func init() {
 
 // gomoku is the game.
 type gomoku struct {
-	Size       int     `yaml:"size" doc:"rows and columns of the board"`
+	Size       int     `yaml:"size" range:"[3,25]" doc:"rows and columns of the board"`
 	Line       int     `yaml:"line" doc:"stones in a line that win; 3 on a board of 3 is tic-tac-toe"`
-	Opponent   string  `yaml:"opponent" doc:"weak, which plays anywhere; or fair, which completes its lines and blocks those of the policy"`
+	Opponent   string  `yaml:"opponent" enum:"weak|fair" doc:"fair completes its lines and blocks those of the policy"`
 	DrawReward float64 `yaml:"draw_reward" doc:"reward of a full board without a line"`
-	Tries      int     `yaml:"tries" doc:"replies that are no move at most; the last one loses"`
+	Tries      int     `yaml:"tries" range:"[1,)" doc:"replies that are no move at most; the last one loses"`
 	Ask        string  `yaml:"ask" doc:"first message to the policy"`
 	Tell       string  `yaml:"tell" doc:"message after each move"`
 }
 
 // Validate checks the arguments.
 func (g *gomoku) Validate() error {
-	switch {
-	case g.Size < 3 || g.Size > 25:
-		return fmt.Errorf("size: want 3 to 25, got %d", g.Size)
-	case g.Line < 3 || g.Line > g.Size:
+	if g.Line < 3 || g.Line > g.Size {
 		return fmt.Errorf("line: want 3 to the size %d, got %d", g.Size, g.Line)
-	case g.Opponent != "weak" && g.Opponent != "fair":
-		return fmt.Errorf("opponent: %q is none of weak, fair", g.Opponent)
-	case g.Tries < 1:
-		return fmt.Errorf("tries: must be at least 1, got %d", g.Tries)
 	}
 	return nil
 }

@@ -29,23 +29,10 @@ func init() {
 // gridNavigation is the search for a goal.
 type gridNavigation struct {
 	Tabular    `yaml:",inline"`
-	Size       int     `yaml:"size" doc:"rows and columns of a drawn map"`
-	Walls      float64 `yaml:"walls" doc:"share of a drawn map's cells that are walls, about"`
-	View       int     `yaml:"view" doc:"cells that the policy sees to each side of its own; 0 shows the whole map"`
+	Size       int     `yaml:"size" range:"[2,50]" doc:"rows and columns of a drawn map"`
+	Walls      float64 `yaml:"walls" range:"[0,0.5]" doc:"share of a drawn map's cells that are walls, about"`
+	View       int     `yaml:"view" range:"[0,)" doc:"cells that the policy sees to each side of its own; 0 shows the whole map"`
 	StepReward float64 `yaml:"step_reward" doc:"reward of each step, such as -0.01"`
-}
-
-// Validate checks the arguments.
-func (n *gridNavigation) Validate() error {
-	switch {
-	case n.Size < 2 || n.Size > 50:
-		return fmt.Errorf("size: want 2 to 50, got %d", n.Size)
-	case !(n.Walls >= 0) || n.Walls > 0.5:
-		return fmt.Errorf("walls: want 0 to 0.5, got %g", n.Walls)
-	case n.View < 0:
-		return fmt.Errorf("view: must not be negative, got %d", n.View)
-	}
-	return n.Tabular.Validate()
 }
 
 // Requires implements [trinity.Requirer].

@@ -45,9 +45,6 @@ type pythonGym struct {
 
 // Validate checks the arguments.
 func (g *pythonGym) Validate() error {
-	if err := g.Tabular.Validate(); err != nil {
-		return err
-	}
 	return g.Has("gymnasium")
 }
 

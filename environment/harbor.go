@@ -37,38 +37,24 @@ func init() {
 
 // harbor runs task folders.
 type harbor struct {
-	MaxSteps    int      `yaml:"max_steps" doc:"replies at most; after the last one the task is verified"`
-	Timeout     float64  `yaml:"timeout" doc:"seconds for a command; the verifier has those of task.toml, else 600"`
-	MaxMemory   int      `yaml:"max_memory_mb" doc:"MiB for a command or the verifier, if task.toml does not say how many"`
-	MaxDisk     int      `yaml:"max_disk_mb" doc:"MiB for the files of a task"`
-	MaxOutput   int      `yaml:"max_output" doc:"bytes of output that the policy reads; the middle of more is left out"`
+	MaxSteps    int      `yaml:"max_steps" range:"[1,)" doc:"replies at most; after the last one the task is verified"`
+	Timeout     float64  `yaml:"timeout" range:"(0,86400]" doc:"seconds for a command; the verifier has those of task.toml, else 600"`
+	MaxMemory   int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for a command or the verifier, if task.toml does not say it"`
+	MaxDisk     int      `yaml:"max_disk_mb" range:"[1,4096]" doc:"MiB for the files of a task"`
+	MaxOutput   int      `yaml:"max_output" range:"[100,)" doc:"bytes of output that the policy reads; the middle of more is left out"`
 	Isolation   string   `yaml:"isolation" doc:"full, or best if namespaces work on this machine"`
 	Read        []string `yaml:"read" doc:"folders that commands and tests may read beside the system's"`
 	Workdir     string   `yaml:"workdir" doc:"work folder, if task.toml names none"`
 	RewardKey   string   `yaml:"reward_key" doc:"value of reward.json that is the reward; without it, reward or the only value"`
 	IgnoreImage bool     `yaml:"ignore_image" doc:"run tasks that ask for an image with the programs of this machine"`
 	PassEnv     []string `yaml:"pass_env" doc:"names of variables that tasks may read from the environment of this process"`
-	Ask         string   `yaml:"ask" doc:"first message to the policy"`
+	Ask         string   `yaml:"ask" required:"write the message to the policy" doc:"first message to the policy"`
 
 	box *sandbox.Sandbox
 }
 
 // Validate checks the arguments, and that this machine has the isolation.
 func (h *harbor) Validate() (err error) {
-	switch {
-	case h.MaxSteps < 1:
-		return fmt.Errorf("max_steps: must be at least 1, got %d", h.MaxSteps)
-	case !(h.Timeout > 0) || h.Timeout > 24*3600:
-		return fmt.Errorf("timeout: want more than 0 and at most 86400 seconds, got %g", h.Timeout)
-	case h.MaxMemory < 32 || h.MaxMemory > 1<<20:
-		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, h.MaxMemory)
-	case h.MaxDisk < 1 || h.MaxDisk > 4096:
-		return fmt.Errorf("max_disk_mb: want 1 to 4096, got %d", h.MaxDisk)
-	case h.MaxOutput < 100:
-		return fmt.Errorf("max_output: must be at least 100, got %d", h.MaxOutput)
-	case h.Ask == "":
-		return errors.New("ask: write the message to the policy")
-	}
 	if err := sandbox.CheckRead(h.Read); err != nil {
 		return err
 	}

@@ -32,15 +32,13 @@ type toolServer struct {
 	Headers      map[string]string `yaml:"headers" secret:"true" doc:"headers of requests to url, such as Authorization"`
 	Tools        []string          `yaml:"tools" doc:"names of the tools that the policy gets; without it, all"`
 	Reuse        bool              `yaml:"reuse" doc:"keep the session for later episodes, because the server remembers nothing"`
-	MaxAnswer    int               `yaml:"max_answer" doc:"bytes of a tool's answer that the policy reads"`
+	MaxAnswer    int               `yaml:"max_answer" range:"[1,)" doc:"bytes of a tool's answer that the policy reads"`
 	Ask          string            `yaml:"ask" doc:"first message to the policy"`
 }
 
 // Validate checks the arguments.
 func (m *toolServer) Validate() error {
 	switch {
-	case m.MaxAnswer < 1:
-		return fmt.Errorf("max_answer: must be at least 1, got %d", m.MaxAnswer)
 	case (m.URL == "") == (len(m.Command) == 0):
 		return errors.New("want command, a program that is an MCP server, or url, the address of one")
 	case m.URL == "":

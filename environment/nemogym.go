@@ -33,20 +33,15 @@ func init() {
 type nemoGym struct {
 	URL       string            `yaml:"url" doc:"address of the resources server, such as http://localhost:8000"`
 	Headers   map[string]string `yaml:"headers" secret:"true" doc:"headers of each request"`
-	MaxSteps  int               `yaml:"max_steps" doc:"replies at most; after the last one the server verifies what there is"`
-	MaxAnswer int               `yaml:"max_answer" doc:"bytes of a tool's answer that the policy reads"`
+	MaxSteps  int               `yaml:"max_steps" range:"[1,)" doc:"replies at most; after the last one the server verifies what there is"`
+	MaxAnswer int               `yaml:"max_answer" range:"[100,)" doc:"bytes of a tool's answer that the policy reads"`
 }
 
 // Validate checks the arguments.
 func (g *nemoGym) Validate() error {
 	u, err := url.Parse(g.URL)
-	switch {
-	case err != nil || u.Host == "" || !strings.Contains(" http https ", " "+u.Scheme+" "):
+	if err != nil || u.Host == "" || !strings.Contains(" http https ", " "+u.Scheme+" ") {
 		return fmt.Errorf("url: want the address of a resources server, such as http://localhost:8000, got %q", g.URL)
-	case g.MaxSteps < 1:
-		return fmt.Errorf("max_steps: must be at least 1, got %d", g.MaxSteps)
-	case g.MaxAnswer < 100:
-		return fmt.Errorf("max_answer: must be at least 100, got %d", g.MaxAnswer)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func init() {
 type numberGuess struct {
 	Lowest  int    `yaml:"lowest" doc:"lowest number"`
 	Highest int    `yaml:"highest" doc:"highest number"`
-	Guesses int    `yaml:"guesses" doc:"guesses that the policy has"`
+	Guesses int    `yaml:"guesses" range:"[1,)" doc:"guesses that the policy has"`
 	Ask     string `yaml:"ask" doc:"first message to the policy; {lowest}, {highest} and {guesses} stand for the numbers"`
 }
 
@@ -33,9 +33,6 @@ type numberGuess struct {
 func (g *numberGuess) Validate() error {
 	if g.Lowest >= g.Highest {
 		return fmt.Errorf("highest: must be above lowest %d, got %d", g.Lowest, g.Highest)
-	}
-	if g.Guesses < 1 {
-		return fmt.Errorf("guesses: must be at least 1, got %d", g.Guesses)
 	}
 	return nil
 }

@@ -39,12 +39,12 @@ func init() {
 type optimalControl struct {
 	A            []float64 `yaml:"a_env_range" doc:"lowest and highest a"`
 	B            []float64 `yaml:"b_env_range" doc:"lowest and highest b"`
-	MinAbsB      float64   `yaml:"min_abs_b_env" doc:"lowest size of b"`
+	MinAbsB      float64   `yaml:"min_abs_b_env" range:"[0,inf]" doc:"lowest size of b"`
 	Noise        bool      `yaml:"enable_process_noise" doc:"add Gaussian noise to v"`
-	NoiseStd     float64   `yaml:"process_noise_std" doc:"standard deviation of the noise"`
+	NoiseStd     float64   `yaml:"process_noise_std" range:"[0,)" doc:"standard deviation of the noise"`
 	ShowEarlier  bool      `yaml:"include_previous_control_policy" doc:"the policy reads the pack's last working expression, with its result"`
 	UnreadReward float64   `yaml:"unread_reward" doc:"reward of a reply that is no expression"`
-	Ask          string    `yaml:"ask" doc:"first message to the policy"`
+	Ask          string    `yaml:"ask" required:"write the message to the policy" doc:"first message to the policy"`
 }
 
 // Validate checks the arguments.
@@ -54,13 +54,8 @@ func (o *optimalControl) Validate() error {
 			return fmt.Errorf("%s: want [lowest, highest], got %v", name, r)
 		}
 	}
-	switch {
-	case !(o.MinAbsB >= 0) || o.MinAbsB > max(-o.B[0], o.B[1]):
-		return fmt.Errorf("min_abs_b_env: must not be negative, and b_env_range needs a b of that size, got %g", o.MinAbsB)
-	case !(o.NoiseStd >= 0) || math.IsInf(o.NoiseStd, 0):
-		return fmt.Errorf("process_noise_std: must not be negative, got %g", o.NoiseStd)
-	case o.Ask == "":
-		return errors.New("ask: write the message to the policy")
+	if o.MinAbsB > max(-o.B[0], o.B[1]) {
+		return fmt.Errorf("min_abs_b_env: b_env_range needs a b of that size, got %g", o.MinAbsB)
 	}
 	return nil
 }

@@ -58,11 +58,11 @@ type programLanguage struct {
 
 // programs runs programs that the policy writes.
 type programs struct {
-	MaxSteps  int      `yaml:"max_steps" doc:"replies at most; then the episode is truncated"`
+	MaxSteps  int      `yaml:"max_steps" range:"[1,)" doc:"replies at most; then the episode is truncated"`
 	Keep      bool     `yaml:"keep" doc:"keep variables, functions and files from one program to the next"`
-	Timeout   float64  `yaml:"timeout" doc:"seconds of CPU for each program; it may take three times as long by the clock"`
-	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB for a program"`
-	MaxOutput int      `yaml:"max_output" doc:"bytes of output that the policy reads; the middle of more is left out"`
+	Timeout   float64  `yaml:"timeout" range:"(0,3600]" doc:"seconds of CPU for each program; the clock may show three times as many"`
+	MaxMemory int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for a program"`
+	MaxOutput int      `yaml:"max_output" range:"[100,)" doc:"bytes of output that the policy reads; the middle of more is left out"`
 	Isolation string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
 	Read      []string `yaml:"read" doc:"folders that programs may read beside the system's, such as one of a Python environment"`
 	Ask       string   `yaml:"ask" doc:"first message to the policy"`
@@ -74,16 +74,6 @@ type programs struct {
 
 // Validate checks the arguments, and that this machine has the isolation.
 func (p *programs) Validate() (err error) {
-	switch {
-	case p.MaxSteps < 1:
-		return fmt.Errorf("max_steps: must be at least 1, got %d", p.MaxSteps)
-	case !(p.Timeout > 0) || p.Timeout > 3600:
-		return fmt.Errorf("timeout: want more than 0 and at most 3600 seconds, got %g", p.Timeout)
-	case p.MaxMemory < 32 || p.MaxMemory > 1<<20:
-		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, p.MaxMemory)
-	case p.MaxOutput < 100:
-		return fmt.Errorf("max_output: must be at least 100, got %d", p.MaxOutput)
-	}
 	if err := sandbox.CheckRead(p.Read); err != nil {
 		return err
 	}

@@ -28,14 +28,11 @@ type reasoningGym struct {
 	bridge.Python `yaml:",inline"`
 	Dataset       string         `yaml:"dataset" doc:"name of the generator, such as countdown"`
 	Config        map[string]any `yaml:"config" doc:"arguments of the generator, such as size, the number of entries (500), and seed (0)"`
-	Ask           string         `yaml:"ask" doc:"message to the policy"`
+	Ask           string         `yaml:"ask" required:"write the message to the policy" doc:"message to the policy"`
 }
 
 // Validate checks the arguments.
 func (g *reasoningGym) Validate() error {
-	if g.Ask == "" {
-		return errors.New("ask: write the message to the policy")
-	}
 	return g.Has(bridge.ReasoningGym.Module)
 }
 

@@ -1,7 +1,6 @@
 package environment
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,12 +18,12 @@ type Recipes struct {
 	MaxShrink    float64 `yaml:"tier_shrink_max" doc:"the same at most"`
 	MinRecipes   int     `yaml:"min_recipes_per_element" doc:"recipes of an element at least"`
 	MaxRecipes   int     `yaml:"max_recipes_per_element" doc:"recipes of an element at most"`
-	MaxGap       int     `yaml:"max_tier_gap" doc:"tiers from an element down to what makes it, at most"`
+	MaxGap       int     `yaml:"max_tier_gap" range:"[1,)" doc:"tiers from an element down to what makes it, at most"`
 	MinCross     float64 `yaml:"min_cross_tier_prob" doc:"share of recipes with an element of a lower tier than the one below, at least"`
 	MaxCross     float64 `yaml:"max_cross_tier_prob" doc:"the same at most"`
 	MinDecoys    float64 `yaml:"min_noise_node_ratio" doc:"decoys, as a share of a tier, at least"`
 	MaxDecoys    float64 `yaml:"max_noise_node_ratio" doc:"the same at most"`
-	DecoysRounds int     `yaml:"noise_chain_depth" doc:"times that decoys are added, which may be made of earlier ones"`
+	DecoysRounds int     `yaml:"noise_chain_depth" range:"[0,20]" doc:"times that decoys are added"`
 }
 
 func defaultRecipes() Recipes {
@@ -48,9 +47,6 @@ func (r *Recipes) validate() error {
 		if !(b.low >= b.lowest && b.low <= b.high && b.high <= b.limits) {
 			return fmt.Errorf("%s: want %g ≤ min ≤ max ≤ %g, got %g and %g", b.names, b.lowest, b.limits, b.low, b.high)
 		}
-	}
-	if r.MaxGap < 1 || r.DecoysRounds < 0 || r.DecoysRounds > 20 {
-		return errors.New("max_tier_gap: must be at least 1; noise_chain_depth: want 0 to 20")
 	}
 	return nil
 }

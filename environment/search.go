@@ -31,12 +31,12 @@ func init() {
 // search is a search engine.
 type search struct {
 	retry.Service `yaml:",inline"`
-	Method        string `yaml:"method" doc:"how the service is asked: post, or get as SearXNG wants it"`
-	DocumentURL   string `yaml:"document_url" doc:"where the service gives whole documents"`
+	Method        string `yaml:"method" enum:"post|get" doc:"how the service is asked; SearXNG wants get"`
+	DocumentURL   string `yaml:"document_url" excludes:"corpus" doc:"where the service gives whole documents"`
 	Corpus        string `yaml:"corpus" doc:"file of JSON lines with the documents, in place of a service"`
-	TopK          int    `yaml:"top_k" doc:"results of a search at most"`
-	MaxSnippet    int    `yaml:"max_snippet" doc:"characters of each result that the policy reads"`
-	MaxDocument   int    `yaml:"max_document" doc:"characters of a document that the policy reads"`
+	TopK          int    `yaml:"top_k" range:"[1,100]" doc:"results of a search at most"`
+	MaxSnippet    int    `yaml:"max_snippet" range:"[1,)" doc:"characters of each result that the policy reads"`
+	MaxDocument   int    `yaml:"max_document" range:"[1,)" doc:"characters of a document that the policy reads"`
 	GetDocument   bool   `yaml:"get_document" doc:"offer the tool get_document"`
 
 	engine func() (searchEngine, error) // opens it once
@@ -94,17 +94,8 @@ func (d *document) UnmarshalJSON(data []byte) error {
 
 // Validate checks the arguments.
 func (s *search) Validate() error {
-	switch {
-	case (s.Corpus == "") == (s.URL == ""):
+	if (s.Corpus == "") == (s.URL == "") {
 		return errors.New("corpus and url: name one of both")
-	case s.Corpus != "" && s.DocumentURL != "":
-		return errors.New("document_url: it belongs to url")
-	case s.Method != "post" && s.Method != "get":
-		return fmt.Errorf("method: want post or get, got %q", s.Method)
-	case s.TopK < 1 || s.TopK > 100:
-		return fmt.Errorf("top_k: want 1 to 100, got %d", s.TopK)
-	case s.MaxSnippet < 1 || s.MaxDocument < 1:
-		return errors.New("max_snippet and max_document: must be at least 1")
 	}
 	if s.Corpus != "" {
 		s.engine = sync.OnceValues(func() (searchEngine, error) { return openCorpus(s.Corpus) })

@@ -33,24 +33,13 @@ func init() {
 // sqlite asks questions about databases.
 type sqlite struct {
 	Folder       string  `yaml:"folder" doc:"folder of the files that rows name"`
-	MaxSteps     int     `yaml:"max_steps" doc:"replies at most"`
+	MaxSteps     int     `yaml:"max_steps" range:"[1,)" doc:"replies at most"`
 	AutoSubmit   bool    `yaml:"auto_submit" doc:"after the last reply the last query is the answer; else the reward is 0"`
-	MaxRows      int     `yaml:"max_rows" doc:"rows of a result that the policy reads"`
-	QueryTimeout float64 `yaml:"query_timeout" doc:"seconds that a query may take, in a process of its own"`
+	MaxRows      int     `yaml:"max_rows" range:"[1,)" doc:"rows of a result that the policy reads"`
+	QueryTimeout float64 `yaml:"query_timeout" range:"(0,inf]" doc:"seconds that a query may take, in a process of its own"`
 	Partial      bool    `yaml:"partial" doc:"give part of the reward for part of the rows"`
 	Ask          string  `yaml:"ask" doc:"first message to the policy"`
 	Tell         string  `yaml:"tell" doc:"message after each query"`
-}
-
-// Validate checks the arguments.
-func (s *sqlite) Validate() error {
-	switch {
-	case s.MaxSteps < 1 || s.MaxRows < 1:
-		return fmt.Errorf("max_steps and max_rows: must be at least 1, got %d and %d", s.MaxSteps, s.MaxRows)
-	case !(s.QueryTimeout > 0):
-		return fmt.Errorf("query_timeout: must be above 0, got %g", s.QueryTimeout)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

@@ -24,16 +24,8 @@ func init() {
 
 // sudoku is the game.
 type sudoku struct {
-	Tries int    `yaml:"tries" doc:"grids that the policy may write"`
+	Tries int    `yaml:"tries" range:"[1,)" doc:"grids that the policy may write"`
 	Ask   string `yaml:"ask" doc:"first message to the policy; {puzzle} stands for the grid"`
-}
-
-// Validate checks the arguments.
-func (s *sudoku) Validate() error {
-	if s.Tries < 1 {
-		return fmt.Errorf("tries: must be at least 1, got %d", s.Tries)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

@@ -2,8 +2,6 @@ package environment
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,28 +12,17 @@ import (
 
 // Tabular are the arguments of environments with numbered states and a table of transitions.
 type Tabular struct {
-	Ask          string  `yaml:"ask" doc:"first message to the policy; {words} of the environment stand for what they show"`
-	Tell         string  `yaml:"tell" doc:"message after each action, with the same words"`
+	Ask          string  `yaml:"ask" required:"write the message to the policy" doc:"first message; {words} stand for what it shows"`
+	Tell         string  `yaml:"tell" required:"write the message to the policy" doc:"message after each action, with the same words"`
 	Unread       string  `yaml:"unread" doc:"text before tell if the reply names no action"`
 	UnreadReward float64 `yaml:"unread_reward" doc:"reward of a reply that names no action; nothing happens, but it counts as a step"`
-	MaxSteps     int     `yaml:"max_steps" doc:"replies at most, after which the episode is truncated"`
+	MaxSteps     int     `yaml:"max_steps" range:"[1,)" doc:"replies at most, after which the episode is truncated"`
 }
 
 const unread = "The reply names no action."
 
 // howToAct ends the first message of an environment with named actions.
 const howToAct = "Think first, then write one of {actions} between ``` and ```, such as ```{action}```."
-
-// Validate checks the arguments.
-func (a *Tabular) Validate() error {
-	if a.MaxSteps < 1 {
-		return fmt.Errorf("max_steps: must be at least 1, got %d", a.MaxSteps)
-	}
-	if a.Ask == "" || a.Tell == "" {
-		return errors.New("ask and tell: write the messages to the policy")
-	}
-	return nil
-}
 
 // transition is one of the results that an action can have.
 type transition struct {

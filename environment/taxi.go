@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,19 +30,9 @@ const whereTheTaxiIs = "Taxi: row {row}, column {column}. Passenger: {passenger}
 type taxi struct {
 	Tabular           `yaml:",inline"`
 	IsRainy           bool    `yaml:"is_rainy" doc:"the taxi may skid to either side of where it drives"`
-	RainyProbability  float64 `yaml:"rainy_probability" doc:"in rain, probability of driving where the policy wants to"`
+	RainyProbability  float64 `yaml:"rainy_probability" range:"[0,1]" doc:"in rain, probability of driving where the policy wants to"`
 	FicklePassenger   bool    `yaml:"fickle_passenger" doc:"the passenger may choose another destination at the first move after the pickup"`
-	FickleProbability float64 `yaml:"fickle_probability" doc:"probability that a fickle passenger does so"`
-}
-
-// Validate checks the arguments.
-func (t *taxi) Validate() error {
-	for name, p := range map[string]float64{"rainy_probability": t.RainyProbability, "fickle_probability": t.FickleProbability} {
-		if !(p >= 0 && p <= 1) {
-			return fmt.Errorf("%s: must be in [0, 1], got %g", name, p)
-		}
-	}
-	return t.Tabular.Validate()
+	FickleProbability float64 `yaml:"fickle_probability" range:"[0,1]" doc:"probability that a fickle passenger does so"`
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

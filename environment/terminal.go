@@ -2,7 +2,6 @@ package environment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,23 +29,10 @@ func init() {
 
 // terminal is the game.
 type terminal struct {
-	MaxSteps       int     `yaml:"max_steps" doc:"commands at most"`
-	CompositeRatio float64 `yaml:"composite_ratio" doc:"share of tasks with two changes"`
-	Ask            string  `yaml:"ask" doc:"first message to the policy"`
-	Tell           string  `yaml:"tell" doc:"message after each command"`
-}
-
-// Validate checks the arguments.
-func (c *terminal) Validate() error {
-	switch {
-	case c.MaxSteps < 1:
-		return fmt.Errorf("max_steps: must be at least 1, got %d", c.MaxSteps)
-	case !(c.CompositeRatio >= 0 && c.CompositeRatio <= 1):
-		return fmt.Errorf("composite_ratio: want 0 to 1, got %g", c.CompositeRatio)
-	case c.Ask == "" || c.Tell == "":
-		return errors.New("ask and tell: write the messages to the policy")
-	}
-	return nil
+	MaxSteps       int     `yaml:"max_steps" range:"[1,)" doc:"commands at most"`
+	CompositeRatio float64 `yaml:"composite_ratio" range:"[0,1]" doc:"share of tasks with two changes"`
+	Ask            string  `yaml:"ask" required:"write the message to the policy" doc:"first message to the policy"`
+	Tell           string  `yaml:"tell" required:"write the message to the policy" doc:"message after each command"`
 }
 
 // Requires implements [trinity.Requirer].

@@ -42,9 +42,6 @@ type textWorld struct {
 
 // Validate checks the arguments.
 func (w *textWorld) Validate() error {
-	if err := w.Tabular.Validate(); err != nil {
-		return err
-	}
 	return w.Has("textworld")
 }
 

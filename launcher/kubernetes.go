@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +30,7 @@ const podRun = "TRINITY_KUBERNETES_RUN"
 
 // kubernetes starts groups as Jobs, by kubectl.
 type kubernetes struct {
-	Image        string            `yaml:"image" doc:"image of all pods; to submit runs, it also has trinity and kubectl"`
+	Image        string            `yaml:"image" required:"name one that has the Python of trainer_args" doc:"of all pods"`
 	Namespace    string            `yaml:"namespace" doc:"left out is that of kubectl's context"`
 	Context      string            `yaml:"context" doc:"of kubectl; left out is the current one. A driver in the cluster has none"`
 	Account      string            `yaml:"service_account" doc:"of all pods; only a driver gets its token"`
@@ -40,7 +39,7 @@ type kubernetes struct {
 	NodeSelector map[string]string `yaml:"node_selector" doc:"labels of the nodes"`
 	Volumes      map[string]string `yaml:"volumes" doc:"where pods have persistent volume claims, such as {runs: /runs}"`
 	Host         string            `yaml:"host" doc:"name or address of this machine for pods; left out is that of its interface"`
-	Keep         int               `yaml:"keep" doc:"seconds for which Kubernetes keeps a Job that has ended, with its logs"`
+	Keep         int               `yaml:"keep" range:"[0,)" doc:"seconds for which Kubernetes keeps a Job that has ended, with its logs"`
 
 	run   string
 	every time.Duration // between two questions after a Job
@@ -50,12 +49,6 @@ var _ Scheduler = (*kubernetes)(nil)
 
 // Validate implements the registry's check.
 func (k *kubernetes) Validate() error {
-	switch {
-	case k.Image == "":
-		return errors.New("image: name one that has the Python of trainer.trainer_args.python")
-	case k.Keep < 0:
-		return fmt.Errorf("keep: want at least 0, got %d", k.Keep)
-	}
 	for claim, path := range k.Volumes {
 		if !strings.HasPrefix(path, "/") {
 			return fmt.Errorf("volumes: the claim %s is at %q, which is no absolute path", claim, path)

@@ -49,8 +49,8 @@ const (
 // rayCluster starts groups as jobs of a Ray cluster.
 type rayCluster struct {
 	Host      string             `yaml:"host" doc:"name or address of this machine for Ray's nodes; left out is the one towards Ray"`
-	Python    string             `yaml:"python" doc:"interpreter on Ray's nodes that has ray"`
-	CPUs      float64            `yaml:"cpus" doc:"CPUs that a group reserves on each of its nodes"`
+	Python    string             `yaml:"python" required:"name an interpreter of Ray's nodes, such as python3" doc:"of Ray's nodes, with ray"`
+	CPUs      float64            `yaml:"cpus" range:"[0,inf]" doc:"CPUs that a group reserves on each of its nodes"`
 	Resources map[string]float64 `yaml:"resources" doc:"other resources that a group reserves on each of its nodes"`
 	Program   string             `yaml:"program" doc:"path of trinity on the head node, for a run that is sent; left out, PATH has it"`
 
@@ -72,12 +72,7 @@ var _ Scheduler = (*rayCluster)(nil)
 
 // Validate implements the registry's check.
 func (r *rayCluster) Validate() error {
-	switch {
-	case r.Python == "":
-		return errors.New("python: name an interpreter of Ray's nodes, such as python3")
-	case r.CPUs < 0:
-		return fmt.Errorf("cpus: want at least 0, got %g", r.CPUs)
-	case r.Resources["CPU"] != 0 || r.Resources["GPU"] != 0:
+	if r.Resources["CPU"] != 0 || r.Resources["GPU"] != 0 {
 		return errors.New("resources: CPUs are the argument cpus, GPUs are cluster.gpu_per_node")
 	}
 	return nil

@@ -27,7 +27,7 @@ type slurm struct {
 	Account   string   `yaml:"account" doc:"account of jobs"`
 	QOS       string   `yaml:"qos" doc:"quality of service of jobs"`
 	Time      string   `yaml:"time" doc:"limit of time of jobs, such as 12:00:00"`
-	CPUs      int      `yaml:"cpus_per_task" doc:"CPU cores of each machine; 0 leaves it to Slurm"`
+	CPUs      int      `yaml:"cpus_per_task" range:"[0,)" doc:"CPU cores of each machine; 0 leaves it to Slurm"`
 	Memory    string   `yaml:"mem" doc:"memory of each machine, such as 100G; left out leaves it to Slurm"`
 	Options   []string `yaml:"options" doc:"more options of sbatch, such as [--constraint=a100]"`
 	Folder    string   `yaml:"folder" doc:"folder that all machines share, for logs and start scripts; left out is ~/.trinity/slurm"`
@@ -53,9 +53,6 @@ func (s *slurm) Validate() error {
 		if !strings.HasPrefix(option, "--") || strings.ContainsAny(option, "\n\r") {
 			return fmt.Errorf("options: %q is no option of sbatch, such as --constraint=a100", option)
 		}
-	}
-	if s.CPUs < 0 {
-		return fmt.Errorf("cpus_per_task: must not be negative, got %d", s.CPUs)
 	}
 	return nil
 }

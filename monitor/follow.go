@@ -53,7 +53,7 @@ type Sink interface {
 
 // Follower is the part that all sinks have in common.
 type Follower struct {
-	CloseTimeout float64 `yaml:"close_timeout" doc:"seconds at the end of a run for what is not sent yet; trinity sync sends the rest later"`
+	CloseTimeout float64 `yaml:"close_timeout" range:"[0,inf]" doc:"seconds at the end of a run for what is not sent yet; see trinity sync"`
 
 	name   string
 	run    Run
@@ -82,14 +82,6 @@ func (f *Follower) follower() *Follower { return f }
 
 // Target is that of a sink that writes to the run's directory.
 func (*Follower) Target() string { return "" }
-
-// Validate refuses a negative time.
-func (f *Follower) Validate() error {
-	if f.CloseTimeout < 0 {
-		return fmt.Errorf("close_timeout is %g: want 0 or more seconds", f.CloseTimeout)
-	}
-	return nil
-}
 
 // start begins to follow the run's metrics.jsonl.
 func (f *Follower) start(name string, sink Sink, run Run) {

@@ -245,7 +245,7 @@ func (m *mlflow) request(method, what string) retry.Request {
 func (m *mlflow) Target() string { return withoutSecrets(m.URI) }
 
 // Validate refuses an address that is none.
-func (m *mlflow) Validate() error { return errors.Join(isAddress("uri", m.URI), m.Follower.Validate()) }
+func (m *mlflow) Validate() error { return isAddress("uri", m.URI) }
 
 var notMLflow = regexp.MustCompile(`[^\w\-. /:]|\.\.|^/`)
 

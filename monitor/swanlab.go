@@ -3,7 +3,6 @@ package monitor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -155,6 +154,4 @@ func (s *swanlab) Target() string {
 }
 
 // Validate refuses an address that is none.
-func (s *swanlab) Validate() error {
-	return errors.Join(isAddress("api_host", s.APIHost), s.Follower.Validate())
-}
+func (s *swanlab) Validate() error { return isAddress("api_host", s.APIHost) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -209,9 +208,7 @@ func (w *wandb) isOffline() bool {
 }
 
 // Validate refuses an address that is none.
-func (w *wandb) Validate() error {
-	return errors.Join(isAddress("base_url", w.BaseURL), w.Follower.Validate())
-}
+func (w *wandb) Validate() error { return isAddress("base_url", w.BaseURL) }
 
 // orNull is a text of GraphQL that may be missing.
 func orNull(text string) *string {

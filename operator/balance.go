@@ -2,8 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -22,20 +20,9 @@ func init() {
 
 // balanceFilter keeps as many right rollouts as wrong ones.
 type balanceFilter struct {
-	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric, or reward: what decides whether a rollout is right"`
+	MetricKey        string  `yaml:"metric_key" required:"name a part of the reward, such as accuracy" doc:"says whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
-	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller side, rounded down"`
-}
-
-// Validate checks the ranges.
-func (b *balanceFilter) Validate() error {
-	if b.MetricKey == "" {
-		return errors.New("metric_key: name a part of the reward, such as accuracy, or reward")
-	}
-	if !(b.MaxRatio >= 1) {
-		return fmt.Errorf("max_ratio: must be at least 1, got %g", b.MaxRatio)
-	}
-	return nil
+	MaxRatio         float64 `yaml:"max_ratio" range:"[1,inf]" doc:"rollouts of the larger side for each of the smaller side, rounded down"`
 }
 
 // Process implements trinity.Operator. It returns an error if rollouts have rewards but none of

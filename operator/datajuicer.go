@@ -28,8 +28,8 @@ func init() {
 type dataJuicer struct {
 	ConfigPath string                      `yaml:"config_path" doc:"recipe of Data-Juicer, on the service's machine; overrides operators"`
 	Operators  []map[string]map[string]any `yaml:"operators" doc:"a list of operators, each a name with its arguments"`
-	Processes  int                         `yaml:"np" doc:"processes of Data-Juicer"`
-	Timeout    float64                     `yaml:"timeout" doc:"seconds for one step"`
+	Processes  int                         `yaml:"np" range:"[1,)" doc:"processes of Data-Juicer"`
+	Timeout    float64                     `yaml:"timeout" range:"(0,inf]" doc:"seconds for one step"`
 
 	service *datajuicer.Service
 	session *datajuicer.Session
@@ -40,10 +40,6 @@ func (d *dataJuicer) Validate() error {
 	switch {
 	case d.ConfigPath == "" && len(d.Operators) == 0:
 		return errors.New("set config_path or operators")
-	case d.Processes < 1:
-		return fmt.Errorf("np must be at least 1, got %d", d.Processes)
-	case !(d.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", d.Timeout)
 	}
 	for i, o := range d.Operators {
 		if len(o) != 1 {

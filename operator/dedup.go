@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -20,16 +19,8 @@ func init() {
 
 // dedup drops rollouts with a reply that an earlier rollout has given.
 type dedup struct {
-	Scope Scope  `yaml:"scope" doc:"group compares the rollouts of one task, step compares the rollouts of all tasks"`
-	By    string `yaml:"by" doc:"tokens compares token by token, text compares texts and ignores letter case and white space"`
-}
-
-// Validate checks the names.
-func (d *dedup) Validate() error {
-	if d.By != "tokens" && d.By != "text" {
-		return fmt.Errorf("by: unknown value %q (known: tokens, text)", d.By)
-	}
-	return d.Scope.check()
+	Scope Scope  `yaml:"scope" enum:"group|step" doc:"group compares the rollouts of one task, step compares the rollouts of all tasks"`
+	By    string `yaml:"by" enum:"tokens|text" doc:"tokens compares token by token, text ignores letter case and white space"`
 }
 
 // Process implements trinity.Operator.

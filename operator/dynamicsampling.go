@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -25,16 +24,8 @@ func init() {
 // neither right nor wrong; and a metric_key that no rollout of a step has is an error, unless it is
 // the default, because a typing error would judge by another number.
 type dynamicSampling struct {
-	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric, or reward: what decides whether a rollout is right"`
+	MetricKey        string  `yaml:"metric_key" required:"name a part of the reward, such as accuracy" doc:"says whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
-}
-
-// Validate requires a key.
-func (d *dynamicSampling) Validate() error {
-	if d.MetricKey == "" {
-		return errors.New("metric_key: name a part of the reward, such as accuracy, or reward")
-	}
-	return nil
 }
 
 // Process implements trinity.Operator. It returns an error if experiences have rewards but none of

@@ -27,19 +27,11 @@ func init() {
 // execOperator runs a program on each step.
 type execOperator struct {
 	process.Args `yaml:",inline"`
-	Timeout      float64 `yaml:"timeout" doc:"seconds for one step; after that the operator kills all its processes"`
+	Timeout      float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one step; after that the operator kills all its processes"`
 }
 
 // maxAnswer bounds the answer of a program or a server to one step, in bytes.
 const maxAnswer = 256 << 20
-
-// Validate requires a program that exists.
-func (x *execOperator) Validate() error {
-	if !(x.Timeout > 0) {
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", x.Timeout)
-	}
-	return x.Args.Validate()
-}
 
 // Process implements trinity.Operator.
 func (x *execOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {

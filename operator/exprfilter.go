@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/expr-lang/expr"
@@ -21,14 +20,11 @@ func init() {
 
 // exprFilter keeps the experiences for which a condition is true.
 type exprFilter struct {
-	Condition string `yaml:"condition" doc:"a boolean expression"`
+	Condition string `yaml:"condition" required:"write an expression, such as reward > group.mean" doc:"a boolean expression"`
 }
 
 // Validate compiles the condition.
 func (f *exprFilter) Validate() error {
-	if f.Condition == "" {
-		return errors.New("condition: write an expression, such as reward > group.mean")
-	}
 	_, err := compile("condition", f.Condition, expr.AsBool())
 	return err
 }

@@ -19,10 +19,10 @@ func init() {
 
 // lengthFilter drops experiences with too short or too long prompts or responses.
 type lengthFilter struct {
-	MinPrompt   *int `yaml:"min_prompt_tokens" doc:"tokens; default: no bound"`
-	MaxPrompt   *int `yaml:"max_prompt_tokens" doc:"tokens; default: no bound"`
-	MinResponse *int `yaml:"min_response_tokens" doc:"tokens; default: no bound"`
-	MaxResponse *int `yaml:"max_response_tokens" doc:"tokens; default: no bound"`
+	MinPrompt   *int `yaml:"min_prompt_tokens" range:"[0,)" doc:"tokens; default: no bound"`
+	MaxPrompt   *int `yaml:"max_prompt_tokens" range:"[0,)" doc:"tokens; default: no bound"`
+	MinResponse *int `yaml:"min_response_tokens" range:"[0,)" doc:"tokens; default: no bound"`
+	MaxResponse *int `yaml:"max_response_tokens" range:"[0,)" doc:"tokens; default: no bound"`
 }
 
 // Validate requires a bound, and bounds that do not contradict each other.
@@ -34,12 +34,7 @@ func (f *lengthFilter) Validate() error {
 		of       string
 		min, max *int
 	}{{"prompt", f.MinPrompt, f.MaxPrompt}, {"response", f.MinResponse, f.MaxResponse}} {
-		switch {
-		case b.min != nil && *b.min < 0:
-			return fmt.Errorf("min_%s_tokens must not be negative, got %d", b.of, *b.min)
-		case b.max != nil && *b.max < 0:
-			return fmt.Errorf("max_%s_tokens must not be negative, got %d", b.of, *b.max)
-		case b.min != nil && b.max != nil && *b.min > *b.max:
+		if b.min != nil && b.max != nil && *b.min > *b.max {
 			return fmt.Errorf("min_%s_tokens %d is more than max_%s_tokens %d: no experience would remain", b.of, *b.min, b.of, *b.max)
 		}
 	}

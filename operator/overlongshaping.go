@@ -20,18 +20,15 @@ func init() {
 
 // overlongShaping lowers the reward of long responses.
 type overlongShaping struct {
-	PenaltyFactor     float64 `yaml:"penalty_factor" doc:"the largest penalty"`
+	PenaltyFactor     float64 `yaml:"penalty_factor" range:"[0,inf]" doc:"the largest penalty"`
 	MaxResponseLength int     `yaml:"max_response_length" doc:"tokens after the prompt at which the penalty is largest"`
 	CacheLength       int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
 }
 
 // Validate checks the lengths.
 func (s *overlongShaping) Validate() error {
-	switch {
-	case s.CacheLength <= 0 || s.MaxResponseLength < s.CacheLength:
+	if s.CacheLength <= 0 || s.MaxResponseLength < s.CacheLength {
 		return fmt.Errorf("set 0 < cache_length ≤ max_response_length, in tokens, got %d and %d", s.CacheLength, s.MaxResponseLength)
-	case !(s.PenaltyFactor >= 0):
-		return fmt.Errorf("penalty_factor must not be negative, got %g", s.PenaltyFactor)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package operator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -26,12 +25,12 @@ func init() {
 // Unlike Trinity-RFT: an experience without a valid reward is not in reward_diff, because nothing
 // changed there; a value that is no number is an error; and an infinite reward becomes invalid.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (default ADD; SUB, MUL, DIV), weight (default 1)}"`
+	Configs []shaping `yaml:"reward_shaping_configs" required:"list {stats_key, op_type, weight}" doc:"{stats_key, op_type (ADD), weight (1)}"`
 }
 
 // shaping is one change of the reward.
 type shaping struct {
-	StatsKey string   `yaml:"stats_key"`
+	StatsKey string   `yaml:"stats_key" required:"name a key of info"`
 	OpType   string   `yaml:"op_type"` // "" is ADD
 	Weight   *float64 `yaml:"weight"`  // nil is 1
 }
@@ -52,14 +51,8 @@ var shapings = map[string]func(reward, x float64) float64{
 
 // Validate checks each configuration.
 func (s *rewardShaping) Validate() error {
-	if len(s.Configs) == 0 {
-		return errors.New("reward_shaping_configs: give at least one {stats_key, op_type, weight}")
-	}
 	for i, c := range s.Configs {
-		switch {
-		case c.StatsKey == "":
-			return fmt.Errorf("reward_shaping_configs.%d.stats_key: name a key of info", i)
-		case shapings[c.op()] == nil:
+		if shapings[c.op()] == nil {
 			return fmt.Errorf("reward_shaping_configs.%d.op_type: unknown operation %q (known: ADD, SUB, MUL, DIV)", i, c.OpType)
 		}
 	}

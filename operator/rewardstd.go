@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -22,15 +21,7 @@ func init() {
 // Unlike Trinity-RFT: the metric operator_filtered_count is called filtered_count, as in the other
 // filters; and an invalid reward is left out and is no error.
 type rewardStdFilter struct {
-	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (divisor n) to drop"`
-}
-
-// Validate checks the range.
-func (f *rewardStdFilter) Validate() error {
-	if !(f.Threshold >= 0) {
-		return fmt.Errorf("threshold: must not be negative, got %g", f.Threshold)
-	}
-	return nil
+	Threshold float64 `yaml:"threshold" range:"[0,inf]" doc:"the largest standard deviation (divisor n) to drop"`
 }
 
 // Process implements trinity.Operator.

@@ -1,10 +1,6 @@
 package operator
 
-import (
-	"fmt"
-
-	"github.com/trinity-go/trinity"
-)
+import "github.com/trinity-go/trinity"
 
 // rollouts splits a group into its rollouts. A rollout has several experiences if its workflow made
 // several model calls. Operators keep or drop it as a whole, because an algorithm for several steps
@@ -31,13 +27,6 @@ const (
 	perGroup Scope = "group"
 	perStep  Scope = "step"
 )
-
-func (s Scope) check() error {
-	if s != perGroup && s != perStep {
-		return fmt.Errorf("scope: unknown value %q (known: group, step)", s)
-	}
-	return nil
-}
 
 // parts returns the rollouts of each group, or of the whole step as one part.
 func (s Scope) parts(groups []trinity.Group) [][]trinity.Group {

@@ -28,8 +28,8 @@ func init() {
 type starlarkOperator struct {
 	Script   string  `yaml:"script" doc:"the text of the script"`
 	Path     string  `yaml:"path" doc:"a file with the script, instead of script"`
-	MaxSteps int64   `yaml:"max_steps" doc:"largest number of interpreter steps for one group; more end the run"`
-	Timeout  float64 `yaml:"timeout" doc:"seconds for one group; more end the run"`
+	MaxSteps int64   `yaml:"max_steps" range:"[1,)" doc:"largest number of interpreter steps for one group; more end the run"`
+	Timeout  float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one group; more end the run"`
 }
 
 // Validate runs the script's top level, which must define process.
@@ -37,10 +37,6 @@ func (s *starlarkOperator) Validate() error {
 	switch {
 	case (s.Script == "") == (s.Path == ""):
 		return errors.New("set either script or path")
-	case s.MaxSteps < 1:
-		return fmt.Errorf("max_steps: must be at least 1, got %d", s.MaxSteps)
-	case !(s.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", s.Timeout)
 	}
 	_, err := s.run(context.Background(), nil)
 	return err

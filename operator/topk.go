@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -20,16 +19,8 @@ func init() {
 
 // topK keeps the rollouts with the highest rewards.
 type topK struct {
-	K     int   `yaml:"k" doc:"rollouts to keep"`
-	Scope Scope `yaml:"scope" doc:"group keeps k of each task, step keeps k of all tasks"`
-}
-
-// Validate checks the range.
-func (f *topK) Validate() error {
-	if f.K < 1 {
-		return fmt.Errorf("k: must be at least 1, got %d", f.K)
-	}
-	return f.Scope.check()
+	K     int   `yaml:"k" range:"[1,)" doc:"rollouts to keep"`
+	Scope Scope `yaml:"scope" enum:"group|step" doc:"group keeps k of each task, step keeps k of all tasks"`
 }
 
 // Process implements trinity.Operator.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // Info describes one plug-in for people.
@@ -21,6 +23,33 @@ type Field struct {
 	Type    string `json:"type"`
 	Default string `json:"default"`
 	Doc     string `json:"doc"`
+
+	Range    string   `json:"range,omitempty"` // the allowed numbers, such as [0,1]
+	Enum     []string `json:"values,omitempty"`
+	Required bool     `json:"required,omitempty"`
+	Needs    []string `json:"needs,omitempty"`    // other arguments that it has no effect without
+	Excludes []string `json:"excludes,omitempty"` // other arguments that it has no effect beside
+}
+
+// Limits says in words which values an argument may have; "" if it may have any of its type.
+func (f Field) Limits() string {
+	var parts []string
+	if f.Required {
+		parts = append(parts, "required")
+	}
+	if f.Range != "" {
+		parts = append(parts, tags.ParseInterval(f.Range).String())
+	}
+	if len(f.Enum) > 0 {
+		parts = append(parts, choices(f.Enum))
+	}
+	if len(f.Needs) > 0 {
+		parts = append(parts, "needs "+strings.Join(f.Needs, ", "))
+	}
+	if len(f.Excludes) > 0 {
+		parts = append(parts, "not with "+strings.Join(f.Excludes, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Explain describes the named plug-in: its doc, and its arguments with types, defaults and `doc`
@@ -39,16 +68,10 @@ func fields(v reflect.Value) []Field {
 		return nil
 	}
 	var out []Field
-	for i := range rv.NumField() {
-		f := rv.Type().Field(i)
-		tag, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		switch {
-		case opts == "inline": // an embedded struct
-			out = append(out, fields(rv.Field(i))...)
-		case !f.IsExported() || tag == "" || tag == "-":
-		default:
-			out = append(out, Field{Key: tag, Type: typeName(f.Type), Default: defaultText(rv.Field(i)), Doc: f.Tag.Get("doc")})
-		}
+	for _, f := range tags.Fields(rv.Type()) {
+		out = append(out, Field{Key: tags.Key(f), Type: typeName(f.Type), Default: defaultText(rv.FieldByIndex(f.Index)), Doc: f.Tag.Get("doc"),
+			Range: f.Tag.Get("range"), Enum: tags.Enum(f), Required: f.Tag.Get("required") != "",
+			Needs: texts(conditions(f, "need")), Excludes: texts(conditions(f, "excludes"))})
 	}
 	return out
 }

@@ -1,11 +1,13 @@
 // Package registry maps names to constructors of plug-ins. A constructor returns a value with its
 // defaults. The exported fields of the value, named by their `yaml` tags, are the plug-in's
-// arguments. Arguments are decoded strictly over the defaults: an unknown key, a wrong type or a
+// arguments. Arguments are decoded strictly over the defaults: an unknown key, a wrong type, a value
+// that a tag of its field refuses (range, enum, required, need, excludes: see package tags) or a
 // failing Validate is an error that names the key.
 package registry
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -13,11 +15,6 @@ import (
 type Registry[T any] struct {
 	*Catalog
 	build map[string]func() T
-}
-
-// validator is a plug-in that checks its arguments beyond their types.
-type validator interface {
-	Validate() error
 }
 
 // Catalog is a Registry without its type, for config, `list` and `explain`.
@@ -86,10 +83,8 @@ func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, errs[0])
 		}
 	}
-	if c, ok := any(v).(validator); ok {
-		if err := c.Validate(); err != nil {
-			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
-		}
+	if err := Validate(v); err != nil {
+		return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
 	}
 	return v, nil
 }
@@ -126,14 +121,14 @@ func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 		return []ArgError{c.unknown(name)}
 	}
 	v := e.new()
-	errs := decode(v, args)
-	if len(errs) > 0 {
+	if errs := decode(v, args); len(errs) > 0 {
 		return errs
 	}
-	if val, ok := v.(validator); ok {
-		if err := val.Validate(); err != nil {
-			return []ArgError{{Message: err.Error()}}
-		}
+	if errs := beyondLimits(reflect.ValueOf(v), ""); len(errs) > 0 {
+		return errs
+	}
+	if err := Validate(v); err != nil {
+		return []ArgError{{Message: err.Error()}}
 	}
 	return nil
 }

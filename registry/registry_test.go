@@ -2,6 +2,8 @@ package registry
 
 import (
 	"errors"
+	"math"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -79,8 +81,8 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(info.Fields) != 4 || info.Fields[0] != (Field{Key: "coef", Type: "float", Default: "0.5", Doc: "a weight"}) ||
-		info.Fields[3].Default != "null" {
+	coef := Field{Key: "coef", Type: "float", Default: "0.5", Doc: "a weight"}
+	if len(info.Fields) != 4 || !reflect.DeepEqual(info.Fields[0], coef) || info.Fields[3].Default != "null" {
 		t.Errorf("got %+v", info.Fields)
 	}
 }
@@ -121,5 +123,67 @@ func TestPluginWithoutArguments(t *testing.T) {
 	plain.Register("plain", "It takes nothing.", func() struct{} { return struct{}{} })
 	if errs := plain.Check("plain", map[string]any{"n": 1}); len(errs) != 1 || errs[0].Error() != "n: unknown argument (it takes none)" {
 		t.Errorf("%v; want the unknown argument", errs)
+	}
+}
+
+type row struct {
+	Weight float64 `yaml:"weight" range:"(,)"`
+	Name   string  `yaml:"name" required:"name the part"`
+}
+
+type shared struct {
+	Share float64 `yaml:"share" range:"[0,1]"`
+}
+
+type limited struct {
+	shared `yaml:",inline"`
+	N      *int    `yaml:"n" range:"[1,8]" excludes:"mode=slow"`
+	Mode   string  `yaml:"mode" enum:"fast|slow"`
+	Kind   *string `yaml:"kind" enum:"a|b"`
+	Sizes  []int   `yaml:"sizes" range:"[0,)" need:"n"`
+	Rows   []row   `yaml:"rows"`
+}
+
+// Tags limit the arguments of a plug-in, also those of embedded structs and of lists of structs, and
+// Explain shows the limits.
+func TestTagsLimitArguments(t *testing.T) {
+	kinds := New[*limited]("test_limits", "for tests")
+	kinds.Register("thing", "A thing.", func() *limited { return &limited{Mode: "fast"} })
+	type args = map[string]any
+	for _, c := range []struct {
+		args args
+		want string
+	}{
+		{nil, ""}, {args{"n": 1}, ""}, {args{"n": 8}, ""}, {args{"n": nil}, ""}, {args{"share": 1, "kind": "b"}, ""},
+		{args{"n": 0}, "n: must be at least 1 and at most 8, got 0"}, {args{"n": 9}, "n: must be at least 1 and at most 8, got 9"},
+		{args{"share": math.NaN()}, "share: must be at least 0 and at most 1, got NaN"},
+		{args{"mode": "Fast"}, `mode: want fast or slow, got "Fast"`}, {args{"kind": ""}, `kind: want a or b, got ""`},
+		{args{"n": 2, "mode": "slow"}, "n: has no effect beside mode: slow (remove one of them)"},
+		{args{"sizes": []any{1}}, "sizes: needs n (set it too, or remove sizes)"}, {args{"sizes": []any{}}, ""},
+		{args{"n": 2, "sizes": []any{1, -1}}, "sizes: must be at least 0, got -1"},
+		{args{"rows": []any{args{"name": "x"}, args{"name": "y", "weight": math.Inf(1)}}}, "rows.1.weight: must be a finite number, got +Inf"},
+		{args{"rows": []any{args{"weight": 1}}}, "rows.0.name: name the part"},
+	} {
+		errs := kinds.Check("thing", c.args)
+		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) != 1 || errs[0].Error() != c.want) {
+			t.Errorf("%v: %v, want %q", c.args, errs, c.want)
+		}
+		if _, err := kinds.Build("thing", c.args); (err == nil) != (c.want == "") || err != nil && err.Error() != "test_limits thing: "+c.want {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+	info, err := kinds.Explain("thing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits []string
+	for _, f := range info.Fields {
+		limits = append(limits, f.Key+": "+f.Limits())
+	}
+	want := []string{"share: at least 0 and at most 1",
+		"n: at least 1 and at most 8; not with mode: slow", "mode: fast or slow", "kind: a or b",
+		"sizes: at least 0; needs n", "rows: "}
+	if !reflect.DeepEqual(limits, want) {
+		t.Errorf("%q, want %q", limits, want)
 	}
 }

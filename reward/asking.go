@@ -15,34 +15,16 @@ import (
 
 // Asking is how a reward function asks a model. It is part of the functions that do so.
 type Asking struct {
-	Judge       string  `yaml:"judge" doc:"model that judges: a name in explorer.auxiliary_models, or policy"`
-	Temperature float32 `yaml:"temperature" doc:"at which it answers"`
-	MaxTokens   int     `yaml:"max_tokens" doc:"tokens of an answer; 0 is the model's own limit"`
-	Tries       int     `yaml:"tries" doc:"questions at most until an answer can be read"`
-	Workers     int     `yaml:"workers" doc:"questions at once, of one group"`
+	Judge       string  `yaml:"judge" required:"name a model of explorer.auxiliary_models, or policy" doc:"model that judges"`
+	Temperature float32 `yaml:"temperature" range:"[0,inf]" doc:"at which it answers"`
+	MaxTokens   int     `yaml:"max_tokens" range:"[0,)" doc:"tokens of an answer; 0 is the model's own limit"`
+	Tries       int     `yaml:"tries" range:"[1,)" doc:"questions at most until an answer can be read"`
+	Workers     int     `yaml:"workers" range:"[1,)" doc:"questions at once, of one group"`
 
 	server *trinity.AskerServer // nil for a model that the run knows
 }
 
 func defaultAsking() Asking { return Asking{MaxTokens: 1024, Tries: 3, Workers: 8} }
-
-func (a *Asking) validate() error {
-	switch {
-	case a.Judge == "":
-		return fmt.Errorf("judge: name a model of explorer.auxiliary_models, or %s", trinity.PolicyAsker)
-	case !(a.Temperature >= 0):
-		return fmt.Errorf("temperature: must not be negative, got %g", a.Temperature)
-	}
-	for _, count := range []struct {
-		key          string
-		value, least int
-	}{{"max_tokens", a.MaxTokens, 0}, {"tries", a.Tries, 1}, {"workers", a.Workers, 1}} {
-		if count.value < count.least {
-			return fmt.Errorf("%s: must be at least %d, got %d", count.key, count.least, count.value)
-		}
-	}
-	return nil
-}
 
 // Requires implements [trinity.Requirer].
 func (a *Asking) Requires() trinity.Requirements {

@@ -34,12 +34,12 @@ func init() {
 
 // code runs programs that a model wrote.
 type code struct {
-	Language       string   `yaml:"language" doc:"python, go, javascript, cpp or bash"`
-	TestsKey       string   `yaml:"tests_key" doc:"key of the tests in the row"`
-	Timeout        float64  `yaml:"timeout" doc:"seconds of CPU for each test; the program may take three times as long by the clock"`
-	Tolerance      float64  `yaml:"tolerance" doc:"how far a float may be from the expected one, as a share of it beyond 1; judges take 1e-6"`
-	CompileTimeout float64  `yaml:"compile_timeout" doc:"seconds of CPU for the compiler"`
-	MaxMemory      int      `yaml:"max_memory_mb" doc:"MiB for the program"`
+	Language       string   `yaml:"language" enum:"python|go|javascript|cpp|bash" doc:"of the reply"`
+	TestsKey       string   `yaml:"tests_key" required:"name the column of the tests" doc:"key of the tests in the row"`
+	Timeout        float64  `yaml:"timeout" range:"(0,3600]" doc:"seconds of CPU for each test; the clock may show three times as many"`
+	Tolerance      float64  `yaml:"tolerance" range:"[0,1)" doc:"how far a float may be from the expected one, as a share beyond 1"`
+	CompileTimeout float64  `yaml:"compile_timeout" range:"(0,3600]" doc:"seconds of CPU for the compiler"`
+	MaxMemory      int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for the program"`
 	Isolation      string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
 	Read           []string `yaml:"read" doc:"folders that the program may read beside the system's, such as one of a Python environment"`
 
@@ -49,30 +49,12 @@ type code struct {
 
 // Validate checks the arguments, and that this machine has the isolation.
 func (c *code) Validate() (err error) {
-	_, known := languages[c.Language]
-	switch {
-	case !known:
-		return fmt.Errorf("language: %q is none of python, go, javascript, cpp, bash", c.Language)
-	case c.TestsKey == "":
-		return errors.New("tests_key: name the column of the tests")
-	case !(c.Timeout > 0) || c.Timeout > maxCodeTime:
-		return fmt.Errorf("timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.Timeout)
-	case !(c.CompileTimeout > 0) || c.CompileTimeout > maxCodeTime:
-		return fmt.Errorf("compile_timeout: want more than 0 and at most %d seconds, got %g", maxCodeTime, c.CompileTimeout)
-	case !(c.Tolerance >= 0 && c.Tolerance < 1):
-		return fmt.Errorf("tolerance: want at least 0 and less than 1, got %g", c.Tolerance)
-	case c.MaxMemory < 32 || c.MaxMemory > 1<<20:
-		return fmt.Errorf("max_memory_mb: want 32 to %d, got %d", 1<<20, c.MaxMemory)
-	}
 	if err := sandbox.CheckRead(c.Read); err != nil {
 		return err
 	}
 	c.box, err = sandbox.New(sandbox.Isolation(c.Isolation))
 	return err
 }
-
-// maxCodeTime bounds the seconds of a program.
-const maxCodeTime = 3600
 
 // Requires implements [trinity.Requirer].
 func (c *code) Requires() trinity.Requirements {

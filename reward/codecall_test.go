@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // askingDriver asks programs and judges their answers in one process: code_reward does it in a sandbox
@@ -291,7 +292,7 @@ func TestCodeRewardRefusesCalls(t *testing.T) {
 	}
 	for _, wrong := range []float64{-1, 1} {
 		fn := &code{Language: "python", TestsKey: "tests", Timeout: 1, CompileTimeout: 1, MaxMemory: 64, Isolation: "none", Tolerance: wrong}
-		if err := fn.Validate(); err == nil || !strings.Contains(err.Error(), "tolerance: want at least 0") {
+		if err := registry.Validate(fn); err == nil || !strings.Contains(err.Error(), "tolerance: must be at least 0") {
 			t.Errorf("%g: %v", wrong, err)
 		}
 	}

@@ -26,25 +26,10 @@ func init() {
 // execReward asks a program.
 type execReward struct {
 	process.Args `yaml:",inline"`
-	Workers      int     `yaml:"workers" doc:"copies of the program, which score at once"`
-	Timeout      float64 `yaml:"timeout" doc:"seconds for one reply"`
-	StartTimeout float64 `yaml:"start_timeout" doc:"seconds from the start of the program to its first answer"`
-	MaxRestarts  int     `yaml:"max_restarts" doc:"restarts without an answer in between; after these the function asks no more"`
-}
-
-// Validate checks the arguments.
-func (x *execReward) Validate() error {
-	switch {
-	case x.Workers < 1 || x.Workers > 1024:
-		return fmt.Errorf("workers: want 1 to 1024, got %d", x.Workers)
-	case !(x.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", x.Timeout)
-	case !(x.StartTimeout > 0):
-		return fmt.Errorf("start_timeout: must be more than 0 seconds, got %g", x.StartTimeout)
-	case x.MaxRestarts < 0:
-		return fmt.Errorf("max_restarts: must not be negative, got %d", x.MaxRestarts)
-	}
-	return x.Args.Validate()
+	Workers      int     `yaml:"workers" range:"[1,1024]" doc:"copies of the program, which score at once"`
+	Timeout      float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply"`
+	StartTimeout float64 `yaml:"start_timeout" range:"(0,inf]" doc:"seconds from the start of the program to its first answer"`
+	MaxRestarts  int     `yaml:"max_restarts" range:"[0,)" doc:"restarts without an answer in between; after these the function asks no more"`
 }
 
 // Score implements [trinity.RewardFunc]. Tasksets with the same arguments share the program.

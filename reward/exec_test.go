@@ -322,7 +322,7 @@ func TestExecArgumentsAreChecked(t *testing.T) {
 	for want, args := range map[string]map[string]any{
 		"command: name":         {},
 		"executable file":       {"command": []any{"no such program"}},
-		"workers: want":         {"command": command, "workers": 0},
+		"workers: must":         {"command": command, "workers": 0},
 		"timeout: must":         {"command": command, "timeout": 0},
 		"start_timeout: must":   {"command": command, "start_timeout": -1},
 		"max_restarts: must":    {"command": command, "max_restarts": -1},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // graderSampling is how a model grader samples.
@@ -65,7 +66,7 @@ func (g *graderReward) newModelGrader(s *graderSpec) (*modelGrader, error) {
 		}
 		g.askers = append(g.askers, spec)
 	}
-	return m, m.validate()
+	return m, registry.Validate(&m.Asking)
 }
 
 // graderMessages reads the messages of a model grader.

@@ -24,16 +24,13 @@ func init() {
 // httpReward asks a service.
 type httpReward struct {
 	retry.Service `yaml:",inline"`
-	Workers       int `yaml:"workers" doc:"questions at once"`
+	Workers       int `yaml:"workers" range:"[1,)" doc:"questions at once"`
 
 	slots chan struct{} // one element for each question in flight
 }
 
 // Validate checks the arguments.
 func (h *httpReward) Validate() error {
-	if h.Workers < 1 {
-		return fmt.Errorf("workers: must be at least 1, got %d", h.Workers)
-	}
 	h.slots = make(chan struct{}, h.Workers)
 	return h.Service.Validate()
 }

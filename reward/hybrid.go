@@ -31,7 +31,7 @@ func init() {
 
 // hybrid combines reward functions by an expression.
 type hybrid struct {
-	Rewards []hybridPart `yaml:"rewards" doc:"the reward functions: a list of {reward, name, args, when}"`
+	Rewards []hybridPart `yaml:"rewards" required:"list them, such as [{reward: accuracy_reward}]" doc:"of {reward, name, args, when}"`
 	Value   string       `yaml:"value" doc:"the reward, an expression over their names"`
 
 	value *vm.Program
@@ -52,9 +52,6 @@ var isVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Validate builds the functions and compiles the expressions.
 func (h *hybrid) Validate() (err error) {
-	if len(h.Rewards) == 0 {
-		return errors.New("rewards: list the reward functions, such as [{reward: accuracy_reward, name: answer}]")
-	}
 	known := types.Map{"response": types.String, "truth": types.String, "response_tokens": types.Int, "truncated": types.Bool}
 	for i := range h.Rewards {
 		p := &h.Rewards[i]

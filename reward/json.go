@@ -23,17 +23,9 @@ func init() {
 
 // jsonReward scores structured output.
 type jsonReward struct {
-	Keys        []string `yaml:"keys" doc:"the keys that the object must have, without others"`
+	Keys        []string `yaml:"keys" required:"name the keys of the object" doc:"the keys that the object must have, without others"`
 	FormatScore float64  `yaml:"format_score" doc:"for an object with these keys"`
 	AnswerScore float64  `yaml:"answer_score" doc:"for the right object"`
-}
-
-// Validate returns an error if there are no keys.
-func (j *jsonReward) Validate() error {
-	if len(j.Keys) == 0 {
-		return errors.New("keys: name the keys of the object")
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -31,10 +30,10 @@ func init() {
 
 // schemaReward scores structured output by a JSON schema.
 type schemaReward struct {
-	Schema       map[string]any `yaml:"schema" doc:"the JSON schema; its $ref may point into itself only"`
-	ValidScore   float64        `yaml:"valid_score" doc:"for a reply that satisfies the schema"`
-	PartialScore float64        `yaml:"partial_score" doc:"times the share of satisfied keys, for any other JSON"`
-	AnswerScore  float64        `yaml:"answer_score" doc:"times the share of the truth's keys that the reply repeats; 0 reads no truth"`
+	Schema       map[string]any `yaml:"schema" required:"write the JSON schema of the replies" doc:"its $ref may point into itself only"`
+	ValidScore   float64        `yaml:"valid_score" range:"(,)" doc:"for a reply that satisfies the schema"`
+	PartialScore float64        `yaml:"partial_score" range:"(,)" doc:"times the share of satisfied keys, for any other JSON"`
+	AnswerScore  float64        `yaml:"answer_score" range:"(,)" doc:"times the share of the truth's keys in the reply; 0 reads no truth"`
 
 	schema *jsonschema.Schema
 	named  map[string]bool // keys of the top level that the schema names
@@ -43,14 +42,6 @@ type schemaReward struct {
 
 // Validate compiles the schema.
 func (s *schemaReward) Validate() (err error) {
-	if len(s.Schema) == 0 {
-		return errors.New("schema: write the JSON schema of the replies")
-	}
-	for name, v := range map[string]float64{"valid_score": s.ValidScore, "partial_score": s.PartialScore, "answer_score": s.AnswerScore} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s: must be a finite number, got %g", name, v)
-		}
-	}
 	text, err := json.Marshal(s.Schema)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)

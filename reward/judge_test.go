@@ -337,7 +337,7 @@ func TestHybridReward(t *testing.T) {
 func TestBadArgumentsOfHybrid(t *testing.T) {
 	number := part("test_digit", "name", "n")
 	for want, args := range map[string]map[string]any{
-		"rewards: list the reward functions": hybridOf("1"),
+		"rewards: list them": hybridOf("1"),
 		"value: write an expression":         hybridOf("", number),
 		"value: unknown name m":              hybridOf("m", number),
 		"value: unknown name now":            hybridOf("now().Unix() + n", number),

@@ -2,7 +2,6 @@ package reward
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -19,20 +18,9 @@ func init() {
 
 // modelReward scores with a reward model.
 type modelReward struct {
-	ModelPath string  `yaml:"model_path" doc:"directory or hub name of the reward model"`
-	Label     int     `yaml:"label" doc:"which of the model's labels is the score, from 0"`
+	ModelPath string  `yaml:"model_path" required:"name the directory or hub name of a reward model" doc:"of the reward model"`
+	Label     int     `yaml:"label" range:"[0,)" doc:"which of the model's labels is the score, from 0"`
 	Scale     float64 `yaml:"scale" doc:"multiplies the score"`
-}
-
-// Validate returns an error if the arguments name no model or a negative label.
-func (m *modelReward) Validate() error {
-	if m.ModelPath == "" {
-		return errors.New("model_path: name the directory or hub name of a reward model")
-	}
-	if m.Label < 0 {
-		return fmt.Errorf("label: is %d: want 0 or more", m.Label)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

@@ -69,7 +69,7 @@ func (t *trajectoryJudge) Validate() (err error) {
 	if t.by.Asking, err = t.asking(); err != nil {
 		return err
 	}
-	return t.by.Validate()
+	return registry.Validate(&t.by)
 }
 
 // Requires implements [trinity.Requirer].

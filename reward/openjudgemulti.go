@@ -3,7 +3,6 @@ package reward
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -21,7 +20,7 @@ func init() {
 // multiGrader adds up what several graders say.
 type multiGrader struct {
 	Grader        `yaml:",inline"`
-	Aggregation   string         `yaml:"score_aggregation" doc:"mean or sum of the scores"`
+	Aggregation   string         `yaml:"score_aggregation" enum:"mean|sum" doc:"of the scores"`
 	GraderConfigs map[string]any `yaml:"grader_configs" doc:"Python objects in Trinity-RFT; leave it out"`
 
 	graders []grading
@@ -42,9 +41,6 @@ func (m *multiGrader) Validate() error {
 	if len(m.GraderConfigs) > 0 {
 		return errors.New("grader_configs: graders are Python objects there; use hybrid_reward or weighted_reward over judge_reward")
 	}
-	if m.Aggregation != "mean" && m.Aggregation != "sum" {
-		return fmt.Errorf("score_aggregation: want mean or sum, got %q", m.Aggregation)
-	}
 	asking, err := m.asking()
 	if err != nil {
 		return err
@@ -56,7 +52,7 @@ func (m *multiGrader) Validate() error {
 		{"relevance_score", "Judge whether the reply is relevant: it answers what was asked, completely, and says nothing beside the point."},
 	} {
 		by := &judgeReward{Asking: asking, Mode: "score", Lowest: 1, Highest: 5, Instruction: g.instruction}
-		if err := by.Validate(); err != nil {
+		if err := registry.Validate(by); err != nil {
 			return err
 		}
 		m.graders = append(m.graders, grading{g.name, by})

@@ -16,8 +16,8 @@ import (
 // pythonReward asks a Python library. It is part of the rewards that do so.
 type pythonReward struct {
 	bridge.Python `yaml:",inline"`
-	Workers       int     `yaml:"workers" doc:"processes, which score at once"`
-	Timeout       float64 `yaml:"timeout" doc:"seconds for one reply; the first also waits for Python to import the library"`
+	Workers       int     `yaml:"workers" range:"[1,1024]" doc:"processes, which score at once"`
+	Timeout       float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply; the first also waits for Python to import the library"`
 }
 
 func defaultPython() pythonReward {
@@ -26,12 +26,6 @@ func defaultPython() pythonReward {
 
 // validate checks the arguments, and that the interpreter has the library.
 func (p *pythonReward) validate(library bridge.Library) error {
-	switch {
-	case p.Workers < 1 || p.Workers > 1024:
-		return fmt.Errorf("workers: want 1 to 1024, got %d", p.Workers)
-	case !(p.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", p.Timeout)
-	}
 	return p.Has(library.Module)
 }
 

@@ -29,9 +29,6 @@ type rulerReward struct {
 	Seed   int    `yaml:"seed" doc:"of the order in which the judge reads the conversations"`
 }
 
-// Validate checks the arguments.
-func (r *rulerReward) Validate() error { return r.validate() }
-
 // Score implements [trinity.RewardFunc].
 func (r *rulerReward) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	return scoreOne(ctx, r, in)

@@ -29,9 +29,9 @@ func init() {
 
 // wasmReward runs a module.
 type wasmReward struct {
-	Module    string  `yaml:"module" doc:"file of the module, as a path from the working directory"`
-	Timeout   float64 `yaml:"timeout" doc:"seconds for one reply"`
-	MaxMemory int     `yaml:"max_memory_mb" doc:"MiB that the module may use for one reply, at most 4096"`
+	Module    string  `yaml:"module" required:"name a file, such as score.wasm" doc:"file of the module, as a path from the working directory"`
+	Timeout   float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one reply"`
+	MaxMemory int     `yaml:"max_memory_mb" range:"[1,4096]" doc:"MiB that the module may use for one reply"`
 }
 
 // pagesOfMiB is the number of WebAssembly's pages in a MiB.
@@ -39,14 +39,6 @@ const pagesOfMiB = 16
 
 // Validate checks the arguments.
 func (w *wasmReward) Validate() error {
-	switch {
-	case w.Module == "":
-		return errors.New("module: name a file, such as score.wasm")
-	case !(w.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", w.Timeout)
-	case w.MaxMemory < 1 || w.MaxMemory > 4096:
-		return fmt.Errorf("max_memory_mb: want 1 to 4096, got %d", w.MaxMemory)
-	}
 	module, err := w.compile()
 	if err != nil {
 		return fmt.Errorf("module: %w", err)

@@ -127,7 +127,7 @@ func TestModulesThatCannotRun(t *testing.T) {
 		{map[string]any{"module": library}, "it exports no _start"},
 		{map[string]any{"module": importing}, "it imports env.f"},
 		{map[string]any{"module": library, "timeout": 0}, "timeout: must be more than 0"},
-		{map[string]any{"module": library, "max_memory_mb": 5000}, "max_memory_mb: want 1 to 4096"},
+		{map[string]any{"module": library, "max_memory_mb": 5000}, "max_memory_mb: must be at least 1 and at most 4096"},
 	} {
 		_, err := registry.Rewards.Build("wasm", c.args)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -2,7 +2,6 @@ package reward
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -21,13 +20,13 @@ func init() {
 
 // weighted adds up several reward functions.
 type weighted struct {
-	Rewards []weightedPart `yaml:"rewards" doc:"the reward functions: a list of {reward, weight, args, name}"`
+	Rewards []weightedPart `yaml:"rewards" required:"list them, such as [{reward: accuracy_reward}]" doc:"of {reward, weight, args, name}"`
 }
 
 // weightedPart is one of the functions.
 type weightedPart struct {
 	Reward string         `yaml:"reward"`
-	Weight *float64       `yaml:"weight"` // nil is 1
+	Weight *float64       `yaml:"weight" range:"(,)"` // nil is 1
 	Args   map[string]any `yaml:"args"`
 	Name   string         `yaml:"name"` // "" is Reward
 
@@ -36,9 +35,6 @@ type weightedPart struct {
 
 // Validate builds the functions.
 func (w *weighted) Validate() error {
-	if len(w.Rewards) == 0 {
-		return errors.New("rewards: list the reward functions, such as [{reward: accuracy_reward, weight: 1}]")
-	}
 	seen := map[string]bool{}
 	for i := range w.Rewards {
 		p, err := &w.Rewards[i], error(nil)
@@ -51,9 +47,6 @@ func (w *weighted) Validate() error {
 		if p.Weight == nil {
 			one := 1.0
 			p.Weight = &one
-		}
-		if math.IsNaN(*p.Weight) || math.IsInf(*p.Weight, 0) {
-			return fmt.Errorf("rewards.%d.weight: must be a finite number, got %g", i, *p.Weight)
 		}
 		if p.Name == "" {
 			p.Name = p.Reward

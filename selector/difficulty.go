@@ -30,34 +30,16 @@ func init() {
 type difficulty struct {
 	options `yaml:",inline"`
 
-	M            float64 `yaml:"m" doc:"weight of an observed pass rate, as a number of rollouts; the size of a group"`
-	Lamb         float64 `yaml:"lamb" doc:"share of the past evidence that a step forgets, in [0, 1]"`
-	Rho          float64 `yaml:"rho" doc:"weight of evidence inferred from other rows, in [0, 1]; observed evidence has 1 − rho"`
+	M            float64 `yaml:"m" range:"(0,2147483647]" doc:"weight of an observed pass rate, as a number of rollouts"`
+	Lamb         float64 `yaml:"lamb" range:"[0,1]" doc:"share of the past evidence that a step forgets"`
+	Rho          float64 `yaml:"rho" range:"[0,1]" doc:"weight of evidence inferred from other rows; observed evidence has 1 − rho"`
 	AdaptiveRho  bool    `yaml:"adaptive_rho" doc:"halve rho after a step with a mean error of inferred pass rates ≥ 0.25"`
-	TargetReward float64 `yaml:"target_reward" doc:"pass rate to look for, in [0, 1]; rows at 0.5 teach most"`
-	Tau          float64 `yaml:"tau" doc:"temperature of the draw; 0 takes the best rows"`
+	TargetReward float64 `yaml:"target_reward" range:"[0,1]" doc:"pass rate to look for; rows at 0.5 teach most"`
+	Tau          float64 `yaml:"tau" range:"[0,1e38]" doc:"temperature of the draw; 0 takes the best rows"`
 	DoSample     bool    `yaml:"do_sample" doc:"draw pass rates from their estimated distributions, instead of taking the means"`
 
 	progress
 	passRates
-}
-
-// Validate checks ranges.
-func (s *difficulty) Validate() error {
-	in := func(v, low, high float64) bool { return low <= v && v <= high } // false for NaN
-	switch {
-	case !in(s.M, 0, math.MaxInt32) || s.M == 0:
-		return fmt.Errorf("m is %v, want a positive number of rollouts", s.M)
-	case !in(s.Lamb, 0, 1):
-		return fmt.Errorf("lamb is %v, want a number in [0, 1]", s.Lamb)
-	case !in(s.Rho, 0, 1):
-		return fmt.Errorf("rho is %v, want a number in [0, 1]", s.Rho)
-	case !in(s.TargetReward, 0, 1):
-		return fmt.Errorf("target_reward is %v, want a pass rate in [0, 1]", s.TargetReward)
-	case !in(s.Tau, 0, math.MaxFloat32):
-		return fmt.Errorf("tau is %v, want 0 or more", s.Tau)
-	}
-	return nil
 }
 
 // Start implements [Selector]. It reads every row once.

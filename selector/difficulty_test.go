@@ -196,11 +196,11 @@ func TestDifficultyChecksItsInput(t *testing.T) {
 		{map[string]any{"feature_keys": []string{"weak"}}, "want two"},
 		{map[string]any{"feature_keys": []string{"weak", "middle"}}, `no "middle"`},
 		{map[string]any{"feature_keys": []string{"weak", "score"}}, "in [0, 1]"},
-		{map[string]any{"feature_keys": two, "m": 0}, "m is 0"},
-		{map[string]any{"feature_keys": two, "lamb": 1.5}, "lamb is 1.5"},
-		{map[string]any{"feature_keys": two, "rho": -0.5}, "rho is -0.5"},
-		{map[string]any{"feature_keys": two, "target_reward": 2}, "target_reward is 2"},
-		{map[string]any{"feature_keys": two, "tau": -1}, "tau is -1"},
+		{map[string]any{"feature_keys": two, "m": 0}, "m: must be more than 0"},
+		{map[string]any{"feature_keys": two, "lamb": 1.5}, "lamb: must be at least 0 and at most 1, got 1.5"},
+		{map[string]any{"feature_keys": two, "rho": -0.5}, "rho: must be at least 0"},
+		{map[string]any{"feature_keys": two, "target_reward": 2}, "target_reward: must be at least 0"},
+		{map[string]any{"feature_keys": two, "tau": -1}, "tau: must be at least 0"},
 		{map[string]any{"feature_keys": two, "lambda": 1}, "lamb"},
 	} {
 		s, err := Selectors.Build("difficulty_based", c.args)

@@ -21,7 +21,7 @@ buffer: {batch_size: 8, explorer_input: {taskset: {path: t.jsonl, default_workfl
 		{"cod_grid_navigation_workflow", "frozen_lake_workflow", "cod: no taskset has a workflow that solves packs"},
 		{"buffer: {", "stages: [{stage_name: warmup, mode: train, algorithm: {algorithm_type: sft}, buffer: {train_batch_size: 1, " +
 			"trainer_input: {experience_buffer: {path: w.jsonl}}}}, {stage_name: rl}]\nbuffer: {total_steps: 1, ", ""},
-		{"hint_penalty_coef: 0.1", "hint_penalty_coef: -1", "cod.hint_penalty_coef"},
+		{"hint_penalty_coef: 0.1", "hint_penalty_coef: -1", "cod.cod_workflow_args.hint_penalty_coef: must be at least 0"},
 		{"hint_penalty_coef: 0.1", "hint_penalty_coef: much", "cod.cod_workflow_args.hint_penalty_coef: wants a number"},
 		{"hint_penalty_coef: 0.1", "hint_penalty: 1", "hint_penalty"},
 		{"taskset: {path: t.jsonl, default_workflow_type: cod_grid_navigation_workflow}", "tasksets: [{name: a, path: t, " +

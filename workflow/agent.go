@@ -19,8 +19,8 @@ import (
 // the gateway.
 type agentArgs struct {
 	Steps      bool              `yaml:"steps" doc:"each call of the model is an experience of its own, for algorithms that know steps"`
-	Sampling   trinity.Sampling  `yaml:"sampling" doc:"whose temperature, top_p and the like count: taskset, or request for the program's"`
-	MaxCalls   int               `yaml:"max_calls" doc:"calls of the model in a rollout at most; 0 is no limit"`
+	Sampling   trinity.Sampling  `yaml:"sampling" enum:"taskset|request" doc:"whose temperature, top_p and the like count"`
+	MaxCalls   int               `yaml:"max_calls" range:"[0,)" doc:"calls of the model in a rollout at most; 0 is no limit"`
 	Models     map[string]string `yaml:"models" doc:"who answers for the names that the program asks, such as {'*': policy, '*-mini': judge}"`
 	Idempotent bool              `yaml:"idempotent" doc:"attempt a failed rollout again, since it changes nothing outside"`
 	OwnReward  bool              `yaml:"own_reward" doc:"the program's posted reward counts before the reward function that the task names"`
@@ -30,12 +30,6 @@ func defaultAgent() agentArgs { return agentArgs{Sampling: trinity.SamplingOfTas
 
 // Validate checks the arguments.
 func (a *agentArgs) Validate() error {
-	switch {
-	case a.Sampling != trinity.SamplingOfTaskset && a.Sampling != trinity.SamplingOfRequest:
-		return fmt.Errorf("sampling: want %s or %s, got %q", trinity.SamplingOfTaskset, trinity.SamplingOfRequest, a.Sampling)
-	case a.MaxCalls < 0:
-		return fmt.Errorf("max_calls: must not be negative, got %d", a.MaxCalls)
-	}
 	for pattern, name := range a.Models {
 		if _, err := path.Match(pattern, ""); err != nil || name == "" {
 			return fmt.Errorf("models: %q: %q: want a pattern such as \"*-mini\", and %s or a name of explorer.auxiliary_models",

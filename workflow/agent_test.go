@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // recorder is a host and an endpoint that has recorded something.
@@ -160,16 +161,18 @@ func TestFailuresOfAgents(t *testing.T) {
 }
 
 func TestArgumentsOfAgents(t *testing.T) {
-	retries := &httpWorkflow{agentArgs: defaultAgent()}
-	retries.MaxRetryTimes = 1
-	for want, x := range map[string]interface{ Validate() error }{
+	for want, x := range map[string]any{
 		"sampling: want taskset or request": &execWorkflow{agentArgs: agentArgs{Sampling: "mine"}},
 		"max_calls":                         &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", MaxCalls: -1}},
 		"models: \"[\": \"policy\": want":   &execWorkflow{agentArgs: agentArgs{Sampling: "taskset", Models: map[string]string{"[": "policy"}}},
 		"command: name a program":           &execWorkflow{agentArgs: defaultAgent()},
-		"max_retry_times":                   retries,
+		"max_retry_times": func() *httpWorkflow {
+			h := &httpWorkflow{agentArgs: defaultAgent()}
+			h.Timeout, h.MaxRetryTimes = 1, 1
+			return h
+		}(),
 	} {
-		if err := x.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := registry.Validate(x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

@@ -47,8 +47,5 @@ type stepWiseGame struct {
 
 // Validate builds the environment.
 func (w *stepWiseGame) Validate() error {
-	if err := w.validate(); err != nil {
-		return err
-	}
 	return w.on(w.name, &w.playArgs, false, "")
 }

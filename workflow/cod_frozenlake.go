@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -26,8 +25,8 @@ func defaultPackLake() packLake {
 // packLake walks over the lakes of a pack.
 type packLake struct {
 	packPlay      `yaml:",inline"`
-	EnvMaxSteps   int      `yaml:"env_max_steps" doc:"steps after which the search for a path through a random map turns back"`
-	AgentMaxSteps int      `yaml:"agent_max_steps" doc:"replies for a lake at most; max_turns, if it is lower, counts"`
+	EnvMaxSteps   int      `yaml:"env_max_steps" range:"[1,)" doc:"steps after which the search for a path through a random map turns back"`
+	AgentMaxSteps int      `yaml:"agent_max_steps" range:"[1,)" doc:"replies for a lake at most; max_turns, if it is lower, counts"`
 	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
 	Desc          []string `yaml:"desc" doc:"rows of the map in place of a random one: S start, F ice, H hole, G goal"`
 }
@@ -37,9 +36,6 @@ func (w *packLake) Validate() error { return w.build(nil) }
 
 // build builds the environment; words are its messages, nil for its own.
 func (w *packLake) build(words map[string]any) error {
-	if w.EnvMaxSteps < 1 || w.AgentMaxSteps < 1 {
-		return fmt.Errorf("env_max_steps and agent_max_steps: must be at least 1, got %d and %d", w.EnvMaxSteps, w.AgentMaxSteps)
-	}
 	args := map[string]any{
 		"map_name": "generated", "random_start": true, "path_limit": w.EnvMaxSteps, "max_steps": w.AgentMaxSteps, "is_slippery": w.IsSlippery,
 	}

@@ -24,9 +24,9 @@ func init() {
 // obscuredLake walks over lakes without knowing where a direction leads.
 type obscuredLake struct {
 	packLake      `yaml:",inline"`
-	MappingMode   string         `yaml:"mapping_mode" doc:"who has the same directions: global (all), per_pack or per_task"`
+	MappingMode   string         `yaml:"mapping_mode" enum:"global|per_pack|per_task" doc:"who has the same directions"`
 	GlobalMapping map[int]string `yaml:"global_mapping" doc:"global: Up, Right, Down or Left for 1 to 4; default Down, Right, Up, Left"`
-	MappingIndex  int            `yaml:"mapping_index" doc:"global: which of the 24 orders of Down, Right, Up and Left, from 0"`
+	MappingIndex  int            `yaml:"mapping_index" range:"[0,23]" doc:"global: which order of Down, Right, Up and Left"`
 }
 
 const obscureAct = "You are P on a frozen lake. Reach the goal G and step into no hole O; _ is ice.{slippery}\nYou move by one of four " +
@@ -35,14 +35,6 @@ const obscureAct = "You are P on a frozen lake. Reach the goal G and step into n
 
 // Validate builds the environment.
 func (w *obscuredLake) Validate() error {
-	switch w.MappingMode {
-	case "global", "per_pack", "per_task":
-	default:
-		return fmt.Errorf("mapping_mode: want global, per_pack or per_task, got %q", w.MappingMode)
-	}
-	if w.MappingIndex < 0 || w.MappingIndex > 23 {
-		return fmt.Errorf("mapping_index: want 0 to 23, got %d", w.MappingIndex)
-	}
 	if w.GlobalMapping != nil {
 		if _, err := mappingOf(w.GlobalMapping); err != nil {
 			return fmt.Errorf("global_mapping: %w", err)

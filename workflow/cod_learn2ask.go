@@ -27,10 +27,7 @@ type packAsk struct {
 
 // Validate checks the arguments.
 func (w *packAsk) Validate() error {
-	if err := w.packArgs.validate(); err != nil {
-		return err
-	}
-	return w.learn2Ask.Validate()
+	return w.packArgs.validate()
 }
 
 // Requires implements [trinity.Requirer].

@@ -32,22 +32,11 @@ func init() {
 type emailSearch struct {
 	judgedArgs   `yaml:",inline"`
 	Database     string  `yaml:"database" doc:"SQLite file with the mail"`
-	MaxTurns     int     `yaml:"max_turns" doc:"replies of the policy at most"`
-	ToolLimit    int     `yaml:"tool_obs_char_limit" doc:"characters of a tool's result at most"`
+	MaxTurns     int     `yaml:"max_turns" range:"[1,)" doc:"replies of the policy at most"`
+	ToolLimit    int     `yaml:"tool_obs_char_limit" range:"[100,)" doc:"characters of a tool's result at most"`
 	JudgeAnswers bool    `yaml:"llm_as_a_judge" doc:"a model judges the answer; if false, an answer in the words of the reference gets 1"`
-	Timeout      float64 `yaml:"tool_timeout" doc:"seconds that the tools and the judge may take"`
+	Timeout      float64 `yaml:"tool_timeout" range:"(0,inf]" doc:"seconds that the tools and the judge may take"`
 	Steps        bool    `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
-}
-
-// Validate checks the arguments.
-func (w *emailSearch) Validate() error {
-	switch {
-	case w.MaxTurns < 1 || w.ToolLimit < 100:
-		return fmt.Errorf("max_turns must be at least 1 and tool_obs_char_limit at least 100, got %d and %d", w.MaxTurns, w.ToolLimit)
-	case !(w.Timeout > 0):
-		return fmt.Errorf("tool_timeout: must be above 0, got %g", w.Timeout)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

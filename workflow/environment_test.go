@@ -277,7 +277,7 @@ func TestWorkflowsRefuseEnvironmentsThatCannotBe(t *testing.T) {
 		"environment stage: turn: unk": {"environment": "stage", "environment_args": map[string]any{"turn": 1}},
 		"max_turns":                    {"environment": "stage", "max_turns": 0},
 		"max_concurrent":               {"environment": "stage", "max_concurrent": -1},
-		"reset_timeout and step_tim":   {"environment": "stage", "step_timeout": 0},
+		"step_timeout: must be":        {"environment": "stage", "step_timeout": 0},
 	} {
 		if _, err := registry.Workflows.Build("environment_workflow", args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)

@@ -32,7 +32,7 @@ func init() {
 type execWorkflow struct {
 	process.Args `yaml:",inline"`
 	agentArgs    `yaml:",inline"`
-	Workers      int `yaml:"workers" doc:"copies of the program that are kept and make one rollout after another; 0 starts it for each"`
+	Workers      int `yaml:"workers" range:"[0,1024]" doc:"copies of the program, kept for one rollout after another; 0 starts it for each"`
 }
 
 // rewardRule is the part of descriptions that says whose reward counts.
@@ -46,9 +46,6 @@ const maxSaid = 16 << 20
 func (x *execWorkflow) Validate() error {
 	if err := x.agentArgs.Validate(); err != nil {
 		return err
-	}
-	if x.Workers < 0 || x.Workers > 1024 {
-		return fmt.Errorf("workers: want 0 to 1024, got %d", x.Workers)
 	}
 	return x.Args.Validate()
 }

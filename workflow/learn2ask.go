@@ -40,21 +40,8 @@ func init() {
 // and format score 0; and the system prompt is the task's, if it has one.
 type learn2Ask struct {
 	judgedArgs `yaml:",inline"`
-	TrainMode  string `yaml:"train_mode" doc:"what counts: Ra+Rs, Ra (the question) or Rs (the decision)"`
-	FusionMode string `yaml:"fusion_mode" doc:"how Ra+Rs puts them together: default (a product) or sum"`
-}
-
-// Validate checks the arguments.
-func (w *learn2Ask) Validate() error {
-	switch w.TrainMode {
-	case "Ra+Rs", "Ra", "Rs":
-	default:
-		return fmt.Errorf("train_mode: want Ra+Rs, Ra or Rs, got %q", w.TrainMode)
-	}
-	if w.FusionMode != "default" && w.FusionMode != "sum" {
-		return fmt.Errorf("fusion_mode: want default or sum, got %q", w.FusionMode)
-	}
-	return nil
+	TrainMode  string `yaml:"train_mode" enum:"Ra+Rs|Ra|Rs" doc:"what counts: Ra (the question), Rs (the decision)"`
+	FusionMode string `yaml:"fusion_mode" enum:"default|sum" doc:"how Ra+Rs puts them together: default (a product) or sum"`
 }
 
 // Requires implements [trinity.Requirer].

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 )
@@ -20,16 +19,8 @@ func init() {
 
 // mathEval evaluates a model in mathematics.
 type mathEval struct {
-	Temperature float32 `yaml:"temperature" doc:"sampling temperature; 0 is greedy"`
-	TopP        float32 `yaml:"top_p" doc:"nucleus, in (0, 1]"`
-}
-
-// Validate checks the arguments.
-func (w *mathEval) Validate() error {
-	if !(w.Temperature >= 0) || !(w.TopP > 0 && w.TopP <= 1) {
-		return fmt.Errorf("want temperature ≥ 0 and top_p in (0, 1], got %g and %g", w.Temperature, w.TopP)
-	}
-	return nil
+	Temperature float32 `yaml:"temperature" range:"[0,inf]" doc:"sampling temperature; 0 is greedy"`
+	TopP        float32 `yaml:"top_p" range:"(0,1]" doc:"nucleus"`
 }
 
 // Requires implements [trinity.Requirer].

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +24,7 @@ import (
 type packArgs struct {
 	Cod               codArgs `yaml:"cod" doc:"cod_workflow_args of section cod"`
 	packContext       `yaml:",inline"`
-	LengthPenaltyCoef float64 `yaml:"length_penalty_coef" doc:"at most so much less reward, for long replies and once more for many"`
+	LengthPenaltyCoef float64 `yaml:"length_penalty_coef" range:"[0,inf]" doc:"at most so much less reward, for long replies and for many"`
 	LenZeroPenalty    int     `yaml:"len_zero_penalty" doc:"tokens of a reply up to which it is not too long"`
 	LenFullPenalty    int     `yaml:"len_full_penalty" doc:"tokens of a reply from which it has the whole penalty"`
 }
@@ -33,7 +32,7 @@ type packArgs struct {
 // packContext says what the policy reads of the past.
 type packContext struct {
 	ContextCompressionMode string `yaml:"context_compression_mode" doc:"keep_all: the policy reads its earlier replies as it wrote them"`
-	UpdateContextImpl      string `yaml:"update_context_impl" doc:"update_context: the policy rewrites its hints after each task"`
+	UpdateContextImpl      string `yaml:"update_context_impl" enum:"update_context|update_context_agent" doc:"the policy rewrites its hints"`
 }
 
 // codArgs are the arguments that all workflows of packs share.
@@ -42,11 +41,11 @@ type codArgs struct {
 	Methods      []string `yaml:"activated_cod_methods" doc:"iterative_hint_e2e alone"`
 	HintPrompt   string   `yaml:"hint_prompt" doc:"system prompt under which the policy rewrites its hints, in place of this program's"`
 	HintExample  bool     `yaml:"hint_example" doc:"show the policy an example of hints"`
-	HintPenalty  float64  `yaml:"hint_penalty_coef" doc:"negative reward of hints that cannot be read, or are too long"`
+	HintPenalty  float64  `yaml:"hint_penalty_coef" range:"[0,inf]" doc:"negative reward of hints that cannot be read, or are too long"`
 	HintLenZero  int      `yaml:"len_zero_penalty" doc:"tokens up to which hints are not too long"`
 	HintLenMax   int      `yaml:"len_max_penalty" doc:"tokens from which hints have the whole penalty; 0 is no limit"`
-	HintLenMin   int      `yaml:"len_min_penalty" doc:"tokens below which hints have the whole penalty"`
-	Limit        int      `yaml:"max_response_tokens_restraint" doc:"tokens that the policy is asked to stay below; 0 asks nothing"`
+	HintLenMin   int      `yaml:"len_min_penalty" range:"[0,)" doc:"tokens below which hints have the whole penalty"`
+	Limit        int      `yaml:"max_response_tokens_restraint" range:"[0,)" doc:"tokens that the policy is asked to stay below; 0: none"`
 	PackSeed     bool     `yaml:"inject_pack_seed" doc:"the tasks of a pack have the same unknowns; else they follow from each row's seed"`
 	StableSeed   bool     `yaml:"stable_pack_seed" doc:"the same rows always have the same unknowns"`
 	FillPacks    bool     `yaml:"pad_tasks_to_full_pack" doc:"rows from the beginning fill the last pack of an evaluation"`
@@ -69,8 +68,6 @@ func (c *packContext) validate() error {
 	case c.ContextCompressionMode != "keep_all":
 		return fmt.Errorf("context_compression_mode: want keep_all, got %q; explorer.rollout_model.keep_thinking: false drops thoughts from "+
 			"what is read", c.ContextCompressionMode)
-	case c.UpdateContextImpl != "update_context" && c.UpdateContextImpl != "update_context_agent":
-		return fmt.Errorf("update_context_impl: want update_context, got %q", c.UpdateContextImpl)
 	}
 	return nil
 }
@@ -84,8 +81,6 @@ func (p *packArgs) validate() error {
 		return fmt.Errorf("cod.%w", err)
 	}
 	switch {
-	case !(p.LengthPenaltyCoef >= 0):
-		return fmt.Errorf("length_penalty_coef: must not be negative, got %g", p.LengthPenaltyCoef)
 	case p.LengthPenaltyCoef > 0 && (p.LenZeroPenalty < 1 || p.LenZeroPenalty >= p.LenFullPenalty):
 		return fmt.Errorf("len_zero_penalty and len_full_penalty: want 0 < zero < full with length_penalty_coef, got %d and %d",
 			p.LenZeroPenalty, p.LenFullPenalty)
@@ -100,8 +95,6 @@ func (a *codArgs) validate() error {
 	switch {
 	case !slices.Equal(a.Methods, []string{packMethod}):
 		return fmt.Errorf("activated_cod_methods: want [%s], got %q", packMethod, a.Methods)
-	case !(a.HintPenalty >= 0) || a.Limit < 0 || a.HintLenMin < 0:
-		return errors.New("hint_penalty_coef, max_response_tokens_restraint and len_min_penalty: must not be negative")
 	case a.HintLenMax != 0 && (a.HintLenZero < 0 || a.HintLenZero >= a.HintLenMax):
 		return fmt.Errorf("len_zero_penalty and len_max_penalty: want 0 ≤ zero < max, got %d and %d", a.HintLenZero, a.HintLenMax)
 	}

@@ -17,9 +17,9 @@ type playArgs struct {
 	Environment      string         `yaml:"environment" doc:"environment that the policy acts on"`
 	EnvironmentArgs  map[string]any `yaml:"environment_args" doc:"arguments of the environment"`
 	MaxTurns         int            `yaml:"max_turns" doc:"replies of the policy at most; the episode is truncated after them"`
-	MaxConcurrent    int            `yaml:"max_concurrent" doc:"episodes at once at most; 0 is no limit"`
-	ResetTimeout     float64        `yaml:"reset_timeout" doc:"seconds that the environment may take to open and to begin an episode"`
-	StepTimeout      float64        `yaml:"step_timeout" doc:"seconds that the environment may take for an action"`
+	MaxConcurrent    int            `yaml:"max_concurrent" range:"[0,)" doc:"episodes at once at most; 0 is no limit"`
+	ResetTimeout     float64        `yaml:"reset_timeout" range:"(0,inf]" doc:"seconds that the environment may take to begin an episode"`
+	StepTimeout      float64        `yaml:"step_timeout" range:"(0,inf]" doc:"seconds that the environment may take for an action"`
 	UnfinishedReward float64        `yaml:"unfinished_reward" doc:"reward of an episode that a limit cut off before anything scored it"`
 
 	opener trinity.EnvironmentOpener
@@ -37,10 +37,6 @@ func (p *playArgs) Validate() (err error) {
 	switch {
 	case p.MaxTurns < 1:
 		return fmt.Errorf("max_turns: must be at least 1, got %d", p.MaxTurns)
-	case p.MaxConcurrent < 0:
-		return fmt.Errorf("max_concurrent: must not be negative, got %d", p.MaxConcurrent)
-	case !(p.ResetTimeout > 0) || !(p.StepTimeout > 0):
-		return errors.New("reset_timeout and step_timeout: must be above 0")
 	case p.Environment == "":
 		return errors.New("environment: name one; `trinity list` shows them")
 	}

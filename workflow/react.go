@@ -33,20 +33,14 @@ type reAct struct {
 	ToolArgs    map[string]map[string]any `yaml:"tool_args" doc:"arguments of these environments, by their names"`
 	Examples    []trinity.Message         `yaml:"examples" doc:"messages before the question, with role and content, such as a worked example"`
 	Steps       bool                      `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
-	MaxTurns    int                       `yaml:"max_turns" doc:"replies of the policy at most; the reward function scores the last one"`
-	ToolTimeout float64                   `yaml:"tool_timeout" doc:"seconds that the tools may take for the calls of a reply"`
+	MaxTurns    int                       `yaml:"max_turns" range:"[1,)" doc:"replies of the policy at most; the last one is scored"`
+	ToolTimeout float64                   `yaml:"tool_timeout" range:"(0,inf]" doc:"seconds that the tools may take for the calls of a reply"`
 
 	play playArgs
 }
 
 // Validate builds the environments.
 func (w *reAct) Validate() error {
-	if w.MaxTurns < 1 {
-		return fmt.Errorf("max_turns: must be at least 1, got %d", w.MaxTurns)
-	}
-	if !(w.ToolTimeout > 0) {
-		return fmt.Errorf("tool_timeout: must be above 0, got %g", w.ToolTimeout)
-	}
 	for _, m := range w.Examples {
 		if m.Role == "" || m.Content == "" {
 			return errors.New("examples: a message has a role and a content")

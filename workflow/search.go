@@ -37,7 +37,7 @@ func init() {
 type searchArgs struct {
 	judgedArgs `yaml:",inline"`
 	Engine     map[string]any `yaml:"search" doc:"arguments of the environment search"`
-	Timeout    float64        `yaml:"tool_timeout" doc:"seconds that the tools and the judge may take"`
+	Timeout    float64        `yaml:"tool_timeout" range:"(0,inf]" doc:"seconds that the tools and the judge may take"`
 	Steps      bool           `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
 
 	engine  string   // name of the environment
@@ -58,13 +58,7 @@ const searchSystem = "You answer a question with a search engine. Reason before 
 // on builds the search engine with these arguments under those that the user has set. key is the
 // argument with the number of turns. missing says what to set if nothing names an engine, as in files
 // of Trinity-RFT.
-func (w *searchArgs) on(key string, turns int, args map[string]any, missing string) error {
-	if turns < 1 {
-		return fmt.Errorf("%s: must be at least 1, got %d", key, turns)
-	}
-	if !(w.Timeout > 0) {
-		return fmt.Errorf("tool_timeout: must be above 0, got %g", w.Timeout)
-	}
+func (w *searchArgs) on(turns int, args map[string]any, missing string) error {
 	maps.Copy(args, w.Engine)
 	w.turns, w.missing = turns, missing
 	if args["url"] == nil && args["corpus"] == nil {
@@ -170,7 +164,7 @@ func (s *researching) Step(ctx context.Context, a trinity.Action) (trinity.Outco
 // browseComp searches a fixed corpus.
 type browseComp struct {
 	searchArgs     `yaml:",inline"`
-	MaxIterations  int    `yaml:"max_iterations" doc:"replies of the policy at most"`
+	MaxIterations  int    `yaml:"max_iterations" range:"[1,)" doc:"replies of the policy at most"`
 	TopK           int    `yaml:"top_k" doc:"results of a search at most"`
 	SnippetTokens  int    `yaml:"snippet_max_tokens" doc:"tokens of each result that the policy reads, of 4 characters each"`
 	IncludeGetting bool   `yaml:"include_get_document" doc:"offer the tool get_document"`
@@ -182,7 +176,7 @@ func (w *browseComp) Validate() error {
 	if w.SearcherType != "bm25" {
 		return fmt.Errorf("searcher_type: want bm25, got %q; another searcher is a service in search.url", w.SearcherType)
 	}
-	return w.on("max_iterations", w.MaxIterations, map[string]any{
+	return w.on(w.MaxIterations, map[string]any{
 		"top_k": w.TopK, "max_snippet": 4 * w.SnippetTokens, "get_document": w.IncludeGetting,
 	}, "name a file of documents in corpus, or a service in url; no index of BrowseComp-Plus is read")
 }
@@ -190,25 +184,22 @@ func (w *browseComp) Validate() error {
 // searchWorkflow searches what its arguments say.
 type searchWorkflow struct {
 	searchArgs `yaml:",inline"`
-	MaxTurns   int `yaml:"max_turns" doc:"replies of the policy at most"`
+	MaxTurns   int `yaml:"max_turns" range:"[1,)" doc:"replies of the policy at most"`
 }
 
 // Validate builds the search engine.
 func (w *searchWorkflow) Validate() error {
-	return w.on("max_turns", w.MaxTurns, map[string]any{}, "name a file of documents in corpus, or a service in url")
+	return w.on(w.MaxTurns, map[string]any{}, "name a file of documents in corpus, or a service in url")
 }
 
 // webSearch searches the web.
 type webSearch struct {
 	searchWorkflow   `yaml:",inline"`
-	SearchClientType string `yaml:"search_client_type" doc:"service if search names none: searxng or tavily"`
+	SearchClientType string `yaml:"search_client_type" enum:"searxng|tavily" doc:"service if search names none"`
 }
 
 // Validate builds the search engine.
 func (w *webSearch) Validate() error {
-	if w.SearchClientType != "searxng" && w.SearchClientType != "tavily" {
-		return fmt.Errorf("search_client_type: want searxng or tavily, got %q", w.SearchClientType)
-	}
 	args := map[string]any{}
 	if w.Engine["url"] == nil && w.Engine["corpus"] == nil {
 		address, key := os.Getenv("SEARXNG_URL"), os.Getenv("TAVILY_API_KEY")
@@ -219,6 +210,6 @@ func (w *webSearch) Validate() error {
 			args["url"], args["headers"] = "https://api.tavily.com/search", map[string]any{"Authorization": "Bearer " + key}
 		}
 	}
-	return w.on("max_turns", w.MaxTurns, args,
+	return w.on(w.MaxTurns, args,
 		"name a service in url, or set the environment variable SEARXNG_URL, or TAVILY_API_KEY with search_client_type tavily")
 }

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 )
@@ -20,29 +19,8 @@ func init() {
 // stepWise returns each reply of an episode as an experience.
 type stepWise struct {
 	playArgs          `yaml:",inline"`
-	RewardPropagation string  `yaml:"reward_propagation" doc:"reward of a step: last (that of the episode), own, or discounted (its return)"`
-	Gamma             float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
-}
-
-// Validate implements the check of arguments.
-func (w *stepWise) Validate() error {
-	if err := w.validate(); err != nil {
-		return err
-	}
-	return w.playArgs.Validate()
-}
-
-// validate checks the arguments beside the environment's.
-func (w *stepWise) validate() error {
-	switch w.RewardPropagation {
-	case "last", "discounted", "own":
-	default:
-		return fmt.Errorf("reward_propagation: want last, discounted or own, got %q", w.RewardPropagation)
-	}
-	if !(w.Gamma >= 0 && w.Gamma <= 1) {
-		return fmt.Errorf("gamma: must be in [0, 1], got %g", w.Gamma)
-	}
-	return nil
+	RewardPropagation string  `yaml:"reward_propagation" enum:"last|discounted|own" doc:"reward of a step; last is that of the episode"`
+	Gamma             float64 `yaml:"gamma" range:"[0,1]" doc:"discount of a reward per step"`
 }
 
 // Requires implements [trinity.Requirer].

@@ -18,14 +18,14 @@ func init() {
 // synthetic makes sequences that no model has written.
 type synthetic struct {
 	MaxModelLen int   `yaml:"max_model_len" doc:"tokens of a sequence"`
-	PromptLen   int   `yaml:"prompt_len" doc:"of these, tokens of the prompt"`
-	DummyToken  int32 `yaml:"dummy_token" doc:"the token"`
+	PromptLen   int   `yaml:"prompt_len" range:"[1,)" doc:"of these, tokens of the prompt"`
+	DummyToken  int32 `yaml:"dummy_token" range:"[0,)" doc:"the token"`
 }
 
 // Validate checks the arguments.
 func (w *synthetic) Validate() error {
-	if w.PromptLen < 1 || w.PromptLen >= w.MaxModelLen || w.DummyToken < 0 {
-		return fmt.Errorf("want 1 ≤ prompt_len < max_model_len and dummy_token ≥ 0, got %d, %d and %d", w.PromptLen, w.MaxModelLen, w.DummyToken)
+	if w.PromptLen >= w.MaxModelLen {
+		return fmt.Errorf("want prompt_len < max_model_len, got %d and %d", w.PromptLen, w.MaxModelLen)
 	}
 	return nil
 }

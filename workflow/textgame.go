@@ -12,7 +12,7 @@ import (
 
 // gameArgs say how Trinity-RFT's workflows play games of text. They are part of them.
 type gameArgs struct {
-	MaxEnvSteps int `yaml:"max_env_steps" doc:"replies of the policy at most; max_turns, if it is set and lower, counts"`
+	MaxEnvSteps int `yaml:"max_env_steps" range:"[1,)" doc:"replies of the policy at most; max_turns, if it is set and lower, counts"`
 }
 
 // gamePlay returns the defaults of a game. An episode that is cut off has a reward of its own.
@@ -25,9 +25,6 @@ func gamePlay(unfinished float64) playArgs {
 // on wraps the environment that a workflow has built. system says how the policy writes, "" if the
 // environment says so.
 func (g gameArgs) on(workflow string, p *playArgs, share bool, system string) error {
-	if g.MaxEnvSteps < 1 {
-		return fmt.Errorf("max_env_steps: must be at least 1, got %d", g.MaxEnvSteps)
-	}
 	if p.MaxTurns == 0 || p.MaxTurns > g.MaxEnvSteps {
 		p.MaxTurns = g.MaxEnvSteps
 	}

@@ -20,19 +20,8 @@ func init() {
 
 // thinkingBudget bounds how long the policy thinks.
 type thinkingBudget struct {
-	Budget int    `yaml:"thinking_token_budget" doc:"tokens of thinking at most; 0 does not let the policy think"`
-	End    string `yaml:"reasoning_end_str" doc:"text that ends the thinking"`
-}
-
-// Validate checks the arguments.
-func (w *thinkingBudget) Validate() error {
-	if w.Budget < 0 {
-		return errors.New("thinking_token_budget: set it to 0 or more tokens")
-	}
-	if w.End == "" {
-		return errors.New("reasoning_end_str: must not be empty")
-	}
-	return nil
+	Budget int    `yaml:"thinking_token_budget" range:"[0,)" doc:"tokens of thinking at most; 0 does not let the policy think"`
+	End    string `yaml:"reasoning_end_str" required:"write the text that ends the thinking" doc:"text that ends the thinking"`
 }
 
 // Requires implements [trinity.Requirer].

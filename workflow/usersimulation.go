@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -27,27 +26,12 @@ func init() {
 
 // userSimulation lets the policy talk with a simulated user.
 type userSimulation struct {
-	User          string  `yaml:"user" doc:"model that plays the user: a name in explorer.auxiliary_models, a place there, or policy"`
+	User          string  `yaml:"user" required:"name a model of explorer.auxiliary_models, or policy" doc:"model that plays the user"`
 	Instruction   string  `yaml:"instruction" doc:"what that model is told; the text at format.prompt_key follows"`
-	Temperature   float32 `yaml:"user_temperature" doc:"at which the user speaks"`
-	MaxTurns      int     `yaml:"max_turns" doc:"replies of the policy at most"`
-	AnswerTimeout float64 `yaml:"answer_timeout" doc:"seconds that the user may take to answer"`
+	Temperature   float32 `yaml:"user_temperature" range:"[0,inf]" doc:"at which the user speaks"`
+	MaxTurns      int     `yaml:"max_turns" range:"[1,)" doc:"replies of the policy at most"`
+	AnswerTimeout float64 `yaml:"answer_timeout" range:"(0,inf]" doc:"seconds that the user may take to answer"`
 	Steps         bool    `yaml:"steps" doc:"each reply is an experience of its own, for algorithms that know steps"`
-}
-
-// Validate checks the arguments.
-func (w *userSimulation) Validate() error {
-	switch {
-	case w.User == "":
-		return fmt.Errorf("user: name a model of explorer.auxiliary_models, or %s", trinity.PolicyAsker)
-	case w.MaxTurns < 1:
-		return fmt.Errorf("max_turns: must be at least 1, got %d", w.MaxTurns)
-	case !(w.AnswerTimeout > 0):
-		return fmt.Errorf("answer_timeout: must be above 0, got %g", w.AnswerTimeout)
-	case !(w.Temperature >= 0):
-		return fmt.Errorf("user_temperature: must not be negative, got %g", w.Temperature)
-	}
-	return nil
 }
 
 // Requires implements [trinity.Requirer].

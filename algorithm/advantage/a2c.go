@@ -1,8 +1,6 @@
 package advantage
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -24,9 +22,9 @@ import (
 // kl_coef and rewards/{mean,max,min}, the rewards less the penalty.
 type a2c struct {
 	tokenRewards
-	Gamma  float64  `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`
-	NSteps *int     `yaml:"n_steps" doc:"tokens whose rewards count before the critic's value; null sums to the end"`
-	Lam    *float64 `yaml:"lam" doc:"in [0, 1]: average over all n_steps by GAE, instead of one; null is off"`
+	Gamma  float64  `yaml:"gamma" range:"[0,1]" doc:"discount of later rewards and values per token"`
+	NSteps *int     `yaml:"n_steps" range:"[1,)" excludes:"lam" doc:"tokens whose rewards count before the critic's value; null: all"`
+	Lam    *float64 `yaml:"lam" range:"[0,1]" doc:"average over all n_steps by GAE, instead of one; null is off"`
 }
 
 func init() {
@@ -35,21 +33,6 @@ func init() {
 			"after them, less its value before; "+
 			"GAE with lam. Not whitened. The critic learns the returns.",
 		func() trinity.Advantage { return &a2c{Gamma: 1} })
-}
-
-// Validate checks ranges.
-func (a *a2c) Validate() error {
-	lam := 1.0
-	if a.Lam != nil {
-		lam = *a.Lam
-	}
-	switch {
-	case a.NSteps != nil && *a.NSteps < 1:
-		return errors.New("n_steps must be at least 1")
-	case a.NSteps != nil && a.Lam != nil:
-		return errors.New("n_steps and lam both cut the return: set one of them")
-	}
-	return discounts(a.Gamma, lam)
 }
 
 // Needs implements trinity.Advantage.

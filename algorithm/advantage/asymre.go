@@ -1,9 +1,6 @@
 package advantage
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -21,7 +18,7 @@ import (
 //
 // asymre_verl is an alias: Trinity-RFT's variant in the trainer has the same formula.
 type asymRE struct {
-	BaselineShift float64 `yaml:"baseline_shift" doc:"added to the group's mean, in units of reward; negative favours good rollouts"`
+	BaselineShift float64 `yaml:"baseline_shift" range:"(,)" doc:"added to the group's mean reward; negative favours good rollouts"`
 }
 
 func init() {
@@ -31,14 +28,6 @@ func init() {
 	build := func() trinity.Advantage { return &asymRE{BaselineShift: -0.1} }
 	registry.Advantages.Register("asymre", doc, build)
 	registry.Advantages.Register("asymre_verl", "Alias of asymre.", build)
-}
-
-// Validate refuses a shift that is not finite.
-func (a *asymRE) Validate() error {
-	if math.IsNaN(a.BaselineShift) || math.IsInf(a.BaselineShift, 0) {
-		return errors.New("baseline_shift must be a finite number")
-	}
-	return nil
 }
 
 // Needs implements trinity.Advantage.

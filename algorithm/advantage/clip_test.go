@@ -123,7 +123,7 @@ func TestInfiniteArgumentsAreErrors(t *testing.T) {
 		{"grpo", "std_threshold"}, {"step_wise_grpo", "std_threshold"},
 	} {
 		_, err := registry.Advantages.Build(c.name, args{c.key: math.Inf(1)})
-		if err == nil || !strings.Contains(err.Error(), c.key+" must") || !strings.Contains(err.Error(), "finite") {
+		if err == nil || !strings.Contains(err.Error(), c.key+": must") || !strings.Contains(err.Error(), "finite") {
 			t.Errorf("%s with an infinite %s: %v", c.name, c.key, err)
 		}
 	}

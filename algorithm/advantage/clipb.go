@@ -1,8 +1,6 @@
 package advantage
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -29,8 +27,8 @@ import (
 // Unlike Trinity-RFT: the smallest std is 2⁻²³ instead of 10⁻¹², because deviations of rounding are
 // larger than that.
 type clipB struct {
-	Mu      float64 `yaml:"mu" doc:"how many standard deviations S may lie below the mean"`
-	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
+	Mu      float64 `yaml:"mu" range:"[0,inf]" doc:"how many standard deviations S may lie below the mean"`
+	Epsilon float64 `yaml:"epsilon" range:"(0,)" doc:"added to the standard deviation of rewards"`
 }
 
 func init() {
@@ -39,14 +37,6 @@ func init() {
 			"standard deviations below the batch's mean (Clip_B, Wang et al. 2026), "+
 			"which slows the loss of entropy. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &clipB{Mu: 2.5, Epsilon: 1e-6} })
-}
-
-// Validate checks ranges.
-func (a *clipB) Validate() error {
-	if !(a.Mu >= 0) {
-		return errors.New("mu must not be negative")
-	}
-	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.Advantage.

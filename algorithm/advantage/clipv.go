@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -28,9 +27,9 @@ import (
 // Unlike Trinity-RFT: only tokens with A < 0 are clipped, because removing a token with A = 0
 // changes only the divisor of the loss; and the smallest std is that of clipb.
 type clipV struct {
-	Mu      float64 `yaml:"mu" doc:"how many standard deviations D may lie above 0"`
-	MaxFrac float64 `yaml:"max_frac" doc:"largest share of trained tokens to clip; one token may always be clipped"`
-	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
+	Mu      float64 `yaml:"mu" range:"[0,inf]" doc:"how many standard deviations D may lie above 0"`
+	MaxFrac float64 `yaml:"max_frac" range:"[0,1]" doc:"largest share of trained tokens to clip; one token may always be clipped"`
+	Epsilon float64 `yaml:"epsilon" range:"(0,)" doc:"added to the standard deviation of rewards"`
 }
 
 func init() {
@@ -39,17 +38,6 @@ func init() {
 			"below its mean over the vocabulary (Clip_V, Wang et al. 2026), "+
 			"which slows the loss of entropy. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &clipV{Mu: 8.5, MaxFrac: 1e-4, Epsilon: 1e-6} })
-}
-
-// Validate checks ranges.
-func (a *clipV) Validate() error {
-	switch {
-	case !(a.Mu >= 0):
-		return errors.New("mu must not be negative")
-	case !(a.MaxFrac >= 0 && a.MaxFrac <= 1):
-		return errors.New("max_frac must be in [0, 1]")
-	}
-	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.Advantage.

@@ -2,8 +2,6 @@ package advantage
 
 import (
 	"errors"
-	"fmt"
-	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -41,14 +39,14 @@ import (
 type cod struct {
 	stepWiseGRPO            `yaml:",inline"`
 	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with later rewards against other runs"`
-	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"later rewards to a return: mean, sliding_window_mean, discounted"`
+	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" enum:"mean|sliding_window_mean|discounted" doc:"rewards to a return"`
 	E2ECausalReturnsWindow  int      `yaml:"e2e_causal_returns_window" doc:"rewards in the window of sliding_window_mean; at least 1"`
-	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" doc:"discount per reward of discounted, in [0, 1]"`
-	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" doc:"baseline of a return: group-mean"`
-	RedWeightTemp           *float64 `yaml:"red_weight_temp" doc:"temperature of the weights exp(score/T); null weights nothing"`
+	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" range:"[0,1]" doc:"discount per reward of discounted"`
+	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" enum:"group-mean" doc:"baseline of a return"`
+	RedWeightTemp           *float64 `yaml:"red_weight_temp" range:"(0,)" doc:"temperature of the weights exp(score/T); null weights nothing"`
 	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature with a token-weighted sum of advantages of 0"`
 	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how the temperature is found: bisection"`
-	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"scores that belong together: task, taskset; null: batch"`
+	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" enum:"task|taskset" doc:"scores that belong together; null: the batch"`
 	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"subtract the token-weighted mean of the scores if it is negative"`
 }
 
@@ -66,27 +64,17 @@ func init() {
 // Validate checks ranges and refuses weights that have no effect.
 func (a *cod) Validate() error {
 	switch {
-	case a.E2ECausalReturnsStyle != "mean" && a.E2ECausalReturnsStyle != "sliding_window_mean" && a.E2ECausalReturnsStyle != "discounted":
-		return fmt.Errorf("e2e_causal_returns_style: unknown style %q (known: mean, sliding_window_mean, discounted)", a.E2ECausalReturnsStyle)
 	case a.E2ECausalReturnsStyle == "sliding_window_mean" && a.E2ECausalReturnsWindow < 1:
 		return errors.New("e2e_causal_returns_window must be at least 1 with sliding_window_mean")
-	case !(a.E2ECausalReturnsGamma >= 0 && a.E2ECausalReturnsGamma <= 1):
-		return errors.New("e2e_causal_returns_gamma must be in [0, 1]")
-	case a.E2ECausalBaseline != "group-mean":
-		return fmt.Errorf("e2e_causal_baseline: unknown baseline %q (known: group-mean)", a.E2ECausalBaseline)
-	case a.RedWeightTemp != nil && (!(*a.RedWeightTemp > 0) || math.IsInf(*a.RedWeightTemp, 0)):
-		return errors.New("red_weight_temp must be a number more than 0")
 	case a.RedWeightTemp != nil && a.RedWeightAdaptiveTemp:
 		return errors.New("red_weight_temp has no effect with red_weight_adaptive_temp: remove one of them")
 	case a.RedWeightAdaptiveTemp && (a.RedWeightAdaptiveVer == nil || *a.RedWeightAdaptiveVer != "bisection"):
 		return errors.New("red_weight_adaptive_temp needs red_weight_adaptive_version: bisection")
-	case a.RedWeightAdaptiveLevel != nil && *a.RedWeightAdaptiveLevel != "task" && *a.RedWeightAdaptiveLevel != "taskset":
-		return fmt.Errorf("red_weight_adaptive_level: unknown level %q (known: task, taskset; null is the batch)", *a.RedWeightAdaptiveLevel)
 	case !a.IterativeHintE2ECausal && (a.RedWeightTemp != nil || a.RedWeightAdaptiveTemp || a.RedWeightAdvantageShift):
 		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without " +
 			"iterative_hint_e2e_causal: true")
 	}
-	return a.stepWiseGRPO.Validate()
+	return nil
 }
 
 // Needs implements trinity.Advantage.

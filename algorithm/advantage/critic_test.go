@@ -155,11 +155,12 @@ func TestCriticEstimatesReportBadInput(t *testing.T) {
 		args args
 		want string
 	}{
-		{"ppo", args{"gamma": 1.1}, "gamma must be in [0, 1]"}, {"ppo", args{"lam": -0.1}, "lam must be in [0, 1]"},
-		{"ppo", args{"lam": math.NaN()}, "lam must be"},
-		{"a2c", args{"gamma": -1}, "gamma must be"}, {"a2c", args{"lam": 2}, "lam must be"},
-		{"a2c", args{"n_steps": 0}, "n_steps must be at least 1"},
-		{"a2c", args{"n_steps": 2, "lam": 0.5}, "set one of them"}, {"ppo", args{"lamb": 0.5}, `did you mean "lam"`},
+		{"ppo", args{"gamma": 1.1}, "gamma: must be at least 0 and at most 1"},
+		{"ppo", args{"lam": -0.1}, "lam: must be at least 0 and at most 1"},
+		{"ppo", args{"lam": math.NaN()}, "lam: must be at least 0 and at most 1"},
+		{"a2c", args{"gamma": -1}, "gamma: must be at least 0 and at most 1"}, {"a2c", args{"lam": 2}, "lam: must be at least 0 and at most 1"},
+		{"a2c", args{"n_steps": 0}, "n_steps: must be at least 1"},
+		{"a2c", args{"n_steps": 2, "lam": 0.5}, "has no effect beside lam"}, {"ppo", args{"lamb": 0.5}, `did you mean "lam"`},
 	} {
 		if _, err := registry.Advantages.Build(c.fn, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: error %v, want %q", c.fn, c.args, err, c.want)

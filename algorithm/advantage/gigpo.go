@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -31,12 +30,12 @@ import (
 // Unlike Trinity-RFT: steps are compared within a task, as in the paper, because the same state has
 // another value in another task.
 type gigpo struct {
-	Omega           float64 `yaml:"omega" doc:"weight of the step's advantage, added to the run's"`
-	Gamma           float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
-	FNorm           string  `yaml:"fnorm" doc:"divide by the standard deviation (std), or do not divide (none)"`
-	Epsilon         float64 `yaml:"epsilon" doc:"added to the divisor"`
-	StepRewardKey   string  `yaml:"step_reward_key" doc:"entry of Info with the reward of a step"`
-	EnvStateHashKey string  `yaml:"env_state_hash_key" doc:"entry of Info that identifies the state of the environment"`
+	Omega           float64 `yaml:"omega" range:"(,)" doc:"weight of the step's advantage, added to the run's"`
+	Gamma           float64 `yaml:"gamma" range:"[0,1]" doc:"discount of a reward per step"`
+	FNorm           string  `yaml:"fnorm" enum:"std|none" doc:"divide by the standard deviation (std), or do not divide (none)"`
+	Epsilon         float64 `yaml:"epsilon" range:"(0,)" doc:"added to the divisor"`
+	StepRewardKey   string  `yaml:"step_reward_key" required:"name an entry of info" doc:"entry of Info with the reward of a step"`
+	EnvStateHashKey string  `yaml:"env_state_hash_key" required:"name an entry of info" doc:"entry of Info that identifies the state"`
 }
 
 func init() {
@@ -47,21 +46,6 @@ func init() {
 		func() trinity.Advantage {
 			return &gigpo{Omega: 1, Gamma: 1, FNorm: "none", Epsilon: 1e-6, StepRewardKey: "step_reward", EnvStateHashKey: "env_state_hash"}
 		})
-}
-
-// Validate checks ranges.
-func (a *gigpo) Validate() error {
-	switch {
-	case math.IsNaN(a.Omega) || math.IsInf(a.Omega, 0):
-		return errors.New("omega must be a finite number")
-	case !(a.Gamma >= 0 && a.Gamma <= 1):
-		return errors.New("gamma must be in [0, 1]")
-	case a.FNorm != "std" && a.FNorm != "none":
-		return fmt.Errorf("fnorm: unknown way %q (known: std, none)", a.FNorm)
-	case a.StepRewardKey == "" || a.EnvStateHashKey == "":
-		return errors.New("step_reward_key and env_state_hash_key must name an entry of info")
-	}
-	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.Advantage.

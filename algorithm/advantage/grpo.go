@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -45,7 +44,7 @@ import (
 type grpo struct {
 	scaling              `yaml:",inline"`
 	DuplicateExperiences bool     `yaml:"duplicate_experiences" doc:"replace dropped groups with copies of kept ones"`
-	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: largest share to take off the reward of likely rollouts; null is off"`
+	RankPenalty          *float64 `yaml:"rank_penalty" range:"[0,1]" doc:"largest share to take off the reward of likely rollouts; null: off"`
 }
 
 func init() {
@@ -57,14 +56,6 @@ func init() {
 }
 
 func newGRPO() trinity.Advantage { return &grpo{scaling: newScaling()} }
-
-// Validate checks ranges.
-func (a *grpo) Validate() error {
-	if a.RankPenalty != nil && !(*a.RankPenalty >= 0 && *a.RankPenalty <= 1) {
-		return errors.New("rank_penalty must be in [0, 1]")
-	}
-	return a.scaling.Validate()
-}
 
 // Needs implements trinity.Advantage.
 func (*grpo) Needs() trinity.Needs { return trinity.Needs{Group: true} }

@@ -220,7 +220,7 @@ func TestGRPOReportsBadInput(t *testing.T) {
 	}{
 		{args{"epsilon": 0}, "epsilon"}, {args{"epsilon": math.NaN()}, "epsilon"}, {args{"std_threshold": -1}, "std_threshold"},
 		{args{"rank_penalty": 1.5}, "rank_penalty"}, {args{"rank_penalty": -0.5}, "rank_penalty"},
-		{args{"std_cal_level": "run"}, `unknown level "run"`},
+		{args{"std_cal_level": "run"}, "want group, batch or none"},
 		{args{"std_threshhold": 1}, `did you mean "std_threshold"`},
 	} {
 		if _, err := registry.Advantages.Build("grpo", c.args); err == nil || !strings.Contains(err.Error(), c.want) {

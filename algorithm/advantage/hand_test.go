@@ -327,22 +327,22 @@ func TestArgumentsAreChecked(t *testing.T) {
 		args args
 		want string
 	}{
-		{"opmd", args{"opmd_baseline": "median"}, `unknown baseline "median"`}, {"opmd", args{"tau": 0}, "tau"},
+		{"opmd", args{"opmd_baseline": "median"}, "want mean or logavgexp"}, {"opmd", args{"tau": 0}, "tau"},
 		{"asymre", args{"baseline_shift": math.NaN()}, "baseline_shift"},
-		{"rec", args{"drop": "all"}, `unknown way "all"`}, {"rec", args{"epsilon": 0}, "epsilon"},
-		{"step_wise_grpo", args{"std_cal_level": "run"}, `unknown level "run"`},
+		{"rec", args{"drop": "all"}, "want balance"}, {"rec", args{"epsilon": 0}, "epsilon"},
+		{"step_wise_grpo", args{"std_cal_level": "run"}, "want group, batch or none"},
 		{"step_wise_grpo", args{"std_threshold": -1}, "std_threshold"}, {"step_wise_grpo", args{"epsilon": -1}, "epsilon"},
-		{"gigpo", args{"gamma": 1.1}, "gamma"}, {"gigpo", args{"fnorm": "var"}, `unknown way "var"`},
+		{"gigpo", args{"gamma": 1.1}, "gamma"}, {"gigpo", args{"fnorm": "var"}, "want std or none"},
 		{"gigpo", args{"omega": math.Inf(1)}, "omega"}, {"gigpo", args{"step_reward_key": ""}, "step_reward_key"},
 		{"reinforceplusplus", args{"gamma": -0.1}, "gamma"}, {"on_policy_distill", args{"kl_coef": 0}, "kl_coef"},
 		{"jsd", args{"lambda_coef": 1.5}, "lambda_coef"}, {"jsd", args{"temperature": 0}, "temperature"},
 		{"jsd", args{"chunk_size": 512}, "chunk_size has no effect"}, {"jsd", args{"kl_coef": -1}, "kl_coef"},
 		{"clipb", args{"mu": -1}, "mu"}, {"clipv", args{"max_frac": 2}, "max_frac"}, {"clipv", args{"epsilon": 0}, "epsilon"},
-		{"cod", args{"e2e_causal_returns_style": "sum"}, `unknown style "sum"`},
+		{"cod", args{"e2e_causal_returns_style": "sum"}, "want mean, sliding_window_mean or discounted"},
 		{"cod", args{"e2e_causal_returns_style": "sliding_window_mean"}, "e2e_causal_returns_window"},
 		{"cod", args{"red_weight_temp": 1}, "without iterative_hint_e2e_causal"},
 		{"cod", args{"iterative_hint_e2e_causal": true, "red_weight_adaptive_temp": true}, "red_weight_adaptive_version"},
-		{"cod", args{"std_cal_level": "run"}, `unknown level "run"`},
+		{"cod", args{"std_cal_level": "run"}, "want group, batch or none"},
 	} {
 		if _, err := registry.Advantages.Build(c.fn, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: error %v, want %q", c.fn, c.args, err, c.want)

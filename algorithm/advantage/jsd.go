@@ -36,9 +36,9 @@ import (
 // sampled token, as there, is never negative and largest where teacher and student disagree most,
 // in either direction, so it pulls nothing towards the teacher.
 type jsd struct {
-	LambdaCoef  float64 `yaml:"lambda_coef" doc:"share of the teacher in the mixture, in [0, 1]: 0 is the forward KL, 1 the reverse KL"`
-	KLCoef      float64 `yaml:"kl_coef" doc:"factor of the advantage"`
-	Temperature float64 `yaml:"temperature" doc:"divides both log-probabilities; more than 0"`
+	LambdaCoef  float64 `yaml:"lambda_coef" range:"[0,1]" doc:"share of the teacher in the mixture: 0 is the forward KL, 1 the reverse KL"`
+	KLCoef      float64 `yaml:"kl_coef" range:"(0,)" doc:"factor of the advantage"`
+	Temperature float64 `yaml:"temperature" range:"(0,)" doc:"divides both log-probabilities"`
 	ChunkSize   *int    `yaml:"chunk_size" doc:"must be null: tokens are processed one by one, so there is no memory to save"`
 }
 
@@ -52,15 +52,10 @@ func init() {
 
 // Validate checks ranges.
 func (a *jsd) Validate() error {
-	switch {
-	case !(a.LambdaCoef >= 0 && a.LambdaCoef <= 1):
-		return errors.New("lambda_coef must be in [0, 1]")
-	case !(a.Temperature > 0) || math.IsInf(a.Temperature, 0):
-		return errors.New("temperature must be a number more than 0")
-	case a.ChunkSize != nil:
+	if a.ChunkSize != nil {
 		return errors.New("chunk_size has no effect, because tokens are processed one by one: remove it")
 	}
-	return checkDistillCoef(a.KLCoef)
+	return nil
 }
 
 // Needs implements trinity.Advantage.

@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"errors"
-	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -21,7 +20,7 @@ import (
 // Metrics, over trained tokens: kl/mean and kl/std (ln S − ln T, nats, std over n − 1). The trainer
 // adds advantages/mean.
 type onPolicyDistill struct {
-	KLCoef float64 `yaml:"kl_coef" doc:"factor of the advantage"`
+	KLCoef float64 `yaml:"kl_coef" range:"(0,)" doc:"factor of the advantage, from which alone the policy learns"`
 }
 
 func init() {
@@ -30,16 +29,6 @@ func init() {
 			"KL on what the student sampled. Needs a teacher model; "+
 			"reads no reward.",
 		func() trinity.Advantage { return &onPolicyDistill{KLCoef: 1} })
-}
-
-// Validate refuses a factor that is not finite and positive.
-func (a *onPolicyDistill) Validate() error { return checkDistillCoef(a.KLCoef) }
-
-func checkDistillCoef(coef float64) error {
-	if !(coef > 0) || math.IsInf(coef, 0) {
-		return errors.New("kl_coef must be a number more than 0: the policy learns from nothing else")
-	}
-	return nil
 }
 
 // Needs implements trinity.Advantage.

@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -22,8 +21,8 @@ import (
 //
 // opmd_verl is an alias: Trinity-RFT's variant in the trainer has the same formula.
 type opmd struct {
-	OPMDBaseline string  `yaml:"opmd_baseline" doc:"baseline of the reward: mean of the group, or logavgexp, the target policy's value"`
-	Tau          float64 `yaml:"tau" doc:"temperature of logavgexp, in units of reward; more than 0"`
+	OPMDBaseline string  `yaml:"opmd_baseline" enum:"mean|logavgexp" doc:"mean of the group's rewards, or the target policy's value"`
+	Tau          float64 `yaml:"tau" range:"(0,)" doc:"temperature of logavgexp, in units of reward"`
 }
 
 func init() {
@@ -33,17 +32,6 @@ func init() {
 	build := func() trinity.Advantage { return &opmd{OPMDBaseline: "mean", Tau: 1} }
 	registry.Advantages.Register("opmd", doc, build)
 	registry.Advantages.Register("opmd_verl", "Alias of opmd.", build)
-}
-
-// Validate checks ranges.
-func (a *opmd) Validate() error {
-	switch {
-	case a.OPMDBaseline != "mean" && a.OPMDBaseline != "logavgexp":
-		return fmt.Errorf("opmd_baseline: unknown baseline %q (known: mean, logavgexp)", a.OPMDBaseline)
-	case !(a.Tau > 0) || math.IsInf(a.Tau, 0):
-		return fmt.Errorf("tau must be a number more than 0")
-	}
-	return nil
 }
 
 // Needs implements trinity.Advantage.

@@ -30,8 +30,8 @@ import (
 // kl_coef and rewards/{mean,max,min}, the rewards less the penalty.
 type ppo struct {
 	tokenRewards
-	Gamma float64 `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`
-	Lam   float64 `yaml:"lam" doc:"in [0, 1]: 1 sums all rewards (no bias by the critic), 0 has the least variance"`
+	Gamma float64 `yaml:"gamma" range:"[0,1]" doc:"discount of later rewards and values per token"`
+	Lam   float64 `yaml:"lam" range:"[0,1]" doc:"1 sums all rewards (no bias by the critic), 0 has the least variance"`
 }
 
 func init() {
@@ -41,9 +41,6 @@ func init() {
 			"trainer's batch; t' is the next token that the policy sampled. The critic learns the returns A_t + V_t.",
 		func() trinity.Advantage { return &ppo{Gamma: 1, Lam: 1} })
 }
-
-// Validate checks ranges.
-func (a *ppo) Validate() error { return discounts(a.Gamma, a.Lam) }
 
 // Needs implements trinity.Advantage.
 func (a *ppo) Needs() trinity.Needs {

@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"cmp"
-	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -28,9 +27,9 @@ import (
 //
 // Unlike Trinity-RFT: a group of one is defined, because there it fails the whole batch.
 type rec struct {
-	Epsilon      float64 `yaml:"epsilon" doc:"added to the standard deviation"`
+	Epsilon      float64 `yaml:"epsilon" range:"(0,)" doc:"added to the standard deviation"`
 	STDNormalize bool    `yaml:"std_normalize" doc:"divide by the standard deviation of the group"`
-	Drop         *string `yaml:"drop" doc:"balance ignores surplus rollouts below the group's mean; null keeps all"`
+	Drop         *string `yaml:"drop" enum:"balance" doc:"balance ignores surplus rollouts below the group's mean; null keeps all"`
 }
 
 func init() {
@@ -39,14 +38,6 @@ func init() {
 			"(over n), with drop balance without the surplus of "+
 			"rollouts below the mean; a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &rec{Epsilon: 1e-6} })
-}
-
-// Validate checks ranges.
-func (a *rec) Validate() error {
-	if a.Drop != nil && *a.Drop != "balance" {
-		return fmt.Errorf("drop: unknown way %q (known: balance)", *a.Drop)
-	}
-	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.Advantage.

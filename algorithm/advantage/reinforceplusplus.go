@@ -1,8 +1,6 @@
 package advantage
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -24,7 +22,7 @@ import (
 // Unlike Trinity-RFT: tokens of an environment are skipped, because a discount counts the policy's
 // own steps; and a batch with a single trained token is defined, because there it raises an error.
 type reinforcePlusPlus struct {
-	Gamma float64 `yaml:"gamma" doc:"discount per trained token, in [0, 1]"`
+	Gamma float64 `yaml:"gamma" range:"[0,1]" doc:"discount per trained token"`
 	tokenRewards
 }
 
@@ -34,14 +32,6 @@ func init() {
 			"normalised over all trained tokens of the batch. "+
 			"Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &reinforcePlusPlus{Gamma: 1} })
-}
-
-// Validate checks the range of gamma.
-func (a *reinforcePlusPlus) Validate() error {
-	if !(a.Gamma >= 0 && a.Gamma <= 1) {
-		return errors.New("gamma must be in [0, 1]")
-	}
-	return nil
 }
 
 // Needs implements trinity.Advantage: the statistics are the batch's.

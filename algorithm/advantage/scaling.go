@@ -1,40 +1,14 @@
 package advantage
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
-
 // scaling holds what advantage functions share that normalise the outcomes of a group by its mean
 // and a standard deviation.
 type scaling struct {
-	Epsilon      float64  `yaml:"epsilon" doc:"added to the standard deviation"`
-	StdThreshold *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`
-	StdCalLevel  string   `yaml:"std_cal_level" doc:"divide by the std of the rewards of the group or the batch; none does not divide"`
+	Epsilon      float64  `yaml:"epsilon" range:"(0,)" doc:"added to the standard deviation, which is 0 if all rewards are equal"`
+	StdThreshold *float64 `yaml:"std_threshold" range:"[0,)" doc:"drop groups whose reward std is at most this, or of one; null keeps all"`
+	StdCalLevel  string   `yaml:"std_cal_level" enum:"group|batch|none" doc:"whose standard deviation of rewards divides the advantage"`
 }
 
 func newScaling() scaling { return scaling{Epsilon: 1e-6, StdCalLevel: "group"} }
-
-// Validate checks ranges.
-func (s *scaling) Validate() error {
-	switch {
-	case s.StdThreshold != nil && (!(*s.StdThreshold >= 0) || math.IsInf(*s.StdThreshold, 0)):
-		return errors.New("std_threshold must be finite and not negative: an infinite one drops every group")
-	case s.StdCalLevel != "group" && s.StdCalLevel != "batch" && s.StdCalLevel != "none":
-		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch, none)", s.StdCalLevel)
-	}
-	return checkEpsilon(s.Epsilon)
-}
-
-// checkEpsilon refuses an epsilon that does not keep a divisor above 0.
-func checkEpsilon(epsilon float64) error {
-	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
-		return errors.New("epsilon must be finite and more than 0: a group of equal rewards has std 0, and an infinite divisor " +
-			"makes every advantage 0")
-	}
-	return nil
-}
 
 // drops reports whether std_threshold drops a group. The std of one outcome is 0.
 func (s *scaling) drops(outcomes []float64) bool {

@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"errors"
 	"math"
 
 	"github.com/trinity-go/trinity"
@@ -105,15 +104,4 @@ func nStep(gamma float64, n int) estimator {
 		}
 		return out
 	}
-}
-
-// discounts refuses a gamma or lam outside [0, 1].
-func discounts(gamma, lam float64) error {
-	switch {
-	case !(gamma >= 0 && gamma <= 1):
-		return errors.New("gamma must be in [0, 1]")
-	case !(lam >= 0 && lam <= 1):
-		return errors.New("lam must be in [0, 1]")
-	}
-	return nil
 }

@@ -40,21 +40,25 @@ const (
 
 var aggModes = []AggMode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
 
+// Values lists the modes.
+func (AggMode) Values() (names []string) {
+	for _, a := range aggModes {
+		names = append(names, string(a))
+	}
+	return names
+}
+
 // Check returns an error if the mode is unknown.
 func (m AggMode) Check() error {
 	if slices.Contains(aggModes, m) {
 		return nil
 	}
-	names := make([]string, len(aggModes))
-	for i, a := range aggModes {
-		names[i] = string(a)
-	}
-	return fmt.Errorf("loss_agg_mode: unknown mode %q (known: %s)", string(m), strings.Join(names, ", "))
+	return fmt.Errorf("loss_agg_mode: unknown mode %q (known: %s)", string(m), strings.Join(m.Values(), ", "))
 }
 
 // Agg is the argument loss_agg_mode. Policy losses that aggregate per-token values embed it.
 type Agg struct {
-	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"token-mean or seq-mean-token-{sum,mean,sum-norm}; algorithm.loss_agg_mode overrides it"`
+	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"how a loss's numbers of tokens become one; algorithm.loss_agg_mode overrides it"`
 }
 
 func (a *Agg) aggregation() *AggMode { return &a.LossAggMode }

@@ -1,9 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -25,7 +22,7 @@ import (
 //
 // Unlike Trinity-RFT: there is such a loss, so that preferences also give a reward to train with.
 type bradleyTerry struct {
-	Center float64 `yaml:"center_rewards_coefficient" doc:"weight of a pair's squared sum of scores, which keeps them near 0; 0.01 is usual"`
+	Center float64 `yaml:"center_rewards_coefficient" range:"[0,)" doc:"weight of a pair's squared sum of scores, which keeps them near 0"`
 }
 
 func init() {
@@ -33,14 +30,6 @@ func init() {
 		"Trains a reward model: −log σ(r(w) − r(l) − m) with r the score of a whole sequence, w the chosen and l the rejected answer and m "+
 			"the pair's margin, mean over pairs. Needs schema dpo. Metrics: bradley_terry_loss, accuracy, margin, mean_reward, center_loss.",
 		func() PolicyLoss { return &bradleyTerry{} })
-}
-
-// Validate checks ranges.
-func (b *bradleyTerry) Validate() error {
-	if !(b.Center >= 0) || math.IsInf(b.Center, 0) {
-		return errors.New("center_rewards_coefficient must be a number of at least 0")
-	}
-	return nil
 }
 
 func (*bradleyTerry) Scores() {}

@@ -80,7 +80,7 @@ func TestBradleyTerryReportsBadInput(t *testing.T) {
 		}
 	}
 	for _, center := range []float64{-1, math.NaN(), math.Inf(1)} {
-		const want = "center_rewards_coefficient must be"
+		const want = "center_rewards_coefficient: must be"
 		_, err := PolicyLosses.Build("bradley_terry", map[string]any{"center_rewards_coefficient": center})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", center, err, want)

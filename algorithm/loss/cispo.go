@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -19,11 +17,11 @@ import (
 // tokens that are not masked).
 type cispo struct {
 	Agg               `yaml:",inline"`
-	ClipRangeLow      float64 `yaml:"clip_range_low" doc:"the weight is at least 1 minus this; 1 means no lower bound, as in the paper"`
-	ClipRangeHigh     float64 `yaml:"clip_range_high" doc:"the weight is at most 1 plus this"`
+	ClipRangeLow      float64 `yaml:"clip_range_low" range:"[0,inf]" doc:"the weight is at least 1 minus this; 1, as in the paper, is none"`
+	ClipRangeHigh     float64 `yaml:"clip_range_high" range:"[0,inf]" doc:"the weight is at most 1 plus this"`
 	EnableMaskClip    bool    `yaml:"enable_mask_clip" doc:"mask the tokens that PPO would clip"`
-	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" doc:"with the mask: least ratio is 1 minus this if A < 0; 1 masks none"`
-	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" doc:"with the mask: largest ratio is 1 plus this if A > 0"`
+	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" range:"[0,inf]" doc:"with the mask: least ratio is 1 minus this if A < 0; 1: none"`
+	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" range:"[0,inf]" doc:"with the mask: largest ratio is 1 plus this if A > 0"`
 }
 
 func init() {
@@ -33,14 +31,6 @@ func init() {
 		func() PolicyLoss {
 			return &cispo{Agg: Agg{TokenMean}, ClipRangeLow: 1, ClipRangeHigh: 0.28, MaskClipRangeLow: 1, MaskClipRangeHigh: 0.28}
 		})
-}
-
-// Validate refuses negative ranges.
-func (c *cispo) Validate() error {
-	if !(c.ClipRangeLow >= 0 && c.ClipRangeHigh >= 0 && c.MaskClipRangeLow >= 0 && c.MaskClipRangeHigh >= 0) {
-		return errors.New("clip_range_low, clip_range_high, mask_clip_range_low and mask_clip_range_high must not be negative")
-	}
-	return c.LossAggMode.Check()
 }
 
 func (c *cispo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

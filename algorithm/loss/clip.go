@@ -7,9 +7,9 @@ import (
 
 // clip holds the arguments of losses that cut the gradient where the ratio is too far from 1.
 type clip struct {
-	ClipRange     *float64 `yaml:"clip_range" doc:"distance of the ratio from 1 at which its gradient ends; default of both ranges below"`
-	ClipRangeLow  *float64 `yaml:"clip_range_low" doc:"distance below 1; null means clip_range"`
-	ClipRangeHigh *float64 `yaml:"clip_range_high" doc:"distance above 1; null means clip_range"`
+	ClipRange     *float64 `yaml:"clip_range" range:"[0,inf]" doc:"distance of the ratio from 1 at which its gradient ends; default of both"`
+	ClipRangeLow  *float64 `yaml:"clip_range_low" range:"[0,inf]" doc:"distance below 1; null means clip_range"`
+	ClipRangeHigh *float64 `yaml:"clip_range_high" range:"[0,inf]" doc:"distance above 1; null means clip_range"`
 }
 
 // distances returns the distances below and above 1; low and high are their defaults.
@@ -20,11 +20,7 @@ func (c *clip) distances(low, high float64) (float64, float64) {
 // check refuses negative distances, and a clip_range that has no effect. usual is the loss's own
 // default of clip_range, 0 for none.
 func (c *clip) check(usual float64) error {
-	low, high := c.distances(0, 0)
-	switch {
-	case !(low >= 0 && high >= 0):
-		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
-	case c.ClipRangeLow != nil && c.ClipRangeHigh != nil && c.ClipRange != nil && *c.ClipRange != usual:
+	if c.ClipRangeLow != nil && c.ClipRangeHigh != nil && c.ClipRange != nil && *c.ClipRange != usual {
 		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or " +
 			"by the algorithm type): change those instead")
 	}

@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -30,8 +29,8 @@ import (
 // sampled token alone.
 type distill struct {
 	Agg        `yaml:",inline"`
-	Divergence string  `yaml:"divergence" doc:"forward_kl covers all that the teacher does, reverse_kl stays within it, jsd is between"`
-	Beta       float64 `yaml:"beta" doc:"of jsd: the teacher's share of the mixture; more than 0 and less than 1"`
+	Divergence string  `yaml:"divergence" enum:"forward_kl|reverse_kl|jsd" doc:"forward_kl covers the teacher, reverse_kl stays within it"`
+	Beta       float64 `yaml:"beta" range:"(0,1)" doc:"of jsd: the teacher's share of the mixture; at 0 and 1 jsd is always 0"`
 }
 
 const defaultBeta = 0.5
@@ -47,19 +46,10 @@ func init() {
 
 // Validate refuses an unknown divergence, a beta outside (0, 1), and a beta that has no effect.
 func (d *distill) Validate() error {
-	switch d.Divergence {
-	case trinity.JSD:
-		if !(d.Beta > 0 && d.Beta < 1) {
-			return errors.New("beta must be more than 0 and less than 1: at 0 and 1 jsd is always 0")
-		}
-	case trinity.ForwardKL, trinity.ReverseKL:
-		if d.Beta != defaultBeta {
-			return fmt.Errorf("beta has no effect on %s: remove it, or set divergence: jsd", d.Divergence)
-		}
-	default:
-		return fmt.Errorf("divergence %q: want forward_kl, reverse_kl or jsd", d.Divergence)
+	if d.Divergence != trinity.JSD && d.Beta != defaultBeta {
+		return fmt.Errorf("beta has no effect on %s: remove it, or set divergence: jsd", d.Divergence)
 	}
-	return d.LossAggMode.Check()
+	return nil
 }
 
 // Compares implements Comparer.

@@ -76,7 +76,7 @@ func TestDistillChecksItsArguments(t *testing.T) {
 		{args{"divergence": "jsd", "beta": 1}, "less than 1"},
 		{args{"divergence": "jsd", "beta": math.NaN()}, "less than 1"},
 		{args{"beta": 0.3}, "no effect on reverse_kl"},
-		{args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{args{"loss_agg_mode": "meen"}, "want token-mean, seq-mean-token-sum, seq-mean-token-mean or seq-mean-token-sum-norm"},
 	} {
 		if _, err := PolicyLosses.Build("distill", c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want %q", c.args, err, c.want)

@@ -1,9 +1,7 @@
 package loss
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
@@ -27,8 +25,8 @@ import (
 // mean over pairs, because the sigmoid of a sum over all pairs of a batch is not the likelihood of
 // the preferences: one extreme pair would hide all others.
 type dpo struct {
-	Beta           float64 `yaml:"beta" doc:"weight of a log-ratio difference, per nat; lower lets the policy leave the reference"`
-	LabelSmoothing float64 `yaml:"label_smoothing" doc:"probability that a preference label is wrong; less than 0.5"`
+	Beta           float64 `yaml:"beta" range:"(0,)" doc:"weight of a log-ratio difference, per nat; lower frees the policy"`
+	LabelSmoothing float64 `yaml:"label_smoothing" range:"[0,0.5)" doc:"probability that a preference label is wrong"`
 }
 
 func init() {
@@ -38,17 +36,6 @@ func init() {
 			"schema dpo. Metrics: dpo_loss, "+
 			"chosen_reward, rejected_reward, accuracy_mean, ranking_accuracy.",
 		func() PolicyLoss { return &dpo{Beta: 0.1} })
-}
-
-// Validate checks ranges.
-func (d *dpo) Validate() error {
-	switch {
-	case !(d.Beta > 0) || math.IsInf(d.Beta, 0):
-		return errors.New("beta must be a number more than 0")
-	case !(d.LabelSmoothing >= 0 && d.LabelSmoothing < 0.5):
-		return errors.New("label_smoothing must be at least 0 and less than 0.5: it is the share of wrong preference labels")
-	}
-	return nil
 }
 
 func (d *dpo) Pairs() bool { return true }

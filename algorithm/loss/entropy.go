@@ -1,9 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity/algorithm/tape"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -23,7 +20,7 @@ var Entropies = registry.New[Entropy]("entropy_loss_fn", "the entropy bonus in t
 // the chosen rows. The metric entropy_loss is the aggregated entropy itself, also when the
 // coefficient is 0.
 type entropyBonus struct {
-	EntropyCoef float64 `yaml:"entropy_coef" doc:"weight of the entropy in the loss; a positive weight keeps the policy more random"`
+	EntropyCoef float64 `yaml:"entropy_coef" range:"(,)" doc:"weight of the entropy in the loss; a positive one keeps the policy more random"`
 	rows        Rows
 }
 
@@ -40,14 +37,6 @@ func init() {
 		func() Entropy { return &entropyBonus{} })
 	Entropies.Register("mix", "As default, over the sequences that the policy sampled, without demonstrations (is_expert).",
 		func() Entropy { return &entropyBonus{rows: Usual} })
-}
-
-// Validate refuses a coefficient that is not finite.
-func (e *entropyBonus) Validate() error {
-	if math.IsNaN(e.EntropyCoef) || math.IsInf(e.EntropyCoef, 0) {
-		return errors.New("entropy_coef must be a finite number")
-	}
-	return nil
 }
 
 func (e *entropyBonus) Coef() float64 { return e.EntropyCoef }

@@ -36,12 +36,7 @@ func init() {
 }
 
 // Validate checks ranges and refuses a clip_range that has no effect.
-func (g *gspo) Validate() error {
-	if err := g.clip.check(0); err != nil {
-		return err
-	}
-	return g.LossAggMode.Check()
-}
+func (g *gspo) Validate() error { return g.clip.check(0) }
 
 func (g *gspo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()

@@ -22,9 +22,6 @@ func init() {
 		func() PolicyLoss { return &importanceSampling{Agg{TokenMean}} })
 }
 
-// Validate checks the aggregation mode.
-func (s *importanceSampling) Validate() error { return s.LossAggMode.Check() }
-
 func (s *importanceSampling) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {

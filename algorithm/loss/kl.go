@@ -1,9 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity/algorithm/tape"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -35,23 +32,10 @@ var KLs = registry.New[KL]("kl_fn",
 // Unlike Trinity-RFT: adaptive works, as a loss and as a penalty, because there it raises an error
 // in a penalty and does nothing in a loss; and a step counts as one horizon at most.
 type KLController struct {
-	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 drops term and reference model; with adaptive, the first weight"`
-	Adaptive bool    `yaml:"adaptive" doc:"adapt kl_coef until the KL is at target_kl"`
-	TargetKL float64 `yaml:"target_kl" doc:"wanted KL, in the unit of loss_agg_mode; needed with adaptive"`
-	Horizon  float64 `yaml:"horizon" doc:"sequences over which kl_coef adapts; needed with adaptive"`
-}
-
-// Validate refuses negative and contradictory values.
-func (c *KLController) Validate() error {
-	switch {
-	case !(c.KLCoef >= 0) || math.IsInf(c.KLCoef, 0):
-		return errors.New("kl_coef must be a number that is not negative")
-	case c.Adaptive && !(c.TargetKL > 0 && c.Horizon > 0 && c.KLCoef > 0):
-		return errors.New("adaptive needs target_kl, horizon and kl_coef, each more than 0")
-	case !c.Adaptive && (c.TargetKL != 0 || c.Horizon != 0):
-		return errors.New("target_kl and horizon have no effect without adaptive: true")
-	}
-	return nil
+	KLCoef   float64 `yaml:"kl_coef" range:"[0,)" doc:"weight of the term; 0 drops term and reference model; with adaptive, the first weight"`
+	Adaptive bool    `yaml:"adaptive" need:"kl_coef,target_kl,horizon" doc:"adapt kl_coef until the KL is at target_kl"`
+	TargetKL float64 `yaml:"target_kl" range:"[0,inf]" need:"adaptive" doc:"wanted KL, in the unit of loss_agg_mode"`
+	Horizon  float64 `yaml:"horizon" range:"[0,inf]" need:"adaptive" doc:"sequences over which kl_coef adapts"`
 }
 
 // Controller returns the receiver, for types that embed it.

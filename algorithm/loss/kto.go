@@ -31,9 +31,9 @@ import (
 // Unlike Trinity-RFT: there is such a loss, because answers with a thumb up or down are more common
 // than pairs.
 type kto struct {
-	Beta              float64 `yaml:"beta" doc:"weight of a log-ratio, per nat; lower lets the policy leave the reference"`
-	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of desirable answers; weight × number of both kinds within 4/3"`
-	UndesirableWeight float64 `yaml:"undesirable_weight" doc:"λ_U, weight of the undesirable answers"`
+	Beta              float64 `yaml:"beta" range:"(0,)" doc:"weight of a log-ratio, per nat; lower lets the policy leave the reference"`
+	DesirableWeight   float64 `yaml:"desirable_weight" range:"[0,)" doc:"λ_D, of desirable answers; weight × number of both kinds within 4/3"`
+	UndesirableWeight float64 `yaml:"undesirable_weight" range:"[0,)" doc:"λ_U, weight of the undesirable answers"`
 
 	z0 float64 // the estimate of the KL for the current optimizer step
 }
@@ -50,12 +50,7 @@ func init() {
 
 // Validate checks ranges.
 func (k *kto) Validate() error {
-	switch {
-	case !(k.Beta > 0) || math.IsInf(k.Beta, 0):
-		return errors.New("beta must be a number more than 0")
-	case !(k.DesirableWeight >= 0 && k.UndesirableWeight >= 0) || math.IsInf(k.DesirableWeight+k.UndesirableWeight, 0):
-		return errors.New("desirable_weight and undesirable_weight must be numbers that are not negative")
-	case k.DesirableWeight+k.UndesirableWeight == 0:
+	if k.DesirableWeight+k.UndesirableWeight == 0 {
 		return errors.New("desirable_weight and undesirable_weight are both 0: nothing would be learnt")
 	}
 	return nil

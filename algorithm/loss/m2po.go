@@ -2,7 +2,6 @@ package loss
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,8 +35,8 @@ import (
 // meaning in each.
 type m2po struct {
 	Agg          `yaml:",inline"`
-	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over tokens that moved with the update, nats²"`
-	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to ± this before exponentiation, nats; 0 < x ≤ 80"`
+	M2Threshold  float64 `yaml:"m2_threshold" range:"(0,inf]" doc:"largest mean squared log-ratio of tokens that moved with the update, nats²"`
+	LogRatioClip float64 `yaml:"log_ratio_clip" range:"(0,80]" doc:"log-ratios are clamped to ± this before exponentiation, nats"`
 
 	step m2Step
 }
@@ -57,17 +56,6 @@ func init() {
 			"rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
 			"m2po/m2_before, m2po/m2_after, m2po/masked_fraction, m2po/trust_region_fraction.",
 		func() PolicyLoss { return &m2po{Agg: Agg{TokenMean}, M2Threshold: 0.04, LogRatioClip: maxExponent} })
-}
-
-// Validate checks ranges.
-func (m *m2po) Validate() error {
-	switch {
-	case !(m.M2Threshold > 0):
-		return errors.New("m2_threshold must be more than 0")
-	case !(m.LogRatioClip > 0 && m.LogRatioClip <= 80):
-		return errors.New("log_ratio_clip must be more than 0 and at most 80: a float32 gradient holds no more than e⁸⁸")
-	}
-	return m.LossAggMode.Check()
 }
 
 // Probes implements Prober. It returns every sequence of the step.

@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -24,7 +22,7 @@ import (
 // scale the parts against each other.
 type mix struct {
 	mixture `yaml:",inline"`
-	Mu      float64 `yaml:"mu" doc:"weight of the demonstrations, from 0 to 1; the rollouts have the weight 1 minus this"`
+	Mu      float64 `yaml:"mu" range:"[0,1]" doc:"weight of the demonstrations; the rollouts have the weight 1 minus this"`
 }
 
 func init() {
@@ -32,14 +30,6 @@ func init() {
 		"(1 − mu) times PPO's clipped loss over the rollouts plus mu times SFT over the demonstrations, each normalised over its own sequences. "+
 			"Metrics: usual/… (those of ppo), expert/sft_loss, loss.",
 		func() PolicyLoss { return &mix{mixture: newMixture(), Mu: 0.1} })
-}
-
-// Validate refuses a mu outside [0, 1] and invalid ranges.
-func (m *mix) Validate() error {
-	if !(m.Mu >= 0 && m.Mu <= 1) {
-		return errors.New("mu must be between 0 and 1")
-	}
-	return m.mixture.Validate()
 }
 
 func (m *mix) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
@@ -69,15 +59,7 @@ type batchSizes struct {
 func newMixture() mixture { return mixture{Agg: Agg{TokenMean}, clip: usualClip()} }
 
 // Validate checks ranges.
-func (m *mixture) Validate() error {
-	if err := m.expertMode().Check(); err != nil {
-		return err
-	}
-	if err := m.LossAggMode.Check(); err != nil {
-		return err
-	}
-	return m.ppo().Validate()
-}
+func (m *mixture) Validate() error { return m.ppo().Validate() }
 
 func (m *mixture) expertMode() AggMode { return m.mode(m.SFTLossAggMode) }
 

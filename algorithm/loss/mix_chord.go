@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"errors"
 	"math"
 
 	"github.com/trinity-go/trinity"
@@ -24,10 +23,10 @@ import (
 // Unlike Trinity-RFT: the six arguments about batch sizes are not read, as in mix.
 type mixChord struct {
 	mixture           `yaml:",inline"`
-	MuWarmupSteps     int     `yaml:"mu_warmup_steps" doc:"trainer steps in which mu rises from 0 to mu_peak"`
-	MuDecaySteps      int     `yaml:"mu_decay_steps" doc:"trainer steps in which mu falls from mu_peak to mu_valley, along a cosine"`
-	MuPeak            float64 `yaml:"mu_peak" doc:"largest weight of the demonstrations; 0 to 1"`
-	MuValley          float64 `yaml:"mu_valley" doc:"final weight of the demonstrations; 0 to 1"`
+	MuWarmupSteps     int     `yaml:"mu_warmup_steps" range:"[0,)" doc:"trainer steps in which mu rises from 0 to mu_peak"`
+	MuDecaySteps      int     `yaml:"mu_decay_steps" range:"[0,)" doc:"trainer steps in which mu falls to mu_valley, along a cosine"`
+	MuPeak            float64 `yaml:"mu_peak" range:"[0,1]" doc:"largest weight of the demonstrations"`
+	MuValley          float64 `yaml:"mu_valley" range:"[0,1]" doc:"final weight of the demonstrations"`
 	EnablePhiFunction bool    `yaml:"enable_phi_function" doc:"weight the tokens of demonstrations by p·(1 − p), as sft_phi does"`
 }
 
@@ -39,17 +38,6 @@ func init() {
 		func() PolicyLoss {
 			return &mixChord{mixture: newMixture(), MuPeak: 0.1, MuValley: 0.1, EnablePhiFunction: true}
 		})
-}
-
-// Validate checks ranges.
-func (c *mixChord) Validate() error {
-	switch {
-	case c.MuWarmupSteps < 0 || c.MuDecaySteps < 0:
-		return errors.New("mu_warmup_steps and mu_decay_steps must not be negative")
-	case !(c.MuPeak >= 0 && c.MuPeak <= 1) || !(c.MuValley >= 0 && c.MuValley <= 1):
-		return errors.New("mu_peak and mu_valley must be between 0 and 1")
-	}
-	return c.mixture.Validate()
 }
 
 func (c *mixChord) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

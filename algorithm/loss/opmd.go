@@ -1,9 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -17,21 +14,13 @@ import (
 // Metric: opmd_loss (aggregated).
 type opmd struct {
 	Agg `yaml:",inline"`
-	Tau float64 `yaml:"tau" doc:"temperature of the regularization; the loss is divided by 1 plus this; not negative"`
+	Tau float64 `yaml:"tau" range:"[0,)" doc:"temperature of the regularization; the loss is divided by 1 plus this"`
 }
 
 func init() {
 	PolicyLosses.Register("opmd",
 		"Online policy mirror descent as a policy gradient (after Kimi k1.5, 2025): −A·lp/(1 + tau), without ratios. Metric: opmd_loss.",
 		func() PolicyLoss { return &opmd{Agg{TokenMean}, 1} })
-}
-
-// Validate checks ranges.
-func (o *opmd) Validate() error {
-	if !(o.Tau >= 0) || math.IsInf(o.Tau, 0) {
-		return errors.New("tau must not be negative or infinite")
-	}
-	return o.LossAggMode.Check()
 }
 
 func (o *opmd) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -25,9 +23,9 @@ import (
 type ppo struct {
 	Agg                      `yaml:",inline"`
 	clip                     `yaml:",inline"`
-	ClipRatioC               float64 `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with A < 0 is at most −A times this; > 1"`
+	ClipRatioC               float64 `yaml:"clip_ratio_c" range:"(1,inf]" doc:"dual clip: the loss is at most −A times this where A < 0"`
 	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"mask tokens with A < 0 in sequences that the policy has left"`
-	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"the policy has left a sequence if the mean of old − lp exceeds this"`
+	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" range:"[0,inf]" doc:"least mean old − lp of a sequence that was left"`
 	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"set every ratio to 1: plain policy gradient"`
 }
 
@@ -50,18 +48,7 @@ func init() {
 func usualClip() clip { return clip{ClipRange: new(defaultClipRange)} }
 
 // Validate checks ranges and refuses a clip_range that has no effect.
-func (p *ppo) Validate() error {
-	switch {
-	case !(p.ClipRatioC > 1):
-		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
-	case !(p.DeltaSequenceMasking >= 0):
-		return errors.New("delta_sequence_masking must not be negative")
-	}
-	if err := p.clip.check(defaultClipRange); err != nil {
-		return err
-	}
-	return p.LossAggMode.Check()
-}
+func (p *ppo) Validate() error { return p.clip.check(defaultClipRange) }
 
 func (p *ppo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()

@@ -321,13 +321,13 @@ func TestPreferencesReportBadInput(t *testing.T) {
 		args map[string]any
 		want string
 	}{
-		{"dpo", map[string]any{"beta": 0}, "beta must be"},
-		{"dpo", map[string]any{"beta": math.NaN()}, "beta must be"},
-		{"dpo", map[string]any{"label_smoothing": 0.5}, "label_smoothing must be"},
-		{"dpo", map[string]any{"label_smoothing": -0.1}, "label_smoothing must be"},
-		{"kto", map[string]any{"beta": -1}, "beta must be"},
-		{"kto", map[string]any{"desirable_weight": -1}, "must be numbers"},
-		{"kto", map[string]any{"undesirable_weight": math.NaN()}, "must be numbers"},
+		{"dpo", map[string]any{"beta": 0}, "beta: must be more than 0"},
+		{"dpo", map[string]any{"beta": math.NaN()}, "beta: must be more than 0"},
+		{"dpo", map[string]any{"label_smoothing": 0.5}, "label_smoothing: must be at least 0 and less than 0.5"},
+		{"dpo", map[string]any{"label_smoothing": -0.1}, "label_smoothing: must be at least 0 and less than 0.5"},
+		{"kto", map[string]any{"beta": -1}, "beta: must be more than 0"},
+		{"kto", map[string]any{"desirable_weight": -1}, "must be at least 0"},
+		{"kto", map[string]any{"undesirable_weight": math.NaN()}, "must be at least 0"},
 		{"kto", map[string]any{"desirable_weight": 0, "undesirable_weight": 0}, "nothing would be learnt"},
 	} {
 		if _, err := PolicyLosses.Build(c.name, c.args); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -3,7 +3,6 @@ package loss
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -45,16 +44,16 @@ import (
 // fail in its first step. And gspo-one-side uses seq-mean-token-mean only if no loss_agg_mode is
 // set, because it must not override a setting.
 type rec struct {
-	Agg              `yaml:",inline"`
-	EpsilonLow       float64 `yaml:"epsilon_low" doc:"lo: distance below 1 at which a ratio is clipped; more than 0, at most 1"`
-	EpsilonHigh      float64 `yaml:"epsilon_high" doc:"hi: distance above 1 at which a ratio is clipped; more than 0"`
-	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" doc:"lo': outer distance below 1 of ring and truncated_importance_sampling, in (0, 1]"`
-	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" doc:"hi': outer distance above 1 of ring and truncated_importance_sampling, > 0"`
-	ClipMode         string  `yaml:"clip_mode" doc:"which tokens count: none, one-side, two-side, ring, gspo-one-side"`
+	LossAggMode      string  `yaml:"loss_agg_mode" doc:"as of other losses; empty is the default of clip_mode"`
+	EpsilonLow       float64 `yaml:"epsilon_low" range:"(0,1]" doc:"lo: distance below 1 at which a ratio is clipped"`
+	EpsilonHigh      float64 `yaml:"epsilon_high" range:"(0,inf]" doc:"hi: distance above 1 at which a ratio is clipped"`
+	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" range:"(0,1]" doc:"lo': outer distance below 1 of ring and truncated weights"`
+	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" range:"(0,inf]" doc:"hi': outer distance above 1 of ring and truncated weights"`
+	ClipMode         string  `yaml:"clip_mode" enum:"none|one-side|two-side|ring|gspo-one-side" doc:"which tokens count"`
 	Weight           string  `yaml:"weight" doc:"none, importance_sampling, advantage, truncated_ or gspo_importance_sampling"`
-	Regularizer      string  `yaml:"regularizer" doc:"what regularizes the policy: none, k2, forward-kl"`
-	RegularizerCoef  float64 `yaml:"regularizer_coef" doc:"weight of the regularizer; not negative"`
-	Temp             float64 `yaml:"temp" doc:"temperature of weight advantage: the lower, the more the best tokens count; more than 0"`
+	Regularizer      string  `yaml:"regularizer" enum:"none|k2|forward-kl" doc:"what regularizes the policy"`
+	RegularizerCoef  float64 `yaml:"regularizer_coef" range:"[0,)" doc:"weight of the regularizer"`
+	Temp             float64 `yaml:"temp" range:"(0,inf]" doc:"temperature of weight advantage: the lower, the more the best tokens count"`
 	FixOPDAdvantage  bool    `yaml:"fix_opd_advantage" doc:"add old − lp to the advantage, for the advantages of on-policy distillation"`
 }
 
@@ -72,46 +71,26 @@ func init() {
 
 // Validate checks ranges and names.
 func (r *rec) Validate() error {
-	for _, e := range []struct {
-		key   string
-		value float64
-	}{{"epsilon_low", r.EpsilonLow}, {"epsilon_high", r.EpsilonHigh}, {"epsilon_low_prime", r.EpsilonLowPrime},
-		{"epsilon_high_prime", r.EpsilonHighPrime}, {"temp", r.Temp}} {
-		if !(e.value > 0) {
-			return fmt.Errorf("%s must be more than 0", e.key)
-		}
-	}
-	for _, c := range []struct {
-		key, value string
-		known      []string
-	}{
-		{"clip_mode", r.ClipMode, []string{"none", "one-side", "two-side", "ring", "gspo-one-side"}},
-		{"weight", r.Weight, []string{"none", "importance_sampling", "truncated_importance_sampling", "gspo_importance_sampling", "advantage"}},
-		{"regularizer", r.Regularizer, []string{"none", "k2", "forward-kl"}},
-	} {
-		if !slices.Contains(c.known, c.value) {
-			return fmt.Errorf("%s: unknown value %q (known: %s)", c.key, c.value, strings.Join(c.known, ", "))
-		}
-	}
+	known := []string{"none", "importance_sampling", "truncated_importance_sampling", "gspo_importance_sampling", "advantage"}
 	switch {
-	case r.EpsilonLow > 1 || r.EpsilonLowPrime > 1:
-		return errors.New("epsilon_low and epsilon_low_prime must be at most 1: no ratio is negative")
+	case !slices.Contains(known, r.Weight):
+		return fmt.Errorf("weight: unknown value %q (known: %s)", r.Weight, strings.Join(known, ", "))
 	case r.Weight == "gspo_importance_sampling" && r.ClipMode != "gspo-one-side":
 		return fmt.Errorf("weight gspo_importance_sampling needs the ratio of the sequence, which clip_mode %s does not "+
 			"compute: set clip_mode: gspo-one-side", r.ClipMode)
-	case !(r.RegularizerCoef >= 0) || math.IsInf(r.RegularizerCoef, 0):
-		return errors.New("regularizer_coef must be a number that is not negative")
 	case r.Regularizer == "none" && r.RegularizerCoef != 0:
 		return errors.New("regularizer_coef has no effect without a regularizer: set regularizer or remove it")
 	}
 	return r.aggregates().Check()
 }
 
+func (r *rec) aggregation() *AggMode { return (*AggMode)(&r.LossAggMode) }
+
 // aggregates returns loss_agg_mode, or its default, which depends on clip_mode.
 func (r *rec) aggregates() AggMode {
 	switch {
 	case r.LossAggMode != "":
-		return r.LossAggMode
+		return AggMode(r.LossAggMode)
 	case r.ClipMode == "gspo-one-side":
 		return SeqMeanTokenMean
 	}

@@ -2,7 +2,6 @@ package loss
 
 import (
 	"errors"
-	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
@@ -23,8 +22,8 @@ import (
 // avg_ratio (r), pos_adv_frac (share with A > 0).
 type sapo struct {
 	Agg               `yaml:",inline"`
-	TauPos            float64 `yaml:"tau_pos" doc:"steepness of the gate for tokens with a positive advantage"`
-	TauNeg            float64 `yaml:"tau_neg" doc:"steepness of the gate for A ≤ 0, at least tau_pos: it must close sooner there"`
+	TauPos            float64 `yaml:"tau_pos" range:"(0,inf]" doc:"steepness of the gate for tokens with a positive advantage"`
+	TauNeg            float64 `yaml:"tau_neg" range:"(0,)" doc:"steepness of the gate for A ≤ 0, at least tau_pos: it must close sooner there"`
 	DifferentiateGate bool    `yaml:"differentiate_gate" doc:"differentiate −A·gate, as in the paper, not a constant gate times −A·lp"`
 }
 
@@ -39,10 +38,10 @@ func init() {
 
 // Validate checks ranges.
 func (s *sapo) Validate() error {
-	if !(s.TauPos > 0) || !(s.TauNeg >= s.TauPos) || math.IsInf(s.TauNeg, 0) {
-		return errors.New("tau_pos must be more than 0, and tau_neg at least tau_pos and finite")
+	if s.TauNeg < s.TauPos {
+		return errors.New("tau_neg must be at least tau_pos")
 	}
-	return s.LossAggMode.Check()
+	return nil
 }
 
 func (s *sapo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

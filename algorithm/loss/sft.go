@@ -17,9 +17,6 @@ func init() {
 		func() PolicyLoss { return &sft{Agg{TokenMean}} })
 }
 
-// Validate checks the aggregation mode.
-func (s *sft) Validate() error { return s.LossAggMode.Check() }
-
 func (*sft) ReadsAdvantages() bool { return false }
 
 func (s *sft) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

@@ -22,9 +22,6 @@ func init() {
 		func() PolicyLoss { return &sftIS{Agg{TokenMean}} })
 }
 
-// Validate checks the aggregation mode.
-func (s *sftIS) Validate() error { return s.LossAggMode.Check() }
-
 func (*sftIS) ReadsAdvantages() bool { return false }
 
 func (s *sftIS) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"errors"
 	"math"
 
 	"github.com/trinity-go/trinity"
@@ -17,7 +16,7 @@ import (
 // A token above cutoff_prob has derivative 0. Metric: sft_phi_loss (aggregated).
 type sftPhi struct {
 	Agg        `yaml:",inline"`
-	CutoffProb float64 `yaml:"cutoff_prob" doc:"do not learn tokens that are more probable than this; 1 learns all"`
+	CutoffProb float64 `yaml:"cutoff_prob" range:"(0,1]" doc:"do not learn tokens that are more probable than this; 1 learns all"`
 }
 
 func init() {
@@ -28,14 +27,6 @@ func init() {
 }
 
 func newSFTPhi(mode AggMode) *sftPhi { return &sftPhi{Agg: Agg{mode}, CutoffProb: 1} }
-
-// Validate checks ranges.
-func (s *sftPhi) Validate() error {
-	if !(s.CutoffProb > 0 && s.CutoffProb <= 1) {
-		return errors.New("cutoff_prob must be more than 0 and at most 1")
-	}
-	return s.LossAggMode.Check()
-}
 
 func (*sftPhi) ReadsAdvantages() bool { return false }
 

@@ -1,8 +1,6 @@
 package loss
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -18,7 +16,7 @@ import (
 // Metrics: pg_loss (aggregated), pg_clipfrac (share of trained tokens outside the band).
 type sppo struct {
 	Agg     `yaml:",inline"`
-	Epsilon float64 `yaml:"epsilon" doc:"a token counts while its ratio is between 1/(1 + this) and 1 + this; more than 0"`
+	Epsilon float64 `yaml:"epsilon" range:"(0,inf]" doc:"a token counts while its ratio is between 1/(1 + this) and 1 + this"`
 }
 
 func init() {
@@ -26,14 +24,6 @@ func init() {
 		"Softmax PPO (sPPO, Vaswani et al. 2022): −A·(lp − old) for tokens with a ratio within 1/(1 + epsilon) … 1 + epsilon. "+
 			"Metrics: pg_loss, pg_clipfrac.",
 		func() PolicyLoss { return &sppo{Agg{TokenMean}, 0.3} })
-}
-
-// Validate checks ranges.
-func (s *sppo) Validate() error {
-	if !(s.Epsilon > 0) {
-		return errors.New("epsilon must be more than 0")
-	}
-	return s.LossAggMode.Check()
 }
 
 func (s *sppo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

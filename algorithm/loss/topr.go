@@ -1,9 +1,6 @@
 package loss
 
 import (
-	"errors"
-	"math"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
@@ -19,7 +16,7 @@ import (
 // Metrics: topr_loss (aggregated); means over trained tokens: avg_alpha, avg_ratio.
 type topr struct {
 	Agg                `yaml:",inline"`
-	AdvantageThreshold float64 `yaml:"advantage_threshold" doc:"tokens with an advantage up to this are weighted by their ratio, at most 1"`
+	AdvantageThreshold float64 `yaml:"advantage_threshold" range:"[-inf,inf]" doc:"up to this, tokens are weighted by their ratio, at most 1"`
 }
 
 func init() {
@@ -27,14 +24,6 @@ func init() {
 		"Tapered off-policy REINFORCE (Le Roux et al. 2025): −A·lp, where A is not above advantage_threshold times sg(clip(r, 0, 1)). "+
 			"Metrics: topr_loss, avg_alpha, avg_ratio.",
 		func() PolicyLoss { return &topr{Agg: Agg{TokenMean}} })
-}
-
-// Validate refuses a NaN threshold.
-func (o *topr) Validate() error {
-	if math.IsNaN(o.AdvantageThreshold) {
-		return errors.New("advantage_threshold must be a number")
-	}
-	return o.LossAggMode.Check()
 }
 
 func (o *topr) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {

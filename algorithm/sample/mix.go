@@ -33,21 +33,8 @@ func init() {
 // steps over part of a batch hold both kinds, because a step of demonstrations learns from them at
 // the full rate with any weight: AdamW removes the scale of a loss.
 type Mix struct {
-	ExpertDataRatio float64 `yaml:"expert_data_ratio" doc:"share of demonstrations in a batch, rounded up; more than 0 and less than 1"`
-	SFTDatasetName  string  `yaml:"sft_dataset_name" doc:"name of the demonstrations in buffer.trainer_input.auxiliary_buffers"`
-}
-
-// Validate returns an error if the ratio leaves no rollouts or no demonstrations, or if the name is
-// empty.
-func (m *Mix) Validate() error {
-	switch {
-	case !(m.ExpertDataRatio > 0 && m.ExpertDataRatio < 1):
-		return fmt.Errorf("expert_data_ratio is %v, must be more than 0 and less than 1: "+
-			"for rollouts only choose sample_strategy default, for demonstrations only algorithm_type sft", m.ExpertDataRatio)
-	case m.SFTDatasetName == "":
-		return fmt.Errorf("sft_dataset_name is empty: name one of buffer.trainer_input.auxiliary_buffers")
-	}
-	return nil
+	ExpertDataRatio float64 `yaml:"expert_data_ratio" range:"(0,1)" doc:"share of demonstrations in a batch, rounded up"`
+	SFTDatasetName  string  `yaml:"sft_dataset_name" required:"name an entry of auxiliary_buffers" doc:"name of the demonstrations"`
 }
 
 // Needs implements trinity.SampleStrategy.

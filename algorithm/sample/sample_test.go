@@ -359,9 +359,9 @@ func TestInvalidArguments(t *testing.T) {
 	}{
 		{"staleness_control", "at least 1", map[string]any{"max_staleness": 0}},
 		{"staleness_control", "at least 1", map[string]any{"max_staleness": math.NaN()}},
-		{"mix", "algorithm_type sft", map[string]any{"expert_data_ratio": 1.0}},
-		{"mix", "sample_strategy default", map[string]any{"expert_data_ratio": 0}},
-		{"mix", "sft_dataset_name is empty", map[string]any{"sft_dataset_name": ""}},
+		{"mix", "more than 0 and less than 1", map[string]any{"expert_data_ratio": 1.0}},
+		{"mix", "more than 0 and less than 1", map[string]any{"expert_data_ratio": 0}},
+		{"mix", "sft_dataset_name: name", map[string]any{"sft_dataset_name": ""}},
 		{"mix", "sft_dataset_name", map[string]any{"sft_dataset": "d"}},
 	} {
 		_, err := registry.SampleStrategies.Build(c.name, c.args)

@@ -2,7 +2,6 @@ package sample
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -39,15 +38,7 @@ func init() {
 // version more than max_staleness says (v ≥ t − max_staleness − 1). Validate refuses a
 // max_staleness below 1, because no experience could ever satisfy it.
 type StalenessControl struct {
-	MaxStaleness float64 `yaml:"max_staleness" doc:"most train steps between sampling and update; 1 is on-policy, .inf allows all"`
-}
-
-// Validate returns an error if the bound would drop every experience.
-func (s *StalenessControl) Validate() error {
-	if !(s.MaxStaleness >= 1) {
-		return fmt.Errorf("max_staleness is %v, must be at least 1: experiences of the newest weights have staleness 1", s.MaxStaleness)
-	}
-	return nil
+	MaxStaleness float64 `yaml:"max_staleness" range:"[1,inf]" doc:"most train steps between sampling and update; 1 is on-policy, .inf is all"`
 }
 
 // Needs implements trinity.SampleStrategy.

@@ -25,19 +25,11 @@ import (
 type arguments struct {
 	Model        string  `yaml:"model" doc:"name of the model on its server; empty is the first that the server lists"`
 	SharedDisk   bool    `yaml:"shared_disk" doc:"servers on other machines see the run's directory under the same path, to load weights"`
-	StartTimeout float64 `yaml:"start_timeout" doc:"seconds until a server answers when the run starts, and again until it has sampled"`
-	LoadTimeout  float64 `yaml:"load_timeout" doc:"seconds that servers may take to load a version, to fall asleep or to wake up"`
+	StartTimeout float64 `yaml:"start_timeout" range:"(0,inf]" doc:"seconds until a server answers when the run starts, then has sampled"`
+	LoadTimeout  float64 `yaml:"load_timeout" range:"(0,inf]" doc:"seconds that servers may take to load a version, to fall asleep or to wake"`
 }
 
 func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600} }
-
-// Validate refuses times that are none.
-func (a *arguments) Validate() error {
-	if a.StartTimeout <= 0 || a.LoadTimeout <= 0 {
-		return errors.New("start_timeout, load_timeout: want more than 0 seconds")
-	}
-	return nil
-}
 
 // open greets the servers and finds out what they can do. own are those that the run has started, and
 // end with the sampler; nil if they run already.

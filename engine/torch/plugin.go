@@ -26,30 +26,16 @@ func newPlugin() engine.TrainerOpener {
 
 // args are the arguments of the plug-in.
 type args struct {
-	Python    string            `yaml:"python" doc:"interpreter that has torch, transformers, safetensors and, for an adapter, peft"`
+	Python    string            `yaml:"python" required:"name one, such as python3" doc:"with torch, transformers, safetensors, peft"`
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of the worker besides those of the run"`
-	Compute   string            `yaml:"compute_dtype" doc:"f32 or bf16, of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
+	Compute   string            `yaml:"compute_dtype" enum:"auto|f32|bf16" doc:"of products; weights are f32. auto: bf16 on GPUs, f32 on CPUs"`
 	Recompute bool              `yaml:"recompute" doc:"compute activations again in the backward pass: less memory, more time"`
-	HeadRows  int               `yaml:"head_rows" doc:"tokens whose logits exist at once"`
-	Timeout   int               `yaml:"timeout" doc:"seconds until the worker must have answered a request"`
+	HeadRows  int               `yaml:"head_rows" range:"[1,)" doc:"tokens whose logits exist at once"`
+	Timeout   int               `yaml:"timeout" range:"[1,)" doc:"seconds until the worker must have answered a request"`
 }
 
 // Validate requires values that can work.
 func (a *args) Validate() error {
-	if a.Python == "" {
-		return errors.New("python: name an interpreter, such as python3")
-	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"head_rows", a.HeadRows}, {"timeout", a.Timeout}} {
-		if n.value < 1 {
-			return fmt.Errorf("%s: want at least 1, got %d", n.name, n.value)
-		}
-	}
-	if a.Compute != "auto" && a.Compute != f32 && a.Compute != bf16 {
-		return fmt.Errorf("compute_dtype: want auto, f32 or bf16, got %q", a.Compute)
-	}
 	for name, value := range a.Env {
 		if err := process.CheckVariable(name, value); err != nil {
 			return fmt.Errorf("env: %w", err)

@@ -203,8 +203,8 @@ func TestArguments(t *testing.T) {
 		"compute_dtype: want auto, f32 or bf16": {"compute_dtype": "f16"},
 		"env: ":                                 {"env": map[string]any{"A=B": "c"}},
 		"python: name":                          {"python": ""},
-		"timeout: want at least 1":              {"timeout": 0},
-		"head_rows: want at least 1":            {"head_rows": -1},
+		"timeout: must be at least 1":           {"timeout": 0},
+		"head_rows: must be at least 1":         {"head_rows": -1},
 		"unknown argument":                      {"gpus": 2},
 	} {
 		given := map[string]any{"python": "sh"}

@@ -2,8 +2,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/algorithm/tape"
@@ -18,7 +16,7 @@ import (
 // Metrics: pg_loss (aggregated), clipped_frac (share of trained tokens with r > 1 + high).
 type MyCISPO struct {
 	loss.Agg `yaml:",inline"`
-	High     float64 `yaml:"clip_range_high" doc:"the weight is at most 1 plus this"`
+	High     float64 `yaml:"clip_range_high" range:"[0,inf]" doc:"the weight is at most 1 plus this"`
 }
 
 func init() {
@@ -32,14 +30,6 @@ func init() {
 				Advantage: "grpo", PolicyLoss: "my_cispo", KLPenalty: "none", KLLoss: "none", Entropy: "default",
 			}
 		})
-}
-
-// Validate refuses what cannot be meant.
-func (c *MyCISPO) Validate() error {
-	if !(c.High >= 0) {
-		return errors.New("clip_range_high must not be negative")
-	}
-	return c.LossAggMode.Check()
 }
 
 // Loss implements loss.PolicyLoss.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,15 +20,7 @@ func init() {
 //
 // Metric: invalid_count (rollouts without a valid reward, which it drops).
 type MyMedian struct {
-	Scale float64 `yaml:"scale" doc:"factor of every advantage, above 0"`
-}
-
-// Validate refuses a factor that turns the sign.
-func (m *MyMedian) Validate() error {
-	if !(m.Scale > 0) {
-		return errors.New("scale must be above 0")
-	}
-	return nil
+	Scale float64 `yaml:"scale" range:"(0,inf]" doc:"factor of every advantage"`
 }
 
 // Needs implements trinity.Advantage: whole groups, and nothing that only the trainer knows.

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -19,15 +18,7 @@ func init() {
 
 // Share rewards replies that are written with few characters.
 type Share struct {
-	Chars string `yaml:"chars" doc:"characters that count"`
-}
-
-// Validate refuses a share of nothing.
-func (s *Share) Validate() error {
-	if s.Chars == "" {
-		return errors.New("chars: name the characters that count")
-	}
-	return nil
+	Chars string `yaml:"chars" required:"name the characters that count" doc:"characters that count"`
 }
 
 // Score implements trinity.RewardFunc.

@@ -115,6 +115,9 @@ func explain(out io.Writer, info registry.Info, asJSON bool) error {
 	}
 	for _, f := range info.Fields {
 		head := fmt.Sprintf("%s: %s, default %s", f.Key, f.Type, f.Default)
+		if limits := f.Limits(); limits != "" {
+			head += "; " + limits
+		}
 		fmt.Fprintf(out, "  %s\n      %s\n", strings.Join(fold(head, width-6), "\n      "), strings.Join(fold(f.Doc, width-6), "\n      "))
 	}
 	return nil
@@ -133,10 +136,15 @@ func explainKey(out io.Writer, name string, asJSON bool) error {
 		if err != nil {
 			return err
 		}
+		f := registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Range: k.Range, Enum: k.Enum}
 		if asJSON {
-			err = json.NewEncoder(out).Encode(registry.Field{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc})
+			err = json.NewEncoder(out).Encode(f)
 		} else {
-			_, err = fmt.Fprintf(out, "%s: %s, default %s\n  %s\n", k.Path, k.Type, cmp.Or(k.Default, "not set"),
+			head := fmt.Sprintf("%s: %s, default %s", k.Path, k.Type, cmp.Or(k.Default, "not set"))
+			if limits := f.Limits(); limits != "" {
+				head += "; " + limits
+			}
+			_, err = fmt.Fprintf(out, "%s\n  %s\n", strings.Join(fold(head, pageWidth(out)), "\n  "),
 				strings.Join(fold(doc, pageWidth(out)-2), "\n  "))
 		}
 		if err != nil {

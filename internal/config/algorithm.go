@@ -21,28 +21,28 @@ type Algorithm struct {
 	// How the trainer chooses the experiences that it reads.
 	SampleStrategy string `yaml:"sample_strategy" plugin:"sample_strategy"`
 	// Arguments of the sample strategy, merged over its defaults.
-	SampleStrategyArgs map[string]any `yaml:"sample_strategy_args"`
+	SampleStrategyArgs map[string]any `yaml:"sample_strategy_args" args:"sample_strategy"`
 	// How rewards become advantages.
 	AdvantageFn string `yaml:"advantage_fn" plugin:"advantage_fn"`
 	// Arguments of the advantage function, merged over its defaults.
-	AdvantageFnArgs map[string]any `yaml:"advantage_fn_args"`
+	AdvantageFnArgs map[string]any `yaml:"advantage_fn_args" args:"advantage_fn"`
 	// The policy loss.
 	PolicyLossFn string `yaml:"policy_loss_fn" plugin:"policy_loss_fn"`
 	// Arguments of the policy loss, merged over its defaults.
-	PolicyLossFnArgs map[string]any `yaml:"policy_loss_fn_args"`
+	PolicyLossFnArgs map[string]any `yaml:"policy_loss_fn_args" args:"policy_loss_fn"`
 	// KL divergence from the reference model, subtracted from the reward of each token. It needs an
 	// advantage_fn over token rewards.
 	KLPenaltyFn string `yaml:"kl_penalty_fn" plugin:"kl_fn"`
 	// Arguments of the KL penalty, merged over its defaults.
-	KLPenaltyFnArgs map[string]any `yaml:"kl_penalty_fn_args"`
+	KLPenaltyFnArgs map[string]any `yaml:"kl_penalty_fn_args" args:"kl_penalty_fn"`
 	// KL divergence from the reference model, added to the loss.
 	KLLossFn string `yaml:"kl_loss_fn" plugin:"kl_fn"`
 	// Arguments of the KL loss, merged over its defaults.
-	KLLossFnArgs map[string]any `yaml:"kl_loss_fn_args"`
+	KLLossFnArgs map[string]any `yaml:"kl_loss_fn_args" args:"kl_loss_fn"`
 	// Entropy term of the loss.
 	EntropyLossFn string `yaml:"entropy_loss_fn" plugin:"entropy_loss_fn"`
 	// Arguments of the entropy term, merged over its defaults.
-	EntropyLossFnArgs map[string]any `yaml:"entropy_loss_fn_args"`
+	EntropyLossFnArgs map[string]any `yaml:"entropy_loss_fn_args" args:"entropy_loss_fn"`
 	// How the losses of tokens become the loss of a step; left out is the policy loss's own way, else
 	// token-mean.
 	LossAggMode string `yaml:"loss_agg_mode" enum:"|token-mean|seq-mean-token-sum|seq-mean-token-mean|seq-mean-token-sum-norm"`

@@ -86,9 +86,9 @@ type Taskset struct {
 	// Sampling for this taskset. A key that is not set takes its value from explorer.rollout_model.
 	RolloutArgs RolloutArgs `yaml:"rollout_args"`
 	// Arguments of the workflow.
-	WorkflowArgs map[string]any `yaml:"workflow_args"`
+	WorkflowArgs map[string]any `yaml:"workflow_args" args:"default_workflow_type"`
 	// Arguments of the reward function.
-	RewardFnArgs map[string]any `yaml:"reward_fn_args"`
+	RewardFnArgs map[string]any `yaml:"reward_fn_args" args:"default_reward_fn_type"`
 	// The order in which the run takes tasks.
 	DataSelector DataSelector `yaml:"data_selector"`
 	// Deprecated name of data_selector.
@@ -166,7 +166,7 @@ type DataSelector struct {
 	// Keys of a row that selectors by difficulty read.
 	FeatureKeys []string `yaml:"feature_keys"`
 	// Arguments of the selector.
-	Kwargs map[string]any `yaml:"kwargs"`
+	Kwargs map[string]any `yaml:"kwargs" args:"selector_type"`
 }
 
 // ExperienceBuffer holds what the trainer reads: rollouts on their way to it, or a dataset of SFT,
@@ -229,7 +229,7 @@ type ReplayBuffer struct {
 	// Seconds until the trainer may read a group again; not set is never.
 	ReuseCooldownTime *float64 `yaml:"reuse_cooldown_time" range:"[0,)"`
 	// Arguments of the priority function.
-	PriorityFnArgs map[string]any `yaml:"priority_fn_args" default:"{decay: 2.0}"`
+	PriorityFnArgs map[string]any `yaml:"priority_fn_args" args:"priority_fn" default:"{decay: 2.0}"`
 }
 
 const (

@@ -78,7 +78,7 @@ type Cluster struct {
 	// key of Trinity-Go.
 	Launcher string `yaml:"launcher" default:"auto" plugin:"launcher"`
 	// Arguments of the launcher (`trinity explain launcher NAME`). Own key of Trinity-Go.
-	LauncherArgs map[string]any `yaml:"launcher_args"`
+	LauncherArgs map[string]any `yaml:"launcher_args" args:"launcher"`
 	// Names or addresses of the machines, for a launcher that is given them. Own key of Trinity-Go.
 	Hosts []string `yaml:"hosts"`
 	// Address of the Ray cluster.
@@ -110,7 +110,7 @@ type Monitor struct {
 	// jsonl, and `trinity run` shows the console unless it has --quiet.
 	MonitorType Names `yaml:"monitor_type" default:"auto" plugin:"monitor"`
 	// Arguments of the monitor; with several monitors, one section per monitor name.
-	MonitorArgs map[string]any `yaml:"monitor_args"`
+	MonitorArgs map[string]any `yaml:"monitor_args" args:"monitor_type"`
 	// Log the metrics of every task in addition to their means.
 	DetailedStats bool `yaml:"detailed_stats"`
 	// Write Ray's timeline at the end.

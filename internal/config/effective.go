@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // YAML returns the effective configuration: the file with defaults, inherited values and overrides
@@ -192,7 +193,7 @@ func Escape(s string) string { return beforeInterpolation.ReplaceAllString(s, `$
 
 func encodeSection(v reflect.Value, key string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	for _, f := range fields(v.Type()) {
+	for _, f := range tags.Fields(v.Type()) {
 		if f.Tag.Get("auto") != "" {
 			continue
 		}

@@ -168,7 +168,7 @@ type InferenceModel struct {
 	// servers of its own: name their sampler, and base_urls.
 	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
 	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
-	EngineArgs map[string]any `yaml:"engine_args"`
+	EngineArgs map[string]any `yaml:"engine_args" args:"engine_type"`
 	// Addresses of servers that run already, such as `[http://gpu1:8000, http://gpu2:8000]`, for an
 	// engine_type that samples behind servers, also of a teacher. Own key of Trinity-Go.
 	BaseUrls []string `yaml:"base_urls"`

@@ -92,7 +92,7 @@ type Operator struct {
 	// Name of the operator.
 	Name string `yaml:"name" plugin:"operator"`
 	// Arguments of the operator.
-	Args map[string]any `yaml:"args"`
+	Args map[string]any `yaml:"args" args:"name"`
 }
 
 // TaskPipeline makes a taskset from files. It runs before the modes that read the taskset: both,

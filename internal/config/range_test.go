@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // Load reports a value outside the range of its key once, whatever other rules it breaks.
@@ -20,8 +22,8 @@ func TestOutOfRangeIsReportedOnce(t *testing.T) {
 		if text == "" {
 			return
 		}
-		r := parseInterval(text)
-		value := fmt.Sprint(r.low - 1)
+		r := tags.ParseInterval(text)
+		value := fmt.Sprint(r.Low - 1)
 		if f.Type.Kind() == reflect.Slice {
 			value = "[" + value + "]"
 		}

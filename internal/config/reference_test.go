@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // reference returns the keys of the schema as Markdown: one table per section with type, default
@@ -86,7 +88,7 @@ func (k Key) meaning(docs map[string]string) string {
 		parts = append(parts, "Values: "+strings.TrimPrefix(strings.Join(k.Enum, ", "), ", ")+".")
 	}
 	if k.Range != "" {
-		parts = append(parts, "Must be "+parseInterval(k.Range).String()+".")
+		parts = append(parts, "Must be "+tags.ParseInterval(k.Range).String()+".")
 	}
 	if k.Plugin != "" {
 		parts = append(parts, "Names: `trinity list "+k.Plugin+"`.")

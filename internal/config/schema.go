@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // Key is one key of the schema.
@@ -18,33 +20,16 @@ type Key struct {
 	Enum    []string
 	Range   string
 	Plugin  string // kind of plug-in that the value names
+	ArgsOf  string // the key beside it that names the plug-in whose arguments it holds
 	Auto    string // how the key is computed, when it cannot be set
 
 	owner reflect.Type
 	field reflect.StructField
 }
 
-// fields lists the fields of a struct that have a YAML key, in order. The fields of an embedded
-// inline struct take the place of that struct.
-func fields(t reflect.Type) (all []reflect.StructField) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		switch key := f.Tag.Get("yaml"); {
-		case key == ",inline":
-			for _, inner := range fields(f.Type) {
-				inner.Index = append([]int{i}, inner.Index...)
-				all = append(all, inner)
-			}
-		case key != "" && key != "-":
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
 // fieldOf returns the field of a struct that has a given YAML key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
-	all := fields(t)
+	all := tags.Fields(t)
 	i := slices.IndexFunc(all, func(f reflect.StructField) bool { return f.Tag.Get("yaml") == key })
 	if i < 0 {
 		return reflect.StructField{}, false
@@ -54,7 +39,7 @@ func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 
 // yamlKeys lists the keys of a struct in order.
 func yamlKeys(t reflect.Type) (keys []string) {
-	for _, f := range fields(t) {
+	for _, f := range tags.Fields(t) {
 		keys = append(keys, f.Tag.Get("yaml"))
 	}
 	return keys
@@ -65,7 +50,7 @@ func setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct {
 		return
 	}
-	for _, f := range fields(v.Type()) {
+	for _, f := range tags.Fields(v.Type()) {
 		field := v.FieldByIndex(f.Index)
 		setDefaults(field)
 		if text := f.Tag.Get("default"); text != "" {
@@ -77,10 +62,10 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-var tags sync.Map // text of a default tag → *yaml.Node
+var parsedTags sync.Map // text of a default tag → *yaml.Node
 
 func parseTag(text string) *yaml.Node {
-	if n, ok := tags.Load(text); ok {
+	if n, ok := parsedTags.Load(text); ok {
 		return n.(*yaml.Node)
 	}
 	n := typedNode(text)
@@ -91,7 +76,7 @@ func parseTag(text string) *yaml.Node {
 		}
 		n = doc.Content[0]
 	}
-	tags.Store(text, n)
+	parsedTags.Store(text, n)
 	return n
 }
 
@@ -106,12 +91,9 @@ var keys = sync.OnceValue(func() []Key {
 })
 
 func walkType(t reflect.Type, prefix string, visit func(Key)) {
-	for _, f := range fields(t) {
-		k := Key{Path: join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Range: f.Tag.Get("range"), Plugin: f.Tag.Get("plugin"),
-			Auto: f.Tag.Get("auto"), owner: t, field: f}
-		if e, ok := f.Tag.Lookup("enum"); ok {
-			k.Enum = strings.Split(e, "|")
-		}
+	for _, f := range tags.Fields(t) {
+		k := Key{Path: join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Enum: tags.Enum(f), Range: f.Tag.Get("range"),
+			Plugin: f.Tag.Get("plugin"), ArgsOf: f.Tag.Get("args"), Auto: f.Tag.Get("auto"), owner: t, field: f}
 		below, path := element(f.Type, k.Path)
 		k.Type = keyType(f.Type)
 		visit(k)

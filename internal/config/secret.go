@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -62,7 +63,7 @@ func (c *Config) Secrets(each func(key, value string)) {
 				walk(v.Elem(), key)
 			}
 		case reflect.Struct:
-			for _, f := range fields(v.Type()) {
+			for _, f := range tags.Fields(v.Type()) {
 				walk(v.FieldByIndex(f.Index), join(key, f.Tag.Get("yaml")))
 			}
 		case reflect.Map:

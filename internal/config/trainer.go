@@ -17,7 +17,7 @@ type Trainer struct {
 	// accepts any name.
 	TrainerType string `yaml:"trainer_type" default:"auto" plugin:"trainer"`
 	// Arguments of that engine (`trinity explain trainer NAME`). Own key of Trinity-Go.
-	TrainerArgs map[string]any `yaml:"trainer_args"`
+	TrainerArgs map[string]any `yaml:"trainer_args" args:"trainer_type"`
 	// Times that a run resumes from its last checkpoint, in this process, after a worker of that engine
 	// has died or has not answered a request in time. 0 ends the run, and the same command resumes it.
 	// Own key of Trinity-Go.

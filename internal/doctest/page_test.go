@@ -106,7 +106,11 @@ func (p *page) plugin(s section, names []string) {
 	}
 	p.printf("| argument | type | default | meaning |\n|---|---|---|---|\n")
 	for _, f := range fields {
-		p.printf("| `%s` | %s | `%s` | %s |\n", f.Key, f.Type, f.Default, cell(f.Doc))
+		meaning := f.Doc
+		if limits := f.Limits(); limits != "" {
+			meaning += "; " + limits
+		}
+		p.printf("| `%s` | %s | `%s` | %s |\n", f.Key, f.Type, f.Default, cell(meaning))
 	}
 	p.printf("\n")
 }

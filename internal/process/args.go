@@ -12,7 +12,7 @@ import (
 type Args struct {
 	Command   []string          `yaml:"command" doc:"the program and its arguments, without a shell"`
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables besides those of the run; the place for passwords"`
-	MaxMemory int               `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+	MaxMemory int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space for each of its processes (Linux only); 0: none"`
 }
 
 // Validate requires a program that exists.
@@ -20,8 +20,6 @@ func (a *Args) Validate() error {
 	switch {
 	case len(a.Command) == 0:
 		return errors.New("command: name a program, such as [python3, score.py]")
-	case a.MaxMemory < 0:
-		return fmt.Errorf("max_memory_mb: must not be negative, got %d", a.MaxMemory)
 	case a.MaxMemory > 0 && runtime.GOOS != "linux":
 		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}

@@ -13,23 +13,16 @@ import (
 type Service struct {
 	URL              string            `yaml:"url" doc:"where the requests are posted"`
 	Headers          map[string]string `yaml:"headers" secret:"true" doc:"headers of the request, such as Authorization"`
-	Timeout          float64           `yaml:"timeout" doc:"seconds for one attempt"`
-	MaxRetryTimes    int               `yaml:"max_retry_times" doc:"attempts after the first"`
-	MaxRetryInterval float64           `yaml:"max_retry_interval" doc:"seconds between attempts"`
+	Timeout          float64           `yaml:"timeout" range:"(0,inf]" doc:"seconds for one attempt"`
+	MaxRetryTimes    int               `yaml:"max_retry_times" range:"[0,)" doc:"attempts after the first"`
+	MaxRetryInterval float64           `yaml:"max_retry_interval" range:"[0,inf]" doc:"seconds between attempts"`
 }
 
 // Validate checks the URL and the ranges.
 func (s *Service) Validate() error {
 	u, err := url.Parse(s.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("url: want http://host… or https://host…, got %q", s.URL)
-	case !(s.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", s.Timeout)
-	case s.MaxRetryTimes < 0:
-		return fmt.Errorf("max_retry_times: must not be negative, got %d", s.MaxRetryTimes)
-	case !(s.MaxRetryInterval >= 0):
-		return fmt.Errorf("max_retry_interval: must not be negative, got %g", s.MaxRetryInterval)
 	}
 	return nil
 }

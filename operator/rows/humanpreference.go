@@ -41,10 +41,10 @@ type humanPreference struct {
 	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use instead of the one found by name"`
 	LabelConfigFile    string          `yaml:"label_config_file" doc:"XML of the page with $prompt, $answer1 and $answer2; default: built in"`
 	WaitForAnnotations bool            `yaml:"wait_for_annotations" doc:"wait; false is an error unless all tasks are annotated"`
-	Timeout            float64         `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends with an error"`
-	PollInterval       float64         `yaml:"poll_interval" doc:"seconds between polls for annotations without a webhook"`
-	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" doc:"tasks in one import"`
-	SamplesPerTask     int             `yaml:"samples_per_task" doc:"must be 1"`
+	Timeout            float64         `yaml:"timeout" range:"(0,inf]" doc:"seconds without a new annotation until the wait ends in an error"`
+	PollInterval       float64         `yaml:"poll_interval" range:"(0,inf]" doc:"seconds between polls for annotations without a webhook"`
+	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" range:"[1,)" doc:"tasks in one import"`
+	SamplesPerTask     int             `yaml:"samples_per_task" range:"[1,1]" doc:"answers of a task: one pair"`
 	WebhookAddr        string          `yaml:"webhook_addr" doc:"host:port for Label Studio's webhook; default: loopback if it runs there"`
 	PromptKey          string          `yaml:"prompt_key" doc:"field of the prompt"`
 	Answer1Key         string          `yaml:"answer1_key" doc:"field of an answer"`
@@ -67,16 +67,6 @@ const rowKey = "trinity_row"
 func (h *humanPreference) Validate() error {
 	if _, err := labelstudio.NewClient(h.APIURL, ""); err != nil {
 		return fmt.Errorf("api_url: %w", err)
-	}
-	switch {
-	case !(h.Timeout > 0):
-		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", h.Timeout)
-	case !(h.PollInterval > 0):
-		return fmt.Errorf("poll_interval: must be more than 0 seconds, got %g", h.PollInterval)
-	case h.MaxTasksPerBatch < 1:
-		return fmt.Errorf("max_tasks_per_batch: must be at least 1, got %d", h.MaxTasksPerBatch)
-	case h.SamplesPerTask != 1:
-		return fmt.Errorf("samples_per_task: must be 1 (one pair of answers), got %d", h.SamplesPerTask)
 	}
 	for event, wanted := range h.NotificationEvents {
 		if _, known := toldOf[event]; wanted && !known {

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -24,22 +23,16 @@ func init() {
 // languageFilter filters by the language of a text.
 type languageFilter struct {
 	TextKey  `yaml:",inline"`
-	Lang     []string `yaml:"lang" doc:"codes of ISO 639-1 or 639-3: en, zh, deu…"`
-	MinScore float64  `yaml:"min_score" doc:"least confidence, in [0, 1]; 0 accepts every guess"`
+	Lang     []string `yaml:"lang" required:"name languages, such as [en]" doc:"codes of ISO 639-1 or 639-3: en, zh, deu…"`
+	MinScore float64  `yaml:"min_score" range:"[0,1]" doc:"least confidence; 0 accepts every guess"`
 }
 
 // Validate requires known languages.
 func (f *languageFilter) Validate() error {
-	if len(f.Lang) == 0 {
-		return errors.New("set lang, such as [en]")
-	}
 	for _, code := range f.Lang {
 		if language(code) < 0 {
 			return fmt.Errorf("lang: unknown language %q: write a code of ISO 639, such as en or eng", code)
 		}
-	}
-	if !(f.MinScore >= 0 && f.MinScore <= 1) {
-		return fmt.Errorf("min_score: must be in [0, 1], got %v", f.MinScore)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // LLMScore asks a model to score rows.
 type LLMScore struct {
 	Interval      `yaml:",inline"`
-	Model         string         `yaml:"api_or_hf_model" doc:"name of the model on its server"`
+	Model         string         `yaml:"api_or_hf_model" required:"name the model" doc:"name of the model on its server"`
 	Min           float64        `yaml:"min_score" doc:"least score to keep, 0.2 to 1"`
 	Max           float64        `yaml:"max_score" doc:"greatest score to keep"`
 	IsHF          bool           `yaml:"is_hf_model" doc:"must be false: true needs a model in Data-Juicer's process"`
@@ -31,10 +31,10 @@ type LLMScore struct {
 	SystemPrompt  string         `yaml:"system_prompt" doc:"what to score and how to answer; default: built in"`
 	InputTemplate string         `yaml:"input_template" doc:"the question; {data} stands for the fields"`
 	FieldTemplate string         `yaml:"field_template" doc:"one field; {field_name} and {field_data} stand for its name and text"`
-	TryNum        int            `yaml:"try_num" doc:"attempts to get an answer with scores"`
+	TryNum        int            `yaml:"try_num" range:"[1,)" doc:"attempts to get an answer with scores"`
 	Server        modelServer    `yaml:"model_params" doc:"base_url, api_key, timeout, max_retries"`
 	Sampling      map[string]any `yaml:"sampling_params" doc:"further keys of the request, such as temperature and max_tokens"`
-	Dimensions    []string       `yaml:"dim_required_keys" doc:"dimensions; the score is their mean"`
+	Dimensions    []string       `yaml:"dim_required_keys" required:"name the dimensions; the score is their mean" doc:"keys of an answer"`
 
 	stat    string // name of the statistic
 	tools   Tools
@@ -73,20 +73,11 @@ func (f *LLMScore) Validate() error {
 	case f.IsHF || f.EnableVLLM:
 		return errors.New("is_hf_model and enable_vllm load a model into Data-Juicer: leave both out, and serve the model with " +
 			"an OpenAI-compatible server")
-	case f.Model == "":
-		return errors.New("api_or_hf_model: name the model")
 	case len(f.InputKeys) == 0 || len(f.InputKeys) != len(f.FieldNames):
 		return fmt.Errorf("input_keys has %d entries and field_names %d: want at least one key, and a name for each",
 			len(f.InputKeys), len(f.FieldNames))
 	case !strings.Contains(f.InputTemplate, "{data}"):
 		return errors.New("input_template lacks {data}")
-	case f.TryNum < 1:
-		return fmt.Errorf("try_num must be at least 1, got %d", f.TryNum)
-	case len(f.Dimensions) == 0:
-		return errors.New("dim_required_keys: name the dimensions; the score is their mean")
-	}
-	if err := f.Server.validate(); err != nil {
-		return err
 	}
 	return ordered("min_score", f.Min, "max_score", f.Max)
 }

@@ -3,7 +3,6 @@ package rows
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -34,14 +33,14 @@ func init() {
 // minHashDeduplicator drops texts that resemble an earlier one.
 type minHashDeduplicator struct {
 	TextKey       `yaml:",inline"`
-	Tokenization  string  `yaml:"tokenization" doc:"unit of a shingle: space (words), punctuation (texts between it) or character"`
-	Window        int     `yaml:"window_size" doc:"length of a shingle in units"`
+	Tokenization  string  `yaml:"tokenization" enum:"space|punctuation|character" doc:"unit of a shingle: words, texts between it, letters"`
+	Window        int     `yaml:"window_size" range:"[1,)" doc:"length of a shingle in units"`
 	Lowercase     bool    `yaml:"lowercase" doc:"ignore letter case"`
 	IgnorePattern string  `yaml:"ignore_pattern" doc:"regular expression; its matches are removed from the text"`
-	Permutations  int     `yaml:"num_permutations" doc:"number of MinHash values of a text"`
-	Threshold     float64 `yaml:"jaccard_threshold" doc:"similarity from which texts count as equal; decides bands and rows"`
-	Bands         *int    `yaml:"num_bands" doc:"number of bands; default: the best for jaccard_threshold"`
-	Rows          *int    `yaml:"num_rows_per_band" doc:"values in a band; default: the best for jaccard_threshold"`
+	Permutations  int     `yaml:"num_permutations" range:"[1,4096]" doc:"number of MinHash values of a text"`
+	Threshold     float64 `yaml:"jaccard_threshold" range:"[0,1]" doc:"similarity from which texts count as equal; decides bands and rows"`
+	Bands         *int    `yaml:"num_bands" range:"[1,)" need:"num_rows_per_band" doc:"number of bands; default: the best"`
+	Rows          *int    `yaml:"num_rows_per_band" range:"[1,)" need:"num_bands" doc:"values in a band; default: the best"`
 
 	ignore *regexp.Regexp
 	hashes []permutation
@@ -50,19 +49,8 @@ type minHashDeduplicator struct {
 
 // Validate checks ranges and names.
 func (d *minHashDeduplicator) Validate() error {
-	switch {
-	case d.Tokenization != "space" && d.Tokenization != "punctuation" && d.Tokenization != "character":
-		return fmt.Errorf("tokenization: unknown value %q (known: space, punctuation, character)", d.Tokenization)
-	case d.Window < 1:
-		return fmt.Errorf("window_size must be at least 1, got %d", d.Window)
-	case d.Permutations < 1 || d.Permutations > 4096:
-		return fmt.Errorf("num_permutations must be 1 to 4096, got %d", d.Permutations)
-	case !(d.Threshold >= 0 && d.Threshold <= 1):
-		return fmt.Errorf("jaccard_threshold must be 0 to 1, got %g", d.Threshold)
-	case (d.Bands == nil) != (d.Rows == nil):
-		return errors.New("set both num_bands and num_rows_per_band, or neither")
-	case d.Bands != nil && (*d.Bands < 1 || *d.Rows < 1 || *d.Bands**d.Rows > d.Permutations):
-		return fmt.Errorf("num_bands %d × num_rows_per_band %d: want at least 1 each, and a product of at most num_permutations = %d",
+	if d.Bands != nil && *d.Bands**d.Rows > d.Permutations {
+		return fmt.Errorf("num_bands %d × num_rows_per_band %d: want a product of at most num_permutations = %d",
 			*d.Bands, *d.Rows, d.Permutations)
 	}
 	_, err := regexp.Compile(d.IgnorePattern)

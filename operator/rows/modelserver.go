@@ -15,18 +15,8 @@ import (
 type modelServer struct {
 	BaseURL    string  `yaml:"base_url" doc:"address of the API; default: OPENAI_BASE_URL of the environment"`
 	APIKey     string  `yaml:"api_key" secret:"true" doc:"default: OPENAI_API_KEY of the environment"`
-	Timeout    float64 `yaml:"timeout" doc:"seconds for one answer"`
-	MaxRetries int     `yaml:"max_retries" doc:"retries without a connection, without an answer in time, or after 408, 409, 429, 5xx"`
-}
-
-func (s *modelServer) validate() error {
-	switch {
-	case !(s.Timeout > 0):
-		return fmt.Errorf("model_params: timeout must be more than 0 seconds, got %g", s.Timeout)
-	case s.MaxRetries < 0:
-		return fmt.Errorf("model_params: max_retries must not be negative, got %d", s.MaxRetries)
-	}
-	return nil
+	Timeout    float64 `yaml:"timeout" range:"(0,inf]" doc:"seconds for one answer"`
+	MaxRetries int     `yaml:"max_retries" range:"[0,)" doc:"retries without a connection or answer in time, or after 408, 409, 429, 5xx"`
 }
 
 func (s *modelServer) client() *openai.Client {

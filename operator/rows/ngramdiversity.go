@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -23,17 +22,9 @@ func init() {
 // ngramDiversity scores rows by the share of their n-grams that are new.
 type ngramDiversity struct {
 	TextKey `yaml:",inline"`
-	N       int `yaml:"n" doc:"words in a run"`
+	N       int `yaml:"n" range:"[1,)" doc:"words in a run"`
 
 	seen map[uint64]bool
-}
-
-// Validate requires a length.
-func (d *ngramDiversity) Validate() error {
-	if d.N < 1 {
-		return fmt.Errorf("n must be at least 1, got %d", d.N)
-	}
-	return nil
 }
 
 // Process implements trinity.TaskOperator.

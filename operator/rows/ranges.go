@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -53,18 +52,10 @@ func (f *RatioRange) within(rows []*trinity.TaskRow, stat string, measure func(s
 // Repetition holds the arguments of filters by repeated runs.
 type Repetition struct {
 	RatioRange `yaml:",inline"`
-	Length     int `yaml:"rep_len" doc:"length of a run"`
+	Length     int `yaml:"rep_len" range:"[1,)" doc:"length of a run"`
 }
 
 func repetition() Repetition { return Repetition{RatioRange: ratios(0, 0.5), Length: 10} }
-
-// Validate requires a length and a range.
-func (f *Repetition) Validate() error {
-	if f.Length < 1 {
-		return fmt.Errorf("rep_len must be at least 1, got %d", f.Length)
-	}
-	return f.RatioRange.Validate()
-}
 
 // repeated returns the share of the most frequent repeated runs in all runs. At most most(d) of d
 // different runs count.

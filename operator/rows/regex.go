@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"errors"
 	"regexp"
 
 	"github.com/trinity-go/trinity"
@@ -19,15 +18,12 @@ func init() {
 // regexFilter filters by a regular expression.
 type regexFilter struct {
 	TextKey  `yaml:",inline"`
-	Pattern  string `yaml:"pattern" doc:"regular expression; the prefix (?i) ignores letter case"`
+	Pattern  string `yaml:"pattern" required:"write a regular expression" doc:"regular expression; the prefix (?i) ignores letter case"`
 	Reversed bool   `yaml:"reversed_range" doc:"keep the rows without a match"`
 }
 
 // Validate requires a valid expression.
 func (f *regexFilter) Validate() error {
-	if f.Pattern == "" {
-		return errors.New("set pattern")
-	}
 	_, err := regexp.Compile(f.Pattern)
 	return err
 }

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,14 +23,11 @@ func init() {
 // scriptShare filters by the writing system.
 type scriptShare struct {
 	RatioRange `yaml:",inline"`
-	Scripts    []string `yaml:"scripts" doc:"names of the Unicode standard: Latin, Han, Hiragana, Cyrillic, Arabic…"`
+	Scripts    []string `yaml:"scripts" required:"name scripts, such as [Latin]" doc:"of the Unicode standard: Latin, Han, Hiragana, Arabic…"`
 }
 
 // Validate requires known scripts and a range.
 func (f *scriptShare) Validate() error {
-	if len(f.Scripts) == 0 {
-		return errors.New("set scripts, such as [Latin]")
-	}
 	for _, s := range f.Scripts {
 		if _, ok := unicode.Scripts[s]; !ok {
 			return fmt.Errorf("scripts: unknown script %q (known: %s)", s, strings.Join(slices.Sorted(maps.Keys(unicode.Scripts)), ", "))

@@ -3,7 +3,6 @@ package rows
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -21,17 +20,9 @@ func init() {
 
 // specifiedField filters by the value of a field.
 type specifiedField struct {
-	Key      string `yaml:"field_key" doc:"the field; dots lead into nested objects"`
-	Values   []any  `yaml:"target_value" doc:"values to keep"`
+	Key      string `yaml:"field_key" required:"name the field" doc:"the field; dots lead into nested objects"`
+	Values   []any  `yaml:"target_value" required:"list the values to keep" doc:"values to keep"`
 	Reversed bool   `yaml:"reversed_range" doc:"keep the other rows"`
-}
-
-// Validate requires a field and values.
-func (f *specifiedField) Validate() error {
-	if f.Key == "" || len(f.Values) == 0 {
-		return errors.New("set field_key, and target_value to the values to keep")
-	}
-	return nil
 }
 
 // Process implements trinity.TaskOperator.

@@ -3,7 +3,6 @@ package rows
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 	"strconv"
 
@@ -24,16 +23,13 @@ func init() {
 // specifiedNumericField filters by a numeric field of the row.
 type specifiedNumericField struct {
 	Interval `yaml:",inline"`
-	Key      string  `yaml:"field_key" doc:"the field; dots lead into nested objects"`
+	Key      string  `yaml:"field_key" required:"name the field" doc:"the field; dots lead into nested objects"`
 	Min      float64 `yaml:"min_value" doc:"least value"`
 	Max      float64 `yaml:"max_value" doc:"greatest value"`
 }
 
 // Validate requires a field and a range.
 func (f *specifiedNumericField) Validate() error {
-	if f.Key == "" {
-		return errors.New("set field_key")
-	}
 	return ordered("min_value", f.Min, "max_value", f.Max)
 }
 

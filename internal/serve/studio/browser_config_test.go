@@ -81,6 +81,12 @@ func TestConfigInABrowser(t *testing.T) {
 		t.Errorf("the editor has %q", text)
 	}
 
+	w.write(t, "algorithm:\n  advantage_fn: opmd\n  advantage_fn_args:\n    tau: 2\n    opmd_baseline: lo")
+	w.do(t, chromedp.KeyEvent("g"))
+	w.until(t, "document.querySelector('.proposals li b')?.textContent === 'logavgexp'")
+	w.do(t, chromedp.KeyEvent("\x1b"))
+	w.until(t, "[...document.querySelectorAll('.fields label')].some((l) => l.innerText.trim() === 'tau' && l.title.endsWith('more than 0'))")
+
 	w.write(t, training)
 	w.until(t, says("No mistakes found."))
 	const plan = "(document.querySelector('aside .plan')?.innerText || '')"

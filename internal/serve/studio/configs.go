@@ -154,13 +154,18 @@ type schemaKey struct {
 	Type    string   `json:"type"`
 	Default string   `json:"default"`
 	Doc     string   `json:"doc"`
-	Range   string   `json:"range,omitempty"`
+	Limits  string   `json:"limits,omitempty"` // in words
 	Values  []string `json:"values,omitempty"` // one of which it must be
+
+	ArgsOf string `json:"argsOf,omitempty"` // the key beside it that names the plug-in whose arguments it holds
+	Plugin string `json:"plugin,omitempty"` // kind of plug-in that it names
 }
 
-// schema answers with all keys that a configuration may have.
+// schema answers with all keys that a configuration may have, and with the arguments of all plug-ins
+// by kind and name.
 func (s *Server) schema(*http.Request) (any, error) {
 	var all []schemaKey
+	plugins := map[string]map[string][]schemaKey{}
 	for _, k := range config.Keys() {
 		if k.Auto != "" {
 			continue
@@ -169,13 +174,33 @@ func (s *Server) schema(*http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		values := k.Enum
+		limits := registry.Field{Range: k.Range, Enum: k.Enum}.Limits()
+		key := schemaKey{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Limits: limits, Values: k.Enum,
+			ArgsOf: k.ArgsOf, Plugin: k.Plugin}
 		if c, ok := registry.Find(k.Plugin); ok {
-			values = c.Names()
+			key.Values = c.Names()
+			if plugins[k.Plugin], err = argumentsOf(c); err != nil {
+				return nil, err
+			}
 		}
-		all = append(all, schemaKey{Key: k.Path, Type: k.Type, Default: k.Default, Doc: doc, Range: k.Range, Values: values})
+		all = append(all, key)
 	}
-	return map[string]any{"keys": all}, nil
+	return map[string]any{"keys": all, "plugins": plugins}, nil
+}
+
+// argumentsOf returns the arguments of the plug-ins of a kind by their names.
+func argumentsOf(c *registry.Catalog) (map[string][]schemaKey, error) {
+	all := map[string][]schemaKey{}
+	for _, name := range c.Names() {
+		info, err := c.Explain(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range info.Fields {
+			all[name] = append(all[name], schemaKey{Key: f.Key, Type: f.Type, Default: f.Default, Doc: f.Doc, Limits: f.Limits(), Values: f.Enum})
+		}
+	}
+	return all, nil
 }
 
 // templates answers with the templates, and with the files that each one needs and that are not here.

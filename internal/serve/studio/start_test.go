@@ -165,7 +165,11 @@ func TestCheckNamesLines(t *testing.T) {
 func TestSchemaKnowsTheKeys(t *testing.T) {
 	_, s := controlled(t)
 	keys := map[string]schemaKey{}
-	for _, k := range got[struct{ Keys []schemaKey }](t, s, "config/schema").Keys {
+	schema := got[struct {
+		Keys    []schemaKey
+		Plugins map[string]map[string][]schemaKey
+	}](t, s, "config/schema")
+	for _, k := range schema.Keys {
 		keys[k.Key] = k
 	}
 	for key, want := range map[string][3]string{
@@ -175,6 +179,12 @@ func TestSchemaKnowsTheKeys(t *testing.T) {
 		if k := keys[key]; k.Type != want[0] || k.Default != want[1] || !strings.Contains(k.Doc, want[2]) {
 			t.Errorf("%s: %+v", key, k)
 		}
+	}
+	if of := keys["algorithm.advantage_fn_args"].ArgsOf; of != "advantage_fn" || keys["algorithm.advantage_fn"].Plugin != "advantage_fn" {
+		t.Errorf("the arguments of an advantage are those of %q", of)
+	}
+	if args := schema.Plugins["advantage_fn"]["opmd"]; len(args) != 2 || args[1].Limits != "more than 0" || len(args[0].Values) != 2 {
+		t.Errorf("opmd: %+v", args)
 	}
 	if len(keys["mode"].Values) < 5 || len(keys["algorithm.algorithm_type"].Values) < 20 {
 		t.Errorf("values %q, %q", keys["mode"].Values, keys["algorithm.algorithm_type"].Values)

@@ -155,7 +155,7 @@ export const groups = (ids, signal) => json("groups", { run: ids }, signal);
 /** tasks are the tasks that at least two runs have answered. @type {(ids: string[], signal?: AbortSignal) => Promise<{tasks: SharedTask[], left_off: number, damaged: string[]}>} */
 export const tasks = (ids, signal) => json("tasks", { run: ids }, signal);
 
-/** @returns {Promise<{keys: SchemaKey[]}>} */
+/** @returns {Promise<Schema>} */
 export const schema = (/** @type {AbortSignal} */ signal) => json("config/schema", {}, signal);
 
 /** @returns {Promise<{templates: Template[]}>} */

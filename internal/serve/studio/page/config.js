@@ -7,7 +7,7 @@ import { Loaded, plain, useData } from "./parts.js";
 import { nodeAt, treeOf } from "./schema.js";
 import { Missing, Templates } from "./templates.js";
 import { Token, isTokenMissing } from "./token.js";
-import { changed, entries, valueOf } from "./yaml.js";
+import { changed, entries, valueOf, reader } from "./yaml.js";
 import { t } from "./words.js";
 
 const PAUSE = 400; // milliseconds without a key after which the text is checked
@@ -16,6 +16,7 @@ const PAUSE = 400; // milliseconds without a key after which the text is checked
 const FIELDS = ["name", "model.model_path", "buffer.explorer_input.taskset.path", "buffer.trainer_input.experience_buffer.path", "algorithm.algorithm_type", "algorithm.repeat_times",
   "buffer.batch_size", "buffer.train_batch_size", "algorithm.optimizer.lr", "buffer.total_steps", "model.max_prompt_tokens", "model.max_response_tokens", "trainer.save_interval", "seed"];
 
+/** @typedef {import("./yaml.js").Entry} Entry */
 /** @typedef {{text: string, overrides: string, clone: string, template?: string}} Draft */
 
 /** @returns {Draft | null} */
@@ -28,7 +29,7 @@ export function Config({ query, go }) {
   const about = useData(api.about, []), schema = useData(api.schema, []), templates = useData(api.templates, []), runs = useData(api.runs, []);
   const [draft, write] = useState(/** @type {Draft} */ (kept() ?? { text: "", overrides: "", clone: "" }));
   const clone = query.get("clone") || "", area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const tree = useMemo(() => schema.value ? treeOf(schema.value.keys) : null, [schema.value]);
+  const tree = useMemo(() => schema.value ? treeOf(schema.value.keys, schema.value.plugins) : null, [schema.value]);
   const set = (/** @type {Partial<Draft>} */ part) => write((before) => ({ ...before, ...part }));
   const cloned = useData(async (signal) => clone && clone !== draft.clone ? api.configOf(clone, signal) : null, [clone]);
   useEffect(() => sessionStorage.setItem("config", JSON.stringify(draft)), [draft]);
@@ -154,15 +155,19 @@ function Problems({ problems, checked, onGo }) {
 /** Fields are the keys that beginners change, as a form that edits the text; of a run with stages those of each stage. @param {{text: string, onText: (text: string) => void, tree: import("./schema.js").Node | null}} props */
 function Fields({ text, onText, tree }) {
   const all = entries(text), stage = (/** @type {string} */ n) => { const e = all.find((x) => x.path === `stages.${n}.stage_name`); return e ? valueOf(text, e) : n; };
+  const at = reader(text), known = (/** @type {string} */ path) => tree ? nodeAt(tree, path, at)?.key : undefined;
+  const isArgument = (/** @type {Entry} */ e) => Boolean(known(e.path.replace(/\.[^.]*$/, ""))?.argsOf && known(e.path));
   const rows = FIELDS.flatMap((key) => {
     const found = all.filter((e) => e.path === key || e.path.startsWith("stages.") && e.path.replace(/^stages\.\d+\./, "") === key);
     return found.length ? found.map((e) => ({ key, path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })) : [{ key, path: key, value: "", of: undefined }];
   });
+  rows.push(...all.filter(isArgument).map((e) => ({ key: "", path: e.path, value: valueOf(text, e), of: /^stages\.(\d+)/.exec(e.path)?.[1] })));
   return html`<form class="fields" aria-label=${t("config.fields")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}><h2>${t("config.fields")}</h2>
     ${rows.map(({ key, path, value, of }) => {
-      const known = tree ? nodeAt(tree, key)?.key : undefined, values = known?.values ?? [];
-      return html`<label key=${path} title=${known ? `${key}: ${known.doc}` : key}><span>${t("config." + key)}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
-        <input class="mono" value=${value} placeholder=${known ? known.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
+      const about = known(path), values = about?.values ?? [], limits = about?.limits ? "; " + about.limits : "";
+      const title = about ? `${path}: ${about.doc}${limits}` : path, name = key ? t("config." + key) : plain(path.replace(/^.*\./, ""));
+      return html`<label key=${path} title=${plain(title)}><span>${name}${of !== undefined && html` <small class="muted">${plain(stage(of))}</small>`}</span>
+        <input class="mono" value=${value} placeholder=${about ? about.default : ""} list=${values.length ? "values-" + path : undefined} autocomplete="off" spellcheck=${false}
           onChange=${(/** @type {any} */ e) => onText(changed(text, path, e.target.value.trim()))} />
         ${values.length > 0 && html`<datalist id=${"values-" + path}>${values.filter(Boolean).map((v) => html`<option value=${v}></option>`)}</datalist>`}</label>`;
     })}</form>`;

@@ -4,7 +4,7 @@
 import { html, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { plain } from "./parts.js";
 import { nodeAt, proposals } from "./schema.js";
-import { context, entries } from "./yaml.js";
+import { context, entries, reader } from "./yaml.js";
 import { t } from "./words.js";
 
 const LINE = 20, PAD = 8, MOST = 12; // pixels of a line and around the text; proposals at once
@@ -30,7 +30,7 @@ export function Editor({ text, onText, onRun, problems, schema, area }) {
     const at = schema && box.selectionStart === end && /^\s*(?:[,}\]]|#|$)/.test(box.value.slice(end).split("\n")[0]) ? context(box.value, end) : null;
     if (!at || !schema || !asked && !at.word && !at.value) return propose(null);
     const written = new Set(entries(box.value).filter((e) => e.path.startsWith(at.path ? at.path + "." : "")).map((e) => e.path.slice(at.path ? at.path.length + 1 : 0).split(".")[0]));
-    const all = proposals(schema, at, written).slice(0, MOST);
+    const all = proposals(schema, at, written, reader(box.value)).slice(0, MOST);
     if (!all.length || all.length === 1 && all[0].name === at.word) return propose(null);
     const before = box.value.slice(0, end - at.word.length), row = before.split("\n").length - 1;
     const left = PAD + widthOf(before.slice(before.lastIndexOf("\n") + 1), box) - box.scrollLeft, top = PAD + (row + 1) * LINE - box.scrollTop;
@@ -104,8 +104,9 @@ function Doc({ text, area, schema }) {
     return () => document.removeEventListener("selectionchange", moved);
   }, []);
   const entry = schema && line >= 0 ? entries(text).find((e) => e.line === line) : undefined;
-  const key = entry && schema ? nodeAt(schema, entry.path)?.key : undefined;
-  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${key.type}${key.default !== "" && html`, ${t("config.default", { value: key.default })}`}. ${key.doc}` : t("config.hint")}</p>`;
+  const key = entry && schema ? nodeAt(schema, entry.path, reader(text))?.key : undefined;
+  const limits = [key?.type, key?.default && t("config.default", { value: key.default }), key?.limits].filter(Boolean).join(", ");
+  return html`<p class="muted doc">${key ? html`<b class="mono">${key.key}</b> ${limits}. ${key.doc}` : t("config.hint")}</p>`;
 }
 
 /** @type {CanvasRenderingContext2D | null} */

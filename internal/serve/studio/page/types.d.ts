@@ -68,7 +68,10 @@ interface Asked { step: number; explore_step: number; n: number; invalid: number
 /** A task, and what each of the compared runs answered to it, by step. */
 interface SharedTask { task: string; runs: Asked[][] }
 
-interface SchemaKey { key: string; type: string; default: string; doc: string; range?: string; values?: string[] }
+interface SchemaKey { key: string; type: string; default: string; doc: string; limits?: string; values?: string[]; argsOf?: string; plugin?: string }
+
+/** The keys of a configuration, and the arguments of plug-ins by kind and name. */
+interface Schema { keys: SchemaKey[]; plugins: Record<string, Record<string, SchemaKey[]>> }
 
 /** A configuration to begin with; missing are the files that it needs and that are not in the studio's directory. */
 interface Template { name: string; doc: string; text: string; missing: string[] }

@@ -104,6 +104,12 @@ export function valueOf(text, entry) {
   return /^'.*'$/s.test(value) ? value.slice(1, -1).replaceAll("''", "'") : value;
 }
 
+/** reader returns the value of a text at a path, "" if there is none. @param {string} text @returns {(path: string) => string} */
+export function reader(text) {
+  const all = entries(text);
+  return (path) => { const e = all.find((x) => x.path === path); return e ? valueOf(text, e) : ""; };
+}
+
 /** quoted writes a value so that YAML reads it back as it is. @param {string} value */
 const quoted = (value) => /^[\w./$~+-][\w./$~+:\\-]*$/.test(value) && !value.endsWith(":") ? value : JSON.stringify(value);
 

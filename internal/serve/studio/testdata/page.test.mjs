@@ -5,8 +5,8 @@ import { commonStart, difference, words } from "./diff.js";
 import { awaited, place, spanAt, ticks, within, zoom } from "./lanes.js";
 import { clippedTokens, disagreement, measuresOf, numbered, scaled, strength } from "./measures.js";
 import { blocksOf, partsOf, placed, rowsOf, saidIn } from "./sequence.js";
-import { proposals, treeOf } from "./schema.js";
-import { changed, context, entries, valueOf } from "./yaml.js";
+import { nodeAt, proposals, treeOf } from "./schema.js";
+import { changed, context, entries, valueOf, reader } from "./yaml.js";
 
 test("what all texts begin with ends at a word", () => {
   for (const [texts, want] of [
@@ -207,6 +207,21 @@ test("the schema proposes keys and values, in stages too", () => {
   assert.deepEqual(names("stages.1.mode", "t", true), ["train"]);
   assert.deepEqual(names("tables.any.x", "", true), ["true", "false"]);
   assert.deepEqual(names("nothing", "", false), []);
+});
+
+test("the schema knows the arguments of the plug-in that the text names", () => {
+  const plain = { type: "string", default: "", doc: "" };
+  const tree = treeOf([
+    { ...plain, key: "kind", default: "slow", plugin: "engine" }, { ...plain, key: "kind_args", type: "dict", argsOf: "kind" },
+    { ...plain, key: "stages", type: "list" }, { ...plain, key: "stages.*.mode" },
+  ], { engine: { slow: [{ ...plain, key: "rest", limits: "at least 1" }], fast: [{ ...plain, key: "gear", values: ["low", "high"] }] } });
+  const text = "kind_args: {x: 1}\nstages:\n  - kind: fast\n    kind_args: {gear: low}\n", at = reader(text);
+  const names = (path, word, value) => proposals(tree, { path, word, value }, new Set(), at).map((p) => p.name);
+  assert.deepEqual(names("kind_args", "", false), ["rest"]);
+  assert.equal(nodeAt(tree, "kind_args.rest", at).key.limits, "at least 1");
+  assert.deepEqual(names("stages.0.kind_args", "", false), ["gear"]);
+  assert.deepEqual(names("stages.0.kind_args.gear", "h", true), ["high"]);
+  assert.equal(nodeAt(tree, "kind_args.gear", at), undefined);
 });
 
 test("a burst of updates asks twice, and for names with commas", async () => {

@@ -1,0 +1,163 @@
+// Package tags reads the tags of structs whose fields are keys of a configuration or arguments of
+// a plug-in. These tags limit a value:
+//
+//	range     the allowed numbers, as an interval: [0,1] (0,1] [1,) (,) [0,inf]; only a bound inf
+//	          allows an infinite number
+//	enum      the allowed values, separated by |; a type may list its values itself, see [Enum]
+//	required  what to do if the value is empty
+//	need      the keys that must be set as well, separated by commas; key=value wants that value
+//	excludes  the keys that must not be set as well, separated by commas
+//
+// A key is set if its value is not empty: not zero, null, false, "" or a list without items. A key
+// that is null has no limit but required.
+package tags
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Key returns the key of a field, "" if it has none.
+func Key(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	if key == "-" || !f.IsExported() {
+		return ""
+	}
+	return key
+}
+
+// Fields lists the fields of a struct that have a key, in order. The fields of an embedded inline
+// struct take the place of that struct.
+func Fields(t reflect.Type) (all []reflect.StructField) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch {
+		case f.Tag.Get("yaml") == ",inline":
+			for _, inner := range Fields(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				all = append(all, inner)
+			}
+		case Key(f) != "":
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// IsSet reports whether a value is not empty.
+func IsSet(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() > 0
+	}
+	return !v.IsZero()
+}
+
+// Interval is the meaning of a range tag.
+type Interval struct {
+	Low, High         float64
+	WithLow, WithHigh bool
+}
+
+// ParseInterval reads a range tag.
+func ParseInterval(text string) Interval {
+	low, high, _ := strings.Cut(text[1:len(text)-1], ",")
+	r := Interval{Low: math.Inf(-1), High: math.Inf(1), WithLow: text[0] == '[', WithHigh: text[len(text)-1] == ']'}
+	if low != "" {
+		r.Low, _ = strconv.ParseFloat(low, 64)
+	}
+	if high != "" {
+		r.High, _ = strconv.ParseFloat(high, 64)
+	}
+	return r
+}
+
+// Has reports whether a number is in the interval. NaN is in none.
+func (r Interval) Has(x float64) bool {
+	return (x > r.Low || x == r.Low && r.WithLow) && (x < r.High || x == r.High && r.WithHigh)
+}
+
+// Outside returns the first number of a value that is not in the interval, as text, and whether
+// there is one. The value is a number, a list or table of numbers, or a pointer to one of them.
+func (r Interval) Outside(v reflect.Value) (x string, found bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return r.Outside(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if x, found = r.Outside(v.Index(i)); found {
+				return x, true
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			if x, found = r.Outside(it.Value()); found {
+				return x, true
+			}
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10), !r.Has(float64(v.Int()))
+	case reflect.Float32, reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64), !r.Has(v.Float())
+	}
+	return "", false
+}
+
+const finite = "a finite number"
+
+// String describes the numbers in the interval in words.
+func (r Interval) String() string {
+	show := func(x float64) string {
+		if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+			return strconv.FormatInt(int64(x), 10)
+		}
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	low, high := "more than "+show(r.Low), "less than "+show(r.High)
+	if r.WithLow {
+		low = "at least " + show(r.Low)
+	}
+	if r.WithHigh {
+		high = "at most " + show(r.High)
+	}
+	hasLow, hasHigh := !math.IsInf(r.Low, 0), !math.IsInf(r.High, 0)
+	switch {
+	case r.Low == r.High:
+		return show(r.Low)
+	case hasLow && hasHigh:
+		return low + " and " + high
+	case hasLow:
+		return low
+	case hasHigh:
+		return high
+	}
+	return finite
+}
+
+// Fitting describes the numbers in the interval to somebody who gave x, which may be infinite.
+func (r Interval) Fitting(x string) string {
+	if x == "+Inf" && math.IsInf(r.High, 1) && r.String() != finite {
+		return "finite and " + r.String()
+	}
+	return r.String()
+}
+
+// Enum returns the values that a field may have: those of its tag, or those of its type, which lists
+// them with a method Values. It is nil if the field may have any value.
+func Enum(f reflect.StructField) []string {
+	if text, ok := f.Tag.Lookup("enum"); ok {
+		return strings.Split(text, "|")
+	}
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if of, ok := reflect.Zero(t).Interface().(interface{ Values() []string }); ok {
+		return of.Values()
+	}
+	return nil
+}
