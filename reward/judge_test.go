@@ -337,14 +337,14 @@ func TestHybridReward(t *testing.T) {
 func TestBadArgumentsOfHybrid(t *testing.T) {
 	number := part("test_digit", "name", "n")
 	for want, args := range map[string]map[string]any{
-		"rewards: list them": hybridOf("1"),
-		"value: write an expression":         hybridOf("", number),
-		"value: unknown name m":              hybridOf("m", number),
-		"value: unknown name now":            hybridOf("now().Unix() + n", number),
-		"rewards.1.name: \"n\" must be":      hybridOf("n", number, number),
-		"rewards.0.name: \"a-b\" must be":    hybridOf("1", part("format_reward", "name", "a-b")),
-		"rewards.0.when: unknown name n":     hybridOf("1", part("format_reward", "name", "f", "when", "n > 0"), number),
-		"hybrid_reward":                      weightedOf(part("judge_reward", "args", map[string]any{"judge": "j"})),
+		"rewards: list them":              hybridOf("1"),
+		"value: write an expression":      hybridOf("", number),
+		"value: unknown name m":           hybridOf("m", number),
+		"value: unknown name now":         hybridOf("now().Unix() + n", number),
+		"rewards.1.name: \"n\" must be":   hybridOf("n", number, number),
+		"rewards.0.name: \"a-b\" must be": hybridOf("1", part("format_reward", "name", "a-b")),
+		"rewards.0.when: unknown name n":  hybridOf("1", part("format_reward", "name", "f", "when", "n > 0"), number),
+		"hybrid_reward":                   weightedOf(part("judge_reward", "args", map[string]any{"judge": "j"})),
 	} {
 		name := "hybrid_reward"
 		if want == name {
