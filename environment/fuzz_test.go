@@ -120,7 +120,7 @@ func FuzzGymnasiumAnswers(f *testing.F) {
 		if bridge.Decode([]byte(space), &e.space) != nil {
 			return
 		}
-		var s seen
+		var s stateReply
 		if bridge.Decode([]byte(state), &s) == nil {
 			e.observe(&s)
 			if o := e.says(e.Ask); len(o.Messages) != 1 || o.State != e.observation {

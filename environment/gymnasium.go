@@ -120,8 +120,8 @@ func (e *gymEpisode) Reuse(ctx context.Context, t *trinity.Task) error {
 	return nil
 }
 
-// seen is what the other side says of a state.
-type seen struct {
+// stateReply is what the other side says of a state.
+type stateReply struct {
 	Observation json.RawMessage
 	Text        *string
 	Reward      float64
@@ -134,7 +134,7 @@ type seen struct {
 // Reset implements [trinity.Environment].
 func (e *gymEpisode) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
 	e.steps, e.read = 0, 0
-	var s seen
+	var s stateReply
 	if err := e.Call(ctx, map[string]any{"do": "reset", "seed": seed, "render": e.render}, &s); err != nil {
 		return trinity.Observation{}, err
 	}
@@ -143,7 +143,7 @@ func (e *gymEpisode) Reset(ctx context.Context, seed uint64) (trinity.Observatio
 }
 
 // observe takes the text of a state.
-func (e *gymEpisode) observe(s *seen) {
+func (e *gymEpisode) observe(s *stateReply) {
 	e.observation = string(s.Observation)
 	var text string
 	if json.Unmarshal(s.Observation, &text) == nil {
@@ -190,7 +190,7 @@ func (e *gymEpisode) action(reply string) (action any, ok bool) {
 // Step implements [trinity.Environment].
 func (e *gymEpisode) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	e.steps++
-	s := seen{Invalid: true}
+	s := stateReply{Invalid: true}
 	if action, ok := e.action(a.Text); ok {
 		s.Invalid = false
 		if err := e.Call(ctx, map[string]any{"do": "step", "action": action, "render": e.render}, &s); err != nil {

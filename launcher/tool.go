@@ -27,7 +27,7 @@ func patientTool(ctx context.Context, patience time.Duration, input []byte, comm
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it has not answered for %v", patience))
 	defer cancel()
-	var errs told
+	var errs errorOutput
 	out, err := (&process.Program{Command: command, Stderr: &errs}).Run(ctx, input, 4<<20)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", command[0], errs.shorten(err))
@@ -35,9 +35,9 @@ func patientTool(ctx context.Context, patience time.Duration, input []byte, comm
 	return string(out), nil
 }
 
-// told keeps what a program writes to its standard error, but for lines of its log: kubectl's repeat an error
+// errorOutput keeps what a program writes to its standard error, but for lines of its log: kubectl's repeat an error
 // several times before it says it.
-type told struct {
+type errorOutput struct {
 	said   process.Ends
 	line   []byte // which has not ended
 	logged bool   // a line of the log was left out
@@ -46,7 +46,7 @@ type told struct {
 var logLine = regexp.MustCompile(`^[EWIF]\d{4} \d\d:`)
 
 // Write implements io.Writer.
-func (t *told) Write(p []byte) (int, error) {
+func (t *errorOutput) Write(p []byte) (int, error) {
 	t.line = append(t.line, p...)
 	for {
 		line, rest, ended := bytes.Cut(t.line, []byte("\n"))
@@ -58,7 +58,7 @@ func (t *told) Write(p []byte) (int, error) {
 	}
 }
 
-func (t *told) keep(line []byte) {
+func (t *errorOutput) keep(line []byte) {
 	if logLine.Match(line) {
 		t.logged = true
 		return
@@ -68,7 +68,7 @@ func (t *told) keep(line []byte) {
 
 // shorten returns an error of process.Program with what the program said without its log, if it said more
 // than that.
-func (t *told) shorten(err error) error {
+func (t *errorOutput) shorten(err error) error {
 	t.keep(t.line)
 	said, why := t.said.String(), errors.Unwrap(err)
 	if !t.logged || said == "" || why == nil {

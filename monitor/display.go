@@ -30,7 +30,7 @@ type display struct {
 	doing   map[string]doing // by role
 	now     time.Time        // the last look at the clock
 	worst   string           // answer of the newest step that has some
-	heard   heard
+	heard   activity
 }
 
 // doing is what a role does within a step.
@@ -181,14 +181,14 @@ func joined(fields []string, width int) string {
 	return text
 }
 
-var rolloutRow = []shown{
+var rolloutRow = []consoleMetric{
 	{"rollout/tokens_per_second", "", perSecond},
 	{"time/explore_step", "step", seconds},
 	{"rollout/response_length/mean", "length", number},
 	{"rollout/failed_run_count", "failed", positive},
 }
 
-var trainRow = []shown{
+var trainRow = []consoleMetric{
 	{"perf/throughput", "", perSecond},
 	{"time/train_step", "step", seconds},
 	{"actor/kl_loss", "kl", number},

@@ -40,7 +40,7 @@ type jsonl struct {
 	path  string
 	file  *os.File
 	lock  string // path of the lock file, which explorer and trainer share
-	begun begun
+	begun startedRoles
 }
 
 // Writes returns the file below the monitor directory and its contents, for trinity check.

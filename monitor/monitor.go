@@ -175,20 +175,20 @@ func open(name string, names []string, args map[string]any, run Run) (trinity.Mo
 	return m, nil
 }
 
-// begun is the set of roles that have logged since a monitor was opened.
-type begun map[string]bool
+// startedRoles is the set of roles that have logged since a monitor was opened.
+type startedRoles map[string]bool
 
 // first reports whether r is the first record of a role's loop. It then replaces the role's records
 // of the same and later steps, which a run logged that was killed after its last checkpoint. Each
 // role has its own step, because an explorer may be ahead of the checkpoint by the contents of the
 // buffer. A record of an evaluation alone is never the first, because the step that it evaluates may
 // be an earlier one.
-func (b *begun) first(r trinity.Record) bool {
+func (b *startedRoles) first(r trinity.Record) bool {
 	if isEvaluation(r.Metrics) || (*b)[r.Role] {
 		return false
 	}
 	if *b == nil {
-		*b = begun{}
+		*b = startedRoles{}
 	}
 	(*b)[r.Role] = true
 	return true

@@ -163,7 +163,7 @@ func says(t *testing.T, dir string, lines []string, failed ...int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := Said{To: func(string) {}}
+	said := Messages{To: func(string) {}}
 	said.Say("nobody keeps this line")
 	err = said.Keep(dir)
 	for _, line := range lines {
@@ -291,7 +291,7 @@ func TestOtelRefusesSomeLogs(t *testing.T) {
 	}))
 	defer server.Close()
 	dir := filepath.Join(t.TempDir(), "monitor")
-	said := Said{To: func(string) {}}
+	said := Messages{To: func(string) {}}
 	if err := said.Keep(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
-// shown is a metric that people see, with its label and its format.
-type shown struct {
+// consoleMetric is a metric that people see, with its label and its format.
+type consoleMetric struct {
 	metric, label string
 	write         func(float64) string
 }
 
 const rewardMetric, accuracyMetric = "rollout/reward/mean", "rollout/accuracy/mean"
 
-var explorerShown = []shown{
+var explorerShown = []consoleMetric{
 	{rewardMetric, "reward", number},
 	{accuracyMetric, "accuracy", number},
 	{"rollout/response_length/mean", "length", number},
@@ -30,7 +30,7 @@ var explorerShown = []shown{
 	{"rollout/invalid_reward_count", "invalid", positive},
 }
 
-var trainerShown = []shown{
+var trainerShown = []consoleMetric{
 	{"actor/final_loss", "loss", number},
 	{"actor/kl_loss", "kl", number},
 	{"actor/grad_norm", "grad", number},
@@ -122,7 +122,7 @@ func RepeatsAccuracy(m trinity.Metrics, name string) bool {
 }
 
 // describe formats the metrics of the list that the record has.
-func describe(m trinity.Metrics, list []shown) []string {
+func describe(m trinity.Metrics, list []consoleMetric) []string {
 	var out []string
 	for _, s := range list {
 		v, ok := m[s.metric]

@@ -42,7 +42,7 @@ type tensorBoard struct {
 	run   Run
 	dir   string
 	file  *os.File // nil before the first record
-	begun begun
+	begun startedRoles
 }
 
 // lateStep is a step after all others.

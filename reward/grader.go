@@ -126,7 +126,7 @@ func (g *graderReward) build(text json.RawMessage, key string) (built grader, er
 		}
 		return nil, fmt.Errorf("%s.%w", key, err)
 	}
-	return &named{s.Name, built}, nil
+	return &namedGrader{s.Name, built}, nil
 }
 
 // Requires implements [trinity.Requirer].
@@ -157,13 +157,13 @@ func (g *graderReward) Score(ctx context.Context, in trinity.RewardInput) (trini
 	return trinity.Reward{Value: v, Valid: true, Parts: s.parts}, nil
 }
 
-// named notes what a grader says under its name.
-type named struct {
+// namedGrader notes what a grader says under its name.
+type namedGrader struct {
 	name string
 	by   grader
 }
 
-func (n *named) grade(ctx context.Context, s *sample) (float64, error) {
+func (n *namedGrader) grade(ctx context.Context, s *sample) (float64, error) {
 	v, err := n.by.grade(ctx, s)
 	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
 		err = failed("other_error", "the score is %g", v)

@@ -44,7 +44,7 @@ func (g *graderReward) newMulti(s *graderSpec, key string) (*multi, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n, ok := built.(*named); ok {
+		if n, ok := built.(*namedGrader); ok {
 			n.name = name
 		}
 		m.graders[name], known[name] = built, types.Float

@@ -188,7 +188,7 @@ func TestChangedSecretsDoNotStopARun(t *testing.T) {
 	const headers = "data_processor.experience_pipeline.operators.0.args.headers"
 	before[headers+".Authorization"] = "Bearer s3cret"
 	dir := checkpoint.Dir{Path: t.TempDir(), Say: func(line string) { t.Error(line) }}
-	state := checkpoint.State{Step: 3, Algorithm: []byte("{}"), Made: checkpoint.Made{Settings: before}}
+	state := checkpoint.State{Step: 3, Algorithm: []byte("{}"), Made: checkpoint.Provenance{Settings: before}}
 	if err := dir.Save(state, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestChangedSecretsDoNotStopARun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := dir.Compare(c.Settled()[0], checkpoint.Made{Settings: settings}, true)
+		told, err := dir.Compare(c.Settled()[0], checkpoint.Provenance{Settings: settings}, true)
 		if err != nil || fmt.Sprint(told) != want {
 			t.Errorf("%s: %v, %v; want %s", override, told, err, want)
 		}

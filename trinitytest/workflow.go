@@ -123,11 +123,11 @@ type drawing struct {
 
 	mu    sync.Mutex
 	begun int
-	calls []drawn
+	calls []sampledCall
 }
 
-// drawn is a call.
-type drawn struct {
+// sampledCall is a call.
+type sampledCall struct {
 	prompt []int32
 	reply  trinity.Completion
 }
@@ -150,7 +150,7 @@ func (p *drawing) Sample(ctx context.Context, prompt trinity.Prompt, params trin
 	for i := range c.Tokens {
 		c.Logprobs = append(c.Logprobs, -float32(params.Seed%97)-float32(i+1)/8) // tells calls apart
 	}
-	p.calls = append(p.calls, drawn{slices.Clone(prompt.Tokens), c})
+	p.calls = append(p.calls, sampledCall{slices.Clone(prompt.Tokens), c})
 	return []trinity.Completion{c}, nil
 }
 
@@ -162,7 +162,7 @@ func (p *drawing) claim(t *testing.T, e *trinity.Experience) {
 			i++
 			continue
 		}
-		at := slices.IndexFunc(p.calls, func(c drawn) bool {
+		at := slices.IndexFunc(p.calls, func(c sampledCall) bool {
 			n := i + len(c.reply.Tokens)
 			return n <= len(e.Tokens) && slices.Equal(c.prompt, e.Tokens[:i]) && slices.Equal(c.reply.Tokens, e.Tokens[i:n]) &&
 				slices.Equal(c.reply.Logprobs, e.Logprobs[i:n]) && !slices.Contains(e.Mask[i:n], false)

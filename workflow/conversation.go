@@ -8,14 +8,14 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// said is a turn of a row's column conversations.
-type said struct {
+// conversationTurn is a turn of a row's column conversations.
+type conversationTurn struct {
 	From  string
 	Value json.RawMessage
 }
 
 // text returns the words of a turn: a text as it is, anything else as JSON.
-func (s said) text() string {
+func (s conversationTurn) text() string {
 	var text string
 	if json.Unmarshal(s.Value, &text) == nil {
 		return text
@@ -36,7 +36,7 @@ func conversation(t *trinity.Task) (messages []trinity.Message, err error) {
 	if list, ok := t.Field("conversations"); !ok || list == nil {
 		return chatOf(t, system)
 	}
-	var turns []said
+	var turns []conversationTurn
 	if err := column(t, "conversations", &turns); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func conversation(t *trinity.Task) (messages []trinity.Message, err error) {
 }
 
 // callsOfTurn returns the calls of an earlier turn, which are one or a list.
-func callsOfTurn(turn said, number int) (calls []trinity.ToolCall, err error) {
+func callsOfTurn(turn conversationTurn, number int) (calls []trinity.ToolCall, err error) {
 	text := []byte(turn.text())
 	var list []rowCall
 	if json.Unmarshal(text, &list) != nil {

@@ -92,18 +92,18 @@ func (w *searchArgs) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Ex
 	if w.tools == nil {
 		return nil, errors.New("workflow_args.search: " + w.missing)
 	}
-	play.opener = askedEngine{w, r.Host}
+	play.opener = judgedToolOpener{w, r.Host}
 	return play.finish(ctx, &own, w.Steps)
 }
 
-// askedEngine opens the tools with a judge of the answer.
-type askedEngine struct {
+// judgedToolOpener opens the tools with a judge of the answer.
+type judgedToolOpener struct {
 	*searchArgs
 	host trinity.Host
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
-func (a askedEngine) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
+func (a judgedToolOpener) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
 	env, err := a.tools.OpenEnvironment(ctx, t)
 	return &researching{Environment: env, of: a, task: t}, err
 }
@@ -111,7 +111,7 @@ func (a askedEngine) OpenEnvironment(ctx context.Context, t *trinity.Task) (trin
 // researching is one episode.
 type researching struct {
 	trinity.Environment
-	of    askedEngine
+	of    judgedToolOpener
 	task  *trinity.Task
 	calls map[string]float64 // metrics: of each tool, and all
 }

@@ -23,11 +23,11 @@ const ofNothing = "e3b0c44298fc1c149afbf4c8996fb924"
 // agreed are the digests of the version whose digests were compared last.
 type agreed struct {
 	version int64
-	by      map[string]told // by the names of the tensors
+	by      map[string]serverDigests // by the names of the tensors
 }
 
-// told are the digests of the first server with tensors of some names.
-type told struct {
+// serverDigests are the digests of the first server with tensors of some names.
+type serverDigests struct {
 	server  *server
 	digests map[string]string
 }
@@ -39,7 +39,7 @@ func (s *Sampler) compareDigests(ctx context.Context, v version, servers []*serv
 	if s.proving.Digests == 0 || (s.loads-1)%s.proving.Digests != 0 || s.adapter { // digests of the base say nothing
 		return nil
 	}
-	s.agreed = agreed{v.number, map[string]told{}}
+	s.agreed = agreed{v.number, map[string]serverDigests{}}
 	least := 1.0
 	for _, at := range servers {
 		covered, err := s.agree(ctx, at)
@@ -70,7 +70,7 @@ func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err e
 	layout := strings.Join(names, "\n")
 	one, ok := s.agreed.by[layout]
 	if !ok {
-		s.agreed.by[layout] = told{at, all}
+		s.agreed.by[layout] = serverDigests{at, all}
 	}
 	for _, name := range names {
 		if ok && all[name] != one.digests[name] {

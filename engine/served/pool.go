@@ -109,7 +109,7 @@ func (p *pool) ask(ctx context.Context, prompt []int32, send func(context.Contex
 			switch again := p.settle(ctx, s, err); {
 			case err == nil:
 				return nil
-			case !again, errors.As(err, new(begun)):
+			case !again, errors.As(err, new(partialReply)):
 				return fmt.Errorf("%s: %w", s.name(), err)
 			}
 		case len(tried) > 0: // all servers have failed

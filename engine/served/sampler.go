@@ -134,7 +134,7 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) (err error) {
 		defer func() {
 			if err != nil && q.told > 0 {
-				err = begun{err}
+				err = partialReply{err}
 			}
 		}()
 		oldest, failed := s.pool.versions(at)[0], s.pool.failedLoads(at)
@@ -167,11 +167,11 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 	return c, err
 }
 
-// begun is the failure of a reply whose first tokens OnToken has got. Another server would give others.
-type begun struct{ error }
+// partialReply is the failure of a reply whose first tokens OnToken has got. Another server would give others.
+type partialReply struct{ error }
 
 // Unwrap returns the failure.
-func (b begun) Unwrap() error { return b.error }
+func (b partialReply) Unwrap() error { return b.error }
 
 // spans returns the oldest and the newest version among the weights that the server names. A name
 // that load has not given is of the weights with which the server started.

@@ -124,7 +124,7 @@ func (f *clusterFlags) submit(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	now := sent{
+	now := submission{
 		ID: id, Launcher: cfg.Settled()[0].Engines.Launch, Config: path, Settings: settingsOf(args), Engine: f.engine, Time: time.Now(),
 	}
 	if err := errors.Join(now.write(at), noteLast(at)); err != nil {
@@ -210,8 +210,8 @@ func endRun(ctx context.Context, scheduler launcher.Scheduler, id string, limit 
 // sentFile, in the directory of a run, says what the scheduler calls it.
 const sentFile = "cluster.json"
 
-// sent is a run that a scheduler has got.
-type sent struct {
+// submission is a run that a scheduler has got.
+type submission struct {
 	ID       string    `json:"id"`
 	Launcher string    `json:"launcher"`
 	Config   string    `json:"config"` // absolute path
@@ -224,7 +224,7 @@ type sent struct {
 }
 
 // write writes the file that says so.
-func (s sent) write(file string) error {
+func (s submission) write(file string) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s sent) write(file string) error {
 	return durable.WriteFile(file, append(data, '\n'))
 }
 
-func readSent(path string) (s sent, err error) {
+func readSent(path string) (s submission, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(data, &s)
@@ -242,7 +242,7 @@ func readSent(path string) (s sent, err error) {
 }
 
 // sent returns the run that a configuration names, or else the one that was sent last.
-func (f *clusterFlags) sent(args []string) (launcher.Scheduler, sent, error) {
+func (f *clusterFlags) sent(args []string) (launcher.Scheduler, submission, error) {
 	at := ""
 	if f.path == "" && len(args) == 0 {
 		root := os.Getenv("TRINITY_CHECKPOINT_ROOT_DIR")
@@ -251,28 +251,28 @@ func (f *clusterFlags) sent(args []string) (launcher.Scheduler, sent, error) {
 		}
 		if at = newestSent(root); at == "" {
 			const say = "no run was sent by you or below %s: name its configuration, or send it with trinity cluster submit"
-			return nil, sent{}, fmt.Errorf(say, root)
+			return nil, submission{}, fmt.Errorf(say, root)
 		}
 	} else {
 		cfg, err := f.load(args)
 		if err != nil {
-			return nil, sent{}, err
+			return nil, submission{}, err
 		}
 		at = filepath.Join(cfg.CheckpointJobDir, sentFile)
 	}
 	was, err := readSent(at)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, sent{}, fmt.Errorf("%s is not there: send the run with trinity cluster submit", at)
+		return nil, submission{}, fmt.Errorf("%s is not there: send the run with trinity cluster submit", at)
 	}
 	if err != nil {
-		return nil, sent{}, fmt.Errorf("%s: %w", at, err)
+		return nil, submission{}, fmt.Errorf("%s: %w", at, err)
 	}
 	scheduler, err := f.schedulerOf(was)
 	return scheduler, was, err
 }
 
 // schedulerOf returns the scheduler that has a run.
-func (f *clusterFlags) schedulerOf(was sent) (launcher.Scheduler, error) {
+func (f *clusterFlags) schedulerOf(was submission) (launcher.Scheduler, error) {
 	cfg, err := config.Load(was.Config, config.Options{Overrides: was.Settings, Engine: was.Engine})
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type group struct {
 type member struct {
 	message
 	heard time.Time
-	said  said
+	said  programOutput
 	log   *os.File // nil if no output is kept
 }
 
@@ -213,7 +213,7 @@ func (g *group) logs() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	var all said
+	var all programOutput
 	if err := launched.Logs(ctx, &all); err != nil {
 		return ""
 	}

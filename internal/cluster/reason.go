@@ -10,9 +10,9 @@ import (
 	"github.com/trinity-go/trinity/internal/process"
 )
 
-// said is what a program has written: its ends, and the reason that it gives for its end. Servers write
+// programOutput is what a program has written: its ends, and the reason that it gives for its end. Servers write
 // pages at their start and more below an exception, so neither end of the text has the reason.
-type said struct {
+type programOutput struct {
 	process.Ends
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ const (
 )
 
 // Write implements io.Writer.
-func (s *said) Write(p []byte) (int, error) {
+func (s *programOutput) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.size += len(p)
@@ -60,7 +60,7 @@ var (
 
 // line looks for the reason in a line. Of several exceptions the last one counts that does not point at an
 // earlier one. The lock is held.
-func (s *said) line(text string) {
+func (s *programOutput) line(text string) {
 	text = escapes.ReplaceAllString(strings.TrimRight(text, " \r\t"), "")
 	text = text[len(logPrefix.FindString(text)):]
 	if strings.TrimSpace(text) != "" {
@@ -88,7 +88,7 @@ func (s *said) line(text string) {
 }
 
 // why returns the reason, "" if the program has given none.
-func (s *said) why() string {
+func (s *programOutput) why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ranks {
@@ -98,7 +98,7 @@ func (s *said) why() string {
 }
 
 // lastLine returns the last line, "" if there is none.
-func (s *said) lastLine() string {
+func (s *programOutput) lastLine() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := strings.TrimSpace(string(s.part))
@@ -113,7 +113,7 @@ func (s *said) lastLine() string {
 
 // ending quotes what a program has written that has ended with a status: of one that was told to end, or was
 // killed, no earlier trouble.
-func (s *said) ending(status int) string {
+func (s *programOutput) ending(status int) string {
 	if status == -int(syscall.SIGKILL) || status == -int(syscall.SIGTERM) {
 		s.mu.Lock()
 		s.reason = ""
@@ -123,7 +123,7 @@ func (s *said) ending(status int) string {
 }
 
 // quoted quotes the reason, or else a short text, or the last line of a long one.
-func (s *said) quoted() string {
+func (s *programOutput) quoted() string {
 	why := s.why()
 	if why == "" && s.isLong() {
 		why = s.lastLine()
@@ -138,7 +138,7 @@ func (s *said) quoted() string {
 }
 
 // isLong reports whether the text has a beginning that no error should quote.
-func (s *said) isLong() bool {
+func (s *programOutput) isLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size > longText && !s.ranks

@@ -39,7 +39,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 			""},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
-			var s said
+			var s programOutput
 			for text := []byte(c.text + "\n"); len(text) > 0; {
 				n := min(size, len(text))
 				if _, err := s.Write(text[:n]); err != nil {
@@ -58,7 +58,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 func TestReasonOfAKilledProgram(t *testing.T) {
 	const last = "; it said: INFO: 200 OK"
 	for status, want := range map[int]string{1: "; it said: ValueError: one request", -9: last, -15: last} {
-		var s said
+		var s programOutput
 		_, _ = s.Write([]byte(strings.Repeat("banner\n", 200) + begin + "ValueError: one request\nINFO: 200 OK\n"))
 		if got := s.ending(status); got != want {
 			t.Errorf("status %d: %q, want %q", status, got, want)
@@ -70,7 +70,7 @@ func TestReasonOfAKilledProgram(t *testing.T) {
 func FuzzReason(f *testing.F) {
 	f.Add([]byte(begin+"ValueError: \xff\n  b\x1b[0m"), 3)
 	f.Fuzz(func(t *testing.T, text []byte, cut int) {
-		var s said
+		var s programOutput
 		cut = max(0, min(cut, len(text)))
 		_, _ = s.Write(text[:cut])
 		_, _ = s.Write(text[cut:])

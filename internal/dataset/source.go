@@ -22,11 +22,11 @@ type Source struct {
 
 	taken   int64 // rows so far
 	batches int64
-	begun   begun
+	begun   partialRow
 }
 
-// begun is a row of which a batch has taken the first experiences. The next batch begins with the others.
-type begun struct {
+// partialRow is a row of which a batch has taken the first experiences. The next batch begins with the others.
+type partialRow struct {
 	Row   int `json:"row"`
 	Taken int `json:"taken"` // experiences; 0 for no such row
 }
@@ -34,7 +34,7 @@ type begun struct {
 type cursor struct {
 	Taken    int64           `json:"taken"`
 	Batches  int64           `json:"batches"`
-	Begun    begun           `json:"begun,omitzero"`
+	Begun    partialRow      `json:"begun,omitzero"`
 	Selector json.RawMessage `json:"selector"`
 }
 
@@ -118,7 +118,7 @@ func (s *Source) take(ctx context.Context, n int) ([]*trinity.Experience, error)
 			}
 			exps = exps[min(from, len(exps)):]
 			if room := n - len(out); len(exps) > room {
-				exps, s.begun = exps[:room], begun{row, from + room}
+				exps, s.begun = exps[:room], partialRow{row, from + room}
 			}
 			s.identify(exps, row, repeats)
 			out = append(out, exps...)
@@ -132,7 +132,7 @@ func (s *Source) take(ctx context.Context, n int) ([]*trinity.Experience, error)
 // taken the experiences until from. Where the numbers of experiences vary, it draws one row.
 func (s *Source) draw(n int) (rows []int, from int, err error) {
 	if s.begun.Taken > 0 {
-		rows, from, s.begun = []int{s.begun.Row}, s.begun.Taken, begun{}
+		rows, from, s.begun = []int{s.begun.Row}, s.begun.Taken, partialRow{}
 		return rows, from, nil
 	}
 	if s.format.Varies {

@@ -18,7 +18,7 @@ type Agenda struct {
 
 	mu    sync.Mutex      // guards all below, and tasks
 	step  int64           // last delivered step
-	ahead [][]chosen      // tasks of the steps after it, as far as they are chosen
+	ahead [][]tasksetRows // tasks of the steps after it, as far as they are chosen
 	owed  trinity.Metrics // of the last delivered step, if the evaluation after it may be incomplete
 
 	evaluating *int64 // step of the evaluation that runs beside the steps; nil if there is none
@@ -97,7 +97,7 @@ func (a *Agenda) isChosen(step int64) bool {
 	return step-a.step <= int64(len(a.ahead))
 }
 
-func (a *Agenda) choose(step int64) ([]chosen, error) {
+func (a *Agenda) choose(step int64) ([]tasksetRows, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if step-a.step > int64(len(a.ahead)) {

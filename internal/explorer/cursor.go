@@ -16,7 +16,7 @@ type cursor struct {
 	Inputs []savedInput `json:"inputs,omitempty"`
 	// Ahead lists the tasks of the steps in flight behind Step, in order. Tasks is the selectors'
 	// position after these steps.
-	Ahead [][]chosen `json:"ahead,omitempty"`
+	Ahead [][]tasksetRows `json:"ahead,omitempty"`
 	// Owed are the step's metrics if an evaluation follows the step: the explorer logs both
 	// together, in a resumed run too. They hold no durations or speeds, so that checkpoints do not
 	// depend on the clock.
@@ -40,7 +40,7 @@ func (x *exact) UnmarshalText(text []byte) error {
 	return err
 }
 
-func newCursor(step int64, tasks json.RawMessage, ahead [][]chosen, inputs []savedInput, owed trinity.Metrics) cursor {
+func newCursor(step int64, tasks json.RawMessage, ahead [][]tasksetRows, inputs []savedInput, owed trinity.Metrics) cursor {
 	c := cursor{Step: step, Tasks: tasks, Ahead: ahead, Inputs: inputs}
 	if owed != nil {
 		c.Owed = map[string]exact{}

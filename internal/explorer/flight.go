@@ -16,7 +16,7 @@ type flight struct {
 	step     int64
 	version  int64         // that the step began with
 	waited   time.Duration // for that version
-	rollouts *started
+	rollouts *stepRollouts
 
 	outcomes []*outcome
 	took     time.Duration

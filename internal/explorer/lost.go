@@ -6,16 +6,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// lost counts sampled tokens that no experience of a delivered group has, by the reason. Tokens that
+// lostTokens counts sampled tokens that no experience of a delivered group has, by the reason. Tokens that
 // a workflow leaves out of its experiences are counted by countUntrained.
-type lost struct {
+type lostTokens struct {
 	failed    int // in attempts that failed
 	cancelled int // in calls that gave no answer, and in rollouts that the step did not wait for
 	dropped   int // in rollouts that succeeded, of a group that is not delivered, or that only gave a baseline
 }
 
 // count takes the tokens of one attempt. ended says that the step did not wait for it.
-func (l *lost) count(attempt ran, failed error, ended bool) {
+func (l *lostTokens) count(attempt ran, failed error, ended bool) {
 	if attempt.model == nil { // it did not begin
 		return
 	}
@@ -32,7 +32,7 @@ func (l *lost) count(attempt ran, failed error, ended bool) {
 }
 
 // drop takes the tokens of rollouts that are not delivered, as far as they are not counted.
-func (l *lost) drop(rollouts ...ran) {
+func (l *lostTokens) drop(rollouts ...ran) {
 	for _, r := range rollouts {
 		if len(r.exps) > 0 {
 			l.dropped += r.model.SampledTokens()
@@ -40,14 +40,14 @@ func (l *lost) drop(rollouts ...ran) {
 	}
 }
 
-func (l *lost) add(more lost) {
+func (l *lostTokens) add(more lostTokens) {
 	l.failed += more.failed
 	l.cancelled += more.cancelled
 	l.dropped += more.dropped
 }
 
 // metrics returns the counts that are not 0.
-func (l *lost) metrics() trinity.Metrics {
+func (l *lostTokens) metrics() trinity.Metrics {
 	m := trinity.Metrics{
 		"failed_token_count": float64(l.failed), "cancelled_token_count": float64(l.cancelled), "dropped_token_count": float64(l.dropped),
 	}

@@ -149,7 +149,7 @@ func excessParts(outcomes []*outcome) []string {
 // runs of a task, then mean, max and min over tasks. equal_reward_share is the share of the groups
 // with several rewards in which all are equal.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
-	perTask, kinds, lost := map[string][]float64{}, trinity.Metrics{}, lost{}
+	perTask, kinds, lost := map[string][]float64{}, trinity.Metrics{}, lostTokens{}
 	failed, retries, invalid, truncated, finished, groups, equal, ended := 0, 0, 0, 0, 0, 0, 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)

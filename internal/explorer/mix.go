@@ -104,8 +104,8 @@ func sum(counts []int) int {
 	return n
 }
 
-// chosen is the rows that a step runs of one taskset.
-type chosen struct {
+// tasksetRows is the rows that a step runs of one taskset.
+type tasksetRows struct {
 	Taskset string `json:"taskset"`
 	Rows    []int  `json:"rows"`
 }
@@ -113,10 +113,10 @@ type chosen struct {
 // choose takes the n tasks of the next step; n is a multiple of the size of a pack. Tasks of one
 // taskset stand together, and the taskset that was drawn first comes first. A queue that has ended
 // may give fewer.
-func (m *Mix) choose(n int) ([]chosen, error) {
+func (m *Mix) choose(n int) ([]tasksetRows, error) {
 	if m.queue != nil {
 		of, err := m.sets[0].choose(n)
-		return []chosen{of}, err
+		return []tasksetRows{of}, err
 	}
 	counts := make([]int, len(m.sets))
 	var order []int
@@ -126,7 +126,7 @@ func (m *Mix) choose(n int) ([]chosen, error) {
 			order = append(order, i)
 		}
 	}
-	var all []chosen
+	var all []tasksetRows
 	for _, i := range order {
 		of, err := m.sets[i].choose(counts[i] * m.unit)
 		if err != nil {
@@ -138,7 +138,7 @@ func (m *Mix) choose(n int) ([]chosen, error) {
 }
 
 // jobs returns the jobs of the chosen rows.
-func (m *Mix) jobs(all []chosen) ([]job, error) {
+func (m *Mix) jobs(all []tasksetRows) ([]job, error) {
 	var jobs []job
 	for _, c := range all {
 		of, err := m.set(c.Taskset).jobs(c.Rows)

@@ -59,7 +59,7 @@ func (m *Mix) restore(state json.RawMessage) error {
 }
 
 // check returns an error if rows were chosen from another taskset or lie outside of one.
-func (m *Mix) check(all []chosen) error {
+func (m *Mix) check(all []tasksetRows) error {
 	for _, c := range all {
 		s := m.set(c.Taskset)
 		if s == nil {

@@ -58,7 +58,7 @@ type outcome struct {
 	retries int
 	elapsed []time.Duration // of each rollout that succeeded
 	reused  []float64       // of each rollout of several calls: see reusedMetric
-	lost    lost
+	lost    lostTokens
 }
 
 // run runs the group of every task and returns the outcomes in the order of the tasks. A failed
@@ -67,8 +67,8 @@ func (r *Runner) run(ctx context.Context, step int64, tasks []job) ([]*outcome, 
 	return r.start(ctx, step, tasks).wait()
 }
 
-// started is the rollouts of a step that have begun.
-type started struct {
+// stepRollouts is the rollouts of a step that have begun.
+type stepRollouts struct {
 	eg       *errgroup.Group
 	outcomes []*outcome
 	tempo    *Tempo
@@ -78,7 +78,7 @@ type started struct {
 	before int64     // tokens sampled until then
 }
 
-func (s *started) wait() ([]*outcome, error) {
+func (s *stepRollouts) wait() ([]*outcome, error) {
 	if err := s.eg.Wait(); err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func (s *started) wait() ([]*outcome, error) {
 
 // start begins a rollout whenever a slot is free and returns when all rollouts of all tasks have
 // begun.
-func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
+func (r *Runner) start(ctx context.Context, step int64, tasks []job) *stepRollouts {
 	eg, ctx := errgroup.WithContext(ctx)
-	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks)), tempo: r.Tempo}
+	s := &stepRollouts{eg: eg, outcomes: make([]*outcome, len(tasks)), tempo: r.Tempo}
 	ended := r.counter(step, tasks)
 	within, enough := r.Over.of(ctx, tasks)
 	for i, task := range tasks {
@@ -258,7 +258,7 @@ func (o *outcome) takeBaseline() {
 }
 
 // try attempts one run up to 1+MaxRetries times. lost are the tokens of the attempts that it gave up.
-func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, lost lost, err error) {
+func (r *Runner) try(ctx context.Context, step int64, task job, run int) (done ran, retries int, lost lostTokens, err error) {
 	for try := 0; ; try++ {
 		done, err = r.attempt(ctx, step, task, run)
 		lost.count(done, err, isCancelled(ctx))

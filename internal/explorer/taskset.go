@@ -57,12 +57,12 @@ type job struct {
 }
 
 // choose takes the next n rows.
-func (t *Taskset) choose(n int) (chosen, error) {
+func (t *Taskset) choose(n int) (tasksetRows, error) {
 	rows, err := t.Selector.Next(n)
 	if err != nil {
-		return chosen{}, fmt.Errorf("taskset %s: %w", t.Template.Taskset, err)
+		return tasksetRows{}, fmt.Errorf("taskset %s: %w", t.Template.Taskset, err)
 	}
-	return chosen{t.Template.Taskset, rows}, nil
+	return tasksetRows{t.Template.Taskset, rows}, nil
 }
 
 // all returns a job for every row or pack, in order.

@@ -24,7 +24,7 @@ var byThemselves = map[string]string{
 	"internal/model/hub/fetch.go":                     "flushes a download and compares its checksum before it gets its name",
 	"internal/process/memory_linux.go":                "sets a property of the process",
 	"monitor/jsonl.go":                                "appends lines for people, not state; a resumed run truncates half a line",
-	"monitor/said.go":                                 "appends lines for people",
+	"monitor/messages.go":                             "appends lines for people",
 	"monitor/tensorboard.go":                          "appends records for people, which are not part of the state",
 	"monitor/recordfile.go":                           "writes what metrics.jsonl has; what a kill leaves is written again",
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",

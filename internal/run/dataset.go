@@ -81,18 +81,18 @@ func datasetName(name string) string {
 	return "hf://datasets/" + name
 }
 
-// named is a dataset that a configuration names. key is the section with its path.
-type named struct {
+// namedDataset is a dataset that a configuration names. key is the section with its path.
+type namedDataset struct {
 	key, path string
 	of        dataset.Options
 }
 
 // datasets lists the datasets that a configuration names, without the pending one that a task
 // pipeline has yet to make.
-func datasets(cfg *Settled, pending string) (all []named) {
+func datasets(cfg *Settled, pending string) (all []namedDataset) {
 	add := func(key, path string, of dataset.Options) {
 		if path != "" && path != pending { // config reports a missing path
-			all = append(all, named{key, path, of})
+			all = append(all, namedDataset{key, path, of})
 		}
 	}
 	for _, t := range cfg.Data.Tasksets {

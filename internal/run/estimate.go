@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// measured is a plug-in that can tell how fast this machine computes for it.
-type measured interface {
+// speedGauge is a plug-in that can tell how fast this machine computes for it.
+type speedGauge interface {
 	// Speed returns operations a second of matrix products, and bytes a second of reads from memory.
 	Speed() (operations, bytes float64, err error)
 }
@@ -51,9 +51,9 @@ type estimate struct {
 // estimate returns the estimate of a stage whose model is here, or nil if its engine cannot tell how
 // fast it is. lengths says where the lengths of prompts and responses come from.
 func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengths string, err error) {
-	speed, ok := s.engines.trainer.(measured)
+	speed, ok := s.engines.trainer.(speedGauge)
 	if s.engines.trainer == nil {
-		speed, ok = s.engines.sampler.(measured)
+		speed, ok = s.engines.sampler.(speedGauge)
 	}
 	if !ok {
 		name := s.Engines.Sample

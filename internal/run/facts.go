@@ -40,7 +40,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 		return f, err
 	}
 	read := datasets(s, pending(recipe, report))
-	with, err := s.made(read)
+	with, err := s.provenance(read)
 	if err != nil {
 		return f, err
 	}

@@ -203,8 +203,8 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
 	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
-	tr.Recorder = &retrained{r, out}
-	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*retrained), Groups: -1, Every: max(1, r.Step-1)}
+	tr.Recorder = &replayedStep{r, out}
+	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*replayedStep), Groups: -1, Every: max(1, r.Step-1)}
 	if s.queue != nil {
 		tr.Weights = unsampled{s.engine}
 	}

@@ -199,7 +199,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
 		return err
 	}
-	with, err := cfg.made(datasets(cfg, ""))
+	with, err := cfg.provenance(datasets(cfg, ""))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Settled struct {
 	criticPath string        // "" also if the stage trains no critic
 	rewards    []rewardModel // that the tasks require
 	teachers   []teacher
-	asked      []asked
+	asked      []auxiliaryModel
 	text       *renderer.Renderer // nil if the model has no tokenizer
 }
 

@@ -24,16 +24,16 @@ import (
 // stage is one stage of a run at work.
 type stage struct {
 	reader
-	madeWith    checkpoint.Made
+	madeWith    checkpoint.Provenance
 	log         *recorder
-	said        *monitor.Said
+	said        *monitor.Messages
 	broken      sync.Map // of those whom the tracer tells, those that have panicked
 	checkpoints checkpoint.Dir
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 	askers       askers
-	answered     answered            // answers of the askers
+	answered     replyCache          // answers of the askers
 	resources    resources           // of plug-ins
 	variables    variables           // of the process, as they were before the stage
 	juicer       *datajuicer.Service // may be nil
@@ -55,7 +55,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
-	said, scrub := &monitor.Said{To: opts.Say}, scrubOf(&cfg.Config)
+	said, scrub := &monitor.Messages{To: opts.Say}, scrubOf(&cfg.Config)
 	opts.Say = scrub.lines(said.Say)
 	return &stage{
 		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said, scrub: scrub,

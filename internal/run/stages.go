@@ -24,7 +24,7 @@ var failStage = failpoint.New("run.stage") // before the run marks a stage as fi
 type stageDone struct {
 	Model string          `json:"model"` // directory that the next stage starts from; "" if it wrote none
 	Steps int64           `json:"steps"`
-	Made  checkpoint.Made `json:"made"`
+	Made  checkpoint.Provenance `json:"made"`
 }
 
 // refuseChanges returns an error if the configuration differs from that of the finished stage. first
@@ -34,7 +34,7 @@ func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
 	if err := cfg.locate(lookUp(&f)); err != nil {
 		return err
 	}
-	now, err := cfg.made(datasets(cfg, ""))
+	now, err := cfg.provenance(datasets(cfg, ""))
 	if err != nil {
 		return err
 	}

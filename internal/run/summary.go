@@ -27,7 +27,7 @@ type StageSummary struct {
 
 	rollout, train rate
 	records        int // added
-	madeWith       checkpoint.Made
+	madeWith       checkpoint.Provenance
 }
 
 // Eval is one evaluation of one taskset metric.

@@ -165,7 +165,7 @@ func TestReferenceIsComputedOnce(t *testing.T) {
 	}
 	first[0].RefLogprobs = nil // one new experience, and seven that the trainer has seen
 	kept := &first[1].RefLogprobs[1]
-	if err := New(*o).update(t.Context(), 2, trinity.JoinGroups(nil, first), &fate{}, trinity.Metrics{}); err != nil {
+	if err := New(*o).update(t.Context(), 2, trinity.JoinGroups(nil, first), &provenance{}, trinity.Metrics{}); err != nil {
 		t.Fatal(err)
 	}
 	if engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {

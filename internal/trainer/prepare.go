@@ -13,7 +13,7 @@ import (
 // prepare computes, before the update, all that the losses and the advantage read and the explorer
 // did not record. It returns the experiences to train on.
 func (t *Trainer) prepare(
-	ctx context.Context, step int64, groups []trinity.Group, fate *fate, metrics trinity.Metrics,
+	ctx context.Context, step int64, groups []trinity.Group, fate *provenance, metrics trinity.Metrics,
 ) ([]*trinity.Experience, error) {
 	exps := slices.Concat(groups...)
 	if t.opts.Reference {

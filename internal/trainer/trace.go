@@ -110,12 +110,12 @@ func extremes(groups []trinity.Group) (best, worst, longest, invalid int) {
 
 // loss returns the loss of the optimizer step with this place in the train step, which the trace
 // listens to.
-func (t *trace) loss(of trinity.Loss, update int) *heard {
-	return &heard{of: of, trace: t, update: update, begun: time.Now()}
+func (t *trace) loss(of trinity.Loss, update int) *observedLoss {
+	return &observedLoss{of: of, trace: t, update: update, begun: time.Now()}
 }
 
-// heard is a loss that a trace listens to. Engines call no optional method of a loss.
-type heard struct {
+// observedLoss is a loss that a trace listens to. Engines call no optional method of a loss.
+type observedLoss struct {
 	of     trinity.Loss
 	trace  *trace
 	update int
@@ -124,7 +124,7 @@ type heard struct {
 }
 
 // end tells how long the passes over a micro-batch took.
-func (h *heard) end() {
+func (h *observedLoss) end() {
 	h.trace.tell(func(to trinity.Tracer) {
 		s := trinity.Span{
 			Role: trinity.RoleTrainer, Kind: trinity.SpanForward, Name: h.trace.model, Step: h.trace.step, Begin: h.begun, End: h.asked,
@@ -136,10 +136,10 @@ func (h *heard) end() {
 }
 
 // Streams implements [trinity.Loss].
-func (h *heard) Streams() trinity.Streams { return h.of.Streams() }
+func (h *observedLoss) Streams() trinity.Streams { return h.of.Streams() }
 
 // Loss implements [trinity.Loss].
-func (h *heard) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+func (h *observedLoss) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	h.asked = time.Now()
 	grads, metrics, err := h.of.Loss(b, now)
 	if err == nil && len(grads) == len(b.Experiences) {
@@ -184,7 +184,7 @@ func copyOf(e *trinity.Experience) trinity.Experience {
 }
 
 // end tells the tracer what became of the experiences.
-func (t *trace) end(f *fate) {
+func (t *trace) end(f *provenance) {
 	if len(t.told) == 0 {
 		return
 	}

@@ -101,7 +101,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		return err
 	}
 	start := time.Now()
-	fate := fate{dropped: taken.Dropped}
+	fate := provenance{dropped: taken.Dropped}
 	t.trace = t.opts.Tracing.begin(step, taken.Groups)
 	if err := errors.Join(t.update(ctx, step, taken.Groups, &fate, metrics), failUpdated.Hit("")); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (t *Trainer) take(stop context.Context) (taken trinity.Taken, metrics trini
 
 // update trains on one batch. An empty batch, of which operators left nothing, changes nothing.
 // It notes in fate what became of the experiences.
-func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, fate *fate, metrics trinity.Metrics) error {
+func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, fate *provenance, metrics trinity.Metrics) error {
 	if len(groups) == 0 {
 		return nil
 	}

@@ -165,7 +165,7 @@ func (f publishFunc) Publish(_ context.Context, version int64) error { return f(
 type recorder struct {
 	log  func(step int64, m trinity.Metrics)
 	say  func(line string)
-	took func(step int64, f fate)
+	took func(step int64, f provenance)
 
 	progress func(doing string, done, total int)
 }
@@ -179,7 +179,7 @@ func (r recorder) Log(_ context.Context, step int64, m trinity.Metrics) error {
 
 func (r recorder) Took(step int64, trained []trinity.ExperienceID, dropped map[string][]trinity.ExperienceID) error {
 	if r.took != nil {
-		r.took(step, fate{trained, dropped})
+		r.took(step, provenance{trained, dropped})
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func hermesCall(text string) (call trinity.ToolCall, rest string, err error) {
 			return call, "", err
 		}
 	} else {
-		var w written
+		var w callObject
 		value, after, err := firstJSON(rest)
 		if err != nil || json.Unmarshal(value, &w) != nil {
 			return call, "", noObject

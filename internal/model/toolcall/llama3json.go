@@ -116,7 +116,7 @@ func llamaCalls(value, tools json.RawMessage, must bool) (calls []trinity.ToolCa
 		all = []json.RawMessage{value}
 	}
 	for i, one := range all {
-		var w written
+		var w callObject
 		if err := json.Unmarshal(one, &w); err != nil {
 			if must || i > 0 && calls != nil {
 				return nil, fmt.Errorf("a call is no JSON object with name and parameters: %s", brief(string(one)))

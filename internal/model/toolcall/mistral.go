@@ -30,7 +30,7 @@ func (mistral) Parse(text string, tools json.RawMessage) (string, []trinity.Tool
 	}
 	var calls []trinity.ToolCall
 	for found {
-		var all []written
+		var all []callObject
 		var err error
 		whole := rest
 		if strings.HasPrefix(strings.TrimSpace(rest), "[") {
@@ -65,7 +65,7 @@ func (mistral) Settled(text string) string {
 }
 
 // mistralList reads a JSON array of calls.
-func mistralList(text string) (all []written, rest string, err error) {
+func mistralList(text string) (all []callObject, rest string, err error) {
 	list, rest, err := firstJSON(text)
 	if err == nil {
 		err = json.Unmarshal(list, &all)
@@ -80,7 +80,7 @@ func mistralList(text string) (all []written, rest string, err error) {
 }
 
 // mistralNamed reads one call that is written as name, id and arguments.
-func mistralNamed(text string) ([]written, string, error) {
+func mistralNamed(text string) ([]callObject, string, error) {
 	at := strings.Index(text, "{")
 	if at < 0 {
 		return nil, "", fmt.Errorf("%s is followed by no call: %s", mistralCalls, brief(text))
@@ -91,7 +91,7 @@ func mistralNamed(text string) ([]written, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("the arguments are no JSON object: %s", brief(text[at:]))
 	}
-	return []written{{ID: mistralFits(strings.TrimSpace(id)), Name: strings.TrimSpace(name), Arguments: given}}, rest, nil
+	return []callObject{{ID: mistralFits(strings.TrimSpace(id)), Name: strings.TrimSpace(name), Arguments: given}}, rest, nil
 }
 
 // mistralFits returns an id if Mistral's templates take it: nine letters and digits. Else the chat

@@ -101,7 +101,7 @@ func (p plainCalls) call(text string, m []int, tools json.RawMessage) (trinity.T
 			groups[name] = text[m[2*i]:m[2*i+1]]
 		}
 	}
-	w := written{Name: strings.TrimSpace(groups["name"])}
+	w := callObject{Name: strings.TrimSpace(groups["name"])}
 	if given, ok := groups["arguments"]; ok {
 		w.Arguments = json.RawMessage(given)
 		return w.call(text[m[0]:m[1]])

@@ -104,8 +104,8 @@ func of(template string) (string, Parser) {
 	return None, noCalls{}
 }
 
-// written is a call as most models write it.
-type written struct {
+// callObject is a call as most models write it.
+type callObject struct {
 	ID          string
 	Type        string
 	Name        string
@@ -118,8 +118,8 @@ type written struct {
 }
 
 // UnmarshalJSON reads a call, also one that stands at "function" or has its name there.
-func (w *written) UnmarshalJSON(raw []byte) error {
-	type plain written
+func (w *callObject) UnmarshalJSON(raw []byte) error {
+	type plain callObject
 	if err := json.Unmarshal(raw, (*plain)(w)); err != nil {
 		return err
 	}
@@ -134,10 +134,10 @@ func (w *written) UnmarshalJSON(raw []byte) error {
 }
 
 // hasArguments reports whether a call has arguments under the names that this package reads.
-func (w *written) hasArguments() bool { return w.Arguments != nil || w.Parameters != nil }
+func (w *callObject) hasArguments() bool { return w.Arguments != nil || w.Parameters != nil }
 
 // call returns the call. text is what the model wrote, for errors.
-func (w written) call(text string) (trinity.ToolCall, error) {
+func (w callObject) call(text string) (trinity.ToolCall, error) {
 	if w.Name == "" {
 		return trinity.ToolCall{}, fmt.Errorf(`a call has no "name": %s`, brief(text))
 	}
@@ -248,7 +248,7 @@ func jsonCall(text string, tools json.RawMessage) (name string, found bool) {
 		all = []json.RawMessage{value}
 	}
 	for _, one := range all {
-		var w written
+		var w callObject
 		if json.Unmarshal(one, &w) != nil || w.Description != nil || !w.hasArguments() && w.Args == nil && w.Input == nil {
 			continue
 		}

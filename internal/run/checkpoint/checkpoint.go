@@ -54,7 +54,7 @@ type State struct {
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Count     int             `json:"pending"`   // experiences in Pending
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
-	Made      Made            `json:"made"`
+	Made      Provenance            `json:"made"`
 
 	Pending []trinity.Group `json:"-"` // groups for the next batch; a file of its own holds them
 }
@@ -272,7 +272,7 @@ func Above(path string) string {
 }
 
 // Read returns the step of a checkpoint and what it was made with.
-func Read(dir string) (step int64, made Made, err error) {
+func Read(dir string) (step int64, made Provenance, err error) {
 	state, err := readState(dir)
 	return state.Step, state.Made, err
 }

@@ -59,11 +59,11 @@ func Read(ctx context.Context, path string, o Options) (Data, error) {
 // reader gathers the answers to each prompt.
 type reader struct {
 	Options
-	prompts []answered
+	prompts []promptAnswers
 	tasks   map[string]int // for experiences: the index of each task's prompt
 }
 
-type answered struct {
+type promptAnswers struct {
 	prompt  Prompt
 	answers []string
 }
@@ -88,7 +88,7 @@ func (r *reader) read(row map[string]any) error {
 		}
 		answers = append(answers, found...)
 	}
-	r.prompts = append(r.prompts, answered{prompt, answers})
+	r.prompts = append(r.prompts, promptAnswers{prompt, answers})
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (r *reader) experience(row map[string]any) error {
 	if !ok {
 		at = len(r.prompts)
 		r.tasks[key] = at
-		r.prompts = append(r.prompts, answered{prompt: Prompt{Text: e.Prompt}})
+		r.prompts = append(r.prompts, promptAnswers{prompt: Prompt{Text: e.Prompt}})
 	}
 	r.prompts[at].answers = append(r.prompts[at].answers, e.Response)
 	return nil
@@ -176,7 +176,7 @@ func (r *reader) data() Data {
 // pairs chooses pairs of different answers so that all answers are in about the same number of
 // pairs: rounds of a round-robin tournament by the circle method. Seed and prompt decide the order
 // of the answers.
-func (r *reader) pairs(p answered) []Pair {
+func (r *reader) pairs(p promptAnswers) []Pair {
 	answers := different(p.answers)
 	n := len(answers)
 	hash := fnv.New64a()

@@ -65,19 +65,19 @@ type request struct {
 
 // reply is the answer to a request.
 type reply struct {
-	Pair     *shownPair `json:"pair"` // null if there is no pair to judge
-	Progress Progress   `json:"progress"`
-	Renew    float64    `json:"renew"` // seconds after which the page asks for the pair again to renew its lease
+	Pair     *pairView `json:"pair"` // null if there is no pair to judge
+	Progress Progress  `json:"progress"`
+	Renew    float64   `json:"renew"` // seconds after which the page asks for the pair again to renew its lease
 }
 
-type shownPair struct {
+type pairView struct {
 	ID     string            `json:"id"`
 	Prompt []trinity.Message `json:"prompt"`
 	sides[string]
-	Before *shownDecision `json:"before,omitempty"`
+	Before *decisionView `json:"before,omitempty"`
 }
 
-type shownDecision struct {
+type decisionView struct {
 	Ratings sides[int]     `json:"ratings"`
 	Edits   sides[*string] `json:"edits"`
 }
@@ -132,9 +132,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, answer func(reque
 	}
 	out := reply{Progress: s.Book.Progress(in.Annotator), Renew: s.Book.terms.Lease.Seconds() / 3}
 	if shown != nil {
-		out.Pair = &shownPair{ID: shown.ID, Prompt: shown.Prompt.messages(), sides: asShown(shown.Answers, shown.Left)}
+		out.Pair = &pairView{ID: shown.ID, Prompt: shown.Prompt.messages(), sides: asShown(shown.Answers, shown.Left)}
 		if b := shown.Before; b != nil {
-			out.Pair.Before = &shownDecision{asShown(b.Ratings, shown.Left), asShown(b.Edits, shown.Left)}
+			out.Pair.Before = &decisionView{asShown(b.Ratings, shown.Left), asShown(b.Edits, shown.Left)}
 		}
 	}
 	web.WriteJSON(w, http.StatusOK, out)

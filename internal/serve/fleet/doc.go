@@ -46,8 +46,8 @@ type joining struct {
 	Paused    int64  `json:"paused"` // version that the explorer waits for
 }
 
-// joined is the trainer's reply.
-type joined struct {
+// joinReply is the trainer's reply.
+type joinReply struct {
 	Delivered int64           `json:"delivered"` // number of the explorer's last delivery, 0 for none
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Lease     time.Duration   `json:"lease"` // nanoseconds

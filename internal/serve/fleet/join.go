@@ -21,32 +21,32 @@ var (
 var errReplaced = errors.New("another process has joined by the name of this explorer")
 
 // join makes a process the explorer of a name. The reply says where the explorer resumes.
-func (s *Server) join(ctx context.Context, name string, j joining) (joined, error) {
+func (s *Server) join(ctx context.Context, name string, j joining) (joinReply, error) {
 	if !config.IsPlain(name) {
-		return joined{}, fmt.Errorf("%w: %q is not the name of an explorer: set explorer.name to letters, digits, - and _", errBad, name)
+		return joinReply{}, fmt.Errorf("%w: %q is not the name of an explorer: set explorer.name to letters, digits, - and _", errBad, name)
 	}
 	if err := s.check(j); err != nil {
-		return joined{}, err
+		return joinReply{}, err
 	}
 	e, reopened, err := s.admit(ctx, name, j)
 	if err != nil {
-		return joined{}, err
+		return joinReply{}, err
 	}
 	e.work.Lock()
 	defer e.work.Unlock()
 	cursor, err := e.resume(ctx, j.Paused)
 	if err != nil {
 		s.dismiss(e, errors.Is(err, trinity.ErrEnded))
-		return joined{}, err
+		return joinReply{}, err
 	}
 	if err := s.assign(ctx, e, e.delivered); err != nil {
-		return joined{}, errors.Join(err, s.closeAgain(ctx, e, reopened))
+		return joinReply{}, errors.Join(err, s.closeAgain(ctx, e, reopened))
 	}
 	if e.delivered == 0 && s.Step > 0 {
 		s.Say(fmt.Sprintf("explorer %s is new to this run, which resumes after step %d: "+
 			"the explorer begins with its first rows, whatever others have explored", name, s.Step))
 	}
-	return joined{Delivered: e.delivered, Cursor: cursor, Lease: s.Lease, Spans: s.Lane != nil, Trainer: s.word}, nil
+	return joinReply{Delivered: e.delivered, Cursor: cursor, Lease: s.Lease, Spans: s.Lane != nil, Trainer: s.word}, nil
 }
 
 // check refuses an explorer of another program, or whose settings differ from the trainer's.

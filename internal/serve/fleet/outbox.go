@@ -58,7 +58,7 @@ func newOutbox() outbox {
 func (o *outbox) here(t time.Time) time.Time { return o.base.Add(t.Sub(o.base)).Round(0) }
 
 // joined notes what a trainer has told as the explorer joined it.
-func (o *outbox) joined(reply joined) {
+func (o *outbox) joined(reply joinReply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.wanted, o.trainer = reply.Spans, reply.Trainer

@@ -28,10 +28,10 @@ func (c *Client) Resume(ctx context.Context) (delivered int64, cursor json.RawMe
 }
 
 // join sends a request to join.
-func (c *Client) join(ctx context.Context, at address) (joined, error) {
+func (c *Client) join(ctx context.Context, at address) (joinReply, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return joined{}, err
+		return joinReply{}, err
 	}
 	c.mu.Lock()
 	body, err := json.Marshal(joining{
@@ -40,12 +40,12 @@ func (c *Client) join(ctx context.Context, at address) (joined, error) {
 	})
 	c.mu.Unlock()
 	if err != nil {
-		return joined{}, err
+		return joinReply{}, err
 	}
-	var reply joined
+	var reply joinReply
 	sent := time.Now()
 	if err := c.request(ctx, at, http.MethodPost, c.path(""), body, &reply); err != nil {
-		return joined{}, err
+		return joinReply{}, err
 	}
 	c.spans.answered(sent, time.Now(), reply.timing)
 	c.spans.joined(reply)

@@ -66,7 +66,7 @@ type pending struct {
 	steps     bool
 	first     int64     // number of its first entry
 	touched   time.Time // time of its newest entry
-	replies   []kept
+	replies   []journalReply
 	reward    *trinity.Reward
 	turns     map[int]*trinity.Reward
 	failed    trinity.FailureKind // "" if it has not failed
@@ -74,8 +74,8 @@ type pending struct {
 	committed bool
 }
 
-// kept is a reply in the journal.
-type kept struct {
+// journalReply is a reply in the journal.
+type journalReply struct {
 	recorded // without the experience
 	request  string
 	entry    int64 // its number
@@ -172,7 +172,7 @@ func (p *pending) apply(number int64, e *entry) {
 	case entryReplies:
 		for i, r := range e.Replies {
 			r.Experience = nil
-			p.replies = append(p.replies, kept{recorded: r, request: e.Request, entry: number, place: i})
+			p.replies = append(p.replies, journalReply{recorded: r, request: e.Request, entry: number, place: i})
 		}
 	case entryLost:
 		for i := range p.replies {

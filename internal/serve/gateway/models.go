@@ -70,8 +70,8 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// asked is a model that answers a request in words. Nothing of it is recorded.
-type asked struct {
+// auxiliaryModel is a model that answers a request in words. Nothing of it is recorded.
+type auxiliaryModel struct {
 	*session
 	asker       trinity.Asker
 	name        string // that the request asks for
@@ -80,8 +80,8 @@ type asked struct {
 }
 
 // newAsked refuses what a model cannot do that is asked in words.
-func newAsked(s *session, asker trinity.Asker, name string, request identity, body []byte) (*asked, error) {
-	a := &asked{session: s, asker: asker, name: name, request: request}
+func newAsked(s *session, asker trinity.Asker, name string, request identity, body []byte) (*auxiliaryModel, error) {
+	a := &auxiliaryModel{session: s, asker: asker, name: name, request: request}
 	var given map[string]any
 	_ = json.Unmarshal(body, &given) // the dialect has read the name from it, so it is JSON
 	for _, field := range []string{"logprobs", "return_token_ids", "stop_token_ids", "ignore_eos", "min_tokens"} {
@@ -103,20 +103,20 @@ func newAsked(s *session, asker trinity.Asker, name string, request identity, bo
 	return a, nil
 }
 
-func (a *asked) cannot(field, why string) error {
+func (a *auxiliaryModel) cannot(field, why string) error {
 	return openai.Bad(field, "the model %q is not the policy (models in workflow_args): it is asked in words and %s", a.name, why)
 }
 
 // Defaults implements [openai.Model].
-func (a *asked) Defaults() openai.Defaults { return openai.Defaults{} }
+func (a *auxiliaryModel) Defaults() openai.Defaults { return openai.Defaults{} }
 
 // Text implements [openai.Model].
-func (a *asked) Text([]int32) (*openai.Call, error) {
+func (a *auxiliaryModel) Text([]int32) (*openai.Call, error) {
 	return nil, a.cannot("prompt", "answers chats: send messages")
 }
 
 // Chat implements [openai.Model].
-func (a *asked) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*openai.Call, error) {
+func (a *auxiliaryModel) Chat(messages []trinity.Message, tools json.RawMessage, begun bool) (*openai.Call, error) {
 	if begun {
 		return nil, a.cannot("messages", "answers with a message of its own: end with another's")
 	}

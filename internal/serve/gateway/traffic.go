@@ -97,8 +97,8 @@ func (t *Traffic) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// begun is the reply to POST /v1/rollouts.
-type begun struct {
+// rolloutReply is the reply to POST /v1/rollouts.
+type rolloutReply struct {
 	Key string `json:"key"`
 	// Expiry is how many seconds the rollout waits after its newest call or reward.
 	Expiry float64 `json:"pending_expiry"`
@@ -119,7 +119,7 @@ func (t *Traffic) handleBegin(w http.ResponseWriter, r *http.Request) {
 		openai.Fail(w, err)
 		return
 	}
-	web.WriteJSON(w, http.StatusOK, begun{key, t.Expiry.Seconds()})
+	web.WriteJSON(w, http.StatusOK, rolloutReply{key, t.Expiry.Seconds()})
 }
 
 // maxGroup bounds the bytes of the name of a group.

@@ -129,7 +129,7 @@ func (s *site) must(key, path, body string, header ...string) string {
 // begin begins a rollout and returns its key.
 func (s *site) begin(body string) string {
 	s.t.Helper()
-	var b begun
+	var b rolloutReply
 	if err := json.Unmarshal([]byte(s.must(s.Token, "/rollouts", body)), &b); err != nil || b.Expiry != s.Expiry.Seconds() {
 		s.t.Fatal(err, b)
 	}

@@ -140,8 +140,8 @@ func asksNothing(value any, nothing []any) bool {
 	return slices.ContainsFunc(nothing, func(n any) bool { return reflect.DeepEqual(n, value) })
 }
 
-// said remembers what the server has said about requests.
-type said struct {
+// notices remembers what the server has said about requests.
+type notices struct {
 	mu    sync.Mutex
 	lines map[string]bool
 }
@@ -159,7 +159,7 @@ func (s *Server) Ignore(key string) {
 }
 
 // once says a line that it has not said before.
-func (i *said) once(line string, say func(string)) {
+func (i *notices) once(line string, say func(string)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if say == nil || i.lines[line] || len(i.lines) == maxSaid {

@@ -29,7 +29,7 @@ type Server struct {
 	Say       func(string)  // receives a line about what requests ask for without effect, and about the first malformed call
 
 	malformed sync.Once // guards the line about a malformed call
-	said      said
+	said      notices
 	tools     sync.Once // looks at the first request with tools
 	slots     chan struct{}
 }

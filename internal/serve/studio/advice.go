@@ -34,7 +34,7 @@ func (s *Server) advise(r *http.Request, _ struct{}) (any, error) {
 		return nil, err
 	}
 	advice, err := s.Advise(dir, func(overrides ...string) (*config.Config, error) {
-		return (&written{Text: set.text, Overrides: overrides}).parse()
+		return (&configRequest{Text: set.text, Overrides: overrides}).parse()
 	})
 	if err != nil {
 		return map[string]any{"advice": nil, "reason": shown(err.Error())}, nil

@@ -23,8 +23,8 @@ type Template struct {
 	Files []string `json:"-"` // that a run of it needs, by paths from the directory of the studio
 }
 
-// written is the configuration in a request: its text, or the run that has it, and settings that override it.
-type written struct {
+// configRequest is the configuration in a request: its text, or the run that has it, and settings that override it.
+type configRequest struct {
 	Text      string   `json:"text"`
 	Run       string   `json:"run"` // whose configuration is meant if there is no text
 	Overrides []string `json:"overrides"`
@@ -33,7 +33,7 @@ type written struct {
 // configName is what errors call a text that has no file yet.
 const configName = "config.yaml"
 
-func (w *written) parse() (*config.Config, error) {
+func (w *configRequest) parse() (*config.Config, error) {
 	return config.Parse(configName, []byte(w.Text), config.Options{Overrides: w.Overrides})
 }
 
@@ -93,7 +93,7 @@ type stageSetting struct {
 }
 
 // check answers what is wrong with a configuration, and what it sets. It opens and starts nothing.
-func (s *Server) check(_ *http.Request, in written) (any, error) {
+func (s *Server) check(_ *http.Request, in configRequest) (any, error) {
 	reply := checked{Warnings: []problem{}, Stages: []stageSetting{}}
 	cfg, err := in.parse()
 	reply.Errors = problemsOf(err)
@@ -134,7 +134,7 @@ func lineIn(warning string) (line int) {
 
 // plan answers what a run of a configuration would do and need on this machine. It looks at local
 // models and data; it downloads, writes and starts nothing.
-func (s *Server) plan(_ *http.Request, in written) (any, error) {
+func (s *Server) plan(_ *http.Request, in configRequest) (any, error) {
 	cfg, err := in.parse()
 	if err != nil {
 		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
@@ -233,7 +233,7 @@ func (s *Server) configOf(r *http.Request) (any, error) {
 
 // writtenFor returns the configuration of a run with its secrets, and the ID under which the studio
 // started it: "" if it did not. Of a stage it is that of the run.
-func (s *Server) writtenFor(id string) (in written, started string, err error) {
+func (s *Server) writtenFor(id string) (in configRequest, started string, err error) {
 	root, err := s.root()
 	if err != nil {
 		return in, "", err
@@ -248,7 +248,7 @@ func (s *Server) writtenFor(id string) (in written, started string, err error) {
 	for _, d := range rundir.Monitors(dir) {
 		text, err := rundir.ReadSettings(d)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return written{Text: string(text)}, "", err
+			return configRequest{Text: string(text)}, "", err
 		}
 	}
 	return in, "", notFound{fmt.Errorf("the run %q has kept no configuration", id)}
@@ -256,7 +256,7 @@ func (s *Server) writtenFor(id string) (in written, started string, err error) {
 
 // wholeOf returns the configuration that a request means: its text, or that of its run with its settings
 // after those of the run.
-func (s *Server) wholeOf(in written) (written, error) {
+func (s *Server) wholeOf(in configRequest) (configRequest, error) {
 	if cmp.Or(in.Text, in.Run) == "" || in.Text != "" && in.Run != "" {
 		return in, mistake{errors.New("give the text of a configuration, or a run to clone")}
 	}

@@ -38,13 +38,13 @@ func (s *Server) root() (string, error) {
 type finder struct {
 	mu           sync.Mutex
 	root         string
-	dirs         map[string]*seen
+	dirs         map[string]*dirState
 	ids, damaged []string
 	again        time.Time // before which it does not look again, because that takes long
 }
 
-// seen is what is known of a directory.
-type seen struct {
+// dirState is what is known of a directory.
+type dirState struct {
 	modified time.Time
 	isSure   bool     // the time would tell a change
 	isRun    bool     // it has a run's files
@@ -65,7 +65,7 @@ func (f *finder) find(root string) (ids, damaged []string) {
 			f.dirs = nil
 		}
 		before := f.dirs
-		f.root, f.dirs, f.ids, f.damaged = root, map[string]*seen{}, nil, nil
+		f.root, f.dirs, f.ids, f.damaged = root, map[string]*dirState{}, nil, nil
 		f.visit(before, root, "", 0)
 		f.again = time.Now().Add(patient * time.Since(begin))
 	}
@@ -73,7 +73,7 @@ func (f *finder) find(root string) (ids, damaged []string) {
 }
 
 // visit looks at a directory and those below it.
-func (f *finder) visit(before map[string]*seen, dir, id string, depth int) {
+func (f *finder) visit(before map[string]*dirState, dir, id string, depth int) {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -99,8 +99,8 @@ func (f *finder) visit(before map[string]*seen, dir, id string, depth int) {
 }
 
 // readSeen reads a directory.
-func readSeen(dir string, info fs.FileInfo) (*seen, error) {
-	s := &seen{modified: info.ModTime(), isSure: time.Since(info.ModTime()) > settled}
+func readSeen(dir string, info fs.FileInfo) (*dirState, error) {
+	s := &dirState{modified: info.ModTime(), isSure: time.Since(info.ModTime()) > settled}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		name := e.Name()

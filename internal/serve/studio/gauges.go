@@ -89,7 +89,7 @@ type newest struct {
 
 // gaugesIn returns the newest values in a monitor directory, and how many values are beyond the bound. It
 // reads what came since the last time.
-func (k *known) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
+func (k *runCache) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)

@@ -38,11 +38,11 @@ type Rollout struct {
 	ModelVersion   int64           `json:"model_version"`
 	Metrics        json.RawMessage `json:"metrics"`
 	Info           json.RawMessage `json:"info"`
-	measured
+	answerStats
 }
 
-// measured is what the server computes of an answer.
-type measured struct {
+// answerStats is what the server computes of an answer.
+type answerStats struct {
 	Staleness int64    `json:"staleness"` // of the train step: 1 is on-policy
 	Advantage *Number  `json:"advantage"` // mean over the trained tokens
 	KL        *Number  `json:"kl"`        // mean of the sampler's log-probability − the trainer's, in nats
@@ -136,7 +136,7 @@ func rolloutOf(a *trace.Answer, step int64) Rollout {
 		reward := Number(*a.Reward)
 		r.Reward = &reward
 	}
-	r.measured = measure(a, step)
+	r.answerStats = measure(a, step)
 	return r
 }
 

@@ -215,7 +215,7 @@ func TestDamagedTraces(t *testing.T) {
 
 type drawn struct {
 	From, To, First, Last float64
-	Lanes                 []shownLane
+	Lanes                 []laneView
 	Waits                 map[string]float64
 	Damaged               []string
 }

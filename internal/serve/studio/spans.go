@@ -150,8 +150,8 @@ type Shown struct {
 	N     int     `json:"n"`
 }
 
-// shownLane is a lane as the page draws it.
-type shownLane struct {
+// laneView is a lane as the page draws it.
+type laneView struct {
 	Role  string  `json:"role"`
 	Name  string  `json:"name"`
 	Spans []Shown `json:"spans"`
@@ -230,10 +230,10 @@ func (s *Server) spans(r *http.Request) (any, error) {
 	case width < 1 || width > maxWidth:
 		return nil, mistake{fmt.Errorf("width is %d: want 1 to %d pixels", width, maxWidth)}
 	}
-	lanes := make([]shownLane, len(all.lanes))
+	lanes := make([]laneView, len(all.lanes))
 	var parts sync.WaitGroup
 	for i, l := range all.lanes {
-		parts.Go(func() { lanes[i] = shownLane{l.role, l.name, all.within(l, from, to, width)} })
+		parts.Go(func() { lanes[i] = laneView{l.role, l.name, all.within(l, from, to, width)} })
 	}
 	parts.Wait()
 	return map[string]any{

@@ -89,7 +89,7 @@ func (s *starts) add(id string, cmd *exec.Cmd) {
 type starting struct{ *Server }
 
 // start starts a run as a process of its own, which outlives the studio.
-func (s starting) start(_ *http.Request, in written) (any, error) {
+func (s starting) start(_ *http.Request, in configRequest) (any, error) {
 	in, err := s.wholeOf(in)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s starting) resume(r *http.Request, _ struct{}) (any, error) {
 }
 
 // rootFor returns the setting with which a configuration writes to the directory that its run has.
-func rootFor(in *written, dir string) []string {
+func rootFor(in *configRequest, dir string) []string {
 	cfg, err := in.parse()
 	if err != nil {
 		return nil // place reports it
@@ -154,7 +154,7 @@ func rootSetting(dir string) string {
 
 // place returns the ID of the run of a configuration. It must be below the studio's directory, where a
 // configuration writes that names no other.
-func (s starting) place(in *written) (id string, cfg *config.Config, err error) {
+func (s starting) place(in *configRequest) (id string, cfg *config.Config, err error) {
 	root, err := s.root()
 	if err != nil {
 		return "", nil, err
@@ -214,7 +214,7 @@ func withoutStars(text string) error {
 // launch starts the process of a run. It has no terminal and a session of its own, so neither Ctrl-C
 // at the studio nor the studio's end reaches it. may returns why the run must not start now. No other
 // start comes between, which would write its own configuration.
-func (s starting) launch(id string, in written, may func() error) (any, error) {
+func (s starting) launch(id string, in configRequest, may func() error) (any, error) {
 	for _, set := range in.Overrides {
 		if key := config.SecretIn(set); key != "" {
 			return nil, mistake{fmt.Errorf("%s is a secret, and all can read the arguments of a program: write it into the configuration", key)}
@@ -253,7 +253,7 @@ func (s starting) launch(id string, in written, may func() error) (any, error) {
 }
 
 // prepare writes the files of a run that starts, and opens its log.
-func prepare(dir string, in written) (*os.File, error) {
+func prepare(dir string, in configRequest) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func checkOwner(root string) error {
 
 // startedAs returns the configuration of a run that a studio has started, and the run's ID; "" if none
 // has. A stage was started with its run.
-func startedAs(root, id string) (in written, started string, err error) {
+func startedAs(root, id string) (in configRequest, started string, err error) {
 	if !isID(id) {
 		return in, "", notFound{fmt.Errorf("there is no run %.200q", id)}
 	}
@@ -324,10 +324,10 @@ func startedAs(root, id string) (in written, started string, err error) {
 			return in, at, nil
 		}
 	}
-	return written{}, "", nil
+	return configRequest{}, "", nil
 }
 
-func (w *written) hasStage(name string) bool {
+func (w *configRequest) hasStage(name string) bool {
 	cfg, err := w.parse()
 	return err == nil && hasStageNamed(cfg, name)
 }

@@ -107,7 +107,7 @@ func TestPostsAreRefused(t *testing.T) {
 			{"read-only", readOnly, nil, 403, "--read-only"},
 			{"read-only with its token", readOnlyToken, nil, 403, "--read-only"},
 		} {
-			if status, text := post(t, c.of, path, written{Text: small}, c.headers...); status != c.status || !strings.Contains(text, c.says) {
+			if status, text := post(t, c.of, path, configRequest{Text: small}, c.headers...); status != c.status || !strings.Contains(text, c.says) {
 				t.Errorf("%s, %s: %d %s", path, c.what, status, text)
 			}
 		}
@@ -135,20 +135,20 @@ func posts[T any](t *testing.T, s *httptest.Server, path string, body any) (repl
 // An error has its line and key, and a right configuration what it sets. Secrets are stars.
 func TestCheckNamesLines(t *testing.T) {
 	_, s := controlled(t)
-	got := posts[checked](t, s, "config/check", written{Text: strings.Replace(small, "train_batch_size", "train_batch_sise", 1)})
+	got := posts[checked](t, s, "config/check", configRequest{Text: strings.Replace(small, "train_batch_size", "train_batch_sise", 1)})
 	if n := len(got.Errors); n == 0 || got.Errors[n-1].Line != 7 || got.Errors[n-1].Key != "buffer.train_batch_sise" ||
 		!strings.Contains(got.Errors[n-1].Text, `did you mean "train_batch_size"`) {
 		t.Errorf("%+v", got)
 	}
-	got = posts[checked](t, s, "config/check", written{Text: "a: [", Overrides: []string{"mode=train"}})
+	got = posts[checked](t, s, "config/check", configRequest{Text: "a: [", Overrides: []string{"mode=train"}})
 	if len(got.Errors) != 1 || got.Errors[0].Line == 0 {
 		t.Errorf("%+v", got)
 	}
-	got = posts[checked](t, s, "config/check", written{Text: small, Overrides: []string{"mode=trane"}})
+	got = posts[checked](t, s, "config/check", configRequest{Text: small, Overrides: []string{"mode=trane"}})
 	if len(got.Errors) == 0 || got.Errors[0].Line != 0 || got.Errors[0].Key != "mode" {
 		t.Errorf("%+v", got)
 	}
-	got = posts[checked](t, s, "config/check", written{Text: small + "ray_namespace: x\nexplorer: {env_vars: {KEY: hush}}\n"})
+	got = posts[checked](t, s, "config/check", configRequest{Text: small + "ray_namespace: x\nexplorer: {env_vars: {KEY: hush}}\n"})
 	if len(got.Errors) != 0 || len(got.Stages) != 1 || got.Stages[0].Settings["buffer.total_steps"] != 2.0 ||
 		fmt.Sprint(got.Stages[0].Settings["explorer.env_vars.KEY"]) == "hush" {
 		t.Errorf("%+v", got)
@@ -156,7 +156,7 @@ func TestCheckNamesLines(t *testing.T) {
 	planned := posts[struct {
 		Errors []problem
 		Text   string
-	}](t, s, "config/plan", written{Text: small})
+	}](t, s, "config/plan", configRequest{Text: small})
 	if len(planned.Errors) != 0 || !strings.Contains(planned.Text, "2 steps of 4 experiences") {
 		t.Errorf("%+v", planned)
 	}
@@ -199,7 +199,7 @@ func TestStart(t *testing.T) {
 	}
 	dir, s := controlled(t, "/bin/sh", "-c", `printf 'half é\n'; printf '%s\n' "$@"; sleep 0.01`, "sh")
 	secret := small + "explorer: {env_vars: {KEY: hush}}\n"
-	if reply := posts[map[string]string](t, s, "runs", written{Text: secret, Overrides: []string{"seed=7"}}); reply["id"] != "p/small" {
+	if reply := posts[map[string]string](t, s, "runs", configRequest{Text: secret, Overrides: []string{"seed=7"}}); reply["id"] != "p/small" {
 		t.Fatal(reply)
 	}
 	file := filepath.Join(dir, ".studio", "p", "small", "config.yaml")
@@ -226,7 +226,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	again := serve(t, dir, "")
-	config := got[written](t, again, "runs/p%2Fsmall/config")
+	config := got[configRequest](t, again, "runs/p%2Fsmall/config")
 	if strings.Contains(config.Text, "hush") || !strings.Contains(config.Text, "# the comment stays") || config.Overrides[0] != "seed=7" {
 		t.Errorf("the configuration is %+v", config)
 	}
@@ -234,18 +234,18 @@ func TestStart(t *testing.T) {
 		t.Errorf("the studio's files are runs: %+v", runs)
 	}
 	for what, c := range map[string]struct {
-		in   written
+		in   configRequest
 		says string
 	}{
-		"outside":          {written{Text: small, Overrides: []string{"checkpoint_root_dir=" + t.TempDir()}}, "does not show"},
-		"dots":             {written{Text: small, Overrides: []string{"project=../../.."}}, "project"},
-		"the studio's own": {written{Text: small, Overrides: []string{"project=.studio"}}, ""},
-		"wrong":            {written{Text: small + "nmae: x\n"}, "config.yaml:11:1: nmae"},
-		"stars":            {written{Text: small + "explorer: {env_vars: {KEY: '***'}}\n"}, "is hidden"},
-		"stars of a URL":   {written{Text: strings.Replace(small, "d.jsonl", "'postgres://me:***@db/x'", 1)}, "path is hidden"},
-		"arguments":        {written{Text: small, Overrides: []string{"explorer.env_vars.KEY=hush"}}, "is a secret"},
-		"nothing":          {written{}, "give the text"},
-		"no run":           {written{Run: "../x"}, "no run"},
+		"outside":          {configRequest{Text: small, Overrides: []string{"checkpoint_root_dir=" + t.TempDir()}}, "does not show"},
+		"dots":             {configRequest{Text: small, Overrides: []string{"project=../../.."}}, "project"},
+		"the studio's own": {configRequest{Text: small, Overrides: []string{"project=.studio"}}, ""},
+		"wrong":            {configRequest{Text: small + "nmae: x\n"}, "config.yaml:11:1: nmae"},
+		"stars":            {configRequest{Text: small + "explorer: {env_vars: {KEY: '***'}}\n"}, "is hidden"},
+		"stars of a URL":   {configRequest{Text: strings.Replace(small, "d.jsonl", "'postgres://me:***@db/x'", 1)}, "path is hidden"},
+		"arguments":        {configRequest{Text: small, Overrides: []string{"explorer.env_vars.KEY=hush"}}, "is a secret"},
+		"nothing":          {configRequest{}, "give the text"},
+		"no run":           {configRequest{Run: "../x"}, "no run"},
 	} {
 		status, text := post(t, s, "runs", c.in)
 		if status/100 != 4 || !strings.Contains(text, c.says) || strings.Contains(text, "hush") {
@@ -253,7 +253,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	put(t, dir, "p/small/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
-	if status, text := post(t, s, "runs", written{Text: small}); status != 400 || !strings.Contains(text, "there is a run") {
+	if status, text := post(t, s, "runs", configRequest{Text: small}); status != 400 || !strings.Contains(text, "there is a run") {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, path := range []string{"runs/..%2F..%2Fetc/log", "runs/..%2Fx/config", "runs/none/log", "runs/.studio%2Fp%2Fsmall"} {
@@ -276,7 +276,7 @@ func TestOneOfSeveralStartsBegins(t *testing.T) {
 	status := make([]int, 8)
 	for i := range status {
 		all.Go(func() {
-			status[i], _ = post(t, s, "runs", written{Text: small, Overrides: []string{fmt.Sprintf("seed=%d", i)}})
+			status[i], _ = post(t, s, "runs", configRequest{Text: small, Overrides: []string{fmt.Sprintf("seed=%d", i)}})
 		})
 	}
 	all.Wait()
@@ -291,7 +291,7 @@ func TestOneOfSeveralStartsBegins(t *testing.T) {
 		_, err = os.Stat(filepath.Join(job, "seed"))
 	}
 	began, err := os.ReadFile(filepath.Join(job, "seed"))
-	kept := got[written](t, s, "runs/p%2Fsmall/config")
+	kept := got[configRequest](t, s, "runs/p%2Fsmall/config")
 	if err != nil || len(won) != 1 || string(began) != won[0]+"\n" || kept.Overrides[0] != won[0] {
 		t.Errorf("started %v, began %q with %v kept: %v", won, began, kept.Overrides, err)
 	}

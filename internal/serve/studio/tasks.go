@@ -16,12 +16,12 @@ import (
 
 // comparedTask is a task that several runs have answered.
 type comparedTask struct {
-	Task string    `json:"task"`
-	Runs [][]asked `json:"runs"` // in the order of the request; empty for a run that has no answer
+	Task string          `json:"task"`
+	Runs [][]taskAnswers `json:"runs"` // in the order of the request; empty for a run that has no answer
 }
 
-// asked is the answers of a run to a task in a train step.
-type asked struct {
+// taskAnswers is the answers of a run to a task in a train step.
+type taskAnswers struct {
 	Step        int64   `json:"step"`
 	ExploreStep int64   `json:"explore_step"`
 	N           int     `json:"n"`
@@ -55,7 +55,7 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 		damaged = append(damaged, lines...)
 		for task, history := range of {
 			if all[task] == nil {
-				all[task] = &comparedTask{task, slices.Repeat([][]asked{{}}, len(ids))}
+				all[task] = &comparedTask{task, slices.Repeat([][]taskAnswers{{}}, len(ids))}
 			}
 			all[task].Runs[i] = history
 		}
@@ -93,12 +93,12 @@ type scoreCache struct {
 // scored is the rewards of a train step by task, as long as its file is the same.
 type scored struct {
 	info os.FileInfo
-	of   map[string]asked
+	of   map[string]taskAnswers
 }
 
 // of returns the history of each task of a trace in the order of steps, and lines about what cannot be
 // read. It reads the steps that are new.
-func (c *scoreCache) of(dir string) (history map[string][]asked, damaged []string) {
+func (c *scoreCache) of(dir string) (history map[string][]taskAnswers, damaged []string) {
 	c.mu.Lock() // one at a time: it reads all steps
 	defer c.mu.Unlock()
 	steps, err := trace.Steps(dir)
@@ -106,7 +106,7 @@ func (c *scoreCache) of(dir string) (history map[string][]asked, damaged []strin
 		return nil, []string{err.Error()}
 	}
 	before, now := c.known.of[dir], map[int64]scored{}
-	history = map[string][]asked{}
+	history = map[string][]taskAnswers{}
 	for _, step := range steps {
 		path := trace.StepFile(dir, step)
 		info, err := os.Lstat(path)
@@ -135,19 +135,19 @@ func (c *scoreCache) of(dir string) (history map[string][]asked, damaged []strin
 
 // scoresOf sums up the rewards of a train step by task. Of a task that several explorer steps have
 // asked, the newest one counts.
-func scoresOf(dir string, step int64) (map[string]asked, error) {
+func scoresOf(dir string, step int64) (map[string]taskAnswers, error) {
 	rows, err := trace.ReadScores(dir, step)
 	if err != nil {
 		return nil, err
 	}
-	sums, of := map[string]float64{}, map[string]asked{}
+	sums, of := map[string]float64{}, map[string]taskAnswers{}
 	for _, r := range rows {
 		a, ok := of[r.Task]
 		if ok && r.ExploreStep < a.ExploreStep {
 			continue
 		}
 		if !ok || r.ExploreStep > a.ExploreStep {
-			a, sums[r.Task] = asked{Step: step, ExploreStep: r.ExploreStep}, 0
+			a, sums[r.Task] = taskAnswers{Step: step, ExploreStep: r.ExploreStep}, 0
 		}
 		a.N++
 		if r.Reward == nil {

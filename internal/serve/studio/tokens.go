@@ -12,8 +12,8 @@ import (
 )
 
 // measure computes what the table has beside what the trace says.
-func measure(a *trace.Answer, step int64) measured {
-	m := measured{Staleness: step - a.OldestVersion, Flags: flagsOf(a)}
+func measure(a *trace.Answer, step int64) answerStats {
+	m := answerStats{Staleness: step - a.OldestVersion, Flags: flagsOf(a)}
 	m.Advantage = meanOf(a.Mask, func(t int) (float64, bool) { return at(a.Advantages, t) })
 	trainers := a.OldLogprobs
 	if len(trainers) != len(a.Tokens) && len(a.Updates) > 0 && a.Updates[0].Update == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 )
 
-// made returns what a checkpoint of the stage notes about it: settings, model and the data that it
+// provenance returns what a checkpoint of the stage notes about it: settings, model and the data that it
 // reads.
-func (s *Settled) made(read []named) (m checkpoint.Made, err error) {
+func (s *Settled) provenance(read []namedDataset) (m checkpoint.Provenance, err error) {
 	m.Data = map[string]string{}
 	if m.Settings, err = checkpoint.Settings(s.Settled); err != nil {
 		return m, err
@@ -38,7 +38,7 @@ func (s *Settled) made(read []named) (m checkpoint.Made, err error) {
 // changes compares a stage with its newest checkpoint, if it resumes from one. The error has a line
 // for each difference that keeps it from resuming. told has a line for each other difference. begun
 // reports whether the stage began with the model that its configuration names.
-func (s *Settled) changes(now checkpoint.Made, begun bool) (told []string, err error) {
+func (s *Settled) changes(now checkpoint.Provenance, begun bool) (told []string, err error) {
 	if !s.ContinueFromCheckpoint || !s.Trains {
 		return nil, nil
 	}

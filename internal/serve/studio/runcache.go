@@ -9,16 +9,16 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// known is what the list of runs keeps of a run until its files change.
-type known struct {
+// runCache is what the list of runs keeps of a run until its files change.
+type runCache struct {
 	mu       sync.Mutex
-	settings keptSettings
+	settings settingsCache
 	tails    map[string]*tail // by monitor directory
 	newest   map[string]*newest
 }
 
-// keptSettings are settings until their file changes.
-type keptSettings struct {
+// settingsCache are settings until their file changes.
+type settingsCache struct {
 	mu   sync.Mutex
 	file [2]int64  // size and time of the file
 	set  *settings // never changed once it is here
@@ -26,9 +26,9 @@ type keptSettings struct {
 }
 
 // known returns what is kept of the run in a directory.
-func (s *Server) known(dir string) *known {
-	k, _ := s.runsKnown.LoadOrStore(dir, &known{tails: map[string]*tail{}, newest: map[string]*newest{}})
-	return k.(*known)
+func (s *Server) known(dir string) *runCache {
+	k, _ := s.runsKnown.LoadOrStore(dir, &runCache{tails: map[string]*tail{}, newest: map[string]*newest{}})
+	return k.(*runCache)
 }
 
 // forget drops what is kept of runs that are no longer there; ids are all that are.
@@ -45,7 +45,7 @@ func (s *Server) forget(root string, ids []string) {
 	})
 }
 
-func (k *keptSettings) of(dir string) (*settings, error) {
+func (k *settingsCache) of(dir string) (*settings, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	file := [2]int64{-1, 0}
@@ -62,7 +62,7 @@ func (k *keptSettings) of(dir string) (*settings, error) {
 	return k.set, k.err
 }
 
-func (k *known) tail(dir string, starts []time.Time) (*tail, error) {
+func (k *runCache) tail(dir string, starts []time.Time) (*tail, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t, err := readTail(dir, starts, k.tails[dir])

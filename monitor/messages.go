@@ -18,12 +18,12 @@ import (
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
-// SaidFile is the file in the monitor directory with the lines that the run has for people: a time, a
+// MessagesFile is the file in the monitor directory with the lines that the run has for people: a time, a
 // space and the line.
-const SaidFile = "said.log"
+const MessagesFile = "said.log"
 
-// Said passes lines for people on, and keeps them in [SaidFile] from Keep on.
-type Said struct {
+// Messages passes lines for people on, and keeps them in [MessagesFile] from Keep on.
+type Messages struct {
 	To func(line string)
 
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ type Said struct {
 }
 
 // Say passes a line on.
-func (s *Said) Say(line string) {
+func (s *Messages) Say(line string) {
 	s.To(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,18 +41,18 @@ func (s *Said) Say(line string) {
 }
 
 // Keep begins to keep the lines in a monitor directory.
-func (s *Said) Keep(dir string) (err error) {
+func (s *Messages) Keep(dir string) (err error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.file, err = os.OpenFile(filepath.Join(dir, SaidFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	s.file, err = os.OpenFile(filepath.Join(dir, MessagesFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	return err
 }
 
 // Close closes the file. Lines still pass.
-func (s *Said) Close() error {
+func (s *Messages) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {
@@ -83,7 +83,7 @@ type LogRecord struct {
 // readSaid reads lines for people from an offset on, and returns where to go on. A line without a time
 // has the time of the one before it.
 func readSaid(dir string, from int64) (logs []LogRecord, end int64, err error) {
-	file, err := os.Open(filepath.Join(dir, SaidFile))
+	file, err := os.Open(filepath.Join(dir, MessagesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, from, nil
 	}

@@ -21,8 +21,8 @@ func TestAStepReportsWhatItTook(t *testing.T) {
 		groups[0][2].Mask = make([]bool, len(groups[0][2].Mask))
 		return []trinity.Group{groups[0][:7]}, nil, nil
 	}}
-	var got fate
-	o.Recorder = recorder{took: func(_ int64, f fate) { got = f }}
+	var got provenance
+	o.Recorder = recorder{took: func(_ int64, f provenance) { got = f }}
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}

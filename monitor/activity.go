@@ -21,9 +21,9 @@ type Witness interface {
 	Failed(trinity.FailedRollout)
 }
 
-// heard is what a display knows of waits and of failed rollouts. It has a lock of its own, because
+// activity is what a display knows of waits and of failed rollouts. It has a lock of its own, because
 // the display's may wait for a terminal.
-type heard struct {
+type activity struct {
 	mu       sync.Mutex
 	waiting  map[string]rundir.Union // by who waits for whom
 	newest   map[string]trinity.Span // by role
@@ -34,7 +34,7 @@ type heard struct {
 // waitWindow is for how long waits are kept.
 const waitWindow = time.Minute
 
-func (h *heard) span(s trinity.Span) {
+func (h *activity) span(s trinity.Span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.newest == nil {
@@ -53,7 +53,7 @@ func (h *heard) span(s trinity.Span) {
 	h.waiting[who] = slices.DeleteFunc(all, func(w rundir.Stretch) bool { return w.End < oldest })
 }
 
-func (h *heard) fail(f trinity.FailedRollout) {
+func (h *activity) fail(f trinity.FailedRollout) {
 	if f.Kind == trinity.DroppedAnswer {
 		return
 	}
@@ -66,7 +66,7 @@ func (h *heard) fail(f trinity.FailedRollout) {
 }
 
 // waits says who waited for whom in the minute before now, or since the run began, the longest first.
-func (h *heard) waits(began, now time.Time) (words []string) {
+func (h *activity) waits(began, now time.Time) (words []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	from := now.Add(-waitWindow)
@@ -88,7 +88,7 @@ func (h *heard) waits(began, now time.Time) (words []string) {
 }
 
 // failure says which rollout failed last.
-func (h *heard) failure() string {
+func (h *activity) failure() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.failed == nil {
@@ -101,7 +101,7 @@ func (h *heard) failure() string {
 
 // silent says of explorers and the trainer how long nothing is known of them, if that is long, and
 // what they did before.
-func (h *heard) silent(now time.Time) (words []string) {
+func (h *activity) silent(now time.Time) (words []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, role := range slices.Sorted(maps.Keys(h.newest)) {

@@ -11,22 +11,22 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// answered holds the answers of models that rollouts ask. Nobody asks the same question twice, also not
+// replyCache holds the answers of models that rollouts ask. Nobody asks the same question twice, also not
 // after a kill.
-type answered struct {
+type replyCache struct {
 	answers *durable.Answers // nil until open
 
 	mu     sync.Mutex
 	asking map[string]chan struct{} // closed when the question under this key is no longer asked
 }
 
-func (k *answered) open(dir string) (err error) {
+func (k *replyCache) open(dir string) (err error) {
 	k.asking = map[string]chan struct{}{}
 	k.answers, err = durable.OpenAnswers(dir)
 	return err
 }
 
-func (k *answered) close() error {
+func (k *replyCache) close() error {
 	if k.answers == nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (k *answered) close() error {
 }
 
 // turn returns once nobody else asks the question under a key. The caller must call done.
-func (k *answered) turn(ctx context.Context, key string) (done func(), err error) {
+func (k *replyCache) turn(ctx context.Context, key string) (done func(), err error) {
 	for {
 		k.mu.Lock()
 		other, ok := k.asking[key]
@@ -58,17 +58,17 @@ func (k *answered) turn(ctx context.Context, key string) (done func(), err error
 	}
 }
 
-// keptAsker asks a model the questions whose answers are not kept.
-type keptAsker struct {
+// cachingAsker asks a model the questions whose answers are not kept.
+type cachingAsker struct {
 	trinity.Asker
-	*answered
+	*replyCache
 	name string
 	as   any    // the model and its settings, for the key
 	seed uint64 // of a model of this process
 }
 
 // Ask implements [trinity.Asker].
-func (a keptAsker) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
+func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o trinity.AskOptions) (trinity.Answer, error) {
 	if o.Keep == nil {
 		return a.Asker.Ask(ctx, messages, o)
 	}
@@ -101,7 +101,7 @@ func (a keptAsker) Ask(ctx context.Context, messages []trinity.Message, o trinit
 }
 
 // known returns the answer that is kept under a key.
-func (a keptAsker) known(key string) (answer trinity.Answer, ok bool, err error) {
+func (a cachingAsker) known(key string) (answer trinity.Answer, ok bool, err error) {
 	data, ok, err := a.answers.Answer(key)
 	if ok && err == nil {
 		err = json.Unmarshal(data, &answer)
@@ -110,7 +110,7 @@ func (a keptAsker) known(key string) (answer trinity.Answer, ok bool, err error)
 }
 
 // broken returns an error of the disk as one that ends the run.
-func (a keptAsker) broken(err error) error {
+func (a cachingAsker) broken(err error) error {
 	if err == nil {
 		return nil
 	}

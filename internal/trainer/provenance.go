@@ -6,15 +6,15 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// fate is what became of the experiences of a step.
-type fate struct {
+// provenance is what became of the experiences of a step.
+type provenance struct {
 	trained []trinity.ExperienceID
 	dropped map[string][]trinity.ExperienceID // by who dropped them
 }
 
 // train notes the experiences that the step trains on. Without a token to learn from, an experience
 // is dropped.
-func (f *fate) train(exps []*trinity.Experience) {
+func (f *provenance) train(exps []*trinity.Experience) {
 	left := learnable(exps)
 	for _, e := range left {
 		f.trained = append(f.trained, e.ID)
@@ -23,7 +23,7 @@ func (f *fate) train(exps []*trinity.Experience) {
 }
 
 // drop notes the experiences of before that are not among left, unless they were dropped already.
-func (f *fate) drop(who string, before, left []*trinity.Experience) {
+func (f *provenance) drop(who string, before, left []*trinity.Experience) {
 	known := map[trinity.ExperienceID]bool{}
 	for _, e := range left {
 		known[e.ID] = true
@@ -45,7 +45,7 @@ func (f *fate) drop(who string, before, left []*trinity.Experience) {
 }
 
 // whoDropped returns who dropped an experience; "" if nobody did.
-func (f *fate) whoDropped(id trinity.ExperienceID) string {
+func (f *provenance) whoDropped(id trinity.ExperienceID) string {
 	for who, ids := range f.dropped {
 		if slices.Contains(ids, id) {
 			return who

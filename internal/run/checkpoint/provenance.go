@@ -14,8 +14,8 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 )
 
-// Made tells what a checkpoint was made with.
-type Made struct {
+// Provenance tells what a checkpoint was made with.
+type Provenance struct {
 	Settings map[string]string `json:"settings"`       // by dotted key; see Settings
 	Model    string            `json:"model"`          // fingerprint; "" if not known
 	Data     map[string]string `json:"data,omitempty"` // fingerprints of datasets, by the key that names the path
@@ -85,7 +85,7 @@ func Settings(cfg *config.Settled) (map[string]string, error) {
 // Compare holds a run against its newest checkpoint. The error has a line for each difference that
 // keeps the run from resuming; told has a line for each of the others. begun reports whether the
 // run began with the model that its configuration names: later stages begin with another.
-func (d *Dir) Compare(cfg *config.Settled, now Made, begun bool) (told []string, err error) {
+func (d *Dir) Compare(cfg *config.Settled, now Provenance, begun bool) (told []string, err error) {
 	quiet := Dir{Path: d.Path, Say: func(string) {}}
 	step, ok, err := quiet.newest()
 	if err != nil || !ok {
@@ -112,7 +112,7 @@ func (d *Dir) Compare(cfg *config.Settled, now Made, begun bool) (told []string,
 
 // RefuseChanges returns an error with a line for each difference between a finished stage and its
 // configuration now: nothing is left to do with other settings.
-func (m Made) RefuseChanges(cfg *config.Settled, now Made, begun bool) error {
+func (m Provenance) RefuseChanges(cfg *config.Settled, now Provenance, begun bool) error {
 	if m.Settings == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (m Made) RefuseChanges(cfg *config.Settled, now Made, begun bool) error {
 }
 
 // LessThan reports whether the settings now ask for more steps than these.
-func (m Made) LessThan(now map[string]string) bool {
+func (m Provenance) LessThan(now map[string]string) bool {
 	return slices.ContainsFunc([]string{"buffer.total_steps", "buffer.total_epochs", "trainer.total_steps"}, func(key string) bool {
 		was, err := strconv.ParseInt(m.Settings[key], 10, 64)
 		is, err2 := strconv.ParseInt(now[key], 10, 64)
@@ -141,7 +141,7 @@ type change struct {
 }
 
 // changes lists the differences of a run that resumes from one with the settings of now.
-func (m Made) changes(now Made, begun bool) (all []change) {
+func (m Provenance) changes(now Provenance, begun bool) (all []change) {
 	if begun && m.Model != "" && now.Model != "" && m.Model != now.Model {
 		all = append(all, change{key: ModelKey, fixed: true,
 			what: "is another model than the checkpoint's: its shape, tokenizer or weights differ"})

@@ -21,7 +21,7 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 		}
 	}
 	var said []string
-	for line := range strings.Lines(read(t, filepath.Join(p.job(), "monitor", monitor.SaidFile))) {
+	for line := range strings.Lines(read(t, filepath.Join(p.job(), "monitor", monitor.MessagesFile))) {
 		at, text, _ := strings.Cut(line, " ")
 		if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
 			t.Error(err)
@@ -37,7 +37,7 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 // A run goes on if the file of its lines cannot be opened.
 func TestARunThatCannotKeepWhatItSays(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if err := os.MkdirAll(filepath.Join(p.job(), "monitor", monitor.SaidFile), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(p.job(), "monitor", monitor.MessagesFile), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var said []string

@@ -19,8 +19,8 @@ import (
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
-// asked is a model of explorer.auxiliary_models that rollouts ask.
-type asked struct {
+// auxiliaryModel is a model of explorer.auxiliary_models that rollouts ask.
+type auxiliaryModel struct {
 	config.AskedModel
 	path string             // local; "" if it is behind a server or not on this machine
 	text *renderer.Renderer // nil without a path
@@ -95,12 +95,12 @@ func serverModel(spec trinity.AskerSpec, key string) config.AskedModel {
 }
 
 // ofServers lists the models that plug-ins ask at servers which their arguments name.
-func (s asking) ofServers() (all []asked) {
+func (s asking) ofServers() (all []auxiliaryModel) {
 	for i := range s.tasks {
 		p := &s.tasks[i].plugins
 		for _, spec := range slices.Concat(trinity.RequirementsOf(p.workflow).Askers, trinity.RequirementsOf(p.reward).Askers) {
-			if spec.Server != nil && !slices.ContainsFunc(all, func(a asked) bool { return a.Name == spec.Name }) {
-				all = append(all, asked{AskedModel: serverModel(spec, "")})
+			if spec.Server != nil && !slices.ContainsFunc(all, func(a auxiliaryModel) bool { return a.Name == spec.Name }) {
+				all = append(all, auxiliaryModel{AskedModel: serverModel(spec, "")})
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func askedClient(a config.AskedModel) *openai.Client {
 func (s asking) locate(find finder) (err error) {
 	s.asked = nil
 	for _, model := range s.Settled.Asked {
-		a := asked{AskedModel: model}
+		a := auxiliaryModel{AskedModel: model}
 		if key := a.Key + ".model_path"; !a.External {
 			if a.path, _, err = find(a.ModelPath, key); err != nil {
 				return s.At(key, err.Error(), "")
@@ -150,7 +150,7 @@ func (s asking) locate(find finder) (err error) {
 }
 
 // openText opens the tokenizer and the chat template of the model.
-func (a *asked) openText() (*renderer.Renderer, error) {
+func (a *auxiliaryModel) openText() (*renderer.Renderer, error) {
 	o := renderer.Options{Template: a.ChatTemplate}
 	if a.EnableThinking != nil {
 		o.Kwargs = map[string]any{"enable_thinking": *a.EnableThinking}
@@ -168,7 +168,7 @@ func (a *asked) openText() (*renderer.Renderer, error) {
 }
 
 // spec returns how the engine opens the model.
-func (a *asked) spec(sequences int) engine.SamplerSpec {
+func (a *auxiliaryModel) spec(sequences int) engine.SamplerSpec {
 	spec := engine.SamplerSpec{
 		ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen),
 		Servers: a.BaseUrls, Key: a.APIKey,
@@ -279,8 +279,8 @@ func (h host) Asker(task *trinity.Task, name string, own func(*trinity.Model) *t
 			"must have it (open are %s)", name, strings.Join(slices.Sorted(maps.Keys(h.askers)), ", "))
 	case one.model != nil:
 		m := own(one.model())
-		return keptAsker{m.Asker(name), &h.answered, name, one.as, m.Params.Seed}, nil
+		return cachingAsker{m.Asker(name), &h.answered, name, one.as, m.Params.Seed}, nil
 	default:
-		return keptAsker{one.beyond, &h.answered, name, one.as, 0}, nil
+		return cachingAsker{one.beyond, &h.answered, name, one.as, 0}, nil
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
-// retrained keeps what a trainer tells of one step.
-type retrained struct {
+// replayedStep keeps what a trainer tells of one step.
+type replayedStep struct {
 	*replay
 	out *Retrained
 }
 
 // Log implements trainer.Recorder.
-func (r *retrained) Log(_ context.Context, step int64, m trinity.Metrics) error {
+func (r *replayedStep) Log(_ context.Context, step int64, m trinity.Metrics) error {
 	if step == r.Step {
 		r.out.Metrics = m
 	}
@@ -24,28 +24,28 @@ func (r *retrained) Log(_ context.Context, step int64, m trinity.Metrics) error 
 }
 
 // Took implements trainer.Recorder.
-func (r *retrained) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
+func (r *replayedStep) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
 	return nil
 }
 
 // Progress implements trainer.Recorder.
-func (r *retrained) Progress(string, int, int) {}
+func (r *replayedStep) Progress(string, int, int) {}
 
 // Say implements trainer.Recorder.
-func (r *retrained) Say(line string) { r.replay.Say(line) }
+func (r *replayedStep) Say(line string) { r.replay.Say(line) }
 
 // Trained implements [trinity.Tracer].
-func (r *retrained) Trained(t trinity.Trained) {
+func (r *replayedStep) Trained(t trinity.Trained) {
 	if t.Step == r.Step {
 		r.out.Trained = t
 	}
 }
 
 // Span implements [trinity.Tracer].
-func (r *retrained) Span(trinity.Span) {}
+func (r *replayedStep) Span(trinity.Span) {}
 
 // Failed implements [trinity.Tracer].
-func (r *retrained) Failed(trinity.FailedRollout) {}
+func (r *replayedStep) Failed(trinity.FailedRollout) {}
 
 // unsampled is the weights of a trainer whose versions nobody samples with.
 type unsampled struct{ engine engine.Trainer }
