@@ -25,11 +25,11 @@ func evidenceOf(l Link) evidence {
 }
 
 // learn lets the engine score the probe with a version that is its weights.
-func (e *evidence) learn(ctx context.Context, eng engine.Trainer, version int64) error {
+func (e *evidence) learn(ctx context.Context, trainer engine.Trainer, version int64) error {
 	if e.proof == nil {
 		return nil
 	}
-	scores, err := e.probe.ask(ctx, eng, version)
+	scores, err := e.probe.ask(ctx, trainer, version)
 	if err == nil {
 		e.proof.learn(version, scores)
 	}

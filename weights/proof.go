@@ -56,7 +56,7 @@ type scores struct {
 }
 
 // ask lets an engine score the probe with its weights, which are a version.
-func (p Probe) ask(ctx context.Context, eng engine.Trainer, version int64) (s scores, err error) {
+func (p Probe) ask(ctx context.Context, trainer engine.Trainer, version int64) (s scores, err error) {
 	length := min(probeTokens, max(2, p.Length-1))         // a server needs room for a reply
 	for i := range min(probes, (probeTokens-1)/length+1) { // one by one, because the engine's memory is planned for one row at least
 		e := &trinity.Experience{ID: trinity.ExperienceID{Task: "probe", Run: i}, PromptLen: 1, Temperature: 1}
@@ -64,7 +64,7 @@ func (p Probe) ask(ctx context.Context, eng engine.Trainer, version int64) (s sc
 			e.Tokens, e.Mask = append(e.Tokens, int32((7919*(i*probeTokens+t)+11)%p.Vocab)), append(e.Mask, t > 0)
 		}
 		one := []*trinity.Experience{e}
-		stats, err := eng.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
+		stats, err := trainer.Forward(ctx, &trinity.Batch{Experiences: one, Whole: one}, trinity.Streams{})
 		if err != nil {
 			return s, fmt.Errorf("scoring the probe with version %d: %w", version, err)
 		}

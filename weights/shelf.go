@@ -74,29 +74,29 @@ func (s *Shelf) Open(ctx context.Context, version int64, current bool) error {
 }
 
 // saver returns the function that writes the version with which a run resumes.
-func saver(eng engine.Trainer, current bool) (func(ctx context.Context, dir string) error, error) {
+func saver(trainer engine.Trainer, current bool) (func(ctx context.Context, dir string) error, error) {
 	if current {
-		return versionOf(eng), nil
+		return versionOf(trainer), nil
 	}
-	p, ok := eng.(engine.Publisher)
+	p, ok := trainer.(engine.Publisher)
 	if !ok {
-		return nil, fmt.Errorf("a %T keeps no published weights: resume from the checkpoint of a step that published a version", eng)
+		return nil, fmt.Errorf("a %T keeps no published weights: resume from the checkpoint of a step that published a version", trainer)
 	}
 	return p.SavePublished, nil
 }
 
 // versionOf returns the function that writes an engine's weights as a version.
-func versionOf(eng engine.Trainer) func(ctx context.Context, dir string) error {
-	if w, ok := eng.(engine.VersionWriter); ok {
+func versionOf(trainer engine.Trainer) func(ctx context.Context, dir string) error {
+	if w, ok := trainer.(engine.VersionWriter); ok {
 		return w.SaveVersion
 	}
-	return eng.SaveModel
+	return trainer.SaveModel
 }
 
 // offer makes the engine keep its weights as a version, if it can. Checkpoints then contain the
 // version.
-func offer(ctx context.Context, eng engine.Trainer, version int64) error {
-	if p, ok := eng.(engine.Publisher); ok {
+func offer(ctx context.Context, trainer engine.Trainer, version int64) error {
+	if p, ok := trainer.(engine.Publisher); ok {
 		return p.Offer(ctx, version)
 	}
 	return nil

@@ -64,9 +64,9 @@ func TestTurnsOnSharedGPUs(t *testing.T) {
 			}
 			var notes []string
 			sampler := sharing{trinitytest.NewBandit(4), &notes}
-			eng := noting{trinitytest.NewBandit(4), sampler}
+			trainer := noting{trinitytest.NewBandit(4), sampler}
 			sync, err := way.Open(t.Context(), weights.Link{
-				Engine: eng, Sampler: sampler, Current: true, Timeout: time.Minute, Dir: t.TempDir(), Probe: &weights.Probe{Vocab: 4, Length: 8},
+				Engine: trainer, Sampler: sampler, Current: true, Timeout: time.Minute, Dir: t.TempDir(), Probe: &weights.Probe{Vocab: 4, Length: 8},
 			})
 			if err != nil {
 				t.Fatal(err)

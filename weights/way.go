@@ -63,9 +63,9 @@ func (memory) Shares() bool { return true }
 
 // Open implements Way. The sampler has the version already, because it resumed with the engine.
 func (memory) Open(_ context.Context, l Link) (Synchronizer, error) {
-	eng, ok := l.Engine.(engine.Publisher)
+	trainer, ok := l.Engine.(engine.Publisher)
 	if !ok {
 		return nil, fmt.Errorf("a %T cannot hand weights to its own sampler: choose another synchronizer.sync_method", l.Engine)
 	}
-	return NewMemory(eng, l.Version, l.Handover, l.Timeout), nil
+	return NewMemory(trainer, l.Version, l.Handover, l.Timeout), nil
 }

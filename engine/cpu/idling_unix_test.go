@@ -16,12 +16,12 @@ import (
 // sampler takes less than 1 % of a core.
 func TestIdleUsesNoProcessor(t *testing.T) {
 	ctx := context.Background()
-	eng, err := trainerPlugin{}.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: tiny("llama").ModelPath, Train: true, MicroTokens: 64})
+	trainer, err := trainerPlugin{}.OpenTrainer(ctx, engine.TrainerSpec{ModelPath: tiny("llama").ModelPath, Train: true, MicroTokens: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer eng.Close()
-	sampler, err := samplerPlugin{}.OpenSampler(ctx, engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 4, Shared: true, Beside: eng})
+	defer trainer.Close()
+	sampler, err := samplerPlugin{}.OpenSampler(ctx, engine.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 4, Shared: true, Beside: trainer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestIdleUsesNoProcessor(t *testing.T) {
 	if _, err := sampler.Sample(ctx, trinity.Prompt{Tokens: []int32{3, 4}}, trinity.SamplingParams{MaxTokens: 8, Temperature: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := eng.ForwardBackward(ctx, batch, nll{}); err != nil {
+	if _, err := trainer.ForwardBackward(ctx, batch, nll{}); err != nil {
 		t.Fatal(err)
 	}
 	const window = time.Second
@@ -45,7 +45,7 @@ func TestIdleUsesNoProcessor(t *testing.T) {
 	if least >= window/100 {
 		t.Errorf("%v of processor time in %v of waiting", least, window)
 	}
-	if _, err := eng.OptimStep(ctx, trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}); err != nil {
+	if _, err := trainer.OptimStep(ctx, trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}); err != nil {
 		t.Fatal(err)
 	}
 }

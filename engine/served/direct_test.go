@@ -38,11 +38,11 @@ func sender(t *testing.T) *server.Sender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := opener.OpenTrainer(t.Context(), engine.TrainerSpec{ModelPath: tiny, MicroTokens: 64, MaxModelLen: 32, Train: true})
+	trainer, err := opener.OpenTrainer(t.Context(), engine.TrainerSpec{ModelPath: tiny, MicroTokens: 64, MaxModelLen: 32, Train: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.NewSender(eng.(engine.Publisher), filepath.Join(t.TempDir(), "version"))
+	s := server.NewSender(trainer.(engine.Publisher), filepath.Join(t.TempDir(), "version"))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -132,12 +132,12 @@ func TestRecordedWorkerAgreesWithTheEmbeddedEngine(t *testing.T) {
 		if _, err := e.Forward(t.Context(), b, trinity.Streams{Divergence: trinity.Divergence{Kind: trinity.JSD, Beta: 0.5}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, eng := range []engine.Trainer{e, theirs} {
-			if _, err := eng.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
+		for _, trainer := range []engine.Trainer{e, theirs} {
+			if _, err := trainer.ForwardBackward(t.Context(), b, mixed{trinity.Streams{Entropy: true}}); err != nil {
 				t.Fatal(err)
 			}
 			p := trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, WeightDecay: 0.01, ClipNorm: 1}
-			if _, err := eng.OptimStep(t.Context(), p); err != nil {
+			if _, err := trainer.OptimStep(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
 		}

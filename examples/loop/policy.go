@@ -47,15 +47,15 @@ func open(ctx context.Context, dir string) (*policy, error) {
 		return nil, err
 	}
 	init := engine.InitSpec{Seed: seed, Style: "fan_in"}
-	eng, err := trainers.OpenTrainer(ctx, engine.TrainerSpec{
+	opened, err := trainers.OpenTrainer(ctx, engine.TrainerSpec{
 		ModelPath: dir + "/model", Init: init, Train: true, MicroTokens: 8192, MaxModelLen: 64,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.trainer = eng.(engine.Publisher) // the embedded engine is one
+	p.trainer = opened.(engine.Publisher) // the embedded engine is one
 	p.sampler, err = samplers.OpenSampler(ctx, engine.SamplerSpec{
-		ModelPath: dir + "/model", Init: init, MaxSequences: tasksPerStep * groupSize, MaxModelLen: 64, Shared: true, Beside: eng,
+		ModelPath: dir + "/model", Init: init, MaxSequences: tasksPerStep * groupSize, MaxModelLen: 64, Shared: true, Beside: opened,
 	})
 	return p, err
 }

@@ -35,11 +35,11 @@ func scoreCommand() *cobra.Command {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
 			}
-			eng, err := model.openEngine(cmd.Context(), dtype)
+			trainer, err := model.openEngine(cmd.Context(), dtype)
 			if err != nil {
 				return err
 			}
-			defer eng.Close()
+			defer trainer.Close()
 			cfg, err := model.config()
 			if err != nil {
 				return err
@@ -53,7 +53,7 @@ func scoreCommand() *cobra.Command {
 				if err != nil {
 					return in.at(err)
 				}
-				line, err := score(cmd, eng, tokens)
+				line, err := score(cmd, trainer, tokens)
 				if err == nil && !line.finite() {
 					err = model.notNumbers()
 				}
@@ -88,14 +88,14 @@ func scorable(tokens []int32, cfg *model.Config) error {
 
 // score scores one sequence. It appends a token so that the engine also computes the distribution
 // after the last token.
-func score(cmd *cobra.Command, eng engine.Trainer, tokens []int32) (*scored, error) {
+func score(cmd *cobra.Command, trainer engine.Trainer, tokens []int32) (*scored, error) {
 	n := len(tokens)
 	e := &trinity.Experience{Tokens: append(append([]int32(nil), tokens...), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: 1}
 	for t := 1; t <= n; t++ {
 		e.Mask[t] = true
 	}
 	batch := &trinity.Batch{Experiences: []*trinity.Experience{e}, Whole: []*trinity.Experience{e}}
-	stats, err := eng.Forward(cmd.Context(), batch, trinity.Streams{Entropy: true})
+	stats, err := trainer.Forward(cmd.Context(), batch, trinity.Streams{Entropy: true})
 	if err != nil {
 		return nil, err
 	}

@@ -55,12 +55,12 @@ func verifyCommand() *cobra.Command {
 			if err := flags.checkUsed(cmd); err != nil {
 				return err
 			}
-			eng, err := model.openEngine(cmd.Context(), flags.dtype)
+			trainer, err := model.openEngine(cmd.Context(), flags.dtype)
 			if err != nil {
 				return err
 			}
-			defer eng.Close()
-			report, err := flags.compare(cmd, &model, eng)
+			defer trainer.Close()
+			report, err := flags.compare(cmd, &model, trainer)
 			if err != nil {
 				return err
 			}
@@ -147,8 +147,8 @@ func (f *verifyFlags) checkUsed(cmd *cobra.Command) error {
 func (f *verifyFlags) hasServer() bool { return strings.Contains(f.against, "://") }
 
 // compare reads the records and compares them with this engine.
-func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, eng engine.Trainer) (*verify.Report, error) {
-	oracle, ok := eng.(verify.Oracle)
+func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, trainer engine.Trainer) (*verify.Report, error) {
+	oracle, ok := trainer.(verify.Oracle)
 	if !ok {
 		return nil, errors.New("this engine returns no distributions to compare with")
 	}

@@ -187,12 +187,12 @@ func TestStalenessWithStepsInFlight(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(100, 0, nil)
-			eng := &offering{}
-			sync := weights.NewMemory(eng, 0, weights.AtOnce, time.Second)
+			publisher := &offering{}
+			sync := weights.NewMemory(publisher, 0, weights.AtOnce, time.Second)
 			var e *Explorer
 			e = flying(t, q, 2, 6, func(ctx context.Context, task *trinity.Task, run int) error {
 				step := int64(task.Index/2 + 1)
-				if got, want := eng.version.Load(), e.opts.Pace.Required(step); got < want {
+				if got, want := publisher.version.Load(), e.opts.Pace.Required(step); got < want {
 					t.Errorf("staleness %v: step %d begins with version %d, want %d at least", c.staleness, step, got, want)
 				}
 				return unequal(ctx, task, run)
@@ -239,8 +239,8 @@ func TestEngineFailureAheadEndsTheRun(t *testing.T) {
 		})
 		start := time.Now()
 		err := e.Run(t.Context())
-		var eng *trinity.EngineError
-		if !errors.As(err, &eng) || !strings.HasPrefix(err.Error(), "explorer step 2: ") || time.Since(start) > 0 {
+		var failed *trinity.EngineError
+		if !errors.As(err, &failed) || !strings.HasPrefix(err.Error(), "explorer step 2: ") || time.Since(start) > 0 {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})

@@ -29,11 +29,11 @@ type senderOpener struct{ engine.TrainerOpener }
 func (senderOpener) SendsWeights() {}
 
 func (o senderOpener) OpenTrainer(ctx context.Context, spec engine.TrainerSpec) (engine.Trainer, error) {
-	eng, err := o.TrainerOpener.OpenTrainer(ctx, spec)
+	opened, err := o.TrainerOpener.OpenTrainer(ctx, spec)
 	if err != nil || !spec.Ahead { // a version must stay until the next one is offered
-		return eng, err
+		return opened, err
 	}
-	return server.NewSender(eng.(engine.Publisher), filepath.Join(spec.Dir, "sender")), nil
+	return server.NewSender(opened.(engine.Publisher), filepath.Join(spec.Dir, "sender")), nil
 }
 
 // direct returns a run whose trainer sends weights to a fake server.

@@ -160,12 +160,12 @@ func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := opener.OpenTrainer(context.Background(), engine.TrainerSpec{ModelPath: model, MicroTokens: 2048})
+	opened, err := opener.OpenTrainer(context.Background(), engine.TrainerSpec{ModelPath: model, MicroTokens: 2048})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer eng.Close()
-	stats, err := eng.Forward(t.Context(), &trinity.Batch{Experiences: exps, Whole: exps}, trinity.Streams{})
+	defer opened.Close()
+	stats, err := opened.Forward(t.Context(), &trinity.Batch{Experiences: exps, Whole: exps}, trinity.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}

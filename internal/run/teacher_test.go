@@ -87,7 +87,7 @@ func TestATeacherBehindServers(t *testing.T) {
 		return curve(t, filepath.Join(filepath.Dir(p.job()), name), "trainer", "critic/kl/mean")
 	}
 	want := run("here", p.teachers("master"))
-	for eng, start := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
+	for kind, start := range map[string]func(server.Host, trinity.Sampler, server.Options) *server.Fake{
 		"vllm": server.VLLM, "sglang": server.SGLang,
 	} {
 		fake := start(t, p.inServer(t, 99), server.Options{Vocab: servedVocab, MaxLen: servedLen})
@@ -95,11 +95,11 @@ func TestATeacherBehindServers(t *testing.T) {
 		if err := fake.ScoreWith(t.Context(), master); err != nil {
 			t.Fatal(err)
 		}
-		teacher := "explorer.auxiliary_models=[{name: master, engine_type: " + eng + ", base_urls: [" + fake.URL + "]}]"
-		got := run(eng, teacher)
+		teacher := "explorer.auxiliary_models=[{name: master, engine_type: " + kind + ", base_urls: [" + fake.URL + "]}]"
+		got := run(kind, teacher)
 		off := func(i int) bool { return math.Abs(got[i]-want[i]) > 1e-5 }
 		if len(got) != 3 || slices.Max(got) == 0 || off(0) || off(1) || off(2) {
-			t.Errorf("%s: the divergences from the teacher are %v, and %v from the same one here", eng, got, want)
+			t.Errorf("%s: the divergences from the teacher are %v, and %v from the same one here", kind, got, want)
 		}
 		fake.Tell(server.NoKeys)
 		_, err := p.run(t, teacher, "name=lies", noEvaluation)

@@ -12,8 +12,8 @@ import (
 // microBatches cuts experiences, in order, into pieces that the engine computes at once. It never
 // separates the experiences of a unit. An engine that is a Cutter cuts itself; otherwise a piece
 // has at most maxTokens tokens, or one unit.
-func microBatches(eng engine.Trainer, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
-	cutter, ok := eng.(Cutter)
+func microBatches(trainer engine.Trainer, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
+	cutter, ok := trainer.(Cutter)
 	if !ok {
 		return wholeUnits(exps, maxTokens, unit), nil
 	}
@@ -22,17 +22,17 @@ func microBatches(eng engine.Trainer, exps []*trinity.Experience, maxTokens, uni
 	for _, piece := range pieces {
 		for _, e := range piece {
 			if next == len(exps) || e != exps[next] {
-				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not hold each of them once, in order", eng, len(exps))
+				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not hold each of them once, in order", trainer, len(exps))
 			}
 			next++
 		}
 		if len(piece) == 0 || next%unit != 0 && next < len(exps) {
 			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece must hold whole units of %d",
-				eng, len(exps), next, unit)
+				trainer, len(exps), next, unit)
 		}
 	}
 	if next < len(exps) {
-		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that hold only %d", eng, len(exps), next)
+		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that hold only %d", trainer, len(exps), next)
 	}
 	return pieces, nil
 }

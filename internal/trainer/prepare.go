@@ -104,15 +104,15 @@ func (t *Trainer) passed(step int64, name string, start time.Time, metrics trini
 
 // each computes streams of a batch in micro-batches and calls keep with every experience and its
 // statistics.
-func (t *Trainer) each(ctx context.Context, step int64, eng engine.Trainer, want trinity.Streams, exps []*trinity.Experience,
+func (t *Trainer) each(ctx context.Context, step int64, trainer engine.Trainer, want trinity.Streams, exps []*trinity.Experience,
 	keep func(*trinity.Experience, trinity.TokenStats),
 ) error {
-	micros, err := microBatches(eng, exps, t.opts.MicroTokens, 1)
+	micros, err := microBatches(trainer, exps, t.opts.MicroTokens, 1)
 	if err != nil {
 		return err
 	}
 	for _, micro := range micros {
-		stats, err := eng.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, want)
+		stats, err := trainer.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, want)
 		if err != nil {
 			return err
 		}

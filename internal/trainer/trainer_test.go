@@ -425,9 +425,9 @@ func (s *slow) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trini
 // unfinished step, so the checkpoint would lose it.
 func TestUnfinishedStepIsNotSaved(t *testing.T) {
 	o, _, _ := newOptions(t, 5, new([]int64))
-	eng := &slow{Trainer: o.Policy.Engine}
-	o.Policy.Engine = eng
-	o.Recorder = recorder{log: func(int64, trinity.Metrics) { eng.late = true }}
+	trainer := &slow{Trainer: o.Policy.Engine}
+	o.Policy.Engine = trainer
+	o.Recorder = recorder{log: func(int64, trinity.Metrics) { trainer.late = true }}
 	o.Checkpointer = saveFunc(func(at Progress, _ bool) error {
 		t.Errorf("the trainer saved step %d after it took the batch of the next step", at.Step)
 		return nil

@@ -326,7 +326,7 @@ func (f *Fake) ScoreWith(ctx context.Context, dir string) error {
 	if f.Open == nil {
 		return nil
 	}
-	eng, err := f.Open(ctx, dir)
+	trainer, err := f.Open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func (f *Fake) ScoreWith(ctx context.Context, dir string) error {
 	if f.engine != nil {
 		err = f.engine.Close()
 	}
-	f.engine = eng
+	f.engine = trainer
 	return err
 }
 

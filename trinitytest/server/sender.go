@@ -39,8 +39,8 @@ type Sender struct {
 }
 
 // NewSender returns a sender of the engine's weights, which keeps the offered version in a directory.
-func NewSender(eng engine.Publisher, dir string) *Sender {
-	return &Sender{Publisher: eng, dir: dir}
+func NewSender(trainer engine.Publisher, dir string) *Sender {
+	return &Sender{Publisher: trainer, dir: dir}
 }
 
 // Close implements engine.Trainer.
