@@ -9,7 +9,7 @@ import (
 )
 
 // Trainer owns the weights that are trained, or computes with frozen ones. An engine may do more:
-// [Publisher], and Cutter and Distiller in package trainer.
+// [Publisher], and Cutter and Distiller in internal/trainer.
 type Trainer interface {
 	// Forward returns the streams of every experience, without gradient.
 	Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error)

@@ -9,7 +9,7 @@ import (
 )
 
 // commentsJSON has the doc comments of the schema, so that one text describes a key to readers of
-// the code and to users. `go test ./config -update` writes it.
+// the code and to users. `go test ./internal/config -update` writes it.
 //
 //go:embed comments.json
 var commentsJSON []byte

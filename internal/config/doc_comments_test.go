@@ -36,7 +36,7 @@ func TestCommentsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !maps.Equal(got, want) {
-		t.Error("comments.json differs from the comments of the schema: run go test ./config -update")
+		t.Error("comments.json differs from the comments of the schema: run go test ./internal/config -update")
 	}
 }
 

@@ -14,7 +14,7 @@ func TestReferenceInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const mark = "<!-- reference: written by go test ./config -update -->\n"
+	const mark = "<!-- reference: written by go test ./internal/config -update -->\n"
 	head, _, ok := strings.Cut(string(page), mark)
 	if !ok {
 		t.Fatalf("%s has no line %s", path, mark)

@@ -86,7 +86,7 @@ func TestOwnKeysInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const from, to = "<!-- own keys: written by go test ./config -update -->\n", "<!-- end -->\n"
+	const from, to = "<!-- own keys: written by go test ./internal/config -update -->\n", "<!-- end -->\n"
 	head, rest, ok := strings.Cut(string(page), from)
 	_, tail, ends := strings.Cut(rest, to)
 	if !ok || !ends {

@@ -27,7 +27,7 @@ func golden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is out of date; go test ./config -update writes it\n%s", path, firstDifference(got, string(want)))
+		t.Errorf("%s is out of date; go test ./internal/config -update writes it\n%s", path, firstDifference(got, string(want)))
 	}
 }
 

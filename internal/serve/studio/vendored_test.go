@@ -36,7 +36,7 @@ func TestLibrariesHaveTheirChecksums(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != f.SHA256 {
-				t.Errorf("%s is not the file that vendor.json describes: go generate ./serve/studio", f.To)
+				t.Errorf("%s is not the file that vendor.json describes: go generate ./internal/serve/studio", f.To)
 			}
 		}
 	}
