@@ -12,7 +12,7 @@ type Streams struct {
 	Entropy       bool // entropy of the next-token distribution
 	Value         bool // the critic's value; an engine with a value head has no other stream
 	Score         bool // the score of the whole sequence; an engine with a score head has no other stream
-	Discriminator bool // mean entropy discriminator; Engine.Forward only, for it has no gradient
+	Discriminator bool // mean entropy discriminator; in forward passes only, for it has no gradient
 	// Divergence is the distance of the next-token distribution from a teacher's; Kind "" for none.
 	Divergence Divergence
 }

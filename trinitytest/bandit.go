@@ -16,7 +16,7 @@ import (
 )
 
 // Bandit is the smallest policy that learns: Weights holds one logit per token, independent of the
-// context. It is an Engine and a Sampler, so that tests of loops need no language model. It is
+// context. It is a trainer and a sampler, so that tests of loops need no language model. It is
 // exact, except that it ignores the gradient of entropies.
 type Bandit struct {
 	descent

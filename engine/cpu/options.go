@@ -31,7 +31,7 @@ type Options struct {
 
 	MaxTokens int  // packed tokens of the planned micro-batch; a larger one makes memory grow. 0 means 2048
 	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens
-	Reference bool // Engine.Reference will be called; without LoRA this keeps a second copy of the initial weights
+	Reference bool // Trainer.Reference will be called; without LoRA this keeps a second copy of the initial weights
 
 	Optimizer engine.OptimizerSpec // how OptimStep changes the weights
 

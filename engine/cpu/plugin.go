@@ -38,7 +38,7 @@ func (trainerPlugin) OpenTrainer(_ context.Context, spec engine.TrainerSpec) (en
 	}
 	e, err := Open(opts)
 	if err != nil {
-		return nil, err // not a nil *Engine, which would be an Engine
+		return nil, err // not a nil *Engine, which would be a trainer
 	}
 	return e, nil
 }

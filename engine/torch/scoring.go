@@ -40,7 +40,7 @@ func (e *Engine) scored(b *trinity.Batch, loss trinity.Loss) (*trinity.Batch, tr
 // checkScores returns an error unless the engine has a score head and the loss reads only scores.
 func (e *Engine) checkScores(want trinity.Streams) error {
 	if e.spec.Head != engine.ScoreHead {
-		return errors.New("torch: the loss needs scores, but this engine has no score head: open it with EngineSpec.Head score")
+		return errors.New("torch: the loss needs scores, but this engine has no score head: open it with TrainerSpec.Head score")
 	}
 	if err := experience.CheckScores(want); err != nil {
 		return fmt.Errorf("torch: %w", err)

@@ -221,7 +221,7 @@ func TestFailedSendsKeepTheWorker(t *testing.T) {
 		}
 	}
 	e.behind = true
-	if _, err := e.OpenChannel(t.Context(), engine.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "EngineSpec.Ahead") {
+	if _, err := e.OpenChannel(t.Context(), engine.ChannelSpec{}); err == nil || !strings.Contains(err.Error(), "TrainerSpec.Ahead") {
 		t.Errorf("a channel for weights that are gone: %v", err)
 	}
 }

@@ -78,7 +78,7 @@ func (e *Engine) keepsPublished() error {
 	case !e.HasPublished:
 		return errors.New("torch: no version was published")
 	case e.behind && !e.spec.Ahead:
-		return fmt.Errorf("torch: the weights of version %d have been trained on: open the engine with EngineSpec.Ahead", e.Published)
+		return fmt.Errorf("torch: the weights of version %d have been trained on: open the engine with TrainerSpec.Ahead", e.Published)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		return errors.New("torch: SaveState between ForwardBackward and OptimStep: a resumed run would lose the gradient")
 	case behind && !e.spec.Ahead:
 		return fmt.Errorf("torch: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: "+
-			"open the engine with EngineSpec.Ahead", e.Published)
+			"open the engine with TrainerSpec.Ahead", e.Published)
 	}
 	if err := e.save(ctx, "state", dir, ""); err != nil {
 		return err

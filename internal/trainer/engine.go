@@ -5,7 +5,7 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-// Cutter is an Engine that cuts experiences into micro-batches itself, because it knows its ranks
+// Cutter is a trainer that cuts experiences into micro-batches itself, because it knows its ranks
 // and their memory. For other engines the trainer cuts by tokens.
 type Cutter interface {
 	engine.Trainer
@@ -14,7 +14,7 @@ type Cutter interface {
 	Cut(exps []*trinity.Experience, unit int) [][]*trinity.Experience
 }
 
-// Distiller is an Engine that compares its next-token distributions with those of teachers.
+// Distiller is a trainer that compares its next-token distributions with those of teachers.
 type Distiller interface {
 	engine.Trainer
 	// SetTeachers sets the models that Streams.Divergence compares with, by Experience.Teacher. They
