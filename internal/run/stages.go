@@ -22,8 +22,8 @@ var failStage = failpoint.New("run.stage") // before the run marks a stage as fi
 
 // stageDone is the content of [rundir.StageDone], which marks a finished stage.
 type stageDone struct {
-	Model string          `json:"model"` // directory that the next stage starts from; "" if it wrote none
-	Steps int64           `json:"steps"`
+	Model string                `json:"model"` // directory that the next stage starts from; "" if it wrote none
+	Steps int64                 `json:"steps"`
 	Made  checkpoint.Provenance `json:"made"`
 }
 

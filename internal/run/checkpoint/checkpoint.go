@@ -54,7 +54,7 @@ type State struct {
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Count     int             `json:"pending"`   // experiences in Pending
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
-	Made      Provenance            `json:"made"`
+	Made      Provenance      `json:"made"`
 
 	Pending []trinity.Group `json:"-"` // groups for the next batch; a file of its own holds them
 }
