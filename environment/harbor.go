@@ -42,7 +42,7 @@ type harbor struct {
 	MaxMemory   int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for a command or the verifier, if task.toml does not say it"`
 	MaxDisk     int      `yaml:"max_disk_mb" range:"[1,4096]" doc:"MiB for the files of a task"`
 	MaxOutput   int      `yaml:"max_output" range:"[100,)" doc:"bytes of output that the policy reads; the middle of more is left out"`
-	Isolation   string   `yaml:"isolation" doc:"full, or best if namespaces work on this machine"`
+	Isolation   string   `yaml:"isolation" enum:"full|best" doc:"best needs namespaces, too"`
 	Read        []string `yaml:"read" doc:"folders that commands and tests may read beside the system's"`
 	Workdir     string   `yaml:"workdir" doc:"work folder, if task.toml names none"`
 	RewardKey   string   `yaml:"reward_key" doc:"value of reward.json that is the reward; without it, reward or the only value"`

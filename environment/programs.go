@@ -63,7 +63,7 @@ type programs struct {
 	Timeout   float64  `yaml:"timeout" range:"(0,3600]" doc:"seconds of CPU for each program; the clock may show three times as many"`
 	MaxMemory int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for a program"`
 	MaxOutput int      `yaml:"max_output" range:"[100,)" doc:"bytes of output that the policy reads; the middle of more is left out"`
-	Isolation string   `yaml:"isolation" doc:"full, best (what works on this machine) or none; trinity doctor lists the layers"`
+	Isolation string   `yaml:"isolation" enum:"full|best|none" doc:"best takes what works on this machine; trinity doctor lists the layers"`
 	Read      []string `yaml:"read" doc:"folders that programs may read beside the system's, such as one of a Python environment"`
 	Ask       string   `yaml:"ask" doc:"first message to the policy"`
 	Tell      string   `yaml:"tell" doc:"message after each program"`

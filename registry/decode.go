@@ -88,8 +88,7 @@ func checkType(from, to reflect.Type, data any) (any, error) {
 	fits, want := true, ""
 	switch to.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		f, isFloat := data.(float64)
-		fits, want = from.ConvertibleTo(to) && from.Kind() != reflect.String && (!isFloat || f == math.Trunc(f)), "a whole number"
+		fits, want = isWhole(reflect.ValueOf(data), reflect.Zero(to)), "a whole number"
 	case reflect.Float32, reflect.Float64:
 		fits, want = from.ConvertibleTo(to), "a number"
 	case reflect.Bool:
@@ -108,6 +107,20 @@ func checkType(from, to reflect.Type, data any) (any, error) {
 		return nil, fmt.Errorf("wants %s, got %q", want, text)
 	}
 	return nil, fmt.Errorf("wants %s, got %v", want, data)
+}
+
+// isWhole reports whether a value is a whole number that the type of to can hold.
+func isWhole(v, to reflect.Value) bool {
+	switch {
+	case v.CanInt():
+		return !to.OverflowInt(v.Int())
+	case v.CanUint():
+		return v.Uint() <= math.MaxInt64 && !to.OverflowInt(int64(v.Uint()))
+	case v.CanFloat():
+		f := v.Float()
+		return f == math.Trunc(f) && math.Abs(f) < 1<<63 && !to.OverflowInt(int64(f))
+	}
+	return false
 }
 
 var quotedKey = regexp.MustCompile(`^'([^']*)'\s*(.*)$`)

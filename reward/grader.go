@@ -32,9 +32,9 @@ func init() {
 type graderReward struct {
 	Grader    map[string]any `yaml:"grader" doc:"the grader object"`
 	Judge     string         `yaml:"judge" doc:"model that all model graders ask; \"\" is the model that each names"`
-	Timeout   float64        `yaml:"timeout" doc:"seconds of CPU for a python grader"`
-	MaxMemory int            `yaml:"max_memory_mb" doc:"MiB for a python grader"`
-	Isolation string         `yaml:"isolation" doc:"sandbox of python graders: full, best (what works on this machine) or none"`
+	Timeout   float64        `yaml:"timeout" range:"(0,3600]" doc:"seconds of CPU for a python grader"`
+	MaxMemory int            `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for a python grader"`
+	Isolation string         `yaml:"isolation" enum:"full|best|none" doc:"sandbox of python graders; best takes what works on this machine"`
 
 	top       grader
 	askers    []trinity.AskerSpec

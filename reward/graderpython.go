@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity/internal/sandbox"
+	"github.com/trinity-go/trinity/registry"
 )
 
 //go:embed grader.py
@@ -29,7 +30,7 @@ func (g *graderReward) newPythonGrader(s *graderSpec) (*pythonGrader, error) {
 	c := &code{
 		Language: "python", TestsKey: "tests", Timeout: g.Timeout, CompileTimeout: g.Timeout, MaxMemory: g.MaxMemory, Isolation: g.Isolation,
 	}
-	return &pythonGrader{c, s.Source}, c.Validate()
+	return &pythonGrader{c, s.Source}, registry.Validate(c)
 }
 
 func (p *pythonGrader) grade(ctx context.Context, s *sample) (float64, error) {

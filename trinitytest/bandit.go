@@ -223,7 +223,7 @@ func (b *Bandit) SavePublished(_ context.Context, dir string) error {
 	return b.save(dir, b.offered.Logits)
 }
 
-// LoadWeights implements trinity.WeightLoader. It reads the files of a bandit's SaveModel.
+// LoadWeights implements weights.Loader. It reads the files of a bandit's SaveModel.
 func (b *Bandit) LoadWeights(_ context.Context, dir string, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

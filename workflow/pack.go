@@ -64,8 +64,7 @@ func defaultPack() packArgs {
 }
 
 func (c *packContext) validate() error {
-	switch {
-	case c.ContextCompressionMode != "keep_all":
+	if c.ContextCompressionMode != "keep_all" {
 		return fmt.Errorf("context_compression_mode: want keep_all, got %q; explorer.rollout_model.keep_thinking: false drops thoughts from "+
 			"what is read", c.ContextCompressionMode)
 	}

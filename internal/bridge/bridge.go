@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // serve defines serve, with which a script answers questions.
@@ -23,7 +24,7 @@ var serve string
 type Python struct {
 	Python    string            `yaml:"python" doc:"interpreter that has the library"`
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables besides those of the run"`
-	MaxMemory int               `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+	MaxMemory int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
 }
 
 // Has returns an error unless the interpreter exists and finds a module.
@@ -32,7 +33,7 @@ func (p *Python) Has(module string) error {
 		return fmt.Errorf("python: %w", err)
 	}
 	args := p.args("import importlib.util, sys; sys.exit(importlib.util.find_spec('" + module + "') is None)")
-	if err := args.Validate(); err != nil {
+	if err := registry.Validate(&args); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("no answer within %v", patience))

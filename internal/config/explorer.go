@@ -290,7 +290,7 @@ var unusedOfExplorer = []unusedKey{
 	{"explorer.rollout_model.nnodes", func(s *Settled, _ string) string {
 		switch {
 		case s.startsServers():
-			return fmt.Sprintf("each server has one machine; the run starts servers: %d", s.Explorer.RolloutModel.EngineNum)
+			return "each server that the run starts has one machine"
 		case s.behindServers():
 			return "the servers that base_urls names run already"
 		case s.Samples:

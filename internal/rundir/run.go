@@ -194,8 +194,8 @@ func (e *end) read(f io.ReaderAt, size int64) error {
 		if _, err := f.ReadAt(part, begin); err != nil {
 			return err
 		}
-		if e.at == 0 {
-			e.at = begin + int64(bytes.LastIndexByte(part, '\n')) + 1
+		if last := bytes.LastIndexByte(part, '\n'); e.at == 0 && last >= 0 {
+			e.at = begin + int64(last) + 1
 		}
 		lines := bytes.SplitAfter(append(part, cut...), []byte("\n"))
 		cut = nil

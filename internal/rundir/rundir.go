@@ -62,15 +62,3 @@ func Walk(dir string, visit func(path string, d fs.DirEntry) error) (root string
 		return visit(path, d)
 	})
 }
-
-// Files returns the files of metrics of the run at or below dir, which may be a link, and of its stages
-// and explorers. root is dir without links, which the paths begin with.
-func Files(dir string) (root string, files []string, err error) {
-	root, err = Walk(dir, func(path string, d fs.DirEntry) error {
-		if d.Name() == MetricsFile {
-			files = append(files, path)
-		}
-		return nil
-	})
-	return root, files, err
-}

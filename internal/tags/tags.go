@@ -1,5 +1,5 @@
 // Package tags reads the tags of structs whose fields are keys of a configuration or arguments of
-// a plug-in. These tags limit a value:
+// a plug-in. These tags limit an argument; of a key of a configuration, only range and enum do:
 //
 //	range     the allowed numbers, as an interval: [0,1] (0,1] [1,) (,) [0,inf]; only a bound inf
 //	          allows an infinite number
@@ -8,8 +8,8 @@
 //	need      the keys that must be set as well, separated by commas; key=value wants that value
 //	excludes  the keys that must not be set as well, separated by commas
 //
-// A key is set if its value is not empty: not zero, null, false, "" or a list without items. A key
-// that is null has no limit but required.
+// A key is set if its value is not empty: not zero, null, false, "" or a list without items. A value
+// that may be null is set as soon as it is given. A key that is null has no limit but required.
 package tags
 
 import (
@@ -135,12 +135,15 @@ func (r Interval) String() string {
 	case hasHigh:
 		return high
 	}
+	if r.WithLow || r.WithHigh {
+		return "a number"
+	}
 	return finite
 }
 
 // Fitting describes the numbers in the interval to somebody who gave x, which may be infinite.
 func (r Interval) Fitting(x string) string {
-	if x == "+Inf" && math.IsInf(r.High, 1) && r.String() != finite {
+	if x == "+Inf" && math.IsInf(r.High, 1) && !r.WithHigh && r.String() != finite {
 		return "finite and " + r.String()
 	}
 	return r.String()
