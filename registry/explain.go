@@ -34,8 +34,11 @@ type Field struct {
 // Limits says in words which values an argument may have; "" if it may have any of its type.
 func (f Field) Limits() string {
 	var parts []string
-	if f.Required {
+	switch {
+	case f.Required && slices.Contains([]string{`""`, "[]", "{}", "null", "0"}, f.Default):
 		parts = append(parts, "required")
+	case f.Required:
+		parts = append(parts, "not empty")
 	}
 	if f.Range != "" {
 		parts = append(parts, tags.ParseInterval(f.Range).String())

@@ -56,6 +56,9 @@ func TestCheck(t *testing.T) {
 		{"thing", map[string]any{"coef": true}, "coef: wants a number, got true"},
 		{"thing", map[string]any{"mode": 3}, "mode: wants text, got 3"},
 		{"thing", map[string]any{"n": 4.5}, "whole number"},
+		{"thing", map[string]any{"n": math.Inf(1)}, "whole number"},
+		{"thing", map[string]any{"n": 1e300}, "whole number"},
+		{"thing", map[string]any{"n": uint64(1 << 63)}, "whole number"},
 		{"thing", map[string]any{"n": -1}, "must not be negative"},
 		{"thign", nil, `did you mean "thing"`},
 	} {

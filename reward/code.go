@@ -40,7 +40,7 @@ type code struct {
 	Tolerance      float64  `yaml:"tolerance" range:"[0,1)" doc:"how far a float may be from the expected one, as a share beyond 1"`
 	CompileTimeout float64  `yaml:"compile_timeout" range:"(0,3600]" doc:"seconds of CPU for the compiler"`
 	MaxMemory      int      `yaml:"max_memory_mb" range:"[32,1048576]" doc:"MiB for the program"`
-	Isolation      string   `yaml:"isolation" enum:"full|best|none" doc:"best takes what works on this machine; trinity doctor lists the layers"`
+	Isolation      string   `yaml:"isolation" enum:"full|best|none" doc:"best is what works on this machine; trinity doctor lists the layers"`
 	Read           []string `yaml:"read" doc:"folders that the program may read beside the system's, such as one of a Python environment"`
 
 	box  *sandbox.Sandbox

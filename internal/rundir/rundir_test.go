@@ -86,6 +86,28 @@ func TestStagesByTheirRecords(t *testing.T) {
 	}
 }
 
+// A record that is longer than what Open reads at once, and half written then, counts once it is whole.
+func TestALongRecordIsWrittenWhileARunIsOpened(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a", Monitor, MetricsFile)
+	long := `{"step":2,"role":"trainer","time":"2026-01-01T00:00:12Z","metrics":{},"samples":"` + strings.Repeat("x", 100_000)
+	writeMetrics(t, dir, "a/monitor", early, long)
+	run, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\"}\n")
+	}
+	if err != nil || f.Close() != nil || run.Update() != nil {
+		t.Fatal(err)
+	}
+	if s, err := run.Newest(); err != nil || s.Trained.UTC().Format("05") != "12" {
+		t.Errorf("%+v, %v, want a stage trained at second 12", s, err)
+	}
+}
+
 // Who looks again reads what has come: lines behind those that it knows, once they are whole, and all of a file that
 // another one has replaced.
 func TestUpdate(t *testing.T) {
