@@ -24,7 +24,7 @@ var serve string
 type Python struct {
 	Python    string            `yaml:"python" doc:"interpreter that has the library"`
 	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables besides those of the run"`
-	MaxMemory int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+	MaxMemory int               `yaml:"max_memory_mb" range:"[0,)" doc:"MiB of address space for each of its processes (Linux only); 0: none"`
 }
 
 // Has returns an error unless the interpreter exists and finds a module.

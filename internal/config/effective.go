@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -124,11 +125,35 @@ func dumpTree(n *yaml.Node) (string, error) {
 	return string(out), err
 }
 
+// withoutInfinity replaces numbers that JSON does not have by their spelling in YAML.
+func withoutInfinity(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			v[key] = withoutInfinity(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = withoutInfinity(inner)
+		}
+	case float64:
+		switch {
+		case math.IsInf(v, 1):
+			return ".inf"
+		case math.IsInf(v, -1):
+			return "-.inf"
+		case math.IsNaN(v):
+			return ".nan"
+		}
+	}
+	return v
+}
+
 // MarshalJSON encodes the effective configuration, as [Config.YAML] does. With stages, it is an
 // object {"stages": [{"stage_name", "config"}]}.
 func (c *Config) MarshalJSON() ([]byte, error) {
 	if len(c.Stages) == 0 {
-		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem(), "")))
+		return json.Marshal(withoutInfinity(plain(encode(reflect.ValueOf(c).Elem(), ""))))
 	}
 	type stage struct {
 		Name   string `json:"stage_name"`
@@ -136,7 +161,7 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 	}
 	stages := make([]stage, len(c.settled))
 	for i, s := range c.settled {
-		stages[i] = stage{c.Stages[i].StageName, plain(encode(valueOf(&s.Config), ""))}
+		stages[i] = stage{c.Stages[i].StageName, withoutInfinity(plain(encode(valueOf(&s.Config), "")))}
 	}
 	return json.Marshal(map[string]any{"stages": stages})
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -60,6 +61,10 @@ func TestEffectiveJSON(t *testing.T) {
 		t.Error(got, err)
 	}
 	if data, err = json.Marshal(mustParse(t, staged)); err != nil || !strings.Contains(string(data), `"stage_name":"warmup"`) {
+		t.Error(string(data), err)
+	}
+	endless := map[string]any{"a": []any{math.Inf(1), math.Inf(-1), math.NaN(), 1.5}}
+	if data, err = json.Marshal(withoutInfinity(endless)); err != nil || string(data) != `{"a":[".inf","-.inf",".nan",1.5]}` {
 		t.Error(string(data), err)
 	}
 }

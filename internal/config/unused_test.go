@@ -19,7 +19,7 @@ func TestReasonsFollowTheRun(t *testing.T) {
 		{rollout + "seed=1", named, "the server decides it"},
 		{rollout + "seed=1", " mode=train buffer.train_batch_size=4", "mode train opens no sampler"},
 		{rollout + "nnodes=2", "", "is part of this process"},
-		{rollout + "nnodes=2", started + " explorer.rollout_model.engine_num=2", "the run starts servers: 2"},
+		{rollout + "nnodes=2", started + " explorer.rollout_model.engine_num=2", "each server that the run starts has one machine"},
 		{rollout + "nnodes=2", named, "the servers that base_urls names run already"},
 		{rollout + "nnodes=2", " mode=train buffer.train_batch_size=4", "mode train opens no sampler"},
 		{rollout + "api_key=k", "", "only mode serve and servers"},
