@@ -62,11 +62,11 @@ func plugin(kind, name string) any {
 
 // Open implements Way.
 func (direct) Open(ctx context.Context, l Link) (Synchronizer, error) {
-	eng, sampler, err := ends(ctx, l)
+	opened, sampler, err := ends(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	d := &bySending{engine: &timed{WeightSender: eng}, sampler: sampler, version: l.Version, evidence: evidenceOf(l)}
+	d := &bySending{engine: &timed{WeightSender: opened}, sampler: sampler, version: l.Version, evidence: evidenceOf(l)}
 	if err := d.begin(ctx, l.Current); err != nil {
 		return nil, fmt.Errorf("version %d of the weights, with which the run begins: %w", l.Version, err)
 	}
@@ -77,7 +77,7 @@ func (direct) Open(ctx context.Context, l Link) (Synchronizer, error) {
 
 // ends returns the two sides, if weights can travel between them.
 func ends(ctx context.Context, l Link) (engine.WeightSender, engine.WeightReceiver, error) {
-	eng, ok := l.Engine.(engine.WeightSender)
+	opened, ok := l.Engine.(engine.WeightSender)
 	if !ok {
 		return nil, nil, fmt.Errorf("a %T sends no weights", l.Engine)
 	}
@@ -88,7 +88,7 @@ func ends(ctx context.Context, l Link) (engine.WeightSender, engine.WeightReceiv
 	if l.Handover != AtRendezvous {
 		return nil, nil, errors.New("a version must not wait for the explorer: set synchronizer.sync_style to fixed")
 	}
-	return eng, sampler, sampler.Receives(ctx, eng)
+	return opened, sampler, sampler.Receives(ctx, opened)
 }
 
 // bySending is an Offerer whose versions go from process to process. Memory calls one method at a time.

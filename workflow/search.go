@@ -17,17 +17,17 @@ func init() {
 	registry.Workflows.Register(name,
 		"The policy answers a question with the tools of the environment search, whose arguments are in `search`: a corpus or a service. A "+
 			"model judges the answer. Reward: 1 if it is right, else 0. Metrics: total_tool_calls, and search_calls and get_document_calls.",
-		func() trinity.Workflow { return &searchWorkflow{searchArgs: defaultSearching(name), MaxTurns: 10} })
+		func() trinity.Workflow { return &searchWorkflow{searchArgs: defaultSearch(name), MaxTurns: 10} })
 	registry.Workflows.Register("bcp_simple_react_workflow",
 		name+" with Trinity-RFT's arguments for BrowseComp-Plus.",
 		func() trinity.Workflow {
-			return &browseComp{searchArgs: defaultSearching(name), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
+			return &browseComp{searchArgs: defaultSearch(name), MaxIterations: 100, TopK: 5, SnippetTokens: 512, SearcherType: "bm25"}
 		})
 	registry.Workflows.Register("agentscope_v1_react_search_workflow",
 		name+" that searches the web, unless `search` says otherwise: with SearXNG at the address in the environment variable SEARXNG_URL, "+
 			"or with Tavily and the key in TAVILY_API_KEY.",
 		func() trinity.Workflow {
-			return &webSearch{searchWorkflow: searchWorkflow{searchArgs: defaultSearching(name), MaxTurns: 10}, SearchClientType: "searxng"}
+			return &webSearch{searchWorkflow: searchWorkflow{searchArgs: defaultSearch(name), MaxTurns: 10}, SearchClientType: "searxng"}
 		})
 }
 
@@ -46,8 +46,8 @@ type searchArgs struct {
 	turns   int
 }
 
-// defaultSearching returns the defaults. The environment is called like the workflow.
-func defaultSearching(workflow string) searchArgs {
+// defaultSearch returns the defaults. The environment is called like the workflow.
+func defaultSearch(workflow string) searchArgs {
 	return searchArgs{judgedArgs: defaultJudged(), Timeout: 120, engine: strings.TrimSuffix(workflow, "_workflow")}
 }
 

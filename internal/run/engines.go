@@ -181,24 +181,24 @@ func planned(parts []engine.MemoryPart, kind, why string) (plans []config.Memory
 }
 
 // open loads the weights. The engine comes first, because the sampler may share its weights.
-func (e *engines) open(ctx context.Context, s specs) (eng engine.Trainer, sampler trinity.Sampler, err error) {
+func (e *engines) open(ctx context.Context, s specs) (opened engine.Trainer, sampler trinity.Sampler, err error) {
 	if e.programs.unknown != nil {
 		return nil, nil, e.programs.unknown
 	}
 	if s.train.Train {
-		if eng, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {
+		if opened, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {
 			return nil, nil, fmt.Errorf("opening model %s: %w", s.train.ModelPath, err)
 		}
 	}
 	if s.samples {
 		if s.sample.Shared {
-			s.sample.Beside = eng
+			s.sample.Beside = opened
 		}
 		if sampler, err = e.sampler.OpenSampler(ctx, s.sample); err != nil {
-			return eng, nil, fmt.Errorf("opening model %s: %w", s.sample.ModelPath, err)
+			return opened, nil, fmt.Errorf("opening model %s: %w", s.sample.ModelPath, err)
 		}
 	}
-	return eng, sampler, nil
+	return opened, sampler, nil
 }
 
 // frozen returns the plug-in that opens reward models: the one that trains or, if nothing is
