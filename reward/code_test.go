@@ -186,7 +186,8 @@ func TestCodeRewardFails(t *testing.T) {
 		}
 	}
 	for want, wrong := range map[string][2]any{
-		`language: want python`: {"language", "perl"}, "isolation: want full, best or none": {"isolation", "fully"}, "read: ": {"read", []any{folder}},
+		`language: want python`: {"language", "perl"}, "isolation: want full, best or none": {"isolation", "fully"},
+		"read: ":    {"read", []any{folder}},
 		"timeout: ": {"timeout", 0}, "max_memory_mb: ": {"max_memory_mb", 1},
 	} {
 		bad := map[string]any{"isolation": args["isolation"], wrong[0].(string): wrong[1]}
