@@ -79,10 +79,11 @@ func fields(v reflect.Value) []Field {
 	return out
 }
 
-func fieldKeys(v any) []string {
-	var keys []string
-	for _, f := range fields(reflect.ValueOf(v)) {
-		keys = append(keys, f.Key)
+func fieldKeys(v any) (keys []string) {
+	if rv := reflect.Indirect(reflect.ValueOf(v)); rv.Kind() == reflect.Struct {
+		for _, f := range tags.Fields(rv.Type()) {
+			keys = append(keys, tags.Key(f))
+		}
 	}
 	return keys
 }

@@ -4,59 +4,41 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // Validate returns what is wrong with the arguments of a plug-in: what the tags of its fields refuse,
-// then what its method Validate does. Build and Check call it.
+// then what its method Validate does. Build calls it.
 func Validate(plugin any) error {
-	if errs := beyondLimits(reflect.ValueOf(plugin), ""); len(errs) > 0 {
+	if errs := beyondLimits(plugin); len(errs) > 0 {
 		return errs[0]
 	}
+	return validate(plugin)
+}
+
+// validate calls the method Validate of a plug-in, if it has one.
+func validate(plugin any) error {
 	if v, ok := plugin.(interface{ Validate() error }); ok {
 		return v.Validate()
 	}
 	return nil
 }
 
-// beyondLimits returns the arguments below a key that the tags of their fields refuse.
-func beyondLimits(v reflect.Value, key string) (errs []ArgError) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		return beyondLimits(v.Elem(), key)
-	case reflect.Slice:
-		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
-			for i := range v.Len() {
-				errs = append(errs, beyondLimits(v.Index(i), join(key, strconv.Itoa(i)))...)
-			}
+// beyondLimits returns the arguments that the tags of their fields refuse.
+func beyondLimits(plugin any) (errs []ArgError) {
+	tags.Walk(reflect.ValueOf(plugin), "", func(of, v reflect.Value, f reflect.StructField, key string) {
+		if e := beyondOwn(of, v, f); e != (ArgError{}) {
+			e.Key = key
+			errs = append(errs, e)
 		}
-	case reflect.Map:
-		if v.Type().Elem().Kind() == reflect.Struct {
-			for _, k := range v.MapKeys() {
-				errs = append(errs, beyondLimits(v.MapIndex(k), join(key, k.String()))...)
-			}
-			slices.SortStableFunc(errs, func(a, b ArgError) int { return strings.Compare(a.Key, b.Key) })
-		}
-	case reflect.Struct:
-		for _, f := range tags.Fields(v.Type()) {
-			own := join(key, tags.Key(f))
-			field := v.FieldByIndex(f.Index)
-			if e := beyondOwn(v, f); e != (ArgError{}) {
-				e.Key = own
-				errs = append(errs, e)
-			}
-			errs = append(errs, beyondLimits(field, own)...)
-		}
-	}
+	})
 	return errs
 }
 
 // beyondOwn returns what the tags of one field of a struct refuse, the zero value if nothing.
-func beyondOwn(of reflect.Value, f reflect.StructField) ArgError {
-	v := of.FieldByIndex(f.Index)
+func beyondOwn(of, v reflect.Value, f reflect.StructField) ArgError {
 	if text := f.Tag.Get("required"); text != "" && !tags.IsSet(v) {
 		return ArgError{Message: text}
 	}
@@ -136,11 +118,4 @@ func choices(values []string) string {
 		return strings.Join(shown, "")
 	}
 	return strings.Join(shown[:len(shown)-1], ", ") + " or " + shown[len(shown)-1]
-}
-
-func join(key, name string) string {
-	if key == "" {
-		return name
-	}
-	return key + "." + name
 }

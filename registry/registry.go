@@ -7,7 +7,6 @@ package registry
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 )
 
@@ -124,10 +123,10 @@ func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 	if errs := decode(v, args); len(errs) > 0 {
 		return errs
 	}
-	if errs := beyondLimits(reflect.ValueOf(v), ""); len(errs) > 0 {
+	if errs := beyondLimits(v); len(errs) > 0 {
 		return errs
 	}
-	if err := Validate(v); err != nil {
+	if err := validate(v); err != nil {
 		return []ArgError{{Message: err.Error()}}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 const criticKey = trainerConfigKey + ".critic"
@@ -57,14 +59,8 @@ func readCritic(r report, of Optimizer) *Critic {
 	}
 	d.known(n, valueOf(critic), criticKey)
 	*r.errs = append(*r.errs, d.errs...)
-	walkValues(valueOf(critic), criticKey, func(f reflect.StructField, v reflect.Value, key string) {
-		var message, hint string
-		if enum := f.Tag.Get("enum"); enum != "" {
-			message, hint = checkEnum(v, strings.Split(enum, "|"))
-		} else if text := f.Tag.Get("range"); text != "" {
-			message = checkRange(v, text)
-		}
-		if message != "" && r.IsSet(key) {
+	tags.Walk(valueOf(critic), criticKey, func(_, v reflect.Value, f reflect.StructField, key string) {
+		if message, hint := checkValue(v, f); message != "" && r.IsSet(key) {
 			r.fail(key, message, hint)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -146,7 +147,7 @@ func findMonitors(p pluginCheck, monitor *Monitor) {
 
 // findRest looks up names that no workflow uses, such as a default that no taskset takes.
 func (c *Config) findRest(p pluginCheck, w Work) {
-	walkValues(valueOf(c), "", func(f reflect.StructField, v reflect.Value, key string) {
+	tags.Walk(valueOf(c), "", func(_, v reflect.Value, f reflect.StructField, key string) {
 		kind := f.Tag.Get("plugin")
 		_, isEnum := f.Tag.Lookup("enum") // which checkValues holds against the plug-ins as well
 		if kind != "" && !isEnum && v.Kind() == reflect.String && p.IsSet(key) && p.reached(w, key) {

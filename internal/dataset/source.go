@@ -25,7 +25,7 @@ type Source struct {
 	begun   partialRow
 }
 
-// partialRow is a row of which a batch has taken the first experiences. The next batch begins with the others.
+// partialRow is a row whose first experiences are in the last batch. Its others begin the next batch.
 type partialRow struct {
 	Row   int `json:"row"`
 	Taken int `json:"taken"` // experiences; 0 for no such row

@@ -55,7 +55,7 @@ func Lived(starts []time.Time, from, to time.Time) time.Duration {
 	return max(0, to.Sub(from))
 }
 
-// DamagedError is what is wrong in a description.
+// DamagedError is the error of a description that is no JSON of one.
 type DamagedError struct{ error }
 
 // maxSmall is the size of the largest description or configuration that is read.

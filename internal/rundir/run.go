@@ -21,7 +21,7 @@ import (
 type Run struct {
 	Dir    string   // without the links that lead to it
 	Stages []*Stage // those with a file of metrics, the newest first
-	Traces []string // directories of traces, that of the newest stage first; those of trinity debug belong to no stage
+	Traces []string // directories of traces: first that of the newest stage, last those of trinity debug
 	Failed []string // files of failed rollouts
 
 	name string          // of the directory, as somebody gave it
@@ -101,8 +101,8 @@ func (r *Run) Newest() (*Stage, error) {
 	return r.Stages[0], nil
 }
 
-// Monitors returns the directories in which the stage in dir may have a file of metrics: its own, and those of
-// several explorers.
+// Monitors returns the directories that may hold a file of metrics of the stage in dir: the stage's [Monitor], and
+// one below it for each of several explorers.
 func Monitors(dir string) []string {
 	own := filepath.Join(dir, Monitor)
 	if info, err := os.Lstat(own); err != nil || !info.IsDir() {

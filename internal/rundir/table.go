@@ -34,7 +34,7 @@ func (c *File) Table() Table {
 // Role returns the role of a record.
 func (t *Table) Role(record int) string { return t.roleNames[t.roles[record]] }
 
-// Column returns the values of a metric; none if nobody asked for it.
+// Column returns the values of a metric. They are empty if the metric was not wanted.
 func (t *Table) Column(name string) Column { return t.columns[name] }
 
 // ReadTable returns what the file of metrics in a directory has, with the values of the metrics that are wanted;

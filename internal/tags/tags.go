@@ -9,12 +9,13 @@
 //	excludes  the keys that must not be set as well, separated by commas
 //
 // A key is set if its value is not empty: not zero, null, false, "" or a list without items. A value
-// that may be null is set as soon as it is given. A key that is null has no limit but required.
+// that may be null is set by any value but null. A value that is null must only obey required.
 package tags
 
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,6 +45,54 @@ func Fields(t reflect.Type) (all []reflect.StructField) {
 		}
 	}
 	return all
+}
+
+// Walk calls visit for every field that has a key, in a struct and in the structs that it holds, with
+// the struct that the field is of and its dotted key. visit may set the value.
+func Walk(v reflect.Value, key string, visit func(of, v reflect.Value, f reflect.StructField, key string)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		Walk(v.Elem(), key, visit)
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
+			for i := range v.Len() {
+				Walk(v.Index(i), join(key, strconv.Itoa(i)), visit)
+			}
+		}
+	case reflect.Map:
+		if v.Type().Elem().Kind() == reflect.Struct {
+			names := v.MapKeys()
+			slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, name := range names {
+				walkItem(v, name, join(key, name.String()), visit)
+			}
+		}
+	case reflect.Struct:
+		for _, f := range Fields(v.Type()) {
+			field, path := v.FieldByIndex(f.Index), join(key, Key(f))
+			visit(v, field, f, path)
+			Walk(field, path, visit)
+		}
+	}
+}
+
+// walkItem walks over a copy of a struct in a table, and puts it back only if visit has changed it: a
+// walk that reads may run beside others.
+func walkItem(table, name reflect.Value, key string, visit func(of, v reflect.Value, f reflect.StructField, key string)) {
+	before := table.MapIndex(name)
+	item := reflect.New(before.Type()).Elem()
+	item.Set(before)
+	Walk(item, key, visit)
+	if !reflect.DeepEqual(item.Interface(), before.Interface()) {
+		table.SetMapIndex(name, item)
+	}
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
 }
 
 // IsSet reports whether a value is not empty.

@@ -14,7 +14,7 @@ type Cutter interface {
 	Cut(exps []*trinity.Experience, unit int) [][]*trinity.Experience
 }
 
-// Distiller is a trainer that compares its next-token distributions with those of teachers.
+// Distiller is a trainer that compares its distribution of each next token with the teachers'.
 type Distiller interface {
 	engine.Trainer
 	// SetTeachers sets the models that Streams.Divergence compares with, by Experience.Teacher. They
