@@ -58,16 +58,15 @@ func decode(v any, args map[string]any) []ArgError {
 		errs = append(errs, decodeErrors(err)...)
 	}
 	for i := range errs {
-		if slices.ContainsFunc(strings.FieldsFunc(errs[i].Key, isSeparator), IsSecret) {
+		if slices.ContainsFunc(strings.Split(errs[i].Key, "."), IsSecret) {
 			errs[i].Message, _, _ = strings.Cut(errs[i].Message, ", got ")
 		}
 	}
 	return errs
 }
 
-// isSeparator reports whether a character separates the names of a nested argument, such as
-// slack.webhook_url or headers[Authorization].
-func isSeparator(r rune) bool { return strings.ContainsRune(".[]", r) }
+// dotted returns the dotted key of an argument that the decoder writes as headers[Authorization].
+func dotted(name string) string { return strings.NewReplacer("[", ".", "]", "").Replace(name) }
 
 func unknownKey(k string, keys []string) ArgError {
 	e := ArgError{Key: k, Message: "unknown argument"}
@@ -136,11 +135,11 @@ func decodeErrors(err error) []ArgError {
 		text := strings.TrimSpace(e.Error())
 		var de *mapstructure.DecodeError
 		if errors.As(e, &de) {
-			out = append(out, ArgError{Key: de.Name(), Message: strings.TrimSpace(de.Unwrap().Error())})
+			out = append(out, ArgError{Key: dotted(de.Name()), Message: strings.TrimSpace(de.Unwrap().Error())})
 			continue
 		}
 		if m := quotedKey.FindStringSubmatch(text); m != nil {
-			out = append(out, ArgError{Key: m[1], Message: m[2]})
+			out = append(out, ArgError{Key: dotted(m[1]), Message: m[2]})
 			continue
 		}
 		out = append(out, ArgError{Message: text})

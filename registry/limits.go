@@ -26,18 +26,30 @@ func validate(plugin any) error {
 	return nil
 }
 
+// placed returns an error of a method Validate at the argument that its text begins with, if it begins
+// with one and a colon.
+func placed(plugin any, err error) ArgError {
+	key, message, ok := strings.Cut(err.Error(), ": ")
+	first, _, _ := strings.Cut(key, ".")
+	if ok && slices.Contains(fieldKeys(plugin), first) {
+		return ArgError{Key: key, Message: message}
+	}
+	return ArgError{Message: err.Error()}
+}
+
 // beyondLimits returns the arguments that the tags of their fields refuse.
 func beyondLimits(plugin any) (errs []ArgError) {
 	tags.Walk(reflect.ValueOf(plugin), "", func(of, v reflect.Value, f reflect.StructField, key string) {
 		if e := beyondOwn(of, v, f); e != (ArgError{}) {
-			e.Key = key
+			e.Key = tags.Join(key, e.Key)
 			errs = append(errs, e)
 		}
 	})
 	return errs
 }
 
-// beyondOwn returns what the tags of one field of a struct refuse, the zero value if nothing.
+// beyondOwn returns what the tags of one field of a struct refuse, the zero value if nothing. The
+// error's key is below the field.
 func beyondOwn(of, v reflect.Value, f reflect.StructField) ArgError {
 	if text := f.Tag.Get("required"); text != "" && !tags.IsSet(v) {
 		return ArgError{Message: text}
@@ -49,8 +61,8 @@ func beyondOwn(of, v reflect.Value, f reflect.StructField) ArgError {
 	}
 	if text := f.Tag.Get("range"); text != "" {
 		r := tags.ParseInterval(text)
-		if x, wrong := r.Outside(v); wrong {
-			return ArgError{Message: fmt.Sprintf("must be %s, got %s", r.Fitting(x), x)}
+		if key, x, wrong := r.Outside(v); wrong {
+			return ArgError{Key: key, Message: fmt.Sprintf("must be %s, got %s", r.Fitting(x), x)}
 		}
 	}
 	if !tags.IsSet(v) {

@@ -127,7 +127,7 @@ func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 		return errs
 	}
 	if err := validate(v); err != nil {
-		return []ArgError{{Message: err.Error()}}
+		return []ArgError{placed(v, err)}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -129,6 +130,37 @@ func TestPluginWithoutArguments(t *testing.T) {
 	}
 }
 
+type pair struct {
+	Low  int `yaml:"low"`
+	High int `yaml:"high"`
+}
+
+func (p *pair) Validate() error {
+	if p.Low < 0 {
+		return errors.New("this plug-in: wants more") // names no argument
+	}
+	if p.High < p.Low {
+		return fmt.Errorf("high: must be at least low %d, got %d", p.Low, p.High)
+	}
+	return nil
+}
+
+// An error of a method Validate stands at the argument that it names first.
+func TestErrorsOfValidateStandAtTheirArgument(t *testing.T) {
+	kinds := New[*pair]("test_pair", "for tests")
+	kinds.Register("pair", "Two numbers.", func() *pair { return &pair{} })
+	for _, c := range []struct {
+		low  int
+		want ArgError
+	}{
+		{5, ArgError{Key: "high", Message: "must be at least low 5, got 0"}}, {-1, ArgError{Message: "this plug-in: wants more"}},
+	} {
+		if errs := kinds.Check("pair", map[string]any{"low": c.low}); len(errs) != 1 || errs[0] != c.want {
+			t.Errorf("low %d: %v, want %v", c.low, errs, c.want)
+		}
+	}
+}
+
 type row struct {
 	Weight float64 `yaml:"weight" range:"(,)"`
 	Name   string  `yaml:"name" required:"name the part"`
@@ -163,9 +195,10 @@ func TestTagsLimitArguments(t *testing.T) {
 		{args{"mode": "Fast"}, `mode: want fast or slow, got "Fast"`}, {args{"kind": ""}, `kind: want a or b, got ""`},
 		{args{"n": 2, "mode": "slow"}, "n: has no effect beside mode: slow (remove one of them)"},
 		{args{"sizes": []any{1}}, "sizes: needs n (set it too, or remove sizes)"}, {args{"sizes": []any{}}, ""},
-		{args{"n": 2, "sizes": []any{1, -1}}, "sizes: must be at least 0, got -1"},
+		{args{"n": 2, "sizes": []any{1, -1}}, "sizes.1: must be at least 0, got -1"},
 		{args{"rows": []any{args{"name": "x"}, args{"name": "y", "weight": math.Inf(1)}}}, "rows.1.weight: must be a finite number, got +Inf"},
 		{args{"rows": []any{args{"weight": 1}}}, "rows.0.name: name the part"},
+		{args{"sizes": []any{1, "many"}}, `sizes.1: wants a whole number, got "many"`},
 	} {
 		errs := kinds.Check("thing", c.args)
 		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) != 1 || errs[0].Error() != c.want) {

@@ -28,7 +28,8 @@ func TestLimitsOfArgumentsAreEnforced(t *testing.T) {
 				refuses := func(v any, want bool) {
 					got := false
 					for _, e := range c.Check(name, map[string]any{f.Key: v}) {
-						got = got || e.Key == f.Key && e.Message != "" && !strings.HasPrefix(e.Message, "needs ")
+						byTag := strings.HasPrefix(e.Message, "must be ") || strings.HasPrefix(e.Message, "want ") || f.Required
+						got = got || e.Key == f.Key && byTag
 					}
 					if got != want {
 						t.Errorf("%s %s: %s: %v is refused: %v, want %v (%s)", kind, name, f.Key, v, got, want, f.Limits())

@@ -60,8 +60,8 @@ func readCritic(r report, of Optimizer) *Critic {
 	d.known(n, valueOf(critic), criticKey)
 	*r.errs = append(*r.errs, d.errs...)
 	tags.Walk(valueOf(critic), criticKey, func(_, v reflect.Value, f reflect.StructField, key string) {
-		if message, hint := checkValue(v, f); message != "" && r.IsSet(key) {
-			r.fail(key, message, hint)
+		if below, message, hint := checkValue(v, f); message != "" && r.IsSet(key) {
+			r.fail(tags.Join(key, below), message, hint)
 		}
 	})
 	critic.Optim.apart(r, of.OptimizerType)

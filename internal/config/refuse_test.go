@@ -64,7 +64,7 @@ func TestRefused(t *testing.T) {
 			"buffer.explorer_input.taskset.rollout_args.temperature", "at least 0"},
 		{"top_p 0", "model.top_p=0", "model.top_p", "more than 0 and at most 1"},
 		{"top_p above 1", "model.top_p=1.5", "model.top_p", "at most 1"},
-		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas", "less than 1"},
+		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas.1", "less than 1"},
 		{"a schedule's share that nothing reads", "algorithm.optimizer.lr_decay_steps_ratio=0.2", "algorithm.optimizer.lr_decay_steps_ratio",
 			"wsd"},
 		{"a decay over nothing", "algorithm.optimizer={lr_scheduler_type: wsd, lr_decay_steps_ratio: 0}",

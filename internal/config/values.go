@@ -16,27 +16,30 @@ func digits(i int) string { return strconv.Itoa(i) }
 // checkValues compares every value with the enum and range of its key.
 func (s *source) checkValues(all reflect.Value) (errs Errors) {
 	tags.Walk(all, "", func(_, v reflect.Value, f reflect.StructField, key string) {
-		if message, hint := checkValue(v, f); message != "" {
-			errs = append(errs, s.errorFor(key, message, hint))
+		if below, message, hint := checkValue(v, f); message != "" {
+			errs = append(errs, s.errorFor(tags.Join(key, below), message, hint))
 		}
 	})
 	return errs
 }
 
-// checkValue returns what is wrong with a value by the enum or range of its field; "" if nothing is. Values
-// of an enum may be in any case.
-func checkValue(v reflect.Value, f reflect.StructField) (message, hint string) {
+// checkValue returns what is wrong with a value by the enum or range of its field, and the key of the
+// wrong element below the field's; "" if nothing is. Values of an enum may be in any case.
+func checkValue(v reflect.Value, f reflect.StructField) (below, message, hint string) {
 	if enum := tags.Enum(f); enum != nil {
 		if catalog, ok := registry.Find(f.Tag.Get("plugin")); ok { // values beside the plug-ins
 			enum = append(enum, catalog.Names()...)
 		}
 		message, hint = checkEnum(v, enum)
-		return message, cmp.Or(removedValues[f.Tag.Get("yaml")+"="+v.String()], hint)
+		return "", message, cmp.Or(removedValues[f.Tag.Get("yaml")+"="+v.String()], hint)
 	}
 	if text := f.Tag.Get("range"); text != "" {
-		return checkRange(v, text), ""
+		r := tags.ParseInterval(text)
+		if below, shown, wrong := r.Outside(v); wrong {
+			return below, fmt.Sprintf("is %s, must be %s", shown, r.Fitting(shown)), ""
+		}
 	}
-	return "", ""
+	return "", "", ""
 }
 
 func checkEnum(v reflect.Value, allowed []string) (message, hint string) {
@@ -55,14 +58,4 @@ func checkEnum(v reflect.Value, allowed []string) (message, hint string) {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	return fmt.Sprintf("%q is not a value of this key", shorten(got)), hint
-}
-
-// checkRange returns what is wrong with a number or with the first wrong number of a list; "" if
-// nothing is.
-func checkRange(v reflect.Value, text string) string {
-	r := tags.ParseInterval(text)
-	if shown, wrong := r.Outside(v); wrong {
-		return fmt.Sprintf("is %s, must be %s", shown, r.Fitting(shown))
-	}
-	return ""
 }

@@ -56,20 +56,18 @@ func Walk(v reflect.Value, key string, visit func(of, v reflect.Value, f reflect
 	case reflect.Slice:
 		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
 			for i := range v.Len() {
-				Walk(v.Index(i), join(key, strconv.Itoa(i)), visit)
+				Walk(v.Index(i), Join(key, strconv.Itoa(i)), visit)
 			}
 		}
 	case reflect.Map:
 		if v.Type().Elem().Kind() == reflect.Struct {
-			names := v.MapKeys()
-			slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-			for _, name := range names {
-				walkItem(v, name, join(key, name.String()), visit)
+			for _, name := range sorted(v) {
+				walkItem(v, name, Join(key, name.String()), visit)
 			}
 		}
 	case reflect.Struct:
 		for _, f := range Fields(v.Type()) {
-			field, path := v.FieldByIndex(f.Index), join(key, Key(f))
+			field, path := v.FieldByIndex(f.Index), Join(key, Key(f))
 			visit(v, field, f, path)
 			Walk(field, path, visit)
 		}
@@ -88,11 +86,19 @@ func walkItem(table, name reflect.Value, key string, visit func(of, v reflect.Va
 	}
 }
 
-func join(key, name string) string {
-	if key == "" {
-		return name
+// sorted returns the names of a table in order.
+func sorted(table reflect.Value) []reflect.Value {
+	names := table.MapKeys()
+	slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	return names
+}
+
+// Join returns the dotted key of a key in a section. Each of them may be "".
+func Join(section, key string) string {
+	if section == "" || key == "" {
+		return section + key
 	}
-	return key + "." + name
+	return section + "." + key
 }
 
 // IsSet reports whether a value is not empty.
@@ -128,9 +134,10 @@ func (r Interval) Has(x float64) bool {
 	return (x > r.Low || x == r.Low && r.WithLow) && (x < r.High || x == r.High && r.WithHigh)
 }
 
-// Outside returns the first number of a value that is not in the interval, as text, and whether
-// there is one. The value is a number, a list or table of numbers, or a pointer to one of them.
-func (r Interval) Outside(v reflect.Value) (x string, found bool) {
+// Outside returns the first number of a value that is not in the interval, as text, its dotted key
+// below the value, and whether there is one. The value is a number, a list or table of numbers, or a
+// pointer to one of them.
+func (r Interval) Outside(v reflect.Value) (key, x string, found bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
@@ -138,22 +145,22 @@ func (r Interval) Outside(v reflect.Value) (x string, found bool) {
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if x, found = r.Outside(v.Index(i)); found {
-				return x, true
+			if below, x, found := r.Outside(v.Index(i)); found {
+				return Join(strconv.Itoa(i), below), x, true
 			}
 		}
 	case reflect.Map:
-		for it := v.MapRange(); it.Next(); {
-			if x, found = r.Outside(it.Value()); found {
-				return x, true
+		for _, name := range sorted(v) {
+			if below, x, found := r.Outside(v.MapIndex(name)); found {
+				return Join(name.String(), below), x, true
 			}
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return strconv.FormatInt(v.Int(), 10), !r.Has(float64(v.Int()))
+		return "", strconv.FormatInt(v.Int(), 10), !r.Has(float64(v.Int()))
 	case reflect.Float32, reflect.Float64:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64), !r.Has(v.Float())
+		return "", strconv.FormatFloat(v.Float(), 'g', -1, 64), !r.Has(v.Float())
 	}
-	return "", false
+	return "", "", false
 }
 
 const finite = "a finite number"

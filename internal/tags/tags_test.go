@@ -46,15 +46,16 @@ func TestIntervals(t *testing.T) {
 func TestOutsideLooksInside(t *testing.T) {
 	r, five := ParseInterval("[0,1]"), 5
 	for _, c := range []struct {
-		v    any
-		want string
+		v         any
+		key, want string
 	}{
-		{0, ""}, {2, "2"}, {0.25, ""}, {math.NaN(), "NaN"}, {&five, "5"}, {(*int)(nil), ""}, {[]float64{0, 1, 1.5, 7}, "1.5"},
-		{map[string]float64{"a": -1}, "-1"}, {"text", ""},
+		{0, "", ""}, {2, "", "2"}, {0.25, "", ""}, {math.NaN(), "", "NaN"}, {&five, "", "5"}, {(*int)(nil), "", ""},
+		{[]float64{0, 1, 1.5, 7}, "2", "1.5"}, {map[string]float64{"c": -2, "b": 1, "a": -1}, "a", "-1"},
+		{map[string][]int{"a": {1, 9}}, "a.1", "9"}, {"text", "", ""},
 	} {
-		x, found := r.Outside(reflect.ValueOf(c.v))
-		if found != (c.want != "") || found && x != c.want {
-			t.Errorf("%v: %q, %v; want %q", c.v, x, found, c.want)
+		key, x, found := r.Outside(reflect.ValueOf(c.v))
+		if found != (c.want != "") || found && (x != c.want || key != c.key) {
+			t.Errorf("%v: %q at %q, %v; want %q at %q", c.v, x, key, found, c.want, c.key)
 		}
 	}
 }
