@@ -112,6 +112,8 @@ func TestSchemaLimitsArguments(t *testing.T) {
 		`{"algorithm": {"advantage_fn": "grpo", "advantage_fn_args": {"std_cal_level": "run"}}}`:                   false,
 		`{"algorithm": {"advantage_fn": "rloo", "advantage_fn_args": {"epsilon": 0}}}`:                             true,
 		`{"trainer": {"trainer_type": "torch", "trainer_args": {"head_rows": 0}}}`:                                 false,
+		`{"trainer": {"trainer_type": "torch", "trainer_args": {"head_rows": 1.5}}}`:                               false,
+		`{"trainer": {"trainer_type": "torch", "trainer_args": {"head_rows": 2.0}}}`:                               true,
 		`{"data_processor": {"experience_pipeline": {"operators": [{"name": "top_k_filter", "args": {"k": 0}}]}}}`: false,
 	} {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))

@@ -3,8 +3,6 @@ package loss
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/tape"
@@ -50,11 +48,19 @@ type rec struct {
 	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" range:"(0,1]" doc:"lo': outer distance below 1 of ring and truncated weights"`
 	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" range:"(0,inf]" doc:"hi': outer distance above 1 of ring and truncated weights"`
 	ClipMode         string  `yaml:"clip_mode" enum:"none|one-side|two-side|ring|gspo-one-side" doc:"which tokens count"`
-	Weight           string  `yaml:"weight" doc:"none, importance_sampling, advantage, truncated_ or gspo_importance_sampling"`
+	Weight           weight  `yaml:"weight" doc:"what the advantage becomes before it weights a token"`
 	Regularizer      string  `yaml:"regularizer" enum:"none|k2|forward-kl" doc:"what regularizes the policy"`
 	RegularizerCoef  float64 `yaml:"regularizer_coef" range:"[0,)" doc:"weight of the regularizer"`
 	Temp             float64 `yaml:"temp" range:"(0,inf]" doc:"temperature of weight advantage: the lower, the more the best tokens count"`
 	FixOPDAdvantage  bool    `yaml:"fix_opd_advantage" doc:"add old − lp to the advantage, for the advantages of on-policy distillation"`
+}
+
+// weight names what rec makes of the advantage.
+type weight string
+
+// Values lists the weights.
+func (weight) Values() []string {
+	return []string{"none", "importance_sampling", "truncated_importance_sampling", "gspo_importance_sampling", "advantage"}
 }
 
 func init() {
@@ -71,10 +77,7 @@ func init() {
 
 // Validate checks ranges and names.
 func (r *rec) Validate() error {
-	known := []string{"none", "importance_sampling", "truncated_importance_sampling", "gspo_importance_sampling", "advantage"}
 	switch {
-	case !slices.Contains(known, r.Weight):
-		return fmt.Errorf("weight: unknown value %q (known: %s)", r.Weight, strings.Join(known, ", "))
 	case r.Weight == "gspo_importance_sampling" && r.ClipMode != "gspo-one-side":
 		return fmt.Errorf("weight gspo_importance_sampling needs the ratio of the sequence, which clip_mode %s does not "+
 			"compute: set clip_mode: gspo-one-side", r.ClipMode)

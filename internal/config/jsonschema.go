@@ -101,7 +101,7 @@ func argument(f registry.Field) map[string]any {
 	s := map[string]any{}
 	switch {
 	case f.Type == "int":
-		s = orText(ranged(map[string]any{"type": []string{"integer", "number", "null"}}, f.Range))
+		s = orText(ranged(map[string]any{"type": []string{"integer", "null"}}, f.Range))
 	case f.Type == "float":
 		s = orText(ranged(map[string]any{"type": []string{"number", "null"}}, f.Range))
 	case f.Type == "bool":
