@@ -97,7 +97,7 @@ func repeated(ran map[string]string, document, begin string, all []command) []st
 	}
 	for i, c := range all {
 		text := ownProgram.ReplaceAllString(c.text, "trinity ")
-		keys[i] = begin + "\n" + text
+		keys[i] = strings.Join(append([]string{begin, text}, c.shown...), "\n")
 		switch again[i] = ran[keys[i]]; {
 		case isExempt(c):
 			continue
@@ -105,7 +105,7 @@ func repeated(ran map[string]string, document, begin string, all []command) []st
 			needed = i
 		}
 		if !reads.MatchString(text) {
-			begin = keys[i]
+			begin += "\n" + text
 		}
 	}
 	for i, c := range all {
@@ -345,8 +345,11 @@ func (s *session) shell(t *testing.T, c command, text string) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail; "+text)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if (err != nil) != c.fails() {
 		t.Fatalf("line %d: %s\nrun as: %s\n%v\n%s", c.line, c.text, text, err, out)
+	}
+	for _, wrong := range c.unlike(string(out)) {
+		t.Errorf("line %d: %s: %s", c.line, c.text, wrong)
 	}
 	t.Logf("line %d: %s\nrun as: %s\n%s", c.line, c.text, text, out)
 }

@@ -1,7 +1,7 @@
 package doctest
 
 import (
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -34,12 +34,14 @@ func blocks(text string) []block {
 
 // command is one command of a document.
 type command struct {
-	line int
-	text string
+	line  int
+	text  string
+	shown []string // what the document says that it prints
 }
 
 // commands returns the commands in ```sh blocks (every line) and ```console blocks (lines that
-// begin with "$ "), without comments. A backslash at the end of a line continues the command.
+// begin with "$ "; what they print stands below them), without comments. A backslash at the end of a
+// line continues the command.
 func commands(text string) []command {
 	var out []command
 	for _, b := range blocks(text) {
@@ -51,7 +53,10 @@ func commands(text string) []command {
 			if prompt, ok := strings.CutPrefix(line, "$ "); ok && b.lang == "console" {
 				line = prompt
 			} else if b.lang == "console" && joined == "" {
-				continue // output
+				if last := len(out) - 1; strings.TrimSpace(line) != "" {
+					out[last].shown = append(out[last].shown, line)
+				}
+				continue
 			}
 			if at := strings.Index(" "+line, " #"); at >= 0 {
 				line = line[:max(0, at)]
@@ -73,8 +78,8 @@ func commands(text string) []command {
 func TestCommandsAreFound(t *testing.T) {
 	const text = "# Title\n```sh\n# a comment\ntrinity run \\\n  --config a.yaml   # long\n\ntrinity check a#b\n```\n" +
 		"```console\n$ trinity version\ntrinity dev\n```\n```yaml\nno: command\n```\n"
-	want := []command{{5, "trinity run --config a.yaml"}, {7, "trinity check a#b"}, {10, "trinity version"}}
-	if got := commands(text); !slices.Equal(got, want) {
+	want := []command{{5, "trinity run --config a.yaml", nil}, {7, "trinity check a#b", nil}, {10, "trinity version", []string{"trinity dev"}}}
+	if got := commands(text); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }
