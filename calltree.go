@@ -16,7 +16,7 @@ type calls struct {
 }
 
 // begin counts a call, and returns its turn and its seed.
-func (c *calls) begin(seed uint64, prompt []int32) (turn int, of uint64) {
+func (c *calls) begin(seed uint64, prompt []int32) (turn int, hash uint64) {
 	for _, token := range prompt {
 		seed = mix(seed, uint64(token))
 	}

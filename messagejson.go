@@ -54,13 +54,13 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 }
 
 // takeText removes a key of a message, and stores its text. No key and null leave it as it is.
-func takeText(fields map[string]json.RawMessage, key string, to *string) error {
+func takeText(fields map[string]json.RawMessage, key string, dst *string) error {
 	raw := fields[key]
 	delete(fields, key)
 	if isNull(raw) {
 		return nil
 	}
-	if err := json.Unmarshal(raw, to); err != nil {
+	if err := json.Unmarshal(raw, dst); err != nil {
 		return fmt.Errorf("%q of a message is %s: want text", key, kindOfJSON(raw))
 	}
 	return nil

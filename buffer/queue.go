@@ -129,13 +129,13 @@ func (q *Queue) fetch(ctx context.Context, want trinity.Want) error {
 }
 
 // load reads the experiences of the first record that is not in memory, from a position in it on.
-func (q *Queue) load(ctx context.Context, at position) error {
-	r, err := q.log.Read(ctx, at.Record, at.Index, math.MaxInt)
+func (q *Queue) load(ctx context.Context, pos position) error {
+	r, err := q.log.Read(ctx, pos.Record, pos.Index, math.MaxInt)
 	if err != nil {
 		return err
 	}
-	q.holdAll(r.Groups, r.Needs, at)
-	q.unread, q.behind = at.Record+1, q.behind-r.Rollouts
+	q.holdAll(r.Groups, r.Needs, pos)
+	q.unread, q.behind = pos.Record+1, q.behind-r.Rollouts
 	return nil
 }
 

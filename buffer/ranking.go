@@ -67,9 +67,9 @@ func (k *ranking) insert(it *item) {
 	k.size += it.size
 }
 
-func (k *ranking) remove(at int) {
-	k.size -= k.items[at].size
-	k.items = slices.Delete(k.items, at, at+1)
+func (k *ranking) remove(i int) {
+	k.size -= k.items[i].size
+	k.items = slices.Delete(k.items, i, i+1)
 }
 
 // first returns the index of the oldest group with the highest priority; -1 if there is none.

@@ -22,7 +22,7 @@ type pending struct {
 
 // holdAll adds the groups of a record from a position on. If the position is within a group, the
 // rest of that group joins the part in the checkpoint.
-func (w *window) holdAll(groups []trinity.Group, needs int64, at position) {
+func (w *window) holdAll(groups []trinity.Group, needs int64, pos position) {
 	left := 0
 	for _, g := range groups {
 		left += len(g)
@@ -30,12 +30,12 @@ func (w *window) holdAll(groups []trinity.Group, needs int64, at position) {
 	for i, g := range groups {
 		for k, e := range g {
 			left--
-			at.Index++
-			after := at
+			pos.Index++
+			after := pos
 			if left == 0 {
-				after = position{Record: at.Record + 1}
+				after = position{Record: pos.Record + 1}
 			}
-			w.hold(e, needs, after, k == 0 && (i > 0 || at.Index == 1 || !w.continues(e)))
+			w.hold(e, needs, after, k == 0 && (i > 0 || pos.Index == 1 || !w.continues(e)))
 		}
 	}
 }

@@ -70,20 +70,20 @@ func (s *slurm) Logs(ctx context.Context, id string, follow bool, w io.Writer) e
 
 // copyFrom copies what a file has from a place on, and returns the place where it ends. There may be
 // no file yet.
-func copyFrom(w io.Writer, path string, at int64) (int64, error) {
+func copyFrom(w io.Writer, path string, offset int64) (int64, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return at, nil
+		return offset, nil
 	}
 	if err != nil {
-		return at, err
+		return offset, err
 	}
 	defer f.Close()
-	if _, err := f.Seek(at, io.SeekStart); err != nil {
-		return at, err
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return offset, err
 	}
 	n, err := io.Copy(w, f)
-	return at + n, err
+	return offset + n, err
 }
 
 // Down implements Scheduler. The driver gets a minute to end by itself.

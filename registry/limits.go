@@ -50,7 +50,7 @@ func beyondLimits(plugin any) (errs []ArgError) {
 
 // beyondOwn returns what the tags of one field of a struct refuse, the zero value if nothing. The
 // error's key is below the field.
-func beyondOwn(of, v reflect.Value, f reflect.StructField) ArgError {
+func beyondOwn(owner, v reflect.Value, f reflect.StructField) ArgError {
 	if text := f.Tag.Get("required"); text != "" && !tags.IsSet(v) {
 		return ArgError{Message: text}
 	}
@@ -69,12 +69,12 @@ func beyondOwn(of, v reflect.Value, f reflect.StructField) ArgError {
 		return ArgError{}
 	}
 	for _, want := range conditions(f, "need") {
-		if !want.holds(of) {
+		if !want.holds(owner) {
 			return ArgError{Message: "needs " + want.String(), Hint: "set it too, or remove " + tags.Key(f)}
 		}
 	}
 	for _, other := range conditions(f, "excludes") {
-		if other.holds(of) {
+		if other.holds(owner) {
 			return ArgError{Message: "has no effect beside " + other.String(), Hint: "remove one of them"}
 		}
 	}
@@ -108,14 +108,14 @@ func texts(all []condition) (out []string) {
 }
 
 // holds reports whether the argument is set, or has the wanted value.
-func (c condition) holds(of reflect.Value) bool {
-	for _, f := range tags.Fields(of.Type()) {
+func (c condition) holds(owner reflect.Value) bool {
+	for _, f := range tags.Fields(owner.Type()) {
 		if tags.Key(f) == c.key {
-			v := of.FieldByIndex(f.Index)
+			v := owner.FieldByIndex(f.Index)
 			return tags.IsSet(v) && (c.value == "" || fmt.Sprint(reflect.Indirect(v)) == c.value)
 		}
 	}
-	panic("registry: a tag names " + c.key + ", which " + of.Type().String() + " does not have") // a bug in a struct tag
+	panic("registry: a tag names " + c.key + ", which " + owner.Type().String() + " does not have") // a bug in a struct tag
 }
 
 // choices joins values for a sentence: a, b or c.

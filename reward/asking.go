@@ -145,8 +145,8 @@ func unscoredBy(kind trinity.FailureKind, reason string) trinity.Reward {
 }
 
 // scoreOne scores a reply without its group.
-func scoreOne(ctx context.Context, of trinity.GroupReward, in trinity.RewardInput) (trinity.Reward, error) {
-	rewards, err := of.ScoreGroup(ctx, []trinity.RewardInput{in})
+func scoreOne(ctx context.Context, reward trinity.GroupReward, in trinity.RewardInput) (trinity.Reward, error) {
+	rewards, err := reward.ScoreGroup(ctx, []trinity.RewardInput{in})
 	if err != nil {
 		return trinity.Reward{}, err
 	}

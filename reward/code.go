@@ -124,10 +124,10 @@ func (c *codeRun) run(ctx context.Context, p sandbox.Program, seconds float64) (
 }
 
 // exchanges returns how many tests of standard input and output the program passes.
-func (c *codeRun) exchanges(ctx context.Context, of language, source string, tests []exchange) (passed int, err error) {
-	p := sandbox.Program{Command: of.command, Files: map[string][]byte{of.file: []byte(source)}, Env: of.env}
-	if of.compile != nil {
-		built, err := of.compile(ctx, c, p)
+func (c *codeRun) exchanges(ctx context.Context, lang language, source string, tests []exchange) (passed int, err error) {
+	p := sandbox.Program{Command: lang.command, Files: map[string][]byte{lang.file: []byte(source)}, Env: lang.env}
+	if lang.compile != nil {
+		built, err := lang.compile(ctx, c, p)
 		if built == nil || err != nil {
 			return 0, err
 		}

@@ -48,11 +48,11 @@ func functionOf(t *trinity.Task, test map[string]any) (string, error) {
 }
 
 // functionIn returns the name of a function in an object or its text, "" if there is none.
-func functionIn(of any) string {
-	if text, ok := of.(string); ok {
-		of, _ = jsonWithNumbers(text)
+func functionIn(test any) string {
+	if text, ok := test.(string); ok {
+		test, _ = jsonWithNumbers(text)
 	}
-	o, _ := of.(map[string]any)
+	o, _ := test.(map[string]any)
 	for _, key := range []string{"fn_name", "func_name", "entry_point"} {
 		if name, _ := o[key].(string); name != "" {
 			return name

@@ -123,19 +123,19 @@ func checkPattern(where, pattern string) error {
 }
 
 // collect adds the keys that a schema of the top level names and requires.
-func (s *schemaReward) collect(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
-	if of == nil || seen[of] {
+func (s *schemaReward) collect(schema *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if schema == nil || seen[schema] {
 		return
 	}
-	seen[of] = true
-	for key := range of.Properties {
+	seen[schema] = true
+	for key := range schema.Properties {
 		s.named[key] = true
 	}
-	for _, key := range of.Required {
+	for _, key := range schema.Required {
 		s.needed[key] = true
 	}
-	s.collect(of.Ref, seen)
-	for _, part := range of.AllOf {
+	s.collect(schema.Ref, seen)
+	for _, part := range schema.AllOf {
 		s.collect(part, seen)
 	}
 }

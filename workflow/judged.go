@@ -91,7 +91,7 @@ func unjudged(err error) (trinity.Reward, error) {
 
 // verdict replaces the reward of an experience by the judge's. What the task's own reward function
 // said is the metric gold_reward, with its parts.
-func verdict(e *trinity.Experience, by trinity.Reward) {
+func verdict(e *trinity.Experience, reward trinity.Reward) {
 	if e.Metrics == nil {
 		e.Metrics = map[string]float64{}
 	}
@@ -102,10 +102,10 @@ func verdict(e *trinity.Experience, by trinity.Reward) {
 		}
 	}
 	e.Metrics["judge_success"] = 0
-	if by.Valid {
+	if reward.Valid {
 		e.Metrics["judge_success"] = 1
 	}
-	e.Reward = by
+	e.Reward = reward
 }
 
 // inputOf returns what a reward function of the workflow's own is to score. Only the conversation

@@ -18,7 +18,7 @@ type quota struct {
 	left int
 }
 
-func newQuota(to io.Writer) *quota { return &quota{to: to, left: maxErrors} }
+func newQuota(w io.Writer) *quota { return &quota{to: w, left: maxErrors} }
 
 // Write implements io.Writer.
 func (q *quota) Write(p []byte) (int, error) {

@@ -113,24 +113,24 @@ func (w *r3l) reflect(
 }
 
 // retry plays an episode again from a reply on, with advice.
-func (w *r3l) retry(ctx context.Context, r *trinity.Rollout, of *episode, from int, advice string) (exps []*trinity.Experience, err error) {
+func (w *r3l) retry(ctx context.Context, r *trinity.Rollout, e *episode, from int, advice string) (exps []*trinity.Experience, err error) {
 	again := &episode{
-		dialogue: of.history[from].dialogue.Fork(), before: slices.Clone(of.before[:from]), tools: of.tools, metrics: map[string]float64{},
+		dialogue: e.history[from].dialogue.Fork(), before: slices.Clone(e.before[:from]), tools: e.tools, metrics: map[string]float64{},
 	}
 	err = w.with(ctx, r, func(env trinity.Environment, seen trinity.Observation) error {
 		for i := range from {
 			var out trinity.Outcome
-			if given := of.history[i].given; given != nil {
+			if given := e.history[i].given; given != nil {
 				if out, err = w.step(ctx, env, *given); err != nil {
 					return err
 				}
 			} else { // as then, the environment gets nothing
-				out.Observation, out.ToolError = of.history[i+1].seen, true
+				out.Observation, out.ToolError = e.history[i+1].seen, true
 			}
 			again.add(out)
 			seen = out.Observation
 		}
-		if !reflect.DeepEqual(seen.Messages, of.history[from].seen.Messages) {
+		if !reflect.DeepEqual(seen.Messages, e.history[from].seen.Messages) {
 			return w.failed("does not repeat itself", fmt.Errorf("reply %d follows other words with the same seed and actions", from+1))
 		}
 		seen.Messages = advised(seen.Messages, advice)

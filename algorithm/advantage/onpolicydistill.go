@@ -43,7 +43,7 @@ func (a *onPolicyDistill) Advantages(groups []trinity.Group) ([]trinity.Group, t
 
 // distill writes the advantage of every trained token, computed from its log-probabilities under
 // student and teacher, nats. Metrics: name/mean and name/std of the divergence.
-func distill(groups []trinity.Group, name string, of func(student, teacher float64) (advantage,
+func distill(groups []trinity.Group, name string, advantageOf func(student, teacher float64) (advantage,
 	divergence float64)) ([]trinity.Group, trinity.Metrics, error) {
 	var divergences []float64
 	for _, g := range groups {
@@ -62,7 +62,7 @@ func distill(groups []trinity.Group, name string, of func(student, teacher float
 				if !trained {
 					continue
 				}
-				a, d := of(float64(student[t]), float64(e.TeacherLogprobs[t]))
+				a, d := advantageOf(float64(student[t]), float64(e.TeacherLogprobs[t]))
 				e.Advantages[t] = float32(a)
 				divergences = append(divergences, d)
 			}

@@ -10,7 +10,7 @@ type tokenRewards struct {
 	penalty trinity.KLPenalty // nil for none
 }
 
-func (r *tokenRewards) penalize(of trinity.KLPenalty) { r.penalty = of }
+func (r *tokenRewards) penalize(penalty trinity.KLPenalty) { r.penalty = penalty }
 
 // of returns the reward of each token [T] of each experience of a trainer batch with valid rewards,
 // 0 at tokens that are not trained. It adds the metrics of the penalty: kl, kl_coef and

@@ -106,10 +106,10 @@ func newInput(t *tape.Tape, b *trinity.Batch) *Input {
 }
 
 // variable packs one stream of the engine.
-func (in *Input) variable(name string, now []trinity.TokenStats, of func(trinity.TokenStats) []float32) (tape.Stream, error) {
+func (in *Input) variable(name string, now []trinity.TokenStats, column func(trinity.TokenStats) []float32) (tape.Stream, error) {
 	in.scratch = in.scratch[:0]
 	for i, e := range in.Batch.Experiences {
-		v := of(now[i])
+		v := column(now[i])
 		if len(v) != len(e.Mask) {
 			return tape.Stream{}, fmt.Errorf("experience %s: the engine returned %d values of %s for %d tokens", e.ID, len(v), name, len(e.Mask))
 		}
@@ -164,14 +164,14 @@ func (in *Input) Ref() (tape.Stream, error) {
 }
 
 // constant packs a per-token slice of the experiences.
-func (in *Input) constant(name, origin string, of func(*trinity.Experience) []float32) (tape.Stream, error) {
+func (in *Input) constant(name, origin string, column func(*trinity.Experience) []float32) (tape.Stream, error) {
 	in.scratch = in.scratch[:0]
 	for _, e := range in.Batch.Experiences {
 		if !in.rows.has(e) {
 			in.scratch = append(in.scratch, make([]float64, e.TrainedTokens())...)
 			continue
 		}
-		v := of(e)
+		v := column(e)
 		if v == nil && e.TrainedTokens() > 0 {
 			return tape.Stream{}, fmt.Errorf("experience %s has no %s (%s), which this loss needs", e.ID, name, origin)
 		}
@@ -184,7 +184,7 @@ func (in *Input) constant(name, origin string, of func(*trinity.Experience) []fl
 }
 
 // pack appends the values of the trained tokens.
-func pack(to []float64, e *trinity.Experience, name string, v []float32) ([]float64, error) {
+func pack(dst []float64, e *trinity.Experience, name string, v []float32) ([]float64, error) {
 	if v != nil && len(v) != len(e.Mask) {
 		return nil, fmt.Errorf("experience %s: %s has length %d, want %d (one per token)", e.ID, name, len(v), len(e.Mask))
 	}
@@ -196,9 +196,9 @@ func pack(to []float64, e *trinity.Experience, name string, v []float32) ([]floa
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil, fmt.Errorf("experience %s: %s of token %d is %v, want a finite number", e.ID, name, t, x)
 		}
-		to = append(to, x)
+		dst = append(dst, x)
 	}
-	return to, nil
+	return dst, nil
 }
 
 // Rows chooses sequences; nil chooses all.

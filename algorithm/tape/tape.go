@@ -102,8 +102,8 @@ func (t *Tape) SequenceConstant(values []float64) Stream {
 }
 
 // leaf returns a constant stream with a copy of values.
-func (t *Tape) leaf(of shape, values []float64) Stream {
-	s := t.add(node{kind: leaf, shape: of, a: -1, b: -1}, len(values))
+func (t *Tape) leaf(form shape, values []float64) Stream {
+	s := t.add(node{kind: leaf, shape: form, a: -1, b: -1}, len(values))
 	copy(s.node().value, values)
 	return s
 }

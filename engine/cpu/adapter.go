@@ -55,18 +55,18 @@ func (l *adapterLayout) place(shapes map[string][]int, prefix string, group []st
 }
 
 // view adds its adapters to a linear map that consists of neighbouring modules.
-func (l *adapterLayout) view(to *linear, base *layout, flat []float32, prefix string, modules []string) {
+func (l *adapterLayout) view(dst *linear, base *layout, flat []float32, prefix string, modules []string) {
 	var as []string
 	out := 0
 	for _, module := range modules {
 		weight, _ := base.find(prefix + module + ".weight")
 		if a := model.LoRATensor(prefix+module, "A"); l.has(a) {
 			as = append(as, a)
-			to.up = append(to.up, lowRank{from: out, to: out + weight.shape[0], b: l.block(flat, model.LoRATensor(prefix+module, "B"))})
+			dst.up = append(dst.up, lowRank{from: out, to: out + weight.shape[0], b: l.block(flat, model.LoRATensor(prefix+module, "B"))})
 		}
 		out += weight.shape[0]
 	}
 	if len(as) > 0 {
-		to.down, to.scale = l.block(flat, as...), l.scale
+		dst.down, dst.scale = l.block(flat, as...), l.scale
 	}
 }

@@ -103,16 +103,16 @@ func takeCodes(memory *account, prefix string, l *layout, book *codebook, why st
 	return &codes{prefix, l, book, flat, scales}, err
 }
 
-// decode reads the first len(to) numbers of the block that begins at from.
-func (c *codes) decode(to []float32, from int) {
-	scale, values, flat := c.scales[from/codeBlock], &c.book.values, c.flat[from:from+len(to)]
-	for i := range to {
-		to[i] = values[flat[i]] * scale
+// decode reads the first len(dst) numbers of the block that begins at from.
+func (c *codes) decode(dst []float32, from int) {
+	scale, values, flat := c.scales[from/codeBlock], &c.book.values, c.flat[from:from+len(dst)]
+	for i := range dst {
+		dst[i] = values[flat[i]] * scale
 	}
 }
 
-// encode stores x as the first numbers of the block that begins at to.
-func (c *codes) encode(to int, x []float32) {
+// encode stores x as the first numbers of the block that begins at first.
+func (c *codes) encode(first int, x []float32) {
 	const least = 0x1p-126 // the inverse of a smaller number is infinite
 	largest := uint32(0)
 	for _, v := range x {
@@ -120,11 +120,11 @@ func (c *codes) encode(to int, x []float32) {
 	}
 	scale := math.Float32frombits(largest)
 	if scale < least {
-		c.scales[to/codeBlock] = 0
+		c.scales[first/codeBlock] = 0
 		return
 	}
-	c.scales[to/codeBlock] = scale
-	inverse, book, out := 1/scale, c.book, c.flat[to:to+len(x)]
+	c.scales[first/codeBlock] = scale
+	inverse, book, out := 1/scale, c.book, c.flat[first:first+len(x)]
 	for i, v := range x {
 		out[i] = book.code(v * inverse)
 	}

@@ -30,8 +30,8 @@ func clearRows(pool *kernel.Pool, m kernel.Matrix) {
 }
 
 // scaleRows multiplies m by a number.
-func scaleRows(pool *kernel.Pool, m kernel.Matrix, by float32) {
-	eachRow(pool, m.Rows, func(i int) { kernel.Scale(m.Row(i), m.Row(i), by) })
+func scaleRows(pool *kernel.Pool, m kernel.Matrix, factor float32) {
+	eachRow(pool, m.Rows, func(i int) { kernel.Scale(m.Row(i), m.Row(i), factor) })
 }
 
 // scatterAdd adds rows i of src to rows index[i] of dst. Each task takes some of the columns and

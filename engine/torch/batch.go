@@ -53,19 +53,19 @@ func (e *Engine) rows() int { return e.worker.ranks / tensorOf(e.spec) }
 
 // spread gives each sequence to a rank, the longest first and to the rank with the least tokens. It
 // returns the ranks and the most tokens of one.
-func spread(lengths []int32, ranks int) (of []int32, most int) {
+func spread(lengths []int32, ranks int) (rankOf []int32, most int) {
 	order := make([]int, len(lengths))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
-	load, of := make([]int, ranks), make([]int32, len(lengths))
+	load, rankOf := make([]int, ranks), make([]int32, len(lengths))
 	for _, i := range order {
 		rank := slices.Index(load, slices.Min(load))
-		of[i] = int32(rank)
+		rankOf[i] = int32(rank)
 		load[rank] += int(lengths[i])
 	}
-	return of, slices.Max(load)
+	return rankOf, slices.Max(load)
 }
 
 // Cut implements trainer.Cutter: a piece is as many experiences as the ranks can hold at once, each

@@ -34,8 +34,8 @@ type recipe struct {
 }
 
 // note adds a line for people.
-func (r *recipe) note(format string, of ...any) {
-	r.notes = append(r.notes, fmt.Sprintf(format, of...))
+func (r *recipe) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
 // Bounds of what init decides by itself.

@@ -44,14 +44,14 @@ func serveCommand() *cobra.Command {
 }
 
 // splitAddress returns the host and the port of the flag --addr, or the port of --port if it is given.
-func splitAddress(cmd *cobra.Command, address string, port uint16) (host, at string, err error) {
-	if host, at, err = net.SplitHostPort(address); err != nil {
+func splitAddress(cmd *cobra.Command, address string, port uint16) (host, portText string, err error) {
+	if host, portText, err = net.SplitHostPort(address); err != nil {
 		return "", "", fmt.Errorf("--addr is %q: want HOST:PORT", address)
 	}
 	if cmd.Flags().Changed("port") {
-		at = strconv.Itoa(int(port))
+		portText = strconv.Itoa(int(port))
 	}
-	return host, at, nil
+	return host, portText, nil
 }
 
 // setting returns an override that sets a key to a value.

@@ -173,7 +173,7 @@ func (d *Dataset) Where(i int) string {
 	return s.where(at)
 }
 
-func (d *Dataset) find(i int) (s shard, at int, err error) {
+func (d *Dataset) find(i int) (s shard, row int, err error) {
 	if i < 0 || i >= d.Len() {
 		return nil, 0, fmt.Errorf("dataset %s has no row %d: it has %d rows", d.name, i, d.Len())
 	}

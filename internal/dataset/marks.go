@@ -23,12 +23,12 @@ type mark struct {
 type marks []mark
 
 // add records a row of the given size, which begins a block or belongs to the last one.
-func (m *marks) add(at mark, size int) {
+func (m *marks) add(entry mark, size int) {
 	n := len(*m)
-	if n > 0 && at.Begin-(*m)[n-1].Begin < blockBytes && size < blockBytes {
+	if n > 0 && entry.Begin-(*m)[n-1].Begin < blockBytes && size < blockBytes {
 		return
 	}
-	*m = append(*m, at)
+	*m = append(*m, entry)
 }
 
 // find returns the block with row i; the file ends at byte end.

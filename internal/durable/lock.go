@@ -40,9 +40,9 @@ const (
 	holderSuffix = ".json"
 )
 
-// TakeLock takes the lock called name in an existing directory. by says in words what for. If
+// TakeLock takes the lock called name in an existing directory. holder says in words what for. If
 // another process holds the lock, the error is [Held].
-func TakeLock(dir, name, by string) (*Lock, error) {
+func TakeLock(dir, name, holder string) (*Lock, error) {
 	l := flock.New(filepath.Join(dir, ".lock_"+name))
 	whose := filepath.Join(dir, holderPrefix+name+holderSuffix) // not in the lock file: on some systems no other process can read that
 	ok, err := l.TryLock()
@@ -60,7 +60,7 @@ func TakeLock(dir, name, by string) (*Lock, error) {
 	if err != nil {
 		host = "an unknown host"
 	}
-	text, err := json.Marshal(Held{by, os.Getpid(), host, time.Now()})
+	text, err := json.Marshal(Held{holder, os.Getpid(), host, time.Now()})
 	if err == nil {
 		// Written in place: a process that starts at the same time would remove a temporary file as
 		// a leftover. A reader of a half-written file knows no holder yet.

@@ -18,12 +18,12 @@ type failures struct {
 
 // record passes every rollout that failed or has no valid reward to the recorder, the kind of the
 // failure first, and counts them.
-func record(to Recorder, outcomes []*outcome) (f failures) {
+func record(recorder Recorder, outcomes []*outcome) (f failures) {
 	note := func(kind trinity.FailureKind, err error) {
 		line, _, _ := strings.Cut(err.Error(), "\n") // the log of failed rollouts has the stack of a panic
 		f.first = cmp.Or(f.first, line)
 		f.failed++
-		to.Warn(fmt.Errorf("%s: %w", kind, err))
+		recorder.Warn(fmt.Errorf("%s: %w", kind, err))
 	}
 	for _, o := range outcomes {
 		for _, err := range o.failed {

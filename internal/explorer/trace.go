@@ -9,9 +9,9 @@ import (
 )
 
 // tell tells a tracer, which may be nil, that something of a step has ended that began at a time.
-func tell(to trinity.Tracer, role string, step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
-	if to != nil {
-		to.Span(trinity.Span{Role: role, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
+func tell(tracer trinity.Tracer, role string, step int64, kind trinity.SpanKind, name, subject string, begin time.Time) {
+	if tracer != nil {
+		tracer.Span(trinity.Span{Role: role, Kind: kind, Name: name, For: subject, Step: step, Begin: begin, End: time.Now()})
 	}
 }
 
@@ -29,10 +29,10 @@ type traced struct {
 type called struct{ prompt, sampled []int32 }
 
 // span tells that something of the rollout has ended that began at a time.
-func (t *traced) span(kind trinity.SpanKind, of string, version int64, begin time.Time) {
+func (t *traced) span(kind trinity.SpanKind, what string, version int64, begin time.Time) {
 	if t.to != nil {
 		t.to.Span(trinity.Span{
-			Role: t.role, Kind: kind, Name: t.id.Task, For: of, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
+			Role: t.role, Kind: kind, Name: t.id.Task, For: what, Step: t.id.Step, Version: version, Experience: t.id, Begin: begin, End: time.Now(),
 		})
 	}
 }

@@ -90,9 +90,9 @@ func (p *Pool) next(g trinity.ProcessGroup, taken []Share) (best Share, ok bool)
 }
 
 // offered returns the GPUs of a machine that a group may have.
-func (p *Pool) offered(g trinity.ProcessGroup, at int, all []string, taken []Share) (gpus []string) {
+func (p *Pool) offered(g trinity.ProcessGroup, machine int, all []string, taken []Share) (gpus []string) {
 	has := func(shares []Share, gpu string) bool {
-		return slices.ContainsFunc(shares, func(s Share) bool { return s.Machine == at && slices.Contains(s.GPUs, gpu) })
+		return slices.ContainsFunc(shares, func(s Share) bool { return s.Machine == machine && slices.Contains(s.GPUs, gpu) })
 	}
 	for _, gpu := range all {
 		users := 0
@@ -113,9 +113,9 @@ func (p *Pool) offered(g trinity.ProcessGroup, at int, all []string, taken []Sha
 	return gpus
 }
 
-func (p *Pool) groupsOn(at int) (n int) {
+func (p *Pool) groupsOn(machine int) (n int) {
 	for _, shares := range p.groups {
-		if slices.ContainsFunc(shares, func(s Share) bool { return s.Machine == at }) {
+		if slices.ContainsFunc(shares, func(s Share) bool { return s.Machine == machine }) {
 			n++
 		}
 	}

@@ -58,7 +58,7 @@ func rolloutOf(e *trinity.Experience) trinity.ExperienceID {
 }
 
 // tell tells the tracer of the first maxTold, those without a valid reward before the others.
-func (d *drops) tell(to trinity.Tracer) {
+func (d *drops) tell(tracer trinity.Tracer) {
 	var invalid, valid []drop
 	for _, x := range d.all {
 		if x.Reward.Valid {
@@ -74,7 +74,7 @@ func (d *drops) tell(to trinity.Tracer) {
 			why = "no valid reward: " + cmp.Or(x.Reward.Reason, "the workflow gave none")
 		}
 		prompt := min(max(x.PromptLen, 0), len(x.Tokens)) // a plug-in may say anything
-		to.Failed(trinity.FailedRollout{
+		tracer.Failed(trinity.FailedRollout{
 			ID: rolloutOf(x.Experience), Role: trinity.RoleExplorer, Kind: trinity.DroppedAnswer, Reason: "dropped by " + x.part + ", " + why,
 			Prompt: slices.Clone(x.Tokens[:prompt]), Sampled: slices.Clone(x.Tokens[prompt:]), Time: time.Now(),
 		})

@@ -17,7 +17,7 @@ type unsafeEntry struct {
 // clean removes values that JSON cannot express, such as NaN, from the Info of the experiences. It
 // reports every such entry with its author. Thus training depends neither on the store nor on a
 // restart.
-func (p *Pipeline) clean(step int64, by string, groups []trinity.Group) {
+func (p *Pipeline) clean(step int64, operator string, groups []trinity.Group) {
 	var found []*unsafeEntry
 	entries := map[string]*unsafeEntry{}
 	for _, g := range groups {
@@ -38,6 +38,6 @@ func (p *Pipeline) clean(step int64, by string, groups []trinity.Group) {
 	for _, u := range found {
 		p.Say(fmt.Sprintf("step %d: left out info.%s, wholly or in part, of %d of %d experiences, because JSON cannot express "+
 			"it: first %s, set by %s",
-			step, u.key, u.in, count(groups), u.first, by))
+			step, u.key, u.in, count(groups), u.first, operator))
 	}
 }

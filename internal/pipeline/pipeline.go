@@ -90,12 +90,12 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 	return groups, metrics, nil
 }
 
-// save stores a step in a copy; to may be nil.
-func save(ctx context.Context, to *archive.Writer, key string, step int64, groups []trinity.Group) error {
-	if to == nil {
+// save stores a step in a copy; w may be nil.
+func save(ctx context.Context, w *archive.Writer, key string, step int64, groups []trinity.Group) error {
+	if w == nil {
 		return nil
 	}
-	if err := to.Write(ctx, step, groups); err != nil {
+	if err := w.Write(ctx, step, groups); err != nil {
 		return fmt.Errorf("data_processor.experience_pipeline.%s: %w", key, err)
 	}
 	return nil

@@ -157,8 +157,8 @@ func killAll() {
 
 // children returns the ids of a process's children, from the lists of its threads where the kernel
 // has them (CONFIG_PROC_CHILDREN), which takes microseconds, else from all processes.
-func children(of int) (pids []int) {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", of))
+func children(parent int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, path := range lists {
 		text, _ := os.ReadFile(path) // the thread may have ended
 		for field := range bytes.FieldsSeq(text) {
@@ -173,7 +173,7 @@ func children(of int) (pids []int) {
 	for _, path := range files {
 		text, _ := os.ReadFile(path)                                    // it may have ended
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // state, parent, …
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(of) {
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}

@@ -193,12 +193,12 @@ func (s *stage) diverged(metric string) bool {
 func (s *stage) began() time.Time { return time.UnixMilli(s.edge(slices.Min[[]int64])) }
 func (s *stage) ended() time.Time { return time.UnixMilli(s.edge(slices.Max[[]int64])) }
 
-func (s *stage) edge(of func([]int64) int64) int64 {
+func (s *stage) edge(pick func([]int64) int64) int64 {
 	var times []int64
 	for _, f := range s.files {
-		times = append(times, of(f.Times))
+		times = append(times, pick(f.Times))
 	}
-	return of(times)
+	return pick(times)
 }
 
 // evaluations returns the names of the evaluated metrics, except lengths and times.

@@ -188,13 +188,13 @@ func checks(all []condition) (program []bpf.Instruction) {
 
 // filterCalls denies system calls to this thread, and to the program that it becomes. It may get no
 // new privileges.
-func filterCalls(with layers) error {
+func filterCalls(on layers) error {
 	machine, err := arch.GetInfo("")
 	if err != nil {
 		return err
 	}
 	version, _ := landlockVersion()
-	raw, err := bpf.Assemble(filter(machine, with.Namespaces, with.Landlock && version >= signalsScoped))
+	raw, err := bpf.Assemble(filter(machine, on.Namespaces, on.Landlock && version >= signalsScoped))
 	if err != nil {
 		return err
 	}

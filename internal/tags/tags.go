@@ -49,7 +49,7 @@ func Fields(t reflect.Type) (all []reflect.StructField) {
 
 // Walk calls visit for every field that has a key, in a struct and in the structs that it holds, with
 // the struct that the field is of and its dotted key. visit may set the value.
-func Walk(v reflect.Value, key string, visit func(of, v reflect.Value, f reflect.StructField, key string)) {
+func Walk(v reflect.Value, key string, visit func(owner, v reflect.Value, f reflect.StructField, key string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		Walk(v.Elem(), key, visit)

@@ -85,8 +85,8 @@ func isPlain(text []byte) bool {
 const maxDigits = 18
 
 // number reads a whole number behind a key. Without the key it is 0.
-func (p *parser) number(key string, to *int64, must bool) {
-	*to = 0
+func (p *parser) number(key string, dst *int64, must bool) {
+	*dst = 0
 	if len(p.rest) < len(key) || string(p.rest[:len(key)]) != key {
 		p.ok = p.ok && !must
 		return
@@ -105,5 +105,5 @@ func (p *parser) number(key string, to *int64, must bool) {
 	if isNegative {
 		v = -v
 	}
-	*to, p.rest = v, rest[n:]
+	*dst, p.rest = v, rest[n:]
 }

@@ -99,7 +99,7 @@ type placed struct {
 
 // readLines reads all files with this prefix. A process that began after the end of an earlier one
 // replaces the lines of its roles, from the first step on that it did, of that one.
-func readLines[T any](dir, prefix string, parse func([]byte, *T) error, of func(*T) placed) (all []T, err error) {
+func readLines[T any](dir, prefix string, parse func([]byte, *T) error, placeOf func(*T) placed) (all []T, err error) {
 	files, err := linesIn(dir, prefix)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func readLines[T any](dir, prefix string, parse func([]byte, *T) error, of func(
 			if err := parse(text, &line); err != nil {
 				return err
 			}
-			p.add(line, of(&line))
+			p.add(line, placeOf(&line))
 			return nil
 		})
 		damaged = append(damaged, err)
@@ -155,15 +155,15 @@ type place struct {
 	step int64
 }
 
-func (p *process[T]) add(line T, at placed) {
-	if first, ok := p.first[at.role]; at.does && (!ok || at.step < first) {
-		p.first[at.role] = at.step
+func (p *process[T]) add(line T, where placed) {
+	if first, ok := p.first[where.role]; where.does && (!ok || where.step < first) {
+		p.first[where.role] = where.step
 	}
-	p.begin, p.end = min(p.begin, at.begin), max(p.end, at.end)
-	role := slices.Index(p.roles, at.role)
+	p.begin, p.end = min(p.begin, where.begin), max(p.end, where.end)
+	role := slices.Index(p.roles, where.role)
 	if role < 0 {
 		role = len(p.roles)
-		p.roles = append(p.roles, at.role)
+		p.roles = append(p.roles, where.role)
 	}
-	p.lines, p.places = append(p.lines, line), append(p.places, place{role, at.step})
+	p.lines, p.places = append(p.lines, line), append(p.places, place{role, where.step})
 }

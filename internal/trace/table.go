@@ -126,11 +126,11 @@ func sumAt(path string, offset int64) (uint32, error) {
 }
 
 // read reads the whole frames that a file has got.
-func (t *Table) read(of linesFile, known *tableFile) (grown bool, err error) {
+func (t *Table) read(lines linesFile, known *tableFile) (grown bool, err error) {
 	if known.Damage != "" {
 		return false, nil
 	}
-	file, size, err := unread(of.path, known.Offset)
+	file, size, err := unread(lines.path, known.Offset)
 	if file == nil {
 		return false, err
 	}
@@ -140,7 +140,7 @@ func (t *Table) read(of linesFile, known *tableFile) (grown bool, err error) {
 		return false, err
 	}
 	var damage, readErr error
-	offset, in, p := known.Offset, framesOf(file, known.Offset, size), t.process(of.process)
+	offset, in, p := known.Offset, framesOf(file, known.Offset, size), t.process(lines.process)
 	for first := true; damage == nil && readErr == nil; first = false {
 		var frames [][]byte
 		frames, damage, readErr = someFrames(in)
@@ -161,11 +161,11 @@ func (t *Table) read(of linesFile, known *tableFile) (grown bool, err error) {
 	}
 	if damage != nil {
 		known.Size, known.Modified = size, info.ModTime().UnixNano()
-		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", of.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
+		known.Damage = fmt.Sprintf("%s is damaged behind byte %d: %s", lines.path, offset, strings.ReplaceAll(damage.Error(), "\n", " "))
 	}
 	if grown = offset > known.Offset || damage != nil; offset > known.Offset {
 		known.Offset = offset
-		known.Sum, err = sumAt(of.path, offset)
+		known.Sum, err = sumAt(lines.path, offset)
 	}
 	return grown, errors.Join(readErr, err)
 }

@@ -36,9 +36,9 @@ func (t *Tracing) tell(what func(trinity.Tracer)) {
 }
 
 // span tells that something has ended that began at a time.
-func (t *Tracing) span(step int64, kind trinity.SpanKind, name, of string, begin time.Time) {
+func (t *Tracing) span(step int64, kind trinity.SpanKind, name, subject string, begin time.Time) {
 	t.tell(func(to trinity.Tracer) {
-		to.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: kind, Name: name, For: of, Step: step, Begin: begin, End: time.Now()})
+		to.Span(trinity.Span{Role: trinity.RoleTrainer, Kind: kind, Name: name, For: subject, Step: step, Begin: begin, End: time.Now()})
 	})
 }
 
@@ -110,8 +110,8 @@ func extremes(groups []trinity.Group) (best, worst, longest, invalid int) {
 
 // loss returns the loss of the optimizer step with this place in the train step, which the trace
 // listens to.
-func (t *trace) loss(of trinity.Loss, update int) *observedLoss {
-	return &observedLoss{of: of, trace: t, update: update, begun: time.Now()}
+func (t *trace) loss(inner trinity.Loss, update int) *observedLoss {
+	return &observedLoss{of: inner, trace: t, update: update, begun: time.Now()}
 }
 
 // observedLoss is a loss that a trace listens to. Engines call no optional method of a loss.

@@ -56,14 +56,14 @@ func (j *judge) testSamples(ctx context.Context) ([]SampleTest, error) {
 }
 
 // testGroup adds the statistic of one prompt to the test of its setting.
-func (j *judge) testGroup(ctx context.Context, g *group, to *SampleTest) error {
+func (j *judge) testGroup(ctx context.Context, g *group, out *SampleTest) error {
 	return j.oracle.Distributions(ctx, g.prompt, len(g.prompt), func(_ int, logprobs []float32) error {
 		statistic, degrees, outside := chiSquare(g.counts, j.merged(shaped(logprobs, g.temperature, g.topP)))
-		to.Statistic += statistic
-		to.Degrees += degrees
-		to.Outside += outside
-		to.Draws += g.draws
-		to.Prompts++
+		out.Statistic += statistic
+		out.Degrees += degrees
+		out.Outside += outside
+		out.Draws += g.draws
+		out.Prompts++
 		return nil
 	})
 }

@@ -82,10 +82,10 @@ func (p *Perf) chain() map[does]float64 {
 }
 
 // reach goes back to a time, and counts for the role what was before it on the way.
-func (c *chain) reach(to int64, label string) {
-	if to < c.at {
-		c.seconds[does{c.role, label}] += float64(c.at-to) / 1e6
-		c.at = to
+func (c *chain) reach(end int64, label string) {
+	if end < c.at {
+		c.seconds[does{c.role, label}] += float64(c.at-end) / 1e6
+		c.at = end
 	}
 }
 
@@ -113,10 +113,10 @@ func (c *chain) rollout(s trace.Span) {
 
 // takeBefore takes from a list of spans the one that ended last before a time and began before it, and
 // all after that. The end may be some microseconds after the time.
-func takeBefore(lists map[string][]trace.Span, key string, at, after int64) (s trace.Span, ok bool) {
+func takeBefore(lists map[string][]trace.Span, key string, ns, after int64) (s trace.Span, ok bool) {
 	spans := lists[key]
-	n := endedBy(spans, at+after)
-	for n > 0 && spans[n-1].Begin >= at {
+	n := endedBy(spans, ns+after)
+	for n > 0 && spans[n-1].Begin >= ns {
 		n--
 	}
 	if n == 0 {
@@ -127,8 +127,8 @@ func takeBefore(lists map[string][]trace.Span, key string, at, after int64) (s t
 }
 
 // endedBy returns how many spans, which are in the order of their ends, had ended at a time.
-func endedBy(spans []trace.Span, at int64) int {
-	n, _ := slices.BinarySearchFunc(spans, at+1, func(s trace.Span, t int64) int { return cmp.Compare(s.End, t) })
+func endedBy(spans []trace.Span, ns int64) int {
+	n, _ := slices.BinarySearchFunc(spans, ns+1, func(s trace.Span, t int64) int { return cmp.Compare(s.End, t) })
 	return n
 }
 

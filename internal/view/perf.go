@@ -180,10 +180,10 @@ type summed struct {
 }
 
 // ordered returns what a role did, what took longest first.
-func (p *Perf) ordered(of map[string]*work) (all []summed) {
-	for _, label := range slices.Sorted(maps.Keys(of)) {
-		sum, covered := of[label].sum()
-		all = append(all, summed{of[label], sum, covered})
+func (p *Perf) ordered(works map[string]*work) (all []summed) {
+	for _, label := range slices.Sorted(maps.Keys(works)) {
+		sum, covered := works[label].sum()
+		all = append(all, summed{works[label], sum, covered})
 	}
 	slices.SortStableFunc(all, func(a, b summed) int { return cmp.Compare(b.covered, a.covered) })
 	return all

@@ -59,7 +59,7 @@ func (b *Bell) ring(http.ResponseWriter, *http.Request) {
 }
 
 // register removes old webhooks of the same host and adds the new one.
-func (c *Client) register(ctx context.Context, project int, at url.URL) (id int, err error) {
+func (c *Client) register(ctx context.Context, project int, address url.URL) (id int, err error) {
 	var hooks []struct {
 		ID  int
 		URL string
@@ -69,7 +69,7 @@ func (c *Client) register(ctx context.Context, project int, at url.URL) (id int,
 	}
 	for _, h := range hooks {
 		old, err := url.Parse(h.URL)
-		if err == nil && old.Hostname() == at.Hostname() && strings.HasPrefix(old.Path, bellPath) {
+		if err == nil && old.Hostname() == address.Hostname() && strings.HasPrefix(old.Path, bellPath) {
 			if err := c.remove(ctx, h.ID); err != nil {
 				return 0, err
 			}
@@ -77,7 +77,7 @@ func (c *Client) register(ctx context.Context, project int, at url.URL) (id int,
 	}
 	var made struct{ ID int }
 	err = c.do(ctx, http.MethodPost, "/api/webhooks/", map[string]any{
-		"project": project, "url": at.String(), "send_payload": false, "send_for_all_actions": false,
+		"project": project, "url": address.String(), "send_payload": false, "send_for_all_actions": false,
 		"actions": []string{"ANNOTATION_CREATED", "ANNOTATION_UPDATED"},
 	}, &made)
 	return made.ID, err

@@ -159,8 +159,8 @@ func (c *Client) joinedTimes() int {
 }
 
 // request sends body, and decodes the reply into out unless that is nil.
-func (c *Client) request(ctx context.Context, at address, method, path string, body []byte, out any) error {
-	resp, err := c.send(ctx, at, method, path, body)
+func (c *Client) request(ctx context.Context, server address, method, path string, body []byte, out any) error {
+	resp, err := c.send(ctx, server, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -174,18 +174,18 @@ func (c *Client) request(ctx context.Context, at address, method, path string, b
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("trainer at %s: its reply of %d bytes to %s %s is not the JSON of a trainer (%w): is this its URL?",
-			at.URL, len(data), method, path, err)
+			server.URL, len(data), method, path, err)
 	}
 	return nil
 }
 
 // send sends body and returns the reply if its status is 200.
-func (c *Client) send(ctx context.Context, at address, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, at.URL+path, bytes.NewReader(body))
+func (c *Client) send(ctx context.Context, server address, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+at.Token)
+	req.Header.Set("Authorization", "Bearer "+server.Token)
 	req.Header.Set(sessionHeader, c.session)
 	if err := failRequest.Hit(""); err != nil {
 		return nil, err
@@ -202,11 +202,11 @@ func (c *Client) send(ctx context.Context, at address, method, path string, body
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusedBy(at, resp)
+	return nil, refusedBy(server, resp)
 }
 
 // refusedBy returns the error of a reply whose status is not 200.
-func refusedBy(at address, resp *http.Response) error {
+func refusedBy(server address, resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxRequest))
 	if err != nil {
 		return retry.Temporary(err)
@@ -215,7 +215,7 @@ func refusedBy(at address, resp *http.Response) error {
 	if json.Unmarshal(data, &r) != nil || r.Message == "" {
 		r.Message = resp.Status
 	}
-	err = fmt.Errorf("trainer at %s: %s", at.URL, r.Message)
+	err = fmt.Errorf("trainer at %s: %s", server.URL, r.Message)
 	switch resp.StatusCode {
 	case http.StatusNoContent:
 		return errNothingYet

@@ -62,9 +62,9 @@ func (ex *explorers) missingText() string {
 }
 
 // isWhole reports whether every share of a division had an explorer at some time. The lock is held.
-func (ex *explorers) isWhole(of int) bool {
+func (ex *explorers) isWhole(count int) bool {
 	for _, e := range ex.byName {
-		if e.has.Of == of && e.has.Whole {
+		if e.has.Of == count && e.has.Whole {
 			return true
 		}
 	}
@@ -72,16 +72,16 @@ func (ex *explorers) isWhole(of int) bool {
 }
 
 // free returns the shares of a division that no explorer has. The lock is held.
-func (ex *explorers) free(of int) (shares []Share) {
+func (ex *explorers) free(count int) (shares []Share) {
 	taken := map[int]bool{}
 	for _, e := range ex.byName {
-		if e.has.Of == of {
+		if e.has.Of == count {
 			taken[e.has.Part] = true
 		}
 	}
-	for part := 1; part <= of; part++ {
+	for part := 1; part <= count; part++ {
 		if !taken[part] {
-			shares = append(shares, Share{part, of})
+			shares = append(shares, Share{part, count})
 		}
 	}
 	return shares

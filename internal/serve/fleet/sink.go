@@ -28,7 +28,7 @@ func (c *Client) Resume(ctx context.Context) (delivered int64, cursor json.RawMe
 }
 
 // join sends a request to join.
-func (c *Client) join(ctx context.Context, at address) (joinReply, error) {
+func (c *Client) join(ctx context.Context, server address) (joinReply, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return joinReply{}, err
@@ -44,7 +44,7 @@ func (c *Client) join(ctx context.Context, at address) (joinReply, error) {
 	}
 	var reply joinReply
 	sent := time.Now()
-	if err := c.request(ctx, at, http.MethodPost, c.path(""), body, &reply); err != nil {
+	if err := c.request(ctx, server, http.MethodPost, c.path(""), body, &reply); err != nil {
 		return joinReply{}, err
 	}
 	c.spans.answered(sent, time.Now(), reply.timing)
@@ -58,7 +58,7 @@ func (c *Client) join(ctx context.Context, at address) (joinReply, error) {
 
 // rejoin joins a trainer that does not know the explorer, unless the client has joined since epoch.
 // A trainer that has lost acknowledged deliveries belongs to another run.
-func (c *Client) rejoin(ctx context.Context, at address, epoch int) error {
+func (c *Client) rejoin(ctx context.Context, server address, epoch int) error {
 	c.joins.Lock()
 	defer c.joins.Unlock()
 	if c.joinedTimes() != epoch {
@@ -67,13 +67,13 @@ func (c *Client) rejoin(ctx context.Context, at address, epoch int) error {
 	c.mu.Lock()
 	acknowledged := c.delivered // before joining, because a concurrent Put may continue as soon as the client has joined
 	c.mu.Unlock()
-	reply, err := c.join(ctx, at)
+	reply, err := c.join(ctx, server)
 	if err != nil {
 		return err
 	}
 	if reply.Delivered < acknowledged {
 		return fmt.Errorf("trainer at %s: it has %d deliveries of explorer %s, and has acknowledged %d: "+
-			"its run is another; start this explorer again", at.URL, reply.Delivered, c.Name, acknowledged)
+			"its run is another; start this explorer again", server.URL, reply.Delivered, c.Name, acknowledged)
 	}
 	return nil
 }

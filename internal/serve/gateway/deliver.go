@@ -106,11 +106,11 @@ func (t *Traffic) Resume(ctx context.Context) (step int64, err error) {
 
 // lost reports whether the journal lacks deliveries that the trainer has, and says so: a delivery is in
 // the journal before the trainer gets it. A journal that was trimmed may have forgotten all deliveries.
-func (t *Traffic) lost(at cursor) bool {
+func (t *Traffic) lost(c cursor) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	j := t.journal
-	if at.Step <= j.step || j.step == 0 && j.log.First() > 0 {
+	if c.Step <= j.step || j.step == 0 && j.log.First() > 0 {
 		return false
 	}
 	what := "was cut"
@@ -119,7 +119,7 @@ func (t *Traffic) lost(at cursor) bool {
 	}
 	t.Say(fmt.Sprintf("the journal of real traffic in %s %s: the trainer has delivery %d, and the journal knows %d. Rollouts that the "+
 		"journal lacks are lost, and their keys are refused; those of a delivery that it lacks may be trained on again",
-		j.log.Dir(), what, at.Step, j.step))
+		j.log.Dir(), what, c.Step, j.step))
 	return true
 }
 

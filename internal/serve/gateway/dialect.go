@@ -185,17 +185,17 @@ type sender struct {
 
 // advance sends what a stream lacks of a reply. texts are those of its parts so far, of which only the
 // last one grows, unless the reply has ended.
-func (g *growth) advance(texts []string, ended bool, to sender) {
+func (g *growth) advance(texts []string, ended bool, out sender) {
 	for i := g.part; i < len(texts); i++ {
 		if !g.begun {
-			to.begin(i)
+			out.begin(i)
 		}
 		if texts[i] != "" && len(texts[i]) > g.said {
-			to.more(i, texts[i][g.said:])
+			out.more(i, texts[i][g.said:])
 		}
 		g.part, g.begun, g.said = i, true, len(texts[i])
 		if ended || i+1 < len(texts) {
-			to.end(i)
+			out.end(i)
 			g.part, g.begun, g.said = i+1, false, 0
 		}
 	}

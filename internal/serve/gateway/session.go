@@ -149,7 +149,7 @@ func (s *session) settle(request digest, a *answer) {
 }
 
 // begin notes that a request for n replies begins, and returns when.
-func (s *session) begin(n int) (at int) {
+func (s *session) begin(n int) (index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight += n

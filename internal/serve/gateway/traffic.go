@@ -157,16 +157,16 @@ func (t *Traffic) begin(data []byte) (key string, err error) {
 }
 
 // nameOf returns the id of the rollout of a key.
-func nameOf(of digest) string { return hex.EncodeToString(of[:]) }
+func nameOf(d digest) string { return hex.EncodeToString(d[:]) }
 
 // revive returns a session for a rollout that waits, nil if there is no such rollout. Chats that an
 // earlier session had begin new sequences.
-func (t *Traffic) revive(ctx context.Context, of digest, key string) (*session, error) {
+func (t *Traffic) revive(ctx context.Context, d digest, key string) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.journal.rollouts[nameOf(of)]
+	p := t.journal.rollouts[nameOf(d)]
 	switch {
-	case t.journal.ended[nameOf(of)] || p != nil && p.committed:
+	case t.journal.ended[nameOf(d)] || p != nil && p.committed:
 		return nil, errEnded
 	case p == nil:
 		return nil, nil
@@ -189,7 +189,7 @@ func (t *Traffic) revive(ctx context.Context, of digest, key string) (*session, 
 		s.nodes = append(s.nodes, n)
 	}
 	s.write = func(e *entry) error {
-		e.Rollout = nameOf(of)
+		e.Rollout = nameOf(d)
 		return t.keep(e)
 	}
 	return s, nil

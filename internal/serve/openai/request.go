@@ -326,8 +326,8 @@ func StopsTooEarly(key string, p *trinity.SamplingParams) error {
 		p.MinTokens)
 }
 
-func override[T any](v *T, by *T) {
-	if by != nil {
-		*v = *by
+func override[T any](dst *T, src *T) {
+	if src != nil {
+		*dst = *src
 	}
 }

@@ -52,11 +52,11 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 
 // Reachable returns the address that other machines can use. It replaces an unspecified IP address,
 // such as that of ":::8080", by the host's name.
-func Reachable(at *net.TCPAddr) string {
-	if name, err := os.Hostname(); err == nil && at.IP.IsUnspecified() {
-		return net.JoinHostPort(name, strconv.Itoa(at.Port))
+func Reachable(addr *net.TCPAddr) string {
+	if name, err := os.Hostname(); err == nil && addr.IP.IsUnspecified() {
+		return net.JoinHostPort(name, strconv.Itoa(addr.Port))
 	}
-	return at.String()
+	return addr.String()
 }
 
 // CheckToken returns an error if other machines can reach a server at an address, with or without a

@@ -21,9 +21,9 @@ func beforeEach(segments []Segment) []int {
 }
 
 // eachRun cuts tokens [from, from+n), counted from the first prefix's first, where segments end. It
-// calls do for each part, the last first: tokens from+at to from+at+count−1 are in row and the rows
+// calls do for each part, the last first: tokens from+begin to from+begin+count−1 are in row and the rows
 // after it.
-func (c *context) eachRun(from, n int, do func(at, count, row int)) {
+func (c *context) eachRun(from, n int, do func(begin, count, row int)) {
 	first := c.before
 	for s := c.own; n > 0; {
 		if at := max(0, first-from); at < n {
@@ -67,10 +67,10 @@ func (c *context) packRows(dst []float32, m Matrix, from, n, cols int) {
 	})
 }
 
-// packColumns packs m into rows [at, at+m.Rows) of panels of 16 columns, [n, 16] each. Missing
+// packColumns packs m into rows [first, first+m.Rows) of panels of 16 columns, [n, 16] each. Missing
 // columns of the last panel are zero.
-func packColumns(dst []float32, m Matrix, at, n, cols int) {
+func packColumns(dst []float32, m Matrix, first, n, cols int) {
 	for c := 0; c < cols; c += lanes {
-		packRows(dst[c*n+at*lanes:], m.Data[c:], m.Stride, min(lanes, cols-c), m.Rows)
+		packRows(dst[c*n+first*lanes:], m.Data[c:], m.Stride, min(lanes, cols-c), m.Rows)
 	}
 }

@@ -72,15 +72,15 @@ func copyGroups(dst, src unsafe.Pointer, group, groups, stride int) {
 }
 
 // copyPairs3 copies 6 floats. An assignment of arrays would call memmove.
-func copyPairs3(to, from unsafe.Pointer) {
-	d, s := (*[3]uint64)(to), (*[3]uint64)(from)
+func copyPairs3(dst, src unsafe.Pointer) {
+	d, s := (*[3]uint64)(dst), (*[3]uint64)(src)
 	a, b, c := s[0], s[1], s[2]
 	d[0], d[1], d[2] = a, b, c
 }
 
 // copyPairs4 copies 8 floats.
-func copyPairs4(to, from unsafe.Pointer) {
-	d, s := (*[4]uint64)(to), (*[4]uint64)(from)
+func copyPairs4(dst, src unsafe.Pointer) {
+	d, s := (*[4]uint64)(dst), (*[4]uint64)(src)
 	a, b, c, e := s[0], s[1], s[2], s[3]
 	d[0], d[1], d[2], d[3] = a, b, c, e
 }

@@ -32,16 +32,16 @@ func stretches(dst []stretch, rows []*adapter) []stretch {
 	return dst
 }
 
-// adapt adds the low-rank updates of the rows' adapters to y = x·Wᵀ, for the linear maps that of
-// selects. Every row gets the same bits as alone and in training, because its sums involve no other
+// adapt adds the low-rank updates of the rows' adapters to y = x·Wᵀ, for the linear maps that
+// pick selects. Every row gets the same bits as alone and in training, because its sums involve no other
 // row and continue from y.
-func (m *network) adapt(b *batch, y, x kernel.Matrix, of func(u *updates) *update) {
+func (m *network) adapt(b *batch, y, x kernel.Matrix, pick func(u *updates) *update) {
 	if len(b.adapted) == 0 {
 		return
 	}
 	width := 0 // of x·Aᵀ
 	for _, s := range b.adapted {
-		if u := of(s.updates); u.down != nil {
+		if u := pick(s.updates); u.down != nil {
 			width = max(width, u.down.N)
 		}
 	}
@@ -53,19 +53,19 @@ func (m *network) adapt(b *batch, y, x kernel.Matrix, of func(u *updates) *updat
 	m.pool.Run(len(b.adapted), func(i int) {
 		s := b.adapted[i]
 		low := m.act.low[s.from*width : s.to*width]
-		of(s.updates).add(pool, y.RowRange(s.from, s.to), x.RowRange(s.from, s.to), low, s.updates)
+		pick(s.updates).add(pool, y.RowRange(s.from, s.to), x.RowRange(s.from, s.to), low, s.updates)
 	})
 }
 
 // add computes y += scale·(x·Aᵀ)·Bᵀ. low is scratch for x·Aᵀ.
-func (u *update) add(pool *kernel.Pool, y, x kernel.Matrix, low []float32, of *updates) {
+func (u *update) add(pool *kernel.Pool, y, x kernel.Matrix, low []float32, all *updates) {
 	if u.down == nil {
 		return
 	}
 	narrow := kernel.NewMatrix(low, x.Rows, u.down.N)
 	kernel.MatMulPacked(pool, narrow, x, u.down, false)
-	kernel.Scale(narrow.Data[:x.Rows*u.down.N], narrow.Data[:x.Rows*u.down.N], of.scale)
+	kernel.Scale(narrow.Data[:x.Rows*u.down.N], narrow.Data[:x.Rows*u.down.N], all.scale)
 	for i, p := range u.up {
-		kernel.MatMulPacked(pool, y.ColRange(p.from, p.to), narrow.ColRange(i*of.rank, (i+1)*of.rank), p.b, true)
+		kernel.MatMulPacked(pool, y.ColRange(p.from, p.to), narrow.ColRange(i*all.rank, (i+1)*all.rank), p.b, true)
 	}
 }

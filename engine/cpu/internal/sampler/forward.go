@@ -191,8 +191,8 @@ func (m *network) head(n int) kernel.Matrix {
 }
 
 // copyPage copies the first tokens of a page to another, in all layers.
-func (m *network) copyPage(to, from int32, tokens int) {
+func (m *network) copyPage(dst, src int32, tokens int) {
 	for layer := range m.cache {
-		m.cache[layer].Copy(to, from, tokens)
+		m.cache[layer].Copy(dst, src, tokens)
 	}
 }

@@ -83,15 +83,15 @@ func arrival(a, b *sequence) int {
 }
 
 // preempt takes the pages of a running sequence, for older sequences.
-func (s *scheduler) preempt(at int) {
-	s.sendBack(at)
+func (s *scheduler) preempt(i int) {
+	s.sendBack(i)
 	s.inbox.record(func(stats *Stats) { stats.Preempted++ })
 }
 
 // sendBack makes a running sequence wait again. It keeps its tokens.
-func (s *scheduler) sendBack(at int) {
-	q := s.running[at]
-	s.running = slices.Delete(s.running, at, at+1)
+func (s *scheduler) sendBack(victim int) {
+	q := s.running[victim]
+	s.running = slices.Delete(s.running, victim, victim+1)
 	s.vacate(q)
 	i, _ := slices.BinarySearchFunc(s.preempted, q, arrival)
 	s.preempted = slices.Insert(s.preempted, i, q)
