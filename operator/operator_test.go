@@ -402,7 +402,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"reward_std_filter", args{"threshold": math.NaN()}, "must be at least 0"},
 		{"dapo_dynamic_sampling", args{"metric_key": ""}, "metric_key"},
 		{"reward_shaping_mapper", nil, "reward_shaping_configs"},
-		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "add"}), "ADD, SUB, MUL, DIV"},
+		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "add"}), "ADD, SUB, MUL or DIV"},
 		{"reward_shaping_mapper", shaping(args{"op_type": "ADD"}), "stats_key"},
 		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "ADD", "wieght": 1}), "wieght"},
 		{"mask_response_truncated", args{"x": 1}, "takes none"},

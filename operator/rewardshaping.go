@@ -25,14 +25,14 @@ func init() {
 // Unlike Trinity-RFT: an experience without a valid reward is not in reward_diff, because nothing
 // changed there; a value that is no number is an error; and an infinite reward becomes invalid.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" required:"list {stats_key, op_type, weight}" doc:"{stats_key, op_type (ADD), weight (1)}"`
+	Configs []shaping `yaml:"reward_shaping_configs" required:"list some" doc:"{stats_key, op_type (ADD; SUB, MUL, DIV), weight (1)}"`
 }
 
 // shaping is one change of the reward.
 type shaping struct {
 	StatsKey string   `yaml:"stats_key" required:"name a key of info"`
-	OpType   string   `yaml:"op_type"` // "" is ADD
-	Weight   *float64 `yaml:"weight"`  // nil is 1
+	OpType   string   `yaml:"op_type" enum:"|ADD|SUB|MUL|DIV"` // "" is ADD
+	Weight   *float64 `yaml:"weight"`                          // nil is 1
 }
 
 func (c *shaping) op() string { return cmp.Or(c.OpType, "ADD") }
@@ -47,16 +47,6 @@ var shapings = map[string]func(reward, x float64) float64{
 		}
 		return reward / x
 	},
-}
-
-// Validate checks each configuration.
-func (s *rewardShaping) Validate() error {
-	for i, c := range s.Configs {
-		if shapings[c.op()] == nil {
-			return fmt.Errorf("reward_shaping_configs.%d.op_type: unknown operation %q (known: ADD, SUB, MUL, DIV)", i, c.OpType)
-		}
-	}
-	return nil
 }
 
 // Process implements trinity.Operator. A reward that becomes infinite or NaN becomes invalid.
