@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -25,13 +26,10 @@ const (
 	Stopped  = rundir.Stopped // by a person; it can resume
 )
 
-// Ender is a Monitor that is told how the run ended, before Close.
-type Ender interface{ End(Status) }
-
-// Sink is a Monitor that brings a run's records to a service, or to the files of another program.
-// It embeds a [Follower], which reads the records from metrics.jsonl and calls the methods of the
-// sink from a goroutine of its own, one at a time. So a service that is slow, or does not answer,
-// delays no step, and a kill loses no record.
+// Sink is a Monitor that brings a run to a service, or to the files of another program. It embeds a
+// [Follower], which reads the run's files and calls the methods of the sink from a goroutine of its
+// own, one at a time. So a service that is slow, or does not answer, delays no step, and a kill loses
+// no record.
 //
 // If a method returns an error of [retry.Temporary], or of a [retry.Client] that is one, the
 // follower tries again later; after any other error it leaves the rest to trinity sync.
@@ -39,9 +37,12 @@ type Sink interface {
 	trinity.Monitor
 	// Begin creates the run at the service. If the service has a run with this ID, Begin finds it.
 	Begin(ctx context.Context, run Run) error
-	// Send sends records; the service has got the first ones of the run before. After an error
-	// the service may have these records. They then come again, with the same first.
-	Send(ctx context.Context, first int64, records []trinity.Record) error
+	// Takes says what the service takes beside records. It may turn out in Send that it takes less; what
+	// came in vain is then left to trinity sync.
+	Takes() Parts
+	// Send sends a batch and ignores what the service cannot show. After an error the service may have the
+	// batch, or some of it. It then comes again, perhaps with more of its kind behind it.
+	Send(ctx context.Context, b Batch) error
 	// Tell tells the service how the run ended.
 	Tell(ctx context.Context, status Status) error
 	// Target returns the address or directory that gets the records, without secrets; "" if they stay
@@ -49,6 +50,23 @@ type Sink interface {
 	Target() string
 
 	follower() *Follower
+}
+
+// Parts are what a sink may get of a run beside its records.
+type Parts struct {
+	Spans  bool // of the run's trace
+	Logs   bool // what the run says and which rollouts failed
+	Tables bool // rollouts of the train steps that the trace keeps
+}
+
+// Batch is what comes next of a run, of one kind. An empty one says that the run lives.
+type Batch struct {
+	First   int64 // how many records of the run came before Records
+	Records []trinity.Record
+	Process int // of the trace, which has the spans and the failed rollouts
+	Spans   []trace.Span
+	Logs    []LogRecord
+	Tables  []Table // of a train step each, which a resumed run repeats; the sink does not get it again
 }
 
 // Follower is the part that all sinks have in common.
@@ -67,6 +85,7 @@ type Follower struct {
 	ended  chan struct{} // closed when the goroutine has ended
 	cancel context.CancelCauseFunc
 	pause  time.Duration // after the first failure
+	beat   time.Duration // between empty batches, for a service that takes a silent run for dead; Begin may set it
 	once   sync.Once
 }
 
@@ -82,6 +101,9 @@ func (f *Follower) follower() *Follower { return f }
 
 // Target is that of a sink that writes to the run's directory.
 func (*Follower) Target() string { return "" }
+
+// Takes is that of a sink for records alone.
+func (*Follower) Takes() Parts { return Parts{} }
 
 // start begins to follow the run's metrics.jsonl.
 func (f *Follower) start(name string, sink Sink, run Run) {
@@ -100,9 +122,6 @@ func (f *Follower) Log(context.Context, trinity.Record) error {
 	}
 	return nil
 }
-
-// End implements [Ender].
-func (f *Follower) End(s Status) { f.status = s }
 
 // Close implements [trinity.Monitor]. It sends the remaining records, for at most CloseTimeout.
 func (f *Follower) Close() error {
@@ -148,21 +167,11 @@ func (f *Follower) follow(ctx context.Context) {
 	}
 }
 
-// Beats is a Sink whose service takes a run for dead that it does not hear of for some time.
-type Beats interface {
-	Sink
-	// Beat tells the service that the run lives. What fails is tried again after the next pause.
-	Beat(ctx context.Context) error
-	// BeatEvery returns the pause between two beats.
-	BeatEvery() time.Duration
-}
-
 // waitForRecord waits for a record, or for Close. The service hears of the run meanwhile.
 func (f *Follower) waitForRecord(ctx context.Context) {
-	var beats <-chan time.Time // never
-	sink, ok := f.sink.(Beats)
-	if ok && f.lock != nil { // else another process follows the file
-		ticker := time.NewTicker(sink.BeatEvery())
+	var beats <-chan time.Time       // never
+	if f.beat > 0 && f.lock != nil { // else another process follows the file
+		ticker := time.NewTicker(f.beat)
 		defer ticker.Stop()
 		beats = ticker.C
 	}
@@ -173,7 +182,7 @@ func (f *Follower) waitForRecord(ctx context.Context) {
 		case <-f.ending:
 			return
 		case <-beats:
-			_ = sink.Beat(ctx)
+			_ = f.sink.Send(ctx, Batch{}) // the next one may reach the service
 		}
 	}
 }
@@ -223,7 +232,7 @@ func (f *Follower) say(format string, args ...any) {
 	}
 }
 
-// drain sends all records that are in the file, and at the end of the run how it ended. If another
+// drain sends all that is in the files, and at the end of the run how it ended. If another
 // process follows the file for the same sink, drain leaves everything to it.
 func (f *Follower) drain(ctx context.Context, ending bool) error {
 	if f.lock == nil {
@@ -251,7 +260,10 @@ func (f *Follower) drain(ctx context.Context, ending bool) error {
 	if ending {
 		status = f.status
 	}
-	_, err := f.sendAll(ctx, status)
+	if err := f.begin(ctx, status); err != nil {
+		return err
+	}
+	_, err := f.sendAll(ctx)
 	return err
 }
 
@@ -272,45 +284,84 @@ func (f *Follower) openTail() error {
 	return nil
 }
 
-// sendAll sends all records that are in the file, and what the sink takes of the trace. It returns the number
-// of records. status says how the run ended, and is "" while the run goes on; if the service does not know
-// that end, sendAll tells it.
-func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err error) {
-	if !f.begun {
-		if err := f.sink.Begin(ctx, f.run); err != nil {
-			return 0, err
-		}
-		f.begun = true
-		f.tail.at.Status, f.tail.at.Told = status, false // the service has a run that goes on
+// begin calls the sink's Begin once. status is "" while the run goes on.
+func (f *Follower) begin(ctx context.Context, status Status) error {
+	if f.begun {
+		return nil
 	}
-	for {
-		records, then, err := f.tail.next()
-		if err != nil {
-			return sent, err
-		}
-		if len(records) == 0 {
-			break
-		}
-		if err := f.sink.Send(ctx, f.tail.at.Records, records); err != nil {
-			return sent, err
-		}
-		if err := f.tail.keep(then); err != nil {
-			return sent, err
-		}
-		sent += int64(len(records))
+	if err := f.sink.Begin(ctx, f.run); err != nil {
+		return err
 	}
-	if err := errors.Join(f.sendSpans(ctx), f.sendLogs(ctx), f.sendTables(ctx)); err != nil {
+	f.begun = true
+	f.tail.at.Status, f.tail.at.Told = status, false // the service has a run that goes on
+	return nil
+}
+
+// sendAll sends all that is in the run's files and that the sink takes, and returns the number of records.
+// It tells the service how the run ended, if the service does not know.
+func (f *Follower) sendAll(ctx context.Context) (sent int64, err error) {
+	if sent, err = f.sendKind(ctx, f.nextRecords); err != nil {
 		return sent, err
 	}
+	var errs []error
+	for _, next := range []nextBatch{f.nextSpans, f.nextLogs, f.nextTable} {
+		_, err := f.sendKind(ctx, next)
+		errs = append(errs, err)
+	}
 	at := f.tail.at
-	if at.Status == "" || at.Told {
-		return sent, nil
+	if err := errors.Join(errs...); err != nil || at.Status == "" || at.Told {
+		return sent, err
+	}
+	if err := f.begin(ctx, at.Status); err != nil {
+		return sent, err
 	}
 	if err := f.sink.Tell(ctx, at.Status); err != nil {
 		return sent, err
 	}
 	at.Told = true
 	return sent, f.tail.keep(at)
+}
+
+// nextBatch reads what comes next of a kind, and the position behind it. more is false if there is nothing
+// behind the sink's position. An error beside more is about a damaged file, of which the sink gets no more.
+type nextBatch func() (b Batch, then position, more bool, err error)
+
+// sendKind sends all batches of a kind, and returns the number of their records.
+func (f *Follower) sendKind(ctx context.Context, next nextBatch) (sent int64, err error) {
+	for {
+		b, then, more, err := next()
+		if !more {
+			return sent, err
+		}
+		if !f.begun {
+			if err := f.begin(ctx, f.tail.at.Status); err != nil {
+				return sent, err
+			}
+			continue // Begin may have moved the position
+		}
+		if err != nil {
+			f.say("%v", err)
+		}
+		takes := f.sink.Takes()
+		if len(b.Records)+len(b.Spans)+len(b.Logs)+len(b.Tables) > 0 {
+			if err := f.sink.Send(ctx, b); err != nil {
+				return sent, err
+			}
+		}
+		if f.sink.Takes() != takes { // trinity sync may send the batch later
+			continue
+		}
+		if err := f.tail.keep(then); err != nil {
+			return sent, err
+		}
+		sent += int64(len(b.Records))
+	}
+}
+
+// nextRecords returns the next records for the sink.
+func (f *Follower) nextRecords() (Batch, position, bool, error) {
+	records, then, err := f.tail.next()
+	return Batch{First: f.tail.at.Records, Records: records}, then, len(records) > 0, err
 }
 
 // attempts is how often Sync tries to reach a service that makes no progress.
@@ -358,12 +409,9 @@ func Sync(ctx context.Context, dir, name string, args map[string]any, say func(s
 	if err := f.openTail(); err != nil {
 		return 0, err
 	}
-	if all, err := f.hasAll(); all || err != nil {
-		return 0, err
-	}
 	pause := f.pause
 	for failed := 0; ; {
-		n, err := f.sendAll(ctx, f.tail.at.Status)
+		n, err := f.sendAll(ctx)
 		if sent += n; n > 0 {
 			failed, pause = 0, f.pause
 		}
