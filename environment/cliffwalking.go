@@ -31,7 +31,7 @@ type cliffWalking struct {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (c *cliffWalking) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &cliff{walk: walk{Tabular: &c.Tabular}, rules: c.rules()}, nil
+	return &cliff{walk: walk{args: &c.Tabular}, rules: c.rules()}, nil
 }
 
 // cliff is one episode.

@@ -96,7 +96,7 @@ func (l *frozenLake) of(t *trinity.Task) (*lake, error) {
 	if sized && !named {
 		own.MapName = "generated"
 	}
-	own.walk.Tabular = &own.frozenLake.Tabular
+	own.walk.args = &own.frozenLake.Tabular
 	return own, registry.Validate(&own.frozenLake)
 }
 

@@ -66,13 +66,13 @@ func (n *gridNavigation) mapOf(t *trinity.Task) (rows []string, err error) {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (n *gridNavigation) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	rows, err := n.mapOf(t)
-	return &navigation{walk: walk{Tabular: &n.Tabular}, gridNavigation: n, rows: rows}, err
+	return &navigation{walk: walk{args: &n.Tabular}, args: n, rows: rows}, err
 }
 
 // navigation is one episode.
 type navigation struct {
 	walk
-	*gridNavigation
+	args *gridNavigation
 	rows []string // nil: drawn
 }
 
@@ -80,9 +80,9 @@ type navigation struct {
 func (n *navigation) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	rows := n.rows
 	if rows == nil {
-		rows = n.draw(rand.New(rand.NewPCG(seed, 0)))
+		rows = n.args.draw(rand.New(rand.NewPCG(seed, 0)))
 	}
-	return n.start(n.rules(rows), seed), nil
+	return n.start(n.args.rules(rows), seed), nil
 }
 
 // draw draws a map with a path.

@@ -198,6 +198,7 @@ func (r *replayer) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.
 
 // replaying is one episode.
 type replaying struct {
+	inMemory
 	path    string
 	episode []Record
 	next    int
@@ -245,6 +246,3 @@ func actionText(a *trinity.Action) string {
 	}
 	return text
 }
-
-// Close implements [trinity.Environment].
-func (r *replaying) Close() error { return nil }

@@ -37,7 +37,7 @@ type taxi struct {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (t *taxi) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &ride{walk: walk{Tabular: &t.Tabular}, taxi: t, rules: t.rules()}, nil
+	return &ride{walk: walk{args: &t.Tabular}, taxi: t, rules: t.rules()}, nil
 }
 
 // ride is one episode.
