@@ -20,7 +20,7 @@ func init() {
 			"ends the task. Words of the messages: {target}, {have}, {knowledge}, {rounds} that are left, {happened}. Metrics: success, made.",
 		func() trinity.EnvironmentOpener {
 			return &alchemy{MaxRounds: 15, ShowTiers: true, Material: "unlimited", Scope: "per_task", MinMaterial: 1.5, MaxMaterial: 2,
-				Recipes: defaultRecipes(),
+				recipeArgs: defaultRecipes(),
 				Ask: "You make elements of others: any two that you have, also twice the same, may make a new one, or nothing. You do not know the " +
 					"recipes, which stay the same in later tasks. Make {target}. You have {rounds} rounds.{knowledge}\n" +
 					"Think first, then write two elements between ``` and ```, such as ```abc + def```.\n\nYou have: {have}",
@@ -30,7 +30,7 @@ func init() {
 
 // alchemy is the game.
 type alchemy struct {
-	Recipes      `yaml:",inline"`
+	recipeArgs   `yaml:",inline"`
 	MaxRounds    int     `yaml:"max_rounds" range:"[1,)" doc:"replies at most"`
 	ShowRecipes  bool    `yaml:"show_recipes" doc:"the policy reads all recipes"`
 	ShowElements bool    `yaml:"show_elements" doc:"the policy reads all elements"`
@@ -48,7 +48,7 @@ func (a *alchemy) Validate() error {
 	if a.Material == "limited" && !(a.MinMaterial >= 1 && a.MinMaterial <= a.MaxMaterial && a.MaxMaterial <= 1000) {
 		return fmt.Errorf("min_material_mult and max_material_mult: want 1 ≤ min ≤ max ≤ 1000, got %g and %g", a.MinMaterial, a.MaxMaterial)
 	}
-	return a.Recipes.validate()
+	return a.recipeArgs.validate()
 }
 
 // Requires implements [trinity.Requirer].
@@ -86,7 +86,7 @@ func (c *combining) Reset(_ context.Context, seed uint64) (trinity.Observation, 
 		unknowns, index, size = own, 0, 1
 	}
 	random := newNumpyRandom(unknowns)
-	c.book = c.args.Recipes.write(random)
+	c.book = c.args.recipeArgs.write(random)
 	targets := c.book.targets(random, size)
 	c.target = targets[index%len(targets)]
 	c.have, c.rounds, c.made, c.heard = map[string]int{}, c.args.MaxRounds, 0, ""

@@ -116,7 +116,7 @@ func FuzzGymnasiumAnswers(f *testing.F) {
 	f.Add(`{"space": "Discrete(2)", "example": 1, "first": 0, "count": 2}`, `{"observation": [1, 2], "reward": 1, "text": null}`)
 	f.Add(`{"error": "no such id"}`, `{"observation": "s", "success": 1}`)
 	f.Fuzz(func(t *testing.T, space, state string) {
-		e := &gymEpisode{args: &pythonGym{Tabular: Tabular{Ask: "{observation}{actions}{action}", MaxSteps: 3}}}
+		e := &gymEpisode{args: &pythonGym{tabular: tabular{Ask: "{observation}{actions}{action}", MaxSteps: 3}}}
 		if bridge.Decode([]byte(space), &e.space) != nil {
 			return
 		}

@@ -26,7 +26,7 @@ func init() {
 			"{id}, {observation}, {actions}, {action} (an example), {steps} that are left. Metrics: valid, the share of the replies with an "+
 			"action; success, if the environment tells it.",
 		func() trinity.EnvironmentOpener {
-			return &pythonGym{Python: bridge.Python{Python: "python3"}, Tabular: Tabular{
+			return &pythonGym{Python: bridge.Python{Python: "python3"}, tabular: tabular{
 				Ask: "You act in {id}. An action is {actions}. Think first, then write one between ``` and ```, such as ```{action}```." +
 					"\n\n{observation}",
 				Tell: "{observation}", Unread: unread, MaxSteps: 200}}
@@ -36,7 +36,7 @@ func init() {
 // pythonGym is an environment of Gymnasium.
 type pythonGym struct {
 	bridge.Python `yaml:",inline"`
-	Tabular       `yaml:",inline"`
+	tabular       `yaml:",inline"`
 	ID            string         `yaml:"id" doc:"id of the environment, such as CartPole-v1"`
 	Kwargs        map[string]any `yaml:"kwargs" doc:"arguments of gymnasium.make"`
 	Imports       []string       `yaml:"imports" doc:"Python modules that register ids, such as minigrid"`

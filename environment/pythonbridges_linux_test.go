@@ -327,7 +327,7 @@ func FuzzTextWorldAnswers(f *testing.F) {
 	f.Add(`{"text": "You win.", "commands": ["look"], "won": true, "done": true, "reward": 1}`)
 	f.Add(`{"error": "no such game"}`)
 	f.Fuzz(func(t *testing.T, answer string) {
-		e := &adventure{args: &textWorld{Tabular: Tabular{Ask: "{observation}{commands}", MaxSteps: 3}}}
+		e := &adventure{args: &textWorld{tabular: tabular{Ask: "{observation}{commands}", MaxSteps: 3}}}
 		if bridge.Decode([]byte(answer), &e.now) != nil {
 			return
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Tabular are the arguments of environments with numbered states and a table of transitions.
-type Tabular struct {
+// tabular are the arguments of environments with numbered states and a table of transitions.
+type tabular struct {
 	Ask          string  `yaml:"ask" required:"write the message to the policy" doc:"first message; {words} stand for what it shows"`
 	Tell         string  `yaml:"tell" required:"write the message to the policy" doc:"message after each action, with the same words"`
 	Unread       string  `yaml:"unread" doc:"text before tell if the reply names no action"`
@@ -45,7 +45,7 @@ type markov struct {
 // walk is an episode in a process.
 type walk struct {
 	inMemory
-	args    *Tabular
+	args    *tabular
 	process *markov
 	random  *numpyRandom
 	after   func(before, state int) int // changes the state after an action; nil if nothing does

@@ -24,7 +24,7 @@ func init() {
 			"Reward: the points of each command. Words of the messages: {observation}, {commands} that are possible, {steps} that are left. "+
 			"Metrics: success; valid, the share of the replies with a command.",
 		func() trinity.EnvironmentOpener {
-			return &textWorld{Python: bridge.Python{Python: "python3"}, Tabular: Tabular{
+			return &textWorld{Python: bridge.Python{Python: "python3"}, tabular: tabular{
 				Ask: "You play a text adventure. Think first, then write one command between ``` and ```, such as ```look```.\n\n" +
 					"{observation}\n\nPossible commands: {commands}",
 				Tell: "{observation}\n\nPossible commands: {commands}", Unread: unread, MaxSteps: 50}}
@@ -34,7 +34,7 @@ func init() {
 // textWorld plays games of TextWorld.
 type textWorld struct {
 	bridge.Python `yaml:",inline"`
-	Tabular       `yaml:",inline"`
+	tabular       `yaml:",inline"`
 	Game          string         `yaml:"game" doc:"file of a game; without it, and without the row's column, games are made"`
 	Make          map[string]any `yaml:"make" doc:"fields of textworld.GameOptions for games that are made, such as nb_rooms and quest_length"`
 	Folder        string         `yaml:"folder" doc:"folder that keeps the games that were made; without it each process makes its own"`
