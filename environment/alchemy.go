@@ -53,10 +53,7 @@ func (a *alchemy) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (a *alchemy) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := placeOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(placeOf)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

@@ -60,10 +60,7 @@ func (g *costGrid) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *costGrid) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := placeOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(placeOf)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

@@ -44,10 +44,7 @@ type fileFolder struct {
 
 // Requires implements [trinity.Requirer].
 func (f *fileFolder) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := f.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(f.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

@@ -70,10 +70,7 @@ func validMap(rows []string) error {
 
 // Requires implements [trinity.Requirer].
 func (l *frozenLake) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := l.of(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(l.of)}
 }
 
 // lake is the lake of a task.

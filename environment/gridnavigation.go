@@ -37,10 +37,7 @@ type gridNavigation struct {
 
 // Requires implements [trinity.Requirer].
 func (n *gridNavigation) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := n.mapOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(n.mapOf)}
 }
 
 // mapOf returns the rows of a task's map, or nil if it has none.

@@ -70,10 +70,7 @@ func (h *harbor) Validate() (err error) {
 
 // Requires implements [trinity.Requirer].
 func (h *harbor) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := h.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(h.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

@@ -48,10 +48,7 @@ func (g *nemoGym) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *nemoGym) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := g.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(g.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

@@ -95,10 +95,7 @@ func (o *optimalControl) of(t *trinity.Task) (c control, err error) {
 
 // Requires implements [trinity.Requirer].
 func (o *optimalControl) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := o.of(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(o.of)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].

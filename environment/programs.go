@@ -83,10 +83,7 @@ func (p *programs) Validate() (err error) {
 
 // Requires implements [trinity.Requirer].
 func (p *programs) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := p.filesOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(p.filesOf)}
 }
 
 // filesOf returns the files of a task's row. It is an error if the row has no question.

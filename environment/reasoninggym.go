@@ -37,10 +37,7 @@ func (g *reasoningGym) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *reasoningGym) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := g.entryOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(g.entryOf)}
 }
 
 // entryOf returns the entry of a task, as arguments of a question to the other side.

@@ -30,10 +30,7 @@ type sudoku struct {
 
 // Requires implements [trinity.Requirer].
 func (s *sudoku) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := puzzleOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(puzzleOf)}
 }
 
 // puzzleOf returns the cells of a task's puzzle, 0 for an empty one.

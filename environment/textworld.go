@@ -47,10 +47,7 @@ func (w *textWorld) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (w *textWorld) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := w.gameOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(w.gameOf)}
 }
 
 // gameOf returns the file of a task's game, or "" if a game is made.

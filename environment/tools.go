@@ -60,6 +60,14 @@ func says(text, state string, words ...string) trinity.Observation {
 	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: strings.NewReplacer(words...).Replace(text)}}, State: state}
 }
 
+// checkBy returns a check of tasks: what an episode reads of them can be read.
+func checkBy[T any](read func(*trinity.Task) (T, error)) func(*trinity.Task) error {
+	return func(t *trinity.Task) error {
+		_, err := read(t)
+		return err
+	}
+}
+
 // asNumber returns 1 for what is true, else 0.
 func asNumber(is bool) float64 {
 	if is {
