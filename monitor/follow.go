@@ -37,11 +37,11 @@ type Sink interface {
 	trinity.Monitor
 	// Begin creates the run at the service. If the service has a run with this ID, Begin finds it.
 	Begin(ctx context.Context, run Run) error
-	// Takes says what the service takes beside records. It may turn out in Send that it takes less; what
-	// came in vain is then left to trinity sync.
+	// Takes returns what the service takes beside records. If Send finds that the service takes less,
+	// Takes returns that from then on, and trinity sync may send the batch later.
 	Takes() Parts
-	// Send sends a batch and ignores what the service cannot show. After an error the service may have the
-	// batch, or some of it. It then comes again, perhaps with more of its kind behind it.
+	// Send sends a batch; it ignores what the service cannot show. After an error the service may have
+	// the batch, or a part of it. The batch then comes again, perhaps with more of its kind behind it.
 	Send(ctx context.Context, b Batch) error
 	// Tell tells the service how the run ended.
 	Tell(ctx context.Context, status Status) error
@@ -59,14 +59,15 @@ type Parts struct {
 	Tables bool // rollouts of the train steps that the trace keeps
 }
 
-// Batch is what comes next of a run, of one kind. An empty one says that the run lives.
+// Batch is what a sink gets next of a run: records, spans, logs or tables. An empty one says that the run
+// still runs, for a service that takes a silent one for dead.
 type Batch struct {
 	First   int64 // how many records of the run came before Records
 	Records []trinity.Record
 	Process int // of the trace, which has the spans and the failed rollouts
 	Spans   []trace.Span
 	Logs    []LogRecord
-	Tables  []Table // of a train step each, which a resumed run repeats; the sink does not get it again
+	Tables  []Table // one for a train step; the sink does not get a step again that a resumed run repeats
 }
 
 // Follower is the part that all sinks have in common.
@@ -85,7 +86,7 @@ type Follower struct {
 	ended  chan struct{} // closed when the goroutine has ended
 	cancel context.CancelCauseFunc
 	pause  time.Duration // after the first failure
-	beat   time.Duration // between empty batches, for a service that takes a silent run for dead; Begin may set it
+	beat   time.Duration // between empty batches; Begin sets it, 0 sends none
 	once   sync.Once
 }
 
