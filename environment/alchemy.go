@@ -20,7 +20,7 @@ func init() {
 			"ends the task. Words of the messages: {target}, {have}, {knowledge}, {rounds} that are left, {happened}. Metrics: success, made.",
 		func() trinity.EnvironmentOpener {
 			return &alchemy{MaxRounds: 15, ShowTiers: true, Material: "unlimited", Scope: "per_task", MinMaterial: 1.5, MaxMaterial: 2,
-				Recipes: defaultRecipes(),
+				recipeArgs: defaultRecipes(),
 				Ask: "You make elements of others: any two that you have, also twice the same, may make a new one, or nothing. You do not know the " +
 					"recipes, which stay the same in later tasks. Make {target}. You have {rounds} rounds.{knowledge}\n" +
 					"Think first, then write two elements between ``` and ```, such as ```abc + def```.\n\nYou have: {have}",
@@ -30,7 +30,7 @@ func init() {
 
 // alchemy is the game.
 type alchemy struct {
-	Recipes      `yaml:",inline"`
+	recipeArgs   `yaml:",inline"`
 	MaxRounds    int     `yaml:"max_rounds" range:"[1,)" doc:"replies at most"`
 	ShowRecipes  bool    `yaml:"show_recipes" doc:"the policy reads all recipes"`
 	ShowElements bool    `yaml:"show_elements" doc:"the policy reads all elements"`
@@ -48,26 +48,24 @@ func (a *alchemy) Validate() error {
 	if a.Material == "limited" && !(a.MinMaterial >= 1 && a.MinMaterial <= a.MaxMaterial && a.MaxMaterial <= 1000) {
 		return fmt.Errorf("min_material_mult and max_material_mult: want 1 ≤ min ≤ max ≤ 1000, got %g and %g", a.MinMaterial, a.MaxMaterial)
 	}
-	return a.Recipes.validate()
+	return a.recipeArgs.validate()
 }
 
 // Requires implements [trinity.Requirer].
 func (a *alchemy) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := placeOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(placeOf)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (a *alchemy) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	task, err := placeOf(t)
-	return &combining{alchemy: a, task: task}, err
+	return &combining{args: a, task: task}, err
 }
 
 // combining is one episode.
 type combining struct {
-	*alchemy
+	inMemory
+	args   *alchemy
 	task   place
 	book   *book
 	target string
@@ -81,58 +79,57 @@ type combining struct {
 func (c *combining) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	own, unknowns := c.task.seeds(seed)
 	index, size := c.task.index, c.task.size
-	if c.Scope == "per_task" {
+	if c.args.Scope == "per_task" {
 		unknowns, index, size = own, 0, 1
 	}
 	random := newNumpyRandom(unknowns)
-	c.book = c.Recipes.write(random)
+	c.book = c.args.recipeArgs.write(random)
 	targets := c.book.targets(random, size)
 	c.target = targets[index%len(targets)]
-	c.have, c.rounds, c.made, c.heard = map[string]int{}, c.MaxRounds, 0, ""
+	c.have, c.rounds, c.made, c.heard = map[string]int{}, c.args.MaxRounds, 0, ""
 	amount := 1
-	if c.Material == "limited" {
+	if c.args.Material == "limited" {
 		need := 1
 		for _, n := range c.book.needs(c.target) {
 			need = max(need, n)
 		}
-		amount = max(need, int(float64(need)*newNumpyRandom(own).uniform(c.MinMaterial, c.MaxMaterial)+0.5))
+		amount = max(need, int(float64(need)*newNumpyRandom(own).uniform(c.args.MinMaterial, c.args.MaxMaterial)+0.5))
 	}
 	for _, e := range c.book.tiers[0] {
 		c.have[e] = amount
 	}
-	return c.says(c.Ask, ""), nil
+	return c.says(c.args.Ask, ""), nil
 }
 
 func (c *combining) says(text, happened string) trinity.Observation {
 	c.heard += "\n" + happened
 	var have []string
 	for e, n := range c.have {
-		if c.Material == "limited" {
+		if c.args.Material == "limited" {
 			e = fmt.Sprintf("%s × %d", e, n)
 		}
 		have = append(have, e)
 	}
 	slices.Sort(have)
-	text = strings.NewReplacer("{target}", c.target, "{have}", strings.Join(have, ", "), "{knowledge}", c.knowledge(),
-		"{rounds}", strconv.Itoa(c.rounds), "{happened}", happened).Replace(text)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: c.target + c.heard}
+	return says(text, c.target+c.heard, "{target}", c.target, "{have}", strings.Join(have, ", "), "{knowledge}", c.knowledge(),
+		"{rounds}", strconv.Itoa(c.rounds), "{happened}", happened)
 }
 
 // knowledge returns what the policy is told of the recipes.
 func (c *combining) knowledge() string {
 	text := ""
-	if c.Material == "limited" {
+	if c.args.Material == "limited" {
 		text += " Elements that you combine are used up, also if they make nothing."
 	}
-	if c.ShowTiers {
+	if c.args.ShowTiers {
 		text += "\nTiers, of which you have 0:"
 		for tier, elements := range c.book.tiers {
 			text += fmt.Sprintf("\n%d: %s", tier, strings.Join(elements, ", "))
 		}
-	} else if c.ShowElements {
+	} else if c.args.ShowElements {
 		text += "\nAll elements: " + strings.Join(slices.Sorted(slices.Values(slices.Concat(c.book.tiers...))), ", ")
 	}
-	if c.ShowRecipes {
+	if c.args.ShowRecipes {
 		text += "\nRecipes:"
 		for _, r := range c.book.recipes {
 			text += fmt.Sprintf("\n%s + %s = %s", r.of[0], r.of[1], r.makes)
@@ -161,7 +158,7 @@ func (c *combining) Step(_ context.Context, a trinity.Action) (out trinity.Outco
 	case !c.canCombine():
 		happened, out.Done = happened+" Nothing is left to combine.", true
 	}
-	out.Observation, out.Reward = c.says(c.Tell, happened), &reward
+	out.Observation, out.Reward = c.says(c.args.Tell, happened), &reward
 	out.Metrics = map[string]float64{"success": reward, "made": float64(c.made)}
 	return out, nil
 }
@@ -169,7 +166,7 @@ func (c *combining) Step(_ context.Context, a trinity.Action) (out trinity.Outco
 // combine combines two elements and says what happened.
 func (c *combining) combine(one, two string) string {
 	need := map[string]int{one: 1}
-	if c.Material == "limited" {
+	if c.args.Material == "limited" {
 		need[two]++
 	} else {
 		need[two] = 1
@@ -179,7 +176,7 @@ func (c *combining) combine(one, two string) string {
 			return fmt.Sprintf("You do not have enough of %s.", e)
 		}
 	}
-	if c.Material == "limited" {
+	if c.args.Material == "limited" {
 		for e, n := range need {
 			if c.have[e] -= n; c.have[e] == 0 {
 				delete(c.have, e)
@@ -190,7 +187,7 @@ func (c *combining) combine(one, two string) string {
 	switch {
 	case makes == "":
 		return fmt.Sprintf("%s + %s makes nothing.", one, two)
-	case c.Material == "limited":
+	case c.args.Material == "limited":
 		c.have[makes]++
 	default:
 		c.have[makes] = 1
@@ -201,7 +198,7 @@ func (c *combining) combine(one, two string) string {
 
 // canCombine reports whether two elements are left.
 func (c *combining) canCombine() bool {
-	if c.Material == "unlimited" {
+	if c.args.Material == "unlimited" {
 		return true
 	}
 	n := 0
@@ -210,6 +207,3 @@ func (c *combining) canCombine() bool {
 	}
 	return n > 1
 }
-
-// Close implements [trinity.Environment].
-func (c *combining) Close() error { return nil }

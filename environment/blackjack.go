@@ -36,12 +36,13 @@ type blackjack struct {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (b *blackjack) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &hand{blackjack: b}, nil
+	return &hand{args: b}, nil
 }
 
 // hand is one episode.
 type hand struct {
-	*blackjack
+	inMemory
+	args           *blackjack
 	random         *numpyRandom
 	player, dealer cards
 }
@@ -81,7 +82,7 @@ func (h *hand) Reset(_ context.Context, seed uint64) (trinity.Observation, error
 	if h.dealer[0] == 10 {
 		h.random.below(3)
 	}
-	return h.says(h.Ask), nil
+	return h.says(h.args.Ask), nil
 }
 
 // says returns what the policy reads.
@@ -92,11 +93,8 @@ func (h *hand) says(text string) trinity.Observation {
 		ace = " with an ace as 11"
 	}
 	held := strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(h.player)), " ", ", "), "[]")
-	words := strings.NewReplacer("{cards}", held, "{sum}", strconv.Itoa(sum), "{ace}", ace, "{dealer}", strconv.Itoa(h.dealer[0]))
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: words.Replace(text)}},
-		State:    fmt.Sprintf("sum %d dealer %d ace %v", sum, h.dealer[0], usable),
-	}
+	return says(text, fmt.Sprintf("sum %d dealer %d ace %v", sum, h.dealer[0], usable),
+		"{cards}", held, "{sum}", strconv.Itoa(sum), "{ace}", ace, "{dealer}", strconv.Itoa(h.dealer[0]))
 }
 
 // Step implements [trinity.Environment].
@@ -113,12 +111,8 @@ func (h *hand) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, e
 	default:
 		reward, valid, out.Done = -1, 0, true
 	}
-	success := 0.0
-	if reward > 0 {
-		success = 1
-	}
-	out.Observation, out.Reward = h.says(h.Tell), &reward
-	out.Metrics = map[string]float64{"success": success, "valid": valid}
+	out.Observation, out.Reward = h.says(h.args.Tell), &reward
+	out.Metrics = map[string]float64{"success": asNumber(reward > 0), "valid": valid}
 	return out, nil
 }
 
@@ -129,18 +123,15 @@ func (h *hand) stick() float64 {
 	}
 	own, other := h.player.score(), h.dealer.score()
 	switch {
-	case h.SuttonAndBarto && h.player.natural() && !h.dealer.natural():
+	case h.args.SuttonAndBarto && h.player.natural() && !h.dealer.natural():
 		return 1
 	case own < other:
 		return -1
 	case own == other:
 		return 0
-	case !h.SuttonAndBarto && h.Natural && h.player.natural():
+	case !h.args.SuttonAndBarto && h.args.Natural && h.player.natural():
 		return 1.5
 	default:
 		return 1
 	}
 }
-
-// Close implements [trinity.Environment].
-func (h *hand) Close() error { return nil }

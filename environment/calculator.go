@@ -40,12 +40,13 @@ func (c *calculator) Requires() trinity.Requirements {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (c *calculator) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
-	return &calculating{c, t}, nil
+	return &calculating{args: c, task: t}, nil
 }
 
 // calculating is an episode with the tool.
 type calculating struct {
-	*calculator
+	inMemory
+	args *calculator
 	task *trinity.Task
 }
 
@@ -54,7 +55,7 @@ func (c *calculating) Reset(context.Context, uint64) (o trinity.Observation, err
 	if o.Messages, err = c.task.Messages(""); err != nil {
 		return o, err
 	}
-	o.Tools, err = schemas(tool{name: c.Name, description: "Computes an expression of numbers with + - * / ** and parentheses.",
+	o.Tools, err = schemas(tool{name: c.args.Name, description: "Computes an expression of numbers with + - * / ** and parentheses.",
 		parameters: map[string]any{"expression": textParameter("such as (12 + 3) * 4")}, required: []string{"expression"}})
 	return o, err
 }
@@ -62,7 +63,7 @@ func (c *calculating) Reset(context.Context, uint64) (o trinity.Observation, err
 // Step implements [trinity.Environment].
 func (c *calculating) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	for _, call := range a.Calls {
-		value, wrong := c.answer(call)
+		value, wrong := c.args.answer(call)
 		out.ToolError = out.ToolError || wrong != nil
 		out.Messages = append(out.Messages, answerOf(call, strconv.FormatFloat(value, 'g', 15, 64), wrong))
 	}
@@ -117,6 +118,3 @@ func (o *onlyNumbers) Visit(node *ast.Node) {
 		o.wrong = true
 	}
 }
-
-// Close implements [trinity.Environment].
-func (*calculating) Close() error { return nil }

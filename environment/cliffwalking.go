@@ -16,7 +16,7 @@ func init() {
 			"the messages: {map}, {position} (row by row from 0), {steps} that are left, {actions}, {action}. Metrics: success; "+
 			"valid, the share of the replies that name an action.",
 		func() trinity.EnvironmentOpener {
-			return &cliffWalking{Tabular: Tabular{
+			return &cliffWalking{tabular: tabular{
 				Ask: "You are P above a cliff. Reach the goal G in few steps; whoever steps on a cell C falls and is back at the start. " + howToAct +
 					"\n\n{map}",
 				Tell: "{map}", Unread: unread, UnreadReward: -1, MaxSteps: 100}}
@@ -25,13 +25,13 @@ func init() {
 
 // cliffWalking is the cliff.
 type cliffWalking struct {
-	Tabular    `yaml:",inline"`
+	tabular    `yaml:",inline"`
 	IsSlippery bool `yaml:"is_slippery" doc:"the policy slips to either side in two of three steps"`
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (c *cliffWalking) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &cliff{walk: walk{Tabular: &c.Tabular}, rules: c.rules()}, nil
+	return &cliff{walk: walk{args: &c.tabular}, rules: c.rules()}, nil
 }
 
 // cliff is one episode.

@@ -60,21 +60,19 @@ func (g *costGrid) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *costGrid) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := placeOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(placeOf)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *costGrid) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	r := &rook{costGrid: g}
+	r := &rook{args: g}
 	return r, r.Reuse(ctx, t)
 }
 
 // rook is one episode.
 type rook struct {
-	*costGrid
+	inMemory
+	args *costGrid
 	task place
 
 	grid
@@ -102,7 +100,7 @@ func (r *rook) Reset(_ context.Context, seed uint64) (trinity.Observation, error
 		r.drawn = unknowns
 	}
 	random := newNumpyRandom(own)
-	r.entered, r.sum, r.moves = 0, 0, random.between(r.MinRounds, r.MaxRounds)
+	r.entered, r.sum, r.moves = 0, 0, random.between(r.args.MinRounds, r.args.MaxRounds)
 	for r.at, r.goal = 0, 0; r.at == r.goal; { // a walk of so many moves shows that the goal can be reached
 		r.at = random.below(uint32(r.rows))*r.columns + random.below(uint32(r.columns))
 		r.goal = r.at
@@ -116,7 +114,7 @@ func (r *rook) Reset(_ context.Context, seed uint64) (trinity.Observation, error
 			r.goal = row*r.columns + column
 		}
 	}
-	return r.says(r.Ask, ""), nil
+	return r.says(r.args.Ask, ""), nil
 }
 
 // other draws a number below n that is not the given one.
@@ -130,13 +128,13 @@ func other(random *numpyRandom, not, n int) int {
 
 // draw draws a grid: a sum of Gaussian hills of any direction, squared so that valleys are cheap.
 func (r *rook) draw(random *numpyRandom) {
-	size := random.between(r.MinSize, r.MaxSize)
+	size := random.between(r.args.MinSize, r.args.MaxSize)
 	r.grid = grid{size, size}
 	height := make([]float64, size*size)
-	for range r.Hills {
+	for range r.args.Hills {
 		top, left := random.float64(), random.float64()
-		long := random.uniform(r.MinScale, r.MaxScale)
-		short := random.uniform(r.MinScale, long)
+		long := random.uniform(r.args.MinScale, r.args.MaxScale)
+		short := random.uniform(r.args.MinScale, long)
 		sin, cos := math.Sincos(random.uniform(0, math.Pi))
 		weight := random.uniform(0.8, 1.2)
 		for cell := range height {
@@ -159,12 +157,8 @@ func (r *rook) draw(random *numpyRandom) {
 func (r *rook) says(text, happened string) trinity.Observation {
 	cell := func(at int) string { return fmt.Sprintf("%d, %d", at/r.columns, at%r.columns) }
 	grid := r.picture()
-	text = strings.NewReplacer("{grid}", grid, "{position}", cell(r.at), "{goal}", cell(r.goal), "{moves}", strconv.Itoa(r.moves),
-		"{radius}", strconv.Itoa(r.Radius), "{happened}", happened).Replace(text)
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: text}},
-		State:    fmt.Sprintf("%d %d %d %s", r.at, r.goal, r.moves, grid),
-	}
+	return says(text, fmt.Sprintf("%d %d %d %s", r.at, r.goal, r.moves, grid), "{grid}", grid, "{position}", cell(r.at),
+		"{goal}", cell(r.goal), "{moves}", strconv.Itoa(r.moves), "{radius}", strconv.Itoa(r.args.Radius), "{happened}", happened)
 }
 
 // picture returns the grid with numbers of rows and columns, and ? for costs that were not seen.
@@ -218,7 +212,7 @@ func (r *rook) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, e
 	} else if wrong == "" && out.Done {
 		happened += " You are not at the goal."
 	}
-	out.Observation = r.says(r.Tell, happened)
+	out.Observation = r.says(r.args.Tell, happened)
 	out.Reward = &reward
 	out.Metrics = map[string]float64{"success": success, "cost": float64(r.sum) / float64(max(1, r.entered))}
 	return out, nil
@@ -247,13 +241,10 @@ func (r *rook) enter(row, column int) string {
 		way = append(way, fmt.Sprintf("%d, %d (cost %d)", r.at/r.columns, r.at%r.columns, r.costs[r.at]))
 		for cell := range r.seen {
 			down, right := cell/r.columns-r.at/r.columns, cell%r.columns-r.at%r.columns
-			r.seen[cell] = r.seen[cell] || max(down, -down, right, -right) <= r.Radius
+			r.seen[cell] = r.seen[cell] || max(down, -down, right, -right) <= r.args.Radius
 		}
 	}
 	return strings.Join(way, ", ")
 }
 
 func sign(n int) int { return max(-1, min(1, n)) }
-
-// Close implements [trinity.Environment].
-func (r *rook) Close() error { return nil }

@@ -65,12 +65,13 @@ func (c *countdown) puzzle(t *trinity.Task) (numbers []int, target int, err erro
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (c *countdown) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	_, _, err := c.puzzle(t)
-	return &counting{countdown: c, task: t}, err
+	return &counting{args: c, task: t}, err
 }
 
 // counting is one episode.
 type counting struct {
-	*countdown
+	inMemory
+	args          *countdown
 	task          *trinity.Task
 	left          []int
 	target        int
@@ -80,21 +81,21 @@ type counting struct {
 // Reset implements [trinity.Environment].
 func (c *counting) Reset(_ context.Context, seed uint64) (o trinity.Observation, err error) {
 	c.replies, c.read = 0, 0
-	if c.left, c.target, err = c.puzzle(c.task); err != nil {
+	if c.left, c.target, err = c.args.puzzle(c.task); err != nil {
 		return o, err
 	}
 	if c.left == nil {
 		c.draw(rand.New(rand.NewPCG(seed, 0)))
 	}
-	return c.says(c.Ask), nil
+	return c.says(c.args.Ask), nil
 }
 
 // draw draws numbers and a target that steps lead to.
 func (c *counting) draw(random *rand.Rand) {
 	for {
 		c.left = nil
-		for range c.Count {
-			c.left = append(c.left, 1+random.IntN(c.Largest))
+		for range c.args.Count {
+			c.left = append(c.left, 1+random.IntN(c.args.Largest))
 		}
 		made := slices.Clone(c.left)
 		for len(made) > 1 {
@@ -103,7 +104,7 @@ func (c *counting) draw(random *rand.Rand) {
 				made = append(made[2:], result)
 			}
 		}
-		if c.target = made[0]; c.target > 0 && c.target <= 10*c.Largest {
+		if c.target = made[0]; c.target > 0 && c.target <= 10*c.args.Largest {
 			return
 		}
 	}
@@ -143,10 +144,7 @@ func (c *counting) says(text string) trinity.Observation {
 		step = fmt.Sprintf("%d + %d", c.left[0], c.left[1])
 	}
 	listed := strings.Join(numbers, ", ")
-	words := strings.NewReplacer("{numbers}", listed, "{target}", strconv.Itoa(c.target), "{step}", step)
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: words.Replace(text)}}, State: fmt.Sprintf("%s to %d", listed, c.target),
-	}
+	return says(text, fmt.Sprintf("%s to %d", listed, c.target), "{numbers}", listed, "{target}", strconv.Itoa(c.target), "{step}", step)
 }
 
 // countdownStep is a step: two numbers, an operator between them, and the result or not.
@@ -182,23 +180,17 @@ func (c *counting) take(reply string) error {
 // Step implements [trinity.Environment].
 func (c *counting) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	c.replies++
-	text := c.Tell
+	text := c.args.Tell
 	if wrong := c.take(a.Text); wrong == nil {
 		c.read++
 	} else {
 		text = "Not done: " + wrong.Error() + ".\n" + text
 	}
 	out.Observation = c.says(text)
-	won := 0.0
-	if len(c.left) == 1 && c.left[0] == c.target {
-		won = 1
-	}
+	won := asNumber(len(c.left) == 1 && c.left[0] == c.target)
 	out.Metrics = map[string]float64{"success": won, "valid": float64(c.read) / float64(c.replies)}
-	if out.Done = len(c.left) == 1 || c.replies-c.read == c.Tries; out.Done {
+	if out.Done = len(c.left) == 1 || c.replies-c.read == c.args.Tries; out.Done {
 		out.Reward = &won
 	}
 	return out, nil
 }
-
-// Close implements [trinity.Environment].
-func (c *counting) Close() error { return nil }

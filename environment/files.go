@@ -44,10 +44,7 @@ type fileFolder struct {
 
 // Requires implements [trinity.Requirer].
 func (f *fileFolder) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := f.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(f.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
@@ -57,7 +54,7 @@ func (f *fileFolder) OpenEnvironment(_ context.Context, t *trinity.Task) (trinit
 
 // begin reads a row.
 func (f *fileFolder) begin(t *trinity.Task) (*editing, error) {
-	e := &editing{fileFolder: f, task: t}
+	e := &editing{args: f, task: t}
 	if err := columns(t, map[string]any{"files": &e.given, "expected": &e.expected}); err != nil {
 		return nil, err
 	}
@@ -83,7 +80,8 @@ func (f *fileFolder) begin(t *trinity.Task) (*editing, error) {
 
 // editing is one episode.
 type editing struct {
-	*fileFolder
+	inMemory
+	args     *fileFolder
 	task     *trinity.Task
 	given    map[string]string
 	expected map[string]*string // nil for a file that must not be there
@@ -127,12 +125,12 @@ func (e *editing) put(name, text string) error {
 		return err
 	}
 	switch {
-	case len(text) > e.MaxFile:
-		return fmt.Errorf("%s would have %d bytes, more than the %d that a file may have", name, len(text), e.MaxFile)
-	case total > e.MaxTotal:
-		return fmt.Errorf("all files would have %d bytes, more than the %d that they may have", total, e.MaxTotal)
-	case !there && len(e.files) == e.MaxFiles:
-		return fmt.Errorf("the folder has %d files, and may have no more", e.MaxFiles)
+	case len(text) > e.args.MaxFile:
+		return fmt.Errorf("%s would have %d bytes, more than the %d that a file may have", name, len(text), e.args.MaxFile)
+	case total > e.args.MaxTotal:
+		return fmt.Errorf("all files would have %d bytes, more than the %d that they may have", total, e.args.MaxTotal)
+	case !there && len(e.files) == e.args.MaxFiles:
+		return fmt.Errorf("the folder has %d files, and may have no more", e.args.MaxFiles)
 	case !utf8.ValidString(text):
 		return fmt.Errorf("%s would be no UTF-8 text", name)
 	case e.folders[name] > 0:
@@ -159,7 +157,7 @@ func (e *editing) Reset(context.Context, uint64) (o trinity.Observation, err err
 		return o, err
 	}
 	last := &o.Messages[len(o.Messages)-1]
-	last.Content = strings.NewReplacer("{question}", last.Content, "{files}", e.paths("")).Replace(e.Ask)
+	last.Content = strings.NewReplacer("{question}", last.Content, "{files}", e.paths("")).Replace(e.args.Ask)
 	one := textParameter("path below the folder, such as notes/a.txt")
 	o.Tools, err = schemas(
 		tool{name: "list_files", description: "Lists the files with their sizes in bytes.",
@@ -200,14 +198,14 @@ func (e *editing) Step(_ context.Context, a trinity.Action) (out trinity.Outcome
 	e.replies++
 	for _, call := range a.Calls {
 		said, wrong := e.call(call)
-		if len(said) > e.MaxAnswer {
-			said = strings.ToValidUTF8(said[:e.MaxAnswer], "") + "\n… more is left out"
+		if len(said) > e.args.MaxAnswer {
+			said = strings.ToValidUTF8(said[:e.args.MaxAnswer], "") + "\n… more is left out"
 		}
 		out.ToolError = out.ToolError || wrong != nil
 		out.Messages = append(out.Messages, answerOf(call, said, wrong))
 	}
 	out.State = e.state()
-	if out.Done = len(a.Calls) == 0 || e.replies == e.MaxSteps; out.Done {
+	if out.Done = len(a.Calls) == 0 || e.replies == e.args.MaxSteps; out.Done {
 		e.score(&out, a.Text)
 	}
 	return out, nil
@@ -227,12 +225,9 @@ func (e *editing) score(out *trinity.Outcome, reply string) {
 			right++
 		}
 	}
-	success, share := 0.0, float64(right)/float64(len(e.expected))
-	if right == len(e.expected) {
-		success = 1
-	}
+	success, share := asNumber(right == len(e.expected)), float64(right)/float64(len(e.expected))
 	out.Metrics["success"] = success
-	if out.Reward = &success; e.Partial {
+	if out.Reward = &success; e.args.Partial {
 		out.Reward = &share
 	}
 }
@@ -293,10 +288,10 @@ func (e *editing) read(args *fileArguments) (string, error) {
 		return "", fmt.Errorf("%s has %d lines", *args.Path, len(lines))
 	}
 	text = strings.Join(lines[first-1:], "")
-	if len(text) <= e.MaxAnswer {
+	if len(text) <= e.args.MaxAnswer {
 		return text, nil
 	}
-	shown := strings.ToValidUTF8(text[:e.MaxAnswer-60], "")
+	shown := strings.ToValidUTF8(text[:e.args.MaxAnswer-60], "")
 	next := first + strings.Count(shown, "\n")
 	if next == first {
 		return shown + "\n… the rest of line " + strconv.Itoa(first) + " is left out", nil
@@ -341,6 +336,3 @@ func (e *editing) remove(args *fileArguments) (string, error) {
 	e.total -= len(text)
 	return "deleted", nil
 }
-
-// Close implements [trinity.Environment].
-func (e *editing) Close() error { return nil }

@@ -20,7 +20,7 @@ func init() {
 			"{position} (row by row from 0), {steps} that are left, {actions}, {action}. Metrics: success; valid, the share of the "+
 			"replies that name an action.",
 		func() trinity.EnvironmentOpener {
-			return &frozenLake{MapName: "4x4", IsSlippery: true, SuccessRate: 1.0 / 3, Size: 8, P: 0.8, Tabular: Tabular{
+			return &frozenLake{MapName: "4x4", IsSlippery: true, SuccessRate: 1.0 / 3, Size: 8, P: 0.8, tabular: tabular{
 				Ask: "You are P on a frozen lake. Reach the goal G and step into no hole O; _ is ice.{slippery}\n" + howToAct +
 					" You have {steps} steps.\n\n{map}",
 				Tell: "{map}\nSteps left: {steps}", Unread: unread, MaxSteps: 100}}
@@ -29,7 +29,7 @@ func init() {
 
 // frozenLake is the lake.
 type frozenLake struct {
-	Tabular     `yaml:",inline"`
+	tabular     `yaml:",inline"`
 	MapName     string   `yaml:"map_name" doc:"4x4, 8x8, or generated: a random map for each seed"`
 	Desc        []string `yaml:"desc" doc:"rows of the map instead: S start, F ice, H hole, G goal"`
 	IsSlippery  bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
@@ -70,10 +70,7 @@ func validMap(rows []string) error {
 
 // Requires implements [trinity.Requirer].
 func (l *frozenLake) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := l.of(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(l.of)}
 }
 
 // lake is the lake of a task.
@@ -96,7 +93,7 @@ func (l *frozenLake) of(t *trinity.Task) (*lake, error) {
 	if sized && !named {
 		own.MapName = "generated"
 	}
-	own.walk.Tabular = &own.frozenLake.Tabular
+	own.walk.args = &own.frozenLake.tabular
 	return own, registry.Validate(&own.frozenLake)
 }
 

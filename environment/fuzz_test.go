@@ -116,14 +116,14 @@ func FuzzGymnasiumAnswers(f *testing.F) {
 	f.Add(`{"space": "Discrete(2)", "example": 1, "first": 0, "count": 2}`, `{"observation": [1, 2], "reward": 1, "text": null}`)
 	f.Add(`{"error": "no such id"}`, `{"observation": "s", "success": 1}`)
 	f.Fuzz(func(t *testing.T, space, state string) {
-		e := &gymEpisode{pythonGym: &pythonGym{Tabular: Tabular{Ask: "{observation}{actions}{action}", MaxSteps: 3}}}
+		e := &gymEpisode{args: &pythonGym{tabular: tabular{Ask: "{observation}{actions}{action}", MaxSteps: 3}}}
 		if bridge.Decode([]byte(space), &e.space) != nil {
 			return
 		}
 		var s stateReply
 		if bridge.Decode([]byte(state), &s) == nil {
 			e.observe(&s)
-			if o := e.says(e.Ask); len(o.Messages) != 1 || o.State != e.observation {
+			if o := e.says(e.args.Ask); len(o.Messages) != 1 || o.State != e.observation {
 				t.Errorf("%+v", o)
 			}
 			e.action("1")

@@ -47,7 +47,7 @@ func (g *gomoku) Validate() error {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *gomoku) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &placing{gomoku: g}, nil
+	return &placing{args: g}, nil
 }
 
 // The fields of a board.
@@ -59,7 +59,8 @@ const (
 
 // placing is one episode.
 type placing struct {
-	*gomoku
+	inMemory
+	args          *gomoku
 	board         []byte
 	random        *rand.Rand
 	replies, read int
@@ -67,26 +68,26 @@ type placing struct {
 
 // Reset implements [trinity.Environment].
 func (p *placing) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
-	p.board = []byte(strings.Repeat(string(emptyField), p.Size*p.Size))
+	p.board = []byte(strings.Repeat(string(emptyField), p.args.Size*p.args.Size))
 	p.random, p.replies, p.read = rand.New(rand.NewPCG(seed, 0)), 0, 0
-	return p.says(p.Ask, ""), nil
+	return p.says(p.args.Ask, ""), nil
 }
 
 // says returns what the policy reads.
 func (p *placing) says(text, moves string) trinity.Observation {
 	var board strings.Builder
 	board.WriteString("  ")
-	for column := range p.Size {
+	for column := range p.args.Size {
 		fmt.Fprintf(&board, " %2d", column+1)
 	}
 	for cell, field := range p.board {
-		if cell%p.Size == 0 {
-			fmt.Fprintf(&board, "\n%2d", cell/p.Size+1)
+		if cell%p.args.Size == 0 {
+			fmt.Fprintf(&board, "\n%2d", cell/p.args.Size+1)
 		}
 		fmt.Fprintf(&board, "  %c", field)
 	}
-	words := strings.NewReplacer("{board}", board.String(), "{size}", strconv.Itoa(p.Size), "{line}", strconv.Itoa(p.Line), "{moves}", moves)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: words.Replace(text)}}, State: string(p.board)}
+	return says(text, string(p.board), "{board}", board.String(), "{size}", strconv.Itoa(p.args.Size), "{line}", strconv.Itoa(p.args.Line),
+		"{moves}", moves)
 }
 
 // twoNumbers is how a reply names a field.
@@ -100,10 +101,10 @@ func (p *placing) field(reply string) int {
 	}
 	row, _ := strconv.Atoi(parts[1]) // the pattern makes sure that these are numbers
 	column, _ := strconv.Atoi(parts[2])
-	if row < 1 || row > p.Size || column < 1 || column > p.Size || p.board[(row-1)*p.Size+column-1] != emptyField {
+	if row < 1 || row > p.args.Size || column < 1 || column > p.args.Size || p.board[(row-1)*p.args.Size+column-1] != emptyField {
 		return -1
 	}
-	return (row-1)*p.Size + column - 1
+	return (row-1)*p.args.Size + column - 1
 }
 
 // longest returns how many stones would be in a line with one at a field, and how many empty
@@ -112,7 +113,7 @@ func (p *placing) longest(cell int, stone byte) (stones, open int) {
 	for _, step := range [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}} {
 		count, free := 1, 0
 		for _, way := range []int{-1, 1} {
-			row, column := cell/p.Size+way*step[0], cell%p.Size+way*step[1]
+			row, column := cell/p.args.Size+way*step[0], cell%p.args.Size+way*step[1]
 			for ; p.holds(row, column, stone); row, column = row+way*step[0], column+way*step[1] {
 				count++
 			}
@@ -128,7 +129,7 @@ func (p *placing) longest(cell int, stone byte) (stones, open int) {
 }
 
 func (p *placing) holds(row, column int, what byte) bool {
-	return row >= 0 && row < p.Size && column >= 0 && column < p.Size && p.board[row*p.Size+column] == what
+	return row >= 0 && row < p.args.Size && column >= 0 && column < p.args.Size && p.board[row*p.args.Size+column] == what
 }
 
 // answer puts the opponent's stone, and returns its field.
@@ -139,11 +140,11 @@ func (p *placing) answer() int {
 			continue
 		}
 		worth := 0
-		if p.Opponent == "fair" {
+		if p.args.Opponent == "fair" {
 			mine, open := p.longest(cell, otherStone)
 			theirs, opens := p.longest(cell, ownStone)
-			worth = max(6*min(mine, p.Line)+open+1, 6*min(theirs, p.Line)+opens)
-			if mine >= p.Line {
+			worth = max(6*min(mine, p.args.Line)+open+1, 6*min(theirs, p.args.Line)+opens)
+			if mine >= p.args.Line {
 				worth *= 2 // a win comes before a block
 			}
 		}
@@ -166,18 +167,18 @@ func (p *placing) play(cell int) (moves string, reward float64, ended bool) {
 	won, _ := p.longest(cell, ownStone)
 	p.board[cell] = ownStone
 	switch {
-	case won >= p.Line:
+	case won >= p.args.Line:
 		return "You have won.", 1, true
 	case full():
-		return "The board is full.", p.DrawReward, true
+		return "The board is full.", p.args.DrawReward, true
 	}
 	answer := p.answer()
-	moves = fmt.Sprintf("I play %d %d.", answer/p.Size+1, answer%p.Size+1)
-	if lost, _ := p.longest(answer, otherStone); lost >= p.Line {
+	moves = fmt.Sprintf("I play %d %d.", answer/p.args.Size+1, answer%p.args.Size+1)
+	if lost, _ := p.longest(answer, otherStone); lost >= p.args.Line {
 		return moves + " You have lost.", 0, true
 	}
 	if full() {
-		return moves + " The board is full.", p.DrawReward, true
+		return moves + " The board is full.", p.args.DrawReward, true
 	}
 	return moves, 0, false
 }
@@ -190,19 +191,13 @@ func (p *placing) Step(_ context.Context, a trinity.Action) (out trinity.Outcome
 		p.read++
 		moves, reward, out.Done = p.play(cell)
 	} else {
-		out.Done = p.replies-p.read == p.Tries
+		out.Done = p.replies-p.read == p.args.Tries
 	}
-	out.Observation = p.says(p.Tell, moves)
-	success := 0.0
-	if strings.HasPrefix(moves, "You have won") {
-		success = 1
-	}
-	out.Metrics = map[string]float64{"success": success, "valid": float64(p.read) / float64(p.replies)}
+	out.Observation = p.says(p.args.Tell, moves)
+	out.Metrics = map[string]float64{
+		"success": asNumber(strings.HasPrefix(moves, "You have won")), "valid": float64(p.read) / float64(p.replies)}
 	if out.Done {
 		out.Reward = &reward
 	}
 	return out, nil
 }
-
-// Close implements [trinity.Environment].
-func (p *placing) Close() error { return nil }

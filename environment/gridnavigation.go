@@ -19,7 +19,7 @@ func init() {
 			"{position} (row and column from 1), {goal}, {steps} that are left, {actions}, {action}. Metrics: success; valid, the share of the "+
 			"replies that name an action.",
 		func() trinity.EnvironmentOpener {
-			return &gridNavigation{Size: 6, Walls: 0.25, Tabular: Tabular{
+			return &gridNavigation{Size: 6, Walls: 0.25, tabular: tabular{
 				Ask: "You are P on a map. Reach the goal G, which is at {goal} (row, column); # is a wall, _ is free, and ? is too far away " +
 					"to see. " + howToAct + "\n\n{map}",
 				Tell: "{map}", Unread: unread, MaxSteps: 40}}
@@ -28,7 +28,7 @@ func init() {
 
 // gridNavigation is the search for a goal.
 type gridNavigation struct {
-	Tabular    `yaml:",inline"`
+	tabular    `yaml:",inline"`
 	Size       int     `yaml:"size" range:"[2,50]" doc:"rows and columns of a drawn map"`
 	Walls      float64 `yaml:"walls" range:"[0,0.5]" doc:"share of a drawn map's cells that are walls, about"`
 	View       int     `yaml:"view" range:"[0,)" doc:"cells that the policy sees to each side of its own; 0 shows the whole map"`
@@ -37,10 +37,7 @@ type gridNavigation struct {
 
 // Requires implements [trinity.Requirer].
 func (n *gridNavigation) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := n.mapOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(n.mapOf)}
 }
 
 // mapOf returns the rows of a task's map, or nil if it has none.
@@ -66,13 +63,13 @@ func (n *gridNavigation) mapOf(t *trinity.Task) (rows []string, err error) {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (n *gridNavigation) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	rows, err := n.mapOf(t)
-	return &navigation{walk: walk{Tabular: &n.Tabular}, gridNavigation: n, rows: rows}, err
+	return &navigation{walk: walk{args: &n.tabular}, args: n, rows: rows}, err
 }
 
 // navigation is one episode.
 type navigation struct {
 	walk
-	*gridNavigation
+	args *gridNavigation
 	rows []string // nil: drawn
 }
 
@@ -80,9 +77,9 @@ type navigation struct {
 func (n *navigation) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	rows := n.rows
 	if rows == nil {
-		rows = n.draw(rand.New(rand.NewPCG(seed, 0)))
+		rows = n.args.draw(rand.New(rand.NewPCG(seed, 0)))
 	}
-	return n.start(n.rules(rows), seed), nil
+	return n.start(n.args.rules(rows), seed), nil
 }
 
 // draw draws a map with a path.

@@ -26,7 +26,7 @@ func init() {
 			"{id}, {observation}, {actions}, {action} (an example), {steps} that are left. Metrics: valid, the share of the replies with an "+
 			"action; success, if the environment tells it.",
 		func() trinity.EnvironmentOpener {
-			return &pythonGym{Python: bridge.Python{Python: "python3"}, Tabular: Tabular{
+			return &pythonGym{Python: bridge.Python{Python: "python3"}, tabular: tabular{
 				Ask: "You act in {id}. An action is {actions}. Think first, then write one between ``` and ```, such as ```{action}```." +
 					"\n\n{observation}",
 				Tell: "{observation}", Unread: unread, MaxSteps: 200}}
@@ -36,7 +36,7 @@ func init() {
 // pythonGym is an environment of Gymnasium.
 type pythonGym struct {
 	bridge.Python `yaml:",inline"`
-	Tabular       `yaml:",inline"`
+	tabular       `yaml:",inline"`
 	ID            string         `yaml:"id" doc:"id of the environment, such as CartPole-v1"`
 	Kwargs        map[string]any `yaml:"kwargs" doc:"arguments of gymnasium.make"`
 	Imports       []string       `yaml:"imports" doc:"Python modules that register ids, such as minigrid"`
@@ -74,7 +74,7 @@ func (g *pythonGym) of(t *trinity.Task) (id string, kwargs map[string]any, err e
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *pythonGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &gymEpisode{pythonGym: g, Bridge: g.Open(gymnasiumScript, 1)}
+	e := &gymEpisode{args: g, Bridge: g.Open(gymnasiumScript, 1)}
 	if err := e.Reuse(ctx, t); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -83,7 +83,7 @@ func (g *pythonGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trini
 
 // gymEpisode is one episode, and after a Reuse another one.
 type gymEpisode struct {
-	*pythonGym
+	args *pythonGym
 	*bridge.Bridge
 	id          string
 	render      bool // the text of an observation is what render returns
@@ -101,12 +101,12 @@ type actionSpace struct {
 
 // Reuse implements [trinity.Reusable].
 func (e *gymEpisode) Reuse(ctx context.Context, t *trinity.Task) error {
-	id, kwargs, err := e.of(t)
+	id, kwargs, err := e.args.of(t)
 	if err != nil {
 		return err
 	}
 	e.id, e.render = id, kwargs["render_mode"] == "ansi"
-	imports := e.Imports
+	imports := e.args.Imports
 	if imports == nil {
 		imports = []string{}
 	}
@@ -114,8 +114,8 @@ func (e *gymEpisode) Reuse(ctx context.Context, t *trinity.Task) error {
 	if err := e.Call(ctx, map[string]any{"do": "make", "id": id, "kwargs": kwargs, "imports": imports}, &e.space); err != nil {
 		return err
 	}
-	if len(e.Actions) > 0 && len(e.Actions) != e.space.Count {
-		return fmt.Errorf("actions: %d names for %d discrete actions of %s (%s)", len(e.Actions), e.space.Count, id, e.space.Space)
+	if len(e.args.Actions) > 0 && len(e.args.Actions) != e.space.Count {
+		return fmt.Errorf("actions: %d names for %d discrete actions of %s (%s)", len(e.args.Actions), e.space.Count, id, e.space.Space)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (e *gymEpisode) Reset(ctx context.Context, seed uint64) (trinity.Observatio
 		return trinity.Observation{}, err
 	}
 	e.observe(&s)
-	return e.says(e.Ask), nil
+	return e.says(e.args.Ask), nil
 }
 
 // observe takes the text of a state.
@@ -163,17 +163,16 @@ func (e *gymEpisode) says(text string) trinity.Observation {
 	if e.space.Count > 0 {
 		actions = fmt.Sprintf("a number from %d to %d", e.space.First, e.space.First+e.space.Count-1)
 	}
-	if len(e.Actions) > 0 {
-		actions, example = "one of "+strings.Join(e.Actions, ", "), e.Actions[0]
+	if len(e.args.Actions) > 0 {
+		actions, example = "one of "+strings.Join(e.args.Actions, ", "), e.args.Actions[0]
 	}
-	words := strings.NewReplacer("{id}", e.id, "{observation}", e.observation, "{actions}", actions, "{action}", example,
-		"{steps}", strconv.Itoa(e.MaxSteps-e.steps))
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: words.Replace(text)}}, State: e.observation}
+	return says(text, e.observation, "{id}", e.id, "{observation}", e.observation, "{actions}", actions, "{action}", example,
+		"{steps}", strconv.Itoa(e.args.MaxSteps-e.steps))
 }
 
 // action returns the action that a reply names; ok is false if it names none.
 func (e *gymEpisode) action(reply string) (action any, ok bool) {
-	if i := chosen(reply, e.Actions); i >= 0 {
+	if i := chosen(reply, e.args.Actions); i >= 0 {
 		return e.space.First + i, true
 	}
 	text := strings.TrimSpace(fenced(reply))
@@ -197,15 +196,15 @@ func (e *gymEpisode) Step(ctx context.Context, a trinity.Action) (out trinity.Ou
 			return out, err
 		}
 	}
-	reward, text := s.Reward, e.Tell
+	reward, text := s.Reward, e.args.Tell
 	if s.Invalid {
-		reward, text = e.UnreadReward, strings.TrimSpace(e.Unread+"\n"+text)
+		reward, text = e.args.UnreadReward, strings.TrimSpace(e.args.Unread+"\n"+text)
 	} else {
 		e.read++
 		e.observe(&s)
 	}
 	out.Observation, out.Reward, out.Done = e.says(text), &reward, s.Terminated
-	out.Truncated = !out.Done && (s.Truncated || e.steps == e.MaxSteps)
+	out.Truncated = !out.Done && (s.Truncated || e.steps == e.args.MaxSteps)
 	out.Metrics = map[string]float64{"valid": float64(e.read) / float64(e.steps)}
 	if s.Success != nil {
 		out.Metrics["success"] = *s.Success

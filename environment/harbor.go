@@ -70,10 +70,7 @@ func (h *harbor) Validate() (err error) {
 
 // Requires implements [trinity.Requirer].
 func (h *harbor) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := h.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(h.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
@@ -94,7 +91,7 @@ func (h *harbor) begin(t *trinity.Task) (*harborTrial, error) {
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", filepath.Base(dir), err)
 	}
-	e := &harborTrial{harbor: h, task: task, dir: cmp.Or(task.settings.Environment.Workdir, h.Workdir)}
+	e := &harborTrial{args: h, task: task, dir: cmp.Or(task.settings.Environment.Workdir, h.Workdir)}
 	if err := checkWorkdir(e.dir); err != nil {
 		return nil, fmt.Errorf("task %s: %w", filepath.Base(dir), err)
 	}
@@ -126,7 +123,8 @@ var verifierFolders = []string{"/tests", "/logs/verifier"}
 
 // harborTrial is one episode.
 type harborTrial struct {
-	*harbor
+	inMemory
+	args             *harbor
 	task             *harborTask
 	dir              string // the work folder
 	env, verifierEnv []string
@@ -160,12 +158,12 @@ exit $status`
 // program returns the program that runs a script on the files of the work folder.
 func (e *harborTrial) program(script, file string, seconds float64) *sandbox.Program {
 	all := wait.Seconds(seconds) + 30*time.Second // for the files
-	disk := int64(e.MaxDisk) << 20
-	memory := cmp.Or(e.task.settings.Environment.MemoryMB, e.MaxMemory)
+	disk := int64(e.args.MaxDisk) << 20
+	memory := cmp.Or(e.task.settings.Environment.MemoryMB, e.args.MaxMemory)
 	return &sandbox.Program{
 		Command: []string{"bash", "-c", script, "bash", e.dir, strconv.FormatFloat(seconds, 'f', -1, 64), file},
 		Files:   map[string][]byte{"files.tar": e.files}, Folders: []string{e.dir, "/logs/agent", "/logs/artifacts"},
-		Env: e.env, Read: e.Read,
+		Env: e.env, Read: e.args.Read,
 		Limits: sandbox.Limits{Wall: all, CPU: all, Memory: int64(memory) << 20, File: disk, Disk: 2*disk + 2<<20, Output: disk},
 	}
 }
@@ -173,8 +171,7 @@ func (e *harborTrial) program(script, file string, seconds float64) *sandbox.Pro
 // Reset implements [trinity.Environment].
 func (e *harborTrial) Reset(context.Context, uint64) (o trinity.Observation, err error) {
 	e.files, e.replies, e.done = e.task.start, 0, ""
-	o.Messages = []trinity.Message{{Role: "user", Content: strings.ReplaceAll(e.Ask, "{instruction}", e.task.instruction)}}
-	o.State = "harbor"
+	o = says(e.args.Ask, "harbor", "{instruction}", e.task.instruction)
 	o.Tools, err = schemas(tool{"bash", "Run a command with bash and read what it prints. Each command begins in " + e.dir + "; files there " +
 		"last, variables and processes do not.", map[string]any{"command": textParameter("the command")}, []string{"command"}})
 	return o, err
@@ -193,7 +190,7 @@ func (e *harborTrial) Step(ctx context.Context, a trinity.Action) (out trinity.O
 	}
 	out.State = "harbor" + e.done
 	out.Done = len(a.Calls) == 0
-	out.Truncated = !out.Done && e.replies == e.MaxSteps
+	out.Truncated = !out.Done && e.replies == e.args.MaxSteps
 	if out.Done || out.Truncated {
 		err = e.verify(ctx, &out)
 	}
@@ -210,15 +207,15 @@ func (e *harborTrial) call(ctx context.Context, call trinity.ToolCall) (said str
 		return "", errors.New(`want the argument "command", a text`), nil
 	}
 	e.done += "\n" + *args.Command
-	program := e.program(keepFiles, "/work/command.sh", e.Timeout)
+	program := e.program(keepFiles, "/work/command.sh", e.args.Timeout)
 	program.Files["command.sh"] = []byte(*args.Command)
-	r, err := runIn(ctx, e.box, program)
+	r, err := runIn(ctx, e.args.box, program)
 	if err != nil {
 		return "", nil, err
 	}
-	files, said := r.Stdout, harborWords(r, e.MaxOutput)
+	files, said := r.Stdout, harborWords(r, e.args.MaxOutput)
 	if !isArchive(files) || r.Truncated {
-		return said + "\n(the changes of the command to files are lost: they cannot be read, or have more than " + strconv.Itoa(e.MaxDisk) +
+		return said + "\n(the changes of the command to files are lost: they cannot be read, or have more than " + strconv.Itoa(e.args.MaxDisk) +
 			" MiB)", nil, nil
 	}
 	e.files = files
@@ -249,7 +246,7 @@ func (e *harborTrial) verify(ctx context.Context, out *trinity.Outcome) error {
 	program.Files["tests.tar"] = e.task.tests
 	program.Folders = append(program.Folders, verifierFolders...)
 	program.Env = slices.Concat(e.env, e.verifierEnv)
-	r, err := runIn(ctx, e.box, program)
+	r, err := runIn(ctx, e.args.box, program)
 	if err != nil {
 		return err
 	}
@@ -300,17 +297,14 @@ func rewardsOf(name string, text []byte) (map[string]float64, error) {
 func (e *harborTrial) choose(values map[string]float64, out *trinity.Outcome) error {
 	out.Metrics = map[string]float64{}
 	for name, value := range values {
-		if name == cmp.Or(e.RewardKey, "reward") || e.RewardKey == "" && len(values) == 1 {
+		if name == cmp.Or(e.args.RewardKey, "reward") || e.args.RewardKey == "" && len(values) == 1 {
 			out.Reward = &value
 		} else {
 			out.Metrics[name] = value
 		}
 	}
 	if out.Reward == nil {
-		return fmt.Errorf("reward.json has no %q: set reward_key to one of its %d names", cmp.Or(e.RewardKey, "reward"), len(values))
+		return fmt.Errorf("reward.json has no %q: set reward_key to one of its %d names", cmp.Or(e.args.RewardKey, "reward"), len(values))
 	}
 	return nil
 }
-
-// Close implements [trinity.Environment].
-func (e *harborTrial) Close() error { return nil }

@@ -61,7 +61,7 @@ func (m *toolServer) Requires() trinity.Requirements {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (m *toolServer) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &toolSession{toolServer: m, task: t}
+	e := &toolSession{args: m, task: t}
 	if err := e.connect(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -73,7 +73,7 @@ func (m *toolServer) OpenEnvironment(ctx context.Context, t *trinity.Task) (trin
 
 // toolSession is one episode.
 type toolSession struct {
-	*toolServer
+	args    *toolServer
 	task    *trinity.Task
 	client  *mcp.Client
 	schemas json.RawMessage
@@ -94,27 +94,17 @@ func (r reusableTools) Reuse(ctx context.Context, t *trinity.Task) error {
 func (e *toolSession) connect(ctx context.Context) error {
 	var way mcp.Transport
 	var err error
-	if e.URL != "" {
-		e.web = &mcp.HTTP{URL: e.URL, Headers: e.Headers}
+	if e.args.URL != "" {
+		e.web = &mcp.HTTP{URL: e.args.URL, Headers: e.args.Headers}
 		way = e.web
 	} else {
-		e.program = bridge.New(e.Program(), 1, isToolAnswer)
+		e.program = bridge.New(e.args.Program(), 1, mcp.IsAnswer)
 		way = &toolProgram{Bridge: e.program}
 	}
 	if e.client, err = mcp.Connect(ctx, way); err != nil {
 		return err
 	}
 	return e.list(ctx)
-}
-
-// isToolAnswer reports whether a line of a program is the answer to a request. Others are
-// notifications, requests of the server and its log.
-func isToolAnswer(line []byte) bool {
-	var m struct {
-		ID            *int
-		Result, Error json.RawMessage
-	}
-	return json.Unmarshal(line, &m) == nil && m.ID != nil && (m.Result != nil || m.Error != nil)
 }
 
 // toolProgram is the transport of a program that is a server.
@@ -130,14 +120,10 @@ func (p *toolProgram) Notify(_ context.Context, message []byte) error {
 }
 
 // Ask implements [mcp.Transport].
-func (p *toolProgram) Ask(ctx context.Context, request []byte, isAnswer func([]byte) bool) ([]byte, error) {
+func (p *toolProgram) Ask(ctx context.Context, request []byte) ([]byte, error) {
 	question := append(append(p.unsent, request...), '\n')
 	p.unsent = nil
-	answer, err := p.AskLine(ctx, question)
-	if err == nil && !isAnswer(answer) {
-		err = fmt.Errorf("the server writes %.200q, which is no answer to the request", answer)
-	}
-	return answer, err
+	return p.AskLine(ctx, question)
 }
 
 // list reads the schemas of the tools, in the form of OpenAI's API.
@@ -159,7 +145,7 @@ func (e *toolSession) list(ctx context.Context) error {
 	for _, t := range all {
 		tools[t.Name] = tool{"function", function{t.Name, t.Description, t.InputSchema}}
 	}
-	names := e.Tools
+	names := e.args.Tools
 	if names == nil {
 		names = slices.Sorted(maps.Keys(tools))
 	}
@@ -181,9 +167,9 @@ func (e *toolSession) list(ctx context.Context) error {
 // Reset implements [trinity.Environment].
 func (e *toolSession) Reset(context.Context, uint64) (trinity.Observation, error) {
 	question, err := e.task.Prompt()
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: strings.ReplaceAll(e.Ask, "{question}", question)}}, Tools: e.schemas,
-	}, err
+	o := says(e.args.Ask, "", "{question}", question)
+	o.Tools = e.schemas
+	return o, err
 }
 
 // Step implements [trinity.Environment].
@@ -203,8 +189,8 @@ func (e *toolSession) Step(ctx context.Context, a trinity.Action) (out trinity.O
 		default:
 			text, out.ToolError = answerText(result), out.ToolError || result.IsError
 		}
-		if len(text) > e.MaxAnswer {
-			text = strings.ToValidUTF8(text[:e.MaxAnswer], "") + " …"
+		if len(text) > e.args.MaxAnswer {
+			text = strings.ToValidUTF8(text[:e.args.MaxAnswer], "") + " …"
 		}
 		out.Messages = append(out.Messages, trinity.Message{Role: "tool", Content: text, ToolCallID: call.ID, Name: call.Name})
 	}

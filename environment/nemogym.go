@@ -48,10 +48,7 @@ func (g *nemoGym) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *nemoGym) Requires() trinity.Requirements {
-	return trinity.Requirements{Tools: true, CheckTask: func(t *trinity.Task) error {
-		_, err := g.begin(t)
-		return err
-	}}
+	return trinity.Requirements{Tools: true, CheckTask: checkBy(g.begin)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
@@ -65,7 +62,7 @@ func (g *nemoGym) begin(t *trinity.Task) (*gymSession, error) {
 	if _, ok := t.Row[column].(map[string]any); !ok {
 		return nil, fmt.Errorf("column %q: want an object, as the rows of NeMo Gym's datasets have", column)
 	}
-	e := &gymSession{nemoGym: g, row: t.Row}
+	e := &gymSession{args: g, row: t.Row}
 	if err := columns(t, map[string]any{column: &e.params}); err != nil {
 		return nil, err
 	}
@@ -77,7 +74,8 @@ func (g *nemoGym) begin(t *trinity.Task) (*gymSession, error) {
 
 // gymSession is one episode.
 type gymSession struct {
-	*nemoGym
+	inMemory
+	args     *nemoGym
 	row      map[string]any
 	params   openai.ResponsesRequest
 	first    []trinity.Message
@@ -163,10 +161,11 @@ func (e *gymSession) post(ctx context.Context, path string, body any, accept fun
 		return 0, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	for name, value := range e.Headers {
+	for name, value := range e.args.Headers {
 		header.Set(name, value)
 	}
-	request := retry.Request{Method: http.MethodPost, URL: strings.TrimSuffix(e.URL, "/") + path, Header: header, Body: text, Accept: accept}
+	url := strings.TrimSuffix(e.args.URL, "/") + path
+	request := retry.Request{Method: http.MethodPost, URL: url, Header: header, Body: text, Accept: accept}
 	response, err := e.client.Open(ctx, request)
 	if err != nil {
 		return 0, nil, err
@@ -219,14 +218,14 @@ func (e *gymSession) Step(ctx context.Context, a trinity.Action) (out trinity.Ou
 			return out, err
 		}
 		e.output = append(e.output, map[string]any{"type": "function_call_output", "call_id": call.ID, "output": said})
-		if len(said) > e.MaxAnswer {
-			said = strings.ToValidUTF8(said[:e.MaxAnswer], "") + " …"
+		if len(said) > e.args.MaxAnswer {
+			said = strings.ToValidUTF8(said[:e.args.MaxAnswer], "") + " …"
 		}
 		out.Messages = append(out.Messages, answerOf(call, said, nil))
 		out.ToolError = out.ToolError || failed
 	}
 	out.Done = len(a.Calls) == 0
-	out.Truncated = !out.Done && e.replies == e.MaxSteps
+	out.Truncated = !out.Done && e.replies == e.args.MaxSteps
 	if out.Done || out.Truncated {
 		err = e.verify(ctx, &out)
 	}
@@ -296,6 +295,3 @@ func (e *gymSession) read(answer []byte, out *trinity.Outcome) error {
 	}
 	return nil
 }
-
-// Close implements [trinity.Environment].
-func (e *gymSession) Close() error { return nil }

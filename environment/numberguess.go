@@ -60,12 +60,13 @@ func (g *numberGuess) number(t *trinity.Task, seed uint64) (int, error) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *numberGuess) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
-	return &guessing{numberGuess: g, task: t}, nil
+	return &guessing{args: g, task: t}, nil
 }
 
 // guessing is one episode.
 type guessing struct {
-	*numberGuess
+	inMemory
+	args       *numberGuess
 	task       *trinity.Task
 	number     int
 	from, to   int // numbers that fit the hints so far
@@ -76,15 +77,15 @@ type guessing struct {
 
 // Reset implements [trinity.Environment].
 func (g *guessing) Reset(_ context.Context, seed uint64) (o trinity.Observation, err error) {
-	g.from, g.to, g.made, g.consistent, g.heard = g.Lowest, g.Highest, 0, 0, ""
-	g.number, err = g.numberGuess.number(g.task, seed)
-	ask := strings.NewReplacer("{lowest}", strconv.Itoa(g.Lowest), "{highest}", strconv.Itoa(g.Highest), "{guesses}", strconv.Itoa(g.Guesses))
-	return g.says(ask.Replace(g.Ask)), err
+	g.from, g.to, g.made, g.consistent, g.heard = g.args.Lowest, g.args.Highest, 0, 0, ""
+	g.number, err = g.args.number(g.task, seed)
+	return g.says(g.args.Ask, "{lowest}", strconv.Itoa(g.args.Lowest), "{highest}", strconv.Itoa(g.args.Highest),
+		"{guesses}", strconv.Itoa(g.args.Guesses)), err
 }
 
 // says returns what the policy reads. What it has heard so far is all that it can know.
-func (g *guessing) says(text string) trinity.Observation {
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: "guesses" + g.heard}
+func (g *guessing) says(text string, words ...string) trinity.Observation {
+	return says(text, "guesses"+g.heard, words...)
 }
 
 // Step implements [trinity.Environment].
@@ -113,16 +114,10 @@ func (g *guessing) Step(_ context.Context, a trinity.Action) (out trinity.Outcom
 	g.heard += fmt.Sprintf(" %s%s", hint, strings.TrimSpace(a.Text))
 	out.Observation = g.says(hint)
 	out.Metrics = map[string]float64{"consistent": float64(g.consistent) / float64(g.made)}
-	if out.Done = hint == "" || g.made == g.Guesses; !out.Done {
+	if out.Done = hint == "" || g.made == g.args.Guesses; !out.Done {
 		return out, nil
 	}
-	won := 0.0
-	if hint == "" {
-		won = 1
-	}
+	won := asNumber(hint == "")
 	out.Reward, out.Parts = &won, map[string]float64{"won": won}
 	return out, nil
 }
-
-// Close implements [trinity.Environment].
-func (g *guessing) Close() error { return nil }

@@ -59,14 +59,14 @@ func (o *openEnv) Validate() error {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (o *openEnv) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &openEnvSession{openEnv: o, reset: map[string]any{}}
+	e := &openEnvSession{args: o, reset: map[string]any{}}
 	e.question, _ = t.Prompt() // a row may have none
 	return e, columns(t, map[string]any{"reset": &e.reset})
 }
 
 // openEnvSession is one episode.
 type openEnvSession struct {
-	*openEnv
+	args          *openEnv
 	question      string
 	reset         map[string]any
 	conn          *websocket.Conn
@@ -110,13 +110,13 @@ func (e *openEnvSession) Reset(ctx context.Context, seed uint64) (trinity.Observ
 				e.hangUp() // a session that failed serves no later reset
 				return trinity.Observation{}, err
 			}
-			return e.says(ctx, e.Ask, e.text(answer.Observation))
+			return e.says(ctx, e.args.Ask, e.text(answer.Observation))
 		}
 		e.hangUp()
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return trinity.Observation{}, fmt.Errorf("all sessions of %s are busy (%w): set max_concurrent to their number", e.URL, err)
+			return trinity.Observation{}, fmt.Errorf("all sessions of %s are busy (%w): set max_concurrent to their number", e.args.URL, err)
 		}
 	}
 }
@@ -127,10 +127,10 @@ func (e *openEnvSession) connect(ctx context.Context) (err error) {
 		return nil
 	}
 	headers := http.Header{}
-	for name, value := range e.Headers {
+	for name, value := range e.args.Headers {
 		headers.Set(name, value)
 	}
-	e.conn, _, err = websocket.Dial(ctx, e.address, &websocket.DialOptions{HTTPHeader: headers})
+	e.conn, _, err = websocket.Dial(ctx, e.args.address, &websocket.DialOptions{HTTPHeader: headers})
 	if err == nil {
 		e.conn.SetReadLimit(64 << 20)
 	}
@@ -168,8 +168,8 @@ func (e *openEnvSession) text(observation json.RawMessage) string {
 		return string(observation)
 	}
 	shown := observation
-	if e.ObservationField != "" {
-		shown = fields[e.ObservationField]
+	if e.args.ObservationField != "" {
+		shown = fields[e.args.ObservationField]
 	} else {
 		delete(fields, "metadata")
 		shown, _ = json.Marshal(fields) // JSON that was just read
@@ -184,15 +184,15 @@ func (e *openEnvSession) text(observation json.RawMessage) string {
 // says returns what the policy reads, with the server's state.
 func (e *openEnvSession) says(ctx context.Context, text, observation string) (trinity.Observation, error) {
 	words := strings.NewReplacer("{question}", e.question, "{observation}", observation)
-	o := trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: strings.TrimSpace(words.Replace(text))}}, State: observation}
-	if e.StateField == "" {
+	o := says(strings.TrimSpace(words.Replace(text)), observation)
+	if e.args.StateField == "" {
 		return o, nil
 	}
 	var state map[string]json.RawMessage
 	if err := e.exchange(ctx, "state", nil, &state); err != nil {
 		return o, err
 	}
-	o.State = string(state[e.StateField])
+	o.State = string(state[e.args.StateField])
 	return o, nil
 }
 
@@ -201,17 +201,17 @@ func (e *openEnvSession) Step(ctx context.Context, a trinity.Action) (out trinit
 	e.replies++
 	action := map[string]any{}
 	if json.Unmarshal([]byte(fencedCode(a.Text, "json")), &action) != nil {
-		action = map[string]any{e.ActionField: a.Text}
+		action = map[string]any{e.args.ActionField: a.Text}
 	}
 	var answer openEnvAnswer
 	err = e.exchange(ctx, "step", action, &answer)
 	if told := (*openEnvError)(nil); errors.As(err, &told) && told.Code == invalidAction {
-		out.Observation, err = e.says(ctx, e.Unread, told.Message)
-		out.Reward = &e.UnreadReward
+		out.Observation, err = e.says(ctx, e.args.Unread, told.Message)
+		out.Reward = &e.args.UnreadReward
 	} else if err == nil {
 		e.read++
 		out.Done = answer.Done
-		out.Observation, err = e.says(ctx, e.Tell, e.text(answer.Observation))
+		out.Observation, err = e.says(ctx, e.args.Tell, e.text(answer.Observation))
 	}
 	if err == nil && answer.Reward != nil {
 		var reward float64

@@ -95,21 +95,19 @@ func (o *optimalControl) of(t *trinity.Task) (c control, err error) {
 
 // Requires implements [trinity.Requirer].
 func (o *optimalControl) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := o.of(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(o.of)}
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (o *optimalControl) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	c := &controlling{optimalControl: o}
+	c := &controlling{args: o}
 	return c, c.Reuse(ctx, t)
 }
 
 // controlling is one episode.
 type controlling struct {
-	*optimalControl
+	inMemory
+	args    *optimalControl
 	task    control
 	a, b    float64
 	noise   *rand.Rand
@@ -118,7 +116,7 @@ type controlling struct {
 
 // Reuse implements [trinity.Reusable]. The later tasks of a pack know of its earlier expressions.
 func (c *controlling) Reuse(_ context.Context, t *trinity.Task) (err error) {
-	if c.task, err = c.of(t); c.task.index == 0 {
+	if c.task, err = c.args.of(t); c.task.index == 0 {
 		c.earlier = ""
 	}
 	return err
@@ -128,23 +126,24 @@ func (c *controlling) Reuse(_ context.Context, t *trinity.Task) (err error) {
 func (c *controlling) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	own, unknowns := c.task.seeds(seed)
 	random := newNumpyRandom(unknowns)
-	c.a, c.b = random.uniform(c.A[0], c.A[1]), c.drawB(random)
+	c.a, c.b = random.uniform(c.args.A[0], c.args.A[1]), c.args.drawB(random)
 	c.noise = rand.New(rand.NewPCG(own, 0))
 	if c.task.index == 0 {
 		c.earlier = ""
 	}
 	noise, earlier := "", ""
-	if c.Noise {
-		noise = fmt.Sprintf(" + noise of standard deviation %g", c.NoiseStd)
+	if c.args.Noise {
+		noise = fmt.Sprintf(" + noise of standard deviation %g", c.args.NoiseStd)
 	}
-	if c.ShowEarlier && c.earlier != "" {
+	if c.args.ShowEarlier && c.earlier != "" {
 		earlier = "\n\nIn an earlier task, with the same a and b: " + c.earlier
 	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	t := &c.task
-	text := strings.NewReplacer("{x0}", number(t.x0), "{v0}", number(t.v0), "{x_target}", number(t.x), "{v_target}", number(t.v),
-		"{horizon}", strconv.Itoa(t.horizon), "{penalty}", number(t.penalty), "{noise}", noise, "{earlier}", earlier).Replace(c.Ask)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: text}, nil
+	o := says(c.args.Ask, "", "{x0}", number(t.x0), "{v0}", number(t.v0), "{x_target}", number(t.x), "{v_target}", number(t.v),
+		"{horizon}", strconv.Itoa(t.horizon), "{penalty}", number(t.penalty), "{noise}", noise, "{earlier}", earlier)
+	o.State = o.Messages[0].Content
+	return o, nil
 }
 
 // drawB draws a b of sufficient size, each of those in the range equally likely.
@@ -164,7 +163,7 @@ func (o *optimalControl) drawB(random *numpyRandom) float64 {
 // Step implements [trinity.Environment]. A reply is the whole episode.
 func (c *controlling) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	source := strings.TrimSpace(fencedCode(a.Text, "python", "text"))
-	reward, said, loss, valid := c.UnreadReward, "", math.NaN(), 0.0
+	reward, said, loss, valid := c.args.UnreadReward, "", math.NaN(), 0.0
 	if expression, wrong := parseControl(source); wrong != nil {
 		said = fmt.Sprintf("This is no expression: %v.", wrong)
 	} else if path, wrong := c.drive(ctx, expression); wrong != nil {
@@ -180,7 +179,7 @@ func (c *controlling) Step(ctx context.Context, a trinity.Action) (out trinity.O
 			"ended at x = %.3f, v = %.3f with reward %.4g.",
 			c.task.x0, c.task.v0, c.task.x, c.task.v, c.task.horizon, c.task.penalty, source, path.x, path.v, reward)
 	}
-	out.Observation.Messages = []trinity.Message{{Role: "user", Content: said}}
+	out.Observation = says(said, "")
 	out.Reward, out.Done, out.Metrics = &reward, true, map[string]float64{"valid": valid}
 	if valid == 1 {
 		out.Metrics["loss"] = loss
@@ -218,8 +217,8 @@ func (c *controlling) drive(ctx context.Context, e *controlExpression) (d driven
 		}
 		effort += u * u
 		v = c.a*v + c.b*u
-		if c.Noise {
-			v += c.NoiseStd * c.noise.NormFloat64()
+		if c.args.Noise {
+			v += c.args.NoiseStd * c.noise.NormFloat64()
 		}
 		x += v
 	}
@@ -230,6 +229,3 @@ func (c *controlling) drive(ctx context.Context, e *controlExpression) (d driven
 	}
 	return driven{table.String(), x, v, min(loss, math.MaxFloat64)}, nil
 }
-
-// Close implements [trinity.Environment].
-func (c *controlling) Close() error { return nil }

@@ -83,10 +83,7 @@ func (p *programs) Validate() (err error) {
 
 // Requires implements [trinity.Requirer].
 func (p *programs) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := p.filesOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(p.filesOf)}
 }
 
 // filesOf returns the files of a task's row. It is an error if the row has no question.
@@ -114,12 +111,13 @@ func (p *programs) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.
 		return nil, errors.New("the environment was not built from its arguments")
 	}
 	files, err := p.filesOf(t)
-	return &programming{programs: p, task: t, files: files}, err
+	return &programming{args: p, task: t, files: files}, err
 }
 
 // programming is one episode.
 type programming struct {
-	*programs
+	inMemory
+	args         *programs
 	task         *trinity.Task
 	files        map[string][]byte
 	worked       []string // programs that later ones go on with
@@ -132,12 +130,11 @@ type programming struct {
 func (p *programming) Reset(context.Context, uint64) (trinity.Observation, error) {
 	p.worked, p.replies, p.runs, p.zeroes, p.heard = nil, 0, 0, 0, ""
 	question, err := p.task.Prompt()
-	return p.says(p.Ask, "{question}", question), err
+	return p.says(p.args.Ask, "{question}", question), err
 }
 
 func (p *programming) says(text string, words ...string) trinity.Observation {
-	text = strings.NewReplacer(append(words, "{steps}", strconv.Itoa(p.MaxSteps-p.replies))...).Replace(text)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: "programs" + p.heard}
+	return says(text, "programs"+p.heard, append(words, "{steps}", strconv.Itoa(p.args.MaxSteps-p.replies))...)
 }
 
 // Step implements [trinity.Environment].
@@ -147,13 +144,13 @@ func (p *programming) Step(ctx context.Context, a trinity.Action) (out trinity.O
 		out.Done, out.Observation, out.Reward = true, p.says("Done."), rightAnswer(p.task, a.Text)
 		return out, nil
 	}
-	output, err := p.run(ctx, fencedCode(a.Text, p.language.tags...))
+	output, err := p.run(ctx, fencedCode(a.Text, p.args.language.tags...))
 	if err != nil {
 		return out, err
 	}
-	out.Observation = p.says(p.Tell, "{output}", output)
+	out.Observation = p.says(p.args.Tell, "{output}", output)
 	out.Metrics = map[string]float64{"valid": float64(p.zeroes) / float64(p.runs)}
-	out.Truncated = p.replies == p.MaxSteps
+	out.Truncated = p.replies == p.args.MaxSteps
 	return out, nil
 }
 
@@ -173,12 +170,9 @@ func rightAnswer(t *trinity.Task, answer string) *float64 {
 	if err != nil || len(truths) == 0 || strings.TrimSpace(truths[0]) == "" { // checkQuestion refuses the error
 		return nil
 	}
-	right := 0.0
 	lines := strings.Split(strings.TrimSpace(answer), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if slices.ContainsFunc(truths, func(truth string) bool { return last == strings.TrimSpace(truth) }) {
-		right = 1
-	}
+	right := asNumber(slices.ContainsFunc(truths, func(truth string) bool { return last == strings.TrimSpace(truth) }))
 	return &right
 }
 
@@ -190,20 +184,20 @@ var programPlaces = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 func (p *programming) run(ctx context.Context, source string) (string, error) {
 	earlier := strconv.Itoa(len(p.worked))
 	program := sandbox.Program{
-		Command: []string{p.language.command, "main_" + p.language.file},
-		Files:   map[string][]byte{"main_" + p.language.file: []byte(strings.ReplaceAll(p.language.main, "{earlier}", earlier))},
-		Env:     p.language.env,
-		Read:    p.Read,
-		Limits: sandbox.Limits{Memory: int64(p.MaxMemory) << 20, Wall: wait.Seconds(3 * p.Timeout),
-			CPU: max(time.Second, time.Duration(math.Ceil(p.Timeout))*time.Second)},
+		Command: []string{p.args.language.command, "main_" + p.args.language.file},
+		Files:   map[string][]byte{"main_" + p.args.language.file: []byte(strings.ReplaceAll(p.args.language.main, "{earlier}", earlier))},
+		Env:     p.args.language.env,
+		Read:    p.args.Read,
+		Limits: sandbox.Limits{Memory: int64(p.args.MaxMemory) << 20, Wall: wait.Seconds(3 * p.args.Timeout),
+			CPU: max(time.Second, time.Duration(math.Ceil(p.args.Timeout))*time.Second)},
 	}
 	for i, text := range append(p.worked[:len(p.worked):len(p.worked)], source) {
-		program.Files[strconv.Itoa(i)+"_"+p.language.file] = []byte(text)
+		program.Files[strconv.Itoa(i)+"_"+p.args.language.file] = []byte(text)
 	}
 	for path, data := range p.files {
 		program.Files[path] = data
 	}
-	r, err := runIn(ctx, p.box, &program)
+	r, err := runIn(ctx, p.args.box, &program)
 	if err != nil {
 		return "", err
 	}
@@ -211,11 +205,11 @@ func (p *programming) run(ctx context.Context, source string) (string, error) {
 	p.heard += "\n" + source
 	if r.ExitCode == 0 && !r.TimedOut && !r.Truncated {
 		p.zeroes++
-		if p.Keep {
+		if p.args.Keep {
 			p.worked = append(p.worked, source)
 		}
 	}
-	return endOf(r, p.MaxOutput), nil
+	return endOf(r, p.args.MaxOutput), nil
 }
 
 // runIn runs a program in a sandbox when there is a place for it.
@@ -257,6 +251,3 @@ func endOf(r sandbox.Result, most int) string {
 	}
 	return strings.TrimSpace(text + "\n" + how)
 }
-
-// Close implements [trinity.Environment].
-func (p *programming) Close() error { return nil }

@@ -327,11 +327,11 @@ func FuzzTextWorldAnswers(f *testing.F) {
 	f.Add(`{"text": "You win.", "commands": ["look"], "won": true, "done": true, "reward": 1}`)
 	f.Add(`{"error": "no such game"}`)
 	f.Fuzz(func(t *testing.T, answer string) {
-		e := &adventure{textWorld: &textWorld{Tabular: Tabular{Ask: "{observation}{commands}", MaxSteps: 3}}}
+		e := &adventure{args: &textWorld{tabular: tabular{Ask: "{observation}{commands}", MaxSteps: 3}}}
 		if bridge.Decode([]byte(answer), &e.now) != nil {
 			return
 		}
-		o := e.says(e.Ask)
+		o := e.says(e.args.Ask)
 		if len(o.Messages) != 1 || o.Messages[0].Content != e.now.Text+strings.Join(e.now.Commands, ", ") {
 			t.Errorf("%+v", o)
 		}

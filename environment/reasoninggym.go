@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/bridge"
@@ -38,10 +37,7 @@ func (g *reasoningGym) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (g *reasoningGym) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := g.entryOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(g.entryOf)}
 }
 
 // entryOf returns the entry of a task, as arguments of a question to the other side.
@@ -64,7 +60,7 @@ func (g *reasoningGym) entryOf(t *trinity.Task) (map[string]any, error) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (g *reasoningGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &generated{reasoningGym: g, Bridge: g.Open(bridge.ReasoningGym.Script, 1)}
+	e := &generated{args: g, Bridge: g.Open(bridge.ReasoningGym.Script, 1)}
 	if err := e.Reuse(ctx, t); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -73,14 +69,14 @@ func (g *reasoningGym) OpenEnvironment(ctx context.Context, t *trinity.Task) (tr
 
 // generated is one episode, and after a Reuse another one.
 type generated struct {
-	*reasoningGym
+	args *reasoningGym
 	*bridge.Bridge
 	entry map[string]any
 }
 
 // Reuse implements [trinity.Reusable].
 func (e *generated) Reuse(_ context.Context, t *trinity.Task) (err error) {
-	e.entry, err = e.entryOf(t)
+	e.entry, err = e.args.entryOf(t)
 	return err
 }
 
@@ -92,8 +88,7 @@ func (e *generated) Reset(ctx context.Context, _ uint64) (o trinity.Observation,
 	if err := e.Call(ctx, question, &said); err != nil {
 		return o, err
 	}
-	text := strings.ReplaceAll(e.Ask, "{question}", said.Question)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: said.Question}, nil
+	return says(e.args.Ask, said.Question, "{question}", said.Question), nil
 }
 
 // Step implements [trinity.Environment].
@@ -102,9 +97,5 @@ func (e *generated) Step(ctx context.Context, a trinity.Action) (out trinity.Out
 	if err != nil {
 		return out, err
 	}
-	success := 0.0
-	if score == 1 {
-		success = 1
-	}
-	return trinity.Outcome{Reward: &score, Done: true, Metrics: map[string]float64{"success": success}}, nil
+	return trinity.Outcome{Reward: &score, Done: true, Metrics: map[string]float64{"success": asNumber(score == 1)}}, nil
 }

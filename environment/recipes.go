@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Recipes says how recipes are drawn. Elements of tier 0 are given; each of a higher tier has some
+// recipeArgs say how recipes are drawn. Elements of tier 0 are given; each of a higher tier has some
 // recipes, of one element of the tier below and one that is also of it or, with cross_tier_prob, of a
 // lower one. Decoys have a recipe, and nothing wanted needs them.
-type Recipes struct {
+type recipeArgs struct {
 	MinTiers     int     `yaml:"min_num_tiers" doc:"tiers at least"`
 	MaxTiers     int     `yaml:"max_num_tiers" doc:"tiers at most"`
 	MinBase      int     `yaml:"min_base_elements" doc:"elements of tier 0 at least"`
@@ -26,12 +26,12 @@ type Recipes struct {
 	DecoysRounds int     `yaml:"noise_chain_depth" range:"[0,20]" doc:"times that decoys are added"`
 }
 
-func defaultRecipes() Recipes {
-	return Recipes{MinTiers: 3, MaxTiers: 4, MinBase: 10, MaxBase: 15, MinShrink: 0.4, MaxShrink: 0.6, MinRecipes: 2, MaxRecipes: 3, MaxGap: 2,
-		MinCross: 0.2, MaxCross: 0.35, MinDecoys: 0.15, MaxDecoys: 0.25, DecoysRounds: 3}
+func defaultRecipes() recipeArgs {
+	return recipeArgs{MinTiers: 3, MaxTiers: 4, MinBase: 10, MaxBase: 15, MinShrink: 0.4, MaxShrink: 0.6, MinRecipes: 2, MaxRecipes: 3,
+		MaxGap: 2, MinCross: 0.2, MaxCross: 0.35, MinDecoys: 0.15, MaxDecoys: 0.25, DecoysRounds: 3}
 }
 
-func (r *Recipes) validate() error {
+func (r *recipeArgs) validate() error {
 	for _, b := range []struct {
 		names          string
 		low, high      float64
@@ -72,7 +72,7 @@ func (b *book) makes(one, two string) string { return b.byPair[pair(one, two)] }
 func pair(one, two string) [2]string { return [2]string{min(one, two), max(one, two)} }
 
 // write draws a book. Every element that is no decoy can be made.
-func (r *Recipes) write(random *numpyRandom) *book {
+func (r *recipeArgs) write(random *numpyRandom) *book {
 	b := &book{decoys: map[string]bool{}, byPair: map[[2]string]string{}, names: map[string]bool{}}
 	tiers := random.between(r.MinTiers, r.MaxTiers)
 	size := random.between(r.MinBase, r.MaxBase)

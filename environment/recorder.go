@@ -28,18 +28,18 @@ func init() {
 		func() trinity.EnvironmentOpener { return &replayer{} })
 }
 
-// Record is a line of a recorded episode. The first has the task, the seed and the observation that
+// recordLine is a line of a recorded episode. The first has the task, the seed and the observation that
 // began the episode; the others have an action and its outcome.
-type Record struct {
-	Task    *RecordedTask   `json:"task,omitempty"`
+type recordLine struct {
+	Task    *recordedTask   `json:"task,omitempty"`
 	Seed    uint64          `json:"seed,omitempty"`
 	Action  *trinity.Action `json:"action,omitempty"`
 	Outcome trinity.Outcome `json:"outcome"`
 	Error   string          `json:"error,omitempty"` // of the environment, in place of the outcome
 }
 
-// RecordedTask is what an environment reads of a task.
-type RecordedTask struct {
+// recordedTask is what an environment reads of a task.
+type recordedTask struct {
 	ID     string             `json:"id"`
 	Row    map[string]any     `json:"row"`
 	Format trinity.TaskFormat `json:"format"`
@@ -81,7 +81,7 @@ type recording struct {
 	folder  string
 	task    *trinity.Task
 	seed    uint64
-	records []Record
+	records []recordLine
 }
 
 // Reset implements [trinity.Environment].
@@ -91,8 +91,8 @@ func (r *recording) Reset(ctx context.Context, seed uint64) (trinity.Observation
 	}
 	seen, err := r.Environment.Reset(ctx, seed)
 	r.seed = seed
-	r.add(Record{
-		Task: &RecordedTask{r.task.ID, r.task.Row, r.task.Format}, Seed: seed, Outcome: trinity.Outcome{Observation: seen},
+	r.add(recordLine{
+		Task: &recordedTask{r.task.ID, r.task.Row, r.task.Format}, Seed: seed, Outcome: trinity.Outcome{Observation: seen},
 	}, err)
 	return seen, err
 }
@@ -100,14 +100,14 @@ func (r *recording) Reset(ctx context.Context, seed uint64) (trinity.Observation
 // Step implements [trinity.Environment].
 func (r *recording) Step(ctx context.Context, a trinity.Action) (trinity.Outcome, error) {
 	out, err := r.Environment.Step(ctx, a)
-	r.add(Record{Action: &a, Outcome: out}, err)
+	r.add(recordLine{Action: &a, Outcome: out}, err)
 	if err == nil && (out.Done || out.Truncated) {
 		err = r.write()
 	}
 	return out, err
 }
 
-func (r *recording) add(line Record, err error) {
+func (r *recording) add(line recordLine, err error) {
 	if err != nil {
 		line.Error = err.Error()
 	}
@@ -141,14 +141,14 @@ func (r *recording) write() error {
 	return durable.WriteFile(filepath.Join(r.folder, name), text.Bytes())
 }
 
-// ReadEpisode reads an episode that recorder wrote.
-func ReadEpisode(path string) (episode []Record, err error) {
+// readEpisode reads an episode that recorder wrote.
+func readEpisode(path string) (episode []recordLine, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
-		var r Record
+		var r recordLine
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
 		}
@@ -171,14 +171,14 @@ func (r *replayer) Requires() trinity.Requirements {
 		_, _, err := r.of(t)
 		return err
 	}}
-	if episode, err := ReadEpisode(r.Path); err == nil {
+	if episode, err := readEpisode(r.Path); err == nil {
 		needs.Tools = episode[0].Outcome.Tools != nil
 	}
 	return needs
 }
 
 // of returns the episode of a task.
-func (r *replayer) of(t *trinity.Task) (path string, episode []Record, err error) {
+func (r *replayer) of(t *trinity.Task) (path string, episode []recordLine, err error) {
 	path = r.Path
 	if err := columns(t, map[string]any{"recording": &path}); err != nil {
 		return "", nil, err
@@ -186,7 +186,7 @@ func (r *replayer) of(t *trinity.Task) (path string, episode []Record, err error
 	if path == "" {
 		return "", nil, errors.New("path: name the file of an episode, or give the rows a column recording")
 	}
-	episode, err = ReadEpisode(path)
+	episode, err = readEpisode(path)
 	return path, episode, err
 }
 
@@ -198,8 +198,9 @@ func (r *replayer) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.
 
 // replaying is one episode.
 type replaying struct {
+	inMemory
 	path    string
-	episode []Record
+	episode []recordLine
 	next    int
 }
 
@@ -211,7 +212,7 @@ func (r *replaying) Reset(context.Context, uint64) (trinity.Observation, error) 
 }
 
 // err returns the recorded error of the environment.
-func (r *Record) err() error {
+func (r *recordLine) err() error {
 	if r.Error != "" {
 		return errors.New(r.Error)
 	}
@@ -245,6 +246,3 @@ func actionText(a *trinity.Action) string {
 	}
 	return text
 }
-
-// Close implements [trinity.Environment].
-func (r *replaying) Close() error { return nil }

@@ -15,7 +15,7 @@ import (
 // playsAgain plays a recorded episode, and tests that everything that the environment says is as it was.
 func playsAgain(t *testing.T, path string, opener trinity.EnvironmentOpener) {
 	t.Helper()
-	episode, err := ReadEpisode(path)
+	episode, err := readEpisode(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestRecordedEpisodesPlayAgain(t *testing.T) {
 
 // An episode that was cut off is recorded as well.
 func TestRecorderWritesWhatWasCutOff(t *testing.T) {
-	episode, err := ReadEpisode(recordedGame(t, "9")[0])
+	episode, err := readEpisode(recordedGame(t, "9")[0])
 	if err != nil || len(episode) != 2 || episode[0].Task.ID != "set/1#2" || episode[0].Seed != 7 || episode[1].Action.Text != "9" {
 		t.Errorf("%v, %+v", err, episode)
 	}
@@ -106,7 +106,7 @@ func TestRecorderWritesWhatWasCutOff(t *testing.T) {
 
 func TestReplayerComparesCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls.jsonl")
-	action, err := json.Marshal(Record{Action: &[]trinity.Action{call("add", `{"a":1,"b":2}`)}[0], Error: "the server died"})
+	action, err := json.Marshal(recordLine{Action: &[]trinity.Action{call("add", `{"a":1,"b":2}`)}[0], Error: "the server died"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,12 +119,13 @@ func (s *search) Requires() trinity.Requirements {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (s *search) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	engine, err := s.engine()
-	return &searches{s, engine, t}, err
+	return &searches{args: s, engine: engine, task: t}, err
 }
 
 // searches is one episode.
 type searches struct {
-	*search
+	inMemory
+	args   *search
 	engine searchEngine
 	task   *trinity.Task
 }
@@ -137,7 +138,7 @@ func (s *searches) Reset(context.Context, uint64) (o trinity.Observation, err er
 	tools := []tool{{name: "search",
 		description: "Searches documents by words. It returns the id, the title and the beginning of the best ones.",
 		parameters:  map[string]any{"query": textParameter("words to search for")}, required: []string{"query"}}}
-	if s.documents() {
+	if s.args.documents() {
 		tools = append(tools, tool{name: "get_document", description: "Returns a document.",
 			parameters: map[string]any{"id": textParameter("id of a document that a search has found")}, required: []string{"id"}})
 	}
@@ -169,7 +170,7 @@ func (s *searches) Step(ctx context.Context, a trinity.Action) (out trinity.Outc
 // the search engine failed.
 func (s *searches) call(ctx context.Context, c trinity.ToolCall) (said string, wrong, err error) {
 	tools := map[string]bool{"search": true}
-	if s.documents() {
+	if s.args.documents() {
 		tools["get_document"] = true
 	}
 	var args struct{ Query, ID string }
@@ -183,14 +184,14 @@ func (s *searches) call(ctx context.Context, c trinity.ToolCall) (said string, w
 		if errors.Is(err, errNoDocument) {
 			return "", fmt.Errorf("there is no document %q", args.ID), nil
 		}
-		d.Text = beginning(d.Text, s.MaxDocument)
+		d.Text = beginning(d.Text, s.args.MaxDocument)
 		return asJSON(d), nil, err
 	case strings.TrimSpace(args.Query) == "":
 		return "", errors.New(`want the argument "query", a text`), nil
 	}
-	found, err := s.engine.find(ctx, args.Query, s.TopK)
+	found, err := s.engine.find(ctx, args.Query, s.args.TopK)
 	for i := range found {
-		found[i].Text = beginning(found[i].Text, s.MaxSnippet)
+		found[i].Text = beginning(found[i].Text, s.args.MaxSnippet)
 	}
 	return asJSON(found), nil, err
 }
@@ -211,6 +212,3 @@ func beginning(text string, most int) string {
 	}
 	return text
 }
-
-// Close implements [trinity.Environment].
-func (s *searches) Close() error { return nil }

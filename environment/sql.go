@@ -77,12 +77,13 @@ func (s *sqlite) source(t *trinity.Task) (file, setup string, err error) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (s *sqlite) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
-	return &querying{sqlite: s, task: t}, s.checkTask(t)
+	return &querying{args: s, task: t}, s.checkTask(t)
 }
 
 // querying is one episode.
 type querying struct {
-	*sqlite
+	inMemory
+	args          *sqlite
 	task          *trinity.Task
 	wanted, last  *table // last is nil without a query that worked
 	replies       int
@@ -108,21 +109,20 @@ func (q *querying) Reset(ctx context.Context, _ uint64) (o trinity.Observation, 
 	if err != nil {
 		return o, err
 	}
-	return q.says(q.Ask, "{question}", question, "{schema}", strings.Join(found.Tables[1].Rows, "\n")), nil
+	return q.says(q.args.Ask, "{question}", question, "{schema}", strings.Join(found.Tables[1].Rows, "\n")), nil
 }
 
 // query returns the results of queries. wrong is the error of one that has none.
 func (q *querying) query(ctx context.Context, texts ...string) (found findings, wrong, err error) {
-	i := interview{Queries: texts, Limit: wait.Seconds(q.QueryTimeout)}
-	if i.File, i.Setup, err = q.source(q.task); err != nil {
+	i := interview{Queries: texts, Limit: wait.Seconds(q.args.QueryTimeout)}
+	if i.File, i.Setup, err = q.args.source(q.task); err != nil {
 		return found, nil, err
 	}
 	return i.ask(ctx)
 }
 
 func (q *querying) says(text string, words ...string) trinity.Observation {
-	text = strings.NewReplacer(append(words, "{steps}", strconv.Itoa(q.MaxSteps-q.replies))...).Replace(text)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: "queries" + q.heard}
+	return says(text, "queries"+q.heard, append(words, "{steps}", strconv.Itoa(q.args.MaxSteps-q.replies))...)
 }
 
 // Step implements [trinity.Environment].
@@ -140,14 +140,14 @@ func (q *querying) Step(ctx context.Context, a trinity.Action) (out trinity.Outc
 			result = cut("Error: " + strings.ReplaceAll(wrong.Error(), "\n", "; "))
 		default:
 			q.last = found.Tables[0]
-			result = q.last.shown(q.MaxRows)
+			result = q.last.shown(q.args.MaxRows)
 			q.read++
 		}
 		q.queries++
 		q.heard += "\n" + query
 	}
-	out.Done = submitted || q.replies == q.MaxSteps
-	out.Observation = q.says(q.Tell, "{result}", result)
+	out.Done = submitted || q.replies == q.args.MaxSteps
+	out.Observation = q.says(q.args.Tell, "{result}", result)
 	out.Metrics = map[string]float64{"valid": float64(q.read) / max(1, float64(q.queries))}
 	if out.Done {
 		share, success := q.score(submitted)
@@ -158,14 +158,14 @@ func (q *querying) Step(ctx context.Context, a trinity.Action) (out trinity.Outc
 
 // score returns the reward of the last query, and whether it is right.
 func (q *querying) score(submitted bool) (reward, success float64) {
-	if !submitted && !q.AutoSubmit {
+	if !submitted && !q.args.AutoSubmit {
 		return 0, 0
 	}
 	share := q.last.agreement(q.wanted, ordersRows(q.task.Truth()))
 	if share == 1 {
 		return 1, 1
 	}
-	if q.Partial {
+	if q.args.Partial {
 		return share, 0
 	}
 	return 0, 0
@@ -239,6 +239,3 @@ func ordersRows(query string) bool {
 	}, query)
 	return strings.Contains(strings.Join(strings.Fields(strings.ToLower(outside)), " "), "order by")
 }
-
-// Close implements [trinity.Environment].
-func (q *querying) Close() error { return nil }

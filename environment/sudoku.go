@@ -30,10 +30,7 @@ type sudoku struct {
 
 // Requires implements [trinity.Requirer].
 func (s *sudoku) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := puzzleOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(puzzleOf)}
 }
 
 // puzzleOf returns the cells of a task's puzzle, 0 for an empty one.
@@ -91,12 +88,13 @@ func wrongIn(cells []int) error {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (s *sudoku) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	puzzle, err := puzzleOf(t)
-	return &solving{sudoku: s, puzzle: puzzle}, err
+	return &solving{args: s, puzzle: puzzle}, err
 }
 
 // solving is one episode.
 type solving struct {
-	*sudoku
+	inMemory
+	args   *sudoku
 	puzzle []int
 	made   int // tries
 	heard  string
@@ -113,25 +111,25 @@ func (s *solving) Reset(context.Context, uint64) (trinity.Observation, error) {
 			grid.WriteByte('\n')
 		}
 	}
-	return s.says(strings.ReplaceAll(s.Ask, "{puzzle}", grid.String())), nil
+	return s.says(s.args.Ask, "{puzzle}", grid.String()), nil
 }
 
-func (s *solving) says(text string) trinity.Observation {
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: text}}, State: fmt.Sprint(s.puzzle, s.heard)}
+func (s *solving) says(text string, words ...string) trinity.Observation {
+	return says(text, fmt.Sprint(s.puzzle, s.heard), words...)
 }
 
 // Step implements [trinity.Environment].
 func (s *solving) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	s.made++
-	won, verdict := 0.0, s.judge(sudokuCells(fenced(a.Text)))
+	verdict := s.judge(sudokuCells(fenced(a.Text)))
+	won := asNumber(verdict == nil)
 	if verdict == nil {
-		won = 1
 		out.Observation = s.says("Solved.")
 	} else {
 		s.heard += "\n" + verdict.Error()
 		out.Observation = s.says("Not solved: " + verdict.Error() + ".")
 	}
-	out.Done = verdict == nil || s.made == s.Tries
+	out.Done = verdict == nil || s.made == s.args.Tries
 	out.Metrics = map[string]float64{"success": won}
 	if out.Done {
 		out.Reward = &won
@@ -152,6 +150,3 @@ func (s *solving) judge(solution []int) error {
 	}
 	return wrongIn(solution)
 }
-
-// Close implements [trinity.Environment].
-func (s *solving) Close() error { return nil }

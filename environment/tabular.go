@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Tabular are the arguments of environments with numbered states and a table of transitions.
-type Tabular struct {
+// tabular are the arguments of environments with numbered states and a table of transitions.
+type tabular struct {
 	Ask          string  `yaml:"ask" required:"write the message to the policy" doc:"first message; {words} stand for what it shows"`
 	Tell         string  `yaml:"tell" required:"write the message to the policy" doc:"message after each action, with the same words"`
 	Unread       string  `yaml:"unread" doc:"text before tell if the reply names no action"`
@@ -44,7 +44,8 @@ type markov struct {
 
 // walk is an episode in a process.
 type walk struct {
-	*Tabular
+	inMemory
+	args    *tabular
 	process *markov
 	random  *numpyRandom
 	after   func(before, state int) int // changes the state after an action; nil if nothing does
@@ -57,7 +58,7 @@ type walk struct {
 func (w *walk) start(p *markov, seed uint64) trinity.Observation {
 	w.process, w.random, w.steps, w.read = p, newNumpyRandom(seed), 0, 0
 	w.state = w.random.pick(p.begin)
-	return w.says(w.Ask)
+	return w.says(w.args.Ask)
 }
 
 // says returns what the policy reads.
@@ -66,28 +67,22 @@ func (w *walk) says(text string) trinity.Observation {
 	words := append(w.process.show(w.state),
 		"{actions}", strings.Join(w.process.actions[:last], ", ")+" and "+w.process.actions[last],
 		"{action}", w.process.actions[0],
-		"{steps}", strconv.Itoa(w.MaxSteps-w.steps))
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: strings.NewReplacer(words...).Replace(text)}},
-		State:    w.process.name(w.state),
-	}
+		"{steps}", strconv.Itoa(w.args.MaxSteps-w.steps))
+	return says(text, w.process.name(w.state), words...)
 }
 
 // Step implements [trinity.Environment].
 func (w *walk) Step(_ context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	w.steps++
-	reward, text := w.UnreadReward, strings.TrimSpace(w.Unread+"\n"+w.Tell)
+	reward, text := w.args.UnreadReward, strings.TrimSpace(w.args.Unread+"\n"+w.args.Tell)
 	if action := chosen(a.Text, w.process.actions); action >= 0 {
 		w.read++
-		text = w.Tell
+		text = w.args.Tell
 		reward, out.Done = w.take(action)
 	}
-	success := 0.0
-	if out.Done && w.process.succeeded(w.state) {
-		success = 1
-	}
+	success := asNumber(out.Done && w.process.succeeded(w.state))
 	out.Observation, out.Reward = w.says(text), &reward
-	out.Truncated = !out.Done && w.steps == w.MaxSteps
+	out.Truncated = !out.Done && w.steps == w.args.MaxSteps
 	out.Metrics = map[string]float64{"success": success, "valid": float64(w.read) / float64(w.steps)}
 	return out, nil
 }
@@ -106,9 +101,6 @@ func (w *walk) take(action int) (reward float64, ends bool) {
 	}
 	return drawn.reward, drawn.ends
 }
-
-// Close implements [trinity.Environment].
-func (w *walk) Close() error { return nil }
 
 // fenced returns the last text of a reply between ``` and ```, else the whole reply.
 func fenced(reply string) string {

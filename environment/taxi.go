@@ -17,7 +17,7 @@ func init() {
 			"is impossible, else -1. Words of the messages: {map}, {row}, {column}, {passenger}, {destination}, {steps} that are left, {actions}, "+
 			"{action}. Metrics: success; valid, the share of the replies that name an action.",
 		func() trinity.EnvironmentOpener {
-			return &taxi{RainyProbability: 0.8, FickleProbability: 0.3, Tabular: Tabular{
+			return &taxi{RainyProbability: 0.8, FickleProbability: 0.3, tabular: tabular{
 				Ask: "You drive a taxi on this map; the stands are R, G, Y and B, and nobody passes a wall |.\n\n{map}\n\nPick the passenger up " +
 					"and drop them off at the destination, in few steps. " + howToAct + "\n\n" + whereTheTaxiIs,
 				Tell: whereTheTaxiIs, Unread: unread, UnreadReward: -10, MaxSteps: 200}}
@@ -28,7 +28,7 @@ const whereTheTaxiIs = "Taxi: row {row}, column {column}. Passenger: {passenger}
 
 // taxi is the game.
 type taxi struct {
-	Tabular           `yaml:",inline"`
+	tabular           `yaml:",inline"`
 	IsRainy           bool    `yaml:"is_rainy" doc:"the taxi may skid to either side of where it drives"`
 	RainyProbability  float64 `yaml:"rainy_probability" range:"[0,1]" doc:"in rain, probability of driving where the policy wants to"`
 	FicklePassenger   bool    `yaml:"fickle_passenger" doc:"the passenger may choose another destination at the first move after the pickup"`
@@ -37,7 +37,7 @@ type taxi struct {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (t *taxi) OpenEnvironment(context.Context, *trinity.Task) (trinity.Environment, error) {
-	return &ride{walk: walk{Tabular: &t.Tabular}, taxi: t, rules: t.rules()}, nil
+	return &ride{walk: walk{args: &t.tabular}, taxi: t, rules: t.rules()}, nil
 }
 
 // ride is one episode.

@@ -46,7 +46,7 @@ func (c *terminal) Requires() trinity.Requirements {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (c *terminal) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	task, err := placeOf(t)
-	e := &typing{terminal: c, task: task}
+	e := &typing{args: c, task: task}
 	if err == nil {
 		err = columns(t, map[string]any{"forced_task_type": &e.forced})
 	}
@@ -58,7 +58,8 @@ func (c *terminal) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.
 
 // typing is one episode.
 type typing struct {
-	*terminal
+	inMemory
+	args   *terminal
 	task   place
 	forced string
 	system string
@@ -74,19 +75,19 @@ func (e *typing) Reset(_ context.Context, seed uint64) (trinity.Observation, err
 	own, unknowns := e.task.seeds(seed)
 	m := drawMachine(newNumpyRandom(unknowns))
 	e.system, e.shell, e.wanted = m.system, m.shell, m.shell.copyOf()
-	e.steps, e.heard = e.MaxSteps, ""
+	e.steps, e.heard = e.args.MaxSteps, ""
 	random := newNumpyRandom(own)
 	e.asks = m.change(random, e.forced, e.wanted)
-	if random.float64() < e.CompositeRatio {
+	if random.float64() < e.args.CompositeRatio {
 		e.asks += " Also: " + m.change(random, "", e.wanted)
 	}
-	return e.says(e.Ask, ""), nil
+	return e.says(e.args.Ask, ""), nil
 }
 
 func (e *typing) says(text, output string) trinity.Observation {
 	text = strings.NewReplacer("{system}", e.system, "{task}", e.asks, "{steps}", strconv.Itoa(e.steps), "{output}", output,
 		"{folder}", "You are in "+e.shell.shown(e.shell.here)).Replace(text)
-	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: strings.TrimSpace(text)}}, State: "terminal" + e.heard}
+	return says(strings.TrimSpace(text), "terminal"+e.heard)
 }
 
 // Step implements [trinity.Environment].
@@ -108,9 +109,6 @@ func (e *typing) Step(_ context.Context, a trinity.Action) (out trinity.Outcome,
 	}
 	out.Reward, out.Metrics = &reward, map[string]float64{"success": reward}
 	out.Done = reward == 1 || !closed || line == "" || e.steps == 0
-	out.Observation = e.says(e.Tell, output)
+	out.Observation = e.says(e.args.Tell, output)
 	return out, nil
 }
-
-// Close implements [trinity.Environment].
-func (e *typing) Close() error { return nil }

@@ -24,7 +24,7 @@ func init() {
 			"Reward: the points of each command. Words of the messages: {observation}, {commands} that are possible, {steps} that are left. "+
 			"Metrics: success; valid, the share of the replies with a command.",
 		func() trinity.EnvironmentOpener {
-			return &textWorld{Python: bridge.Python{Python: "python3"}, Tabular: Tabular{
+			return &textWorld{Python: bridge.Python{Python: "python3"}, tabular: tabular{
 				Ask: "You play a text adventure. Think first, then write one command between ``` and ```, such as ```look```.\n\n" +
 					"{observation}\n\nPossible commands: {commands}",
 				Tell: "{observation}\n\nPossible commands: {commands}", Unread: unread, MaxSteps: 50}}
@@ -34,7 +34,7 @@ func init() {
 // textWorld plays games of TextWorld.
 type textWorld struct {
 	bridge.Python `yaml:",inline"`
-	Tabular       `yaml:",inline"`
+	tabular       `yaml:",inline"`
 	Game          string         `yaml:"game" doc:"file of a game; without it, and without the row's column, games are made"`
 	Make          map[string]any `yaml:"make" doc:"fields of textworld.GameOptions for games that are made, such as nb_rooms and quest_length"`
 	Folder        string         `yaml:"folder" doc:"folder that keeps the games that were made; without it each process makes its own"`
@@ -47,10 +47,7 @@ func (w *textWorld) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (w *textWorld) Requires() trinity.Requirements {
-	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
-		_, err := w.gameOf(t)
-		return err
-	}}
+	return trinity.Requirements{CheckTask: checkBy(w.gameOf)}
 }
 
 // gameOf returns the file of a task's game, or "" if a game is made.
@@ -67,7 +64,7 @@ func (w *textWorld) gameOf(t *trinity.Task) (string, error) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (w *textWorld) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	e := &adventure{textWorld: w, Bridge: w.Open(textworldScript, 1)}
+	e := &adventure{args: w, Bridge: w.Open(textworldScript, 1)}
 	if err := e.Reuse(ctx, t); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -76,7 +73,7 @@ func (w *textWorld) OpenEnvironment(ctx context.Context, t *trinity.Task) (trini
 
 // adventure is one episode, and after a Reuse another one.
 type adventure struct {
-	*textWorld
+	args *textWorld
 	*bridge.Bridge
 	file        string
 	now         adventureState
@@ -93,48 +90,41 @@ type adventureState struct {
 
 // Reuse implements [trinity.Reusable].
 func (e *adventure) Reuse(_ context.Context, t *trinity.Task) (err error) {
-	e.file, err = e.gameOf(t)
+	e.file, err = e.args.gameOf(t)
 	return err
 }
 
 // Reset implements [trinity.Environment].
 func (e *adventure) Reset(ctx context.Context, seed uint64) (trinity.Observation, error) {
 	e.steps, e.read, e.now = 0, 0, adventureState{}
-	options := e.Make
+	options := e.args.Make
 	if options == nil {
 		options = map[string]any{}
 	}
-	err := e.Call(ctx, map[string]any{"do": "reset", "game": e.file, "make": options, "seed": seed, "folder": e.Folder}, &e.now)
-	return e.says(e.Ask), err
+	err := e.Call(ctx, map[string]any{"do": "reset", "game": e.file, "make": options, "seed": seed, "folder": e.args.Folder}, &e.now)
+	return e.says(e.args.Ask), err
 }
 
 // says returns what the policy reads.
 func (e *adventure) says(text string) trinity.Observation {
-	words := strings.NewReplacer("{observation}", e.now.Text, "{commands}", strings.Join(e.now.Commands, ", "),
-		"{steps}", strconv.Itoa(e.MaxSteps-e.steps))
-	return trinity.Observation{
-		Messages: []trinity.Message{{Role: "user", Content: words.Replace(text)}},
-		State:    e.now.Text + "\n" + strings.Join(e.now.Commands, "\n"),
-	}
+	return says(text, e.now.Text+"\n"+strings.Join(e.now.Commands, "\n"), "{observation}", e.now.Text,
+		"{commands}", strings.Join(e.now.Commands, ", "), "{steps}", strconv.Itoa(e.args.MaxSteps-e.steps))
 }
 
 // Step implements [trinity.Environment].
 func (e *adventure) Step(ctx context.Context, a trinity.Action) (out trinity.Outcome, err error) {
 	e.steps++
-	reward, text := e.UnreadReward, strings.TrimSpace(e.Unread+"\n"+e.Tell)
+	reward, text := e.args.UnreadReward, strings.TrimSpace(e.args.Unread+"\n"+e.args.Tell)
 	if command := strings.Join(strings.Fields(fenced(a.Text)), " "); command != "" {
 		e.read++
 		e.now = adventureState{}
 		if err := e.Call(ctx, map[string]any{"do": "step", "command": command}, &e.now); err != nil {
 			return out, err
 		}
-		reward, text = e.now.Reward, e.Tell
+		reward, text = e.now.Reward, e.args.Tell
 	}
 	out.Observation, out.Reward, out.Done = e.says(text), &reward, e.now.Done
-	out.Truncated = !out.Done && e.steps == e.MaxSteps
-	out.Metrics = map[string]float64{"valid": float64(e.read) / float64(e.steps), "success": 0}
-	if e.now.Won {
-		out.Metrics["success"] = 1
-	}
+	out.Truncated = !out.Done && e.steps == e.args.MaxSteps
+	out.Metrics = map[string]float64{"valid": float64(e.read) / float64(e.steps), "success": asNumber(e.now.Won)}
 	return out, nil
 }

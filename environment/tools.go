@@ -47,3 +47,31 @@ func answerOf(call trinity.ToolCall, said string, wrong error) trinity.Message {
 func noTool[T any](name string, tools map[string]T) error {
 	return fmt.Errorf("there is no tool %q, only %s", name, strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
 }
+
+// inMemory is the Close of environments that hold nothing but memory.
+type inMemory struct{}
+
+// Close implements [trinity.Environment].
+func (inMemory) Close() error { return nil }
+
+// says returns an observation with one message to the policy. words are names in its text, each with what
+// stands for it behind it.
+func says(text, state string, words ...string) trinity.Observation {
+	return trinity.Observation{Messages: []trinity.Message{{Role: "user", Content: strings.NewReplacer(words...).Replace(text)}}, State: state}
+}
+
+// checkBy returns a check of tasks: what an episode reads of them can be read.
+func checkBy[T any](read func(*trinity.Task) (T, error)) func(*trinity.Task) error {
+	return func(t *trinity.Task) error {
+		_, err := read(t)
+		return err
+	}
+}
+
+// asNumber returns 1 for what is true, else 0.
+func asNumber(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

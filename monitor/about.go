@@ -127,22 +127,30 @@ func changeAbout(dir string, change func(*rundir.About, error) error) error {
 	return durable.WriteFile(filepath.Join(dir, rundir.AboutFile), append(text, '\n'))
 }
 
-// readRun returns the run whose monitor directory is dir. A run of an earlier version, which has no
-// [rundir.AboutFile], has the names of its directories, and gets an ID.
-func readRun(dir string) (Run, error) {
-	path, err := filepath.Abs(dir)
+// aboutRun returns the run whose monitor directory is dir. With an error it has the names of the directories.
+func aboutRun(dir string) (Run, error) {
+	job, err := filepath.Abs(filepath.Join(dir, ".."))
 	if err != nil {
 		return Run{}, err
 	}
-	job := filepath.Dir(path)
 	run := Run{Dir: dir, Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
 	a, err := rundir.ReadAbout(dir)
+	if err == nil {
+		run.ID, run.Project, run.Group, run.Name, run.Began = a.ID, a.Project, a.Group, a.Name, a.Began
+		run.Settings, run.TotalSteps = a.Settings, a.TotalSteps
+	}
+	return run, err
+}
+
+// readRun returns the run whose monitor directory is dir. A run of an earlier version, which has no
+// [rundir.AboutFile], has the names of its directories, and gets an ID.
+func readRun(dir string) (Run, error) {
+	run, err := aboutRun(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return run, identify(&run)
+		err = identify(&run)
 	case errors.As(err, new(rundir.DamagedError)):
-		return run, fmt.Errorf("%w; without this file the run gets a new ID", err)
+		err = fmt.Errorf("%w; without this file the run gets a new ID", err)
 	}
-	run.ID, run.Project, run.Group, run.Name, run.Began, run.Settings = a.ID, a.Project, a.Group, a.Name, a.Began, a.Settings
 	return run, err
 }

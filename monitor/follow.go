@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -25,13 +26,10 @@ const (
 	Stopped  = rundir.Stopped // by a person; it can resume
 )
 
-// Ender is a Monitor that is told how the run ended, before Close.
-type Ender interface{ End(Status) }
-
-// Sink is a Monitor that brings a run's records to a service, or to the files of another program.
-// It embeds a [Follower], which reads the records from metrics.jsonl and calls the methods of the
-// sink from a goroutine of its own, one at a time. So a service that is slow, or does not answer,
-// delays no step, and a kill loses no record.
+// Sink is a Monitor that brings a run to a service, or to the files of another program. It embeds a
+// [Follower], which reads the run's files and calls the methods of the sink from a goroutine of its
+// own, one at a time. So a service that is slow, or does not answer, delays no step, and a kill loses
+// no record.
 //
 // If a method returns an error of [retry.Temporary], or of a [retry.Client] that is one, the
 // follower tries again later; after any other error it leaves the rest to trinity sync.
@@ -39,9 +37,12 @@ type Sink interface {
 	trinity.Monitor
 	// Begin creates the run at the service. If the service has a run with this ID, Begin finds it.
 	Begin(ctx context.Context, run Run) error
-	// Send sends records; the service has got the first ones of the run before. After an error
-	// the service may have these records. They then come again, with the same first.
-	Send(ctx context.Context, first int64, records []trinity.Record) error
+	// Takes returns what the service takes beside records. If Send finds that the service takes less,
+	// Takes returns that from then on, and trinity sync may send the batch later.
+	Takes() Parts
+	// Send sends a batch; it ignores what the service cannot show. After an error the service may have
+	// the batch, or a part of it. The batch then comes again, perhaps with more of its kind behind it.
+	Send(ctx context.Context, b Batch) error
 	// Tell tells the service how the run ended.
 	Tell(ctx context.Context, status Status) error
 	// Target returns the address or directory that gets the records, without secrets; "" if they stay
@@ -49,6 +50,24 @@ type Sink interface {
 	Target() string
 
 	follower() *Follower
+}
+
+// Parts are what a sink may get of a run beside its records.
+type Parts struct {
+	Spans  bool // of the run's trace
+	Logs   bool // what the run says and which rollouts failed
+	Tables bool // rollouts of the train steps that the trace keeps
+}
+
+// Batch is what a sink gets next of a run: records, spans, logs or tables. An empty one says that the run
+// still runs, for a service that takes a silent one for dead.
+type Batch struct {
+	First   int64 // how many records of the run came before Records
+	Records []trinity.Record
+	Process int // of the trace, which has the spans and the failed rollouts
+	Spans   []trace.Span
+	Logs    []LogRecord
+	Tables  []Table // one for a train step; the sink does not get a step again that a resumed run repeats
 }
 
 // Follower is the part that all sinks have in common.
@@ -67,6 +86,7 @@ type Follower struct {
 	ended  chan struct{} // closed when the goroutine has ended
 	cancel context.CancelCauseFunc
 	pause  time.Duration // after the first failure
+	beat   time.Duration // between empty batches; Begin sets it, 0 sends none
 	once   sync.Once
 }
 
@@ -82,6 +102,9 @@ func (f *Follower) follower() *Follower { return f }
 
 // Target is that of a sink that writes to the run's directory.
 func (*Follower) Target() string { return "" }
+
+// Takes is that of a sink for records alone.
+func (*Follower) Takes() Parts { return Parts{} }
 
 // start begins to follow the run's metrics.jsonl.
 func (f *Follower) start(name string, sink Sink, run Run) {
@@ -100,9 +123,6 @@ func (f *Follower) Log(context.Context, trinity.Record) error {
 	}
 	return nil
 }
-
-// End implements [Ender].
-func (f *Follower) End(s Status) { f.status = s }
 
 // Close implements [trinity.Monitor]. It sends the remaining records, for at most CloseTimeout.
 func (f *Follower) Close() error {
@@ -148,21 +168,11 @@ func (f *Follower) follow(ctx context.Context) {
 	}
 }
 
-// Beats is a Sink whose service takes a run for dead that it does not hear of for some time.
-type Beats interface {
-	Sink
-	// Beat tells the service that the run lives. What fails is tried again after the next pause.
-	Beat(ctx context.Context) error
-	// BeatEvery returns the pause between two beats.
-	BeatEvery() time.Duration
-}
-
 // waitForRecord waits for a record, or for Close. The service hears of the run meanwhile.
 func (f *Follower) waitForRecord(ctx context.Context) {
-	var beats <-chan time.Time // never
-	sink, ok := f.sink.(Beats)
-	if ok && f.lock != nil { // else another process follows the file
-		ticker := time.NewTicker(sink.BeatEvery())
+	var beats <-chan time.Time       // never
+	if f.beat > 0 && f.lock != nil { // else another process follows the file
+		ticker := time.NewTicker(f.beat)
 		defer ticker.Stop()
 		beats = ticker.C
 	}
@@ -173,7 +183,7 @@ func (f *Follower) waitForRecord(ctx context.Context) {
 		case <-f.ending:
 			return
 		case <-beats:
-			_ = sink.Beat(ctx)
+			_ = f.sink.Send(ctx, Batch{}) // the next one may reach the service
 		}
 	}
 }
@@ -223,7 +233,7 @@ func (f *Follower) say(format string, args ...any) {
 	}
 }
 
-// drain sends all records that are in the file, and at the end of the run how it ended. If another
+// drain sends all that is in the files, and at the end of the run how it ended. If another
 // process follows the file for the same sink, drain leaves everything to it.
 func (f *Follower) drain(ctx context.Context, ending bool) error {
 	if f.lock == nil {
@@ -251,7 +261,10 @@ func (f *Follower) drain(ctx context.Context, ending bool) error {
 	if ending {
 		status = f.status
 	}
-	_, err := f.sendAll(ctx, status)
+	if err := f.begin(ctx, status); err != nil {
+		return err
+	}
+	_, err := f.sendAll(ctx)
 	return err
 }
 
@@ -270,114 +283,4 @@ func (f *Follower) openTail() error {
 	}
 	f.tail = t
 	return nil
-}
-
-// sendAll sends all records that are in the file, and what the sink takes of the trace. It returns the number
-// of records. status says how the run ended, and is "" while the run goes on; if the service does not know
-// that end, sendAll tells it.
-func (f *Follower) sendAll(ctx context.Context, status Status) (sent int64, err error) {
-	if !f.begun {
-		if err := f.sink.Begin(ctx, f.run); err != nil {
-			return 0, err
-		}
-		f.begun = true
-		f.tail.at.Status, f.tail.at.Told = status, false // the service has a run that goes on
-	}
-	for {
-		records, then, err := f.tail.next()
-		if err != nil {
-			return sent, err
-		}
-		if len(records) == 0 {
-			break
-		}
-		if err := f.sink.Send(ctx, f.tail.at.Records, records); err != nil {
-			return sent, err
-		}
-		if err := f.tail.keep(then); err != nil {
-			return sent, err
-		}
-		sent += int64(len(records))
-	}
-	if err := errors.Join(f.sendSpans(ctx), f.sendLogs(ctx), f.sendTables(ctx)); err != nil {
-		return sent, err
-	}
-	at := f.tail.at
-	if at.Status == "" || at.Told {
-		return sent, nil
-	}
-	if err := f.sink.Tell(ctx, at.Status); err != nil {
-		return sent, err
-	}
-	at.Told = true
-	return sent, f.tail.keep(at)
-}
-
-// attempts is how often Sync tries to reach a service that makes no progress.
-const attempts = 5
-
-// argsOf returns the arguments that a run gave a monitor, except secrets, which Settings has as
-// stars.
-func (r *Run) argsOf(name string) map[string]any {
-	args := map[string]any{}
-	info, _ := Monitors.Explain(name) // an unknown name has no arguments
-	for _, f := range info.Fields {
-		for _, section := range []string{"", name + "."} {
-			v, ok := r.Settings["monitor.monitor_args."+section+f.Key]
-			if ok && !strings.Contains(fmt.Sprint(v), "***") {
-				args[f.Key] = v
-			}
-		}
-	}
-	return args
-}
-
-// Sync sends a sink what it has not got of the run in the monitor directory dir, and how the run ended.
-// It returns the number of records. say gets lines for people; it may be nil.
-func Sync(ctx context.Context, dir, name string, args map[string]any, say func(string)) (sent int64, err error) {
-	run, err := readRun(dir)
-	if err != nil {
-		return 0, err
-	}
-	run.Say = say
-	m, err := Monitors.Build(name, run.argsOf(name), args)
-	if err != nil {
-		return 0, err
-	}
-	sink, ok := m.(Sink)
-	if !ok {
-		return 0, fmt.Errorf("monitor %s: it follows no file, so there is nothing to send", name)
-	}
-	f := sink.follower()
-	f.name, f.run, f.sink = name, run, sink
-	lock, err := durable.TakeLock(dir, "sink_"+name, "trinity sync")
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w sends its records to %s", dir, err, name)
-	}
-	defer lock.Release()
-	if err := f.openTail(); err != nil {
-		return 0, err
-	}
-	if all, err := f.hasAll(); all || err != nil {
-		return 0, err
-	}
-	pause := f.pause
-	for failed := 0; ; {
-		n, err := f.sendAll(ctx, f.tail.at.Status)
-		if sent += n; n > 0 {
-			failed, pause = 0, f.pause
-		}
-		if failed++; err == nil || !retry.IsTemporary(err) {
-			return sent, err
-		}
-		if failed == attempts {
-			return sent, fmt.Errorf("%w: the same command sends the rest once %s answers", err, name)
-		}
-		select {
-		case <-ctx.Done():
-			return sent, context.Cause(ctx)
-		case <-time.After(max(pause, retry.After(err))):
-			pause = min(2*pause, maxPause)
-		}
-	}
 }

@@ -301,6 +301,28 @@ func TestOneProcessFollowsForASink(t *testing.T) {
 	compare(t, dir, s)
 }
 
+// trinity sync asks nothing of a service that has the whole run.
+func TestSyncOfAWholeRunSendsNothing(t *testing.T) {
+	for name, begin := range services {
+		t.Run(name, func(t *testing.T) {
+			f, dir := &faults{}, filepath.Join(t.TempDir(), "monitor")
+			s := begin(t, dir, f)
+			if s.local {
+				t.Skip("the service is files, which no request reaches")
+			}
+			monitors, _ := followed(t, dir, sinkOf(name), s.args)
+			logSteps(t, monitors, 1, 2)
+			end(t, monitors, Finished)
+			f.mu.Lock()
+			f.next = []string{"403"}
+			f.mu.Unlock()
+			if n, err := Sync(t.Context(), dir, sinkOf(name), s.args, nil); n != 0 || err != nil || f.left() != 1 {
+				t.Errorf("sync: %d, %v, and the service got %d requests", n, err, 1-f.left())
+			}
+		})
+	}
+}
+
 func TestSyncRefuses(t *testing.T) {
 	dir := t.TempDir()
 	quickly(t)

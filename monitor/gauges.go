@@ -28,10 +28,10 @@ type newestKey struct{ name, role string }
 // Add takes the values of a record.
 func (n *Newest) Add(r trinity.Record) {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) { // of two with one name there, the last counts
-		n.set(newestKey{GaugeName(name), r.Role}, r.Metrics[name])
+		n.set(newestKey{gaugeName(name), r.Role}, r.Metrics[name])
 	}
 	if !isEvaluation(r.Metrics) {
-		n.set(newestKey{GaugeName("step"), r.Role}, float64(r.Step))
+		n.set(newestKey{gaugeName("step"), r.Role}, float64(r.Step))
 	}
 }
 
@@ -91,8 +91,8 @@ func WriteGauges(w http.ResponseWriter, gauges []Gauge) {
 
 var notGauge = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 
-// GaugeName returns a name that Prometheus takes: trinity_rollout_reward_mean.
-func GaugeName(name string) string {
+// gaugeName returns a name that Prometheus takes: trinity_rollout_reward_mean.
+func gaugeName(name string) string {
 	return "trinity_" + strings.Trim(notGauge.ReplaceAllString(name, "_"), "_")
 }
 

@@ -2,12 +2,10 @@ package monitor
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,21 +61,11 @@ func (s *Messages) Close() error {
 	return err
 }
 
-// Logs is a Sink that also gets what the run says and which rollouts failed.
-type Logs interface {
-	Sink
-	// TakesLogs reports whether the service takes logs. It may turn out that it takes none.
-	TakesLogs() bool
-	// SendLogs sends log records. After an error the service may have them; they then come again.
-	SendLogs(ctx context.Context, logs []LogRecord) error
-}
-
 // LogRecord is a line for people, or a failed rollout.
 type LogRecord struct {
 	Time    time.Time
 	Text    string
 	Failure *trace.Failure // nil for a line
-	Process int            // of the trace, which has the failure
 }
 
 // readSaid reads lines for people from an offset on, and returns where to go on. A line without a time
@@ -113,48 +101,24 @@ func readSaid(dir string, from int64) (logs []LogRecord, end int64, err error) {
 	return logs, from + int64(whole), nil
 }
 
-// nextLogs returns the next log records for the sink, and the position behind them. more is false if
-// there is nothing behind the sink's position.
-func (f *Follower) nextLogs() (logs []LogRecord, then position, more bool, err error) {
+// nextLogs returns the next lines for people and failed rollouts for the sink.
+func (f *Follower) nextLogs() (b Batch, then position, more bool, err error) {
+	if !f.sink.Takes().Logs {
+		return b, then, false, nil
+	}
 	then = f.tail.at
-	if logs, then.Said, err = readSaid(f.run.Dir, then.Said); err != nil {
-		return nil, then, false, err
+	if b.Logs, then.Said, err = readSaid(f.run.Dir, then.Said); err != nil {
+		return b, then, false, err
 	}
 	part, err := trace.NextFailures(f.run.traceDir(), then.Failed)
-	moved := !maps.Equal(part.Then, then.Failed)
-	if err != nil && moved {
-		f.say("%v: the sink gets no more of this file", err)
-		err = nil
+	if more, err = moved(part, then.Failed, err); err != nil && !more {
+		return b, then, false, err
 	}
 	for i := range part.Lines {
 		failure := &part.Lines[i]
 		text, _, _ := strings.Cut(failure.Reason, "\n")
-		logs = append(logs, LogRecord{Time: failure.Time, Text: text, Failure: failure, Process: part.Process})
+		b.Logs = append(b.Logs, LogRecord{Time: failure.Time, Text: text, Failure: failure})
 	}
-	more = moved || then.Said > f.tail.at.Said
-	then.Failed = part.Then
-	return logs, then, more, err
-}
-
-// sendLogs sends the lines for people and the failed rollouts that the sink has not got.
-func (f *Follower) sendLogs(ctx context.Context) error {
-	sink, ok := f.sink.(Logs)
-	for ok && sink.TakesLogs() {
-		logs, then, more, err := f.nextLogs()
-		if err != nil || !more {
-			return err
-		}
-		if len(logs) > 0 {
-			if err := sink.SendLogs(ctx, logs); err != nil {
-				return err
-			}
-		}
-		if !sink.TakesLogs() { // trinity sync may send them later
-			return nil
-		}
-		if err := f.tail.keep(then); err != nil {
-			return err
-		}
-	}
-	return nil
+	b.Process, then.Failed = part.Process, part.Then
+	return b, then, more || then.Said > f.tail.at.Said, err
 }

@@ -57,7 +57,7 @@ func FuzzSaid(f *testing.F) {
 				if l.Time.IsZero() && !strings.Contains(string(data), "0001-01-01") {
 					t.Errorf("%q has no time", l.Text)
 				}
-				if text := parseFields(t, (&otel{}).log(l)).sub(5).bytes[1]; !utf8.Valid(text) {
+				if text := parseFields(t, (&otel{}).log(0, l)).sub(5).bytes[1]; !utf8.Valid(text) {
 					t.Errorf("%q is no text", text)
 				}
 			}

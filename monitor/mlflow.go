@@ -175,10 +175,13 @@ func (m *mlflow) find(ctx context.Context, experiment string, run Run) (mlflowRu
 	return created.Run, err
 }
 
+// Takes implements [Sink].
+func (m *mlflow) Takes() Parts { return Parts{Tables: m.Tables && !m.elsewhere} }
+
 // Send implements [Sink].
-func (m *mlflow) Send(ctx context.Context, _ int64, records []trinity.Record) error {
+func (m *mlflow) Send(ctx context.Context, b Batch) error {
 	var all []mlflowMetric
-	for _, r := range records {
+	for _, r := range b.Records {
 		for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 			all = append(all, mlflowMetric{mlflowName(name), rundir.Number(r.Metrics[name]), max(0, r.Time.UnixMilli()), r.Step})
 		}
@@ -188,14 +191,16 @@ func (m *mlflow) Send(ctx context.Context, _ int64, records []trinity.Record) er
 			return err
 		}
 	}
+	for _, t := range b.Tables {
+		if err := m.sendTable(ctx, t); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// TakesTables implements [Tables].
-func (m *mlflow) TakesTables() bool { return m.Tables && !m.elsewhere }
-
-// SendTable implements [Tables]. The table is a file as MLflow's log_table writes it.
-func (m *mlflow) SendTable(ctx context.Context, t Table) error {
+// sendTable sends a table as a file, as MLflow's log_table writes it.
+func (m *mlflow) sendTable(ctx context.Context, t Table) error {
 	if m.artifacts == "" {
 		m.elsewhere = true
 		m.say("the server keeps the artifacts of the run elsewhere, so it gets no tables of rollouts; tables: false asks for none")

@@ -82,16 +82,14 @@ func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, erro
 	return opened, nil
 }
 
-// Close tells monitors how the run ended, "" if it has not, and closes them. The sinks close at
+// Close tells sinks how the run ended, "" if it has not, and closes all monitors. The sinks close at
 // once, because each may wait for its service.
 func Close(monitors []trinity.Monitor, status Status) error {
 	errs := make([]error, len(monitors))
 	var sinks sync.WaitGroup
 	for i, m := range monitors {
-		if e, ok := m.(Ender); ok {
-			e.End(status)
-		}
-		if _, ok := m.(Sink); ok {
+		if s, ok := m.(Sink); ok {
+			s.follower().status = status
 			sinks.Go(func() { errs[i] = m.Close() })
 		} else {
 			errs[i] = m.Close()

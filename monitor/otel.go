@@ -70,8 +70,30 @@ func (o *otel) Begin(_ context.Context, run Run) error {
 	return nil
 }
 
-// Send implements [Sink].
-func (o *otel) Send(ctx context.Context, _ int64, records []trinity.Record) error {
+// Takes implements [Sink].
+func (o *otel) Takes() Parts { return Parts{Spans: o.Spans && !o.noSpans, Logs: o.Logs && !o.noLogs} }
+
+// Send implements [Sink]. A rollout is a trace, with its model calls and rewards below it; else a step of
+// a role is one.
+func (o *otel) Send(ctx context.Context, b Batch) error {
+	var all [][]byte
+	switch {
+	case len(b.Records) > 0:
+		return o.post(ctx, "metrics", gauges(b.Records))
+	case len(b.Spans) > 0:
+		for _, s := range b.Spans {
+			all = append(all, o.span(b.Process, s))
+		}
+		return o.offer(ctx, "traces", "spans", all, &o.noSpans)
+	}
+	for _, l := range b.Logs {
+		all = append(all, o.log(b.Process, l))
+	}
+	return o.sendLogs(ctx, all)
+}
+
+// gauges encodes metrics, sorted by name.
+func gauges(records []trinity.Record) (all [][]byte) {
 	points := map[string][]byte{} // encoded, by metric
 	for _, r := range records {
 		step := varint(nil, 3, r.Step)
@@ -83,24 +105,10 @@ func (o *otel) Send(ctx context.Context, _ int64, records []trinity.Record) erro
 			points[name] = message(points[name], 1, message(point, 7, attribute("step", step)))
 		}
 	}
-	var all [][]byte
 	for _, name := range slices.Sorted(maps.Keys(points)) {
 		all = append(all, message(message(nil, 1, []byte(name)), 5, points[name]))
 	}
-	return o.post(ctx, "metrics", all)
-}
-
-// TakesSpans implements [Spans].
-func (o *otel) TakesSpans() bool { return o.Spans && !o.noSpans }
-
-// SendSpans implements [Spans]. A rollout is a trace, with its model calls and rewards below it; else a
-// step of a role is one.
-func (o *otel) SendSpans(ctx context.Context, part trace.Part[trace.Span]) error {
-	var all [][]byte
-	for _, s := range part.Lines {
-		all = append(all, o.span(part.Process, s))
-	}
-	return o.offer(ctx, "traces", "spans", all, &o.noSpans)
+	return all
 }
 
 // offer sends what a collector need not take. If it takes none, refused is set, and the metrics go on.
@@ -204,7 +212,7 @@ func attribute(key string, value []byte) []byte {
 
 // Tell implements [Sink]. OpenTelemetry knows no end of a run, so the end is a log record.
 func (o *otel) Tell(ctx context.Context, status Status) error {
-	if !o.TakesLogs() {
+	if !o.Takes().Logs {
 		return nil
 	}
 	return o.sendLogs(ctx, [][]byte{o.endLog(status)})

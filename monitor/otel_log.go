@@ -28,24 +28,12 @@ const (
 	otelEnded   = "trinity.run.ended"
 )
 
-// TakesLogs implements [Logs].
-func (o *otel) TakesLogs() bool { return o.Logs && !o.noLogs }
-
-// SendLogs implements [Logs].
-func (o *otel) SendLogs(ctx context.Context, logs []LogRecord) error {
-	var all [][]byte
-	for _, l := range logs {
-		all = append(all, o.log(l))
-	}
-	return o.sendLogs(ctx, all)
-}
-
 func (o *otel) sendLogs(ctx context.Context, all [][]byte) error {
 	return o.offer(ctx, "logs", "logs", all, &o.noLogs)
 }
 
 // log encodes a log record. That of a failed rollout or a dropped answer belongs to the rollout's span.
-func (o *otel) log(l LogRecord) []byte {
+func (o *otel) log(process int, l LogRecord) []byte {
 	f := l.Failure
 	if f == nil {
 		severity := int64(otelInfo)
@@ -66,7 +54,7 @@ func (o *otel) log(l LogRecord) []byte {
 	})
 	b = message(b, 6, attribute("trinity.step", varint(nil, 3, f.Step)))
 	b = message(b, 6, attribute("trinity.retries", varint(nil, 3, int64(f.Retries))))
-	group, own, _ := o.ids(l.Process, f.Role, f.ID, f.Step)
+	group, own, _ := o.ids(process, f.Role, f.ID, f.Step)
 	return message(message(b, 9, group), 10, own)
 }
 

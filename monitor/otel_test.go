@@ -313,7 +313,7 @@ func TestOtelRefusesSomeLogs(t *testing.T) {
 func TestOtelLogsBelongToSpans(t *testing.T) {
 	o := &otel{run: Run{ID: "r"}}
 	span := parseFields(t, o.span(3, trace.Span{Role: "explorer", Kind: trinity.SpanRollout, ID: "1/a/2/0", Step: 1}))
-	log := parseFields(t, o.log(LogRecord{Process: 3, Failure: &trace.Failure{Role: "explorer", ID: "1/a/2/0", Step: 1}}))
+	log := parseFields(t, o.log(3, LogRecord{Failure: &trace.Failure{Role: "explorer", ID: "1/a/2/0", Step: 1}}))
 	if string(span.bytes[1]) != string(log.bytes[9]) || string(span.bytes[2]) != string(log.bytes[10]) || len(log.bytes[10]) != 8 {
 		t.Errorf("the span is %x %x, the log record of %x %x", span.bytes[1], span.bytes[2], log.bytes[9], log.bytes[10])
 	}

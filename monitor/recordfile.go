@@ -3,6 +3,7 @@ package monitor
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"os"
@@ -81,14 +82,14 @@ func (f *recordFile) write(rows int64, messages [][]byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// fromTheFirst reports whether a server gets the rows of an offline run in dir from the first one on. A
-// run that began offline is uploaded by the vendor's program, which sends all rows.
-func fromTheFirst(dir string, f *recordFile) (bool, error) {
+// fromTheFirst returns why a server does not get the rows of an offline run in dir from the first one on:
+// a run that began offline is uploaded by the vendor's program, which sends all rows.
+func (f *recordFile) fromTheFirst(dir, program string) (barred, err error) {
 	mark := filepath.Join(dir, "online")
 	if _, err := os.Stat(mark); err != nil && len(f.ends) > 1 {
-		return false, nil
+		return fmt.Errorf("the run began offline: %s %s uploads it", program, dir), nil
 	}
-	return true, durable.WriteFile(mark, nil)
+	return nil, durable.WriteFile(mark, nil)
 }
 
 // each calls visit with the messages up to the last row.

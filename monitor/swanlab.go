@@ -3,7 +3,6 @@ package monitor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -64,7 +63,7 @@ const (
 // Begin implements [Sink].
 func (s *swanlab) Begin(ctx context.Context, run Run) (err error) {
 	run.Project = cmp.Or(run.Project, "trinity")
-	s.run, s.online, s.barred, s.server = run, !s.isOffline(), nil, swanlabServer{}
+	s.run, s.online, s.barred, s.server, s.beat = run, !s.isOffline(), nil, swanlabServer{}, swanlabBeat
 	start := message(nil, 1, []byte(run.Project))
 	start = message(start, 2, []byte(s.workspace()))
 	start = message(start, 4, []byte(cmp.Or(s.ExperimentName, run.Name)))
@@ -89,20 +88,20 @@ func (s *swanlab) Begin(ctx context.Context, run Run) (err error) {
 	if !s.online {
 		return nil
 	}
-	whole, err := fromTheFirst(dir, s.file)
-	if !whole {
-		s.barred = fmt.Errorf("the run began offline: swanlab sync %s uploads it", dir)
-	}
+	s.barred, err = s.file.fromTheFirst(dir, "swanlab sync")
 	return err
 }
 
 // Send implements [Sink]. If the server does not take the records, they and all that follow are in the
 // file.
-func (s *swanlab) Send(ctx context.Context, first int64, records []trinity.Record) error {
-	if err := s.write(first, records); err != nil || !s.online {
+func (s *swanlab) Send(ctx context.Context, b Batch) error {
+	if len(b.Records) == 0 {
+		return s.sendBeat(ctx)
+	}
+	if err := s.write(b.First, b.Records); err != nil || !s.online {
 		return err
 	}
-	if err := s.send(ctx, records); err != nil {
+	if err := s.send(ctx, b.Records); err != nil {
 		s.server.unsure = true
 		return cmp.Or(s.rest(s.write), err)
 	}

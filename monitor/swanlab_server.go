@@ -256,11 +256,8 @@ func (s *swanlab) tell(ctx context.Context, status Status) error {
 // swanlabBeat is how often SwanLab's own client says that a run lives.
 var swanlabBeat = 10 * time.Minute
 
-// BeatEvery implements [Beats].
-func (*swanlab) BeatEvery() time.Duration { return swanlabBeat }
-
-// Beat implements [Beats].
-func (s *swanlab) Beat(ctx context.Context) error {
+// sendBeat tells the server that the run lives, if it knows the run.
+func (s *swanlab) sendBeat(ctx context.Context) error {
 	if s.server.id == "" {
 		return nil
 	}

@@ -1,8 +1,8 @@
 package monitor
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,26 +13,6 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
-
-// Spans is a Sink that also gets the spans of the run's trace.
-type Spans interface {
-	Sink
-	// TakesSpans reports whether the service takes spans. It may turn out that it takes none.
-	TakesSpans() bool
-	// SendSpans sends some spans of a process. After an error the service may have them; they then come
-	// again, perhaps with more behind them.
-	SendSpans(ctx context.Context, part trace.Part[trace.Span]) error
-}
-
-// Tables is a Sink that also gets rollouts of the run's trace, a table for each train step that the
-// trace keeps. A resumed run repeats steps; the sink does not get them again.
-type Tables interface {
-	Sink
-	// TakesTables reports whether the service takes tables. It may turn out that it takes none.
-	TakesTables() bool
-	// SendTable sends a table. After an error the service may have it; it then comes again.
-	SendTable(ctx context.Context, t Table) error
-}
 
 // Table is what a train step did with some rollouts.
 type Table struct {
@@ -108,106 +88,49 @@ func readTable(dir string, step int64) (t Table, err error) {
 // traceDir returns the directory of the run's trace.
 func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), trace.Dir) }
 
-// nextSpans returns the next spans for the sink, and whether there is anything behind its position. It
-// says what is damaged, which the sink never gets.
-func (f *Follower) nextSpans() (part trace.Part[trace.Span], more bool, err error) {
-	part, err = trace.NextSpans(f.run.traceDir(), f.tail.at.Spans)
-	more = !maps.Equal(part.Then, f.tail.at.Spans)
+// nextSpans returns the next spans for the sink.
+func (f *Follower) nextSpans() (b Batch, then position, more bool, err error) {
+	if !f.sink.Takes().Spans {
+		return b, then, false, nil
+	}
+	then = f.tail.at
+	part, err := trace.NextSpans(f.run.traceDir(), then.Spans)
+	more, err = moved(part, then.Spans, err)
+	then.Spans = part.Then
+	return Batch{Process: part.Process, Spans: part.Lines}, then, more, err
+}
+
+// moved reports whether there is anything behind a position, and says so of a damaged file.
+func moved[T any](part trace.Part[T], from trace.Position, err error) (bool, error) {
+	more := !maps.Equal(part.Then, from)
 	if err != nil && more {
-		f.say("%v: the sink gets no more of this file", err)
-		err = nil
+		err = fmt.Errorf("%w: the sink gets no more of this file", err)
 	}
-	return part, more, err
+	return more, err
 }
 
-// sendSpans sends the spans that are in the trace.
-func (f *Follower) sendSpans(ctx context.Context) error {
-	sink, ok := f.sink.(Spans)
-	for ok && sink.TakesSpans() {
-		part, more, err := f.nextSpans()
-		if err != nil || !more {
-			return err
-		}
-		if len(part.Lines) > 0 {
-			if err := sink.SendSpans(ctx, part); err != nil {
-				return err
-			}
-		}
-		if !sink.TakesSpans() { // trinity sync may send them later
-			return nil
-		}
-		at := f.tail.at
-		at.Spans = part.Then
-		if err := f.tail.keep(at); err != nil {
-			return err
-		}
+// nextTable returns the rollouts of the next train step in the trace that the sink has not got.
+func (f *Follower) nextTable() (b Batch, then position, more bool, err error) {
+	if !f.sink.Takes().Tables {
+		return b, then, false, nil
 	}
-	return nil
-}
-
-// unsentTables returns the train steps in the trace that the sink has not got.
-func (f *Follower) unsentTables() ([]int64, error) {
+	then = f.tail.at
 	steps, err := trace.Steps(f.run.traceDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	first, found := slices.BinarySearch(steps, f.tail.at.Tables)
+	first, found := slices.BinarySearch(steps, then.Tables)
 	if found {
 		first++
 	}
-	return steps[first:], err
-}
-
-// sendTables sends the train steps that are in the trace.
-func (f *Follower) sendTables(ctx context.Context) error {
-	sink, ok := f.sink.(Tables)
-	if !ok || !sink.TakesTables() {
-		return nil
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	steps, err := f.unsentTables()
+	if err != nil || first == len(steps) {
+		return b, then, false, err
+	}
+	then.Tables = steps[first]
+	table, err := readTable(f.run.traceDir(), then.Tables)
 	if err != nil {
-		return err
+		return b, then, true, fmt.Errorf("%w: the sink does not get this step's rollouts", err)
 	}
-	for _, step := range steps {
-		table, err := readTable(f.run.traceDir(), step)
-		at := f.tail.at
-		if err != nil {
-			f.say("%v: the sink does not get this step's rollouts", err)
-		} else if err := sink.SendTable(ctx, table); err != nil {
-			return err
-		} else {
-			at.TableCount++
-		}
-		if !sink.TakesTables() { // trinity sync may send them later
-			return nil
-		}
-		at.Tables = step
-		if err := f.tail.keep(at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hasAll reports whether the sink has everything of the run.
-func (f *Follower) hasAll() (bool, error) {
-	records, _, err := f.tail.next()
-	if err != nil || len(records) > 0 || f.tail.at.Status != "" && !f.tail.at.Told {
-		return false, err
-	}
-	if sink, ok := f.sink.(Spans); ok && sink.TakesSpans() {
-		if _, more, err := f.nextSpans(); err != nil || more {
-			return false, err
-		}
-	}
-	if sink, ok := f.sink.(Logs); ok && sink.TakesLogs() {
-		if _, _, more, err := f.nextLogs(); err != nil || more {
-			return false, err
-		}
-	}
-	if sink, ok := f.sink.(Tables); ok && sink.TakesTables() {
-		steps, err := f.unsentTables()
-		return len(steps) == 0, err
-	}
-	return true, nil
+	then.TableCount++
+	return Batch{Tables: []Table{table}}, then, true, nil
 }

@@ -123,16 +123,15 @@ func counting(t *testing.T, f *faults, key string, answer func(*http.Request) st
 // Each sink with spans or tables keeps the contract of those.
 func TestConformanceOfTraces(t *testing.T) {
 	for _, name := range Monitors.Names() {
-		_, spans := Monitors.Default(name).(Spans)
-		_, tables := Monitors.Default(name).(Tables)
+		takes := takesOf(name)
 		tested := 0
 		for service := range tracedServices {
 			if sinkOf(service) == name {
 				tested++
 			}
 		}
-		if (spans || tables) != (tested > 0) {
-			t.Errorf("monitor %s gets spans %v and tables %v of the trace, and %d tests have its service", name, spans, tables, tested)
+		if (takes.Spans || takes.Tables) != (tested > 0) {
+			t.Errorf("monitor %s takes %+v, and %d tests have its service", name, takes, tested)
 		}
 	}
 	for name, begin := range tracedServices {
@@ -145,9 +144,16 @@ func TestConformanceOfTraces(t *testing.T) {
 	}
 }
 
+// takesOf returns what a monitor takes by default beside records.
+func takesOf(name string) Parts {
+	if s, ok := Monitors.Default(name).(Sink); ok {
+		return s.Takes()
+	}
+	return Parts{}
+}
+
 // traced returns a run with a sink, for the suite.
 func traced(t *testing.T, dir, name string, s tracedService, f *faults) trinitytest.Traced {
-	_, isSpans := Monitors.Default(name).(Spans)
 	r := trinitytest.Traced{
 		Follow: func(hurry bool) string {
 			args := maps.Clone(s.args)
@@ -171,7 +177,7 @@ func traced(t *testing.T, dir, name string, s tracedService, f *faults) trinityt
 			f.next = nil
 		},
 	}
-	if isSpans {
+	if takesOf(name).Spans {
 		r.Each, r.Keep = 4, func(step int64) { spans(t, dir, int(step)) }
 	} else {
 		r.Each, r.Keep = 2, func(step int64) { train(t, dir, 2, step) }

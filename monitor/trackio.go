@@ -96,8 +96,20 @@ func (t *trackio) config() map[string]any {
 
 func trackioTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
+// Takes implements [Sink].
+func (t *trackio) Takes() Parts { return Parts{Tables: t.Tables} }
+
 // Send implements [Sink].
-func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) error {
+func (t *trackio) Send(ctx context.Context, b Batch) error {
+	for _, table := range b.Tables {
+		if err := t.sendTable(ctx, table); err != nil {
+			return err
+		}
+	}
+	if len(b.Records) == 0 {
+		return nil
+	}
+	records := b.Records
 	rows := make([]trackioRow, len(records))
 	for i, r := range records {
 		rows[i] = trackioRow{Project: t.run.Project, Run: t.run.Name, RunID: t.run.ID, Step: r.Step, Metrics: rundir.Numbers(r.Metrics),
@@ -123,9 +135,6 @@ func (t *trackio) Send(ctx context.Context, _ int64, records []trinity.Record) e
 	})
 }
 
-// TakesTables implements [Tables].
-func (t *trackio) TakesTables() bool { return t.Tables }
-
 // trackioTrace is a rollout as Trackio keeps it.
 type trackioTrace struct {
 	Type     string           `json:"_type"`
@@ -141,8 +150,8 @@ type trackioMessage struct {
 // trackioKey is the name of the rollouts among Trackio's traces.
 const trackioKey = "rollouts"
 
-// SendTable implements [Tables]. Trackio knows a rollout by the train step and its place in the table.
-func (t *trackio) SendTable(ctx context.Context, table Table) error {
+// sendTable sends a table. Trackio knows a rollout by the train step and its place in the table.
+func (t *trackio) sendTable(ctx context.Context, table Table) error {
 	traces := make([]trackioTrace, len(table.Rollouts))
 	for i, r := range table.Rollouts {
 		about := map[string]any{

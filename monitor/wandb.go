@@ -76,7 +76,7 @@ const wandbStep = "step"
 func (w *wandb) Begin(_ context.Context, run Run) error {
 	run.Project = cmp.Or(run.Project, "trinity")
 	w.run, w.axisAt, w.metrics, w.told = run, map[string]int64{}, nil, 0
-	w.server, w.barred, w.stream = false, nil, ""
+	w.server, w.barred, w.stream, w.beat = false, nil, "", wandbBeat
 	w.dir = filepath.Join(run.Dir, "wandb", fmt.Sprintf("offline-run-%s-%s", run.Began.UTC().Format("20060102_150405"), run.ID))
 	if err := durable.MkdirAll(w.dir+"/files", 0o755); err != nil { // wandb sync writes its summary there
 		return err
@@ -96,10 +96,7 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 		return nil
 	}
 	w.server = true
-	whole, err := fromTheFirst(w.dir, w.file)
-	if !whole {
-		w.barred = fmt.Errorf("the run began offline: wandb sync %s uploads it", w.dir)
-	}
+	w.barred, err = w.file.fromTheFirst(w.dir, "wandb sync")
 	return err
 }
 
@@ -122,14 +119,25 @@ func (w *wandb) described() ([]byte, error) {
 	return message(b, 17, stamp(w.run.Began)), nil
 }
 
+// Takes implements [Sink].
+func (w *wandb) Takes() Parts { return Parts{Tables: w.Tables} }
+
 // Send implements [Sink]. If the server does not take the records, they and all that follow are in
 // the file.
-func (w *wandb) Send(ctx context.Context, first int64, records []trinity.Record) error {
-	lines, err := w.write(first, records)
+func (w *wandb) Send(ctx context.Context, b Batch) error {
+	switch {
+	case len(b.Tables) > 0:
+		return w.sendTables(ctx, b.Tables)
+	case len(b.Records) == 0 && w.stream == "":
+		return nil // the server does not know the run
+	case len(b.Records) == 0:
+		return w.post(ctx, w.stream, struct{}{}, nil)
+	}
+	lines, err := w.write(b.First, b.Records)
 	if err != nil || !w.server {
 		return err
 	}
-	if err := w.sendRows(ctx, first+w.tail.at.TableCount, lines, nil); err != nil {
+	if err := w.sendRows(ctx, b.First+w.tail.at.TableCount, lines, nil); err != nil {
 		return cmp.Or(w.writeRest(), err)
 	}
 	return nil

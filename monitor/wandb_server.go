@@ -161,17 +161,6 @@ func (w *wandb) graphql(ctx context.Context, name, query string, variables, data
 // wandbBeat is how often W&B wants to hear of a run; after some minutes it takes the run for dead.
 var wandbBeat = 30 * time.Second
 
-// BeatEvery implements [Beats].
-func (*wandb) BeatEvery() time.Duration { return wandbBeat }
-
-// Beat implements [Beats].
-func (w *wandb) Beat(ctx context.Context) error {
-	if w.stream == "" {
-		return nil
-	}
-	return w.post(ctx, w.stream, struct{}{}, nil)
-}
-
 // axes tells W&B, by numbers in place of names, that every metric (1) is drawn over the first of the
 // list (5).
 func (w *wandb) axes() []map[string]any {

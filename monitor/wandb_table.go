@@ -13,12 +13,18 @@ import (
 // wandbTable names the rollouts in the run's history.
 const wandbTable = "rollouts"
 
-// TakesTables implements [Tables].
-func (w *wandb) TakesTables() bool { return w.Tables }
+// sendTables sends tables. A table is a file of the run, and a row of its history that names the file.
+func (w *wandb) sendTables(ctx context.Context, tables []Table) error {
+	for i, t := range tables {
+		row := wandbRow{number: w.tail.at.Records + w.tail.at.TableCount + int64(i)}
+		if err := w.sendTable(ctx, row, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// SendTable implements [Tables]. A table is a file of the run, and a row of its history that names the
-// file.
-func (w *wandb) SendTable(ctx context.Context, t Table) error {
+func (w *wandb) sendTable(ctx context.Context, row wandbRow, t Table) error {
 	content, err := json.Marshal(t.grid())
 	if err != nil {
 		return err
@@ -39,7 +45,6 @@ func (w *wandb) SendTable(ctx context.Context, t Table) error {
 	if err != nil {
 		return err
 	}
-	row := wandbRow{number: w.tail.at.Records + w.tail.at.TableCount}
 	w.begin(&row, t.Time, t.Step)
 	row.add(wandbTable, string(named))
 	file := row.message(wandbFiles, message(nil, 1, message(nil, 1, []byte(path))))

@@ -49,8 +49,8 @@ func (w *Watch) follow() error {
 	}
 	if w.job != newest.Dir {
 		run, err := aboutRun(filepath.Join(newest.Dir, rundir.Monitor))
-		if err != nil {
-			return err
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(rundir.DamagedError)) {
+			return err // else it is of an earlier version, or was killed as it began
 		}
 		w.job, w.display, w.tails, w.damaged, w.spans, w.failed = newest.Dir, newDisplay(run), nil, nil, nil, nil
 		w.display.started = run.Began
@@ -62,21 +62,6 @@ func (w *Watch) follow() error {
 		}
 	}
 	return nil
-}
-
-// aboutRun returns what the files of a run say of it.
-func aboutRun(home string) (Run, error) {
-	job := filepath.Dir(home)
-	run := Run{Name: filepath.Base(job), Project: filepath.Base(filepath.Dir(job))}
-	a, err := rundir.ReadAbout(home)
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(rundir.DamagedError)) {
-		return run, nil // of an earlier version, or of a run that was killed as it began
-	}
-	if err != nil {
-		return run, err
-	}
-	run.Project, run.Name, run.Began, run.TotalSteps = a.Project, a.Name, a.Began, a.TotalSteps
-	return run, nil
 }
 
 // Update reads what the run has written since. If a newer stage has begun, it shows that one.

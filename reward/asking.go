@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Asking is how a reward function asks a model. It is part of the functions that do so.
-type Asking struct {
+// askArgs are how a reward function asks a model. They are part of the functions that do so.
+type askArgs struct {
 	Judge       string  `yaml:"judge" required:"name a model of explorer.auxiliary_models, or policy" doc:"model that judges"`
 	Temperature float32 `yaml:"temperature" range:"[0,inf]" doc:"at which it answers"`
 	MaxTokens   int     `yaml:"max_tokens" range:"[0,)" doc:"tokens of an answer; 0 is the model's own limit"`
@@ -24,15 +24,15 @@ type Asking struct {
 	server *trinity.AskerServer // nil for a model that the run knows
 }
 
-func defaultAsking() Asking { return Asking{MaxTokens: 1024, Tries: 3, Workers: 8} }
+func defaultAsking() askArgs { return askArgs{MaxTokens: 1024, Tries: 3, Workers: 8} }
 
 // Requires implements [trinity.Requirer].
-func (a *Asking) Requires() trinity.Requirements {
+func (a *askArgs) Requires() trinity.Requirements {
 	return trinity.Requirements{Askers: []trinity.AskerSpec{{Name: a.Judge, Arg: "judge", Server: a.server}}}
 }
 
 // ask asks the judge a question under a system prompt.
-func (a *Asking) ask(
+func (a *askArgs) ask(
 	ctx context.Context, host trinity.Host, system, question string, read func(object json.RawMessage) error, about ...*trinity.Experience,
 ) error {
 	return a.askAll(ctx, host, []trinity.Message{{Role: "system", Content: system}, {Role: "user", Content: question}}, read, about...)
@@ -40,7 +40,7 @@ func (a *Asking) ask(
 
 // askAll asks the judge until read can read the last JSON object of an answer. It notes the version of
 // the policy's weights in the experiences if the judge is the policy.
-func (a *Asking) askAll(
+func (a *askArgs) askAll(
 	ctx context.Context, host trinity.Host, messages []trinity.Message, read func(object json.RawMessage) error, about ...*trinity.Experience,
 ) error {
 	if host == nil {
@@ -75,7 +75,7 @@ func (a *Asking) askAll(
 }
 
 // note writes which version of the policy judged an experience.
-func (a *Asking) note(e *trinity.Experience, version int64) {
+func (a *askArgs) note(e *trinity.Experience, version int64) {
 	if a.Judge != trinity.PolicyAsker || e == nil {
 		return
 	}

@@ -78,7 +78,7 @@ func (c *code) Score(ctx context.Context, in trinity.RewardInput) (trinity.Rewar
 			in.Host.Say(fmt.Sprintf("code_reward: isolation %s runs programs without %s", c.Isolation, strings.Join(lacks, ", ")))
 		})
 	}
-	of, language := codeRun{code: c, host: in.Host}, languages[c.Language]
+	of, language := codeRun{args: c, host: in.Host}, languages[c.Language]
 	passed, open := 0, ""
 	source := language.extract(in.Response)
 	if tests.asked != nil {
@@ -97,7 +97,7 @@ func (c *code) Score(ctx context.Context, in trinity.RewardInput) (trinity.Rewar
 
 // codeRun is the scoring of one reply.
 type codeRun struct {
-	*code
+	args *code
 	host trinity.Host
 }
 
@@ -113,10 +113,10 @@ func (c *codeRun) run(ctx context.Context, p sandbox.Program, seconds float64) (
 	case <-ctx.Done():
 		return r, context.Cause(ctx)
 	}
-	p.Read = append(p.Read, c.Read...)
+	p.Read = append(p.Read, c.args.Read...)
 	p.Limits.CPU = max(time.Second, time.Duration(math.Ceil(seconds))*time.Second)
 	p.Limits.Wall = wait.Seconds(3 * seconds)
-	r, err = c.box.Run(ctx, &p)
+	r, err = c.args.box.Run(ctx, &p)
 	if err != nil && ctx.Err() == nil {
 		err = &trinity.RolloutError{Kind: trinity.FailedSandbox, Err: err}
 	}
@@ -133,17 +133,17 @@ func (c *codeRun) exchanges(ctx context.Context, lang language, source string, t
 		}
 		p = sandbox.Program{Command: []string{"./program"}, Files: map[string][]byte{"program": built}}
 	}
-	p.Limits.Memory = int64(c.MaxMemory) << 20
+	p.Limits.Memory = int64(c.args.MaxMemory) << 20
 	for _, test := range tests {
 		p.Stdin = []byte(test.input)
 		p.Limits.Output = int64(2*len(test.output) + 64<<10)
-		r, err := c.run(ctx, p, c.Timeout)
+		r, err := c.run(ctx, p, c.args.Timeout)
 		switch {
 		case err != nil:
 			return 0, err
 		case r.TimedOut:
 			return passed, nil
-		case r.ExitCode == 0 && !r.Truncated && c.printed(string(r.Stdout), test.output):
+		case r.ExitCode == 0 && !r.Truncated && c.args.printed(string(r.Stdout), test.output):
 			passed++
 		}
 	}

@@ -49,7 +49,7 @@ func (c *codeRun) build(ctx context.Context, p sandbox.Program, command string) 
 	const most = 64 << 20
 	p.Command = []string{"sh", "-c", command + " </dev/null >&2 && exec cat program"}
 	p.Limits = sandbox.Limits{Memory: 2 << 30, File: most, Disk: 4 * most, Output: most, Processes: 128}
-	r, err := c.run(ctx, p, c.CompileTimeout)
+	r, err := c.run(ctx, p, c.args.CompileTimeout)
 	switch {
 	case err != nil:
 		return nil, err

@@ -176,8 +176,8 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		}
 		p := sandbox.Program{Command: []string{"python3", "asserts.py", "answer"}, Stdin: question,
 			Files: map[string][]byte{"asserts.py": assertScript, "solution.py": []byte(source)}}
-		p.Limits.Memory, p.Limits.Output = int64(c.MaxMemory)<<20, score.MaxAnswer
-		r, err := c.run(ctx, p, c.Timeout)
+		p.Limits.Memory, p.Limits.Output = int64(c.args.MaxMemory)<<20, score.MaxAnswer
+		r, err := c.run(ctx, p, c.args.Timeout)
 		if err != nil {
 			return 0, "", err
 		}
@@ -197,7 +197,7 @@ func (c *codeRun) answers(ctx context.Context, source string, tests []codeQuesti
 		Open  string
 	}
 	judge := func(given [][]string) error {
-		job := map[string]any{"tests": tests, "answers": given, "tolerance": c.Tolerance}
+		job := map[string]any{"tests": tests, "answers": given, "tolerance": c.args.Tolerance}
 		return c.trusted(ctx, "judge", job, &verdicts, func() int { return len(verdicts) }, len(tests))
 	}
 	if err = judge(given); errors.Is(err, errTestsBroke) {
@@ -228,7 +228,7 @@ func (c *codeRun) trusted(ctx context.Context, part string, job, result any, cou
 	}
 	p := sandbox.Program{Command: []string{"python3", "asserts.py", part}, Stdin: text, Files: map[string][]byte{"asserts.py": assertScript}}
 	p.Limits.Memory, p.Limits.Output = 1<<30, 16<<20
-	r, err := c.run(ctx, p, c.CompileTimeout)
+	r, err := c.run(ctx, p, c.args.CompileTimeout)
 	if err != nil {
 		return err
 	}

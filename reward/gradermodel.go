@@ -21,7 +21,7 @@ type graderSampling struct {
 
 // modelGrader asks a model for a score or a label.
 type modelGrader struct {
-	Asking
+	askArgs
 	messages    []trinity.Message // templates
 	least, most float64
 	labels      []string // nil for a score
@@ -30,7 +30,7 @@ type modelGrader struct {
 
 // newModelGrader builds a score_model or a label_model.
 func (g *graderReward) newModelGrader(s *graderSpec) (*modelGrader, error) {
-	m := &modelGrader{Asking: defaultAsking(), least: 0, most: 1}
+	m := &modelGrader{askArgs: defaultAsking(), least: 0, most: 1}
 	m.Judge = cmp.Or(g.Judge, s.Model)
 	if s.Sampling != nil {
 		if s.Sampling.Temperature != nil {
@@ -60,13 +60,13 @@ func (g *graderReward) newModelGrader(s *graderSpec) (*modelGrader, error) {
 	for _, message := range m.messages {
 		g.templates = append(g.templates, message.Content)
 	}
-	if spec := m.Asking.Requires().Askers[0]; !slices.Contains(g.askers, spec) {
+	if spec := m.askArgs.Requires().Askers[0]; !slices.Contains(g.askers, spec) {
 		if g.Judge == "" {
 			spec.Arg = "grader"
 		}
 		g.askers = append(g.askers, spec)
 	}
-	return m, registry.Validate(&m.Asking)
+	return m, registry.Validate(&m.askArgs)
 }
 
 // graderMessages reads the messages of a model grader.

@@ -19,7 +19,7 @@ const maxGrader = 256 << 10
 
 // pythonGrader calls the function grade(sample, item) of a source in the sandbox.
 type pythonGrader struct {
-	*code
+	args   *code
 	source string
 }
 
@@ -45,8 +45,8 @@ func (p *pythonGrader) grade(ctx context.Context, s *sample) (float64, error) {
 	}
 	program := sandbox.Program{Command: []string{"python3", "grader.py"}, Stdin: question,
 		Files: map[string][]byte{"grader.py": graderScript, "source.py": []byte(p.source)}}
-	program.Limits.Memory, program.Limits.Output = int64(p.MaxMemory)<<20, 1<<20
-	r, err := (&codeRun{code: p.code, host: s.in.Host}).run(ctx, program, p.Timeout)
+	program.Limits.Memory, program.Limits.Output = int64(p.args.MaxMemory)<<20, 1<<20
+	r, err := (&codeRun{args: p.args, host: s.in.Host}).run(ctx, program, p.args.Timeout)
 	if err != nil {
 		if errors.Is(err, context.Cause(ctx)) {
 			return 0, err
@@ -56,7 +56,7 @@ func (p *pythonGrader) grade(ctx context.Context, s *sample) (float64, error) {
 	var score *float64
 	switch {
 	case r.TimedOut:
-		return 0, failed("python_grader_runtime_error", "it took more than %g s", p.Timeout)
+		return 0, failed("python_grader_runtime_error", "it took more than %g s", p.args.Timeout)
 	case r.ExitCode != 0 || r.Truncated || json.Unmarshal(r.Stdout, &score) != nil || score == nil:
 		return 0, failed("python_grader_runtime_error", "status %d %s: %s", r.ExitCode, r.Signal, lastLine(r.Stderr))
 	}

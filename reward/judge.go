@@ -26,13 +26,13 @@ func init() {
 			"reply the judge reads first follows from `seed`. The judge sees the conversation and, if the task has one, the reference answer. "+
 			"A reply without a readable answer has no valid reward. Part: judge; mode rubric also has criterion_<number> for each.",
 		func() trinity.RewardFunc {
-			return &judgeReward{Asking: defaultAsking(), Mode: "score", Highest: 10, Instruction: "Judge how good the reply is."}
+			return &judgeReward{askArgs: defaultAsking(), Mode: "score", Highest: 10, Instruction: "Judge how good the reply is."}
 		})
 }
 
 // judgeReward asks a model about each reply, or about pairs of a group.
 type judgeReward struct {
-	Asking      `yaml:",inline"`
+	askArgs     `yaml:",inline"`
 	Mode        string             `yaml:"mode" enum:"score|label|rubric|pairwise" doc:"score, label, rubric or pairwise"`
 	Instruction string             `yaml:"instruction" doc:"what the judge is to look at"`
 	Lowest      float64            `yaml:"lowest" doc:"worst score"`
@@ -67,7 +67,7 @@ func (j *judgeReward) Validate() error {
 
 // Requires implements [trinity.Requirer].
 func (j *judgeReward) Requires() trinity.Requirements {
-	needs := j.Asking.Requires()
+	needs := j.askArgs.Requires()
 	needs.CheckTask = func(t *trinity.Task) error {
 		_, err := j.criteria(t)
 		return err

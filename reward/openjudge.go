@@ -14,16 +14,16 @@ func init() {
 		"`judge_api_base_url_env`. A conversation without a readable score has no valid reward. Part: trajectory_score, as the model said it."
 	for _, name := range []string{"openjudge_reward", "openjudge_trajectory_accuracy_reward", "trajectory_accuracy_grader_reward"} {
 		registry.Rewards.Register(name, doc, func() trinity.RewardFunc {
-			return &trajectoryJudge{Grader: defaultGrader("qwen3-max"), NormalizeScore: true, ScoreMin: 1, ScoreMax: 3}
+			return &trajectoryJudge{graderArgs: defaultGrader("qwen3-max"), NormalizeScore: true, ScoreMin: 1, ScoreMax: 3}
 		})
 	}
 }
 
-// Grader is which model grades, in the words of Trinity-RFT. It is part of the functions with its
+// graderArgs say which model grades, in the words of Trinity-RFT. They are part of the functions with its
 // names.
 //
 // Unlike Trinity-RFT: a grader that fails gives no reward, while there its score is 0.
-type Grader struct {
+type graderArgs struct {
 	Judge          string  `yaml:"judge" doc:"model that grades: a name in explorer.auxiliary_models or policy; \"\" is model_name"`
 	ModelName      string  `yaml:"model_name" doc:"name of the model at its server"`
 	BaseURLEnv     string  `yaml:"judge_api_base_url_env" doc:"environment variable with the address of an OpenAI-compatible server"`
@@ -32,12 +32,12 @@ type Grader struct {
 	MaxConcurrency int     `yaml:"max_concurrency" doc:"questions at once, of one group"`
 }
 
-func defaultGrader(model string) Grader {
-	return Grader{ModelName: model, BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "OPENAI_API_KEY", MaxConcurrency: 8}
+func defaultGrader(model string) graderArgs {
+	return graderArgs{ModelName: model, BaseURLEnv: "OPENAI_BASE_URL", KeyEnv: "OPENAI_API_KEY", MaxConcurrency: 8}
 }
 
 // asking returns how the model is asked.
-func (g *Grader) asking() (Asking, error) {
+func (g *graderArgs) asking() (askArgs, error) {
 	a := defaultAsking()
 	a.Judge, a.Temperature, a.Workers = g.Judge, g.Temperature, g.MaxConcurrency
 	if g.Judge != "" {
@@ -53,7 +53,7 @@ func (g *Grader) asking() (Asking, error) {
 
 // trajectoryJudge scores conversations.
 type trajectoryJudge struct {
-	Grader         `yaml:",inline"`
+	graderArgs     `yaml:",inline"`
 	NormalizeScore bool    `yaml:"normalize_score" doc:"map the score to 0 to 1"`
 	ScoreMin       float64 `yaml:"score_min" doc:"worst score"`
 	ScoreMax       float64 `yaml:"score_max" doc:"best score"`
@@ -66,14 +66,14 @@ func (t *trajectoryJudge) Validate() (err error) {
 	t.by = judgeReward{Mode: "score", Lowest: t.ScoreMin, Highest: t.ScoreMax, Instruction: "Judge whether the assistant's steps lead to " +
 		"what the user wants: each step follows from what is known, none is needless, and the result is right. The best score is for a " +
 		"conversation that reaches the goal with steps that make sense, the worst for one that misses it."}
-	if t.by.Asking, err = t.asking(); err != nil {
+	if t.by.askArgs, err = t.asking(); err != nil {
 		return err
 	}
 	return registry.Validate(&t.by)
 }
 
 // Requires implements [trinity.Requirer].
-func (t *trajectoryJudge) Requires() trinity.Requirements { return t.by.Asking.Requires() }
+func (t *trajectoryJudge) Requires() trinity.Requirements { return t.by.askArgs.Requires() }
 
 // Score implements [trinity.RewardFunc].
 func (t *trajectoryJudge) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

@@ -19,7 +19,7 @@ func init() {
 
 // multiGrader adds up what several graders say.
 type multiGrader struct {
-	Grader        `yaml:",inline"`
+	graderArgs    `yaml:",inline"`
 	Aggregation   string         `yaml:"score_aggregation" enum:"mean|sum" doc:"of the scores"`
 	GraderConfigs map[string]any `yaml:"grader_configs" doc:"Python objects in Trinity-RFT; leave it out"`
 
@@ -33,7 +33,7 @@ type grading struct {
 }
 
 func newMultiGrader() *multiGrader {
-	return &multiGrader{Grader: defaultGrader("qwen3-32b"), Aggregation: "mean"}
+	return &multiGrader{graderArgs: defaultGrader("qwen3-32b"), Aggregation: "mean"}
 }
 
 // Validate checks the arguments.
@@ -51,7 +51,7 @@ func (m *multiGrader) Validate() error {
 			"is one."},
 		{"relevance_score", "Judge whether the reply is relevant: it answers what was asked, completely, and says nothing beside the point."},
 	} {
-		by := &judgeReward{Asking: asking, Mode: "score", Lowest: 1, Highest: 5, Instruction: g.instruction}
+		by := &judgeReward{askArgs: asking, Mode: "score", Lowest: 1, Highest: 5, Instruction: g.instruction}
 		if err := registry.Validate(by); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (m *multiGrader) Validate() error {
 }
 
 // Requires implements [trinity.Requirer].
-func (m *multiGrader) Requires() trinity.Requirements { return m.graders[0].by.Asking.Requires() }
+func (m *multiGrader) Requires() trinity.Requirements { return m.graders[0].by.askArgs.Requires() }
 
 // Score implements [trinity.RewardFunc].
 func (m *multiGrader) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {

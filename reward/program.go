@@ -16,7 +16,7 @@ import (
 
 // program is the running copies of a program that scores.
 type program struct {
-	*execReward
+	args *execReward
 	*process.Pool
 	say      func(string)
 	patience time.Duration // wait for an answer that people read of
@@ -31,7 +31,7 @@ func newProgram(x *execReward, log io.Writer, say func(string)) *program {
 	of := x.Program()
 	of.Stderr = log
 	pool := process.NewPool(of, x.Workers, process.Lines{Most: score.MaxAnswer})
-	return &program{execReward: x, Pool: pool, say: say, patience: 10 * time.Second}
+	return &program{args: x, Pool: pool, say: say, patience: 10 * time.Second}
 }
 
 // ask returns the program's answer to a question. It asks once more if a process ends instead of
@@ -68,16 +68,16 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 
 // exchange asks a worker within the time that an answer may take.
 func (p *program) exchange(ctx context.Context, w *process.Worker, question []byte) ([]byte, error) {
-	key, limit := "timeout", p.Timeout
+	key, limit := "timeout", p.args.Timeout
 	if !w.Runs() {
-		key, limit = "start_timeout", p.StartTimeout
+		key, limit = "start_timeout", p.args.StartTimeout
 	}
 	late := fmt.Errorf("no answer within %s = %g s", key, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(limit), late)
 	defer cancel()
 	defer time.AfterFunc(p.patience, func() {
 		p.told.Do(func() {
-			p.say(fmt.Sprintf("waits for reward %s: no answer for %v (%s = %g s)", p, p.patience, key, limit))
+			p.say(fmt.Sprintf("waits for reward %s: no answer for %v (%s = %g s)", p.args, p.patience, key, limit))
 		})
 	}).Stop()
 	return w.Ask(ctx, question)
@@ -87,11 +87,11 @@ func (p *program) exchange(ctx context.Context, w *process.Worker, question []by
 func (p *program) gaveUp() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lost <= p.MaxRestarts {
+	if p.lost <= p.args.MaxRestarts {
 		return nil
 	}
 	return fmt.Errorf("%d times in a row it did not answer (max_restarts = %d), so the run does not start it again; plugins.log has its "+
-		"standard error", p.lost, p.MaxRestarts)
+		"standard error", p.lost, p.args.MaxRestarts)
 }
 
 // lose counts a process that did not answer because of an error. It reports the first, the tenth,
@@ -104,9 +104,9 @@ func (p *program) lose(err error) {
 	p.mu.Unlock()
 	switch {
 	case total == 1:
-		p.say(fmt.Sprintf("reward %s: %v; the run starts it again", p, err))
+		p.say(fmt.Sprintf("reward %s: %v; the run starts it again", p.args, err))
 	case isPowerOfTen(total):
-		p.say(fmt.Sprintf("reward %s: the run has started it again %d times; the last time: %v", p, total, err))
+		p.say(fmt.Sprintf("reward %s: the run has started it again %d times; the last time: %v", p.args, total, err))
 	}
 }
 

@@ -17,16 +17,16 @@ func init() {
 			"conversations begin with once, and then the rest of each, in an order that follows from `seed`. Equal conversations are sent once and "+
 			"get the same score. If no answer is readable, no rollout of the group has a valid reward. Part: ruler.",
 		func() trinity.RewardFunc {
-			return &rulerReward{Asking: defaultAsking(), Rubric: "A conversation that achieves its goal scores higher than one that does not. " +
+			return &rulerReward{askArgs: defaultAsking(), Rubric: "A conversation that achieves its goal scores higher than one that does not. " +
 				"One that achieves it with fewer steps and less detour scores higher. Partial progress deserves a partial score."}
 		})
 }
 
 // rulerReward compares all rollouts of a group in one question.
 type rulerReward struct {
-	Asking `yaml:",inline"`
-	Rubric string `yaml:"rubric" doc:"what scores higher"`
-	Seed   int    `yaml:"seed" doc:"of the order in which the judge reads the conversations"`
+	askArgs `yaml:",inline"`
+	Rubric  string `yaml:"rubric" doc:"what scores higher"`
+	Seed    int    `yaml:"seed" doc:"of the order in which the judge reads the conversations"`
 }
 
 // Score implements [trinity.RewardFunc].

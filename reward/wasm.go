@@ -68,7 +68,7 @@ func (w *wasmReward) Score(ctx context.Context, in trinity.RewardInput) (r trini
 
 // wasmModule is a compiled module. Several goroutines may ask it at once.
 type wasmModule struct {
-	*wasmReward
+	args    *wasmReward
 	runtime wazero.Runtime
 	code    wazero.CompiledModule
 }
@@ -80,7 +80,7 @@ func (w *wasmReward) compile() (*wasmModule, error) {
 	}
 	ctx := context.Background()
 	limits := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithMemoryLimitPages(uint32(w.MaxMemory * pagesOfMiB))
-	m := &wasmModule{wasmReward: w, runtime: wazero.NewRuntimeWithConfig(ctx, limits)}
+	m := &wasmModule{args: w, runtime: wazero.NewRuntimeWithConfig(ctx, limits)}
 	wasi_snapshot_preview1.MustInstantiate(ctx, m.runtime)
 	if m.code, err = m.runtime.CompileModule(ctx, binary); err == nil {
 		err = isProgram(m.code)
@@ -109,7 +109,7 @@ func (m *wasmModule) Close() error { return m.runtime.Close(context.Background()
 
 // answer runs the module on a question, in memory of its own.
 func (m *wasmModule) answer(ctx context.Context, question []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(m.Timeout), fmt.Errorf("no answer within timeout = %g s", m.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(m.args.Timeout), fmt.Errorf("no answer within timeout = %g s", m.args.Timeout))
 	defer cancel()
 	answer, said := &process.Bounded{Most: score.MaxAnswer}, &process.Ends{}
 	streams := wazero.NewModuleConfig().WithName("").WithStdin(bytes.NewReader(question)).WithStdout(answer).WithStderr(said)

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -17,18 +16,13 @@ func init() {
 
 // defaultPackLake returns the defaults of a workflow on lakes.
 func defaultPackLake() packLake {
-	play := defaultPlay()
-	play.Environment = strings.TrimSuffix("frozen_lake_workflow", "_workflow")
-	return packLake{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, EnvMaxSteps: 8, AgentMaxSteps: 10}
+	return packLake{packPlay: packOf("frozen_lake_workflow"), lakeArgs: defaultLake()}
 }
 
 // packLake walks over the lakes of a pack.
 type packLake struct {
-	packPlay      `yaml:",inline"`
-	EnvMaxSteps   int      `yaml:"env_max_steps" range:"[1,)" doc:"steps after which the search for a path through a random map turns back"`
-	AgentMaxSteps int      `yaml:"agent_max_steps" range:"[1,)" doc:"replies for a lake at most; max_turns, if it is lower, counts"`
-	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
-	Desc          []string `yaml:"desc" doc:"rows of the map in place of a random one: S start, F ice, H hole, G goal"`
+	packPlay `yaml:",inline"`
+	lakeArgs `yaml:",inline"`
 }
 
 // Validate builds the environment.
@@ -36,14 +30,9 @@ func (w *packLake) Validate() error { return w.build(nil) }
 
 // build builds the environment; words are its messages, nil for its own.
 func (w *packLake) build(words map[string]any) error {
-	args := map[string]any{
-		"map_name": "generated", "random_start": true, "path_limit": w.EnvMaxSteps, "max_steps": w.AgentMaxSteps, "is_slippery": w.IsSlippery,
-	}
-	if w.Desc != nil {
-		args["desc"] = w.Desc
-	}
+	args := w.args()
 	maps.Copy(args, words)
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, w.AgentMaxSteps)
+	w.preset(args)
+	w.MaxTurns = min(w.MaxTurns, w.AgentMaxSteps)
 	return w.packPlay.Validate()
 }

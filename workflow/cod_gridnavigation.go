@@ -1,9 +1,6 @@
 package workflow
 
 import (
-	"maps"
-	"strings"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -14,18 +11,19 @@ func init() {
 		"Connect-the-Dots on a grid of unknown costs, which all tasks of a pack share: a rollout goes from start to goal in each task, and what "+
 			"it has seen of the grid stays seen. The policy moves like a rook. A row has a seed.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &packGrid{
-				packPlay: packPlay{packArgs: defaultPack(), playArgs: play},
-				MinSize:  12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35,
-				MinRounds: 6, MaxRounds: 10, Radius: 1}
+			return &packGrid{packPlay: packOf(name), gridArgs: gridArgs{
+				MinSize: 12, MaxSize: 16, Hills: 6, MinScale: 0.1, MaxScale: 0.35, MinRounds: 6, MaxRounds: 10, Radius: 1}}
 		})
 }
 
 // packGrid finds cheap ways through a grid.
 type packGrid struct {
-	packPlay  `yaml:",inline"`
+	packPlay `yaml:",inline"`
+	gridArgs `yaml:",inline"`
+}
+
+// gridArgs are those of the environment.
+type gridArgs struct {
 	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`
 	MaxSize   int     `yaml:"grid_max_size" doc:"rows and columns at most"`
 	Hills     int     `yaml:"landscape_num_components" doc:"hills of cost"`
@@ -38,10 +36,7 @@ type packGrid struct {
 
 // Validate builds the environment.
 func (w *packGrid) Validate() error {
-	args := map[string]any{"grid_min_size": w.MinSize, "grid_max_size": w.MaxSize, "landscape_num_components": w.Hills,
-		"landscape_min_scale": w.MinScale, "landscape_max_scale": w.MaxScale, "min_rounds": w.MinRounds, "max_rounds": w.MaxRounds,
-		"reveal_radius": w.Radius}
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.MaxRounds))
+	w.preset(argsOf(&w.gridArgs))
+	w.MaxTurns = min(w.MaxTurns, max(1, w.MaxRounds))
 	return w.packPlay.Validate()
 }

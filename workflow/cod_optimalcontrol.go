@@ -1,9 +1,6 @@
 package workflow
 
 import (
-	"maps"
-	"strings"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -14,29 +11,31 @@ func init() {
 		"Connect-the-Dots on the control of a point on a line by an expression: the dynamics are unknown, and the same in all tasks of a "+
 			"pack. A row has the columns x0, v0, x_target, v_target, horizon and control_penalty_coef.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.Environment, play.MaxTurns = strings.TrimSuffix(name, "_workflow"), 1
-			return &packControl{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, A: []float64{0.55, 1.2}, B: []float64{-1.5, 1.5}}
+			w := &packControl{packPlay: packOf(name), controlArgs: controlArgs{A: []float64{0.55, 1.2}, B: []float64{-1.5, 1.5}}}
+			w.MaxTurns = 1
+			return w
 		})
 }
 
 // packControl controls a point on a line.
 type packControl struct {
 	packPlay    `yaml:",inline"`
+	controlArgs `yaml:",inline"`
+	DumpDir     string `yaml:"trajectory_dump_dir" doc:"no effect: the run keeps its rollouts"`
+}
+
+// controlArgs are those of the environment.
+type controlArgs struct {
 	A           []float64 `yaml:"a_env_range" doc:"lowest and highest share of the velocity that stays"`
 	B           []float64 `yaml:"b_env_range" doc:"lowest and highest effect of the control"`
 	MinAbsB     float64   `yaml:"min_abs_b_env" doc:"lowest size of that effect"`
 	Noise       bool      `yaml:"enable_process_noise" doc:"add Gaussian noise to the velocity"`
 	NoiseStd    float64   `yaml:"process_noise_std" doc:"standard deviation of the noise"`
 	ShowEarlier bool      `yaml:"include_previous_control_policy" doc:"the policy reads the pack's last working expression, with its result"`
-	DumpDir     string    `yaml:"trajectory_dump_dir" doc:"no effect: the run keeps its rollouts"`
 }
 
 // Validate builds the environment.
 func (w *packControl) Validate() error {
-	args := map[string]any{"a_env_range": w.A, "b_env_range": w.B, "min_abs_b_env": w.MinAbsB, "enable_process_noise": w.Noise,
-		"process_noise_std": w.NoiseStd, "include_previous_control_policy": w.ShowEarlier}
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs = args
+	w.preset(argsOf(&w.controlArgs))
 	return w.packPlay.Validate()
 }

@@ -1,9 +1,6 @@
 package workflow
 
 import (
-	"maps"
-	"strings"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -14,9 +11,7 @@ func init() {
 		"Connect-the-Dots at a simulated terminal: the tasks of a pack change files of the same machine, which is as at first in each task. A "+
 			"row has a seed. The machines and the tasks are this program's own.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &packTerminal{packPlay: packPlay{packArgs: defaultPack(), playArgs: play}, AgentMaxSteps: 15, CompositeRatio: 0.5}
+			return &packTerminal{packPlay: packOf(name), AgentMaxSteps: 15, CompositeRatio: 0.5}
 		})
 }
 
@@ -29,8 +24,7 @@ type packTerminal struct {
 
 // Validate builds the environment.
 func (w *packTerminal) Validate() error {
-	args := map[string]any{"max_steps": w.AgentMaxSteps, "composite_ratio": w.CompositeRatio}
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs, w.MaxTurns = args, min(w.MaxTurns, max(1, w.AgentMaxSteps))
+	w.preset(map[string]any{"max_steps": w.AgentMaxSteps, "composite_ratio": w.CompositeRatio})
+	w.MaxTurns = min(w.MaxTurns, max(1, w.AgentMaxSteps))
 	return w.packPlay.Validate()
 }

@@ -91,7 +91,7 @@ func (w *emailSearch) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.E
 
 // mail is an environment with the tools.
 type mail struct {
-	*emailSearch
+	args *emailSearch
 	host trinity.Host
 }
 
@@ -101,7 +101,7 @@ func (m mail) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Envir
 	if err != nil {
 		return nil, err
 	}
-	box, err := openMailbox(m.Database)
+	box, err := openMailbox(m.args.Database)
 	return &searching{mail: m, task: t, query: query, box: box}, err
 }
 
@@ -125,7 +125,7 @@ const unknownAnswer = "I don't know"
 func (s *searching) Reset(context.Context, uint64) (o trinity.Observation, err error) {
 	s.turns, s.found, s.read = 0, nil, nil
 	o.Tools = mailTools
-	o.Messages, err = s.task.Messages(fmt.Sprintf(mailSystem, s.query.Inbox, s.query.Date, s.MaxTurns, unknownAnswer))
+	o.Messages, err = s.task.Messages(fmt.Sprintf(mailSystem, s.query.Inbox, s.query.Date, s.args.MaxTurns, unknownAnswer))
 	return o, err
 }
 
@@ -151,8 +151,8 @@ func (s *searching) Step(ctx context.Context, a trinity.Action) (out trinity.Out
 		if wrong != nil {
 			out.ToolError, said = true, "error: "+wrong.Error()
 		}
-		if r := []rune(said); len(r) > s.ToolLimit {
-			said = string(r[:s.ToolLimit]) + "…"
+		if r := []rune(said); len(r) > s.args.ToolLimit {
+			said = string(r[:s.args.ToolLimit]) + "…"
 		}
 		out.Messages = append(out.Messages, trinity.Message{Role: "tool", Content: said, ToolCallID: call.ID, Name: call.Name})
 	}
@@ -211,14 +211,14 @@ func (s *searching) answer(ctx context.Context, a mailArgs) (out trinity.Outcome
 	}
 	var reward float64
 	switch correct := flag("answer_correct", right); {
-	case !s.JudgeAnswers:
+	case !s.args.JudgeAnswers:
 		reward = correct
 	case a.Answer == unknownAnswer:
 		reward = partial
 	case !right:
 		reward = partial - 1
 	default:
-		reward = 1 + 0.3*sources + 0.1*(1-float64(s.turns)/float64(s.MaxTurns))
+		reward = 1 + 0.3*sources + 0.1*(1-float64(s.turns)/float64(s.args.MaxTurns))
 		if n := len(a.Sources); n > 0 {
 			reward += 0.1 / float64(n)
 		}
@@ -233,14 +233,14 @@ func (s *searching) isRight(ctx context.Context, answer string) (bool, error) {
 	switch {
 	case answer == "" || answer == unknownAnswer:
 		return false, nil
-	case !s.JudgeAnswers:
+	case !s.args.JudgeAnswers:
 		return strings.Contains(strings.ToLower(truth), strings.ToLower(answer)), nil
 	}
 	question, err := lastQuestion(s.task)
 	if err != nil {
 		return false, err
 	}
-	return s.judgedArgs.isRight(ctx, s.host, question, truth, answer)
+	return s.args.judgedArgs.isRight(ctx, s.host, question, truth, answer)
 }
 
 // Close implements [trinity.Environment].

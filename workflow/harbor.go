@@ -1,9 +1,6 @@
 package workflow
 
 import (
-	"maps"
-	"strings"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -15,8 +12,8 @@ func init() {
 			"tool bash in a sandbox, and the task's tests give the reward. The environment's other arguments go into environment_args. Harbor's "+
 			"own agents are programs for the workflow exec.",
 		func() trinity.Workflow {
-			play := defaultPlay()
-			play.Environment, play.StepTimeout = strings.TrimSuffix(name, "_workflow"), 900
+			play := playOf(name)
+			play.StepTimeout = 900
 			return &harbor{inEnvironment: inEnvironment{play}}
 		})
 }
@@ -29,8 +26,6 @@ type harbor struct {
 
 // Validate builds the environment.
 func (w *harbor) Validate() error {
-	args := map[string]any{"max_steps": w.MaxTurns, "reward_key": w.RewardKey}
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs = args
+	w.preset(map[string]any{"max_steps": w.MaxTurns, "reward_key": w.RewardKey})
 	return w.playArgs.Validate()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,9 +49,7 @@ type question struct{ DB, Query, Gold string }
 // Validate builds the environment. It leaves the file to the first task, because a configuration
 // can be checked where its data is not.
 func (w *intercodeSQL) Validate() error {
-	args := map[string]any{"partial": true, "max_steps": w.MaxEnvSteps, "auto_submit": w.AutoSubmit}
-	maps.Copy(args, w.EnvironmentArgs)
-	w.EnvironmentArgs = args
+	w.preset(map[string]any{"partial": true, "max_steps": w.MaxEnvSteps, "auto_submit": w.AutoSubmit})
 	return w.playArgs.Validate()
 }
 

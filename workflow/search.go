@@ -98,13 +98,13 @@ func (w *searchArgs) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Ex
 
 // judgedToolOpener opens the tools with a judge of the answer.
 type judgedToolOpener struct {
-	*searchArgs
+	args *searchArgs
 	host trinity.Host
 }
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (a judgedToolOpener) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	env, err := a.tools.OpenEnvironment(ctx, t)
+	env, err := a.args.tools.OpenEnvironment(ctx, t)
 	return &researching{Environment: env, of: a, task: t}, err
 }
 
@@ -148,7 +148,7 @@ func (s *researching) Step(ctx context.Context, a trinity.Action) (trinity.Outco
 		if err != nil {
 			return out, err
 		}
-		right, err := s.of.isRight(ctx, s.of.host, question, s.task.Truth(), a.Text)
+		right, err := s.of.args.isRight(ctx, s.of.host, question, s.task.Truth(), a.Text)
 		if err != nil {
 			return out, err
 		}

@@ -1,8 +1,6 @@
 package workflow
 
 import (
-	"strings"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -12,9 +10,5 @@ func init() {
 	registry.Workflows.Register(name,
 		"environment_workflow on the Sudoku of the row's column puzzle, as in Trinity-RFT. Any right grid earns the reward; the column "+
 			"solution is not read.",
-		func() trinity.Workflow {
-			play := defaultPlay()
-			play.Environment = strings.TrimSuffix(name, "_workflow")
-			return &inEnvironment{play}
-		})
+		func() trinity.Workflow { return &inEnvironment{playOf(name)} })
 }

@@ -44,7 +44,7 @@ func (b *toolSet) Requires() (needs trinity.Requirements) {
 
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (b *toolSet) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity.Environment, error) {
-	open := &openTools{toolSet: b, task: t}
+	open := &openTools{args: b, task: t}
 	for _, o := range b.openers {
 		env, err := o.OpenEnvironment(ctx, t)
 		if err != nil {
@@ -57,7 +57,7 @@ func (b *toolSet) OpenEnvironment(ctx context.Context, t *trinity.Task) (trinity
 
 // openTools is an episode with tools.
 type openTools struct {
-	*toolSet
+	args         *toolSet
 	task         *trinity.Task
 	environments []trinity.Environment
 	owner        map[string]trinity.Environment // by the name of the tool
@@ -66,7 +66,7 @@ type openTools struct {
 
 // Reset implements [trinity.Environment].
 func (b *openTools) Reset(ctx context.Context, seed uint64) (first trinity.Observation, err error) {
-	messages, err := b.task.Messages(b.system)
+	messages, err := b.task.Messages(b.args.system)
 	if err != nil {
 		return first, err
 	}
@@ -74,7 +74,7 @@ func (b *openTools) Reset(ctx context.Context, seed uint64) (first trinity.Obser
 	if messages[0].Role == "system" {
 		begin = 1
 	}
-	first.Messages = slices.Concat(messages[:begin], b.examples, messages[begin:])
+	first.Messages = slices.Concat(messages[:begin], b.args.examples, messages[begin:])
 	b.owner, b.names = map[string]trinity.Environment{}, nil
 	var all []json.RawMessage
 	for _, env := range b.environments {

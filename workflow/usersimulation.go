@@ -56,7 +56,7 @@ func (w *userSimulation) Run(ctx context.Context, r *trinity.Rollout) ([]*trinit
 
 // simulatedUser is an environment that is a user.
 type simulatedUser struct {
-	*userSimulation
+	args *userSimulation
 	user trinity.Asker
 }
 
@@ -85,7 +85,7 @@ func (t *talk) Reset(ctx context.Context, _ uint64) (o trinity.Observation, err 
 	if system != "" {
 		o.Messages = []trinity.Message{{Role: "system", Content: system}}
 	}
-	t.chat = []trinity.Message{{Role: "system", Content: t.Instruction + wants}, {Role: "user", Content: "Hello! What can I do for you?"}}
+	t.chat = []trinity.Message{{Role: "system", Content: t.args.Instruction + wants}, {Role: "user", Content: "Hello! What can I do for you?"}}
 	first, err := t.task.Text("first_message")
 	if err != nil {
 		if first, _, err = t.says(ctx); err != nil {
@@ -103,7 +103,7 @@ func (t *talk) Reset(ctx context.Context, _ uint64) (o trinity.Observation, err 
 
 // says returns what the user says next, and whether the user is done.
 func (t *talk) says(ctx context.Context) (text string, done bool, err error) {
-	answer, err := t.user.Ask(ctx, t.chat, trinity.AskOptions{Temperature: &t.Temperature})
+	answer, err := t.user.Ask(ctx, t.chat, trinity.AskOptions{Temperature: &t.args.Temperature})
 	if err != nil {
 		return "", false, err
 	}
