@@ -24,7 +24,7 @@ func (r *runtime) str(v Value) string {
 
 // repr is Python's repr().
 func (r *runtime) repr(v Value) string {
-	w := &limitedText{limit: r.limits.Size}
+	w := r.textWriter()
 	writeRepr(w, v, 0)
 	r.spell(2 * w.Len())
 	return w.String()
