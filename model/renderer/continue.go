@@ -28,8 +28,8 @@ func (r *Renderer) Continue(messages []trinity.Message, tools json.RawMessage) (
 		return nil, nil, err
 	}
 	lead := messages[n].Content
-	if r.opens { // the message has no thinking that its prompt could have opened
-		lead = r.marks.close + lead
+	if r.thinking.opens { // the message has no thinking that its prompt could have opened
+		lead = r.thinking.close + lead
 	}
 	if n > 0 {
 		c, err := r.newChat(messages[:n], tools)
