@@ -66,10 +66,9 @@ func choice(c *openai.Choice, top int) (*answer, error) {
 		a.finish = *c.FinishReason
 	}
 	for i, value := range read.Logprobs {
-		if id := openai.TokenID(read.Names[i]); id >= 0 && i < len(a.tokens) && id != a.tokens[i] {
-			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], id)
+		if err := a.place(openai.TokenID(read.Names[i]), float32(value), nil, 0); err != nil {
+			return nil, err
 		}
-		a.logprobs = append(a.logprobs, float32(value))
 	}
 	if c.Logprobs == nil || top == 0 {
 		return a, nil

@@ -127,17 +127,3 @@ func nothings(digests map[string]string) (n int) {
 	}
 	return n
 }
-
-// reset implements resetter.
-func (s *vllmServer) reset(ctx context.Context) error {
-	return s.client.Call(ctx, "/weight_checker", map[string]string{"action": "reset"}, nil)
-}
-
-// reset implements resetter.
-func (s *sglangServer) reset(ctx context.Context) error {
-	var done sglangDone
-	if err := s.client.Call(ctx, "/weights_checker", map[string]string{"action": "reset_tensors"}, &done); err != nil {
-		return err
-	}
-	return done.err()
-}

@@ -99,32 +99,3 @@ func (s *Sampler) digestsOf(ctx context.Context, at *server) (map[string]string,
 	}
 	return nil, nil
 }
-
-// digests implements digester.
-func (s *vllmServer) digests(ctx context.Context) (map[string]string, error) {
-	var reply struct{ Checksums map[string]string }
-	err := s.client.Call(ctx, "/weight_checker", map[string]string{"action": "checksum"}, &reply)
-	return reply.Checksums, err
-}
-
-// digests implements digester.
-func (s *sglangServer) digests(ctx context.Context) (map[string]string, error) {
-	var reply struct {
-		Success bool
-		Message string
-		Ranks   []struct{ Checksums map[string]string }
-	}
-	if err := s.client.Call(ctx, "/weights_checker", map[string]string{"action": "checksum"}, &reply); err != nil {
-		return nil, err
-	}
-	if !reply.Success {
-		return nil, fmt.Errorf("weights_checker: %s", reply.Message)
-	}
-	all := map[string]string{}
-	for rank, of := range reply.Ranks {
-		for name, digest := range of.Checksums {
-			all[fmt.Sprintf("rank %d: %s", rank, name)] = digest
-		}
-	}
-	return all, nil
-}

@@ -53,12 +53,6 @@ const bucketBytes = 1 << 30
 
 var failSent = failpoint.New("served.bucket") // before a server gets a bucket of a version
 
-// ReceivesWeights says that the way direct fits.
-func (*vllm) ReceivesWeights() {}
-
-// ReceivesWeights says that the way direct fits.
-func (*sglang) ReceivesWeights() {}
-
 // Receives implements engine.WeightReceiver.
 func (s *Sampler) Receives(ctx context.Context, from engine.WeightSender) error {
 	if s.adapter {

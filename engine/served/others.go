@@ -14,9 +14,11 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-// holder is an endpoint whose server holds adapters beside the policy's.
+// holder is an endpoint whose server holds adapters.
 type holder interface {
-	// hold gives the server an adapter, under a name that it does not have.
+	// replace gives the server the policy's adapter under a new name.
+	replace(ctx context.Context, dir, name string) error
+	// hold gives the server an adapter beside the policy's, under a name that it does not have.
 	hold(ctx context.Context, dir, name string) error
 	// unload drops an adapter.
 	unload(ctx context.Context, name string) error

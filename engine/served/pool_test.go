@@ -78,7 +78,7 @@ func (s *scripted) tokenize(context.Context, string) ([]int32, error) { return n
 
 func (s *scripted) release(context.Context) {}
 
-func (s *scripted) load(ctx context.Context, _, name string) error {
+func (s *scripted) load(ctx context.Context, _, name string, _ bool) error {
 	s.call(name)
 	if s.loads != nil {
 		return s.loads(ctx)

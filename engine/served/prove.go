@@ -124,10 +124,10 @@ func (s *Sampler) give(ctx context.Context, at *server, v version, asleep bool) 
 	switch {
 	case v.from != nil:
 		return s.receive(ctx, at, v, asleep)
-	case asleep:
-		return at.endpoint.(sleeper).refill(ctx, v.dir, v.name)
+	case s.adapter:
+		return at.endpoint.(holder).replace(ctx, v.dir, v.name)
 	}
-	return at.load(ctx, v.dir, v.name)
+	return at.load(ctx, v.dir, v.name, asleep)
 }
 
 // prove checks the weights of a server, if it can score tokens.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"sync"
 
@@ -18,8 +17,6 @@ type sleeper interface {
 	sleep(ctx context.Context) error
 	// wake takes memory for a part again.
 	wake(ctx context.Context, p part) error
-	// refill loads all weights, when these are awake and the cache still sleeps.
-	refill(ctx context.Context, dir, name string) error
 }
 
 // part is what a server has in the memory of its GPUs.
@@ -191,58 +188,4 @@ func (p *pool) ends(s *server, why error) {
 	defer p.mu.Unlock()
 	s.asleep, s.suspect, s.why = nil, true, why
 	p.leaveOut(s)
-}
-
-// sleep implements sleeper. Level 1 keeps the weights in host memory, for a server that wakes without new
-// ones. A request that its client has given up may still run, and is aborted.
-func (s *vllmServer) sleep(ctx context.Context) error {
-	return s.client.Call(ctx, "/sleep?level=1&mode=abort", struct{}{}, nil)
-}
-
-// wake implements sleeper.
-func (s *vllmServer) wake(ctx context.Context, p part) error {
-	var reply struct{ Status string }
-	if err := s.client.Call(ctx, "/wake_up?"+url.Values{"tags": {string(p)}}.Encode(), struct{}{}, &reply); err != nil {
-		return err
-	}
-	if p == partCache && reply.Status != "awake" {
-		return fmt.Errorf("it says that it is %q", reply.Status)
-	}
-	return nil
-}
-
-// refill implements sleeper. A server that sleeps is paused until its cache is awake.
-func (s *vllmServer) refill(ctx context.Context, dir, name string) error {
-	replace, err := s.replacing(ctx, dir, name)
-	if err == nil {
-		err = replace()
-	}
-	if err == nil {
-		err = s.forget(ctx)
-	}
-	return err
-}
-
-// sleep implements sleeper.
-func (s *sglangServer) sleep(ctx context.Context) error {
-	return s.occupy(ctx, "/release_memory_occupation", partCache, partWeights)
-}
-
-// wake implements sleeper.
-func (s *sglangServer) wake(ctx context.Context, p part) error {
-	return s.occupy(ctx, "/resume_memory_occupation", p)
-}
-
-// refill implements sleeper.
-func (s *sglangServer) refill(ctx context.Context, dir, name string) error {
-	return s.load(ctx, dir, name)
-}
-
-// occupy gives memory back, or takes it again.
-func (s *sglangServer) occupy(ctx context.Context, endpoint string, parts ...part) error {
-	err := s.client.Call(ctx, endpoint, map[string][]part{"tags": parts}, nil)
-	if err != nil && !isGone(err) {
-		err = fmt.Errorf("%w (it must be started with --enable-memory-saver and --enable-weights-cpu-backup)", err)
-	}
-	return err
 }
