@@ -42,7 +42,8 @@ type sglangLayout struct {
 // greet implements kind.
 func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
 	s := &sglangServer{follower: follower{
-		client: client, lora: k.lora, holds: []string{"/model_info", "/get_model_info"}, pause: "/pause_generation", resume: "/continue_generation",
+		client: client, lora: k.lora, holds: []string{"/model_info", "/get_model_info"},
+		pause: "/pause_generation", resume: "/continue_generation",
 	}}
 	s.adapters = adapters{client: client, drop: "/unload_lora_adapter", give: s.giveAdapter}
 	var info struct {

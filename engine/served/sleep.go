@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -27,6 +28,19 @@ const (
 	partWeights part = "weights"
 	partCache   part = "kv_cache"
 )
+
+// naps lay servers to sleep whose GPUs the engine that trains needs for a while.
+type naps struct {
+	pool   *pool
+	shares bool          // the servers share GPUs with the engine
+	limit  time.Duration // that falling asleep or waking may take
+}
+
+// nap is what sleeps of a server.
+type nap struct {
+	parts   []part
+	sleptAt int64 // starts of the server when it fell asleep
+}
 
 // turn says who has the GPUs that servers share with the engine that trains. The zero turn is that of
 // the servers.
@@ -83,18 +97,18 @@ func (t *turn) set(trains, closed bool) {
 }
 
 // Sleep implements weights.Sleeper. It does nothing for servers with GPUs of their own.
-func (s *Sampler) Sleep(ctx context.Context) error {
-	if !s.shares {
+func (n *naps) Sleep(ctx context.Context) error {
+	if !n.shares {
 		return nil
 	}
-	late := fmt.Errorf("the servers' requests in flight, or a start of one, have not ended within %v", s.pool.patience)
-	draining, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
+	patience := n.pool.servers.patience
+	draining, cancel := within(ctx, patience, "the servers' requests in flight, or a start of one, have not ended within %v", patience)
 	defer cancel()
-	if err := s.pool.turn.take(draining); err != nil {
+	if err := n.pool.turn.take(draining); err != nil {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
-	return s.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if len(s.pool.asleep(at)) > 0 {
+	return n.each(ctx, "sleep", func(ctx context.Context, at *server) error {
+		if len(n.asleep(at)) > 0 {
 			return nil
 		}
 		sleeper, ok := at.endpoint.(sleeper)
@@ -104,39 +118,34 @@ func (s *Sampler) Sleep(ctx context.Context) error {
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		s.pool.sleeps(at, []part{partWeights, partCache})
+		n.sleeps(at, []part{partWeights, partCache})
 		return nil
 	})
 }
 
 // Wake implements weights.Sleeper.
-func (s *Sampler) Wake(ctx context.Context) error {
-	if !s.shares {
+func (n *naps) Wake(ctx context.Context) error {
+	if !n.shares {
 		return nil
 	}
-	s.pool.turn.set(false, true)
-	err := s.each(ctx, "wake up", func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) })
-	s.pool.turn.set(false, err != nil)
+	n.pool.turn.set(false, true)
+	err := n.each(ctx, "wake up", func(ctx context.Context, at *server) error { return n.wake(ctx, at, partWeights, partCache) })
+	n.pool.turn.set(false, err != nil)
 	return err
 }
 
 // each calls do for all servers at once. A server that does not answer has ended, which frees its GPUs
 // as well: it is left out. Another failure is an error that names server and phase.
-func (s *Sampler) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
-	late := fmt.Errorf("%s: load_timeout of %v passed", phase, s.loadTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
+func (n *naps) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
+	limited, cancel := within(ctx, n.limit, "%s: load_timeout of %v passed", phase, n.limit)
 	defer cancel()
-	errs := make([]error, len(s.pool.servers))
-	var all sync.WaitGroup
-	for i, at := range s.pool.servers {
-		all.Go(func() { errs[i] = do(limited, at) })
-	}
-	all.Wait()
-	for i, at := range s.pool.servers {
+	all := n.pool.servers.all
+	errs := atOnce(all, func(at *server) error { return do(limited, at) })
+	for i, at := range all {
 		switch {
 		case errs[i] == nil:
 		case limited.Err() == nil && isGone(errs[i]):
-			s.pool.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			n.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
 			errs[i] = nil
 		default:
 			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
@@ -149,43 +158,40 @@ func (s *Sampler) each(ctx context.Context, phase string, do func(context.Contex
 }
 
 // wake wakes some parts of a server. A part that is awake stays so.
-func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
+func (n *naps) wake(ctx context.Context, at *server, parts ...part) error {
 	for _, p := range parts {
-		asleep := s.pool.asleep(at)
+		asleep := n.asleep(at)
 		if !slices.Contains(asleep, p) {
 			continue
 		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if len(s.pool.asleep(at)) == 0 { // it has been started again meanwhile
+			if len(n.asleep(at)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		s.pool.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
+		n.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }
 
 // asleep returns the parts of a server that sleep. One that has been started again is awake.
-func (p *pool) asleep(s *server) []part {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.sleptAt != p.own.starts(s.url) {
+func (n *naps) asleep(s *server) []part {
+	now := n.pool.servers.now(s)
+	if now.sleptAt != n.pool.servers.own.starts(s.url) {
 		return nil
 	}
-	return slices.Clone(s.asleep)
+	return slices.Clone(now.parts)
 }
 
-func (p *pool) sleeps(s *server, asleep []part) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.asleep, s.sleptAt = asleep, p.own.starts(s.url)
+func (n *naps) sleeps(s *server, parts []part) {
+	n.pool.servers.note(func() { s.nap = nap{parts, n.pool.servers.own.starts(s.url)} })
 }
 
 // ends leaves out a server that has ended, and so sleeps no longer.
-func (p *pool) ends(s *server, why error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.asleep, s.suspect, s.why = nil, true, why
-	p.leaveOut(s)
+func (n *naps) ends(s *server, why error) {
+	n.pool.servers.note(func() {
+		s.parts, s.suspect, s.why = nil, true, why
+		n.pool.leaveOut(s)
+	})
 }
