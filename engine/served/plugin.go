@@ -62,7 +62,8 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	if s.rank, err = rankOf(&spec, cfg); err != nil {
 		return nil, err
 	}
-	s.join(&servers{own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), adapter: spec.LoRA != nil}, wait.Seconds(a.LoadTimeout))
+	list := &servers{own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), adapter: spec.LoRA != nil}
+	s.join(list, wait.Seconds(a.LoadTimeout))
 	s.files, s.model, s.mark = filesOf(cfg, spec.LoRA != nil), spec.ModelPath, "trinity-"+strings.ToLower(rand.Text()[:8])
 	s.bucket, s.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, s.limit/2)
 	s.shares = own != nil && spec.Place.Beside != ""

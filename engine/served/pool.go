@@ -52,8 +52,8 @@ type traffic struct {
 	why      error     // the last failure
 }
 
-func newPool(of *servers) *pool {
-	p := &pool{servers: of, pause: firstPause, back: make(chan struct{}), turn: &turn{}}
+func newPool(list *servers) *pool {
+	p := &pool{servers: list, pause: firstPause, back: make(chan struct{}), turn: &turn{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.watch = func(s *server) { p.looking.Go(func() { p.lookUntilBack(ctx, s) }) }

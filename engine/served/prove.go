@@ -71,8 +71,8 @@ var (
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (p *proofs) Prove(by engine.Proving) {
-	p.proving = by
+func (p *proofs) Prove(proving engine.Proving) {
+	p.proving = proving
 	for _, at := range p.servers.all {
 		if p.scorerOf(at) == nil {
 			p.servers.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")

@@ -20,8 +20,9 @@ func replying(t testing.TB, body []byte) map[string]endpoint {
 	t.Cleanup(web.Close)
 	client := &openai.Client{BaseURL: web.URL, Key: openai.NoKey}
 	return map[string]endpoint{
-		"vllm": &vllmServer{follower: follower{client: client}, isVLLM: true}, "vllm by tokens": &vllmServer{follower: follower{client: client}, isVLLM: true, byTokens: true},
-		"sglang": &sglangServer{follower: follower{client: client}}, "llama-server": &llamaEndpoint{client: client},
+		"vllm":           &vllmServer{follower: follower{client: client}, isVLLM: true},
+		"vllm by tokens": &vllmServer{follower: follower{client: client}, isVLLM: true, byTokens: true},
+		"sglang":         &sglangServer{follower: follower{client: client}}, "llama-server": &llamaEndpoint{client: client},
 	}
 }
 
