@@ -237,6 +237,29 @@ func unmarked(text string, tools json.RawMessage, open, close string) (string, [
 	return text, nil, nil
 }
 
+// markedCalls reads a reply with the calls that stand behind marks. read returns those behind one, and the
+// text after them.
+func markedCalls(text string, tools json.RawMessage, mark string, read func(rest string) ([]trinity.ToolCall, string, error)) (
+	content string, calls []trinity.ToolCall, err error) {
+	content, rest, found := strings.Cut(text, mark)
+	for found {
+		some, after, err := read(rest)
+		if err != nil {
+			return "", nil, err
+		}
+		calls = append(calls, some...)
+		var between string
+		between, rest, found = strings.Cut(after, mark)
+		if strings.TrimSpace(between) != "" {
+			content += between
+		}
+	}
+	if _, _, err := unmarked(content, tools, mark, ""); err != nil {
+		return "", nil, err
+	}
+	return strings.TrimRight(content, "\n"), calls, nil
+}
+
 // jsonCall returns the tool that a JSON object, or a list of them, calls at the beginning of a text.
 func jsonCall(text string, tools json.RawMessage) (name string, found bool) {
 	value, _, err := firstJSON(text)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 )
@@ -49,13 +50,7 @@ func numeric(v Value) (i *big.Int, f float64, isFloat, ok bool) {
 func order(a, b Value) (c int, ok bool) {
 	if x, ok := a.(int64); ok {
 		if y, ok := b.(int64); ok {
-			switch {
-			case x < y:
-				return -1, true
-			case x > y:
-				return 1, true
-			}
-			return 0, true
+			return cmp.Compare(x, y), true
 		}
 	}
 	ai, af, aFloat, ok := numeric(a)
