@@ -67,11 +67,7 @@ func (s *scope) assign(target expr, parameter bool) {
 }
 
 func (s *scope) read(e expr) {
-	walk(e, func(e expr) {
-		if n, ok := e.(*name); ok {
-			s.load(n.id)
-		}
-	})
+	eachName(e, s.load)
 }
 
 func (s *scope) readAll(list []expr) {
