@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// exam is what a server must know of the model and the run.
-type exam struct {
+// checker checks servers and their answers against the model and the run.
+type checker struct {
 	vocab  int
 	eos    []int32
 	length int                       // tokens of prompt and reply
@@ -24,42 +24,42 @@ type exam struct {
 
 // trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
 // of tokens, and for training also their log-probabilities as sampled.
-func (e *exam) trust(ctx context.Context, at *server) error {
+func (c *checker) trust(ctx context.Context, at *server) error {
 	about := at.about()
 	switch {
-	case about.length > 0 && about.length < e.length:
+	case about.length > 0 && about.length < c.length:
 		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
-			at.name(), about.length, e.length)
-	case e.scores && about.length == e.length:
+			at.name(), about.length, c.length)
+	case c.scores && about.length == c.length:
 		return fmt.Errorf("%s takes %d tokens, no more than model.max_model_len, and a server adds one to what it scores: "+
-			"start it with %d, or lower the key", at.name(), about.length, e.length+1)
+			"start it with %d, or lower the key", at.name(), about.length, c.length+1)
 	}
-	if err := e.checkAdapter(at); err != nil {
+	if err := c.checkAdapter(at); err != nil {
 		return err
 	}
-	if err := e.compareTokenizer(ctx, at); err != nil {
+	if err := c.compareTokenizer(ctx, at); err != nil {
 		return err
 	}
-	hot, err := e.question(ctx, at, 1, nil)
+	hot, err := c.question(ctx, at, 1, nil)
 	if err != nil {
 		return err
 	}
-	if e.scores {
-		if _, err := scored(ctx, at, e.asked()); err != nil {
+	if c.scores {
+		if _, err := scored(ctx, at, c.asked()); err != nil {
 			return fmt.Errorf("%s: %w", at.name(), err)
 		}
 	}
-	if !e.record {
+	if !c.record {
 		return nil
 	}
-	cold, err := e.question(ctx, at, 0.5, nil)
+	cold, err := c.question(ctx, at, 0.5, nil)
 	if err != nil {
 		return err
 	}
 	if err := checkTemperature(hot.top[0], cold.top[0]); err != nil {
 		return fmt.Errorf("%s: %w: %s", at.name(), err, about.flags.temperature)
 	}
-	stopped, err := e.question(ctx, at, 1, hot.tokens[:1])
+	stopped, err := c.question(ctx, at, 1, hot.tokens[:1])
 	if err == nil && stopped.tokens[0] == hot.tokens[0] && len(stopped.tokens) > 1 {
 		err = fmt.Errorf("%s does not end a reply at a stop token", at.name())
 	}
@@ -67,16 +67,16 @@ func (e *exam) trust(ctx context.Context, at *server) error {
 }
 
 // checkAdapter refuses a server that does not take the adapters of the run, as far as it tells.
-func (e *exam) checkAdapter(at *server) error {
+func (c *checker) checkAdapter(at *server) error {
 	about := at.about()
 	switch {
-	case e.rank == 0:
+	case c.rank == 0:
 		return nil
 	case about.noLoRA != "":
 		return fmt.Errorf("%s takes no adapters: %s", at.name(), about.noLoRA)
-	case about.rank > 0 && about.rank < e.rank:
+	case about.rank > 0 && about.rank < c.rank:
 		return fmt.Errorf("%s takes adapters of rank %d at most, and one of model.lora_configs has rank %d: "+
-			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, e.rank)
+			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, c.rank)
 	}
 	return nil
 }
@@ -88,15 +88,15 @@ var telling = []string{
 }
 
 // compareTokenizer refuses a server whose tokenizer encodes a text differently from the model's.
-func (e *exam) compareTokenizer(ctx context.Context, at *server) error {
-	if e.tokens == nil {
+func (c *checker) compareTokenizer(ctx context.Context, at *server) error {
+	if c.tokens == nil {
 		return nil
 	}
 	for _, text := range telling {
 		got, err := at.tokenize(ctx, text)
-		switch own := e.tokens(text); {
+		switch own := c.tokens(text); {
 		case statusOf(err) > 0:
-			e.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
+			c.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", at.name(), err)
@@ -112,12 +112,12 @@ const questionTokens = 3
 
 // question samples a few tokens. The prompt's tokens are far from one another, so that a server that
 // writes them as text and reads the text finds others.
-func (e *exam) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
-	q := &query{eos: e.eos, SamplingParams: trinity.SamplingParams{
+func (c *checker) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
+	q := &query{eos: c.eos, SamplingParams: trinity.SamplingParams{
 		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
 	}}
-	q.prompt = e.asked()
-	if e.record {
+	q.prompt = c.asked()
+	if c.record {
 		q.TopLogprobs = trinity.MaxTopLogprobs
 	}
 	a, err := at.sample(ctx, q)
@@ -127,20 +127,20 @@ func (e *exam) question(ctx context.Context, at *server, temperature float32, st
 		return nil, fmt.Errorf("%s: %w", at.name(), err)
 	case len(a.tokens) == 0:
 		return nil, fmt.Errorf("%s returns no token ids: %s", at.name(), about.flags.ids)
-	case e.record && len(a.logprobs) != len(a.tokens):
+	case c.record && len(a.logprobs) != len(a.tokens):
 		return nil, fmt.Errorf("%s returns %d log-probabilities for %d tokens: %s",
 			at.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
 	}
-	if err := e.checkAnswer(q, a); err != nil {
+	if err := c.checkAnswer(q, a); err != nil {
 		return nil, fmt.Errorf("%s: %w", at.name(), err)
 	}
 	return a, nil
 }
 
 // asked are the tokens of the questions.
-func (e *exam) asked() (tokens []int32) {
-	for i := range min(8, e.length-questionTokens) {
-		tokens = append(tokens, int32((7919*i+11)%e.vocab))
+func (c *checker) asked() (tokens []int32) {
+	for i := range min(8, c.length-questionTokens) {
+		tokens = append(tokens, int32((7919*i+11)%c.vocab))
 	}
 	return tokens
 }
@@ -180,8 +180,8 @@ func checkTemperature(hot, cold []trinity.TokenLogprob) error {
 const leastLogprob = -1000
 
 // look samples one token, to see whether a server works.
-func (e *exam) look(ctx context.Context, at *server) error {
-	q := &query{eos: e.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
+func (c *checker) look(ctx context.Context, at *server) error {
+	q := &query{eos: c.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
 	_, err := at.sample(ctx, q)
 	return err
 }

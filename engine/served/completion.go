@@ -28,6 +28,21 @@ func (q *query) completion() openai.Request {
 	return r
 }
 
+// sampling are the sampling parameters that servers of more than one kind give the same names.
+type sampling struct {
+	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
+	MinP              float32  `json:"min_p,omitzero"`
+	RepetitionPenalty float32  `json:"repetition_penalty"`
+	Stop              []string `json:"stop,omitzero"`
+	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
+	Temperature       float32  `json:"temperature"`
+	TopP              float32  `json:"top_p"`
+}
+
+func (q *query) sampling() sampling {
+	return sampling{q.IgnoreEOS, q.MinP, orOne(q.RepetitionPenalty), q.Stop, q.stops(), q.Temperature, orOne(q.TopP)}
+}
+
 // least returns the least number of tokens to ask a server for. One is no demand: the token that ends
 // a reply counts, and servers take its probability away to meet it.
 func (q *query) least() int {

@@ -19,8 +19,8 @@ type resetter interface {
 	reset(ctx context.Context) error
 }
 
-// digested is what the digests of a server have told. One load at a time reads and writes it.
-type digested struct {
+// digestState is what a server has told by its digests. One load at a time reads and writes it.
+type digestState struct {
 	mute    bool              // people know that it tells no digests
 	started map[string]string // its digests before its first delivery; nil before they are read
 	covered bool              // it has proven that a delivery replaces all tensors with digests

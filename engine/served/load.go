@@ -21,7 +21,7 @@ type loader struct {
 	servers *servers
 	pool    *pool
 	proofs
-	naps
+	sleepControl
 	others
 
 	loading sync.Mutex
@@ -36,8 +36,8 @@ type loader struct {
 	phase   time.Duration // that a phase of a handover may take
 }
 
-// held are the weights that a server has.
-type held struct {
+// weightState is which weights a server has.
+type weightState struct {
 	version int64  // of its weights
 	holds   string // name of its weights; "" until the first load
 	next    int64  // version that is being loaded; version otherwise
@@ -45,7 +45,7 @@ type held struct {
 }
 
 // took notes that a server has loaded a version. The lock is held.
-func (h *held) took(v version) { h.version, h.next, h.holds = v.number, v.number, v.name }
+func (w *weightState) took(v version) { w.version, w.next, w.holds = v.number, v.number, v.name }
 
 // Resident implements weights.Resident: the servers keep their weights when a run ends.
 func (*loader) Resident() {}

@@ -55,7 +55,7 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	if say == nil {
 		say = func(string) {}
 	}
-	s := &sampler{idle: transport.CloseIdleConnections, exam: exam{
+	s := &sampler{idle: transport.CloseIdleConnections, checker: checker{
 		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), record: spec.Record, scores: spec.Scores,
 		tokens: spec.Tokens, say: say,
 	}}

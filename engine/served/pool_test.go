@@ -108,7 +108,7 @@ func (s *scripted) has(ctx context.Context, name string) (bool, error) {
 func serving(n int) (s *sampler, at []*scripted, said func() string) {
 	var mu sync.Mutex
 	var lines []string
-	s = &sampler{exam: exam{vocab: 100, length: 100, record: true}, idle: func() {}}
+	s = &sampler{checker: checker{vocab: 100, length: 100, record: true}, idle: func() {}}
 	s.join(&servers{patience: time.Minute, say: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -40,7 +40,7 @@ var replies = map[string]string{
 
 // A log-probability that the server has not computed is no log-probability of 0.
 func TestMissingLogprobs(t *testing.T) {
-	s := &exam{vocab: 10, length: 10, record: true}
+	s := &checker{vocab: 10, length: 10, record: true}
 	for kind, reply := range replies {
 		for body, want := range map[string]string{reply: "", strings.ReplaceAll(reply, "-1", "null"): "log-probability"} {
 			q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}
@@ -62,7 +62,7 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Add([]byte("data: " + strings.ReplaceAll(replies["vllm"], "\n", "") + "\n\ndata: {\"choices\":[],\"usage\":{}}\n\ndata: [DONE]\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := &exam{vocab: 10, length: 10, record: true}
+		s := &checker{vocab: 10, length: 10, record: true}
 		for kind, at := range replying(t, body) {
 			if kind == "vllm" { // with and without a stream
 				q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}

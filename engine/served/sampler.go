@@ -18,16 +18,16 @@ import (
 // sampler samples on servers. It implements trinity.Sampler, engine.Rescorer, engine.AdapterLoader,
 // engine.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
 type sampler struct {
-	exam
+	checker
 	loader
 	idle func() // closes connections that no request uses
 }
 
 // join gives the parts of a sampler their servers. limit is the time of a load.
 func (s *sampler) join(all *servers, limit time.Duration) {
-	s.loader.servers, s.proofs.servers, s.limit, s.naps.limit = all, all, limit, limit
+	s.loader.servers, s.proofs.servers, s.limit, s.sleepControl.limit = all, all, limit, limit
 	s.loader.pool = newPool(all)
-	s.naps.pool, s.others.of = s.pool, &s.loader
+	s.sleepControl.pool, s.others.of = s.pool, &s.loader
 	s.pool.look, s.pool.restore = s.look, s.restore
 	s.pool.rouse = func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) }
 }
@@ -81,20 +81,20 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 }
 
 // check refuses requests that no server can answer, and sets MaxTokens.
-func (e *exam) check(prompt []int32, p *trinity.SamplingParams) error {
-	room := e.length - len(prompt)
+func (c *checker) check(prompt []int32, p *trinity.SamplingParams) error {
+	room := c.length - len(prompt)
 	switch {
 	case len(prompt) == 0:
 		return errors.New("the prompt has no token")
 	case room <= 0:
-		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), e.length)
+		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), c.length)
 	}
-	if what := p.Changed(); what != "" && e.record && !p.Untrained {
+	if what := p.Changed(); what != "" && c.record && !p.Untrained {
 		return fmt.Errorf("%s for tokens that are trained on: %s: leave it out%s", what, isBiased, unbias)
 	}
 	for _, t := range prompt {
-		if t < 0 || int(t) >= e.vocab {
-			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, e.vocab)
+		if t < 0 || int(t) >= c.vocab {
+			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, c.vocab)
 		}
 	}
 	if p.MaxTokens <= 0 || p.MaxTokens > room {
@@ -173,7 +173,7 @@ func (s *sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
 }
 
 // checkAnswer refuses an answer that no correct server gives.
-func (e *exam) checkAnswer(q *query, a *answer) error {
+func (c *checker) checkAnswer(q *query, a *answer) error {
 	n := len(a.tokens)
 	switch {
 	case a.finish != "stop" && a.finish != "length":
@@ -185,14 +185,14 @@ func (e *exam) checkAnswer(q *query, a *answer) error {
 	case a.prompt != nil && !slices.Equal(a.prompt, q.prompt), a.promptLen > 0 && a.promptLen != len(q.prompt):
 		return wrongf("it read another prompt than the token ids that it got: %d tokens for %d",
 			max(len(a.prompt), a.promptLen), len(q.prompt))
-	case (a.logprobs != nil || e.record) && len(a.logprobs) != n:
+	case (a.logprobs != nil || c.record) && len(a.logprobs) != n:
 		return wrongf("it returned %d log-probabilities for %d tokens", len(a.logprobs), n)
 	case q.TopLogprobs > 0 && len(a.top) != n:
 		return wrongf("it returned the most likely tokens at %d places for %d tokens", len(a.top), n)
 	}
 	for _, t := range a.tokens {
-		if t < 0 || int(t) >= e.vocab {
-			return wrongf("it returned token %d, and the vocabulary has %d", t, e.vocab)
+		if t < 0 || int(t) >= c.vocab {
+			return wrongf("it returned token %d, and the vocabulary has %d", t, c.vocab)
 		}
 	}
 	for i, l := range a.logprobs {

@@ -24,15 +24,15 @@ type server struct {
 	url string
 	endpoint
 	state
-	digested
+	digestState
 }
 
 // state is what is known of a server at one time. The lock of the servers guards it.
 type state struct {
 	traffic
-	held
+	weightState
 	proof
-	nap
+	sleepState
 }
 
 // name is how errors call a server.

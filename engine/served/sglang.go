@@ -78,19 +78,13 @@ const sglangLoRA = "start it with --enable-lora and --max-lora-rank"
 
 // sglangParams are the sampling parameters of /generate.
 type sglangParams struct {
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	MaxNewTokens      int      `json:"max_new_tokens"`
-	MinNewTokens      int      `json:"min_new_tokens,omitzero"`
-	MinP              float32  `json:"min_p,omitzero"`
-	NoStopTrim        bool     `json:"no_stop_trim"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	SamplingSeed      uint64   `json:"sampling_seed"`
-	SkipSpecialTokens bool     `json:"skip_special_tokens"`
-	Stop              []string `json:"stop,omitzero"`
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	Temperature       float32  `json:"temperature"`
-	TopK              int      `json:"top_k"`
-	TopP              float32  `json:"top_p"`
+	sampling
+	MaxNewTokens      int    `json:"max_new_tokens"`
+	MinNewTokens      int    `json:"min_new_tokens,omitzero"`
+	NoStopTrim        bool   `json:"no_stop_trim"`
+	SamplingSeed      uint64 `json:"sampling_seed"`
+	SkipSpecialTokens bool   `json:"skip_special_tokens"`
+	TopK              int    `json:"top_k"`
 }
 
 // sample implements endpoint.
@@ -102,9 +96,8 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		TopLogprobsNum int          `json:"top_logprobs_num,omitzero"`
 		LoraPath       string       `json:"lora_path,omitzero"`
 	}{InputIDs: q.prompt, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
-		IgnoreEOS: q.IgnoreEOS, MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), MinP: q.MinP, NoStopTrim: true,
-		RepetitionPenalty: orOne(q.RepetitionPenalty), SamplingSeed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
-		Temperature: q.Temperature, TopK: cmp.Or(max(0, q.TopK), -1), TopP: orOne(q.TopP),
+		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
+		TopK: cmp.Or(max(0, q.TopK), -1),
 	}}
 	r.LoraPath = s.adapterOf(q)
 	var reply struct {
@@ -157,7 +150,9 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		ReturnLogprob bool         `json:"return_logprob"`
 		From          int          `json:"logprob_start_len"`
 		LoraPath      string       `json:"lora_path,omitzero"`
-	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{MaxNewTokens: 1, RepetitionPenalty: 1, Temperature: 1, TopK: -1, TopP: 1}}
+	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{
+		sampling: sampling{RepetitionPenalty: 1, Temperature: 1, TopP: 1}, MaxNewTokens: 1, TopK: -1,
+	}}
 	if s.lora {
 		r.LoraPath = s.current()
 	}

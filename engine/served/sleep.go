@@ -29,15 +29,15 @@ const (
 	partCache   part = "kv_cache"
 )
 
-// naps lay servers to sleep whose GPUs the engine that trains needs for a while.
-type naps struct {
+// sleepControl lets servers sleep while the engine that trains needs their GPUs.
+type sleepControl struct {
 	pool   *pool
 	shares bool          // the servers share GPUs with the engine
 	limit  time.Duration // that falling asleep or waking may take
 }
 
-// nap is what sleeps of a server.
-type nap struct {
+// sleepState is what sleeps of a server.
+type sleepState struct {
 	parts   []part
 	sleptAt int64 // starts of the server when it fell asleep
 }
@@ -97,18 +97,18 @@ func (t *turn) set(trains, closed bool) {
 }
 
 // Sleep implements weights.Sleeper. It does nothing for servers with GPUs of their own.
-func (n *naps) Sleep(ctx context.Context) error {
-	if !n.shares {
+func (c *sleepControl) Sleep(ctx context.Context) error {
+	if !c.shares {
 		return nil
 	}
-	patience := n.pool.servers.patience
+	patience := c.pool.servers.patience
 	draining, cancel := within(ctx, patience, "the servers' requests in flight, or a start of one, have not ended within %v", patience)
 	defer cancel()
-	if err := n.pool.turn.take(draining); err != nil {
+	if err := c.pool.turn.take(draining); err != nil {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
-	return n.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if len(n.asleep(at)) > 0 {
+	return c.each(ctx, "sleep", func(ctx context.Context, at *server) error {
+		if len(c.asleep(at)) > 0 {
 			return nil
 		}
 		sleeper, ok := at.endpoint.(sleeper)
@@ -118,34 +118,34 @@ func (n *naps) Sleep(ctx context.Context) error {
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		n.sleeps(at, []part{partWeights, partCache})
+		c.sleeps(at, []part{partWeights, partCache})
 		return nil
 	})
 }
 
 // Wake implements weights.Sleeper.
-func (n *naps) Wake(ctx context.Context) error {
-	if !n.shares {
+func (c *sleepControl) Wake(ctx context.Context) error {
+	if !c.shares {
 		return nil
 	}
-	n.pool.turn.set(false, true)
-	err := n.each(ctx, "wake up", func(ctx context.Context, at *server) error { return n.wake(ctx, at, partWeights, partCache) })
-	n.pool.turn.set(false, err != nil)
+	c.pool.turn.set(false, true)
+	err := c.each(ctx, "wake up", func(ctx context.Context, at *server) error { return c.wake(ctx, at, partWeights, partCache) })
+	c.pool.turn.set(false, err != nil)
 	return err
 }
 
 // each calls do for all servers at once. A server that does not answer has ended, which frees its GPUs
 // as well: it is left out. Another failure is an error that names server and phase.
-func (n *naps) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
-	limited, cancel := within(ctx, n.limit, "%s: load_timeout of %v passed", phase, n.limit)
+func (c *sleepControl) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
+	limited, cancel := within(ctx, c.limit, "%s: load_timeout of %v passed", phase, c.limit)
 	defer cancel()
-	all := n.pool.servers.all
+	all := c.pool.servers.all
 	errs := atOnce(all, func(at *server) error { return do(limited, at) })
 	for i, at := range all {
 		switch {
 		case errs[i] == nil:
 		case limited.Err() == nil && isGone(errs[i]):
-			n.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			c.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
 			errs[i] = nil
 		default:
 			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
@@ -158,40 +158,40 @@ func (n *naps) each(ctx context.Context, phase string, do func(context.Context, 
 }
 
 // wake wakes some parts of a server. A part that is awake stays so.
-func (n *naps) wake(ctx context.Context, at *server, parts ...part) error {
+func (c *sleepControl) wake(ctx context.Context, at *server, parts ...part) error {
 	for _, p := range parts {
-		asleep := n.asleep(at)
+		asleep := c.asleep(at)
 		if !slices.Contains(asleep, p) {
 			continue
 		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if len(n.asleep(at)) == 0 { // it has been started again meanwhile
+			if len(c.asleep(at)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		n.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
+		c.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }
 
 // asleep returns the parts of a server that sleep. One that has been started again is awake.
-func (n *naps) asleep(s *server) []part {
-	now := n.pool.servers.now(s)
-	if now.sleptAt != n.pool.servers.own.starts(s.url) {
+func (c *sleepControl) asleep(s *server) []part {
+	now := c.pool.servers.now(s)
+	if now.sleptAt != c.pool.servers.own.starts(s.url) {
 		return nil
 	}
 	return slices.Clone(now.parts)
 }
 
-func (n *naps) sleeps(s *server, parts []part) {
-	n.pool.servers.note(func() { s.nap = nap{parts, n.pool.servers.own.starts(s.url)} })
+func (c *sleepControl) sleeps(s *server, parts []part) {
+	c.pool.servers.note(func() { s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)} })
 }
 
 // ends leaves out a server that has ended, and so sleeps no longer.
-func (n *naps) ends(s *server, why error) {
-	n.pool.servers.note(func() {
+func (c *sleepControl) ends(s *server, why error) {
+	c.pool.servers.note(func() {
 		s.parts, s.suspect, s.why = nil, true, why
-		n.pool.leaveOut(s)
+		c.pool.leaveOut(s)
 	})
 }

@@ -194,19 +194,13 @@ func (reply *vllmReply) answer(q *query) (*answer, error) {
 
 // vllmParams are the sampling parameters of /inference/v1/generate.
 type vllmParams struct {
-	Detokenize        bool     `json:"detokenize"`
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	Logprobs          int      `json:"logprobs"`
-	MaxTokens         int      `json:"max_tokens"`
-	MinP              float32  `json:"min_p,omitzero"`
-	MinTokens         int      `json:"min_tokens,omitzero"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	Seed              uint64   `json:"seed"`
-	Stop              []string `json:"stop,omitzero"`
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	Temperature       float32  `json:"temperature"`
-	TopK              int      `json:"top_k,omitzero"` // 0 is all
-	TopP              float32  `json:"top_p"`
+	sampling
+	Detokenize bool   `json:"detokenize"`
+	Logprobs   int    `json:"logprobs"`
+	MaxTokens  int    `json:"max_tokens"`
+	MinTokens  int    `json:"min_tokens,omitzero"`
+	Seed       uint64 `json:"seed"`
+	TopK       int    `json:"top_k,omitzero"` // 0 is all
 }
 
 // generate asks /inference/v1/generate.
@@ -217,9 +211,8 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 		ReturnTokenIDs bool       `json:"return_token_ids"`
 		Params         vllmParams `json:"sampling_params"`
 	}{s.name(q), q.prompt, true, vllmParams{
-		Detokenize: len(q.Stop) > 0, IgnoreEOS: q.IgnoreEOS, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinP: q.MinP,
-		MinTokens: q.least(), RepetitionPenalty: orOne(q.RepetitionPenalty), Seed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
-		Temperature: q.Temperature, TopK: max(0, q.TopK), TopP: orOne(q.TopP),
+		sampling: q.sampling(), Detokenize: len(q.Stop) > 0, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinTokens: q.least(),
+		Seed: q.Seed, TopK: max(0, q.TopK),
 	}}
 	var reply struct {
 		Choices []struct {
