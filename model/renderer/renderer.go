@@ -148,15 +148,21 @@ func stopTokens(tok *tokenizer.Tokenizer, more []int32) []int32 {
 // the assistant's reply. tools is a JSON array of tool schemas, or nil. The error of a template's
 // raise_exception contains the template's message.
 func (r *Renderer) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
+	text, err := r.text(messages, tools, generate)
+	if err != nil {
+		return nil, err
+	}
+	return r.tok.Encode(text, false), nil
+}
+
+// text returns the text that the template writes for a chat.
+func (r *Renderer) text(messages []trinity.Message, tools json.RawMessage, generate bool) (string, error) {
 	c, err := r.newChat(messages, tools)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	out, err := c.render(len(messages), generate)
-	if err != nil {
-		return nil, err
-	}
-	return r.tok.Encode(out.Text, false), nil
+	return out.Text, err
 }
 
 // Encode returns the tokens of plain text [T]. It recognises special tokens and adds those that the

@@ -158,19 +158,16 @@ func (c *chat) prompt(n int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	question, err := c.r.newChat([]trinity.Message{{Role: "user", Content: probeText}}, nil)
+	question := []trinity.Message{{Role: "user", Content: probeText}}
+	asked, err := c.r.text(question, nil, false)
 	if err != nil {
 		return "", err
 	}
-	asked, err := question.render(1, false)
+	opened, err := c.r.text(question, nil, true)
 	if err != nil {
 		return "", err
 	}
-	opened, err := question.render(1, true)
-	if err != nil {
-		return "", err
-	}
-	opening, ok := strings.CutPrefix(opened.Text, asked.Text)
+	opening, ok := strings.CutPrefix(opened, asked)
 	base, _, _ := c.r.thinking.cutOpen(opening) // the chat may leave the thinking out
 	if at := strings.Index(with.Text, base); ok && at >= 0 && base != "" {
 		return with.Text[:at] + opening, nil
