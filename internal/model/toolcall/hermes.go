@@ -20,6 +20,8 @@ const (
 	hermesClose = "</tool_call>"
 )
 
+var hermesMarks = marks{hermesOpen, hermesClose}
+
 // hermes reads the calls of Hermes 2 Pro, Qwen2.5, Qwen3 and SmolLM3: JSON objects with name and
 // arguments, each between <tool_call> and </tool_call>. The marks may stand in strings of the
 // arguments. It also reads calls of the tools between <function=name> and </function>.
@@ -30,9 +32,8 @@ func (hermes) Parse(text string, tools json.RawMessage) (string, []trinity.ToolC
 		if content, calls, err := functionCalls(text, tools); calls != nil || err != nil {
 			return content, calls, err
 		}
-		return unmarked(text, tools, hermesOpen, hermesClose)
 	}
-	return markedCalls(text, tools, hermesOpen, func(rest string) ([]trinity.ToolCall, string, error) {
+	return hermesMarks.calls(text, tools, hermesMarks.next, func(rest string) ([]trinity.ToolCall, string, error) {
 		call, after, err := hermesCall(rest)
 		return []trinity.ToolCall{{Name: call.Name, Arguments: call.Arguments}}, after, err
 	})

@@ -24,10 +24,8 @@ const (
 type mistral struct{}
 
 func (mistral) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
-	if !strings.Contains(text, mistralCalls) {
-		return unmarked(text, tools, mistralCalls, "")
-	}
-	return markedCalls(text, tools, mistralCalls, func(rest string) (calls []trinity.ToolCall, after string, err error) {
+	m := marks{open: mistralCalls}
+	return m.calls(text, tools, m.next, func(rest string) (calls []trinity.ToolCall, after string, err error) {
 		read := mistralNamed
 		if strings.HasPrefix(strings.TrimSpace(rest), "[") {
 			read = mistralList

@@ -237,11 +237,20 @@ func unmarked(text string, tools json.RawMessage, open, close string) (string, [
 	return text, nil, nil
 }
 
-// markedCalls reads a reply with the calls that stand behind marks. read returns those behind one, and the
-// text after them.
-func markedCalls(text string, tools json.RawMessage, mark string, read func(rest string) ([]trinity.ToolCall, string, error)) (
-	content string, calls []trinity.ToolCall, err error) {
-	content, rest, found := strings.Cut(text, mark)
+// marks are those that stand before a call, and behind it, "" if there is none.
+type marks struct{ open, close string }
+
+// next splits text at the next call.
+func (m marks) next(text string) (content, rest string, found bool) { return strings.Cut(text, m.open) }
+
+// calls reads a reply with calls. next splits a text at the next call, and read returns what begins there,
+// with the text after it. A reply without a call is text.
+func (m marks) calls(
+	text string, tools json.RawMessage, next func(text string) (content, rest string, found bool),
+	read func(rest string) (calls []trinity.ToolCall, after string, err error),
+) (string, []trinity.ToolCall, error) {
+	var calls []trinity.ToolCall
+	content, rest, found := next(text)
 	for found {
 		some, after, err := read(rest)
 		if err != nil {
@@ -249,12 +258,15 @@ func markedCalls(text string, tools json.RawMessage, mark string, read func(rest
 		}
 		calls = append(calls, some...)
 		var between string
-		between, rest, found = strings.Cut(after, mark)
+		between, rest, found = next(after)
 		if strings.TrimSpace(between) != "" {
 			content += between
 		}
 	}
-	if _, _, err := unmarked(content, tools, mark, ""); err != nil {
+	if len(calls) == 0 {
+		return unmarked(text, tools, m.open, m.close)
+	}
+	if _, _, err := unmarked(content, tools, m.open, ""); err != nil {
 		return "", nil, err
 	}
 	return strings.TrimRight(content, "\n"), calls, nil
