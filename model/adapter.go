@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,7 +94,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	if err != nil {
 		return fmt.Errorf("model: adapter: %w", err)
 	}
-	tensors, err := collect(source)
+	tensors, err := collectAll(source)
 	if err != nil {
 		return err
 	}
@@ -105,13 +104,7 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	var entries []safetensors.Entry
-	for name, t := range tensors {
-		entries = append(entries, safetensors.Entry{Name: adapterPrefix + name, DType: safetensors.F32, Shape: t.Shape,
-			Write: func(w io.Writer) error {
-				return encodeRows(w, t, func(w io.Writer, numbers []float32) error { return safetensors.Encode(w, safetensors.F32, numbers) })
-			}})
-	}
+	entries := entriesOf(tensors, safetensors.F32, adapterPrefix)
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}

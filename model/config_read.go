@@ -80,99 +80,108 @@ func ParseConfig(text []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &object{raw: raw}
-	c := &Config{Architecture: o.text("model_type", ""), Raw: raw}
-	fam, err := familyOf(c.Architecture)
-	if err != nil {
+	r := &configReader{object: object{raw: raw}, c: &Config{Raw: raw}}
+	c := r.c
+	c.Architecture = r.text("model_type", "")
+	if r.family, err = familyOf(c.Architecture); err != nil {
 		return nil, fmt.Errorf("model_type: %w", err)
 	}
-	c.readSizes(o, fam)
-	c.readFlags(o, fam)
-	c.readRope(o)
-	c.readWindow(o, fam)
-	if fam.experts {
-		c.readMixture(o)
+	r.sizes()
+	r.flags()
+	r.rope()
+	r.window()
+	if r.experts {
+		r.mixture()
 	}
-	c.readHead(o, fam)
-	c.BOS, c.EOS, c.PAD = o.tokens("bos_token_id"), o.tokens("eos_token_id"), o.tokens("pad_token_id")
-	o.refuse(fam)
-	if len(o.errs) == 0 {
-		o.errs = append(o.errs, c.check())
+	r.head()
+	c.BOS, c.EOS, c.PAD = r.tokens("bos_token_id"), r.tokens("eos_token_id"), r.tokens("pad_token_id")
+	r.refuse()
+	if len(r.errs) == 0 {
+		r.errs = append(r.errs, c.check())
 	}
-	return c, together(o.errs)
+	return c, together(r.errs)
 }
 
-func (c *Config) readSizes(o *object, fam family) {
-	c.HiddenSize = o.integer("hidden_size", 0)
-	c.IntermediateSize = o.integer("intermediate_size", 0)
-	c.NumLayers = o.integer("num_hidden_layers", 0)
-	c.NumHeads = o.integer("num_attention_heads", 0)
-	c.VocabSize = o.integer("vocab_size", 0)
-	c.MaxPositions = o.integer("max_position_embeddings", fam.maxPositions)
-	c.NumKVHeads = o.integer("num_key_value_heads", c.NumHeads)
-	if _, given := o.raw["num_key_value_heads"]; !given && c.Architecture != "llama" {
-		o.fail("num_key_value_heads is missing")
+// configReader reads the keys of config.json into a Config.
+type configReader struct {
+	object
+	family
+	c *Config
+}
+
+func (r *configReader) sizes() {
+	c := r.c
+	c.HiddenSize = r.integer("hidden_size", 0)
+	c.IntermediateSize = r.integer("intermediate_size", 0)
+	c.NumLayers = r.integer("num_hidden_layers", 0)
+	c.NumHeads = r.integer("num_attention_heads", 0)
+	c.VocabSize = r.integer("vocab_size", 0)
+	c.MaxPositions = r.integer("max_position_embeddings", r.maxPositions)
+	c.NumKVHeads = r.integer("num_key_value_heads", c.NumHeads)
+	if _, given := r.raw["num_key_value_heads"]; !given && c.Architecture != "llama" {
+		r.fail("num_key_value_heads is missing")
 	}
-	headDim := fam.headDim
+	headDim := r.headDim
 	if headDim == 0 && c.NumHeads > 0 {
 		headDim = c.HiddenSize / c.NumHeads
 	}
-	c.HeadDim = o.integer("head_dim", headDim)
-	c.RMSNormEps = o.number("rms_norm_eps", 1e-6)
-	c.InitializerRange = o.number("initializer_range", 0.02)
+	c.HeadDim = r.integer("head_dim", headDim)
+	c.RMSNormEps = r.number("rms_norm_eps", 1e-6)
+	c.InitializerRange = r.number("initializer_range", 0.02)
 }
 
-func (c *Config) readFlags(o *object, fam family) {
-	c.TieEmbeddings = o.flag("tie_word_embeddings", false)
-	c.AttentionBias = fam.attentionBias
-	if fam.hasAttentionBias {
-		c.AttentionBias = o.flag("attention_bias", false)
+func (r *configReader) flags() {
+	c := r.c
+	c.TieEmbeddings = r.flag("tie_word_embeddings", false)
+	c.AttentionBias, c.QKNorm = r.attentionBias, r.qkNorm
+	if r.hasAttentionBias {
+		c.AttentionBias = r.flag("attention_bias", false)
 		c.AttentionOutputBias = c.AttentionBias
 	}
-	if fam.hasMLPBias {
-		c.MLPBias = o.flag("mlp_bias", false)
+	if r.hasMLPBias {
+		c.MLPBias = r.flag("mlp_bias", false)
 	}
-	c.QKNorm = fam.qkNorm
 }
 
-// readWindow follows transformers: mistral uses its window in every layer; qwen2 and qwen3 use it
+// window follows transformers: mistral uses its window in every layer; qwen2 and qwen3 use it
 // only if use_sliding_window is set, from layer max_window_layers on or in the layers of
 // layer_types.
-func (c *Config) readWindow(o *object, fam family) {
-	if fam.slidingWindow == 0 {
+func (r *configReader) window() {
+	c := r.c
+	if r.slidingWindow == 0 {
 		return
 	}
-	window := o.integer("sliding_window", fam.slidingWindow)
-	if value, given := o.raw["sliding_window"]; given && value == nil {
+	window := r.integer("sliding_window", r.slidingWindow)
+	if value, given := r.raw["sliding_window"]; given && value == nil {
 		window = 0
 	}
-	if !fam.slidingEverywhere && !o.flag("use_sliding_window", false) {
+	if !r.slidingEverywhere && !r.flag("use_sliding_window", false) {
 		window = 0
 	}
 	if window == 0 || c.NumLayers < 1 || c.NumLayers > maxLayers {
 		return
 	}
 	first := 0
-	if !fam.slidingEverywhere {
-		first = o.integer("max_window_layers", 28)
+	if !r.slidingEverywhere {
+		first = r.integer("max_window_layers", 28)
 	}
 	layers := make([]bool, c.NumLayers)
 	for i := range layers {
 		layers[i] = i >= first
 	}
-	if types, ok := o.raw["layer_types"].([]any); ok && !fam.slidingEverywhere {
-		layers = o.layerTypes(types)
+	if types, ok := r.raw["layer_types"].([]any); ok && !r.slidingEverywhere {
+		layers = r.layerTypes(types)
 	}
 	if slices.Contains(layers, true) {
 		c.SlidingWindow, c.SlidingLayers = window, layers
 	}
 }
 
-func (o *object) layerTypes(types []any) []bool {
+func (r *configReader) layerTypes(types []any) []bool {
 	layers := make([]bool, len(types))
 	for i, t := range types {
 		if layers[i] = t == "sliding_attention"; !layers[i] && t != "full_attention" {
-			o.fail("layer_types[%d] is %v; expected full_attention or sliding_attention", i, t)
+			r.fail("layer_types[%d] is %v; expected full_attention or sliding_attention", i, t)
 			return nil
 		}
 	}
@@ -180,28 +189,28 @@ func (o *object) layerTypes(types []any) []bool {
 }
 
 // refuse reports the options that change a model's outputs and that this package does not support.
-func (o *object) refuse(fam family) {
-	if act := o.text("hidden_act", "silu"); act != "silu" {
-		o.fail("hidden_act is %q; expected \"silu\"", act)
+func (r *configReader) refuse() {
+	if act := r.text("hidden_act", "silu"); act != "silu" {
+		r.fail("hidden_act is %q; expected \"silu\"", act)
 	}
 	for _, key := range []string{"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"} {
-		if p := o.number(key, 0); p != 0 {
-			o.fail("%s is %v; only 0 is supported", key, p)
+		if p := r.number(key, 0); p != 0 {
+			r.fail("%s is %v; only 0 is supported", key, p)
 		}
 	}
-	if p := o.number("partial_rotary_factor", 1); p != 1 {
-		o.fail("partial_rotary_factor is %v; only 1 is supported", p)
+	if p := r.number("partial_rotary_factor", 1); p != 1 {
+		r.fail("partial_rotary_factor is %v; only 1 is supported", p)
 	}
 	for _, key := range []string{"rope_interleaved", "use_mrope", "is_encoder_decoder"} {
-		if o.flag(key, false) {
-			o.fail("%s is not supported", key)
+		if r.flag(key, false) {
+			r.fail("%s is not supported", key)
 		}
 	}
-	if o.raw["quantization_config"] != nil {
-		o.fail("quantization_config: quantised Hugging Face checkpoints are not supported; use the original checkpoint or a GGUF file")
+	if r.raw["quantization_config"] != nil {
+		r.fail("quantization_config: quantised Hugging Face checkpoints are not supported; use the original checkpoint or a GGUF file")
 	}
-	if !fam.hasAttentionBias && !fam.attentionBias && o.flag("attention_bias", false) {
-		o.fail("attention_bias is not an option of this architecture")
+	if !r.hasAttentionBias && !r.attentionBias && r.flag("attention_bias", false) {
+		r.fail("attention_bias is not an option of this architecture")
 	}
 }
 

@@ -13,32 +13,33 @@ var ropeKeys = []string{
 	"finetuned", // a remark that some yarn checkpoints carry
 }
 
-// readRope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
-func (c *Config) readRope(o *object) {
+// rope reads rope_theta and rope_scaling. Newer files hold both in rope_parameters.
+func (r *configReader) rope() {
+	c := r.c
 	const defaultTheta = 10000
-	c.RopeTheta = o.number("rope_theta", defaultTheta)
+	c.RopeTheta = r.number("rope_theta", defaultTheta)
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
-		value := o.raw[key]
+		value := r.raw[key]
 		if value == nil {
 			continue
 		}
 		raw, ok := value.(map[string]any)
 		if !ok {
-			o.fail("%s is %v; expected an object", key, value)
+			r.fail("%s is %v; expected an object", key, value)
 			return
 		}
 		if len(raw) == 0 {
 			continue
 		}
-		r := &object{raw: raw, path: key + ": "}
-		c.RopeTheta = r.number("rope_theta", c.RopeTheta)
-		c.RopeScaling = c.readScaling(r)
-		o.errs = append(o.errs, r.errs...)
+		o := &object{raw: raw, path: key + ": "}
+		c.RopeTheta = o.number("rope_theta", c.RopeTheta)
+		c.RopeScaling = r.scaling(o)
+		r.errs = append(r.errs, o.errs...)
 		return // rope_scaling wins, as in transformers
 	}
 }
 
-func (c *Config) readScaling(o *object) *RopeScaling {
+func (r *configReader) scaling(o *object) *RopeScaling {
 	for _, key := range slices.Sorted(maps.Keys(o.raw)) {
 		if !slices.Contains(ropeKeys, key) {
 			o.fail("%s is not supported; known keys are %s", key, strings.Join(ropeKeys, ", "))
@@ -54,11 +55,11 @@ func (c *Config) readScaling(o *object) *RopeScaling {
 	s := &RopeScaling{Type: kind, Factor: o.number("factor", 0)}
 	switch kind {
 	case "llama3":
-		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", c.MaxPositions)
+		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", r.c.MaxPositions)
 		s.LowFreqFactor, s.HighFreqFactor = o.number("low_freq_factor", 0), o.number("high_freq_factor", 0)
 	case "yarn":
-		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", c.MaxPositions)
-		s.Factor = o.number("factor", float64(c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1)))
+		s.OriginalMaxPositions = o.integer("original_max_position_embeddings", r.c.MaxPositions)
+		s.Factor = o.number("factor", float64(r.c.MaxPositions)/float64(max(s.OriginalMaxPositions, 1)))
 		s.BetaFast, s.BetaSlow = o.number("beta_fast", 32), o.number("beta_slow", 1)
 		s.AttentionFactor = o.number("attention_factor", 0)
 		s.MScale, s.MScaleAllDim = o.number("mscale", 0), o.number("mscale_all_dim", 0)

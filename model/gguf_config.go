@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/trinity-go/trinity/internal/model/gguf"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
@@ -23,25 +24,21 @@ func (m *metadata) integer(key string, missing int) int {
 		return missing
 	}
 	n := int64(-1)
-	switch v := value.(type) {
-	case uint8:
-		n = int64(v)
-	case uint16:
-		n = int64(v)
-	case uint32:
-		n = int64(v)
-	case int32:
-		n = int64(v)
-	case uint64:
-		n = int64(min(v, math.MaxInt64))
-	case int64:
-		n = v
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		n = v.Int()
+	case v.CanUint():
+		n = int64(min(v.Uint(), math.MaxInt64))
 	}
 	if n < 0 || n > 1<<30 {
-		m.errs = append(m.errs, fmt.Errorf("metadata %s is %v; expected a positive integer", key, value))
+		m.fail("metadata %s is %v; expected a positive integer", key, value)
 		return missing
 	}
 	return int(n)
+}
+
+func (m *metadata) fail(format string, args ...any) {
+	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
 
 func (m *metadata) number(key string, missing float64) float64 {
@@ -52,7 +49,7 @@ func (m *metadata) number(key string, missing float64) float64 {
 		return v
 	default:
 		if ok {
-			m.errs = append(m.errs, fmt.Errorf("metadata %s is %v; expected a float", key, v))
+			m.fail("metadata %s is %v; expected a float", key, v)
 		}
 		return missing
 	}
@@ -68,7 +65,7 @@ func optional[T any](m *metadata, key string) (T, bool) {
 	}
 	v, isT := value.(T)
 	if !isT {
-		m.errs = append(m.errs, fmt.Errorf("metadata %s is a %T; expected a %T", key, value, v))
+		m.fail("metadata %s is a %T; expected a %T", key, value, v)
 	}
 	return v, isT
 }
@@ -86,7 +83,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
 	vocabulary := m.vocabulary()
 	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
 	if n := m.integer("split.count", 1); n > 1 {
-		m.errs = append(m.errs, fmt.Errorf("the model is split into %d files; merge them into one first", n))
+		m.fail("the model is split into %d files; merge them into one first", n)
 	}
 	m.sizes(c, vocabulary)
 	m.heads(c)
@@ -122,12 +119,10 @@ func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
 		c.VocabSize = embedding.Shape[0]
 	}
 	if vocabulary != nil && len(vocabulary.Tokens) > c.VocabSize {
-		m.errs = append(m.errs, fmt.Errorf("the vocabulary has %d tokens but token_embd.weight has %d rows",
-			len(vocabulary.Tokens), c.VocabSize))
+		m.fail("the vocabulary has %d tokens but token_embd.weight has %d rows", len(vocabulary.Tokens), c.VocabSize)
 	}
 	if n := m.integer(prefix+"expert_count", 0); n > 0 {
-		m.errs = append(m.errs,
-			fmt.Errorf("the model has %d experts, which GGUF files do not support here; use the model's Hugging Face directory", n))
+		m.fail("the model has %d experts, which GGUF files do not support here; use the model's Hugging Face directory", n)
 	}
 }
 
@@ -140,10 +135,10 @@ func (m *metadata) heads(c *Config) {
 		c.HeadDim = m.integer(prefix+"attention.key_length", c.HiddenSize/c.NumHeads)
 	}
 	if v := m.integer(prefix+"attention.value_length", c.HeadDim); v != c.HeadDim {
-		m.errs = append(m.errs, fmt.Errorf("keys have %d dimensions a head and values %d; they must agree", c.HeadDim, v))
+		m.fail("keys have %d dimensions a head and values %d; they must agree", c.HeadDim, v)
 	}
 	if rotated != 0 && rotated != c.HeadDim {
-		m.errs = append(m.errs, fmt.Errorf("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim))
+		m.fail("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim)
 	}
 	m.scaling(c)
 }
@@ -161,7 +156,7 @@ func (m *metadata) scaling(c *Config) {
 			OriginalMaxPositions: m.integer(prefix+"original_context_length", c.MaxPositions),
 		}
 	default:
-		m.errs = append(m.errs, fmt.Errorf("metadata %stype is %q; supported are none, linear, yarn", prefix, kind))
+		m.fail("metadata %stype is %q; supported are none, linear, yarn", prefix, kind)
 	}
 }
 

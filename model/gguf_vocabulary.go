@@ -38,14 +38,14 @@ func (m *metadata) vocabulary() *tokenizer.Vocabulary {
 	v.AddBOS, v.AddEOS, v.AddSpacePrefix = m.tristate("add_bos_token"), m.tristate("add_eos_token"), m.tristate("add_space_prefix")
 	for _, key := range vocabularyKeys[v.Model] {
 		if _, ok := m.file.Value("tokenizer.ggml." + key); !ok {
-			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s is missing: without it the tokenizer of model %q would give "+
-				"other tokens; convert the model again", key, v.Model))
+			m.fail("metadata tokenizer.ggml.%s is missing: without it the tokenizer of model %q would give "+
+				"other tokens; convert the model again", key, v.Model)
 		}
 	}
 	for what, n := range map[string]int{"scores": len(v.Scores), "token_type": len(v.Types)} {
 		if n != 0 && n != len(tokens) {
-			m.errs = append(m.errs, fmt.Errorf("metadata tokenizer.ggml.%s has %d entries; expected one for each of %d tokens",
-				what, n, len(tokens)))
+			m.fail("metadata tokenizer.ggml.%s has %d entries; expected one for each of %d tokens",
+				what, n, len(tokens))
 		}
 	}
 	return v
@@ -55,7 +55,7 @@ func (m *metadata) tokenID(which string, v *tokenizer.Vocabulary) int32 {
 	key := "tokenizer.ggml." + which + "_token_id"
 	id := m.integer(key, -1)
 	if id >= len(v.Tokens) {
-		m.errs = append(m.errs, fmt.Errorf("metadata %s is %d; the vocabulary has %d tokens", key, id, len(v.Tokens)))
+		m.fail("metadata %s is %d; the vocabulary has %d tokens", key, id, len(v.Tokens))
 		return -1
 	}
 	return int32(id)

@@ -147,12 +147,9 @@ func (c *Config) ggufPairs(name string) []gguf.Pair {
 
 // ggufEntries returns the tensors in the order of the config.
 func ggufEntries(m *Model, weights Source, kind ggufType) ([]gguf.Entry, error) {
-	tensors, err := collect(weights)
+	tensors, err := collect(weights, m.Config)
 	if err != nil {
 		return nil, err
-	}
-	if err := checkTensors(m.Config, tensors); err != nil {
-		return nil, fmt.Errorf("model: cannot write the weights: %w", err)
 	}
 	var entries []gguf.Entry
 	add := func(name string, stored gguf.Type, t Tensor) {

@@ -36,40 +36,40 @@ func (f family) className(h Head) string {
 	return strings.TrimSuffix(f.class, CausalLM.String()) + h.String()
 }
 
-// readHead derives the head from the class name. Without a class name the model is a language
+// head derives the head from the class name. Without a class name the model is a language
 // model.
-func (c *Config) readHead(o *object, fam family) {
-	classes, ok := o.raw["architectures"].([]any)
+func (r *configReader) head() {
+	classes, ok := r.raw["architectures"].([]any)
 	if !ok || len(classes) == 0 {
 		return
 	}
 	var known []string
 	for h := range headClasses {
-		known = append(known, fam.className(Head(h)))
+		known = append(known, r.className(Head(h)))
 	}
 	at := slices.IndexFunc(known, func(name string) bool { return classes[0] == name })
 	if at < 0 {
-		o.fail("architectures is %v; expected one of %s", classes, strings.Join(known, ", "))
+		r.fail("architectures is %v; expected one of %s", classes, strings.Join(known, ", "))
 		return
 	}
-	if c.Head = Head(at); c.Head == CausalLM {
+	if r.c.Head = Head(at); r.c.Head == CausalLM {
 		return
 	}
-	c.NumLabels = o.labels()
-	c.HeadBias = c.Head == TokenClassification && o.flag("token_classification_bias", true)
+	r.c.NumLabels = r.labels()
+	r.c.HeadBias = r.c.Head == TokenClassification && r.flag("token_classification_bias", true)
 }
 
 // labels returns the number of labels as in transformers: the entries of id2label, else num_labels,
 // else 2.
-func (o *object) labels() int {
-	if value := o.raw["id2label"]; value != nil {
+func (r *configReader) labels() int {
+	if value := r.raw["id2label"]; value != nil {
 		names, ok := value.(map[string]any)
 		if !ok {
-			o.fail("id2label is %v; expected an object", value)
+			r.fail("id2label is %v; expected an object", value)
 		}
 		return len(names)
 	}
-	return o.integer("num_labels", 2)
+	return r.integer("num_labels", 2)
 }
 
 // headTensors lists the tensors of the head. There are none if it is tied to the embedding.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -42,9 +41,7 @@ func (a newAdapters) Tensor(name string) (Tensor, error) {
 	if !strings.HasSuffix(name, LoRATensor("", "A")) {
 		return NewTensor(name, shape, constant(0)), nil
 	}
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	key, bound, width := mix(mix(a.seed)^h.Sum64()), 1/math.Sqrt(float64(shape[1])), shape[1]
+	key, bound, width := newNormalStream(a.seed, name).key, 1/math.Sqrt(float64(shape[1])), shape[1]
 	return NewTensor(name, shape, func(dst []float32, from, _ int) error {
 		for i := range dst {
 			dst[i] = float32(uniform(mix(key+uint64(from*width+i))) * bound)

@@ -98,23 +98,24 @@ func (m *Mixture) check(layers int) error {
 	return nil
 }
 
-// readMixture follows transformers: a layer has experts unless mlp_only_layers names it or its
+// mixture follows transformers: a layer has experts unless mlp_only_layers names it or its
 // number, counted from 1, is not a multiple of decoder_sparse_step. The load-balancing loss applies
 // only with output_router_logits.
-func (c *Config) readMixture(o *object) {
+func (r *configReader) mixture() {
+	c := r.c
 	m := &Mixture{
-		Experts: o.experts(), PerToken: o.integer("num_experts_per_tok", 0), Size: o.integer("moe_intermediate_size", 0),
-		Normalise: o.flag("norm_topk_prob", false),
+		Experts: r.numExperts(), PerToken: r.integer("num_experts_per_tok", 0), Size: r.integer("moe_intermediate_size", 0),
+		Normalise: r.flag("norm_topk_prob", false),
 	}
-	if coefficient := o.number("router_aux_loss_coef", 0.001); o.flag("output_router_logits", false) {
+	if coefficient := r.number("router_aux_loss_coef", 0.001); r.flag("output_router_logits", false) {
 		m.AuxLoss = coefficient
 	}
-	if o.flag("use_sliding_window", false) {
-		o.fail("use_sliding_window is not supported for %s", c.Architecture)
+	if r.flag("use_sliding_window", false) {
+		r.fail("use_sliding_window is not supported for %s", c.Architecture)
 	}
-	step, dense := o.integer("decoder_sparse_step", 1), o.layerNumbers("mlp_only_layers")
+	step, dense := r.integer("decoder_sparse_step", 1), r.layerNumbers("mlp_only_layers")
 	if step < 1 {
-		o.fail("decoder_sparse_step is %d; expected a positive number", step)
+		r.fail("decoder_sparse_step is %d; expected a positive number", step)
 	}
 	if m.Experts == 0 || step < 1 || c.NumLayers < 1 || c.NumLayers > maxLayers {
 		return
@@ -128,31 +129,31 @@ func (c *Config) readMixture(o *object) {
 	}
 }
 
-// experts returns the number of experts: num_experts, in newer files num_local_experts.
-func (o *object) experts() int {
+// numExperts returns the number of experts: num_experts, in newer files num_local_experts.
+func (r *configReader) numExperts() int {
 	for _, key := range []string{"num_experts", "num_local_experts"} {
-		if o.raw[key] == nil {
+		if r.raw[key] == nil {
 			continue
 		}
-		n := o.integer(key, 0)
-		if other := o.integer("num_local_experts", n); other != n {
-			o.fail("num_experts is %d and num_local_experts %d; they must agree", n, other)
+		n := r.integer(key, 0)
+		if other := r.integer("num_local_experts", n); other != n {
+			r.fail("num_experts is %d and num_local_experts %d; they must agree", n, other)
 		}
 		if n < 0 {
-			o.fail("%s is %d; expected a positive number, or 0 for none", key, n)
+			r.fail("%s is %d; expected a positive number, or 0 for none", key, n)
 			return 0
 		}
 		return n
 	}
-	o.fail("num_experts is missing")
+	r.fail("num_experts is missing")
 	return 0
 }
 
-func (o *object) layerNumbers(key string) []int {
-	if o.raw[key] == nil {
+func (r *configReader) layerNumbers(key string) []int {
+	if r.raw[key] == nil {
 		return nil
 	}
-	list, ok := o.raw[key].([]any)
+	list, ok := r.raw[key].([]any)
 	numbers := make([]int, len(list))
 	for i, item := range list {
 		var whole bool
@@ -160,7 +161,7 @@ func (o *object) layerNumbers(key string) []int {
 		ok = ok && whole
 	}
 	if !ok {
-		o.fail("%s is %v; expected a list of layer numbers", key, o.raw[key])
+		r.fail("%s is %v; expected a list of layer numbers", key, r.raw[key])
 		return nil
 	}
 	return numbers

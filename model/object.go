@@ -48,17 +48,43 @@ func together(errs []error) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-func (o *object) integer(key string, missing int) int {
+// read returns the value of a key, which as converts. It adds an error if that is not what was expected.
+func read[T any](o *object, key string, missing T, expected string, as func(any) (T, bool)) T {
 	value := o.raw[key]
 	if value == nil {
 		return missing
 	}
-	n, ok := asInteger(value)
+	v, ok := as(value)
 	if !ok {
-		o.fail("%s is %v; expected an integer", key, value)
+		o.fail("%s is %v; expected "+expected, key, value)
 		return missing
 	}
-	return n
+	return v
+}
+
+func (o *object) integer(key string, missing int) int {
+	return read(o, key, missing, "an integer", asInteger)
+}
+
+func (o *object) number(key string, missing float64) float64 {
+	return read(o, key, missing, "a number", func(value any) (float64, bool) {
+		number, ok := value.(json.Number)
+		f, err := number.Float64()
+		return f, ok && err == nil
+	})
+}
+
+func (o *object) flag(key string, missing bool) bool {
+	return read(o, key, missing, "true or false", is[bool])
+}
+
+func (o *object) text(key, missing string) string {
+	return read(o, key, missing, "a string", is[string])
+}
+
+func is[T any](value any) (T, bool) {
+	v, ok := value.(T)
+	return v, ok
 }
 
 // asInteger accepts 4096 and, as Python writes some of them, 4096.0.
@@ -75,45 +101,6 @@ func asInteger(value any) (int, bool) {
 		return 0, false
 	}
 	return int(f), true
-}
-
-func (o *object) number(key string, missing float64) float64 {
-	value := o.raw[key]
-	if value == nil {
-		return missing
-	}
-	number, ok := value.(json.Number)
-	f, err := number.Float64()
-	if !ok || err != nil {
-		o.fail("%s is %v; expected a number", key, value)
-		return missing
-	}
-	return f
-}
-
-func (o *object) flag(key string, missing bool) bool {
-	value := o.raw[key]
-	if value == nil {
-		return missing
-	}
-	b, ok := value.(bool)
-	if !ok {
-		o.fail("%s is %v; expected true or false", key, value)
-	}
-	return b
-}
-
-func (o *object) text(key, missing string) string {
-	value := o.raw[key]
-	if value == nil {
-		return missing
-	}
-	s, ok := value.(string)
-	if !ok {
-		o.fail("%s is %v; expected a string", key, value)
-		return missing
-	}
-	return s
 }
 
 // tokens reads a token id or a list of them.

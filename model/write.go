@@ -29,11 +29,11 @@ func WriteDir(dir string, cfg *Config, source Source, dtype string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	entries, err := entriesOf(cfg, source, kind)
+	tensors, err := collect(source, cfg)
 	if err != nil {
 		return err
 	}
-	if err := safetensors.Write(filepath.Join(dir, safetensors.SingleName), entries, nil); err != nil {
+	if err := safetensors.Write(filepath.Join(dir, safetensors.SingleName), entriesOf(tensors, kind, ""), nil); err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
 	if err := writeJSON(filepath.Join(dir, generationName), cfg.generationJSON()); err != nil {
@@ -42,24 +42,28 @@ func WriteDir(dir string, cfg *Config, source Source, dtype string) error {
 	return writeJSON(filepath.Join(dir, configName), cfg.json(map[string]string{"f32": "float32", "bf16": "bfloat16"}[dtype]))
 }
 
-func entriesOf(cfg *Config, source Source, dtype safetensors.DType) ([]safetensors.Entry, error) {
-	tensors, err := collect(source)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkTensors(cfg, tensors); err != nil {
-		return nil, fmt.Errorf("model: cannot write the weights: %w", err)
-	}
-	var entries []safetensors.Entry
+// entriesOf returns tensors as entries of a file, whose names begin with a prefix.
+func entriesOf(tensors map[string]Tensor, dtype safetensors.DType, prefix string) (entries []safetensors.Entry) {
 	for name, t := range tensors {
-		entries = append(entries, safetensors.Entry{Name: name, DType: dtype, Shape: t.Shape, Write: func(w io.Writer) error {
+		entries = append(entries, safetensors.Entry{Name: prefix + name, DType: dtype, Shape: t.Shape, Write: func(w io.Writer) error {
 			return encodeRows(w, t, func(w io.Writer, numbers []float32) error { return safetensors.Encode(w, dtype, numbers) })
 		}})
 	}
-	return entries, nil
+	return entries
 }
 
-func collect(source Source) (map[string]Tensor, error) {
+// collect returns the tensors of a source, which must be those of a model.
+func collect(source Source, cfg *Config) (map[string]Tensor, error) {
+	tensors, err := collectAll(source)
+	if err == nil {
+		if err = checkTensors(cfg, tensors); err != nil {
+			err = fmt.Errorf("model: cannot write the weights: %w", err)
+		}
+	}
+	return tensors, err
+}
+
+func collectAll(source Source) (map[string]Tensor, error) {
 	tensors := map[string]Tensor{}
 	for _, name := range source.Names() {
 		t, err := source.Tensor(name)

@@ -55,7 +55,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	}
 	if loss.Streams().Score || e.opts.Score {
 		var err error
-		if b, loss, err = e.scored(b, loss); err != nil {
+		if b, loss, err = e.scoring().Loss(b, loss); err != nil {
 			return nil, err
 		}
 	}

@@ -12,16 +12,16 @@ import (
 // flight.
 type adapters struct {
 	client *openai.Client
-	drop   string // endpoint that drops an adapter
+	drop   string                                            // endpoint that drops an adapter
+	give   func(ctx context.Context, dir, name string) error // gives the server an adapter
 
 	mu          sync.Mutex
 	now, before string
 	others      []string // that requests name
 }
 
-// replace gives the server an adapter under a new name and drops the one before the last, which no
-// request in flight samples with.
-func (a *adapters) replace(ctx context.Context, name string, load func() error) error {
+// replace implements holder. It drops the adapter before the last, which no request in flight samples with.
+func (a *adapters) replace(ctx context.Context, dir, name string) error {
 	there, err := listed(ctx, a.client)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (a *adapters) replace(ctx context.Context, name string, load func() error) 
 			return err
 		}
 	}
-	if err := load(); err != nil {
+	if err := a.give(ctx, dir, name); err != nil {
 		return err
 	}
 	if old := a.push(name); old != "" {
@@ -42,9 +42,9 @@ func (a *adapters) replace(ctx context.Context, name string, load func() error) 
 	return nil
 }
 
-// holds notes an adapter that load gives the server beside the policy's.
-func (a *adapters) holds(name string, load func() error) error {
-	if err := load(); err != nil {
+// hold implements holder.
+func (a *adapters) hold(ctx context.Context, dir, name string) error {
+	if err := a.give(ctx, dir, name); err != nil {
 		return err
 	}
 	a.mu.Lock()

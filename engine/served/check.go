@@ -10,44 +10,56 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+// checker checks servers and their answers against the model and the run.
+type checker struct {
+	vocab  int
+	eos    []int32
+	length int                       // tokens of prompt and reply
+	rank   int                       // the largest of an adapter; 0 without any
+	record bool                      // log-probabilities are trained on
+	scores bool                      // it is asked to score given tokens
+	tokens func(text string) []int32 // encodes a text; nil for a model without a tokenizer
+	say    func(string)
+}
+
 // trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
 // of tokens, and for training also their log-probabilities as sampled.
-func (s *Sampler) trust(ctx context.Context, at *server) error {
+func (c *checker) trust(ctx context.Context, at *server) error {
 	about := at.about()
 	switch {
-	case about.length > 0 && about.length < s.length:
+	case about.length > 0 && about.length < c.length:
 		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
-			at.name(), about.length, s.length)
-	case s.scores && about.length == s.length:
+			at.name(), about.length, c.length)
+	case c.scores && about.length == c.length:
 		return fmt.Errorf("%s takes %d tokens, no more than model.max_model_len, and a server adds one to what it scores: "+
-			"start it with %d, or lower the key", at.name(), about.length, s.length+1)
+			"start it with %d, or lower the key", at.name(), about.length, c.length+1)
 	}
-	if err := s.checkAdapter(at); err != nil {
+	if err := c.checkAdapter(at); err != nil {
 		return err
 	}
-	if err := s.compareTokenizer(ctx, at); err != nil {
+	if err := c.compareTokenizer(ctx, at); err != nil {
 		return err
 	}
-	hot, err := s.question(ctx, at, 1, nil)
+	hot, err := c.question(ctx, at, 1, nil)
 	if err != nil {
 		return err
 	}
-	if s.scores {
-		if _, err := scored(ctx, at, s.asked()); err != nil {
+	if c.scores {
+		if _, err := scored(ctx, at, c.asked()); err != nil {
 			return fmt.Errorf("%s: %w", at.name(), err)
 		}
 	}
-	if !s.record {
+	if !c.record {
 		return nil
 	}
-	cold, err := s.question(ctx, at, 0.5, nil)
+	cold, err := c.question(ctx, at, 0.5, nil)
 	if err != nil {
 		return err
 	}
 	if err := checkTemperature(hot.top[0], cold.top[0]); err != nil {
 		return fmt.Errorf("%s: %w: %s", at.name(), err, about.flags.temperature)
 	}
-	stopped, err := s.question(ctx, at, 1, hot.tokens[:1])
+	stopped, err := c.question(ctx, at, 1, hot.tokens[:1])
 	if err == nil && stopped.tokens[0] == hot.tokens[0] && len(stopped.tokens) > 1 {
 		err = fmt.Errorf("%s does not end a reply at a stop token", at.name())
 	}
@@ -55,16 +67,16 @@ func (s *Sampler) trust(ctx context.Context, at *server) error {
 }
 
 // checkAdapter refuses a server that does not take the adapters of the run, as far as it tells.
-func (s *Sampler) checkAdapter(at *server) error {
+func (c *checker) checkAdapter(at *server) error {
 	about := at.about()
 	switch {
-	case s.rank == 0:
+	case c.rank == 0:
 		return nil
 	case about.noLoRA != "":
 		return fmt.Errorf("%s takes no adapters: %s", at.name(), about.noLoRA)
-	case about.rank > 0 && about.rank < s.rank:
+	case about.rank > 0 && about.rank < c.rank:
 		return fmt.Errorf("%s takes adapters of rank %d at most, and one of model.lora_configs has rank %d: "+
-			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, s.rank)
+			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, c.rank)
 	}
 	return nil
 }
@@ -76,15 +88,15 @@ var telling = []string{
 }
 
 // compareTokenizer refuses a server whose tokenizer encodes a text differently from the model's.
-func (s *Sampler) compareTokenizer(ctx context.Context, at *server) error {
-	if s.tokens == nil {
+func (c *checker) compareTokenizer(ctx context.Context, at *server) error {
+	if c.tokens == nil {
 		return nil
 	}
 	for _, text := range telling {
 		got, err := at.tokenize(ctx, text)
-		switch own := s.tokens(text); {
+		switch own := c.tokens(text); {
 		case statusOf(err) > 0:
-			s.pool.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
+			c.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", at.name(), err)
@@ -100,12 +112,12 @@ const questionTokens = 3
 
 // question samples a few tokens. The prompt's tokens are far from one another, so that a server that
 // writes them as text and reads the text finds others.
-func (s *Sampler) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
-	q := &query{eos: s.eos, SamplingParams: trinity.SamplingParams{
+func (c *checker) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
+	q := &query{eos: c.eos, SamplingParams: trinity.SamplingParams{
 		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
 	}}
-	q.prompt = s.asked()
-	if s.record {
+	q.prompt = c.asked()
+	if c.record {
 		q.TopLogprobs = trinity.MaxTopLogprobs
 	}
 	a, err := at.sample(ctx, q)
@@ -115,20 +127,20 @@ func (s *Sampler) question(ctx context.Context, at *server, temperature float32,
 		return nil, fmt.Errorf("%s: %w", at.name(), err)
 	case len(a.tokens) == 0:
 		return nil, fmt.Errorf("%s returns no token ids: %s", at.name(), about.flags.ids)
-	case s.record && len(a.logprobs) != len(a.tokens):
+	case c.record && len(a.logprobs) != len(a.tokens):
 		return nil, fmt.Errorf("%s returns %d log-probabilities for %d tokens: %s",
 			at.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
 	}
-	if err := s.checkAnswer(q, a); err != nil {
+	if err := c.checkAnswer(q, a); err != nil {
 		return nil, fmt.Errorf("%s: %w", at.name(), err)
 	}
 	return a, nil
 }
 
 // asked are the tokens of the questions.
-func (s *Sampler) asked() (tokens []int32) {
-	for i := range min(8, s.length-questionTokens) {
-		tokens = append(tokens, int32((7919*i+11)%s.vocab))
+func (c *checker) asked() (tokens []int32) {
+	for i := range min(8, c.length-questionTokens) {
+		tokens = append(tokens, int32((7919*i+11)%c.vocab))
 	}
 	return tokens
 }
@@ -168,8 +180,8 @@ func checkTemperature(hot, cold []trinity.TokenLogprob) error {
 const leastLogprob = -1000
 
 // look samples one token, to see whether a server works.
-func (s *Sampler) look(ctx context.Context, at *server) error {
-	q := &query{eos: s.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
+func (c *checker) look(ctx context.Context, at *server) error {
+	q := &query{eos: c.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
 	_, err := at.sample(ctx, q)
 	return err
 }

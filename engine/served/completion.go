@@ -28,6 +28,21 @@ func (q *query) completion() openai.Request {
 	return r
 }
 
+// sampling are the sampling parameters that servers of more than one kind give the same names.
+type sampling struct {
+	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
+	MinP              float32  `json:"min_p,omitzero"`
+	RepetitionPenalty float32  `json:"repetition_penalty"`
+	Stop              []string `json:"stop,omitzero"`
+	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
+	Temperature       float32  `json:"temperature"`
+	TopP              float32  `json:"top_p"`
+}
+
+func (q *query) sampling() sampling {
+	return sampling{q.IgnoreEOS, q.MinP, orOne(q.RepetitionPenalty), q.Stop, q.stops(), q.Temperature, orOne(q.TopP)}
+}
+
 // least returns the least number of tokens to ask a server for. One is no demand: the token that ends
 // a reply counts, and servers take its probability away to meet it.
 func (q *query) least() int {
@@ -66,10 +81,9 @@ func choice(c *openai.Choice, top int) (*answer, error) {
 		a.finish = *c.FinishReason
 	}
 	for i, value := range read.Logprobs {
-		if id := openai.TokenID(read.Names[i]); id >= 0 && i < len(a.tokens) && id != a.tokens[i] {
-			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], id)
+		if err := a.place(openai.TokenID(read.Names[i]), float32(value), nil, 0); err != nil {
+			return nil, err
 		}
-		a.logprobs = append(a.logprobs, float32(value))
 	}
 	if c.Logprobs == nil || top == 0 {
 		return a, nil

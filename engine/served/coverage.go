@@ -19,6 +19,13 @@ type resetter interface {
 	reset(ctx context.Context) error
 }
 
+// digestState is what a server has told by its digests. One load at a time reads and writes it.
+type digestState struct {
+	mute    bool              // people know that it tells no digests
+	started map[string]string // its digests before its first delivery; nil before they are read
+	covered bool              // it has proven that a delivery replaces all tensors with digests
+}
+
 // coverage are the digests of a server that the run has started, before its first delivery. A delivery
 // that fails may come after the reset, so those at the start are read once.
 type coverage struct {
@@ -27,13 +34,13 @@ type coverage struct {
 
 // clear overwrites the weights of a server that gets its first version, so that the digests afterwards
 // tell which tensors the delivery has replaced. It returns nil if that is not to be proven, or cannot be.
-func (s *Sampler) clear(ctx context.Context, at *server) (*coverage, error) {
+func (p *proofs) clear(ctx context.Context, at *server) (*coverage, error) {
 	r, ok := at.endpoint.(resetter)
-	if s.own == nil || s.proving.Digests == 0 || s.adapter || at.covered || !ok {
+	if p.servers.own == nil || p.proving.Digests == 0 || p.servers.adapter || at.covered || !ok {
 		return nil, nil
 	}
 	if at.started == nil {
-		started, err := s.digestsOf(ctx, at)
+		started, err := p.digestsOf(ctx, at)
 		if err != nil || started == nil {
 			return nil, err
 		}
@@ -41,14 +48,14 @@ func (s *Sampler) clear(ctx context.Context, at *server) (*coverage, error) {
 	}
 	switch err := r.reset(ctx); statusOf(err) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
-		s.pool.say(at.name() + " cannot reset its weights: the digests do not prove that a delivery replaces all tensors")
+		p.servers.say(at.name() + " cannot reset its weights: the digests do not prove that a delivery replaces all tensors")
 		return nil, nil
 	default:
 		if err != nil {
 			return nil, fmt.Errorf("resetting its weights: %w", err)
 		}
 	}
-	reset, err := s.digestsOf(ctx, at)
+	reset, err := p.digestsOf(ctx, at)
 	return &coverage{at.started, reset}, err
 }
 
@@ -78,16 +85,16 @@ func (c *coverage) prove(now map[string]string, first bool) error {
 	return nil
 }
 
-// end ends what clear began. A server proves it once.
-func (c *coverage) end(ctx context.Context, s *Sampler, at *server, v version) error {
+// covers ends what clear began. A server proves it once.
+func (p *proofs) covers(ctx context.Context, c *coverage, at *server, v version) error {
 	if c == nil {
 		return nil
 	}
-	now, err := s.digestsOf(ctx, at)
+	now, err := p.digestsOf(ctx, at)
 	if err != nil {
 		return err
 	}
-	if err := c.prove(now, v.number == 0 && v.from == nil && keepsBits(v.dir, s.model)); err != nil {
+	if err := c.prove(now, v.number == 0 && v.from == nil && keepsBits(v.dir, p.model)); err != nil {
 		return err
 	}
 	at.covered = true
@@ -126,18 +133,4 @@ func nothings(digests map[string]string) (n int) {
 		}
 	}
 	return n
-}
-
-// reset implements resetter.
-func (s *vllmServer) reset(ctx context.Context) error {
-	return s.client.Call(ctx, "/weight_checker", map[string]string{"action": "reset"}, nil)
-}
-
-// reset implements resetter.
-func (s *sglangServer) reset(ctx context.Context) error {
-	var done sglangDone
-	if err := s.client.Call(ctx, "/weights_checker", map[string]string{"action": "reset_tensors"}, &done); err != nil {
-		return err
-	}
-	return done.err()
 }

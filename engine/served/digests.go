@@ -34,48 +34,48 @@ type serverDigests struct {
 
 // compareDigests compares the digests of servers that have loaded the same version. Servers with tensors
 // of the same names must have the same digests.
-func (s *Sampler) compareDigests(ctx context.Context, v version, servers []*server) error {
-	s.loads++
-	if s.proving.Digests == 0 || (s.loads-1)%s.proving.Digests != 0 || s.adapter { // digests of the base say nothing
+func (p *proofs) compareDigests(ctx context.Context, v version, servers []*server) error {
+	p.loads++
+	if p.proving.Digests == 0 || (p.loads-1)%p.proving.Digests != 0 || p.servers.adapter { // digests of the base say nothing
 		return nil
 	}
-	s.agreed = agreed{v.number, map[string]serverDigests{}}
+	p.agreed = agreed{v.number, map[string]serverDigests{}}
 	least := 1.0
 	for _, at := range servers {
-		covered, err := s.agree(ctx, at)
+		covered, err := p.agree(ctx, at)
 		if err != nil {
 			return err
 		}
 		least = min(least, covered)
 	}
-	if s.loads == 1 && least < 1 {
-		s.pool.say(fmt.Sprintf("the servers' digests cover %.0f %% of their tensors: the probe alone proves the others", 100*least))
+	if p.loads == 1 && least < 1 {
+		p.servers.say(fmt.Sprintf("the servers' digests cover %.0f %% of their tensors: the probe alone proves the others", 100*least))
 	}
-	s.proving.Covered(least)
+	p.proving.Covered(least)
 	return nil
 }
 
 // agree compares the digests of a server with those of the servers before it, and returns the share of its
 // tensors that they cover.
-func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err error) {
-	all, err := s.digestsOf(ctx, at)
+func (p *proofs) agree(ctx context.Context, at *server) (covered float64, err error) {
+	all, err := p.digestsOf(ctx, at)
 	if retry.IsTemporary(err) && ctx.Err() == nil { // it may have ended since, which the next request finds
-		s.pool.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), s.agreed.version, err))
+		p.servers.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), p.agreed.version, err))
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: digests of version %d: %w", at.name(), s.agreed.version, err)
+		return 0, fmt.Errorf("%s: digests of version %d: %w", at.name(), p.agreed.version, err)
 	}
 	names := slices.Sorted(maps.Keys(all))
 	layout := strings.Join(names, "\n")
-	one, ok := s.agreed.by[layout]
+	one, ok := p.agreed.by[layout]
 	if !ok {
-		s.agreed.by[layout] = serverDigests{at, all}
+		p.agreed.by[layout] = serverDigests{at, all}
 	}
 	for _, name := range names {
 		if ok && all[name] != one.digests[name] {
 			return 0, fmt.Errorf("%s: tensor %s of version %d differs from that of %s: start both anew",
-				at.name(), name, s.agreed.version, one.server.name())
+				at.name(), name, p.agreed.version, one.server.name())
 		}
 	}
 	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
@@ -85,7 +85,7 @@ func (s *Sampler) agree(ctx context.Context, at *server) (covered float64, err e
 func (a *agreed) of(v version) bool { return a.by != nil && a.version == v.number }
 
 // digestsOf returns the digests of a server, nil if it has none. It says that once.
-func (s *Sampler) digestsOf(ctx context.Context, at *server) (map[string]string, error) {
+func (p *proofs) digestsOf(ctx context.Context, at *server) (map[string]string, error) {
 	d, ok := at.endpoint.(digester)
 	if ok {
 		all, err := d.digests(ctx)
@@ -95,36 +95,7 @@ func (s *Sampler) digestsOf(ctx context.Context, at *server) (map[string]string,
 	}
 	if !at.mute {
 		at.mute = true
-		s.pool.say(at.name() + " tells no digests of its weights: synchronizer.verify full checks no more of it than probe")
+		p.servers.say(at.name() + " tells no digests of its weights: synchronizer.verify full checks no more of it than probe")
 	}
 	return nil, nil
-}
-
-// digests implements digester.
-func (s *vllmServer) digests(ctx context.Context) (map[string]string, error) {
-	var reply struct{ Checksums map[string]string }
-	err := s.client.Call(ctx, "/weight_checker", map[string]string{"action": "checksum"}, &reply)
-	return reply.Checksums, err
-}
-
-// digests implements digester.
-func (s *sglangServer) digests(ctx context.Context) (map[string]string, error) {
-	var reply struct {
-		Success bool
-		Message string
-		Ranks   []struct{ Checksums map[string]string }
-	}
-	if err := s.client.Call(ctx, "/weights_checker", map[string]string{"action": "checksum"}, &reply); err != nil {
-		return nil, err
-	}
-	if !reply.Success {
-		return nil, fmt.Errorf("weights_checker: %s", reply.Message)
-	}
-	all := map[string]string{}
-	for rank, of := range reply.Ranks {
-		for name, digest := range of.Checksums {
-			all[fmt.Sprintf("rank %d: %s", rank, name)] = digest
-		}
-	}
-	return all, nil
 }

@@ -53,25 +53,19 @@ const bucketBytes = 1 << 30
 
 var failSent = failpoint.New("served.bucket") // before a server gets a bucket of a version
 
-// ReceivesWeights says that the way direct fits.
-func (*vllm) ReceivesWeights() {}
-
-// ReceivesWeights says that the way direct fits.
-func (*sglang) ReceivesWeights() {}
-
 // Receives implements engine.WeightReceiver.
-func (s *Sampler) Receives(ctx context.Context, from engine.WeightSender) error {
-	if s.adapter {
+func (l *loader) Receives(ctx context.Context, from engine.WeightSender) error {
+	if l.servers.adapter {
 		return errors.New("a server reads an adapter from files")
 	}
-	for _, at := range s.pool.servers {
+	for _, at := range l.servers.all {
 		to, ok := at.endpoint.(receiver)
 		if !ok {
 			return fmt.Errorf("%s takes weights from files alone", at.name())
 		}
-		in, err := inletOf(ctx, to, s.phase)
+		in, err := inletOf(ctx, to, l.phase)
 		if err == nil {
-			_, err = s.transport(from.Device(), in)
+			_, err = l.transport(from.Device(), in)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", at.name(), err)
@@ -82,28 +76,27 @@ func (s *Sampler) Receives(ctx context.Context, from engine.WeightSender) error 
 
 // inletOf asks a server how it takes tensors, for a limited time.
 func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, error) {
-	late := fmt.Errorf("it has not said within %v how it takes weights", limit)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	ctx, cancel := within(ctx, limit, "it has not said within %v how it takes weights", limit)
 	defer cancel()
 	in, err := to.inlet(ctx)
-	if err != nil && context.Cause(ctx) == late {
-		err = late
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
+		err = context.Cause(ctx)
 	}
 	return in, err
 }
 
 // ReceiveWeights implements engine.WeightReceiver.
-func (s *Sampler) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
-	return s.bring(ctx, version{number: number, name: s.nameOf(number), from: from})
+func (l *loader) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
+	return l.bring(ctx, version{number: number, name: l.nameOf(number), from: from})
 }
 
 // transport chooses how weights travel from a device to a server.
-func (s *Sampler) transport(device string, in inlet) (string, error) {
+func (l *loader) transport(device string, in inlet) (string, error) {
 	both := device == "cuda" && in.device == "cuda"
 	switch {
-	case both && s.shares && in.opens:
+	case both && l.shares && in.opens:
 		return ipc, nil
-	case both && s.shares:
+	case both && l.shares:
 		return "", errors.New("it shares its GPUs with the trainer, and NCCL takes no GPU twice")
 	case both:
 		return nccl, nil
@@ -124,24 +117,24 @@ type handover struct {
 }
 
 // receive gives a version to a server without files. Servers take turns, because the sender has one channel.
-func (s *Sampler) receive(ctx context.Context, at *server, v version, asleep bool) (err error) {
+func (l *loader) receive(ctx context.Context, at *server, v version, asleep bool) (err error) {
 	to := at.endpoint.(receiver) // Receives has found out
-	s.sending.Lock()
-	defer s.sending.Unlock()
-	h := &handover{name: v.name, group: v.name + "-" + rand.Text()[:8], phase: s.phase}
-	if h.in, err = inletOf(ctx, to, s.phase); err != nil {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	h := &handover{name: v.name, group: v.name + "-" + rand.Text()[:8], phase: l.phase}
+	if h.in, err = inletOf(ctx, to, l.phase); err != nil {
 		return err
 	}
-	if h.transport, err = s.transport(v.from.Device(), h.in); err != nil {
+	if h.transport, err = l.transport(v.from.Device(), h.in); err != nil {
 		return err
 	}
-	u, err := url.Parse(s.own.addressOf(at.url))
+	u, err := url.Parse(l.servers.own.addressOf(at.url))
 	if err != nil {
 		return err
 	}
 	h.WeightChannel, err = v.from.OpenChannel(ctx, engine.ChannelSpec{
 		Version: v.number, Transport: h.transport, Group: h.group, Peer: u.Hostname(), Ranks: h.in.ranks, Announced: h.in.announces,
-		DType: h.in.dtype, Limit: s.bucket, Timeout: h.phase / 2,
+		DType: h.in.dtype, Limit: l.bucket, Timeout: h.phase / 2,
 	})
 	if err != nil {
 		return err

@@ -23,11 +23,11 @@ type endpoint interface {
 	// sample asks for one continuation.
 	sample(ctx context.Context, q *query) (*answer, error)
 	// load replaces the server's weights by those of a directory that the server sees, and calls them
-	// name. Requests wait meanwhile.
-	load(ctx context.Context, dir, name string) error
+	// name. Requests wait meanwhile. A server that is asleep has memory for the weights alone.
+	load(ctx context.Context, dir, name string, asleep bool) error
 	// has reports whether the server has the weights called name, which load gave it.
 	has(ctx context.Context, name string) (bool, error)
-	// release drops the adapters that load gave the server, if the server still answers.
+	// release drops the adapters that the sampler gave the server, if the server still answers.
 	release(ctx context.Context)
 }
 
@@ -84,6 +84,19 @@ type answer struct {
 	reused    int      // tokens of the prompt that the server had computed before
 	weights   []string // names of the weights that sampled the tokens; nil if the server does not tell
 	last      bool     // weights has those of the last token alone
+}
+
+// place adds the log-probability of a token to an answer, with the most likely tokens at its place if n of
+// them were asked for.
+func (a *answer) place(token int32, logprob float32, likely []trinity.TokenLogprob, n int) error {
+	if i := len(a.logprobs); i < len(a.tokens) && token >= 0 && token != a.tokens[i] {
+		return wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], token)
+	}
+	a.logprobs = append(a.logprobs, logprob)
+	if n > 0 {
+		a.top = append(a.top, mostLikely(likely, n))
+	}
+	return nil
 }
 
 // nats returns a log-probability, NaN for nil. A server that has computed none leaves it out, or writes

@@ -145,16 +145,12 @@ func (l *llamaEndpoint) sample(ctx context.Context, q *query) (*answer, error) {
 	}
 	for i := range reply.Probs {
 		p := &reply.Probs[i]
-		if i < len(a.tokens) && p.ID != a.tokens[i] {
-			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], p.ID)
-		}
-		a.logprobs = append(a.logprobs, p.value())
 		var top []trinity.TokenLogprob
 		for _, x := range slices.Concat(p.TopLogprobs, p.TopProbs) {
 			top = append(top, trinity.TokenLogprob{Token: x.ID, Logprob: x.value()})
 		}
-		if q.TopLogprobs > 0 {
-			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
+		if err := a.place(p.ID, p.value(), top, q.TopLogprobs); err != nil {
+			return nil, err
 		}
 	}
 	a.cut(q)
@@ -183,7 +179,7 @@ func seed32(seed uint64) uint32 {
 }
 
 // load implements endpoint.
-func (*llamaEndpoint) load(context.Context, string, string) error {
+func (*llamaEndpoint) load(context.Context, string, string, bool) error {
 	return errors.New("it takes no new weights: to train with servers, use another kind of them")
 }
 

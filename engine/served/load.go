@@ -16,8 +16,39 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
+// loader gives the servers their weights.
+type loader struct {
+	servers *servers
+	pool    *pool
+	proofs
+	sleepControl
+	others
+
+	loading sync.Mutex
+	newest  version // that the servers have loaded last; loading guards it
+	limit   time.Duration
+	mayLoad error                  // why the servers cannot be given weights; nil if they may
+	mark    string                 // begins the names of weights of this sampler
+	files   func(dir string) error // refuses a directory without weights of the model
+
+	sending sync.Mutex    // a sender gives weights to one server at a time
+	bucket  int64         // bytes that a sender sends at once
+	phase   time.Duration // that a phase of a handover may take
+}
+
+// weightState is which weights a server has.
+type weightState struct {
+	version int64  // of its weights
+	holds   string // name of its weights; "" until the first load
+	next    int64  // version that is being loaded; version otherwise
+	coming  string // name of the weights that are being loaded; "" otherwise
+}
+
+// took notes that a server has loaded a version. The lock is held.
+func (w *weightState) took(v version) { w.version, w.next, w.holds = v.number, v.number, v.name }
+
 // Resident implements weights.Resident: the servers keep their weights when a run ends.
-func (s *Sampler) Resident() {}
+func (*loader) Resident() {}
 
 // version is one version of the weights.
 type version struct {
@@ -29,46 +60,46 @@ type version struct {
 
 // LoadWeights implements weights.Loader. A server that fails is left out. If all fail, that is an error,
 // and if none answers, LoadWeights waits as long as requests do.
-func (s *Sampler) LoadWeights(ctx context.Context, dir string, number int64) error {
-	if s.mayLoad != nil {
-		return s.mayLoad
+func (l *loader) LoadWeights(ctx context.Context, dir string, number int64) error {
+	if l.mayLoad != nil {
+		return l.mayLoad
 	}
 	dir, err := filepath.Abs(dir) // the servers have other working directories
 	if err != nil {
 		return err
 	}
-	if err := s.files(dir); err != nil {
+	if err := l.files(dir); err != nil {
 		return fmt.Errorf("version %d is given to no server: %w", number, err)
 	}
-	return s.bring(ctx, version{number: number, name: s.nameOf(number), dir: dir})
+	return l.bring(ctx, version{number: number, name: l.nameOf(number), dir: dir})
 }
 
 // bring brings a version into use.
-func (s *Sampler) bring(ctx context.Context, v version) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	if s.shares {
-		s.pool.turn.set(false, true) // the servers have the GPUs again, and requests wait for the proof
+func (l *loader) bring(ctx context.Context, v version) error {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	if l.shares {
+		l.pool.turn.set(false, true) // the servers have the GPUs again, and requests wait for the proof
 	}
 	begun := time.Now()
-	for pause := s.pool.pause; ; pause = min(2*pause, mostPause) {
-		err := s.loadIntoAll(ctx, v)
+	for pause := l.pool.pause; ; pause = min(2*pause, mostPause) {
+		err := l.loadIntoAll(ctx, v)
 		if err == nil {
-			s.newest = v
-			s.pool.turn.set(false, false)
+			l.newest = v
+			l.pool.turn.set(false, false)
 			return nil
 		}
 		if !errors.Is(err, errGone) {
 			return err
 		}
-		if err := s.pool.hopeless(); err != nil {
+		if err := l.pool.hopeless(); err != nil {
 			return err
 		}
-		if time.Since(begun) > s.pool.patience {
-			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, s.pool.patience, s.pool.told())}
+		if time.Since(begun) > l.servers.patience {
+			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, l.servers.patience, l.pool.told())}
 		}
-		if err := s.pool.rest(ctx, pause); err != nil {
-			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, s.pool.told())
+		if err := rest(ctx, pause); err != nil {
+			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, l.pool.told())
 		}
 	}
 }
@@ -77,27 +108,22 @@ func (s *Sampler) bring(ctx context.Context, v version) error {
 var errGone = errors.New("no server answers")
 
 // loadIntoAll loads a version into the servers that answer.
-func (s *Sampler) loadIntoAll(ctx context.Context, v version) error {
-	limited, cancel := s.limitLoad(ctx)
+func (l *loader) loadIntoAll(ctx context.Context, v version) error {
+	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
-	servers := s.pool.reachable(limited)
-	errs := make([]error, len(servers))
-	var all sync.WaitGroup
-	for i, at := range servers {
-		all.Go(func() {
-			s.pool.unproven(at, v.number, v.name)
-			errs[i] = s.deliver(limited, at, v)
-		})
-	}
-	all.Wait()
-	defer s.pool.proved(servers)
+	servers := l.reachable(limited)
+	errs := atOnce(servers, func(at *server) error {
+		l.unproven(at, v.number, v.name)
+		return l.deliver(limited, at, v)
+	})
+	defer l.proved(servers)
 	if ctx.Err() != nil {
 		return fmt.Errorf("loading version %d into the servers: %w", v.number, context.Cause(ctx))
 	}
-	if err := s.pool.end(v, servers, errs); err != nil {
+	if err := l.end(v, servers, errs); err != nil {
 		return err
 	}
-	return s.compareDigests(limited, v, loaded(servers, errs))
+	return l.compareDigests(limited, v, loaded(servers, errs))
 }
 
 // loaded returns the servers that have no error.
@@ -111,75 +137,63 @@ func loaded(servers []*server, errs []error) (all []*server) {
 }
 
 // limitLoad returns a context that ends when load_timeout has passed.
-func (s *Sampler) limitLoad(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.loadTimeout, fmt.Errorf("load_timeout of %v passed", s.loadTimeout))
+func (l *loader) limitLoad(ctx context.Context) (context.Context, context.CancelFunc) {
+	return within(ctx, l.limit, "load_timeout of %v passed", l.limit)
 }
 
 // nameOf is how the servers call a version of this run. A server that has weights of another name has
 // restarted, or another run has given it weights.
-func (s *Sampler) nameOf(version int64) string { return s.mark + "-" + strconv.FormatInt(version, 10) }
+func (l *loader) nameOf(version int64) string { return l.mark + "-" + strconv.FormatInt(version, 10) }
 
-func (s *Sampler) versionOf(name string) (int64, bool) {
-	digits, ok := strings.CutPrefix(name, s.mark+"-")
+func (l *loader) versionOf(name string) (int64, bool) {
+	digits, ok := strings.CutPrefix(name, l.mark+"-")
 	version, err := strconv.ParseInt(digits, 10, 64)
 	return version, ok && err == nil
 }
 
 // reachable returns the servers that may take weights: those in use, and those left out that answer.
-func (p *pool) reachable(ctx context.Context) (all []*server) {
+func (l *loader) reachable(ctx context.Context) (all []*server) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	p.mu.Lock()
-	out := map[*server]bool{}
-	for _, s := range p.servers {
-		out[s] = s.out
-	}
-	weights := p.weights
-	p.mu.Unlock()
-	answers := make([]error, len(p.servers))
-	var asked sync.WaitGroup
-	for i, s := range p.servers {
-		if out[s] {
-			asked.Go(func() { _, answers[i] = s.has(ctx, weights) })
+	weights := l.servers.newest()
+	errs := atOnce(l.servers.all, func(s *server) (err error) {
+		if l.servers.now(s).out {
+			_, err = s.has(ctx, weights)
 		}
-	}
-	asked.Wait()
-	for i, s := range p.servers {
-		if answers[i] == nil {
-			all = append(all, s)
-		}
-	}
-	return all
+		return err
+	})
+	return loaded(l.servers.all, errs)
 }
 
 // reachTime is the time that a server which is left out has to show that it may take weights.
 const reachTime = 5 * time.Second
 
 // end brings a version into use on the servers that have loaded it. It returns errGone if none answered.
-func (p *pool) end(v version, servers []*server, errs []error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	loaded, gone := map[*server]bool{}, true
+func (l *loader) end(v version, servers []*server, errs []error) error {
+	l.servers.mu.Lock()
+	defer l.servers.mu.Unlock()
+	loaded, some, gone := map[*server]bool{}, false, true
 	for i, s := range servers {
-		if loaded[s] = errs[i] == nil; loaded[s] {
-			s.version, s.next, s.holds = v.number, v.number, v.name
+		if errs[i] == nil {
+			s.took(v)
+			loaded[s], some = true, true
 		}
 		gone = gone && isGone(errs[i])
 	}
-	if anyTrue(loaded) {
-		p.weights = v.name
+	if some {
+		l.servers.weights = v.name
 	} else if !gone {
 		return several(errs)
 	}
 	for i, s := range servers {
 		if loaded[s] {
-			p.takeBack(s)
+			l.pool.takeBack(s)
 			continue
 		}
 		s.suspect, s.why = true, errs[i]
-		p.leaveOut(s)
+		l.pool.leaveOut(s)
 	}
-	for _, s := range p.servers {
+	for _, s := range l.servers.all {
 		s.suspect = s.suspect || !loaded[s] // it lacks this version
 	}
 	if gone {
@@ -223,37 +237,4 @@ func oneLine(errs []error) string {
 		all = append(all, err.Error())
 	}
 	return strings.Join(all, "; ")
-}
-
-func anyTrue(of map[*server]bool) bool {
-	for _, is := range of {
-		if is {
-			return true
-		}
-	}
-	return false
-}
-
-// versions returns the versions that a server may sample with now.
-func (p *pool) versions(s *server) [2]int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return [2]int64{s.version, s.next}
-}
-
-// loaded reports whether the servers have weights that load gave them.
-func (p *pool) loaded() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.weights != ""
-}
-
-// computed notes that a server has a sequence in its cache.
-func (p *pool) computed(prompt, reply []int32, at *server) {
-	if len(p.servers) < 2 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.places.remember(append(append([]int32{}, prompt...), reply...), at)
 }

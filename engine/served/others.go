@@ -14,21 +14,22 @@ import (
 	"github.com/trinity-go/trinity/engine"
 )
 
-// holder is an endpoint whose server holds adapters beside the policy's.
+// holder is an endpoint whose server holds adapters.
 type holder interface {
-	// hold gives the server an adapter, under a name that it does not have.
+	// replace gives the server the policy's adapter under a new name.
+	replace(ctx context.Context, dir, name string) error
+	// hold gives the server an adapter beside the policy's, under a name that it does not have.
 	hold(ctx context.Context, dir, name string) error
 	// unload drops an adapter.
 	unload(ctx context.Context, name string) error
 }
 
-var _ engine.AdapterLoader = (*Sampler)(nil)
+var _ engine.AdapterLoader = (*sampler)(nil)
 
 // others are the adapters that requests name. Each server has them before it has the policy, so a server
 // that has restarted is known by the policy that it lacks.
 type others struct {
-	of   *Sampler
-	rank int // the largest of an adapter, the policy's included; 0 without any
+	of *loader
 
 	mu    sync.Mutex
 	named map[string]other
@@ -51,7 +52,7 @@ func (o *others) LoadAdapter(ctx context.Context, name, dir string, version int6
 		return s.mayLoad
 	case name == "" || name == trinity.BaseAdapter:
 		return fmt.Errorf("an adapter cannot be called %q", name)
-	case !s.adapter:
+	case !s.servers.adapter:
 		return errors.New("the servers are those of a run without adapters")
 	}
 	dir, err := filepath.Abs(dir) // the servers have other working directories
@@ -130,14 +131,8 @@ func (o *others) put(name, dir string, version int64) other {
 }
 
 // awake returns the servers that do not sleep.
-func (o *others) awake() (all []*server) {
-	p := o.of.pool
-	for _, at := range p.servers {
-		if len(p.asleep(at)) == 0 {
-			all = append(all, at)
-		}
-	}
-	return all
+func (o *others) awake() []*server {
+	return slices.DeleteFunc(slices.Clone(o.of.servers.all), func(at *server) bool { return len(o.of.asleep(at)) > 0 })
 }
 
 // lend gives a server an adapter.

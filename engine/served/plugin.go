@@ -51,26 +51,23 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.IdleConnTimeout = 4 * time.Second // vLLM's server closes idle connections after 5 s
 	transport.MaxIdleConnsPerHost = max(2, spec.MaxSequences)
-	s := &Sampler{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), adapter: spec.LoRA != nil,
-		record: spec.Record, own: own, scores: spec.Scores, tokens: spec.Tokens, idle: transport.CloseIdleConnections,
-		files: filesOf(cfg, spec.LoRA != nil), model: spec.ModelPath,
-		loadTimeout: wait.Seconds(a.LoadTimeout), mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
-		bucket: cmp.Or(spec.Bucket, bucketBytes), phase: min(phaseTime, wait.Seconds(a.LoadTimeout)/2),
-	}
-	if s.rank, err = rankOf(&spec, cfg); err != nil {
-		return nil, err
-	}
-	s.of = s
 	say := spec.Say
 	if say == nil {
 		say = func(string) {}
 	}
-	own.lead(transport)
+	s := &sampler{idle: transport.CloseIdleConnections, checker: checker{
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), record: spec.Record, scores: spec.Scores,
+		tokens: spec.Tokens, say: say,
+	}}
+	if s.rank, err = rankOf(&spec, cfg); err != nil {
+		return nil, err
+	}
+	list := &servers{own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), adapter: spec.LoRA != nil}
+	s.join(list, wait.Seconds(a.LoadTimeout))
+	s.files, s.model, s.mark = filesOf(cfg, spec.LoRA != nil), spec.ModelPath, "trinity-"+strings.ToLower(rand.Text()[:8])
+	s.bucket, s.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, s.limit/2)
 	s.shares = own != nil && spec.Place.Beside != ""
-	s.pool = newPool(cmp.Or(spec.Patience, 30*time.Minute), say)
-	s.pool.look, s.pool.restore, s.pool.own = s.look, s.restore, own
-	s.pool.rouse = func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) }
+	own.lead(transport)
 	if own != nil {
 		s.pool.turn = own.turn
 		own.pool.Store(s.pool)
@@ -81,18 +78,19 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 			return nil, err
 		}
 		client := &openai.Client{BaseURL: root, Key: cmp.Or(spec.Key, openai.NoKey), HTTP: &http.Client{Transport: transport}}
-		at := &server{url: root, seen: time.Now()}
+		at := &server{url: root}
+		at.seen = time.Now()
 		if at.endpoint, err = a.greet(ctx, client, of); err != nil {
 			return nil, err
 		}
 		if err := a.trust(ctx, s, at); err != nil {
 			return nil, err
 		}
-		if !a.SharedDisk && !s.isHere(root) && !a.fetches(ctx, at.endpoint) {
+		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, at.endpoint) {
 			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
-		s.pool.servers = append(s.pool.servers, at)
+		s.servers.all = append(s.servers.all, at)
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
@@ -135,10 +133,8 @@ func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (
 		if err == nil || ctx.Err() == nil && !retry.IsTemporary(err) {
 			return at, err
 		}
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, context.Cause(ctx), err)
+		if late := rest(ctx, 500*time.Millisecond); late != nil {
+			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, late, err)
 		}
 	}
 }
@@ -151,7 +147,7 @@ type pausable interface {
 
 // trust asks a server that has greeted what it can do. One that is paused says who it is, and then
 // holds back its answers. A run that was killed in a load may have left it so.
-func (a *arguments) trust(ctx context.Context, s *Sampler, at *server) error {
+func (a *arguments) trust(ctx context.Context, s *sampler, at *server) error {
 	limited, cancel := a.starting(ctx)
 	defer cancel()
 	err := s.trust(limited, at)
@@ -174,15 +170,7 @@ func (a *arguments) fetches(ctx context.Context, at endpoint) bool {
 // starting returns a context that ends when start_timeout has passed.
 func (a *arguments) starting(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := wait.Seconds(a.StartTimeout)
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within start_timeout of %v", limit))
-}
-
-// isHere reports whether a server of the sampler is on this machine.
-func (s *Sampler) isHere(root string) bool {
-	if s.own != nil {
-		return s.own.here()
-	}
-	return isHere(root)
+	return within(ctx, limit, "no answer within start_timeout of %v", limit)
 }
 
 // isHere reports whether a server is on this machine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,19 +24,15 @@ const (
 
 // pool chooses the server of each request.
 type pool struct {
-	servers  []*server
-	patience time.Duration // that all servers may be gone
-	pause    time.Duration // firstPause, but in tests
-	say      func(string)
-	look     func(ctx context.Context, s *server) error // samples a token
-	own      *owned                                     // servers that this run has started; nil if they run already
-	restore  func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
-	rouse    func(ctx context.Context, s *server) error // wakes a server that sleeps
-	turn     *turn                                      // of the GPUs that the servers share
+	servers *servers
+	pause   time.Duration                              // firstPause, but in tests
+	look    func(ctx context.Context, s *server) error // samples a token
+	restore func(ctx context.Context, s *server) error // loads the newest weights into a server that has lost them
+	rouse   func(ctx context.Context, s *server) error // wakes a server that sleeps
+	turn    *turn                                      // of the GPUs that the servers share
 
-	mu      sync.Mutex
+	// The lock of the servers guards what follows.
 	places  places
-	weights string        // name of the weights that all servers must have; "" until the first load
 	lost    time.Time     // since when no server is left; zero while there is one
 	back    chan struct{} // closed when a server comes back
 	closed  bool
@@ -44,11 +41,8 @@ type pool struct {
 	stop    func()
 }
 
-// server is one of the servers. The pool's lock guards the fields after endpoint.
-type server struct {
-	url string
-	endpoint
-
+// traffic is how a server fares with requests.
+type traffic struct {
 	inFlight int
 	failures int       // in a row
 	suspect  bool      // it may have restarted, with other weights
@@ -56,31 +50,10 @@ type server struct {
 	out      bool      // it is left out, and watch looks at it
 	returns  int       // how often it has come back after that
 	why      error     // the last failure
-	version  int64     // of its weights
-	holds    string    // name of its weights; "" until the first load
-	next     int64     // version that is being loaded; version otherwise
-	coming   string    // name of the weights that are being loaded; "" otherwise
-
-	proving   chan struct{} // closed when version next is proven, or has failed; nil otherwise
-	disproved bool          // it has not the weights that it was given last
-	mute      bool          // people know that it tells no digests
-
-	failedLoads int // deliveries that have failed
-	asleep      []part
-	sleptAt     int64 // its starts when it fell asleep
-
-	started map[string]string // its digests before its first delivery; nil before they are read
-	covered bool              // it has proven that a delivery replaces all tensors with digests
 }
 
-// name is how errors call a server.
-func (s *server) name() string { return s.about().product + " at " + s.url }
-
-func newPool(patience time.Duration, say func(string)) *pool {
-	p := &pool{
-		patience: patience, pause: firstPause, say: say, back: make(chan struct{}), turn: &turn{},
-		rouse: func(context.Context, *server) error { return nil },
-	}
+func newPool(list *servers) *pool {
+	p := &pool{servers: list, pause: firstPause, back: make(chan struct{}), turn: &turn{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.watch = func(s *server) { p.looking.Go(func() { p.lookUntilBack(ctx, s) }) }
@@ -89,9 +62,7 @@ func newPool(patience time.Duration, say func(string)) *pool {
 
 // close stops looking at servers.
 func (p *pool) close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
+	p.servers.note(func() { p.closed = true })
 	p.stop()
 	p.looking.Wait()
 }
@@ -114,7 +85,7 @@ func (p *pool) ask(ctx context.Context, prompt []int32, send func(context.Contex
 			}
 		case len(tried) > 0: // all servers have failed
 			clear(tried)
-			if err := p.rest(ctx, pause); err != nil {
+			if err := rest(ctx, pause); err != nil {
 				return err
 			}
 			pause = min(2*pause, mostPause)
@@ -129,10 +100,10 @@ func (p *pool) ask(ctx context.Context, prompt []int32, send func(context.Contex
 // choose takes the least loaded server, or the one that has the prompt's beginning. others reports
 // whether the request could go to another one.
 func (p *pool) choose(prompt []int32, tried map[*server]bool) (chosen *server, others bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
 	free := 0
-	for _, s := range p.servers {
+	for _, s := range p.servers.all {
 		if s.out || tried[s] {
 			continue
 		}
@@ -146,7 +117,7 @@ func (p *pool) choose(prompt []int32, tried map[*server]bool) (chosen *server, o
 	if home := p.places.find(prompt); home != nil && !home.out && !tried[home] && home.inFlight <= chosen.inFlight+slack {
 		chosen = home
 	}
-	if len(p.servers) > 1 {
+	if len(p.servers.all) > 1 {
 		p.places.remember(prompt, chosen)
 	}
 	chosen.inFlight++
@@ -161,20 +132,19 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 	}
 	defer p.turn.end()
 	if others {
-		part := p.patience
+		part := p.servers.patience
 		if end, ok := ctx.Deadline(); ok {
 			part = min(part, time.Until(end))
 		}
 		part /= 2
-		late := fmt.Errorf("%w: none within %v, half of the time that was left", retry.ErrLate, part.Round(time.Millisecond))
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, part, late)
+		ctx, cancel = within(ctx, part, "%w: none within %v, half of the time that was left", retry.ErrLate, part.Round(time.Millisecond))
 		defer cancel()
 	}
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	then := p.lifeOf(s)
+	then := p.servers.now(s)
 	err := send(ctx, s)
 	if statusOf(err) > 0 && !retry.IsTemporary(err) {
 		return p.explain(ctx, s, then, err)
@@ -184,13 +154,13 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 
 // settle counts how a request went. It reports whether another server may answer it.
 func (p *pool) settle(ctx context.Context, s *server, err error) (again bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
 	s.inFlight--
 	switch {
 	case err == nil:
 		s.failures, s.seen = 0, time.Now()
-		p.own.isOfUse(s.url)
+		p.servers.own.isOfUse(s.url)
 		return false
 	case ctx.Err() != nil && !isLate(context.Cause(ctx)), ctx.Err() == nil && !retry.IsTemporary(err) && !isLate(err):
 		return false // the caller gave up, or the request is at fault
@@ -226,7 +196,7 @@ func (p *pool) leaveOut(s *server) {
 		return
 	}
 	s.out = true
-	p.say(fmt.Sprintf("%s is left out: %v", s.name(), s.why))
+	p.servers.say(fmt.Sprintf("%s is left out: %v", s.name(), s.why))
 	if p.left() == 0 {
 		p.lost = time.Now()
 	}
@@ -234,7 +204,7 @@ func (p *pool) leaveOut(s *server) {
 }
 
 func (p *pool) left() (n int) {
-	for _, s := range p.servers {
+	for _, s := range p.servers.all {
 		if !s.out {
 			n++
 		}
@@ -245,25 +215,25 @@ func (p *pool) left() (n int) {
 // takeBack gives a server requests again. The lock is held.
 func (p *pool) takeBack(s *server) {
 	s.failures, s.suspect, s.seen = 0, false, time.Now()
-	p.own.isOfUse(s.url)
+	p.servers.own.isOfUse(s.url)
 	if !s.out {
 		return
 	}
 	s.out, p.lost = false, time.Time{}
 	s.returns++
-	p.say(s.name() + " is back")
+	p.servers.say(s.name() + " is back")
 	p.changed()
 }
 
 // await waits until a server is back.
 func (p *pool) await(ctx context.Context) error {
-	p.mu.Lock()
-	back, left := p.back, p.patience-time.Since(p.lost)
+	p.servers.mu.Lock()
+	back, left := p.back, p.servers.patience-time.Since(p.lost)
 	if p.left() > 0 {
-		p.mu.Unlock()
+		p.servers.mu.Unlock()
 		return nil
 	}
-	p.mu.Unlock()
+	p.servers.mu.Unlock()
 	if err := p.hopeless(); err != nil {
 		return err
 	}
@@ -275,19 +245,19 @@ func (p *pool) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.told())
 	case <-timer.C:
-		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.patience, p.told())}
+		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.servers.patience, p.told())}
 	}
 }
 
 // hopeless returns an error if no server is left that would be started again.
 func (p *pool) hopeless() error {
 	var all []error
-	for _, s := range p.servers {
-		if err := p.own.lost(s.url); err != nil {
+	for _, s := range p.servers.all {
+		if err := p.servers.own.lost(s.url); err != nil {
 			all = append(all, err)
 		}
 	}
-	if len(all) < len(p.servers) {
+	if len(all) < len(p.servers.all) {
 		return nil
 	}
 	return &trinity.EngineError{Err: errors.New(oneLine(all))}
@@ -298,9 +268,7 @@ func (p *pool) wakeAll() {
 	if p == nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.changed()
+	p.servers.note(p.changed)
 }
 
 // changed is wakeAll. The lock is held.
@@ -311,10 +279,10 @@ func (p *pool) changed() {
 
 // told names each server that is left out with its last failure.
 func (p *pool) told() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
 	var all []string
-	for _, s := range p.servers {
+	for _, s := range p.servers.all {
 		if s.out {
 			all = append(all, fmt.Sprintf("%s: %v", s.name(), s.why))
 		}
@@ -322,12 +290,9 @@ func (p *pool) told() string {
 	return strings.Join(all, "; ")
 }
 
-// rest waits before a server is tried again.
-func (p *pool) rest(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// computed notes that a server has a sequence in its cache.
+func (p *pool) computed(prompt, reply []int32, at *server) {
+	if len(p.servers.all) > 1 {
+		p.servers.note(func() { p.places.remember(slices.Concat(prompt, reply), at) })
 	}
 }

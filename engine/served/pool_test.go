@@ -78,7 +78,7 @@ func (s *scripted) tokenize(context.Context, string) ([]int32, error) { return n
 
 func (s *scripted) release(context.Context) {}
 
-func (s *scripted) load(ctx context.Context, _, name string) error {
+func (s *scripted) load(ctx context.Context, _, name string, _ bool) error {
 	s.call(name)
 	if s.loads != nil {
 		return s.loads(ctx)
@@ -105,23 +105,22 @@ func (s *scripted) has(ctx context.Context, name string) (bool, error) {
 }
 
 // serving returns a sampler over n scripted servers, and what it says.
-func serving(n int) (s *Sampler, at []*scripted, said func() string) {
+func serving(n int) (s *sampler, at []*scripted, said func() string) {
 	var mu sync.Mutex
 	var lines []string
-	s = &Sampler{
-		vocab: 100, length: 100, record: true, loadTimeout: time.Minute, mark: "run", idle: func() {},
-		files: func(string) error { return nil },
-	}
-	s.pool = newPool(time.Minute, func(line string) {
+	s = &sampler{checker: checker{vocab: 100, length: 100, record: true}, idle: func() {}}
+	s.join(&servers{patience: time.Minute, say: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
-	})
+	}}, time.Minute)
+	s.mark, s.files = "run", func(string) error { return nil }
 	for i := range n {
 		at = append(at, &scripted{product: fmt.Sprint("product ", i)})
-		s.pool.servers = append(s.pool.servers, &server{url: fmt.Sprint("url", i), endpoint: at[i], seen: time.Now()})
+		one := &server{url: fmt.Sprint("url", i), endpoint: at[i]}
+		one.seen = time.Now()
+		s.servers.all = append(s.servers.all, one)
 	}
-	s.pool.look, s.pool.restore = s.look, s.restore
 	return s, at, func() string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -129,7 +128,7 @@ func serving(n int) (s *Sampler, at []*scripted, said func() string) {
 	}
 }
 
-func (s *Sampler) try(ctx context.Context) error {
+func (s *sampler) try(ctx context.Context) error {
 	_, err := s.Sample(ctx, trinity.Prompt{Tokens: []int32{1, 2}}, trinity.SamplingParams{MaxTokens: 1})
 	return err
 }
@@ -226,7 +225,7 @@ func TestWhatCountsAsFailure(t *testing.T) {
 			if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) || at[0].count() != 1 {
 				t.Errorf("%s: %v after %d requests, want %q after one", c.name, err, at[0].count(), c.want)
 			}
-			if n := s.pool.servers[0].failures; n != c.counts {
+			if n := s.servers.all[0].failures; n != c.counts {
 				t.Errorf("%s: %d failures, want %d", c.name, n, c.counts)
 			}
 		})
@@ -383,10 +382,10 @@ func TestServersAreReachedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, at, _ := serving(3)
 		defer s.Close()
-		for i, here := range s.pool.servers {
+		for i, here := range s.servers.all {
 			here.out, at[i].silent = i < 2, i == 0
 		}
-		if got := s.pool.reachable(t.Context()); len(got) != 2 || got[0] != s.pool.servers[1] || got[1] != s.pool.servers[2] {
+		if got := s.reachable(t.Context()); len(got) != 2 || got[0] != s.servers.all[1] || got[1] != s.servers.all[2] {
 			t.Errorf("reached %d servers", len(got))
 		}
 	})
@@ -462,10 +461,10 @@ func TestVersionsOfTokensDuringALoad(t *testing.T) {
 	s, at, _ := serving(1)
 	defer s.Close()
 	at[0].during = func() {
-		here := s.pool.servers[0]
-		s.pool.unproven(here, 5, "run-5")
+		here := s.servers.all[0]
+		s.unproven(here, 5, "run-5")
 		here.version = 5
-		s.pool.proved(s.pool.servers)
+		s.proved(s.servers.all)
 	}
 	out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, trinity.SamplingParams{MaxTokens: 1})
 	if err != nil || out[0].Versions != [2]int64{0, 5} {

@@ -12,35 +12,134 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 )
 
-// startable are the arguments of servers that the run starts.
+// startable is a plug-in whose servers the run starts, unless base_urls names some that run already. They
+// follow a trainer.
 type startable struct {
-	Python string            `yaml:"python" doc:"interpreter that has the server's package, of the servers that the run starts"`
-	Env    map[string]string `yaml:"env" secret:"true" doc:"environment variables of these servers"`
+	arguments `yaml:",inline"`
+	Python    string            `yaml:"python" doc:"interpreter that has the server's package, of the servers that the run starts"`
+	Env       map[string]string `yaml:"env" secret:"true" doc:"environment variables of these servers"`
+	product
 }
 
-// programs returns the servers that a plug-in starts, which are equal. p has what differs between kinds
-// of servers, and key is the variable with their key.
-func (s *startable) programs(spec engine.SamplerSpec, key string, p func(engine.SamplerSpec) engine.Program) (all []engine.Program) {
+// product is what a kind of server has of its own.
+type product struct {
+	pkg   string // Python package; trinity_worker starts its server
+	key   string // variable with the key of a server
+	model string // flag of the model's path, and so on
+	seed  string
+	limit string   // of the longest sequence
+	also  []string // words of every command
+	no    string   // begins the flag of an extra argument that is false; "" leaves the argument out
+	// flags adds the other words and variables of a program.
+	flags   func(p *command, spec *engine.SamplerSpec)
+	kind    func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind
+	reads   []string // keys besides those of all products
+	refuses func(c *config.Settled) []config.Refusal
+}
+
+// command is a program with its environment.
+type command struct {
+	words []string
+	env   map[string]string
+}
+
+func (c *command) add(on bool, words ...string) {
+	if on {
+		c.words = append(c.words, words...)
+	}
+}
+
+func newStartable(p product) *startable {
+	return &startable{arguments: defaults(), Python: "python3", product: p}
+}
+
+// OpenSampler implements engine.SamplerOpener.
+func (s *startable) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	var own *owned
+	if programs := s.Programs(spec); len(programs) > 0 {
+		if own, err = start(ctx, spec, programs); err != nil {
+			return nil, err
+		}
+		spec.Servers, spec.Key = own.urls(), programs[0].Secret[s.key]
+	}
+	return s.open(ctx, spec, own, s.kind(s, cfg, &spec, own))
+}
+
+// PlanMemory implements engine.SamplerOpener.
+func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
+	return memory(&spec)
+}
+
+// PythonPackage returns the package whose version trinity doctor reports.
+func (s *startable) PythonPackage() string { return s.pkg }
+
+// Describe implements engine.SamplerOpener.
+func (*startable) Describe() string { return startedOverHTTP }
+
+// ReceivesWeights says that the way direct fits.
+func (*startable) ReceivesWeights() {}
+
+// Reads implements config.SharedKeys.
+func (s *startable) Reads(c *config.Settled) map[string]string {
+	keys := startedKeys(c)
+	for _, key := range append([]string{"synchronizer.verify", "synchronizer.verify_interval", bucketKey}, s.reads...) {
+		keys[key] = ""
+	}
+	return keys
+}
+
+// Refuses implements config.SharedKeys.
+func (s *startable) Refuses(c *config.Settled) []config.Refusal {
+	all := refusals(c, true)
+	if len(c.Explorer.RolloutModel.BaseUrls) == 0 {
+		all = append(all, s.refuses(c)...)
+	}
+	return all
+}
+
+// Programs returns the servers that OpenSampler starts, which are equal.
+func (s *startable) Programs(spec engine.SamplerSpec) (all []engine.Program) {
 	if len(spec.Servers) > 0 {
 		return nil
 	}
-	secret := map[string]string{key: rand.Text()}
+	secret := map[string]string{s.key: rand.Text()}
 	maps.Copy(secret, s.Env)
 	for i := range spec.Start.Engines {
-		p := p(spec)
-		p.Name, p.Nodes, p.GPUs, p.Beside = "rollout-"+strconv.Itoa(i), 1, spec.Place.GPUs, spec.Place.Beside
-		p.Python, p.Answers, p.Secret = s.Python, "/health", secret
-		p.Hint = "install " + p.Modules[0] + " there, or name another interpreter in explorer.rollout_model.engine_args.python"
+		c := s.command(&spec)
 		for name := range secret { // of a name in both, a launcher may take either value
-			delete(p.Env, name)
+			delete(c.env, name)
 		}
-		all = append(all, p)
+		all = append(all, engine.Program{
+			Command: c.words, Modules: []string{s.pkg}, Env: c.env, Name: "rollout-" + strconv.Itoa(i), Nodes: 1, GPUs: spec.Place.GPUs,
+			Beside: spec.Place.Beside, Python: s.Python, Answers: "/health", Secret: secret,
+			Hint: "install " + s.pkg + " there, or name another interpreter in explorer.rollout_model.engine_args.python",
+		})
 	}
 	return all
+}
+
+// command returns the command of a server.
+func (s *startable) command(spec *engine.SamplerSpec) *command {
+	o := &spec.Start
+	c := &command{env: map[string]string{"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}}
+	c.add(true, s.Python, "-m", "trinity_worker."+s.pkg+"_server", s.model, absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}")
+	c.add(true, s.also...)
+	c.add(true, s.seed, strconv.Itoa(o.Seed), "--dtype", o.DType, "--tensor-parallel-size", strconv.Itoa(max(1, o.TensorParallel)),
+		"--pipeline-parallel-size", strconv.Itoa(max(1, o.PipelineParallel)), "--data-parallel-size", strconv.Itoa(max(1, o.DataParallel)))
+	c.add(spec.MaxModelLen > 0, s.limit, strconv.Itoa(spec.MaxModelLen))
+	s.flags(c, spec)
+	c.add(true, extra(o.Extra, s.no)...)
+	return c
 }
 
 // rankToStart returns the rank of adapters for which a server is started. What is wrong with their files
@@ -52,19 +151,6 @@ func rankToStart(spec *engine.SamplerSpec) int {
 		}
 	}
 	return spec.LoRA.LoraRank
-}
-
-// startAll starts the servers of programs, and tells spec their names and their key. It returns nil
-// if there are none.
-func startAll(ctx context.Context, spec *engine.SamplerSpec, programs []engine.Program, key string) (*owned, error) {
-	if len(programs) == 0 {
-		return nil, nil
-	}
-	own, err := start(ctx, *spec, programs)
-	if err == nil {
-		spec.Servers, spec.Key = own.urls(), programs[0].Secret[key]
-	}
-	return own, err
 }
 
 // absolute returns a path for a server, which has another working directory. What is not there is the
@@ -79,17 +165,17 @@ func absolute(path string) string {
 	return path
 }
 
-// extra returns explorer.rollout_model.extra_engine_args as a command has them. no writes a key that is
-// false.
-func extra(args map[string]any, no func(name string) []string) (words []string) {
+// extra returns explorer.rollout_model.extra_engine_args as a command has them. no begins the flag
+// of a key that is false; "" leaves the key out.
+func extra(args map[string]any, no string) (words []string) {
 	for _, key := range slices.Sorted(maps.Keys(args)) {
 		name := strings.ReplaceAll(key, "_", "-")
 		switch value := args[key].(type) {
 		case bool:
 			if value {
 				words = append(words, "--"+name)
-			} else {
-				words = append(words, no(name)...)
+			} else if no != "" {
+				words = append(words, no+name)
 			}
 		case string, int, int64, uint64, float64:
 			words = append(words, "--"+name, fmt.Sprint(value))

@@ -20,10 +20,25 @@ type scorer interface {
 	score(ctx context.Context, tokens []int32) ([]float32, error)
 }
 
+// proofs prove that servers have the weights that they were given.
+type proofs struct {
+	servers *servers
+	model   string         // directory of the model with which servers start
+	proving engine.Proving // without Check, deliveries are not proven
+	loads   int            // versions that were loaded
+	agreed  agreed
+}
+
+// proof is what is proven of a server.
+type proof struct {
+	proven      chan struct{} // closed when version next is proven, or has failed; nil otherwise
+	disproved   bool          // it has not the weights that it was given last
+	failedLoads int           // deliveries that have failed
+}
+
 // Logprobs implements engine.Rescorer.
-func (s *Sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
-	late := fmt.Errorf("no server has scored a sequence within %v", s.pool.patience)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
+func (s *sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
+	ctx, cancel := within(ctx, s.servers.patience, "no server has scored a sequence within %v", s.servers.patience)
 	defer cancel()
 	err = s.pool.ask(ctx, tokens, func(ctx context.Context, at *server) (err error) {
 		logprobs, err = scored(ctx, at, tokens)
@@ -56,18 +71,18 @@ var (
 const mostDeliveries = 3
 
 // Prove implements weights.Provable.
-func (s *Sampler) Prove(p engine.Proving) {
-	s.proving = p
-	for _, at := range s.pool.servers {
-		if s.scorerOf(at) == nil {
-			s.pool.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")
+func (p *proofs) Prove(proving engine.Proving) {
+	p.proving = proving
+	for _, at := range p.servers.all {
+		if p.scorerOf(at) == nil {
+			p.servers.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")
 		}
 	}
 }
 
 // scorerOf returns nil if a server cannot score tokens while weights are loaded.
-func (s *Sampler) scorerOf(at *server) scorer {
-	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(s.proving.Alone) {
+func (p *proofs) scorerOf(at *server) scorer {
+	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(p.proving.Alone) {
 		return scorer
 	}
 	return nil
@@ -75,130 +90,114 @@ func (s *Sampler) scorerOf(at *server) scorer {
 
 // deliver loads a version into a server until the server proves that it has it. A server that cannot
 // load the version at all is not asked again, since it may have died of it.
-func (s *Sampler) deliver(ctx context.Context, at *server, v version) error {
+func (l *loader) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
-		if err := errors.Join(failLoad.Hit(""), s.load(ctx, at, v), failLoaded.Hit("")); err != nil {
-			s.pool.judge(at, false) // it may have a part of them
+		if err := errors.Join(failLoad.Hit(""), l.load(ctx, at, v), failLoaded.Hit("")); err != nil {
+			l.judge(at, false) // it may have a part of them
 			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, cmp.Or(v.dir, "the trainer"), err)
 		}
-		err := s.prove(ctx, at, v.number)
-		s.pool.judge(at, err == nil)
+		err := l.prove(ctx, at, v.number)
+		l.judge(at, err == nil)
 		if err == nil {
 			return nil
 		}
 		if delivery == mostDeliveries || ctx.Err() != nil {
 			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), v.number, delivery, err)
 		}
-		s.pool.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
+		l.servers.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
 	}
 }
 
 // load loads a version into a server. One that sleeps first takes memory for the weights, and for the KV
 // cache once it has them.
-func (s *Sampler) load(ctx context.Context, at *server, v version) error {
+func (l *loader) load(ctx context.Context, at *server, v version) error {
 	first := []part{partWeights}
-	if s.adapter { // which leaves the weights as they are
+	if l.servers.adapter { // which leaves the weights as they are
 		first = append(first, partCache)
 	}
-	if err := s.wake(ctx, at, first...); err != nil {
+	if err := l.wake(ctx, at, first...); err != nil {
 		return err
 	}
-	before, err := s.clear(ctx, at)
+	before, err := l.clear(ctx, at)
 	if err == nil {
-		err = s.give(ctx, at, v, len(s.pool.asleep(at)) > 0)
+		err = l.give(ctx, at, v, len(l.asleep(at)) > 0)
 	}
 	if err == nil {
-		err = before.end(ctx, s, at, v)
+		err = l.covers(ctx, before, at, v)
 	}
 	if err != nil {
 		return err
 	}
-	return s.wake(ctx, at, partCache)
+	return l.wake(ctx, at, partCache)
 }
 
 // give gives a version to a server. One that is asleep has memory for the weights alone.
-func (s *Sampler) give(ctx context.Context, at *server, v version, asleep bool) error {
-	if err := s.complete(ctx, at); err != nil {
+func (l *loader) give(ctx context.Context, at *server, v version, asleep bool) error {
+	if err := l.complete(ctx, at); err != nil {
 		return err
 	}
 	switch {
 	case v.from != nil:
-		return s.receive(ctx, at, v, asleep)
-	case asleep:
-		return at.endpoint.(sleeper).refill(ctx, v.dir, v.name)
+		return l.receive(ctx, at, v, asleep)
+	case l.servers.adapter:
+		return at.endpoint.(holder).replace(ctx, v.dir, v.name)
 	}
-	return at.load(ctx, v.dir, v.name)
+	return at.load(ctx, v.dir, v.name, asleep)
 }
 
 // prove checks the weights of a server, if it can score tokens.
-func (s *Sampler) prove(ctx context.Context, at *server, version int64) error {
-	scorer := s.scorerOf(at)
-	if s.proving.Check == nil || scorer == nil {
+func (p *proofs) prove(ctx context.Context, at *server, version int64) error {
+	scorer := p.scorerOf(at)
+	if p.proving.Check == nil || scorer == nil {
 		return nil
 	}
-	return s.proving.Check(ctx, version, at.url, scorer.score)
+	return p.proving.Check(ctx, version, at.url, scorer.score)
 }
 
 // unproven notes that a server may sample with a version from now on, which is not proven until
 // proved is called.
-func (p *pool) unproven(s *server, version int64, name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.coming = name
-	s.next = max(s.next, version)
-	if s.proving == nil {
-		s.proving = make(chan struct{})
-	}
+func (p *proofs) unproven(s *server, version int64, name string) {
+	p.servers.note(func() {
+		s.coming, s.next = name, max(s.next, version)
+		if s.proven == nil {
+			s.proven = make(chan struct{})
+		}
+	})
 }
 
 // judge notes whether a server has proven that it has the weights that it has loaded.
-func (p *pool) judge(s *server, proven bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.disproved = !proven; !proven {
-		s.failedLoads++
-	}
-}
-
-// failedLoads counts the deliveries to a server that have failed.
-func (p *pool) failedLoads(s *server) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return s.failedLoads
+func (p *proofs) judge(s *server, proven bool) {
+	p.servers.note(func() {
+		if s.disproved = !proven; !proven {
+			s.failedLoads++
+		}
+	})
 }
 
 // proved ends the wait for the proof of what servers have loaded.
-func (p *pool) proved(servers []*server) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range servers {
-		close(s.proving)
-		s.proving, s.coming = nil, ""
-	}
+func (p *proofs) proved(all []*server) {
+	p.servers.note(func() {
+		for _, s := range all {
+			close(s.proven)
+			s.proven, s.coming = nil, ""
+		}
+	})
 }
 
 // settled waits until the version that a server sampled with is proven. It is an error if a delivery
 // has failed since there were failed ones: the server may have sampled with what that has left.
-func (p *pool) settled(ctx context.Context, s *server, version int64, failed int) error {
-	p.mu.Lock()
-	proving := s.proving
-	if version <= s.version {
-		proving = nil
-	}
-	p.mu.Unlock()
-	if proving != nil {
+func (p *proofs) settled(ctx context.Context, s *server, version int64, failed int) error {
+	if now := p.servers.now(s); now.proven != nil && version > now.version {
 		select {
-		case <-proving:
+		case <-now.proven:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the proof of version %d: %w", version, context.Cause(ctx))
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case s.disproved:
+	switch now := p.servers.now(s); {
+	case now.disproved:
 		return errUnproven
-	case s.failedLoads > failed:
+	case now.failedLoads > failed:
 		return errThrownAway
 	}
 	return nil

@@ -20,8 +20,9 @@ func replying(t testing.TB, body []byte) map[string]endpoint {
 	t.Cleanup(web.Close)
 	client := &openai.Client{BaseURL: web.URL, Key: openai.NoKey}
 	return map[string]endpoint{
-		"vllm": &vllmServer{client: client, isVLLM: true}, "vllm by tokens": &vllmServer{client: client, isVLLM: true, byTokens: true},
-		"sglang": &sglangServer{client: client}, "llama-server": &llamaEndpoint{client: client},
+		"vllm":           &vllmServer{follower: follower{client: client}, isVLLM: true},
+		"vllm by tokens": &vllmServer{follower: follower{client: client}, isVLLM: true, byTokens: true},
+		"sglang":         &sglangServer{follower: follower{client: client}}, "llama-server": &llamaEndpoint{client: client},
 	}
 }
 
@@ -39,7 +40,7 @@ var replies = map[string]string{
 
 // A log-probability that the server has not computed is no log-probability of 0.
 func TestMissingLogprobs(t *testing.T) {
-	s := &Sampler{vocab: 10, length: 10, record: true}
+	s := &checker{vocab: 10, length: 10, record: true}
 	for kind, reply := range replies {
 		for body, want := range map[string]string{reply: "", strings.ReplaceAll(reply, "-1", "null"): "log-probability"} {
 			q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}
@@ -61,7 +62,7 @@ func FuzzReplies(f *testing.F) {
 	}
 	f.Add([]byte("data: " + strings.ReplaceAll(replies["vllm"], "\n", "") + "\n\ndata: {\"choices\":[],\"usage\":{}}\n\ndata: [DONE]\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := &Sampler{vocab: 10, length: 10, record: true}
+		s := &checker{vocab: 10, length: 10, record: true}
 		for kind, at := range replying(t, body) {
 			if kind == "vllm" { // with and without a stream
 				q := &query{prompt: []int32{1, 2}, SamplingParams: trinity.SamplingParams{MaxTokens: 2, TopLogprobs: 1}}
@@ -113,7 +114,7 @@ func TestServerThatIsSilentAboutItsWeights(t *testing.T) {
 	t.Cleanup(web.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	at := &vllmServer{client: &openai.Client{BaseURL: web.URL, Key: openai.NoKey}}
+	at := &vllmServer{follower: follower{client: &openai.Client{BaseURL: web.URL, Key: openai.NoKey}}}
 	if (&arguments{StartTimeout: 0.02}).fetches(ctx, at) || ctx.Err() != nil {
 		t.Errorf("it fetches, or was asked until the test ended: %v", ctx.Err())
 	}

@@ -13,24 +13,23 @@ var errRestarted = retry.Temporary(errors.New("it has not the weights that it wa
 
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
-	ended := p.own.endedSince(s.url)
-	p.mu.Lock()
-	s.suspect = s.suspect || ended
-	suspect, weights, coming := s.suspect || time.Since(s.seen) > idleTime, p.weights, s.coming
-	disproved := s.disproved
-	p.mu.Unlock()
-	if disproved {
+	ended := p.servers.own.endedSince(s.url)
+	var now state
+	var weights string
+	p.servers.note(func() {
+		s.suspect = s.suspect || ended
+		now, weights = s.state, p.servers.weights
+	})
+	switch {
+	case now.disproved:
 		return errUnproven
-	}
-	if !suspect || weights == "" {
+	case weights == "", !now.suspect && time.Since(now.seen) <= idleTime:
 		return nil
 	}
-	if err := s.hasOne(ctx, weights, coming); err != nil {
+	if err := s.hasOne(ctx, weights, now.coming); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.suspect, s.seen = false, time.Now()
+	p.servers.note(func() { s.suspect, s.seen = false, time.Now() })
 	return nil
 }
 
@@ -50,37 +49,23 @@ func (s *server) hasOne(ctx context.Context, names ...string) error {
 // errSince is the failure of a request that named weights which the server has replaced since.
 var errSince = retry.Temporary(errors.New("it has got other weights since the request began"))
 
-// life tells whether a server has got other weights meanwhile.
-type life struct {
-	returns int   // how often it has come back
-	version int64 // of its weights
-}
-
-// explain returns why a server refused a request that began at a point of its life. A server that has
-// restarted does not know the name of its adapter.
-func (p *pool) explain(ctx context.Context, s *server, then life, refused error) error {
-	p.mu.Lock()
-	s.suspect = true
-	p.mu.Unlock()
+// explain returns why a server refused a request that began in a state. A server that has restarted does
+// not know the name of its adapter.
+func (p *pool) explain(ctx context.Context, s *server, then state, refused error) error {
+	p.servers.note(func() { s.suspect = true })
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	if p.isOut(s) || p.lifeOf(s) != then {
+	if now := p.servers.now(s); now.out || now.returns != then.returns || now.version != then.version {
 		return errSince
 	}
 	return refused
 }
 
-func (p *pool) lifeOf(s *server) life {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return life{s.returns, s.version}
-}
-
 // lookUntilBack looks at a server that is left out, with growing pauses.
 func (p *pool) lookUntilBack(ctx context.Context, s *server) {
 	for pause := p.pause; ; pause = min(2*pause, mostPause) {
-		if p.rest(ctx, pause) != nil || p.isBack(ctx, s) {
+		if rest(ctx, pause) != nil || p.isBack(ctx, s) {
 			return
 		}
 	}
@@ -89,8 +74,8 @@ func (p *pool) lookUntilBack(ctx context.Context, s *server) {
 // isBack looks at a server once. It reports whether the server takes requests again.
 func (p *pool) isBack(ctx context.Context, s *server) bool {
 	err := p.revive(ctx, s)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
 	if err == nil {
 		p.takeBack(s)
 	} else if s.out {
@@ -112,8 +97,8 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 		return err
 	}
 	err := p.recognise(limited, s)
-	if newest, holds := p.names(s); errors.Is(err, errUnproven) && newest != "" {
-		if lost := s.hasOne(limited, newest, holds); lost != nil { // the server has ended since
+	if newest := p.servers.newest(); errors.Is(err, errUnproven) && newest != "" {
+		if lost := s.hasOne(limited, newest, p.servers.now(s).holds); lost != nil { // the server has ended since
 			err = lost
 		}
 	}
@@ -126,47 +111,27 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 	return p.look(limited, s)
 }
 
-// names returns the names of the newest weights and of those that a server has loaded last; "" until then.
-func (p *pool) names(s *server) (newest, holds string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.weights, s.holds
-}
-
 // restore gives a server that has restarted the newest version.
-func (s *Sampler) restore(ctx context.Context, at *server) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	if !s.pool.isOut(at) {
+func (l *loader) restore(ctx context.Context, at *server) error {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	if !l.servers.now(at).out {
 		return nil // it has got a newer one meanwhile
 	}
-	limited, cancel := s.limitLoad(ctx)
+	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
-	v := s.newest
-	s.pool.unproven(at, v.number, v.name)
-	defer s.pool.proved([]*server{at})
-	if err := s.deliver(limited, at, v); err != nil {
+	v := l.newest
+	l.unproven(at, v.number, v.name)
+	defer l.proved([]*server{at})
+	if err := l.deliver(limited, at, v); err != nil {
 		return err
 	}
-	if s.agreed.of(v) {
-		if _, err := s.agree(limited, at); err != nil {
-			s.pool.judge(at, false)
+	if l.agreed.of(v) {
+		if _, err := l.agree(limited, at); err != nil {
+			l.judge(at, false)
 			return err
 		}
 	}
-	s.pool.loads(at, v)
-	return s.look(limited, at)
-}
-
-func (p *pool) isOut(s *server) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return s.out
-}
-
-// loads notes that a server has loaded a version.
-func (p *pool) loads(s *server, v version) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.version, s.next, s.holds = v.number, v.number, v.name
+	l.servers.note(func() { at.took(v) })
+	return l.pool.look(limited, at)
 }

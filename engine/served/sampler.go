@@ -12,48 +12,30 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Sampler samples on servers. It implements trinity.Sampler, engine.Rescorer, engine.AdapterLoader,
+// sampler samples on servers. It implements trinity.Sampler, engine.Rescorer, engine.AdapterLoader,
 // engine.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
-type Sampler struct {
-	pool    *pool
-	vocab   int
-	eos     []int32
-	length  int // tokens of prompt and reply
-	adapter bool
-	record  bool
-	scores  bool                      // it is asked to score given tokens
-	tokens  func(text string) []int32 // encodes a text; nil for a model without a tokenizer
+type sampler struct {
+	checker
+	loader
+	idle func() // closes connections that no request uses
+}
 
-	own    *owned                 // nil if the servers run already
-	shares bool                   // the servers share GPUs with the engine that trains
-	idle   func()                 // closes connections that no request uses
-	files  func(dir string) error // refuses a directory without weights of the model
-	model  string                 // its directory
-
-	loading     sync.Mutex
-	newest      version // that the servers have loaded last; loading guards it
-	loadTimeout time.Duration
-	mayLoad     error          // why the servers cannot be given weights; nil if they may
-	mark        string         // begins the names of weights of this sampler
-	proving     engine.Proving // without Check, deliveries are not proven
-	loads       int            // versions that were loaded
-	agreed      agreed
-
-	others // beside the policy
-
-	sending sync.Mutex    // a sender gives weights to one server at a time
-	bucket  int64         // bytes that a sender sends at once
-	phase   time.Duration // that a phase of a handover may take
+// join gives the parts of a sampler their servers. limit is the time of a load.
+func (s *sampler) join(all *servers, limit time.Duration) {
+	s.loader.servers, s.proofs.servers, s.limit, s.sleepControl.limit = all, all, limit, limit
+	s.loader.pool = newPool(all)
+	s.sleepControl.pool, s.others.of = s.pool, &s.loader
+	s.pool.look, s.pool.restore = s.look, s.restore
+	s.pool.rouse = func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) }
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
 // of a completion as they come if the server streams them with all that a reply needs, as vLLM does, and
 // else when it has ended.
-func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
+func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	if err := s.check(prompt.Tokens, &p); err != nil {
 		return nil, err
 	}
@@ -66,7 +48,7 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	var telling sync.Mutex
 	for i := range out {
 		eg.Go(func() (err error) {
-			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.adapter && p.Adapter == "", other: other.name}
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.servers.adapter && p.Adapter == "", other: other.name}
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
 				q.OnToken = func(_ int, token int32) {
@@ -99,20 +81,20 @@ func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 }
 
 // check refuses requests that no server can answer, and sets MaxTokens.
-func (s *Sampler) check(prompt []int32, p *trinity.SamplingParams) error {
-	room := s.length - len(prompt)
+func (c *checker) check(prompt []int32, p *trinity.SamplingParams) error {
+	room := c.length - len(prompt)
 	switch {
 	case len(prompt) == 0:
 		return errors.New("the prompt has no token")
 	case room <= 0:
-		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), s.length)
+		return fmt.Errorf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(prompt), c.length)
 	}
-	if what := p.Changed(); what != "" && s.record && !p.Untrained {
+	if what := p.Changed(); what != "" && c.record && !p.Untrained {
 		return fmt.Errorf("%s for tokens that are trained on: %s: leave it out%s", what, isBiased, unbias)
 	}
 	for _, t := range prompt {
-		if t < 0 || int(t) >= s.vocab {
-			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, s.vocab)
+		if t < 0 || int(t) >= c.vocab {
+			return fmt.Errorf("the prompt has token %d, and the vocabulary has %d", t, c.vocab)
 		}
 	}
 	if p.MaxTokens <= 0 || p.MaxTokens > room {
@@ -130,14 +112,14 @@ func seedOf(seed uint64, i int) uint64 {
 }
 
 // one asks for one completion.
-func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
+func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
 	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) (err error) {
 		defer func() {
 			if err != nil && q.told > 0 {
 				err = partialReply{err}
 			}
 		}()
-		oldest, failed := s.pool.versions(at)[0], s.pool.failedLoads(at)
+		before := s.servers.now(at)
 		a, err := at.sample(ctx, q)
 		if err == nil {
 			err = s.checkAnswer(q, a)
@@ -145,16 +127,16 @@ func (s *Sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 		if err != nil {
 			return err
 		}
-		versions := [2]int64{oldest, s.pool.versions(at)[1]}
-		if a.weights != nil && !s.adapter { // an adapter leaves the weights their name
+		versions := [2]int64{before.version, s.servers.now(at).next}
+		if a.weights != nil && !s.servers.adapter { // an adapter leaves the weights their name
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
 			}
 			if a.last {
-				versions[0] = min(versions[0], oldest)
+				versions[0] = min(versions[0], before.version)
 			}
 		}
-		if err := s.pool.settled(ctx, at, versions[1], failed); err != nil {
+		if err := s.settled(ctx, at, versions[1], before.failedLoads); err != nil {
 			return err
 		}
 		c = trinity.Completion{
@@ -175,11 +157,11 @@ func (b partialReply) Unwrap() error { return b.error }
 
 // spans returns the oldest and the newest version among the weights that the server names. A name
 // that load has not given is of the weights with which the server started.
-func (s *Sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
+func (s *sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
 	of := [2]int64{math.MaxInt64, math.MinInt64}
 	for _, name := range names {
 		v, ok := s.versionOf(name)
-		if !ok && s.pool.loaded() {
+		if !ok && s.servers.newest() != "" {
 			return of, errRestarted
 		}
 		if !ok {
@@ -191,7 +173,7 @@ func (s *Sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
 }
 
 // checkAnswer refuses an answer that no correct server gives.
-func (s *Sampler) checkAnswer(q *query, a *answer) error {
+func (c *checker) checkAnswer(q *query, a *answer) error {
 	n := len(a.tokens)
 	switch {
 	case a.finish != "stop" && a.finish != "length":
@@ -203,14 +185,14 @@ func (s *Sampler) checkAnswer(q *query, a *answer) error {
 	case a.prompt != nil && !slices.Equal(a.prompt, q.prompt), a.promptLen > 0 && a.promptLen != len(q.prompt):
 		return wrongf("it read another prompt than the token ids that it got: %d tokens for %d",
 			max(len(a.prompt), a.promptLen), len(q.prompt))
-	case (a.logprobs != nil || s.record) && len(a.logprobs) != n:
+	case (a.logprobs != nil || c.record) && len(a.logprobs) != n:
 		return wrongf("it returned %d log-probabilities for %d tokens", len(a.logprobs), n)
 	case q.TopLogprobs > 0 && len(a.top) != n:
 		return wrongf("it returned the most likely tokens at %d places for %d tokens", len(a.top), n)
 	}
 	for _, t := range a.tokens {
-		if t < 0 || int(t) >= s.vocab {
-			return wrongf("it returned token %d, and the vocabulary has %d", t, s.vocab)
+		if t < 0 || int(t) >= c.vocab {
+			return wrongf("it returned token %d, and the vocabulary has %d", t, c.vocab)
 		}
 	}
 	for i, l := range a.logprobs {
@@ -245,14 +227,14 @@ func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 }
 
 // Close implements io.Closer. The servers run on, without the adapters of this sampler.
-func (s *Sampler) Close() error {
+func (s *sampler) Close() error {
 	s.pool.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, at := range s.pool.servers {
+	for _, at := range s.servers.all {
 		at.release(ctx)
 	}
 	s.idle()
-	s.own.close()
+	s.servers.own.close()
 	return nil
 }

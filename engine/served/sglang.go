@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
@@ -20,47 +18,7 @@ func init() {
 	registry.Samplers.Register("sglang",
 		"SGLang servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls). They take new weights "+
 			"from a directory that they see. A server honours seeds with --enable-deterministic-inference.",
-		func() engine.SamplerOpener {
-			return &sglang{arguments: defaults(), startable: startable{Python: "python3"}}
-		})
-}
-
-// sglang is the plug-in.
-type sglang struct {
-	arguments `yaml:",inline"`
-	startable `yaml:",inline"`
-}
-
-// OpenSampler implements engine.SamplerOpener.
-func (s *sglang) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
-	own, err := startAll(ctx, &spec, s.Programs(spec), sglangKey)
-	if err != nil {
-		return nil, err
-	}
-	return s.open(ctx, spec, own, sglangKind{lora: spec.LoRA != nil})
-}
-
-// PlanMemory implements engine.SamplerOpener.
-func (*sglang) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
-	return memory(&spec)
-}
-
-// PythonPackage returns the package whose version trinity doctor reports.
-func (*sglang) PythonPackage() string { return "sglang" }
-
-// Describe implements engine.SamplerOpener.
-func (*sglang) Describe() string { return startedOverHTTP }
-
-// Reads implements config.SharedKeys.
-func (*sglang) Reads(s *config.Settled) map[string]string {
-	keys := startedKeys(s)
-	keys["synchronizer.verify"], keys["synchronizer.verify_interval"], keys[bucketKey] = "", "", ""
-	return keys
-}
-
-// Refuses implements config.SharedKeys.
-func (*sglang) Refuses(c *config.Settled) []config.Refusal {
-	return append(refusals(c, true), unstartable(c)...)
+		func() engine.SamplerOpener { return newSGLang() })
 }
 
 // sglangKind is what the run knows of its SGLang servers.
@@ -68,11 +26,8 @@ type sglangKind struct{ lora bool }
 
 // sglangServer is a server of SGLang.
 type sglangServer struct {
-	sglangKind
-	client *openai.Client
-	told   about
+	follower
 	layout sglangLayout
-	adapters
 }
 
 // sglangLayout is how a server divides the model.
@@ -86,7 +41,11 @@ type sglangLayout struct {
 
 // greet implements kind.
 func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &sglangServer{sglangKind: k, client: client, adapters: adapters{client: client, drop: "/unload_lora_adapter"}}
+	s := &sglangServer{follower: follower{
+		client: client, lora: k.lora, holds: []string{"/model_info", "/get_model_info"},
+		pause: "/pause_generation", resume: "/continue_generation",
+	}}
+	s.adapters = adapters{client: client, drop: "/unload_lora_adapter", give: s.giveAdapter}
 	var info struct {
 		Version       string
 		ContextLength int  `json:"context_length"`
@@ -94,11 +53,7 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 		MaxLoRARank   int  `json:"max_lora_rank"`
 		sglangLayout
 	}
-	err := client.Call(ctx, "/server_info", nil, &info)
-	if statusOf(err) == http.StatusNotFound { // older versions
-		err = client.Call(ctx, "/get_server_info", nil, &info)
-	}
-	if err != nil {
+	if err := s.ask(ctx, &info, "/server_info", "/get_server_info"); err != nil {
 		return nil, err
 	}
 	s.told = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
@@ -121,28 +76,15 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 // sglangLoRA starts a server that takes adapters.
 const sglangLoRA = "start it with --enable-lora and --max-lora-rank"
 
-func (s *sglangServer) about() about { return s.told }
-
-// tokenize implements endpoint.
-func (s *sglangServer) tokenize(ctx context.Context, text string) ([]int32, error) {
-	return tokenize(ctx, s.client, "", text)
-}
-
 // sglangParams are the sampling parameters of /generate.
 type sglangParams struct {
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	MaxNewTokens      int      `json:"max_new_tokens"`
-	MinNewTokens      int      `json:"min_new_tokens,omitzero"`
-	MinP              float32  `json:"min_p,omitzero"`
-	NoStopTrim        bool     `json:"no_stop_trim"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	SamplingSeed      uint64   `json:"sampling_seed"`
-	SkipSpecialTokens bool     `json:"skip_special_tokens"`
-	Stop              []string `json:"stop,omitzero"`
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	Temperature       float32  `json:"temperature"`
-	TopK              int      `json:"top_k"`
-	TopP              float32  `json:"top_p"`
+	sampling
+	MaxNewTokens      int    `json:"max_new_tokens"`
+	MinNewTokens      int    `json:"min_new_tokens,omitzero"`
+	NoStopTrim        bool   `json:"no_stop_trim"`
+	SamplingSeed      uint64 `json:"sampling_seed"`
+	SkipSpecialTokens bool   `json:"skip_special_tokens"`
+	TopK              int    `json:"top_k"`
 }
 
 // sample implements endpoint.
@@ -154,9 +96,8 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		TopLogprobsNum int          `json:"top_logprobs_num,omitzero"`
 		LoraPath       string       `json:"lora_path,omitzero"`
 	}{InputIDs: q.prompt, ReturnLogprob: true, TopLogprobsNum: q.TopLogprobs, Params: sglangParams{
-		IgnoreEOS: q.IgnoreEOS, MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), MinP: q.MinP, NoStopTrim: true,
-		RepetitionPenalty: orOne(q.RepetitionPenalty), SamplingSeed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
-		Temperature: q.Temperature, TopK: cmp.Or(max(0, q.TopK), -1), TopP: orOne(q.TopP),
+		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
+		TopK: cmp.Or(max(0, q.TopK), -1),
 	}}
 	r.LoraPath = s.adapterOf(q)
 	var reply struct {
@@ -183,11 +124,10 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 	if a.tokens = reply.OutputIDs; len(m.Logprobs) == len(a.tokens)+1 && a.finish == "stop" {
 		a.tokens = append(a.tokens, m.Logprobs[len(a.tokens)].token)
 	}
-	for i, l := range m.Logprobs {
-		if i < len(a.tokens) && l.token != a.tokens[i] {
-			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.token)
+	for _, l := range m.Logprobs {
+		if err := a.place(l.token, nats(l.logprob), nil, 0); err != nil {
+			return nil, err
 		}
-		a.logprobs = append(a.logprobs, nats(l.logprob))
 	}
 	for _, at := range m.Top {
 		var top []trinity.TokenLogprob
@@ -210,7 +150,9 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		ReturnLogprob bool         `json:"return_logprob"`
 		From          int          `json:"logprob_start_len"`
 		LoraPath      string       `json:"lora_path,omitzero"`
-	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{MaxNewTokens: 1, RepetitionPenalty: 1, Temperature: 1, TopK: -1, TopP: 1}}
+	}{InputIDs: tokens, ReturnLogprob: true, Params: sglangParams{
+		sampling: sampling{RepetitionPenalty: 1, Temperature: 1, TopP: 1}, MaxNewTokens: 1, TopK: -1,
+	}}
 	if s.lora {
 		r.LoraPath = s.current()
 	}
@@ -271,30 +213,16 @@ func (d *sglangDone) err() error {
 }
 
 // load implements endpoint.
-func (s *sglangServer) load(ctx context.Context, dir, name string) error {
-	if s.lora {
-		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
-	}
+func (s *sglangServer) load(ctx context.Context, dir, name string, _ bool) error {
 	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
-	return s.paused(ctx, func() error { return s.does("/update_weights_from_disk", body)(ctx) })
+	return s.paused(ctx, retracting, func() error { return s.does("/update_weights_from_disk", body)(ctx) })
 }
 
-// paused replaces the weights while the server is paused. Requests in flight are computed again with the
-// new weights.
-func (s *sglangServer) paused(ctx context.Context, replace func() error) (err error) {
-	defer func() { // it may be paused although no reply has come
-		if failed := resume(ctx, s.client, "/continue_generation"); err == nil {
-			err = failed
-		}
-	}()
-	if err := s.client.Call(ctx, "/pause_generation", map[string]string{"mode": "retract"}, nil); err != nil {
-		return err
-	}
-	return replace()
-}
+// retracting pauses a server whose requests in flight are computed again with the new weights.
+var retracting = map[string]string{"mode": "retract"}
 
-// loadAdapter gives the server an adapter.
-func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error {
+// giveAdapter gives the server an adapter.
+func (s *sglangServer) giveAdapter(ctx context.Context, dir, name string) error {
 	var done sglangDone
 	if err := s.client.Call(ctx, "/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": dir}, &done); err != nil {
 		return fmt.Errorf("it takes no adapter: %s: %w", sglangLoRA, err)
@@ -302,22 +230,48 @@ func (s *sglangServer) loadAdapter(ctx context.Context, dir, name string) error 
 	return done.err()
 }
 
-// hold implements holder.
-func (s *sglangServer) hold(ctx context.Context, dir, name string) error {
-	return s.holds(name, func() error { return s.loadAdapter(ctx, dir, name) })
+// sleep implements sleeper.
+func (s *sglangServer) sleep(ctx context.Context) error {
+	return s.occupy(ctx, "/release_memory_occupation", partCache, partWeights)
 }
 
-// has implements endpoint.
-func (s *sglangServer) has(ctx context.Context, name string) (bool, error) {
-	if s.lora {
-		return lists(ctx, s.client, name)
+// wake implements sleeper.
+func (s *sglangServer) wake(ctx context.Context, p part) error {
+	return s.occupy(ctx, "/resume_memory_occupation", p)
+}
+
+// occupy gives memory back, or takes it again.
+func (s *sglangServer) occupy(ctx context.Context, endpoint string, parts ...part) error {
+	err := s.client.Call(ctx, endpoint, map[string][]part{"tags": parts}, nil)
+	if err != nil && !isGone(err) {
+		err = fmt.Errorf("%w (it must be started with --enable-memory-saver and --enable-weights-cpu-backup)", err)
 	}
-	var info struct {
-		WeightVersion string `json:"weight_version"`
+	return err
+}
+
+// digests implements digester.
+func (s *sglangServer) digests(ctx context.Context) (map[string]string, error) {
+	var reply struct {
+		Success bool
+		Message string
+		Ranks   []struct{ Checksums map[string]string }
 	}
-	err := s.client.Call(ctx, "/model_info", nil, &info)
-	if statusOf(err) == http.StatusNotFound { // older versions
-		err = s.client.Call(ctx, "/get_model_info", nil, &info)
+	if err := s.client.Call(ctx, "/weights_checker", map[string]string{"action": "checksum"}, &reply); err != nil {
+		return nil, err
 	}
-	return info.WeightVersion == name, err
+	if !reply.Success {
+		return nil, fmt.Errorf("weights_checker: %s", reply.Message)
+	}
+	all := map[string]string{}
+	for rank, of := range reply.Ranks {
+		for name, digest := range of.Checksums {
+			all[fmt.Sprintf("rank %d: %s", rank, name)] = digest
+		}
+	}
+	return all, nil
+}
+
+// reset implements resetter.
+func (s *sglangServer) reset(ctx context.Context) error {
+	return s.does("/weights_checker", map[string]string{"action": "reset_tensors"})(ctx)
 }

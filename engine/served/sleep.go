@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -18,8 +18,6 @@ type sleeper interface {
 	sleep(ctx context.Context) error
 	// wake takes memory for a part again.
 	wake(ctx context.Context, p part) error
-	// refill loads all weights, when these are awake and the cache still sleeps.
-	refill(ctx context.Context, dir, name string) error
 }
 
 // part is what a server has in the memory of its GPUs.
@@ -30,6 +28,19 @@ const (
 	partWeights part = "weights"
 	partCache   part = "kv_cache"
 )
+
+// sleepControl lets servers sleep while the engine that trains needs their GPUs.
+type sleepControl struct {
+	pool   *pool
+	shares bool          // the servers share GPUs with the engine
+	limit  time.Duration // that falling asleep or waking may take
+}
+
+// sleepState is what sleeps of a server.
+type sleepState struct {
+	parts   []part
+	sleptAt int64 // starts of the server when it fell asleep
+}
 
 // turn says who has the GPUs that servers share with the engine that trains. The zero turn is that of
 // the servers.
@@ -86,18 +97,18 @@ func (t *turn) set(trains, closed bool) {
 }
 
 // Sleep implements weights.Sleeper. It does nothing for servers with GPUs of their own.
-func (s *Sampler) Sleep(ctx context.Context) error {
-	if !s.shares {
+func (c *sleepControl) Sleep(ctx context.Context) error {
+	if !c.shares {
 		return nil
 	}
-	late := fmt.Errorf("the servers' requests in flight, or a start of one, have not ended within %v", s.pool.patience)
-	draining, cancel := context.WithTimeoutCause(ctx, s.pool.patience, late)
+	patience := c.pool.servers.patience
+	draining, cancel := within(ctx, patience, "the servers' requests in flight, or a start of one, have not ended within %v", patience)
 	defer cancel()
-	if err := s.pool.turn.take(draining); err != nil {
+	if err := c.pool.turn.take(draining); err != nil {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
-	return s.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if len(s.pool.asleep(at)) > 0 {
+	return c.each(ctx, "sleep", func(ctx context.Context, at *server) error {
+		if len(c.asleep(at)) > 0 {
 			return nil
 		}
 		sleeper, ok := at.endpoint.(sleeper)
@@ -107,39 +118,34 @@ func (s *Sampler) Sleep(ctx context.Context) error {
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		s.pool.sleeps(at, []part{partWeights, partCache})
+		c.sleeps(at, []part{partWeights, partCache})
 		return nil
 	})
 }
 
 // Wake implements weights.Sleeper.
-func (s *Sampler) Wake(ctx context.Context) error {
-	if !s.shares {
+func (c *sleepControl) Wake(ctx context.Context) error {
+	if !c.shares {
 		return nil
 	}
-	s.pool.turn.set(false, true)
-	err := s.each(ctx, "wake up", func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) })
-	s.pool.turn.set(false, err != nil)
+	c.pool.turn.set(false, true)
+	err := c.each(ctx, "wake up", func(ctx context.Context, at *server) error { return c.wake(ctx, at, partWeights, partCache) })
+	c.pool.turn.set(false, err != nil)
 	return err
 }
 
 // each calls do for all servers at once. A server that does not answer has ended, which frees its GPUs
 // as well: it is left out. Another failure is an error that names server and phase.
-func (s *Sampler) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
-	late := fmt.Errorf("%s: load_timeout of %v passed", phase, s.loadTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, s.loadTimeout, late)
+func (c *sleepControl) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
+	limited, cancel := within(ctx, c.limit, "%s: load_timeout of %v passed", phase, c.limit)
 	defer cancel()
-	errs := make([]error, len(s.pool.servers))
-	var all sync.WaitGroup
-	for i, at := range s.pool.servers {
-		all.Go(func() { errs[i] = do(limited, at) })
-	}
-	all.Wait()
-	for i, at := range s.pool.servers {
+	all := c.pool.servers.all
+	errs := atOnce(all, func(at *server) error { return do(limited, at) })
+	for i, at := range all {
 		switch {
 		case errs[i] == nil:
 		case limited.Err() == nil && isGone(errs[i]):
-			s.pool.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			c.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
 			errs[i] = nil
 		default:
 			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
@@ -152,97 +158,40 @@ func (s *Sampler) each(ctx context.Context, phase string, do func(context.Contex
 }
 
 // wake wakes some parts of a server. A part that is awake stays so.
-func (s *Sampler) wake(ctx context.Context, at *server, parts ...part) error {
+func (c *sleepControl) wake(ctx context.Context, at *server, parts ...part) error {
 	for _, p := range parts {
-		asleep := s.pool.asleep(at)
+		asleep := c.asleep(at)
 		if !slices.Contains(asleep, p) {
 			continue
 		}
 		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if len(s.pool.asleep(at)) == 0 { // it has been started again meanwhile
+			if len(c.asleep(at)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		s.pool.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
+		c.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }
 
 // asleep returns the parts of a server that sleep. One that has been started again is awake.
-func (p *pool) asleep(s *server) []part {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.sleptAt != p.own.starts(s.url) {
+func (c *sleepControl) asleep(s *server) []part {
+	now := c.pool.servers.now(s)
+	if now.sleptAt != c.pool.servers.own.starts(s.url) {
 		return nil
 	}
-	return slices.Clone(s.asleep)
+	return slices.Clone(now.parts)
 }
 
-func (p *pool) sleeps(s *server, asleep []part) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.asleep, s.sleptAt = asleep, p.own.starts(s.url)
+func (c *sleepControl) sleeps(s *server, parts []part) {
+	c.pool.servers.note(func() { s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)} })
 }
 
 // ends leaves out a server that has ended, and so sleeps no longer.
-func (p *pool) ends(s *server, why error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.asleep, s.suspect, s.why = nil, true, why
-	p.leaveOut(s)
-}
-
-// sleep implements sleeper. Level 1 keeps the weights in host memory, for a server that wakes without new
-// ones. A request that its client has given up may still run, and is aborted.
-func (s *vllmServer) sleep(ctx context.Context) error {
-	return s.client.Call(ctx, "/sleep?level=1&mode=abort", struct{}{}, nil)
-}
-
-// wake implements sleeper.
-func (s *vllmServer) wake(ctx context.Context, p part) error {
-	var reply struct{ Status string }
-	if err := s.client.Call(ctx, "/wake_up?"+url.Values{"tags": {string(p)}}.Encode(), struct{}{}, &reply); err != nil {
-		return err
-	}
-	if p == partCache && reply.Status != "awake" {
-		return fmt.Errorf("it says that it is %q", reply.Status)
-	}
-	return nil
-}
-
-// refill implements sleeper. A server that sleeps is paused until its cache is awake.
-func (s *vllmServer) refill(ctx context.Context, dir, name string) error {
-	replace, err := s.replacing(ctx, dir, name)
-	if err == nil {
-		err = replace()
-	}
-	if err == nil {
-		err = s.forget(ctx)
-	}
-	return err
-}
-
-// sleep implements sleeper.
-func (s *sglangServer) sleep(ctx context.Context) error {
-	return s.occupy(ctx, "/release_memory_occupation", partCache, partWeights)
-}
-
-// wake implements sleeper.
-func (s *sglangServer) wake(ctx context.Context, p part) error {
-	return s.occupy(ctx, "/resume_memory_occupation", p)
-}
-
-// refill implements sleeper.
-func (s *sglangServer) refill(ctx context.Context, dir, name string) error {
-	return s.load(ctx, dir, name)
-}
-
-// occupy gives memory back, or takes it again.
-func (s *sglangServer) occupy(ctx context.Context, endpoint string, parts ...part) error {
-	err := s.client.Call(ctx, endpoint, map[string][]part{"tags": parts}, nil)
-	if err != nil && !isGone(err) {
-		err = fmt.Errorf("%w (it must be started with --enable-memory-saver and --enable-weights-cpu-backup)", err)
-	}
-	return err
+func (c *sleepControl) ends(s *server, why error) {
+	c.pool.servers.note(func() {
+		s.parts, s.suspect, s.why = nil, true, why
+		c.pool.leaveOut(s)
+	})
 }

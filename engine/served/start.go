@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +120,7 @@ func (o *owned) startAgain(ctx context.Context, s *own, why error) engine.Runnin
 			return nil
 		}
 		o.say(fmt.Sprintf("%v; it is started again", why))
-		if vain > 1 && !o.rest(ctx, o.pause<<(vain-2)) || o.turn.beginStart(ctx) != nil {
+		if vain > 1 && rest(ctx, o.pause<<(vain-2)) != nil || o.turn.beginStart(ctx) != nil {
 			return nil
 		}
 		r, err := o.programs.Start(ctx, s.program)
@@ -134,16 +135,6 @@ func (o *owned) startAgain(ctx context.Context, s *own, why error) engine.Runnin
 			return nil
 		}
 		why = err
-	}
-}
-
-// rest reports whether a pause has passed before ctx ends.
-func (o *owned) rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
 	}
 }
 
@@ -234,12 +225,11 @@ func (o *owned) lead(t *http.Transport) {
 	t.Proxy = nil // it would look the names up
 }
 
-// here reports whether all servers are on this machine.
-func (o *owned) here() bool {
-	for _, url := range o.urls() {
-		if !isHere(o.addressOf(url)) {
-			return false
-		}
+// isHere reports whether a server is on this machine; of servers that the run has started, whether all are.
+// o may be nil.
+func (o *owned) isHere(url string) bool {
+	if o == nil {
+		return isHere(url)
 	}
-	return true
+	return !slices.ContainsFunc(o.urls(), func(url string) bool { return !isHere(o.addressOf(url)) })
 }

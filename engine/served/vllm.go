@@ -9,11 +9,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -21,53 +18,7 @@ func init() {
 	registry.Samplers.Register("vllm",
 		"vLLM servers: the run starts explorer.rollout_model.engine_num of them, or they run already (base_urls), as may servers with the same "+
 			"API, such as mode serve. Of those, training needs --logprobs-mode processed_logprobs; new weights need VLLM_SERVER_DEV_MODE=1.",
-		func() engine.SamplerOpener {
-			return &vllm{arguments: defaults(), startable: startable{Python: "python3"}}
-		})
-}
-
-// vllm is the plug-in.
-type vllm struct {
-	arguments `yaml:",inline"`
-	startable `yaml:",inline"`
-}
-
-// OpenSampler implements engine.SamplerOpener.
-func (v *vllm) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (trinity.Sampler, error) {
-	cfg, err := model.ReadConfig(spec.ModelPath)
-	if err != nil {
-		return nil, err
-	}
-	own, err := startAll(ctx, &spec, v.Programs(spec), vllmKey)
-	if err != nil {
-		return nil, err
-	}
-	return v.open(ctx, spec, own, vllmKind{
-		model: v.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
-		files: newFileServer(wait.Seconds(v.LoadTimeout), own),
-	})
-}
-
-// PlanMemory implements engine.SamplerOpener.
-func (*vllm) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) { return memory(&spec) }
-
-// PythonPackage returns the package whose version trinity doctor reports.
-func (*vllm) PythonPackage() string { return "vllm" }
-
-// Describe implements engine.SamplerOpener.
-func (*vllm) Describe() string { return startedOverHTTP }
-
-// Reads implements config.SharedKeys.
-func (*vllm) Reads(s *config.Settled) map[string]string {
-	keys := startedKeys(s)
-	keys["explorer.rollout_model.kv_across_versions"], keys["synchronizer.verify"] = "", ""
-	keys["synchronizer.verify_interval"], keys[bucketKey] = "", ""
-	return keys
-}
-
-// Refuses implements config.SharedKeys.
-func (*vllm) Refuses(c *config.Settled) []config.Refusal {
-	return append(refusals(c, true), largeAdapters(c)...)
+		func() engine.SamplerOpener { return newVLLM() })
 }
 
 // vllmKind is what the run knows of its vLLM servers.
@@ -81,17 +32,19 @@ type vllmKind struct {
 
 // vllmServer is a server of vLLM, or one with its API.
 type vllmServer struct {
-	vllmKind
-	client   *openai.Client
-	told     about
+	follower
+	kind     vllmKind
 	isVLLM   bool
 	byTokens bool // it has /inference/v1/generate
-	adapters
 }
 
 // greet implements kind.
 func (k vllmKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &vllmServer{vllmKind: k, client: client, adapters: adapters{client: client, drop: "/v1/unload_lora_adapter"}}
+	s := &vllmServer{kind: k, follower: follower{
+		client: client, model: k.model, lora: k.lora, holds: []string{"/weight_info"}, pause: "/pause?mode=keep", resume: "/resume",
+		fixed: "it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment",
+	}}
+	s.adapters = adapters{client: client, drop: "/v1/unload_lora_adapter", give: s.giveAdapter}
 	if err := s.findModel(ctx); err != nil {
 		return nil, err
 	}
@@ -155,8 +108,6 @@ func statusOf(err error) int {
 	}
 	return 0
 }
-
-func (s *vllmServer) about() about { return s.told }
 
 // name returns the name of the model, or of its adapter, that answers a query.
 func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapterOf(q), s.model) }
@@ -243,19 +194,13 @@ func (reply *vllmReply) answer(q *query) (*answer, error) {
 
 // vllmParams are the sampling parameters of /inference/v1/generate.
 type vllmParams struct {
-	Detokenize        bool     `json:"detokenize"`
-	IgnoreEOS         bool     `json:"ignore_eos,omitzero"`
-	Logprobs          int      `json:"logprobs"`
-	MaxTokens         int      `json:"max_tokens"`
-	MinP              float32  `json:"min_p,omitzero"`
-	MinTokens         int      `json:"min_tokens,omitzero"`
-	RepetitionPenalty float32  `json:"repetition_penalty"`
-	Seed              uint64   `json:"seed"`
-	Stop              []string `json:"stop,omitzero"`
-	StopTokenIDs      []int32  `json:"stop_token_ids,omitzero"`
-	Temperature       float32  `json:"temperature"`
-	TopK              int      `json:"top_k,omitzero"` // 0 is all
-	TopP              float32  `json:"top_p"`
+	sampling
+	Detokenize bool   `json:"detokenize"`
+	Logprobs   int    `json:"logprobs"`
+	MaxTokens  int    `json:"max_tokens"`
+	MinTokens  int    `json:"min_tokens,omitzero"`
+	Seed       uint64 `json:"seed"`
+	TopK       int    `json:"top_k,omitzero"` // 0 is all
 }
 
 // generate asks /inference/v1/generate.
@@ -266,9 +211,8 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 		ReturnTokenIDs bool       `json:"return_token_ids"`
 		Params         vllmParams `json:"sampling_params"`
 	}{s.name(q), q.prompt, true, vllmParams{
-		Detokenize: len(q.Stop) > 0, IgnoreEOS: q.IgnoreEOS, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinP: q.MinP,
-		MinTokens: q.least(), RepetitionPenalty: orOne(q.RepetitionPenalty), Seed: q.Seed, Stop: q.Stop, StopTokenIDs: q.stops(),
-		Temperature: q.Temperature, TopK: max(0, q.TopK), TopP: orOne(q.TopP),
+		sampling: q.sampling(), Detokenize: len(q.Stop) > 0, Logprobs: q.TopLogprobs, MaxTokens: q.MaxTokens, MinTokens: q.least(),
+		Seed: q.Seed, TopK: max(0, q.TopK),
 	}}
 	var reply struct {
 		Choices []struct {
@@ -291,17 +235,13 @@ func (s *vllmServer) generate(ctx context.Context, q *query) (*answer, error) {
 		tokens: c.TokenIDs, finish: c.FinishReason, prompt: reply.PromptTokenIDs, promptLen: reply.Usage.PromptTokens,
 		reused: reply.Usage.PromptTokensDetails.CachedTokens, weights: names(c.WeightVersions),
 	}
-	for i, l := range c.Logprobs.Content {
-		if i < len(a.tokens) && l.id() != a.tokens[i] {
-			return nil, wrongf("it returned token %d with the log-probability of token %d", a.tokens[i], l.id())
-		}
-		a.logprobs = append(a.logprobs, nats(l.Logprob))
+	for _, l := range c.Logprobs.Content {
 		var top []trinity.TokenLogprob
 		for _, x := range l.TopLogprobs {
 			top = append(top, trinity.TokenLogprob{Token: x.id(), Logprob: nats(x.Logprob)})
 		}
-		if q.TopLogprobs > 0 {
-			a.top = append(a.top, mostLikely(top, q.TopLogprobs))
+		if err := a.place(l.id(), nats(l.Logprob), top, q.TopLogprobs); err != nil {
+			return nil, err
 		}
 	}
 	return a, nil

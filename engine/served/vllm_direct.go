@@ -40,15 +40,9 @@ func (s *vllmServer) inlet(ctx context.Context) (inlet, error) {
 	}, nil
 }
 
-// receive implements receiver. A server that sleeps is paused until its cache is awake.
+// receive implements receiver.
 func (s *vllmServer) receive(ctx context.Context, h *handover, asleep bool) error {
-	if asleep {
-		if err := s.take(ctx, h); err != nil {
-			return err
-		}
-		return s.forget(ctx)
-	}
-	return s.paused(ctx, func() error { return s.take(ctx, h) })
+	return s.change(ctx, asleep, func() error { return s.take(ctx, h) })
 }
 
 // take drives the phases of a paused server. It compares the tensors before it changes anything.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,35 +16,27 @@ import (
 )
 
 // load implements endpoint.
-func (s *vllmServer) load(ctx context.Context, dir, name string) error {
-	if s.lora {
-		return s.replace(ctx, name, func() error { return s.loadAdapter(ctx, dir, name) })
-	}
+func (s *vllmServer) load(ctx context.Context, dir, name string, asleep bool) error {
 	replace, err := s.replacing(ctx, dir, name)
 	if err != nil {
 		return err
 	}
-	return s.paused(ctx, replace)
+	return s.change(ctx, asleep, replace)
 }
 
-// paused replaces the weights while the server is paused.
-func (s *vllmServer) paused(ctx context.Context, replace func() error) (err error) {
-	err = s.client.Call(ctx, "/pause?mode=keep", struct{}{}, nil) // requests in flight go on after /resume
-	if statusOf(err) == http.StatusNotFound {
-		return errors.New("it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment")
-	}
-	defer func() { // it may be paused although no reply has come
-		if failed := resume(ctx, s.client, "/resume"); err == nil {
-			err = failed
+// change replaces the weights of a paused server, and drops what the old ones have computed. A server that
+// sleeps is paused until its cache is awake.
+func (s *vllmServer) change(ctx context.Context, asleep bool, replace func() error) error {
+	whole := func() error {
+		if err := replace(); err != nil {
+			return err
 		}
-	}()
-	if err != nil {
-		return err
+		return s.forget(ctx)
 	}
-	if err := replace(); err != nil {
-		return err
+	if asleep {
+		return whole()
 	}
-	return s.forget(ctx)
+	return s.paused(ctx, struct{}{}, whole) // requests in flight go on afterwards
 }
 
 // replacing returns how the weights of a server that samples nothing are replaced.
@@ -53,7 +44,7 @@ func (s *vllmServer) replacing(ctx context.Context, dir, name string) (func() er
 	config, _ := s.config(ctx) // a server that is not in development mode refuses what follows
 	switch {
 	case config.Transfer.Backend == filesBackend:
-		offer, err := s.files.offer(ctx, dir, name, s.client.BaseURL)
+		offer, err := s.kind.files.offer(ctx, dir, name, s.client.BaseURL)
 		return func() error { return s.transfer(ctx, &offer) }, err
 	case s.keepsHead(&config):
 		return nil, errors.New("vLLM on a CPU goes on with the old head when it loads a model whose head is the embedding " +
@@ -70,7 +61,7 @@ const filesBackend = "trinity_files"
 
 // keepsHead reports whether a server that reloads a model would sample with its old head. On a CPU vLLM
 // 0.32 packs a copy of each matrix; a reload packs a head anew only if the head is not the embedding.
-func (s *vllmServer) keepsHead(c *vllmConfig) bool { return s.tied && c.Device.Device == "cpu" }
+func (s *vllmServer) keepsHead(c *vllmConfig) bool { return s.kind.tied && c.Device.Device == "cpu" }
 
 // fetches implements fetcher.
 func (s *vllmServer) fetches(ctx context.Context) bool {
@@ -143,14 +134,7 @@ func (s *vllmServer) goOn(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := s.client.Call(ctx, "/is_paused", nil, &state)
-	return err == nil && state.Paused && resume(ctx, s.client, "/resume") == nil
-}
-
-// resume lets a paused server go on, also if ctx has ended.
-func resume(ctx context.Context, client *openai.Client, endpoint string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return client.Call(ctx, endpoint, struct{}{}, nil)
+	return err == nil && state.Paused && s.goesOn(ctx) == nil
 }
 
 // reload replaces the weights of a paused server by those of a directory that it sees.
@@ -168,7 +152,7 @@ func (s *vllmServer) reload(ctx context.Context, dir, name string) error {
 // transfer lets a paused server fetch its weights, in the phases of vLLM's weight transfer. It checks
 // the files before it changes anything.
 func (s *vllmServer) transfer(ctx context.Context, o *offer) error {
-	init := map[string]any{"url": o.url, "token": s.files.token, "seconds": s.files.seconds}
+	init := map[string]any{"url": o.url, "token": s.kind.files.token, "seconds": s.kind.files.seconds}
 	if err := s.phase(ctx, "init_weight_transfer_engine", map[string]any{"init_info": init}); err != nil {
 		return err
 	}
@@ -205,34 +189,29 @@ func (s *vllmServer) phase(ctx context.Context, name string, body any) error {
 // release implements endpoint.
 func (s *vllmServer) release(ctx context.Context) {
 	s.adapters.release(ctx)
-	s.files.close()
+	s.kind.files.close()
 }
 
 // forget drops what old weights have computed, also for requests in flight.
 func (s *vllmServer) forget(ctx context.Context) error {
-	query := url.Values{"reset_running_requests": {fmt.Sprint(!s.keep)}}
+	query := url.Values{"reset_running_requests": {fmt.Sprint(!s.kind.keep)}}
 	var reset struct{ Success bool }
 	if err := s.client.Call(ctx, "/reset_prefix_cache?"+query.Encode(), struct{}{}, &reset); err != nil {
 		return err
 	}
-	if !reset.Success && !s.keep {
+	if !reset.Success && !s.kind.keep {
 		return errors.New("it did not drop what the old weights have computed (reset_prefix_cache)")
 	}
 	return nil
 }
 
-// loadAdapter gives the server an adapter.
-func (s *vllmServer) loadAdapter(ctx context.Context, dir, name string) error {
+// giveAdapter gives the server an adapter.
+func (s *vllmServer) giveAdapter(ctx context.Context, dir, name string) error {
 	err := s.client.Call(ctx, loadAdapter, map[string]string{"lora_name": name, "lora_path": dir}, nil)
 	if statusOf(err) == http.StatusNotFound {
 		return fmt.Errorf("it takes no adapters: %s: %w", loraFlags, err)
 	}
 	return err
-}
-
-// hold implements holder.
-func (s *vllmServer) hold(ctx context.Context, dir, name string) error {
-	return s.holds(name, func() error { return s.loadAdapter(ctx, dir, name) })
 }
 
 // scores implements scorer. vLLM 0.32 with adapters dies of the log-probabilities of a prompt that it
@@ -262,47 +241,32 @@ func (s *vllmServer) score(ctx context.Context, tokens []int32) ([]float32, erro
 	return logprobs, nil
 }
 
-// tokenize implements endpoint.
-func (s *vllmServer) tokenize(ctx context.Context, text string) ([]int32, error) {
-	return tokenize(ctx, s.client, s.model, text)
+// sleep implements sleeper. Level 1 keeps the weights in host memory, for a server that wakes without new
+// ones. A request that its client has given up may still run, and is aborted.
+func (s *vllmServer) sleep(ctx context.Context) error {
+	return s.client.Call(ctx, "/sleep?level=1&mode=abort", struct{}{}, nil)
 }
 
-// tokenize asks a server that has vLLM's endpoint for it.
-func tokenize(ctx context.Context, client *openai.Client, model, text string) ([]int32, error) {
-	q := struct {
-		Model   string `json:"model,omitzero"`
-		Prompt  string `json:"prompt"`
-		Special bool   `json:"add_special_tokens"`
-	}{model, text, false}
-	var reply struct{ Tokens []int32 }
-	err := client.Call(ctx, "/tokenize", &q, &reply)
-	return reply.Tokens, err
-}
-
-// has implements endpoint.
-func (s *vllmServer) has(ctx context.Context, name string) (bool, error) {
-	if !s.lora {
-		var held struct {
-			WeightVersion string `json:"weight_version"`
-		}
-		err := s.client.Call(ctx, "/weight_info", nil, &held)
-		return held.WeightVersion == name, err
+// wake implements sleeper.
+func (s *vllmServer) wake(ctx context.Context, p part) error {
+	var reply struct{ Status string }
+	if err := s.client.Call(ctx, "/wake_up?"+url.Values{"tags": {string(p)}}.Encode(), struct{}{}, &reply); err != nil {
+		return err
 	}
-	return lists(ctx, s.client, name)
-}
-
-// lists reports whether a server lists a model or an adapter.
-func lists(ctx context.Context, client *openai.Client, name string) (bool, error) {
-	all, err := listed(ctx, client)
-	return slices.Contains(all, name), err
-}
-
-// listed returns the names of the models and adapters that a server lists.
-func listed(ctx context.Context, client *openai.Client) (names []string, err error) {
-	var list openai.Models
-	err = client.Call(ctx, "/v1/models", nil, &list)
-	for _, m := range list.Data {
-		names = append(names, m.ID)
+	if p == partCache && reply.Status != "awake" {
+		return fmt.Errorf("it says that it is %q", reply.Status)
 	}
-	return names, err
+	return nil
+}
+
+// digests implements digester.
+func (s *vllmServer) digests(ctx context.Context) (map[string]string, error) {
+	var reply struct{ Checksums map[string]string }
+	err := s.client.Call(ctx, "/weight_checker", map[string]string{"action": "checksum"}, &reply)
+	return reply.Checksums, err
+}
+
+// reset implements resetter.
+func (s *vllmServer) reset(ctx context.Context) error {
+	return s.client.Call(ctx, "/weight_checker", map[string]string{"action": "reset"}, nil)
 }

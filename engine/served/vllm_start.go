@@ -2,60 +2,50 @@ package served
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/model"
 )
 
-// vllmKey is the variable with the key of a server.
-const vllmKey = "VLLM_API_KEY"
-
-// Programs returns the servers that OpenSampler starts.
-func (v *vllm) Programs(spec engine.SamplerSpec) []engine.Program {
-	return v.programs(spec, vllmKey, v.program)
+// newVLLM returns the plug-in. The plug-in trinity_files of vLLM comes along with the program that starts a server.
+func newVLLM() *startable {
+	return newStartable(product{
+		pkg: "vllm", key: "VLLM_API_KEY", model: "--model", seed: "--seed", limit: "--max-model-len", no: "--no-", flags: vllmFlags,
+		also: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
+		kind: func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind {
+			return vllmKind{
+				model: s.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
+				files: newFileServer(wait.Seconds(s.LoadTimeout), own),
+			}
+		},
+		reads: []string{"explorer.rollout_model.kv_across_versions"}, refuses: largeAdapters,
+	})
 }
 
-// program returns a server. The plug-in trinity_files comes along with the program that starts it.
-func (v *vllm) program(spec engine.SamplerSpec) engine.Program {
+func vllmFlags(c *command, spec *engine.SamplerSpec) {
 	s := &spec.Start
-	command := []string{
-		v.Python, "-m", "trinity_worker.vllm_server", "--model", absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}",
-		"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--seed", strconv.Itoa(s.Seed),
-		"--dtype", s.DType, "--tensor-parallel-size", strconv.Itoa(max(1, s.TensorParallel)),
-		"--pipeline-parallel-size", strconv.Itoa(max(1, s.PipelineParallel)), "--data-parallel-size", strconv.Itoa(max(1, s.DataParallel)),
-	}
-	if spec.MaxModelLen > 0 {
-		command = append(command, "--max-model-len", strconv.Itoa(spec.MaxModelLen))
-	}
-	env := map[string]string{
-		"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
-	}
+	maps.Copy(c.env, map[string]string{"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"})
 	if spec.Place.GPUs > 0 {
-		command = append(command, "--gpu-memory-utilization", fmt.Sprint(s.MemoryShare), flag("enable-chunked-prefill", s.ChunkedPrefill))
+		c.add(true, "--gpu-memory-utilization", fmt.Sprint(s.MemoryShare), flag("enable-chunked-prefill", s.ChunkedPrefill))
 	} else { // vLLM 0.32 on a CPU takes nearly all memory, and dies of a request with a seed whose prompt it computes in parts
-		env["VLLM_CPU_KVCACHE_SPACE"] = "2" // GiB
-		command = append(command, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
+		c.env["VLLM_CPU_KVCACHE_SPACE"] = "2" // GiB
+		c.add(true, flag("enable-chunked-prefill", false), "--max-num-batched-tokens", strconv.Itoa(max(8192, spec.MaxModelLen)))
 	}
-	command = append(command, flag("enable-prefix-caching", s.PrefixCaching))
-	if spec.Place.Beside != "" {
-		command = append(command, "--enable-sleep-mode")
-	}
-	if s.Eager {
-		command = append(command, "--enforce-eager")
-	}
-	if s.ExpertParallel {
-		command = append(command, "--enable-expert-parallel")
-	}
+	c.add(true, flag("enable-prefix-caching", s.PrefixCaching))
+	c.add(spec.Place.Beside != "", "--enable-sleep-mode")
+	c.add(s.Eager, "--enforce-eager")
+	c.add(s.ExpertParallel, "--enable-expert-parallel")
 	if spec.LoRA != nil {
-		env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-		command = append(command, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)),
-			"--max-lora-rank", strconv.Itoa(roomFor(rankToStart(&spec))))
-	} else if spec.Follows {
-		command = append(command, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
+		c.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+		c.add(true, "--enable-lora", "--max-loras", strconv.Itoa(2+len(spec.Adapters)))
+		c.add(true, "--max-lora-rank", strconv.Itoa(roomFor(rankToStart(spec))))
+	} else {
+		c.add(spec.Follows, "--weight-transfer-config", `{"backend": "`+filesBackend+`"}`)
 	}
-	command = append(command, extra(s.Extra, func(name string) []string { return []string{flag(name, false)} })...)
-	return engine.Program{Command: command, Modules: []string{"vllm"}, Env: env}
 }
 
 // ranks of adapters for which vLLM has kernels.
@@ -66,7 +56,7 @@ const mostRank = 512
 // largeAdapters refuses adapters that no server which the run starts takes.
 func largeAdapters(c *config.Settled) (all []config.Refusal) {
 	for i, l := range c.Model.LoraConfigs {
-		if l.LoraRank > mostRank && len(c.Explorer.RolloutModel.BaseUrls) == 0 {
+		if l.LoraRank > mostRank {
 			all = append(all, config.Refusal{
 				Key:  fmt.Sprintf("model.lora_configs.%d.lora_rank", i),
 				What: fmt.Sprintf("rank %d: vLLM takes adapters of rank %d at most", l.LoraRank, mostRank),

@@ -24,7 +24,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	}
 	if want.Score || e.spec.Head == engine.ScoreHead {
 		var err error
-		if b, loss, err = e.scored(b, loss); err != nil {
+		if b, loss, err = e.scoring().Loss(b, loss); err != nil {
 			return nil, err
 		}
 		want = loss.Streams()

@@ -1,7 +1,6 @@
 package experience
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,15 +10,30 @@ import (
 // An engine computes a score as a value: that of a dummy token behind the sequence, which alone is
 // trained. So a reward model needs no passes of its own.
 
-// ScoredStates returns, for each experience, the sequence whose last value is its score. pad is the
-// padding that config.json names, if any. It is an error if an experience has no tokens.
-func ScoredStates(batch []*trinity.Experience, pad []int32) ([]*trinity.Experience, error) {
+// Scoring is what an engine says about its score head.
+type Scoring struct {
+	Engine string  // begins errors
+	Head   bool    // the engine has one
+	Option string  // opens an engine with one
+	PAD    []int32 // that config.json names, if any
+}
+
+// States returns, for each experience, the sequence whose last value is its score. It is an error if the
+// engine has no score head, if want asks for more than scores, or if an experience has no tokens.
+func (s Scoring) States(batch []*trinity.Experience, want trinity.Streams) ([]*trinity.Experience, error) {
+	if !s.Head {
+		return nil, fmt.Errorf("%s: the loss needs scores, but this engine has no score head: open it with %s", s.Engine, s.Option)
+	}
+	if want != (trinity.Streams{Score: true}) {
+		return nil, fmt.Errorf("%s: an engine with a score head computes scores only, not log-probabilities, values or entropies: "+
+			"ask it for scores", s.Engine)
+	}
 	states := make([]*trinity.Experience, len(batch))
 	for i, x := range batch {
 		if len(x.Tokens) == 0 {
-			return nil, fmt.Errorf("experience %s has no tokens", x.ID)
+			return nil, fmt.Errorf("%s: experience %s has no tokens", s.Engine, x.ID)
 		}
-		states[i] = ScoredState(x.ID, x.Tokens, pad)
+		states[i] = ScoredState(x.ID, x.Tokens, s.PAD)
 	}
 	return states, nil
 }
@@ -55,25 +69,14 @@ func Scores(stats []trinity.TokenStats) []trinity.TokenStats {
 	return scores
 }
 
-// CheckScores returns an error unless a loss reads only scores.
-func CheckScores(want trinity.Streams) error {
-	if want != (trinity.Streams{Score: true}) {
-		return errors.New("an engine with a score head computes scores only, not log-probabilities, values or entropies: ask it for scores")
-	}
-	return nil
-}
-
-// Scored returns the batch and the loss of a reward model as an engine computes them: the scores are
-// values of states.
-func Scored(b *trinity.Batch, loss trinity.Loss, pad []int32) (*trinity.Batch, trinity.Loss, error) {
-	if err := CheckScores(loss.Streams()); err != nil {
-		return nil, nil, err
-	}
-	states, err := ScoredStates(b.Experiences, pad)
+// Loss returns the batch and the loss of a reward model as an engine computes them: the scores are values
+// of states.
+func (s Scoring) Loss(b *trinity.Batch, loss trinity.Loss) (*trinity.Batch, trinity.Loss, error) {
+	states, err := s.States(b.Experiences, loss.Streams())
 	if err != nil {
 		return nil, nil, err
 	}
-	whole, err := ScoredStates(b.Whole, pad)
+	whole, err := s.States(b.Whole, loss.Streams())
 	return &trinity.Batch{Step: b.Step, Experiences: states, Whole: whole}, scoreLoss{loss, b}, err
 }
 

@@ -109,7 +109,7 @@ func (r *Renderer) lastTurnEnd(text string) int {
 // has answered: with the reply's thinking left out, for example.
 func (r *Renderer) RewritesHistory() bool {
 	history := []trinity.Message{{Role: "user", Content: "question"}, {Role: "assistant", Content: "answer"}}
-	if r.thinks {
+	if r.thinking.parsed {
 		history[1].Reasoning = "thought"
 	}
 	plain := *r

@@ -90,7 +90,7 @@ func sameCalls(t *testing.T, r *Renderer, calls []trinity.ToolCall, m *trinity.M
 
 // asRead takes the thinking out of a message's content, as Read does.
 func asRead(r *Renderer, m *trinity.Message) {
-	if !r.thinks {
+	if !r.thinking.parsed {
 		m.Reasoning = ""
 	} else if thought, content, ok := strings.Cut(m.Content, knownMarks[0].close); ok {
 		m.Reasoning, m.Content = strings.Trim(strings.TrimPrefix(thought, knownMarks[0].open), "\n"), strings.TrimLeft(content, "\n")

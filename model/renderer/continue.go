@@ -28,19 +28,15 @@ func (r *Renderer) Continue(messages []trinity.Message, tools json.RawMessage) (
 		return nil, nil, err
 	}
 	lead := messages[n].Content
-	if r.opens { // the message has no thinking that its prompt could have opened
-		lead = r.marks.close + lead
+	if r.thinking.opens { // the message has no thinking that its prompt could have opened
+		lead = r.thinking.close + lead
 	}
 	if n > 0 {
-		c, err := r.newChat(messages[:n], tools)
+		opening, err := r.text(messages[:n], tools, true)
 		if err != nil {
 			return nil, nil, err
 		}
-		opening, err := c.render(n, true)
-		if err != nil {
-			return nil, nil, err
-		}
-		if begun, ok := strings.CutPrefix(text, opening.Text); ok {
+		if begun, ok := strings.CutPrefix(text, opening); ok {
 			lead = begun
 		}
 	}
@@ -53,20 +49,16 @@ func (r *Renderer) Continue(messages []trinity.Message, tools json.RawMessage) (
 func (r *Renderer) begun(messages []trinity.Message, tools json.RawMessage) (string, error) {
 	messages = slices.Clone(messages)
 	messages[len(messages)-1].Content += standInRest + " "
-	c, err := r.newChat(messages, tools)
+	whole, err := r.text(messages, tools, false)
 	if err != nil {
 		return "", err
 	}
-	out, err := c.render(len(messages), false)
-	if err != nil {
-		return "", err
-	}
-	at := strings.LastIndex(out.Text, standInRest)
+	at := strings.LastIndex(whole, standInRest)
 	if at < 0 {
 		return "", fmt.Errorf("renderer: the chat template leaves out the text of the last message, so no reply can continue it")
 	}
-	text := out.Text[:at]
-	if !strings.HasPrefix(out.Text[at:], standInRest+" ") {
+	text := whole[:at]
+	if !strings.HasPrefix(whole[at:], standInRest+" ") {
 		text = strings.TrimRightFunc(text, unicode.IsSpace)
 	}
 	return text, nil

@@ -181,11 +181,11 @@ func TestTrainingOpensThinking(t *testing.T) {
 			t.Errorf("%s of %s: %q, want %q", c.template, c.reply, got, c.want)
 		}
 		read := r.ReadText(tokens[begin:])
-		if r.opens && (read.Content != "a" || read.Reasoning != strings.TrimSpace(read.Reasoning)) {
+		if r.thinking.opens && (read.Content != "a" || read.Reasoning != strings.TrimSpace(read.Reasoning)) {
 			t.Errorf("%s of %s: the reply is read as %+v", c.template, c.reply, read)
 		}
 		two := append(messagesOf(t, `[{"role":"user","content":"q"},{"role":"assistant","content":"b","thinking":"x"}]`), chat...)
-		if _, _, err := r.RenderTraining(two, nil, allOf(two)); r.opens && !errors.Is(err, trinity.ErrRewritesHistory) &&
+		if _, _, err := r.RenderTraining(two, nil, allOf(two)); r.thinking.opens && !errors.Is(err, trinity.ErrRewritesHistory) &&
 			!strings.Contains(c.template, "reasoning_content") {
 			t.Errorf("%s: two turns: %v, want ErrRewritesHistory", c.template, err)
 		}

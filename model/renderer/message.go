@@ -22,7 +22,7 @@ func (r *Renderer) messageValue(m trinity.Message) (*jinja.Map, error) {
 		set("thinking", m.Reasoning)
 	}
 	set("role", m.Role)
-	content, ok, err := r.content(m)
+	content, ok, err := r.forms.content(m)
 	if err != nil {
 		return nil, fmt.Errorf("content: %w", err)
 	}
@@ -45,7 +45,7 @@ func (r *Renderer) messageValue(m trinity.Message) (*jinja.Map, error) {
 			return nil, fmt.Errorf("tool_calls: expected a JSON array")
 		}
 		for _, call := range list.Items {
-			r.convertArguments(call)
+			r.forms.convertArguments(call)
 		}
 		v.Set("tool_calls", list)
 	}
@@ -70,24 +70,24 @@ func (r *Renderer) messageValue(m trinity.Message) (*jinja.Map, error) {
 
 // content returns a message's content in a form that the template reads. ok is false if the message has
 // none.
-func (r *Renderer) content(m trinity.Message) (v jinja.Value, ok bool, err error) {
-	form := r.forms.parts["user"]
-	if own, known := r.forms.parts[m.Role]; known {
+func (f *forms) content(m trinity.Message) (v jinja.Value, ok bool, err error) {
+	form := f.parts["user"]
+	if own, known := f.parts[m.Role]; known {
 		form = own
 	}
 	text := strings.ToValidUTF8(m.Content, "\uFFFD")
 	given, isGiven := givenContent(m)
-	if isGiven && isAbsent(given) && (m.Reasoning == "" || !r.forms.thinkingPart) {
-		instead := r.forms.null
+	if isGiven && isAbsent(given) && (m.Reasoning == "" || !f.thinkingPart) {
+		instead := f.null
 		if len(given) == 0 {
-			instead = r.forms.absent
+			instead = f.absent
 		}
 		if instead != `""` {
 			return nil, instead != "", nil
 		}
 	}
 	list := &jinja.List{}
-	if m.Reasoning != "" && r.forms.thinkingPart {
+	if m.Reasoning != "" && f.thinkingPart {
 		list.Items = append(list.Items, part("thinking", strings.ToValidUTF8(m.Reasoning, "\uFFFD")))
 	} else if form == contentText {
 		return text, true, nil
@@ -139,7 +139,7 @@ func withContent(m trinity.Message, text string) trinity.Message {
 
 // convertArguments gives the arguments of a call the form that the template reads. Most templates expect
 // an object, and would quote a text, which OpenAI's API has, a second time.
-func (r *Renderer) convertArguments(call jinja.Value) {
+func (f *forms) convertArguments(call jinja.Value) {
 	m, ok := call.(*jinja.Map)
 	if !ok {
 		return
@@ -151,7 +151,7 @@ func (r *Renderer) convertArguments(call jinja.Value) {
 	}
 	switch arguments, _ := m.Get("arguments"); v := arguments.(type) {
 	case string:
-		if r.forms.textArguments {
+		if f.textArguments {
 			return
 		}
 		if object, err := jinja.FromJSON([]byte(v)); err == nil {
@@ -160,7 +160,7 @@ func (r *Renderer) convertArguments(call jinja.Value) {
 			}
 		}
 	case *jinja.Map:
-		if !r.forms.mapArguments && r.forms.textArguments {
+		if !f.mapArguments && f.textArguments {
 			if out, err := asText.Render(map[string]any{"v": v}); err == nil {
 				m.Set("arguments", out.Text)
 			}

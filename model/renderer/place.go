@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/trinity-go/trinity/internal/model/tokenizer"
 )
 
 // place maps byte ranges of text to ranges of its tokens, as transformers does: from the token with
 // the first byte to the token with the last byte.
-func (r *Renderer) place(text string, tokens []int32, spans []span) ([]span, error) {
-	ends, exact := r.tokenEnds(text, tokens)
+func place(tok *tokenizer.Tokenizer, text string, tokens []int32, spans []span) ([]span, error) {
+	ends, exact := tokenEnds(tok, text, tokens)
 	var places []span
 	for _, s := range spans {
 		if s.begin == s.end {
@@ -26,11 +28,11 @@ func (r *Renderer) place(text string, tokens []int32, spans []span) ([]span, err
 			places = append(places, span{begin, min(end+1, len(tokens))})
 			continue
 		}
-		begin, err := r.boundary(text, tokens, s.begin)
+		begin, err := boundary(tok, text, tokens, s.begin)
 		if err != nil {
 			return nil, err
 		}
-		end, err := r.boundary(text, tokens, s.end)
+		end, err := boundary(tok, text, tokens, s.end)
 		if err != nil {
 			return nil, err
 		}
@@ -42,8 +44,8 @@ func (r *Renderer) place(text string, tokens []int32, spans []span) ([]span, err
 // tokenEnds returns the byte of text at which each token ends. exact is false if the tokens do not
 // spell the text, for example because the tokenizer normalises it. A token that ends inside a
 // character counts as ending before it.
-func (r *Renderer) tokenEnds(text string, tokens []int32) (ends []int, exact bool) {
-	stream := r.tok.Stream(false)
+func tokenEnds(tok *tokenizer.Tokenizer, text string, tokens []int32) (ends []int, exact bool) {
+	stream := tok.Stream(false)
 	ends = make([]int, len(tokens))
 	at := 0
 	follow := func(piece string) bool {
@@ -70,8 +72,8 @@ func (r *Renderer) tokenEnds(text string, tokens []int32) (ends []int, exact boo
 
 // boundary returns the number of tokens of the first n bytes of text. It is an error if cutting the
 // text there changes a token.
-func (r *Renderer) boundary(text string, tokens []int32, n int) (int, error) {
-	head := r.tok.Encode(text[:n], false)
+func boundary(tok *tokenizer.Tokenizer, text string, tokens []int32, n int) (int, error) {
+	head := tok.Encode(text[:n], false)
 	if len(head) > len(tokens) || !slices.Equal(head, tokens[:len(head)]) {
 		return 0, fmt.Errorf("renderer: a turn of the assistant begins or ends inside a token, at byte %d of the rendered "+
 			"chat, so it has no mask", n)

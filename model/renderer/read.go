@@ -12,39 +12,49 @@ import (
 	"github.com/trinity-go/trinity/internal/model/toolcall"
 )
 
+// thinking is how replies mark what the model thinks.
+type thinking struct {
+	marks
+	parsed bool // it is read apart from the content: a parser does, or the template writes it so
+	marked bool // it stands between the marks: the template has them, or a parser says so
+	opens  bool // prompts open the thinking of the reply
+}
+
 // marks stand around the thinking in replies. Space stands inside them, and twice after them.
 type marks struct{ open, close, space string }
 
 // knownMarks are those of Qwen3, DeepSeek-R1 and most others, and those of Mistral.
 var knownMarks = []marks{{"<think>", "</think>", "\n"}, {"[THINK]", "[/THINK]", ""}}
 
-// marksOf returns the marks of a parser, or those that a template writes, or else the first. apart says
-// that thinking is read apart from the content: if a parser does, or the template writes it so.
-func marksOf(template, parser string) (m marks, apart bool) {
+// thinkingOf returns the thinking with the marks of a parser, or those that a template writes, or else the
+// first.
+func thinkingOf(template, parser string) thinking {
 	think, bracket := knownMarks[0], knownMarks[1]
 	switch parser {
 	case "deepseek_r1", "qwen3":
-		return think, true
+		return thinking{marks: think, parsed: true, marked: true}
 	case "mistral":
-		return bracket, true
+		return thinking{marks: bracket, parsed: true, marked: true}
 	}
-	if m = think; !strings.Contains(template, think.close) && strings.Contains(template, bracket.close) {
+	m := think
+	if !strings.Contains(template, think.close) && strings.Contains(template, bracket.close) {
 		m = bracket
 	}
-	return m, parser != toolcall.None && (strings.Contains(template, m.close) || strings.Contains(template, "reasoning_content"))
+	marked := parser != toolcall.None && strings.Contains(template, m.close)
+	return thinking{marks: m, marked: marked, parsed: marked || parser != toolcall.None && strings.Contains(template, "reasoning_content")}
 }
 
 // opensThinking reports whether prompts end with the tag that opens the thinking, as DeepSeek-R1's do.
 func (r *Renderer) opensThinking() bool {
 	prompt, err := r.Render([]trinity.Message{{Role: "user", Content: "question"}}, nil, true)
-	return err == nil && strings.HasSuffix(strings.TrimSpace(r.tok.Decode(prompt, false)), r.marks.open)
+	return err == nil && strings.HasSuffix(strings.TrimSpace(r.tok.Decode(prompt, false)), r.thinking.open)
 }
 
 // Read reads a reply: what it thought, what it says, and which tools it calls. A reply that ends before
 // its thinking does has no content. If the prompt opens the thinking, the reply has only the closing
 // tag. An error says why a call cannot be read; the message then has the reply's text as it is.
 func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message, []trinity.ToolCall, error) {
-	thought, text, _ := r.split(r.tok.Decode(r.unended(tokens), false))
+	thought, text, _ := r.thinking.split(r.tok.Decode(r.unended(tokens), false))
 	content, calls, err := r.calls.Parse(text, tools)
 	if len(calls) > 1 && r.oneCall {
 		err = fmt.Errorf("the reply has %d calls, and the model's chat template knows one a reply", len(calls))
@@ -61,7 +71,7 @@ func (r *Renderer) Read(tokens []int32, tools json.RawMessage) (trinity.Message,
 
 // ReadText reads a reply to a prompt without tools: what looks like a call is text.
 func (r *Renderer) ReadText(tokens []int32) trinity.Message {
-	thought, text, _ := r.split(r.tok.Decode(r.unended(tokens), false))
+	thought, text, _ := r.thinking.split(r.tok.Decode(r.unended(tokens), false))
 	return r.message(thought, text, r.hidden(tokens))
 }
 
@@ -71,13 +81,13 @@ func (r *Renderer) Settled(tokens []int32, tools json.RawMessage) trinity.Messag
 	for strings.HasSuffix(text, "\uFFFD") { // perhaps the beginning of a character
 		text = text[:len(text)-utf8.RuneLen(utf8.RuneError)]
 	}
-	if begun := strings.TrimLeftFunc(text, unicode.IsSpace); r.thinks && len(begun) < len(r.marks.open) &&
-		strings.HasPrefix(r.marks.open, begun) {
+	if begun := strings.TrimLeftFunc(text, unicode.IsSpace); r.thinking.parsed && len(begun) < len(r.thinking.open) &&
+		strings.HasPrefix(r.thinking.open, begun) {
 		return trinity.Message{Role: "assistant"}
 	}
-	thought, content, closed := r.split(text)
+	thought, content, closed := r.thinking.split(text)
 	if !closed {
-		thought, _, _ = r.split(text[:len(text)-partialLen(text, r.marks.close)])
+		thought, _, _ = r.thinking.split(text[:len(text)-partialLen(text, r.thinking.close)])
 	}
 	if len(tools) > 0 {
 		content = r.calls.Settled(content)
@@ -95,12 +105,12 @@ func (r *Renderer) unended(tokens []int32) []int32 {
 
 // split splits the text of a reply into its thinking and the rest. isClosed is false if more text
 // belongs to the thinking.
-func (r *Renderer) split(text string) (thought, rest string, isClosed bool) {
-	if !r.thinks || !r.opens && !strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), r.marks.open) {
+func (t *thinking) split(text string) (thought, rest string, isClosed bool) {
+	if !t.parsed || !t.opens && !strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), t.open) {
 		return "", text, true
 	}
-	thought, rest, isClosed = strings.Cut(text, r.marks.close)
-	thought = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), r.marks.open), "\n")
+	thought, rest, isClosed = strings.Cut(text, t.close)
+	thought = strings.Trim(strings.TrimPrefix(strings.TrimSpace(thought), t.open), "\n")
 	return thought, strings.TrimLeft(rest, "\n"), isClosed
 }
 

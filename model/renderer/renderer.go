@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -51,10 +50,7 @@ type Renderer struct {
 	calls    toolcall.Parser
 
 	callFormat   string
-	marks        marks
-	thinks       bool // the template writes thinking apart
-	marked       bool // thinking stands between the marks: the template has them, or a parser says so
-	opens        bool // prompts open the thinking of the reply
+	thinking     thinking
 	oneCall      bool // the template refuses a reply with two calls
 	forms        forms
 	keepThinking bool
@@ -82,9 +78,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	if source == "" {
 		source = tok.ChatTemplate()
 	}
-	r.marks, r.thinks = marksOf(source, o.ReasoningParser)
-	_, named := marksOf("", o.ReasoningParser)
-	r.marked = r.thinks && (named || strings.Contains(source, r.marks.close))
+	r.thinking = thinkingOf(source, o.ReasoningParser)
 	var err error
 	if r.callFormat, r.calls, err = toolcall.Open(o.ToolCallParser, o.ToolCallPattern, source); err != nil {
 		return nil, fmt.Errorf("renderer: %w", err)
@@ -107,7 +101,7 @@ func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
 	whole := r.template.Limits.Steps
 	r.template.Limits.Steps = probeSteps
 	r.forms = findForms(r)
-	r.opens = r.thinks && r.opensThinking()
+	r.thinking.opens = r.thinking.parsed && r.opensThinking()
 	r.oneCall = r.rendersCalls(1) && !r.rendersCalls(2)
 	r.template.Limits.Steps = whole
 	return r, nil
@@ -154,15 +148,21 @@ func stopTokens(tok *tokenizer.Tokenizer, more []int32) []int32 {
 // the assistant's reply. tools is a JSON array of tool schemas, or nil. The error of a template's
 // raise_exception contains the template's message.
 func (r *Renderer) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
+	text, err := r.text(messages, tools, generate)
+	if err != nil {
+		return nil, err
+	}
+	return r.tok.Encode(text, false), nil
+}
+
+// text returns the text that the template writes for a chat.
+func (r *Renderer) text(messages []trinity.Message, tools json.RawMessage, generate bool) (string, error) {
 	c, err := r.newChat(messages, tools)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	out, err := c.render(len(messages), generate)
-	if err != nil {
-		return nil, err
-	}
-	return r.tok.Encode(out.Text, false), nil
+	return out.Text, err
 }
 
 // Encode returns the tokens of plain text [T]. It recognises special tokens and adds those that the

@@ -10,12 +10,12 @@ import (
 )
 
 // cutOpen cuts a prompt before the mark that opens the thinking of the reply. space follows the mark.
-func (r *Renderer) cutOpen(prompt string) (base, space string, opens bool) {
-	at := strings.LastIndex(prompt, r.marks.open)
-	if at < 0 || strings.TrimSpace(prompt[at+len(r.marks.open):]) != "" {
+func (t *thinking) cutOpen(prompt string) (base, space string, opens bool) {
+	at := strings.LastIndex(prompt, t.open)
+	if at < 0 || strings.TrimSpace(prompt[at+len(t.open):]) != "" {
 		return prompt, "", false
 	}
-	return prompt[:at], prompt[at+len(r.marks.open):], true
+	return prompt[:at], prompt[at+len(t.open):], true
 }
 
 // reply returns the last message of a chat as the policy writes it after its prompt: with its thinking,
@@ -26,7 +26,7 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	thought, rest := r.thinking(c.given[n])
+	thought, rest := r.thinking.of(c.given[n])
 	if c.given[n].Reasoning == "" && thought != "" { // it is in the content
 		if c.messages[n], err = r.messageValue(withContent(c.given[n], rest)); err != nil {
 			return nil, nil, err
@@ -37,23 +37,23 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 		}
 		whole = out.Text
 	}
-	base, space, opens := r.cutOpen(before)
+	base, space, opens := r.thinking.cutOpen(before)
 	said, ok := strings.CutPrefix(whole, base)
-	lost := r.lost(c.given[n], said)
+	lost := r.thinking.lost(c.given[n], said)
 	switch {
-	case thought != "" && strings.HasSuffix(strings.TrimSpace(before), r.marks.close):
+	case thought != "" && strings.HasSuffix(strings.TrimSpace(before), r.thinking.close):
 		return nil, nil, fmt.Errorf("renderer: messages[%d] thinks, and the chat template closes the thinking in its prompt: "+
 			"set model.enable_thinking: true, or leave the turn out with weight 0", n)
 	case !ok || said == "" || !opens && lost == "":
 		return nil, nil, fmt.Errorf("renderer: cannot find the assistant's text in messages[%d]: the chat template renders this turn not "+
 			"as a continuation of its prompt; use a template with {%% generation %%} blocks, or leave the turn out with weight 0", n)
-	case lost == callsPart, lost != "" && !r.marked:
+	case lost == callsPart, lost != "" && !r.thinking.marked:
 		return nil, nil, fmt.Errorf("renderer: the chat template leaves out %s of messages[%d], which is to be learnt: leave the turn out with "+
 			"weight 0, or set a template that writes it (model.custom_chat_template)", lost, n)
 	}
-	text := r.thought(thought, space, said)
+	text := r.thinking.write(thought, space, said)
 	if !opens {
-		text = r.marks.open + r.marks.space + r.thought(thought, r.marks.space, said)
+		text = r.thinking.open + r.thinking.space + r.thinking.write(thought, r.thinking.space, said)
 	}
 	tokens = r.tok.Encode(before, false)
 	begin := len(tokens)
@@ -65,15 +65,15 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 	return tokens, mask, nil
 }
 
-// thinking returns what a message thinks, also between the marks at the beginning of its content, and
+// of returns what a message thinks, also between the marks at the beginning of its content, and
 // the rest of the content.
-func (r *Renderer) thinking(m trinity.Message) (thought, rest string) {
-	if !r.marked || m.Reasoning != "" {
+func (t *thinking) of(m trinity.Message) (thought, rest string) {
+	if !t.marked || m.Reasoning != "" {
 		return strings.Trim(m.Reasoning, "\n"), m.Content
 	}
-	thought, rest, closed := strings.Cut(m.Content, r.marks.close)
-	inner, marked := strings.CutPrefix(strings.TrimSpace(thought), r.marks.open)
-	if !closed || !marked && !r.opens {
+	thought, rest, closed := strings.Cut(m.Content, t.close)
+	inner, marked := strings.CutPrefix(strings.TrimSpace(thought), t.open)
+	if !closed || !marked && !t.opens {
 		return "", m.Content
 	}
 	return strings.Trim(inner, "\n"), strings.TrimLeft(rest, "\n")
@@ -87,7 +87,7 @@ func (r *Renderer) apart(messages []trinity.Message) []trinity.Message {
 	}
 	messages = slices.Clone(messages)
 	for i, m := range messages {
-		if thought, rest := r.thinking(m); m.Role == "assistant" && m.Reasoning == "" && thought != "" {
+		if thought, rest := r.thinking.of(m); m.Role == "assistant" && m.Reasoning == "" && thought != "" {
 			messages[i] = withContent(m, rest)
 			messages[i].Reasoning = thought
 		}
@@ -102,7 +102,7 @@ const (
 )
 
 // lost returns which part of a message is not in the text that the template writes for it.
-func (r *Renderer) lost(m trinity.Message, said string) string {
+func (t *thinking) lost(m trinity.Message, said string) string {
 	var calls []trinity.ToolCall
 	if !isAbsent(m.ToolCalls) && json.Unmarshal(m.ToolCalls, &calls) == nil {
 		for _, c := range calls {
@@ -111,21 +111,21 @@ func (r *Renderer) lost(m trinity.Message, said string) string {
 			}
 		}
 	}
-	if thought, _ := r.thinking(m); !strings.Contains(said, strings.TrimSpace(thought)) {
+	if thought, _ := t.of(m); !strings.Contains(said, strings.TrimSpace(thought)) {
 		return thinkingPart
 	}
 	return ""
 }
 
-// thought returns a reply with its thinking after the mark that opens it and space. said is what the
+// write returns a reply with its thinking after the mark that opens it and space. said is what the
 // template writes: with the thinking in a spelling of its own, with the mark that closes it, or without
 // both.
-func (r *Renderer) thought(thought, space, said string) string {
-	if own, ok := strings.CutPrefix(strings.TrimLeft(said, "\n"), r.marks.open); ok && strings.Contains(own, thought) {
+func (t *thinking) write(thought, space, said string) string {
+	if own, ok := strings.CutPrefix(strings.TrimLeft(said, "\n"), t.open); ok && strings.Contains(own, thought) {
 		return strings.TrimPrefix(own, space)
 	}
-	if strings.HasPrefix(said, r.marks.close) {
+	if strings.HasPrefix(said, t.close) {
 		return thought + said
 	}
-	return thought + space + r.marks.close + space + space + said
+	return thought + space + t.close + space + space + said
 }

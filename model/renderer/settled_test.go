@@ -26,8 +26,8 @@ func TestSettledIsWhatTheReplyBeginsWith(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.opens != (c.name == "opened") {
-				t.Errorf("%s: prompts open the thinking: %v", c.name, r.opens)
+			if r.thinking.opens != (c.name == "opened") {
+				t.Errorf("%s: prompts open the thinking: %v", c.name, r.thinking.opens)
 			}
 			for _, thought := range []string{"", "<think>\nhm 3 < 4 \n\n</think>\n\n", " <think>long, naïve 日本", "</think>", "\n\nhm</think>",
 				"[THINK]hm [3]\n[/THINK]", "[THINK]long"} {

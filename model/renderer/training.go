@@ -65,7 +65,7 @@ func (r *Renderer) RenderTraining(
 		return c.reply(whole.Text)
 	}
 	tokens = r.tok.Encode(whole.Text, false)
-	places, err := r.place(whole.Text, tokens, spans)
+	places, err := place(r.tok, whole.Text, tokens, spans)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +140,7 @@ func (c *chat) turns(turns []int, whole string) (spans []span, err error) {
 			with = out.Text
 		}
 		said, ok := strings.CutPrefix(with, before)
-		if ok && said != "" && strings.HasPrefix(whole, with) && c.r.lost(c.given[turn], said) == "" {
+		if ok && said != "" && strings.HasPrefix(whole, with) && c.r.thinking.lost(c.given[turn], said) == "" {
 			spans = append(spans, span{len(before), len(with)})
 		}
 	}
@@ -158,20 +158,17 @@ func (c *chat) prompt(n int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	question, err := c.r.newChat([]trinity.Message{{Role: "user", Content: probeText}}, nil)
+	question := []trinity.Message{{Role: "user", Content: probeText}}
+	asked, err := c.r.text(question, nil, false)
 	if err != nil {
 		return "", err
 	}
-	asked, err := question.render(1, false)
+	opened, err := c.r.text(question, nil, true)
 	if err != nil {
 		return "", err
 	}
-	opened, err := question.render(1, true)
-	if err != nil {
-		return "", err
-	}
-	opening, ok := strings.CutPrefix(opened.Text, asked.Text)
-	base, _, _ := c.r.cutOpen(opening) // the chat may leave the thinking out
+	opening, ok := strings.CutPrefix(opened, asked)
+	base, _, _ := c.r.thinking.cutOpen(opening) // the chat may leave the thinking out
 	if at := strings.Index(with.Text, base); ok && at >= 0 && base != "" {
 		return with.Text[:at] + opening, nil
 	}

@@ -38,7 +38,7 @@ func (c *chat) unread() error {
 				return err
 			}
 		}
-		if m.Reasoning != "" && !c.r.forms.thinkingPart && !c.r.thinks {
+		if m.Reasoning != "" && !c.r.forms.thinkingPart && !c.r.thinking.parsed {
 			const hint = "remove it, or write it into the content as the model shall write it"
 			if err := c.reads(i, hint, "reasoning_content", "reasoning", "thinking"); err != nil {
 				return err

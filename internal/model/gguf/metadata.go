@@ -3,7 +3,6 @@ package gguf
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -94,64 +93,58 @@ const (
 // maxDepth bounds arrays of arrays.
 const maxDepth = 4
 
+// numbers decode the values of a type that has a fixed size.
+type numbers struct {
+	size uint64
+	one  func(b []byte) any
+	many func(b []byte, n int) any
+}
+
+func numbersOf[T any]() numbers {
+	var zero T
+	decode := func(b []byte, into any) { _, _ = binary.Decode(b, binary.LittleEndian, into) } // b is as long as needed
+	return numbers{
+		uint64(binary.Size(zero)),
+		func(b []byte) any {
+			var v T
+			decode(b, &v)
+			return v
+		},
+		func(b []byte, n int) any {
+			list := make([]T, n)
+			decode(b, list)
+			return list
+		},
+	}
+}
+
+var numberTypes = map[uint32]numbers{
+	typeU8: numbersOf[uint8](), typeI8: numbersOf[int8](), typeU16: numbersOf[uint16](), typeI16: numbersOf[int16](),
+	typeU32: numbersOf[uint32](), typeI32: numbersOf[int32](), typeF32: numbersOf[float32](), typeBool: numbersOf[bool](),
+	typeU64: numbersOf[uint64](), typeI64: numbersOf[int64](), typeF64: numbersOf[float64](),
+}
+
 func (r *reader) value(kind uint32, depth int) any {
 	switch kind {
-	case typeU8:
-		return one(r, 1, u8)
-	case typeI8:
-		return one(r, 1, i8)
-	case typeU16:
-		return one(r, 2, binary.LittleEndian.Uint16)
-	case typeI16:
-		return one(r, 2, i16)
-	case typeU32:
-		return one(r, 4, binary.LittleEndian.Uint32)
-	case typeI32:
-		return one(r, 4, i32)
-	case typeF32:
-		return one(r, 4, f32)
-	case typeBool:
-		return one(r, 1, boolean)
 	case typeString:
 		return r.str()
 	case typeArray:
 		return r.array(r.u32(), depth+1)
-	case typeU64:
-		return one(r, 8, binary.LittleEndian.Uint64)
-	case typeI64:
-		return one(r, 8, i64)
-	case typeF64:
-		return one(r, 8, f64)
 	}
-	r.fail("unknown value type %d", kind)
+	of, known := numberTypes[kind]
+	if !known {
+		r.fail("unknown value type %d", kind)
+		return nil
+	}
+	if b := r.take(of.size); r.err == nil {
+		return of.one(b)
+	}
 	return nil
 }
 
 func (r *reader) array(kind uint32, depth int) any {
 	count := r.u64()
 	switch kind {
-	case typeU8:
-		return many(r, count, 1, u8)
-	case typeI8:
-		return many(r, count, 1, i8)
-	case typeU16:
-		return many(r, count, 2, binary.LittleEndian.Uint16)
-	case typeI16:
-		return many(r, count, 2, i16)
-	case typeU32:
-		return many(r, count, 4, binary.LittleEndian.Uint32)
-	case typeI32:
-		return many(r, count, 4, i32)
-	case typeF32:
-		return many(r, count, 4, f32)
-	case typeBool:
-		return many(r, count, 1, boolean)
-	case typeU64:
-		return many(r, count, 8, binary.LittleEndian.Uint64)
-	case typeI64:
-		return many(r, count, 8, i64)
-	case typeF64:
-		return many(r, count, 8, f64)
 	case typeString:
 		list := make([]string, r.bounded(count, 8, "strings"))
 		for i := range list {
@@ -161,7 +154,15 @@ func (r *reader) array(kind uint32, depth int) any {
 	case typeArray:
 		return r.nested(count, depth)
 	}
-	r.fail("array of the unknown value type %d", kind)
+	of, known := numberTypes[kind]
+	if !known {
+		r.fail("array of the unknown value type %d", kind)
+		return nil
+	}
+	n := r.bounded(count, of.size, "array elements")
+	if b := r.take(uint64(n) * of.size); r.err == nil {
+		return of.many(b, n)
+	}
 	return nil
 }
 
@@ -178,33 +179,3 @@ func (r *reader) nested(count uint64, depth int) any {
 	}
 	return list
 }
-
-func one[T any](r *reader, size uint64, decode func([]byte) T) T {
-	b := r.take(size)
-	if b == nil {
-		var zero T
-		return zero
-	}
-	return decode(b)
-}
-
-func many[T any](r *reader, count, size uint64, decode func([]byte) T) []T {
-	list := make([]T, r.bounded(count, size, "array elements"))
-	b := r.take(uint64(len(list)) * size)
-	if r.err != nil {
-		return nil
-	}
-	for i := range list {
-		list[i] = decode(b[uint64(i)*size:])
-	}
-	return list
-}
-
-func u8(b []byte) uint8     { return b[0] }
-func i8(b []byte) int8      { return int8(b[0]) }
-func boolean(b []byte) bool { return b[0] != 0 }
-func i16(b []byte) int16    { return int16(binary.LittleEndian.Uint16(b)) }
-func i32(b []byte) int32    { return int32(binary.LittleEndian.Uint32(b)) }
-func i64(b []byte) int64    { return int64(binary.LittleEndian.Uint64(b)) }
-func f32(b []byte) float32  { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
-func f64(b []byte) float64  { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }

@@ -33,18 +33,12 @@ func (t Tensor) Range(dst []float32, from int) error {
 		return fmt.Errorf("gguf: tensor %s: elements %d to %d are not whole %s blocks of %d", t.Name, from, from+len(dst), t.Type, l.elements)
 	}
 	src := t.Data[from/l.elements*l.bytes:]
-	switch t.Type {
-	case F32:
-		half.CopyF32(dst, src)
-	case F16:
-		half.WidenF16(dst, src)
-	case BF16:
-		half.WidenBF16(dst, src)
-	default:
-		for len(dst) > 0 {
-			l.decode(dst[:l.elements], src[:l.bytes])
-			dst, src = dst[l.elements:], src[l.bytes:]
-		}
+	if half.Widen(dst, src, l.name) {
+		return nil
+	}
+	for len(dst) > 0 {
+		l.decode(dst[:l.elements], src[:l.bytes])
+		dst, src = dst[l.elements:], src[l.bytes:]
 	}
 	return nil
 }

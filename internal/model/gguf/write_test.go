@@ -17,7 +17,7 @@ func TestWrittenBlocksEqualTheReference(t *testing.T) {
 	written := 0
 	for _, c := range readRecorded(t, "quantize.json.gz") {
 		values := make([]float32, len(c.Values)/4)
-		half.CopyF32(values, c.Values)
+		half.Widen(values, c.Values, "F32")
 		var got bytes.Buffer
 		if err := Encode(&got, c.Number, values); err != nil {
 			t.Fatal(err)

@@ -49,23 +49,24 @@ func ToF16(f float32) uint16 {
 	return sign | uint16((magnitude+0xfff+magnitude>>13&1)>>13-112<<10)
 }
 
-// WidenF16 decodes len(dst) little-endian f16 numbers from src.
-func WidenF16(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = F16(binary.LittleEndian.Uint16(src[2*i:]))
+// Widen decodes len(dst) little-endian numbers from src. isKnown is false for types other than F32, F16 and
+// BF16.
+func Widen(dst []float32, src []byte, dtype string) (isKnown bool) {
+	switch dtype {
+	case "F32":
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case "F16":
+		for i := range dst {
+			dst[i] = F16(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	case "BF16":
+		for i := range dst {
+			dst[i] = BF16(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	default:
+		return false
 	}
-}
-
-// WidenBF16 decodes len(dst) little-endian bf16 numbers from src.
-func WidenBF16(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = BF16(binary.LittleEndian.Uint16(src[2*i:]))
-	}
-}
-
-// CopyF32 decodes len(dst) little-endian f32 numbers from src.
-func CopyF32(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
+	return true
 }

@@ -88,15 +88,7 @@ func (t Tensor) Range(dst []float32, from int) error {
 		return fmt.Errorf("safetensors: %s: tensor %s: no elements %d to %d, as there are %d", t.path, t.Name, from, from+len(dst), t.Len())
 	}
 	size := t.DType.size()
-	src := t.Data[from*size : (from+len(dst))*size]
-	switch t.DType {
-	case F32:
-		half.CopyF32(dst, src)
-	case F16:
-		half.WidenF16(dst, src)
-	case BF16:
-		half.WidenBF16(dst, src)
-	default:
+	if !half.Widen(dst, t.Data[from*size:(from+len(dst))*size], string(t.DType)) {
 		return fmt.Errorf("safetensors: %s: tensor %s: cannot read dtype %s as numbers; expected F32, F16 or BF16", t.path, t.Name, t.DType)
 	}
 	return nil

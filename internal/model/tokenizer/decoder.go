@@ -52,7 +52,7 @@ func (d *decoder) add(data json.RawMessage, where string) error {
 	bare := struct{ Type string }{}
 	switch kind {
 	case "Sequence":
-		return d.addSequence(data, where)
+		return eachPart(data, where, "decoders", d.add)
 	case "ByteLevel":
 		var ignored struct { // settings of encoding that the file repeats here
 			Type           string
@@ -84,22 +84,6 @@ func (d *decoder) add(data json.RawMessage, where string) error {
 		return nil
 	}
 	return unsupported(where, kind, "Sequence", "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace")
-}
-
-func (d *decoder) addSequence(data json.RawMessage, where string) error {
-	var s struct {
-		Type     string
-		Decoders []json.RawMessage
-	}
-	if err := strict(data, where, &s); err != nil {
-		return err
-	}
-	for i, part := range s.Decoders {
-		if err := d.add(part, fmt.Sprintf("%s.decoders[%d]", where, i)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d *decoder) addStrip(data json.RawMessage, where string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -212,6 +213,31 @@ func component(data json.RawMessage, where string) (string, error) {
 		return "", fmt.Errorf("%s has no type", where)
 	}
 	return head.Type, nil
+}
+
+// eachPart calls add for the parts of a Sequence, which stand under a key, with the place of each.
+func eachPart(data json.RawMessage, where, key string, add func(part json.RawMessage, where string) error) error {
+	var s struct {
+		Type                                             string
+		Decoders, Normalizers, PreTokenizers, Processors []json.RawMessage
+	}
+	if err := strict(data, where, &s); err != nil {
+		return err
+	}
+	all := map[string][]json.RawMessage{
+		"decoders": s.Decoders, "normalizers": s.Normalizers, "pretokenizers": s.PreTokenizers, "processors": s.Processors,
+	}
+	for _, other := range slices.Sorted(maps.Keys(all)) {
+		if other != key && all[other] != nil {
+			return fmt.Errorf("%s: json: unknown field %q", where, other)
+		}
+	}
+	for i, part := range all[key] {
+		if err := add(part, fmt.Sprintf("%s.%s[%d]", where, key, i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unsupported returns the error for a component of an unsupported type.

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode"
 )
@@ -34,22 +33,16 @@ func newNormalizer(data json.RawMessage, where string) (normalizer, error) {
 }
 
 func newNormalizerSequence(data json.RawMessage, where string) (normalizer, error) {
-	var d struct {
-		Type        string
-		Normalizers []json.RawMessage
-	}
-	if err := strict(data, where, &d); err != nil {
-		return nil, err
-	}
 	var steps []normalizer
-	for i, part := range d.Normalizers {
-		step, err := newNormalizer(part, fmt.Sprintf("%s.normalizers[%d]", where, i))
-		if err != nil {
-			return nil, err
-		}
+	err := eachPart(data, where, "normalizers", func(part json.RawMessage, where string) error {
+		step, err := newNormalizer(part, where)
 		if step != nil {
 			steps = append(steps, step)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return func(s string) string {
 		for _, step := range steps {

@@ -31,21 +31,14 @@ func newFrame(data json.RawMessage, where string) (frame, error) {
 }
 
 func newFrameSequence(data json.RawMessage, where string) (frame, error) {
-	var d struct {
-		Type       string
-		Processors []json.RawMessage
-	}
-	if err := strict(data, where, &d); err != nil {
-		return frame{}, err
-	}
 	var all frame
-	for i, part := range d.Processors {
-		f, err := newFrame(part, fmt.Sprintf("%s.processors[%d]", where, i))
-		if err != nil {
-			return frame{}, err
-		}
-		all.before = append(f.before, all.before...)
-		all.after = append(all.after, f.after...)
+	err := eachPart(data, where, "processors", func(part json.RawMessage, where string) error {
+		f, err := newFrame(part, where)
+		all.before, all.after = append(f.before, all.before...), append(all.after, f.after...)
+		return err
+	})
+	if err != nil {
+		return frame{}, err
 	}
 	return all, nil
 }

@@ -48,7 +48,7 @@ func (t *preTokenizer) add(data json.RawMessage, where string) error {
 	}
 	switch kind {
 	case "Sequence":
-		return t.addSequence(data, where)
+		return eachPart(data, where, "pretokenizers", t.add)
 	case "ByteLevel":
 		return t.addByteLevel(data, where)
 	case "Split":
@@ -69,22 +69,6 @@ func (t *preTokenizer) add(data json.RawMessage, where string) error {
 		return err
 	}
 	return unsupported(where, kind, "Sequence", "ByteLevel", "Split", "Digits", "Metaspace")
-}
-
-func (t *preTokenizer) addSequence(data json.RawMessage, where string) error {
-	var d struct {
-		Type          string
-		PreTokenizers []json.RawMessage
-	}
-	if err := strict(data, where, &d); err != nil {
-		return err
-	}
-	for i, part := range d.PreTokenizers {
-		if err := t.add(part, fmt.Sprintf("%s.pretokenizers[%d]", where, i)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (t *preTokenizer) addByteLevel(data json.RawMessage, where string) error {

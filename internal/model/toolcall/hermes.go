@@ -20,36 +20,23 @@ const (
 	hermesClose = "</tool_call>"
 )
 
+var hermesMarks = marks{hermesOpen, hermesClose}
+
 // hermes reads the calls of Hermes 2 Pro, Qwen2.5, Qwen3 and SmolLM3: JSON objects with name and
 // arguments, each between <tool_call> and </tool_call>. The marks may stand in strings of the
 // arguments. It also reads calls of the tools between <function=name> and </function>.
 type hermes struct{}
 
 func (hermes) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
-	content, rest, found := strings.Cut(text, hermesOpen)
-	if !found {
+	if !strings.Contains(text, hermesOpen) {
 		if content, calls, err := functionCalls(text, tools); calls != nil || err != nil {
 			return content, calls, err
 		}
-		return unmarked(text, tools, hermesOpen, hermesClose)
 	}
-	var calls []trinity.ToolCall
-	for found {
+	return hermesMarks.calls(text, tools, hermesMarks.next, func(rest string) ([]trinity.ToolCall, string, error) {
 		call, after, err := hermesCall(rest)
-		if err != nil {
-			return "", nil, err
-		}
-		calls = append(calls, trinity.ToolCall{Name: call.Name, Arguments: call.Arguments})
-		var between string
-		between, rest, found = strings.Cut(after, hermesOpen)
-		if strings.TrimSpace(between) != "" {
-			content += between
-		}
-	}
-	if _, _, err := unmarked(content, tools, hermesOpen, ""); err != nil {
-		return "", nil, err
-	}
-	return strings.TrimRight(content, "\n"), calls, nil
+		return []trinity.ToolCall{{Name: call.Name, Arguments: call.Arguments}}, after, err
+	})
 }
 
 // hermesCall reads a call after <tool_call>, and its </tool_call>.

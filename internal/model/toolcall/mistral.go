@@ -24,40 +24,22 @@ const (
 type mistral struct{}
 
 func (mistral) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
-	content, rest, found := strings.Cut(text, mistralCalls)
-	if !found {
-		return unmarked(text, tools, mistralCalls, "")
-	}
-	var calls []trinity.ToolCall
-	for found {
-		var all []callObject
-		var err error
-		whole := rest
+	m := marks{open: mistralCalls}
+	return m.calls(text, tools, m.next, func(rest string) (calls []trinity.ToolCall, after string, err error) {
+		read := mistralNamed
 		if strings.HasPrefix(strings.TrimSpace(rest), "[") {
-			all, rest, err = mistralList(rest)
-		} else {
-			all, rest, err = mistralNamed(rest)
+			read = mistralList
 		}
-		if err != nil {
-			return "", nil, err
-		}
+		all, after, err := read(rest)
 		for _, w := range all {
-			call, err := w.call(whole)
+			call, err := w.call(rest)
 			if err != nil {
-				return "", nil, err
+				return nil, "", err
 			}
 			calls = append(calls, call)
 		}
-		var between string
-		between, rest, found = strings.Cut(rest, mistralCalls)
-		if strings.TrimSpace(between) != "" {
-			content += between
-		}
-	}
-	if _, _, err := unmarked(content, tools, mistralCalls, ""); err != nil {
-		return "", nil, err
-	}
-	return strings.TrimRight(content, "\n"), calls, nil
+		return calls, after, err
+	})
 }
 
 func (mistral) Settled(text string) string {

@@ -27,27 +27,14 @@ const (
 type qwen3Coder struct{}
 
 func (qwen3Coder) Parse(text string, tools json.RawMessage) (string, []trinity.ToolCall, error) {
-	content, rest, opened, found := coderNext(text)
-	var calls []trinity.ToolCall
-	for found {
-		more, after, err := coderCalls(rest, opened, tools)
-		if err != nil {
-			return "", nil, err
-		}
-		calls = append(calls, more...)
-		var between string
-		between, rest, opened, found = coderNext(after)
-		if strings.TrimSpace(between) != "" {
-			content += between
-		}
+	opened := false
+	next := func(text string) (content, rest string, found bool) {
+		content, rest, opened, found = coderNext(text)
+		return content, rest, found
 	}
-	if len(calls) == 0 {
-		return unmarked(text, tools, hermesOpen, hermesClose)
-	}
-	if _, _, err := unmarked(content, tools, hermesOpen, ""); err != nil {
-		return "", nil, err
-	}
-	return strings.TrimRight(content, "\n"), calls, nil
+	return hermesMarks.calls(text, tools, next, func(rest string) ([]trinity.ToolCall, string, error) {
+		return coderCalls(rest, opened, tools)
+	})
 }
 
 func (qwen3Coder) Settled(text string) string {

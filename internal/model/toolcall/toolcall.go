@@ -237,6 +237,41 @@ func unmarked(text string, tools json.RawMessage, open, close string) (string, [
 	return text, nil, nil
 }
 
+// marks are those that stand before a call, and behind it, "" if there is none.
+type marks struct{ open, close string }
+
+// next splits text at the next call.
+func (m marks) next(text string) (content, rest string, found bool) { return strings.Cut(text, m.open) }
+
+// calls reads a reply with calls. next splits a text at the next call, and read returns what begins there,
+// with the text after it. A reply without a call is text.
+func (m marks) calls(
+	text string, tools json.RawMessage, next func(text string) (content, rest string, found bool),
+	read func(rest string) (calls []trinity.ToolCall, after string, err error),
+) (string, []trinity.ToolCall, error) {
+	var calls []trinity.ToolCall
+	content, rest, found := next(text)
+	for found {
+		some, after, err := read(rest)
+		if err != nil {
+			return "", nil, err
+		}
+		calls = append(calls, some...)
+		var between string
+		between, rest, found = next(after)
+		if strings.TrimSpace(between) != "" {
+			content += between
+		}
+	}
+	if len(calls) == 0 {
+		return unmarked(text, tools, m.open, m.close)
+	}
+	if _, _, err := unmarked(content, tools, m.open, ""); err != nil {
+		return "", nil, err
+	}
+	return strings.TrimRight(content, "\n"), calls, nil
+}
+
 // jsonCall returns the tool that a JSON object, or a list of them, calls at the beginning of a text.
 func jsonCall(text string, tools json.RawMessage) (name string, found bool) {
 	value, _, err := firstJSON(text)

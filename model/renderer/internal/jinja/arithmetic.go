@@ -246,19 +246,16 @@ func (r *runtime) add(a, b Value) Value {
 		}
 	case *List:
 		if y, ok := b.(*List); ok {
-			return &List{r.join2(x.Items, y.Items)}
+			r.room(16 * (len(x.Items) + len(y.Items)))
+			return &List{slices.Concat(x.Items, y.Items)}
 		}
 	case *Tuple:
 		if y, ok := b.(*Tuple); ok {
-			return &Tuple{r.join2(x.Items, y.Items)}
+			r.room(16 * (len(x.Items) + len(y.Items)))
+			return &Tuple{slices.Concat(x.Items, y.Items)}
 		}
 	}
 	panic(typeErrorf("unsupported operand type(s) for +: '%s' and '%s'", typeName(a), typeName(b)))
-}
-
-func (r *runtime) join2(a, b []Value) []Value {
-	r.room(16 * (len(a) + len(b)))
-	return append(append(make([]Value, 0, len(a)+len(b)), a...), b...)
 }
 
 // repeat returns the items of v n times over, as Python's v * n does.

@@ -16,43 +16,35 @@ func (r *runtime) attr(v Value, id string) (found Value, ok bool) {
 		found, ok = x.attrs.Get(id)
 		return found, ok
 	case *loop:
-		return x.attr(id)
+		return attributeOf(x, loopAttributes, loopMethods, id)
 	case *macro:
-		found, ok = x.attr(id)
-		return found, ok
+		return attributeOf(x, macroAttributes, nil, id)
 	case *cycler:
-		return x.attr(id)
+		return attributeOf(x, cyclerAttributes, cyclerMethods, id)
 	}
 	kind := typeName(v)
 	if strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") || slices.Contains(mutators[kind], id) {
 		return &undefined{"access to attribute '" + id + "' of '" + kind + "' object is unsafe", Security}, true
 	}
-	switch x := v.(type) {
-	case string:
-		if m, known := stringMethods[id]; known {
-			return bindString(id, x, m), true
-		}
-	case *Map:
-		if m, known := mapMethods[id]; known {
-			return &function{id, func(r *runtime, args []Value, named *Map) Value { return m(r, x, args, named) }}, true
-		}
-	case *List:
-		if found, ok := sequenceMethod(id, x.Items); ok {
-			return found, true
-		}
-	case *Tuple:
-		if found, ok := sequenceMethod(id, x.Items); ok && id != "copy" {
-			return found, true
-		}
-	case *function:
-		if id == "fromkeys" && x == globals["dict"] {
-			return &function{id, fromKeys}, true
-		}
+	if m, known := methods[kind][id]; known {
+		return &function{id, v, m}, true
+	}
+	if id == "fromkeys" && v == globals["dict"] {
+		return &function{id, nil, builtin{"iterable value?", fromKeys}}, true
 	}
 	if slices.Contains(pythonOnly[kind], id) {
 		panic(failf(Unsupported, "the attribute '%s' of a %s", id, kind))
 	}
 	return nil, false
+}
+
+// attributeOf returns an attribute or a method of a value that has tables of its own.
+func attributeOf[T any](v T, attributes map[string]func(T) Value, methods map[string]builtin, id string) (Value, bool) {
+	if get, ok := attributes[id]; ok {
+		return get(v), true
+	}
+	m, ok := methods[id]
+	return &function{id, v, m}, ok
 }
 
 // mutators are the methods that the immutable sandbox forbids.
@@ -90,76 +82,48 @@ func (n *namespace) set(id string, v Value) {
 	n.attrs.Set(id, v)
 }
 
-type mapMethod func(r *runtime, m *Map, args []Value, named *Map) Value
-
-var mapMethods = map[string]mapMethod{
-	"keys":   viewMethod("keys"),
-	"values": viewMethod("values"),
-	"items":  viewMethod("items"),
-	"copy": func(r *runtime, m *Map, args []Value, named *Map) Value {
-		noArguments("copy", args, named)
-		r.spend(4 * m.Len())
-		return m.clone()
-	},
-	"get": func(r *runtime, m *Map, args []Value, named *Map) Value {
-		if len(args) < 1 || len(args) > 2 || named.Len() > 0 {
-			panic(typeErrorf("get takes a key and a default"))
-		}
-		r.key(args[0])
-		v, ok := m.lookup(args[0])
-		if !ok && len(args) == 2 {
-			return args[1]
-		}
-		return v
+// methods holds the methods of values by the names of their types.
+var methods = map[string]map[string]builtin{
+	"list":  {"count": countItems, "index": indexOfItem, "copy": {"", func(c *input) Value { return &List{c.self.(*List).Items} }}},
+	"tuple": {"count": countItems, "index": indexOfItem},
+	"dict": {
+		"keys":   {"", viewOf},
+		"values": {"", viewOf},
+		"items":  {"", viewOf},
+		"copy": {"", func(c *input) Value {
+			c.r.spend(4 * c.self.(*Map).Len())
+			return c.self.(*Map).clone()
+		}},
+		"get": {"/ key default?", func(c *input) Value {
+			c.r.key(c.args[0])
+			if v, ok := c.self.(*Map).lookup(c.args[0]); ok {
+				return v
+			}
+			return c.or(1, nil)
+		}},
 	},
 }
 
-func viewMethod(kind string) mapMethod {
-	return func(_ *runtime, m *Map, args []Value, named *Map) Value {
-		noArguments(kind, args, named)
-		return &view{m, kind}
-	}
-}
+func viewOf(c *input) Value { return &view{c.self.(*Map), c.name} }
 
-func noArguments(id string, args []Value, named *Map) {
-	if len(args) > 0 || named.Len() > 0 {
-		panic(typeErrorf("%s takes no arguments", id))
+var countItems = builtin{"/ value", func(c *input) Value {
+	n := int64(0)
+	for _, item := range c.r.collect(c.self) {
+		if c.r.equal(item, c.args[0], 0) {
+			n++
+		}
 	}
-}
+	return n
+}}
 
-// sequenceMethod returns a method that lists and tuples share; ok is false for any other name.
-func sequenceMethod(id string, items []Value) (method *function, ok bool) {
-	switch id {
-	case "count":
-		return &function{id, func(r *runtime, args []Value, named *Map) Value {
-			if len(args) != 1 || named.Len() > 0 {
-				panic(typeErrorf("count takes one value"))
-			}
-			n := int64(0)
-			for _, item := range items {
-				if r.equal(item, args[0], 0) {
-					n++
-				}
-			}
-			return n
-		}}, true
-	case "index":
-		return &function{id, func(r *runtime, args []Value, named *Map) Value {
-			if len(args) != 1 || named.Len() > 0 {
-				panic(failf(Unsupported, "index with other than one argument"))
-			}
-			for i, item := range items {
-				if r.equal(item, args[0], 0) {
-					return int64(i)
-				}
-			}
-			panic(typeErrorf("the value of index is not in the sequence"))
-		}}, true
-	case "copy":
-		return &function{id, func(_ *runtime, args []Value, named *Map) Value {
-			noArguments(id, args, named)
-			return &List{items}
-		}}, true
+var indexOfItem = builtin{"*", func(c *input) Value {
+	if len(c.args) != 1 || c.named.Len() > 0 {
+		panic(failf(Unsupported, "index with other than one argument"))
 	}
-	return nil, false
-}
+	for i, item := range c.r.collect(c.self) {
+		if c.r.equal(item, c.args[0], 0) {
+			return int64(i)
+		}
+	}
+	panic(typeErrorf("the value of index is not in the sequence"))
+}}

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 )
@@ -11,29 +12,19 @@ func (r *runtime) compare(op string, a, b Value) bool {
 	case "==":
 		return r.equal(a, b, 0)
 	case "!=":
-		same := r.equal(a, b, 0)
-		return !same
+		return !r.equal(a, b, 0)
 	case "<":
 		return r.lessThan(a, b, 0)
 	case ">":
 		return r.lessThan(b, a, 0)
 	case "<=":
-		return r.lessOrEqual(a, b)
+		return r.lessThan(a, b, 0) || r.equal(a, b, 0)
 	case ">=":
-		return r.lessOrEqual(b, a)
+		return r.lessThan(b, a, 0) || r.equal(b, a, 0)
 	case "in":
 		return r.contains(b, a)
 	}
-	found := r.contains(b, a)
-	return !found
-}
-
-func (r *runtime) lessOrEqual(a, b Value) bool {
-	less := r.lessThan(a, b, 0)
-	if less {
-		return less
-	}
-	return r.equal(a, b, 0)
+	return !r.contains(b, a)
 }
 
 // numeric returns a number as an exact value; booleans are numbers.
@@ -59,13 +50,7 @@ func numeric(v Value) (i *big.Int, f float64, isFloat, ok bool) {
 func order(a, b Value) (c int, ok bool) {
 	if x, ok := a.(int64); ok {
 		if y, ok := b.(int64); ok {
-			switch {
-			case x < y:
-				return -1, true
-			case x > y:
-				return 1, true
-			}
-			return 0, true
+			return cmp.Compare(x, y), true
 		}
 	}
 	ai, af, aFloat, ok := numeric(a)
@@ -123,11 +108,11 @@ func (r *runtime) equal(a, b Value, depth int) bool {
 		return ok
 	case *List:
 		if y, ok := b.(*List); ok {
-			return r.equalItems(x.Items, y.Items, depth)
+			return len(x.Items) == len(y.Items) && r.agree(x.Items, y.Items, depth) == len(x.Items)
 		}
 	case *Tuple:
 		if y, ok := b.(*Tuple); ok {
-			return r.equalItems(x.Items, y.Items, depth)
+			return len(x.Items) == len(y.Items) && r.agree(x.Items, y.Items, depth) == len(x.Items)
 		}
 	case *Map:
 		if y, ok := b.(*Map); ok {
@@ -153,16 +138,13 @@ func (r *runtime) equal(a, b Value, depth int) bool {
 	return false
 }
 
-func (r *runtime) equalItems(a, b []Value, depth int) bool {
-	if len(a) != len(b) {
-		return false
+// agree returns the number of items with which two sequences begin alike.
+func (r *runtime) agree(a, b []Value, depth int) int {
+	n := 0
+	for n < min(len(a), len(b)) && r.equal(a[n], b[n], depth+1) {
+		n++
 	}
-	for i := range a {
-		if !r.equal(a[i], b[i], depth+1) {
-			return false
-		}
-	}
-	return true
+	return n
 }
 
 func (r *runtime) equalMaps(a, b *Map, depth int) bool {
@@ -171,11 +153,7 @@ func (r *runtime) equalMaps(a, b *Map, depth int) bool {
 	}
 	for i, k := range a.keys {
 		r.key(k)
-		other, ok := b.lookup(k)
-		if !ok {
-			return false
-		}
-		if !r.equal(a.vals[i], other, depth+1) {
+		if other, ok := b.lookup(k); !ok || !r.equal(a.vals[i], other, depth+1) {
 			return false
 		}
 	}
@@ -216,11 +194,8 @@ func (r *runtime) lessThan(a, b Value, depth int) bool {
 }
 
 func (r *runtime) lessItems(a, b []Value, depth int) bool {
-	for i := range min(len(a), len(b)) {
-		same := r.equal(a[i], b[i], depth+1)
-		if !same {
-			return r.lessThan(a[i], b[i], depth+1)
-		}
+	if i := r.agree(a, b, depth); i < min(len(a), len(b)) {
+		return r.lessThan(a[i], b[i], depth+1)
 	}
 	return len(a) < len(b)
 }
@@ -249,14 +224,10 @@ func (r *runtime) contains(container, v Value) bool {
 	case *namespace:
 		panic(typeErrorf("argument of type 'Namespace' is not iterable"))
 	}
-	it := r.iterate(container)
-	for {
-		item, ok := it.next()
-		if !ok {
-			return false
-		}
+	for item := range r.iterate(container).all {
 		if r.equal(item, v, 0) {
 			return true
 		}
 	}
+	return false
 }

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -134,13 +135,8 @@ func fromGo(v any, depth int) (Value, error) {
 }
 
 func fromGoMap(x map[string]any, depth int) (Value, error) {
-	keys := make([]string, 0, len(x))
-	for k := range x {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	m := &Map{}
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(x)) {
 		c, err := fromGo(x[k], depth+1)
 		if err != nil {
 			return nil, err

@@ -109,7 +109,7 @@ func (ev *evaluator) evalCompare(n *compare, f *frame) Value {
 }
 
 func (ev *evaluator) evalConcat(n *concat, f *frame) Value {
-	w := &limitedText{limit: ev.limits.Size}
+	w := ev.textWriter()
 	for _, part := range n.parts {
 		v := ev.eval(part, f)
 		w.add(ev.str(v))
@@ -138,12 +138,12 @@ func (ev *evaluator) arguments(a *arguments, f *frame) (args []Value, named *Map
 }
 
 // spread adds the entries of a ** argument to named.
-func (r *runtime) spread(v Value, named *Map) {
+func (ev *evaluator) spread(v Value, named *Map) {
 	m, ok := v.(*Map)
 	if !ok {
 		panic(typeErrorf("argument after ** must be a mapping, not %s", typeName(v)))
 	}
-	r.spend(2 * m.Len())
+	ev.spend(2 * m.Len())
 	for i, k := range m.keys {
 		id, ok := k.(string)
 		if !ok {
@@ -173,8 +173,7 @@ func (ev *evaluator) call(callee Value, args []Value, named *Map) Value {
 	case *macro:
 		return c.call(ev, args, named)
 	case *function:
-		ev.read(args...)
-		return c.call(&ev.runtime, args, named)
+		return ev.apply(c.name, c.builtin, c.self, args, named)
 	case *loop:
 		if c.recurse == nil {
 			panic(typeErrorf("the loop must have the 'recursive' marker to be called"))

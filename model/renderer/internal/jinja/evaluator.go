@@ -14,7 +14,7 @@ type evaluator struct {
 // capture runs body and returns the text that it writes.
 func (ev *evaluator) capture(body func()) string {
 	outer := ev.out
-	ev.out = &limitedText{limit: ev.limits.Size}
+	ev.out = ev.textWriter()
 	ev.captures++
 	body()
 	inner := ev.out.String()

@@ -121,13 +121,8 @@ func (ev *evaluator) assign(target expr, v Value, f *frame) {
 }
 
 func (r *runtime) unpack(v Value, want int) []Value {
-	it := r.iterate(v)
 	var items []Value
-	for {
-		item, ok := it.next()
-		if !ok {
-			break
-		}
+	for item := range r.iterate(v).all {
 		if items = append(items, item); len(items) > want {
 			panic(typeErrorf("too many values to unpack (expected %d)", want))
 		}

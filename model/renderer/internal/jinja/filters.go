@@ -1,21 +1,14 @@
 package jinja
 
-// filterSpec describes a filter. params are its parameters after the input, as for [bind]; apply
-// gets the input v and the bound arguments a. A filter with raw binds its arguments itself.
-type filterSpec struct {
-	params []string
-	apply  func(r *runtime, v Value, a []Value) Value
-	raw    func(r *runtime, v Value, args []Value, named *Map) Value
-}
+import "maps"
 
-var filters map[string]filterSpec
+// filters holds the filters by name.
+var filters map[string]builtin
 
 func init() {
-	filters = map[string]filterSpec{}
-	for _, group := range []map[string]filterSpec{textFilters, sequenceFilters, selectFilters, numberFilters, valueFilters} {
-		for id, spec := range group {
-			filters[id] = spec
-		}
+	filters = map[string]builtin{}
+	for _, group := range []map[string]builtin{textFilters, sequenceFilters, selectFilters, numberFilters, valueFilters} {
+		maps.Copy(filters, group)
 	}
 	for alias, id := range map[string]string{"count": "length", "d": "default", "e": "escape"} {
 		filters[alias] = filters[id]
@@ -23,10 +16,13 @@ func init() {
 	for _, id := range []string{
 		"attr", "filesizeformat", "forceescape", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr",
 	} {
-		filters[id] = filterSpec{raw: func(*runtime, Value, []Value, *Map) Value {
-			panic(failf(Unsupported, "the filter '%s'", id))
-		}}
+		filters[id] = unsupported("the filter '" + id + "'")
 	}
+}
+
+// unsupported is a builtin that exists only in Python.
+func unsupported(what string) builtin {
+	return builtin{"*", func(*input) Value { panic(failf(Unsupported, "%s", what)) }}
 }
 
 func unknownFilter(id string, atLine int) error {
@@ -44,67 +40,56 @@ func (ev *evaluator) applyFilter(n *filter, v Value, f *frame) Value {
 }
 
 func (r *runtime) filter(id string, v Value, args []Value, named *Map) Value {
-	spec, known := filters[id]
+	b, known := filters[id]
 	if !known {
 		panic(unknownFilter(id, 0))
 	}
-	r.read(v)
-	r.read(args...)
-	if spec.raw != nil {
-		return spec.raw(r, v, args, named)
-	}
-	bound := bind(id, args, named, spec.params...)
-	return spec.apply(r, v, bound)
+	return r.apply(id, b, v, args, named)
 }
 
 // valueFilters convert values or choose between them.
-var valueFilters = map[string]filterSpec{
-	"default": {params: []string{"default_value?", "boolean?"}, apply: func(_ *runtime, v Value, a []Value) Value {
-		_, absent := v.(*undefined)
-		if absent || truth(orDefault(a[1], false)) && !truth(v) {
-			return orDefault(a[0], "")
+var valueFilters = map[string]builtin{
+	"default": {"default_value? boolean?", func(c *input) Value {
+		if _, absent := c.self.(*undefined); absent || c.flag(1) && !truth(c.self) {
+			return c.or(0, "")
 		}
-		return v
+		return c.self
 	}},
-	"string": {apply: func(r *runtime, v Value, _ []Value) Value {
-		if _, marked := v.(markup); marked {
-			return v
+	"string": {"", func(c *input) Value {
+		if _, marked := c.self.(markup); marked {
+			return c.self
 		}
-		return r.str(v)
+		return c.r.str(c.self)
 	}},
-	"safe": {apply: func(r *runtime, v Value, _ []Value) Value {
-		return markup(r.str(v))
-	}},
-	"escape": {apply: func(r *runtime, v Value, _ []Value) Value {
-		if _, marked := v.(markup); marked {
-			return v
+	"safe": {"", func(c *input) Value { return markup(c.r.str(c.self)) }},
+	"escape": {"", func(c *input) Value {
+		if _, marked := c.self.(markup); marked {
+			return c.self
 		}
-		s := r.str(v)
-		r.room(5 * len(s))
+		s := c.r.str(c.self)
+		c.r.room(5 * len(s))
 		return markup(escapeHTML(s))
 	}},
-	"tojson": {params: []string{"ensure_ascii?", "indent?", "separators?", "sort_keys?"}, apply: toJSON},
+	"tojson": {"ensure_ascii? indent? separators? sort_keys?", func(c *input) Value {
+		style := &jsonStyle{run: c.r, ascii: c.flag(0), item: ", ", key: ": ", sortKeys: c.flag(3)}
+		if indent := c.or(1, nil); indent != nil {
+			style.pretty, style.item, style.indent = true, ",", c.indent(indent)
+		}
+		if separators := c.or(2, nil); separators != nil {
+			pair := c.r.unpack(separators, 2)
+			style.item, style.key = c.wantText(pair[0]), c.wantText(pair[1])
+		}
+		w := c.r.textWriter()
+		style.write(w, c.self, 0)
+		c.r.spell(2 * w.Len())
+		return w.String()
+	}},
 }
 
-func toJSON(r *runtime, v Value, a []Value) Value {
-	style := &jsonStyle{run: r, ascii: truth(orDefault(a[0], false)), item: ", ", key: ": ", sortKeys: truth(orDefault(a[3], false))}
-	if indent := orDefault(a[1], nil); indent != nil {
-		style.pretty, style.item = true, ","
-		if s, ok := textOf(indent); ok {
-			style.indent = s
-		} else {
-			n := wantInt("tojson(indent)", indent)
-			spaces := r.repeat(" ", n)
-			style.indent = spaces.(string)
-		}
+// indent returns the text that an argument is, or its number of spaces.
+func (c *input) indent(v Value) string {
+	if s, ok := textOf(v); ok {
+		return s
 	}
-	if separators := orDefault(a[2], nil); separators != nil {
-		pair := r.unpack(separators, 2)
-		style.item = wantText("tojson(separators)", pair[0])
-		style.key = wantText("tojson(separators)", pair[1])
-	}
-	w := &limitedText{limit: r.limits.Size}
-	style.write(w, v, 0)
-	r.spell(2 * w.Len())
-	return w.String()
+	return c.r.repeat(" ", wantInt(c.name, v)).(string)
 }

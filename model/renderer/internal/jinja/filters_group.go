@@ -5,15 +5,10 @@ import (
 	"strings"
 )
 
-// attributeGetter returns the function that reads a filter's attribute argument from an item:
-// "a.b.0" reads item by item, None returns the item itself. post, if not nil, maps the result.
-func attributeGetter(r *runtime, attribute Value, post func(Value) Value) func(Value) Value {
-	return attributeGetterOr(r, attribute, nil, post)
-}
-
-// attributeGetterOr is attributeGetter with a fallback, unless it is None, for every undefined
+// getter returns the function that reads a filter's attribute argument from an item: "a.b.0" reads item
+// by item, None returns the item itself. The fallback, unless it is None, stands for every undefined
 // value on the way.
-func attributeGetterOr(r *runtime, attribute, fallback Value, post func(Value) Value) func(Value) Value {
+func getter(r *runtime, attribute, fallback Value) func(Value) Value {
 	var parts []Value
 	if s, ok := attribute.(string); ok {
 		for _, part := range strings.Split(s, ".") {
@@ -34,54 +29,55 @@ func attributeGetterOr(r *runtime, attribute, fallback Value, post func(Value) V
 				v = fallback
 			}
 		}
-		if post == nil {
-			return v
+		return v
+	}
+}
+
+// folded makes the text that get returns comparable without regard to case, unless an argument says that
+// case counts.
+func (c *input) folded(sensitive int, get func(Value) Value) func(Value) Value {
+	if c.flag(sensitive) {
+		return get
+	}
+	return func(v Value) Value {
+		v = get(v)
+		if s, ok := textOf(v); ok {
+			c.r.changeCase("lower", s)
+			return lower(s)
 		}
-		return post(v)
+		return v
 	}
 }
 
-// foldCase makes text comparable without regard to case.
-func (r *runtime) foldCase(v Value) Value {
-	if s, ok := textOf(v); ok {
-		r.changeCase("lower", s)
-		return lower(s)
-	}
-	return v
-}
-
-func batchFilter(r *runtime, v Value, a []Value) Value {
-	size := wantInt("batch", a[0])
-	items := r.collect(v)
+func batchFilter(c *input) Value {
+	size, items, fill := c.int(0), c.r.collect(c.self), c.or(1, nil)
 	if size < 1 {
 		panic(failf(Unsupported, "batch of fewer than one item"))
 	}
-	fill := orDefault(a[1], nil)
-	return r.lazily(func() (Value, bool) {
+	return c.r.lazily(func() (Value, bool) {
 		if len(items) == 0 {
 			return nil, false
 		}
 		n := min(int64(len(items)), size)
-		r.room(16 * int(n))
+		c.r.room(16 * int(n))
 		group := append([]Value{}, items[:n]...)
 		items = items[n:]
 		if missing := size - n; fill != nil && missing > 0 {
-			more := r.repeat(&List{[]Value{fill}}, missing)
+			more := c.r.repeat(&List{[]Value{fill}}, missing)
 			group = append(group, more.(*List).Items...)
 		}
 		return &List{group}, true
 	})
 }
 
-func sliceFilter(r *runtime, v Value, a []Value) Value {
-	slices := wantInt("slice", a[0])
-	items := r.collect(v)
+func sliceFilter(c *input) Value {
+	slices, items, fill := c.int(0), c.r.collect(c.self), c.or(1, nil)
 	if slices < 1 || slices > maxRange {
 		panic(failf(Unsupported, "slice into %d parts", slices))
 	}
 	per, extra := int64(len(items))/slices, int64(len(items))%slices
 	i := int64(0)
-	return r.lazily(func() (Value, bool) {
+	return c.r.lazily(func() (Value, bool) {
 		if i == slices {
 			return nil, false
 		}
@@ -89,10 +85,10 @@ func sliceFilter(r *runtime, v Value, a []Value) Value {
 		if i < extra {
 			n++
 		}
-		r.room(16 * int(n))
+		c.r.room(16 * int(n))
 		part := append([]Value{}, items[:n]...)
 		items = items[n:]
-		if fill := orDefault(a[1], nil); fill != nil && i >= extra {
+		if fill != nil && i >= extra {
 			part = append(part, fill)
 		}
 		i++
@@ -101,26 +97,15 @@ func sliceFilter(r *runtime, v Value, a []Value) Value {
 }
 
 // groupByFilter sorts by an attribute and returns (key, items) pairs.
-func groupByFilter(r *runtime, v Value, a []Value) Value {
-	items := r.collect(v)
-	fallback := orDefault(a[1], nil)
-	shown := attributeGetterOr(r, a[0], fallback, nil)
-	key := shown
-	if !truth(orDefault(a[2], false)) {
-		key = attributeGetterOr(r, a[0], fallback, r.foldCase)
-	}
-	items = sorted(r, items, key, false)
+func groupByFilter(c *input) Value {
+	shown := getter(c.r, c.args[0], c.or(1, nil))
+	key := c.folded(2, shown)
 	out := &List{}
 	var last Value
-	for i, item := range items {
+	for i, item := range sorted(c.r, c.r.collect(c.self), key, false) {
 		k := key(item)
-		same := false
-		if i > 0 {
-			same = r.equal(k, last, 0)
-		}
-		if !same {
-			first := shown(item)
-			out.Items = append(out.Items, &Tuple{[]Value{first, &List{}}})
+		if i == 0 || !c.r.equal(k, last, 0) {
+			out.Items = append(out.Items, &Tuple{[]Value{shown(item), &List{}}})
 			last = k
 		}
 		group := out.Items[len(out.Items)-1].(*Tuple).Items[1].(*List)

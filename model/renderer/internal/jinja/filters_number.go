@@ -2,32 +2,39 @@ package jinja
 
 import (
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
 
 // numberFilters calculate and convert numbers.
-var numberFilters = map[string]filterSpec{
-	"abs": {apply: func(_ *runtime, v Value, _ []Value) Value {
-		if f, ok := v.(float64); ok {
+var numberFilters = map[string]builtin{
+	"abs": {"", func(c *input) Value {
+		if f, ok := c.self.(float64); ok {
 			return math.Abs(f)
 		}
-		n := wantInt("abs", v)
+		n := wantInt("abs", c.self)
 		if n < 0 {
 			return intOp("-", 0, n)
 		}
 		return n
 	}},
-	"int":   {params: []string{"default?", "base?"}, apply: intFilter},
-	"float": {params: []string{"default?"}, apply: floatFilter},
-	"round": {params: []string{"precision?", "method?"}, apply: roundFilter},
-	"sum":   {params: []string{"attribute?", "start?"}, apply: sumFilter},
-	"min": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) bool {
-		return r.lessThan(a, b, 0)
-	})},
-	"max": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) bool {
-		return r.lessThan(b, a, 0)
-	})},
+	"int":   {"default? base?", intFilter},
+	"float": {"default?", floatFilter},
+	"round": {"precision? method?", roundFilter},
+	"sum": {"attribute? start?", func(c *input) Value {
+		total := c.or(1, int64(0))
+		if _, isText := textOf(total); isText {
+			panic(typeErrorf("sum() can't sum strings"))
+		}
+		get := getter(c.r, c.or(0, nil), nil)
+		for item := range c.r.iterate(c.self).all {
+			total = c.r.binary("+", total, get(item))
+		}
+		return total
+	}},
+	"min": extreme(func(r *runtime, a, b Value) bool { return r.lessThan(a, b, 0) }),
+	"max": extreme(func(r *runtime, a, b Value) bool { return r.lessThan(b, a, 0) }),
 }
 
 // parseFloat reads text as Python's float() does.
@@ -94,15 +101,14 @@ func parseInt(s string, base int64) (n int64, ok, fits bool) {
 	return n, true, true
 }
 
-func intFilter(_ *runtime, v Value, a []Value) Value {
-	fallback := orDefault(a[0], int64(0))
+func intFilter(c *input) Value {
+	fallback := c.or(0, int64(0))
 	var f float64
-	switch x := v.(type) {
+	switch x := c.self.(type) {
 	case *undefined:
 		panic(x.fail())
 	case string:
-		base := wantInt("int", orDefault(a[1], int64(10)))
-		n, ok, fits := parseInt(x, base)
+		n, ok, fits := parseInt(x, c.int(1, 10))
 		if !fits {
 			panic(overflow())
 		}
@@ -120,11 +126,11 @@ func intFilter(_ *runtime, v Value, a []Value) Value {
 			panic(typeErrorf("cannot convert float infinity to integer"))
 		}
 	default:
-		if n, ok := integer(v); ok {
+		if n, ok := integer(x); ok {
 			return n
 		}
-		if isInteger(v) {
-			return v
+		if isInteger(x) {
+			return x
 		}
 		return fallback
 	}
@@ -137,42 +143,41 @@ func intFilter(_ *runtime, v Value, a []Value) Value {
 	return int64(f)
 }
 
-func floatFilter(_ *runtime, v Value, a []Value) Value {
-	if u, ok := v.(*undefined); ok {
-		panic(u.fail())
-	}
-	if f, ok := float(v); ok {
+func floatFilter(c *input) Value {
+	if f, ok := float(c.self); ok {
 		return f
 	}
-	if isInteger(v) {
+	switch x := c.self.(type) {
+	case *undefined:
+		panic(x.fail())
+	case *big.Int:
 		panic(overflow())
 	}
-	if s, ok := textOf(v); ok {
+	if s, ok := textOf(c.self); ok {
 		if f, ok := parseFloat(s); ok {
 			return f
 		}
 	}
-	return orDefault(a[0], 0.0)
+	return c.or(0, 0.0)
 }
 
-func roundFilter(r *runtime, v Value, a []Value) Value {
-	precision := wantInt("round", orDefault(a[0], int64(0)))
+func roundFilter(c *input) Value {
+	precision := c.int(0, 0)
 	if precision < 0 || precision > 300 {
 		panic(failf(Unsupported, "round to a precision of %d", precision))
 	}
-	r.spell(int(max(precision, 0)))
-	method := orDefault(a[1], "common")
-	if u, ok := v.(*undefined); ok {
+	c.r.spell(int(precision))
+	if u, ok := c.self.(*undefined); ok {
 		panic(u.fail())
 	}
-	f, ok := float(v)
+	f, ok := float(c.self)
 	if !ok {
-		panic(typeErrorf("round wants a number, not %s", typeName(v)))
+		panic(typeErrorf("round wants a number, not %s", typeName(c.self)))
 	}
 	scale := math.Pow(10, float64(precision))
-	switch method {
+	switch c.or(1, "common") {
 	case "common":
-		if n, whole := integer(v); whole {
+		if n, whole := integer(c.self); whole {
 			return n
 		}
 		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(precision), 64), 64)
@@ -185,43 +190,20 @@ func roundFilter(r *runtime, v Value, a []Value) Value {
 	panic(typeErrorf("the method of round must be common, ceil or floor"))
 }
 
-func sumFilter(r *runtime, v Value, a []Value) Value {
-	total := orDefault(a[1], int64(0))
-	if _, isText := textOf(total); isText {
-		panic(typeErrorf("sum() can't sum strings"))
-	}
-	get := attributeGetter(r, orDefault(a[0], nil), nil)
-	it := r.iterate(v)
-	for {
-		item, ok := it.next()
-		if !ok {
-			return total
-		}
-		item = get(item)
-		total = r.binary("+", total, item)
-	}
-}
-
 // extreme returns the filter min or max. Of equal items the filter returns the first.
-func extreme(better func(r *runtime, a, b Value) bool) func(r *runtime, v Value, a []Value) Value {
-	return func(r *runtime, v Value, a []Value) Value {
-		items := r.collect(v)
+func extreme(better func(r *runtime, a, b Value) bool) builtin {
+	return builtin{"case_sensitive? attribute?", func(c *input) Value {
+		items := c.r.collect(c.self)
 		if len(items) == 0 {
 			return undefinedf("No aggregated item, sequence was empty.")
 		}
-		post := r.foldCase
-		if truth(orDefault(a[0], false)) {
-			post = nil
-		}
-		key := attributeGetter(r, orDefault(a[1], nil), post)
-		best := items[0]
-		bestKey := key(best)
+		key := c.folded(0, getter(c.r, c.or(1, nil), nil))
+		best, bestKey := items[0], key(items[0])
 		for _, item := range items[1:] {
-			k := key(item)
-			if better(r, k, bestKey) {
+			if k := key(item); better(c.r, k, bestKey) {
 				best, bestKey = item, k
 			}
 		}
 		return best
-	}
+	}}
 }

@@ -1,79 +1,68 @@
 package jinja
 
 import (
+	"slices"
 	"sort"
 	"strings"
 )
 
 // sequenceFilters reorder, cut and combine sequences.
-var sequenceFilters = map[string]filterSpec{
-	"length": {apply: func(_ *runtime, v Value, _ []Value) Value { return length(v) }},
-	"list": {apply: func(r *runtime, v Value, _ []Value) Value {
-		return &List{r.collect(v)}
-	}},
-	"first":    {apply: firstFilter},
-	"last":     {apply: lastFilter},
-	"reverse":  {apply: reverseFilter},
-	"items":    {apply: itemsFilter},
-	"join":     {params: []string{"d?", "attribute?"}, apply: joinFilter},
-	"sort":     {params: []string{"reverse?", "case_sensitive?", "attribute?"}, apply: sortFilter},
-	"dictsort": {params: []string{"case_sensitive?", "by?", "reverse?"}, apply: dictSortFilter},
-	"batch":    {params: []string{"linecount", "fill_with?"}, apply: batchFilter},
-	"slice":    {params: []string{"slices", "fill_with?"}, apply: sliceFilter},
-	"unique":   {params: []string{"case_sensitive?", "attribute?"}, apply: uniqueFilter},
-	"groupby":  {params: []string{"attribute", "default?", "case_sensitive?"}, apply: groupByFilter},
-}
-
-func firstFilter(r *runtime, v Value, _ []Value) Value {
-	it := r.iterate(v)
-	first, ok := it.next()
-	if ok {
-		return first
-	}
-	return undefinedf("No first item, sequence was empty.")
-}
-
-func lastFilter(r *runtime, v Value, _ []Value) Value {
-	if _, lazy := v.(*iterator); lazy {
-		panic(typeErrorf("'generator' object is not reversible"))
-	}
-	items := r.collect(v)
-	if len(items) == 0 {
-		return undefinedf("No last item, sequence was empty.")
-	}
-	return items[len(items)-1]
-}
-
-func reverseFilter(r *runtime, v Value, _ []Value) Value {
-	if s, ok := v.(string); ok {
-		runes := []rune(s)
-		for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
-			runes[i], runes[j] = runes[j], runes[i]
+var sequenceFilters = map[string]builtin{
+	"length": {"", func(c *input) Value { return length(c.self) }},
+	"list":   {"", func(c *input) Value { return &List{c.r.collect(c.self)} }},
+	"first": {"", func(c *input) Value {
+		for item := range c.r.iterate(c.self).all {
+			return item
 		}
-		r.spell(len(s))
+		return undefinedf("No first item, sequence was empty.")
+	}},
+	"last": {"", func(c *input) Value {
+		if _, lazy := c.self.(*iterator); lazy {
+			panic(typeErrorf("'generator' object is not reversible"))
+		}
+		items := c.r.collect(c.self)
+		if len(items) == 0 {
+			return undefinedf("No last item, sequence was empty.")
+		}
+		return items[len(items)-1]
+	}},
+	"reverse":  {"", reverseFilter},
+	"items":    {"", itemsFilter},
+	"join":     {"d? attribute?", joinFilter},
+	"sort":     {"reverse? case_sensitive? attribute?", sortFilter},
+	"dictsort": {"case_sensitive? by? reverse?", dictSortFilter},
+	"batch":    {"linecount fill_with?", batchFilter},
+	"slice":    {"slices fill_with?", sliceFilter},
+	"unique":   {"case_sensitive? attribute?", uniqueFilter},
+	"groupby":  {"attribute default? case_sensitive?", groupByFilter},
+}
+
+func reverseFilter(c *input) Value {
+	if s, ok := c.self.(string); ok {
+		runes := []rune(s)
+		slices.Reverse(runes)
+		c.r.spell(len(s))
 		return string(runes)
 	}
-	items := r.collect(v)
-	r.room(16 * len(items))
-	turned := make([]Value, len(items))
-	for i, item := range items {
-		turned[len(items)-1-i] = item
-	}
-	if _, lazy := v.(*iterator); lazy {
+	items := c.r.collect(c.self)
+	c.r.room(16 * len(items))
+	turned := slices.Clone(items)
+	slices.Reverse(turned)
+	if _, lazy := c.self.(*iterator); lazy {
 		return &List{turned}
 	}
-	return r.overItems(turned)
+	return c.r.overItems(turned)
 }
 
-func itemsFilter(r *runtime, v Value, _ []Value) Value {
+func itemsFilter(c *input) Value {
 	var inner *iterator
-	return r.lazily(func() (Value, bool) {
+	return c.r.lazily(func() (Value, bool) {
 		if inner == nil {
-			switch x := v.(type) {
+			switch x := c.self.(type) {
 			case *undefined:
-				inner = r.overItems(nil)
+				inner = c.r.overItems(nil)
 			case *Map:
-				inner = r.iterate(&view{x, "items"})
+				inner = c.r.iterate(&view{x, "items"})
 			default:
 				panic(typeErrorf("can only get item pairs from a mapping"))
 			}
@@ -82,24 +71,24 @@ func itemsFilter(r *runtime, v Value, _ []Value) Value {
 	})
 }
 
-func joinFilter(r *runtime, v Value, a []Value) Value {
-	d := r.str(orDefault(a[0], ""))
-	key := attributeGetter(r, orDefault(a[1], nil), nil)
-	it := r.iterate(v)
-	w := &limitedText{limit: r.limits.Size}
-	for first := true; ; first = false {
-		item, ok := it.next()
-		if !ok {
-			r.spend(w.Len() / 64)
-			return w.String()
+func joinFilter(c *input) Value {
+	d := c.r.str(c.or(0, ""))
+	key := getter(c.r, c.or(1, nil), nil)
+	return c.join(c.self, d, func(_ int, item Value) string { return c.r.str(key(item)) })
+}
+
+// join writes the texts of items with a separator between them.
+func (c *input) join(items Value, separator string, text func(i int, item Value) string) Value {
+	w, i := c.r.textWriter(), 0
+	for item := range c.r.iterate(items).all {
+		part := text(i, item)
+		if i++; i > 1 {
+			part = separator + part
 		}
-		item = key(item)
-		s := r.str(item)
-		if !first {
-			s = d + s
-		}
-		w.add(s)
+		w.add(part)
 	}
+	c.r.spend(w.Len() / 64)
+	return w.String()
 }
 
 // sorted sorts items stably by their keys.
@@ -107,8 +96,7 @@ func sorted(r *runtime, items []Value, key func(Value) Value, reverse bool) []Va
 	type keyed struct{ key, item Value }
 	list := make([]keyed, len(items))
 	for i, item := range items {
-		k := key(item)
-		list[i] = keyed{k, item}
+		list[i] = keyed{key(item), item}
 	}
 	sort.SliceStable(list, func(i, j int) bool {
 		if reverse {
@@ -123,74 +111,54 @@ func sorted(r *runtime, items []Value, key func(Value) Value, reverse bool) []Va
 	return out
 }
 
-func sortFilter(r *runtime, v Value, a []Value) Value {
-	items := r.collect(v)
-	post := r.foldCase
-	if truth(orDefault(a[1], false)) {
-		post = nil
-	}
-	attributes := []Value{orDefault(a[2], nil)}
+func sortFilter(c *input) Value {
+	items, attributes := c.r.collect(c.self), []Value{c.or(2, nil)}
 	if list, ok := attributes[0].(string); ok {
-		attributes = r.texts(strings.Split(list, ",")).Items
+		attributes = c.texts(strings.Split(list, ",")).Items
 	}
-	items = sorted(r, items, func(item Value) Value {
+	return &List{sorted(c.r, items, func(item Value) Value {
 		keys := &List{}
 		for _, attribute := range attributes {
-			k := attributeGetter(r, attribute, post)(item)
-			keys.Items = append(keys.Items, k)
+			keys.Items = append(keys.Items, c.folded(1, getter(c.r, attribute, nil))(item))
 		}
 		return keys
-	}, truth(orDefault(a[0], false)))
-	return &List{items}
+	}, c.flag(0))}
 }
 
-func dictSortFilter(r *runtime, v Value, a []Value) Value {
-	m, ok := v.(*Map)
+func dictSortFilter(c *input) Value {
+	m, ok := c.self.(*Map)
 	if !ok {
-		if u, ok := v.(*undefined); ok {
+		if u, ok := c.self.(*undefined); ok {
 			panic(u.fail())
 		}
-		panic(typeErrorf("dictsort wants a mapping, not %s", typeName(v)))
+		panic(typeErrorf("dictsort wants a mapping, not %s", typeName(c.self)))
 	}
-	by, pos := orDefault(a[1], "key"), 0
+	by, pos := c.or(1, "key"), 0
 	if by == "value" {
 		pos = 1
 	} else if by != "key" {
 		panic(typeErrorf(`dictsort can only sort by "key" or "value"`))
 	}
-	items := sorted(r, r.collect(&view{m, "items"}), func(item Value) Value {
-		k := item.(*Tuple).Items[pos]
-		if truth(orDefault(a[0], false)) {
-			return k
-		}
-		return r.foldCase(k)
-	}, truth(orDefault(a[2], false)))
-	return &List{items}
+	key := c.folded(0, func(item Value) Value { return item.(*Tuple).Items[pos] })
+	return &List{sorted(c.r, c.r.collect(&view{m, "items"}), key, c.flag(2))}
 }
 
-func uniqueFilter(r *runtime, v Value, a []Value) Value {
-	post := r.foldCase
-	if truth(orDefault(a[0], false)) {
-		post = nil
-	}
-	key := attributeGetter(r, orDefault(a[1], nil), post)
+func uniqueFilter(c *input) Value {
+	key := c.folded(0, getter(c.r, c.or(1, nil), nil))
 	var it *iterator
 	seen := &Map{}
-	return r.lazily(func() (Value, bool) {
-		for {
-			if it == nil {
-				it = r.iterate(v)
-			}
-			item, ok := it.next()
-			if !ok {
-				return nil, false
-			}
+	return c.r.lazily(func() (Value, bool) {
+		if it == nil {
+			it = c.r.iterate(c.self)
+		}
+		for item := range it.all {
 			k := key(item)
-			r.key(k)
+			c.r.key(k)
 			if _, known := seen.lookup(k); !known {
 				seen.set(k, nil)
 				return item, true
 			}
 		}
+		return nil, false
 	})
 }

@@ -7,45 +7,46 @@ import (
 )
 
 // textFilters work on text; they convert any other input with str().
-var textFilters = map[string]filterSpec{
-	"upper":      onText("upper", upper),
-	"lower":      onText("lower", lower),
-	"capitalize": onText("capitalize", capitalize),
-	"title":      onText("title", titleWords),
-	"trim": {params: []string{"chars?"}, apply: func(r *runtime, v Value, a []Value) Value {
-		return r.strip(soft(r, "trim", v), orDefault(a[0], nil), true, true)
+var textFilters = map[string]builtin{
+	"upper":      changed(upper),
+	"lower":      changed(lower),
+	"capitalize": changed(capitalize),
+	"title":      changed(titleWords),
+	"trim":       strip(true, true),
+	"replace": {"old new count?", func(c *input) Value {
+		count := int64(-1)
+		if n := c.or(2, nil); n != nil {
+			count = wantInt("replace", n)
+		}
+		return c.replace(c.r.str(c.self), c.r.str(c.args[0]), c.r.str(c.args[1]), count)
 	}},
-	"replace":  {params: []string{"old", "new", "count?"}, apply: replaceFilter},
-	"indent":   {params: []string{"width?", "first?", "blank?"}, apply: indentFilter},
-	"truncate": {params: []string{"length?", "killwords?", "end?", "leeway?"}, apply: truncateFilter},
-	"center": {params: []string{"width?"}, apply: func(r *runtime, v Value, a []Value) Value {
-		s := soft(r, "center", v)
-		width := wantInt("center", orDefault(a[0], int64(80)))
-		return pad(r, s, width, " ", padBoth)
-	}},
-	"wordcount": {apply: func(r *runtime, v Value, _ []Value) Value {
-		s := soft(r, "wordcount", v)
-		r.spell(8 * len(s))
+	"indent":   {"width? first? blank?", indentFilter},
+	"truncate": {"length? killwords? end? leeway?", truncateFilter},
+	"center":   {"width?", func(c *input) Value { return c.pad(c.str(), c.int(0, 80), " ", padBoth) }},
+	"wordcount": {"", func(c *input) Value {
+		s := c.str()
+		c.r.spell(8 * len(s))
 		return int64(len(words.FindAllStringIndex(s, -1)))
 	}},
-	"format": {raw: func(r *runtime, v Value, args []Value, named *Map) Value {
-		s := soft(r, "format", v)
-		if named.Len() == 0 {
-			return printf(r, s, &Tuple{args})
-		}
-		if len(args) > 0 {
+	"format": {"*", func(c *input) Value {
+		switch s := c.str(); {
+		case c.named.Len() == 0:
+			return printf(c.r, s, &Tuple{c.args})
+		case len(c.args) > 0:
 			panic(typeErrorf("format can't handle positional and keyword arguments at the same time"))
+		default:
+			return printf(c.r, s, c.named)
 		}
-		return printf(r, s, named)
 	}},
 }
 
 var words = regexp.MustCompile(`[\p{L}\p{N}_]+`)
 
-func onText(id string, f func(string) string) filterSpec {
-	return filterSpec{apply: func(r *runtime, v Value, _ []Value) Value {
-		s := soft(r, id, v)
-		r.changeCase(id, s)
+// changed returns the filter or method that changes the case of a text.
+func changed(f func(string) string) builtin {
+	return builtin{"", func(c *input) Value {
+		s := c.str()
+		c.r.changeCase(c.name, s)
 		return f(s)
 	}}
 }
@@ -74,72 +75,52 @@ func titleWords(s string) string {
 
 func wordBreak(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) }
 
-func replaceFilter(r *runtime, v Value, a []Value) Value {
-	s := r.str(v)
-	old := r.str(a[0])
-	with := r.str(a[1])
-	count := int64(-1)
-	if c := orDefault(a[2], nil); c != nil {
-		count = wantInt("replace", c)
-	}
-	return replace(r, s, old, with, count)
-}
-
-func replace(r *runtime, s, old, with string, count int64) Value {
+// replace replaces the first count texts, all of them if it is negative.
+func (c *input) replace(s, old, with string, count int64) Value {
 	n := int64(strings.Count(s, old))
 	if count >= 0 {
 		n = min(n, count)
 	}
-	if grown := int64(len(with) - len(old)); grown > 0 && n > int64(r.limits.Size)/grown {
-		panic(tooLarge(r.limits.Size))
+	if grown := int64(len(with) - len(old)); grown > 0 && n > int64(c.r.limits.Size)/grown {
+		panic(tooLarge(c.r.limits.Size))
 	}
-	r.room(len(s) + int(n)*max(0, len(with)-len(old)))
+	c.r.room(len(s) + int(n)*max(0, len(with)-len(old)))
 	return strings.Replace(s, old, with, int(n))
 }
 
-func indentFilter(r *runtime, v Value, a []Value) Value {
-	s := wantText("indent", v)
-	indent, isText := textOf(orDefault(a[0], int64(4)))
-	if !isText {
-		width := wantInt("indent", orDefault(a[0], int64(4)))
-		spaces := r.repeat(" ", width)
-		indent = spaces.(string)
-	}
-	blank := truth(orDefault(a[2], false))
+func indentFilter(c *input) Value {
+	s := c.wantText(c.self)
+	indent := c.indent(c.or(0, int64(4)))
 	lines := splitLines(s+"\n", false)
-	r.spend(3 * len(lines))
-	w := &limitedText{limit: r.limits.Size}
+	c.r.spend(3 * len(lines))
+	w := c.r.textWriter()
 	for i, l := range lines {
 		if i > 0 {
 			w.add("\n")
 		}
-		if i > 0 && (l != "" || blank) || i == 0 && truth(orDefault(a[1], false)) {
+		if i > 0 && (l != "" || c.flag(2)) || i == 0 && c.flag(1) {
 			l = indent + l
 		}
 		w.add(l)
 	}
-	r.spend(w.Len() / 64)
+	c.r.spend(w.Len() / 64)
 	return w.String()
 }
 
-func truncateFilter(r *runtime, v Value, a []Value) Value {
-	width := wantInt("truncate", orDefault(a[0], int64(255)))
-	end := wantText("truncate", orDefault(a[2], "..."))
-	leeway := int64(5)
-	if l := orDefault(a[3], nil); l != nil {
+func truncateFilter(c *input) Value {
+	width, end, leeway := c.int(0, 255), c.text(2, "..."), int64(5)
+	if l := c.or(3, nil); l != nil {
 		leeway = wantInt("truncate", l)
 	}
 	tail := int64(utf8.RuneCountInString(end))
 	if width < tail || leeway < 0 {
 		panic(typeErrorf("truncate expects length >= %d and leeway >= 0", tail))
 	}
-	n := length(v)
-	if n <= width+leeway {
-		return v
+	if length(c.self) <= width+leeway {
+		return c.self
 	}
-	s := wantText("truncate", v)
-	cut := string([]rune(s)[:width-tail])
-	if i := strings.LastIndex(cut, " "); i >= 0 && !truth(orDefault(a[1], false)) {
+	cut := string([]rune(c.wantText(c.self))[:width-tail])
+	if i := strings.LastIndex(cut, " "); i >= 0 && !c.flag(1) {
 		cut = cut[:i]
 	}
 	return cut + end

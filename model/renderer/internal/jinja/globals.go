@@ -1,40 +1,38 @@
 package jinja
 
-import "maps"
-
 // globals holds the names that every template can use. The functions keep no state.
 var globals map[string]Value
 
 func init() {
-	globals = maps.Collect(func(yield func(string, Value) bool) {
-		for id, f := range map[string]func(r *runtime, args []Value, named *Map) Value{
-			"range": rangeOf, "dict": dictOf, "namespace": namespaceOf, "cycler": cyclerOf, "joiner": joinerOf,
-			"raise_exception": raise, "strftime_now": strftimeNow, "lipsum": lipsum,
-		} {
-			yield(id, &function{id, f})
-		}
-	})
-}
-
-func raise(r *runtime, args []Value, named *Map) Value {
-	a := bind("raise_exception", args, named, "message")
-	message := r.str(a[0])
-	panic(&Error{Kind: Raised, Msg: message})
-}
-
-func lipsum(*runtime, []Value, *Map) Value {
-	panic(failf(Unsupported, "lipsum, whose text is random"))
+	globals = map[string]Value{}
+	for id, b := range map[string]builtin{
+		"range":     {"*", rangeOf},
+		"dict":      {"*", func(c *input) Value { return dictOf(c) }},
+		"namespace": {"*", namespaceOf},
+		"cycler": {"*", func(c *input) Value {
+			if len(c.args) == 0 || c.named.Len() > 0 {
+				panic(typeErrorf("cycler takes at least one item"))
+			}
+			return &cycler{items: c.args}
+		}},
+		"joiner":          {"sep?", joinerOf},
+		"raise_exception": {"message", func(c *input) Value { panic(&Error{Kind: Raised, Msg: c.r.str(c.args[0])}) }},
+		"strftime_now":    {"format", func(c *input) Value { return strftime(c.r, c.text(0), c.r.clock()) }},
+		"lipsum":          unsupported("lipsum, whose text is random"),
+	} {
+		globals[id] = &function{id, nil, b}
+	}
 }
 
 // maxRange is the largest length of a range in Jinja's sandbox.
 const maxRange = 100_000
 
-func rangeOf(_ *runtime, args []Value, named *Map) Value {
-	if len(args) < 1 || len(args) > 3 || named.Len() > 0 {
+func rangeOf(c *input) Value {
+	if len(c.args) < 1 || len(c.args) > 3 || c.named.Len() > 0 {
 		panic(typeErrorf("range takes 1 to 3 integers"))
 	}
 	var n [3]int64
-	for i, a := range args {
+	for i, a := range c.args {
 		v := wantInt("range", a)
 		if abs(v) > 1<<53 {
 			panic(failf(Unsupported, "a range beyond 2^53"))
@@ -42,7 +40,7 @@ func rangeOf(_ *runtime, args []Value, named *Map) Value {
 		n[i] = v
 	}
 	rng := &interval{n[0], n[1], n[2]}
-	switch len(args) {
+	switch len(c.args) {
 	case 1:
 		rng = &interval{0, n[0], 1}
 	case 2:
@@ -58,56 +56,48 @@ func rangeOf(_ *runtime, args []Value, named *Map) Value {
 }
 
 // dictOf is Python's dict(): from a mapping or pairs, and keywords.
-func dictOf(r *runtime, args []Value, named *Map) Value {
+func dictOf(c *input) *Map {
 	m := &Map{}
-	if len(args) > 1 {
+	if len(c.args) > 1 {
 		panic(typeErrorf("dict takes at most one positional argument"))
 	}
-	if len(args) == 1 {
-		if from, ok := args[0].(*Map); ok {
-			r.spend(4 * from.Len())
+	if len(c.args) == 1 {
+		if from, ok := c.args[0].(*Map); ok {
+			c.r.spend(4 * from.Len())
 			m = from.clone()
 		} else {
-			addPairs(r, m, args[0])
+			for _, item := range c.r.collect(c.args[0]) {
+				pair := c.r.unpack(item, 2)
+				c.r.key(pair[0])
+				m.set(pair[0], pair[1])
+			}
 		}
 	}
-	r.spend(4 * named.Len())
-	for i, k := range named.keys {
-		m.Set(k.(string), named.vals[i])
+	c.r.spend(4 * c.named.Len())
+	for i, k := range c.named.keys {
+		m.Set(k.(string), c.named.vals[i])
 	}
 	return m
 }
 
-func addPairs(r *runtime, m *Map, pairs Value) {
-	items := r.collect(pairs)
-	for _, item := range items {
-		pair := r.unpack(item, 2)
-		r.key(pair[0])
-		m.set(pair[0], pair[1])
-	}
-}
-
-func fromKeys(r *runtime, args []Value, named *Map) Value {
-	a := bind("fromkeys", args, named, "iterable", "value?")
-	keys := r.collect(a[0])
+func fromKeys(c *input) Value {
 	m := &Map{}
-	for _, k := range keys {
-		r.key(k)
-		m.set(k, orDefault(a[1], nil))
+	for _, k := range c.r.collect(c.args[0]) {
+		c.r.key(k)
+		m.set(k, c.or(1, nil))
 	}
 	return m
 }
 
-func namespaceOf(r *runtime, args []Value, named *Map) Value {
-	attrs := dictOf(r, args, named)
-	ns := &namespace{attrs: &Map{}}
-	r.spend(8 * attrs.(*Map).Len())
-	for i, k := range attrs.(*Map).keys {
+func namespaceOf(c *input) Value {
+	attrs, ns := dictOf(c), &namespace{attrs: &Map{}}
+	c.r.spend(8 * attrs.Len())
+	for i, k := range attrs.keys {
 		id, ok := k.(string)
 		if !ok {
 			panic(failf(Unsupported, "a namespace attribute that is not a name"))
 		}
-		ns.set(id, attrs.(*Map).vals[i])
+		ns.set(id, attrs.vals[i])
 	}
 	return ns
 }
@@ -118,49 +108,33 @@ type cycler struct {
 	next  int
 }
 
-func cyclerOf(_ *runtime, args []Value, named *Map) Value {
-	if len(args) == 0 || named.Len() > 0 {
-		panic(typeErrorf("cycler takes at least one item"))
-	}
-	return &cycler{items: args}
+var cyclerAttributes = map[string]func(c *cycler) Value{
+	"items":   func(c *cycler) Value { return &Tuple{c.items} },
+	"pos":     func(c *cycler) Value { return int64(c.next) },
+	"current": func(c *cycler) Value { return c.items[c.next] },
 }
 
-func (c *cycler) attr(id string) (Value, bool) {
-	switch id {
-	case "items":
-		return &Tuple{c.items}, true
-	case "pos":
-		return int64(c.next), true
-	case "current":
-		return c.items[c.next], true
-	case "next":
-		return &function{id, func(_ *runtime, args []Value, named *Map) Value {
-			v := c.items[c.next]
-			c.next = (c.next + 1) % len(c.items)
-			noArguments(id, args, named)
-			return v
-		}}, true
-	case "reset":
-		return &function{id, func(_ *runtime, args []Value, named *Map) Value {
-			c.next = 0
-			noArguments(id, args, named)
-			return nil
-		}}, true
-	}
-	return nil, false
+var cyclerMethods = map[string]builtin{
+	"next": {"", func(in *input) Value {
+		c := in.self.(*cycler)
+		v := c.items[c.next]
+		c.next = (c.next + 1) % len(c.items)
+		return v
+	}},
+	"reset": {"", func(in *input) Value {
+		in.self.(*cycler).next = 0
+		return nil
+	}},
 }
 
 // joinerOf returns a function that returns "" on its first call and the separator on every other.
-func joinerOf(_ *runtime, args []Value, named *Map) Value {
-	a := bind("joiner", args, named, "sep?")
+func joinerOf(c *input) Value {
 	used := false
-	return &function{"joiner", func(_ *runtime, args []Value, named *Map) Value {
+	return &function{"joiner", nil, builtin{"", func(*input) Value {
 		if !used {
 			used = true
-			noArguments("joiner", args, named)
 			return ""
 		}
-		noArguments("joiner", args, named)
-		return orDefault(a[0], ", ")
-	}}
+		return c.or(0, ", ")
+	}}}
 }

@@ -83,18 +83,13 @@ func (r *runtime) collect(v Value) []Value {
 		r.spend(len(x.Items) / 64)
 		return x.Items
 	}
-	it := r.iterate(v)
 	items := []Value{}
-	for {
-		item, ok := it.next()
-		if !ok {
-			return items
-		}
-		items = append(items, item)
-		if len(items)*16 > r.limits.Size {
+	for item := range r.iterate(v).all {
+		if items = append(items, item); len(items)*16 > r.limits.Size {
 			panic(tooLarge(r.limits.Size / 16))
 		}
 	}
+	return items
 }
 
 func (v *view) items() []Value {

@@ -3,19 +3,18 @@ package jinja
 // loop is the variable loop inside a for block. It reads ahead only when the template asks for
 // more, as in Jinja.
 type loop struct {
-	r         *runtime
-	sequence  Value // the value that the block iterates over
-	it        *iterator
-	index0    int64
-	depth0    int64
-	total     int64 // number of items; -1 until it is known
-	ahead     []Value
-	done      bool
-	current   Value
-	previous  Value
-	hasBefore bool
-	changed   *Tuple
-	recurse   func(v Value, depth0 int64) Value
+	r        *runtime
+	sequence Value // the value that the block iterates over
+	it       *iterator
+	index0   int64
+	depth0   int64
+	total    int64 // number of items; -1 until it is known
+	ahead    []Value
+	done     bool
+	current  Value
+	previous Value
+	changed  *Tuple
+	recurse  func(v Value, depth0 int64) Value
 }
 
 // advance moves to the next item.
@@ -26,7 +25,6 @@ func (l *loop) advance() (Value, bool) {
 	v := l.ahead[0]
 	l.ahead = l.ahead[1:]
 	l.index0++
-	l.hasBefore = l.index0 > 0
 	l.previous, l.current = l.current, v
 	return v, true
 }
@@ -122,64 +120,49 @@ func (ev *evaluator) filtered(n *forStmt, f *frame, it *iterator) *iterator {
 	}}
 }
 
-// attr returns an attribute of the loop variable.
-func (l *loop) attr(id string) (Value, bool) {
-	switch id {
-	case "index":
-		return l.index0 + 1, true
-	case "index0":
-		return l.index0, true
-	case "depth":
-		return l.depth0 + 1, true
-	case "depth0":
-		return l.depth0, true
-	case "first":
-		return l.index0 == 0, true
-	case "last":
+var loopAttributes = map[string]func(l *loop) Value{
+	"index":  func(l *loop) Value { return l.index0 + 1 },
+	"index0": func(l *loop) Value { return l.index0 },
+	"depth":  func(l *loop) Value { return l.depth0 + 1 },
+	"depth0": func(l *loop) Value { return l.depth0 },
+	"first":  func(l *loop) Value { return l.index0 == 0 },
+	"last": func(l *loop) Value {
 		l.peek(1)
-		return len(l.ahead) == 0, true
-	case "length":
-		return l.length(), true
-	case "revindex":
-		return l.length() - l.index0, true
-	case "revindex0":
-		return l.length() - l.index0 - 1, true
-	case "previtem":
-		if !l.hasBefore {
-			return undefinedf("there is no previous item"), true
+		return len(l.ahead) == 0
+	},
+	"length":    func(l *loop) Value { return l.length() },
+	"revindex":  func(l *loop) Value { return l.length() - l.index0 },
+	"revindex0": func(l *loop) Value { return l.length() - l.index0 - 1 },
+	"previtem": func(l *loop) Value {
+		if l.index0 == 0 {
+			return undefinedf("there is no previous item")
 		}
-		return l.previous, true
-	case "nextitem":
+		return l.previous
+	},
+	"nextitem": func(l *loop) Value {
 		if l.peek(1); len(l.ahead) == 0 {
-			return undefinedf("there is no next item"), true
+			return undefinedf("there is no next item")
 		}
-		return l.ahead[0], true
-	case "cycle":
-		return &function{"cycle", l.cycle}, true
-	case "changed":
-		return &function{"changed", l.change}, true
-	}
-	return nil, false
+		return l.ahead[0]
+	},
 }
 
-func (l *loop) cycle(_ *runtime, args []Value, named *Map) Value {
-	if len(args) == 0 || named.Len() > 0 {
-		panic(typeErrorf("loop.cycle takes items to cycle through"))
-	}
-	return args[l.index0%int64(len(args))]
-}
-
-func (l *loop) change(_ *runtime, args []Value, named *Map) Value {
-	if named.Len() > 0 {
-		panic(typeErrorf("loop.changed takes no keyword arguments"))
-	}
-	now := &Tuple{args}
-	if l.changed != nil {
-		same := l.r.equal(l.changed, now, 0)
-		if same {
+var loopMethods = map[string]builtin{
+	"cycle": {"*", func(c *input) Value {
+		if len(c.args) == 0 || c.named.Len() > 0 {
+			panic(typeErrorf("loop.cycle takes items to cycle through"))
+		}
+		return c.args[c.self.(*loop).index0%int64(len(c.args))]
+	}},
+	"changed": {"*", func(c *input) Value {
+		if c.named.Len() > 0 {
+			panic(typeErrorf("loop.changed takes no keyword arguments"))
+		}
+		l, now := c.self.(*loop), &Tuple{c.args}
+		if l.changed != nil && c.r.equal(l.changed, now, 0) {
 			return false
 		}
-	}
-	l.changed = now
-	return true
+		l.changed = now
+		return true
+	}},
 }

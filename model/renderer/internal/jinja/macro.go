@@ -72,24 +72,18 @@ func (m *macro) defaults(ev *evaluator, f *frame, given []bool) {
 	}
 }
 
-func (m *macro) attr(id string) (Value, bool) {
-	switch id {
-	case "name":
-		return m.name, true
-	case "arguments":
+var macroAttributes = map[string]func(m *macro) Value{
+	"name": func(m *macro) Value { return m.name },
+	"arguments": func(m *macro) Value {
 		t := &Tuple{}
 		for _, p := range m.signature.params {
 			t.Items = append(t.Items, p)
 		}
-		return t, true
-	case "caller":
-		return m.signature.caller, true
-	case "catch_kwargs":
-		return m.signature.kwargs, true
-	case "catch_varargs":
-		return m.signature.varargs, true
-	}
-	return nil, false
+		return t
+	},
+	"caller":        func(m *macro) Value { return m.signature.caller },
+	"catch_kwargs":  func(m *macro) Value { return m.signature.kwargs },
+	"catch_varargs": func(m *macro) Value { return m.signature.varargs },
 }
 
 func (ev *evaluator) callBlock(n *callBlock, f *frame) {

@@ -6,103 +6,75 @@ import (
 	"unicode/utf8"
 )
 
-// stringMethod describes a method of Python's str; see [filterSpec] for the fields.
-type stringMethod struct {
-	params []string
-	apply  func(r *runtime, s string, a []Value) Value
-	raw    func(r *runtime, s string, args []Value, named *Map) Value
-}
-
-func bindString(id, s string, m stringMethod) *function {
-	return &function{id, func(r *runtime, args []Value, named *Map) Value {
-		r.read(s)
-		if m.raw != nil {
-			return m.raw(r, s, args, named)
-		}
-		bound := bind(id, args, named, m.params...)
-		return m.apply(r, s, bound)
-	}}
-}
-
-var stringMethods map[string]stringMethod
-
-func init() {
-	stringMethods = map[string]stringMethod{
+func init() { // of Python's str
+	methods["str"] = map[string]builtin{
 		"startswith": affix(strings.HasPrefix),
 		"endswith":   affix(strings.HasSuffix),
-		"strip":      stripMethod(true, true),
-		"lstrip":     stripMethod(true, false),
-		"rstrip":     stripMethod(false, true),
+		"strip":      strip(true, true),
+		"lstrip":     strip(true, false),
+		"rstrip":     strip(false, true),
 		"split":      splitMethod(false),
 		"rsplit":     splitMethod(true),
-		"splitlines": {params: []string{"keepends?"}, apply: func(r *runtime, s string, a []Value) Value {
-			return r.texts(splitLines(s, truth(orDefault(a[0], false))))
+		"splitlines": {"keepends?", func(c *input) Value { return c.texts(splitLines(c.str(), c.flag(0))) }},
+		"partition":  partition(strings.Index, false),
+		"rpartition": partition(strings.LastIndex, true),
+		"find":       search(strings.Index, false),
+		"rfind":      search(strings.LastIndex, false),
+		"index":      search(strings.Index, true),
+		"rindex":     search(strings.LastIndex, true),
+		"count":      search(countNonEmpty, false),
+		"join":       {"iterable", joinMethod},
+		"replace": {"old new count?", func(c *input) Value {
+			return c.replace(c.str(), c.text(0), c.text(1), c.int(2, -1))
 		}},
-		"partition":    partition(strings.Index, false),
-		"rpartition":   partition(strings.LastIndex, true),
-		"find":         search("find", strings.Index, false),
-		"rfind":        search("rfind", strings.LastIndex, false),
-		"index":        search("index", strings.Index, true),
-		"rindex":       search("rindex", strings.LastIndex, true),
-		"count":        search("count", countNonEmpty, false),
-		"join":         {params: []string{"iterable"}, apply: joinMethod},
-		"replace":      {params: []string{"old", "new", "count?"}, apply: replaceMethod},
-		"removeprefix": trimmed(strings.TrimPrefix),
-		"removesuffix": trimmed(strings.TrimSuffix),
-		"zfill":        {params: []string{"width"}, apply: zfill},
-		"expandtabs":   {params: []string{"tabsize?"}, apply: expandTabs},
-		"format":       {raw: formatMethod},
-		"format_map": {params: []string{"mapping"}, apply: func(r *runtime, s string, a []Value) Value {
-			m, ok := a[0].(*Map)
+		"removeprefix": {"part", func(c *input) Value { return strings.TrimPrefix(c.str(), c.text(0)) }},
+		"removesuffix": {"part", func(c *input) Value { return strings.TrimSuffix(c.str(), c.text(0)) }},
+		"zfill":        {"width", zfill},
+		"expandtabs":   {"tabsize?", expandTabs},
+		"format":       {"*", func(c *input) Value { return formatText(c.r, c.str(), c.args, c.named) }},
+		"format_map": {"mapping", func(c *input) Value {
+			m, ok := c.args[0].(*Map)
 			if !ok {
-				panic(failf(Unsupported, "format_map of a %s", typeName(a[0])))
+				panic(failf(Unsupported, "format_map of a %s", typeName(c.args[0])))
 			}
-			return formatMethod(r, s, nil, m)
+			return formatText(c.r, c.str(), nil, m)
 		}},
+		"upper": changed(upper), "lower": changed(lower), "capitalize": changed(capitalize), "title": changed(titleCase),
+		"swapcase": changed(swapCase), "casefold": changed(caseFold),
+		"isupper": spelled(isUpper), "islower": spelled(isLower), "istitle": spelled(isTitle), "isascii": spelled(ascii),
+		"isspace":     spelled(func(s string) bool { return all(s, isSpace) }),
+		"isalpha":     spelled(func(s string) bool { return all(s, unicode.IsLetter) }),
+		"isdecimal":   spelled(func(s string) bool { return all(s, unicode.IsDigit) }),
+		"isprintable": spelled(func(s string) bool { return s == "" || all(s, unicode.IsPrint) }),
+		"isidentifier": spelled(func(s string) bool {
+			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
+		}),
+		"isdigit": numerals(unicode.IsDigit), "isnumeric": numerals(unicode.IsDigit),
+		"isalnum": numerals(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }),
 	}
 	for id, side := range map[string]int{"center": padBoth, "ljust": padRight, "rjust": padLeft} {
-		stringMethods[id] = padMethod(id, side)
-	}
-	for id, f := range map[string]func(string) string{
-		"upper": upper, "lower": lower, "capitalize": capitalize, "title": titleCase, "swapcase": swapCase, "casefold": caseFold,
-	} {
-		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
-			r.changeCase(id, s)
-			return f(s)
-		}}
-	}
-	for id, is := range map[string]func(string) bool{
-		"isupper": isUpper, "islower": isLower, "istitle": isTitle, "isascii": ascii,
-		"isspace":     func(s string) bool { return all(s, isSpace) },
-		"isalpha":     func(s string) bool { return all(s, unicode.IsLetter) },
-		"isdecimal":   func(s string) bool { return all(s, unicode.IsDigit) },
-		"isprintable": func(s string) bool { return s == "" || all(s, unicode.IsPrint) },
-		"isidentifier": func(s string) bool {
-			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
-		},
-	} {
-		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
-			r.spell(len(s))
-			return is(s)
-		}}
-	}
-	for id, is := range map[string]func(string) bool{
-		"isdigit":   func(s string) bool { return all(s, unicode.IsDigit) },
-		"isnumeric": func(s string) bool { return all(s, unicode.IsDigit) },
-		"isalnum": func(s string) bool {
-			return all(s, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
-		},
-	} {
-		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
-			r.spell(2 * len(s))
-			if strings.ContainsFunc(s, func(c rune) bool {
-				return unicode.Is(unicode.No, c) || unicode.Is(unicode.Nl, c) || c > unicode.MaxLatin1 && unicode.Is(unicode.Han, c)
-			}) {
-				panic(failf(Unsupported, "%s of numerals that are not decimal digits", id))
+		methods["str"][id] = builtin{"width fillchar?", func(c *input) Value {
+			width, fill := c.int(0), c.text(1, " ")
+			if utf8.RuneCountInString(fill) != 1 {
+				panic(typeErrorf("the fill character must be exactly one character long"))
 			}
-			return is(s)
+			return c.pad(c.str(), width, fill, side)
 		}}
 	}
+}
+
+// numerals returns the method that reports whether is accepts all characters, among which numerals may be.
+func numerals(is func(c rune) bool) builtin {
+	return builtin{"", func(c *input) Value {
+		s := c.str()
+		c.r.spell(2 * len(s))
+		if strings.ContainsFunc(s, func(c rune) bool {
+			return unicode.Is(unicode.No, c) || unicode.Is(unicode.Nl, c) || c > unicode.MaxLatin1 && unicode.Is(unicode.Han, c)
+		}) {
+			panic(failf(Unsupported, "%s of numerals that are not decimal digits", c.name))
+		}
+		return all(s, is)
+	}}
 }
 
 func caseFold(s string) string {
@@ -113,16 +85,16 @@ func caseFold(s string) string {
 }
 
 // affix returns the method startswith or endswith. An argument that is a tuple lists alternatives.
-func affix(has func(s, part string) bool) stringMethod {
-	return stringMethod{params: []string{"prefix", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) Value {
-		s, _, inside := window(r, s, a[1], a[2])
-		options := []Value{a[0]}
-		if t, ok := a[0].(*Tuple); ok {
+func affix(has func(s, part string) bool) builtin {
+	return builtin{"prefix start? end?", func(c *input) Value {
+		s, _, inside := c.window()
+		options := []Value{c.args[0]}
+		if t, ok := c.args[0].(*Tuple); ok {
 			options = t.Items
 		}
 		for _, option := range options {
-			part := wantText("startswith", option)
-			r.room(min(len(part), len(s)))
+			part := c.wantText(option)
+			c.r.room(min(len(part), len(s)))
 			if inside && has(s, part) {
 				return true
 			}
@@ -131,49 +103,43 @@ func affix(has func(s, part string) bool) stringMethod {
 	}}
 }
 
-// window returns the characters [start, end) of s, both bounds optional as in Python, and the index
-// of the first. inside is false if start lies beyond the end of s.
-func window(r *runtime, s string, start, end Value) (cut string, first int64, inside bool) {
-	if !given(start) && !given(end) {
-		return s, 0, true
-	}
-	var bounds [3]*int64
-	for i, v := range []Value{start, end} {
-		if v = orDefault(v, nil); v != nil {
-			n := wantInt("a bound", v)
-			bounds[i] = &n
+// strip returns the filter or method that removes the characters of its argument from the left side, the
+// right side or both, white space if the argument is None.
+func strip(left, right bool) builtin {
+	return builtin{"chars?", func(c *input) Value {
+		s, cut := c.str(), isSpace
+		c.r.spell(len(s))
+		if set := c.or(0, nil); set != nil {
+			text, chars := c.wantText(set), map[rune]bool{}
+			c.r.spend(len(text))
+			for _, c := range text {
+				chars[c] = true
+			}
+			cut = func(c rune) bool { return chars[c] }
 		}
-	}
-	n := int64(utf8.RuneCountInString(s))
-	first, _, _ = sliceRange(n, bounds)
-	inside = bounds[0] == nil || *bounds[0] <= n
-	if bounds[1] != nil && inside {
-		stop := *bounds[1]
-		if stop < 0 {
-			stop = max(0, stop+n)
+		if left {
+			s = strings.TrimLeftFunc(s, cut)
 		}
-		inside = first <= stop
-	}
-	return r.sliceText(s, bounds).(string), first, inside
-}
-
-func stripMethod(left, right bool) stringMethod {
-	return stringMethod{params: []string{"chars?"}, apply: func(r *runtime, s string, a []Value) Value {
-		return r.strip(s, orDefault(a[0], nil), left, right)
+		if right {
+			s = strings.TrimRightFunc(s, cut)
+		}
+		return s
 	}}
 }
 
-func splitMethod(fromRight bool) stringMethod {
-	return stringMethod{params: []string{"sep?", "maxsplit?"}, apply: func(r *runtime, s string, a []Value) Value {
-		limit := wantInt("split", orDefault(a[1], int64(-1)))
-		parts := split(s, orDefault(a[0], nil), limit, fromRight)
-		return r.texts(parts)
+func splitMethod(fromRight bool) builtin {
+	return builtin{"sep? maxsplit?", func(c *input) Value {
+		limit := c.int(1, -1)
+		if c.or(0, nil) == nil {
+			return c.texts(splitSpace(c.str(), limit, fromRight))
+		}
+		return c.texts(split(c.str(), c.text(0), limit, fromRight))
 	}}
 }
 
-func partition(find func(s, sep string) int, fromRight bool) stringMethod {
-	return stringMethod{params: []string{"sep"}, apply: func(_ *runtime, s string, a []Value) Value {
-		sep := wantText("partition", a[0])
+func partition(find func(s, sep string) int, fromRight bool) builtin {
+	return builtin{"sep", func(c *input) Value {
+		s, sep := c.str(), c.text(0)
 		if sep == "" {
 			panic(typeErrorf("empty separator"))
 		}
@@ -196,16 +162,16 @@ func countNonEmpty(s, sub string) int {
 }
 
 // search returns the method find, index or count. Positions are in characters.
-func search(id string, find func(s, sub string) int, must bool) stringMethod {
-	return stringMethod{params: []string{"sub", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) Value {
-		sub := wantText(id, a[0])
-		s, first, inside := window(r, s, a[1], a[2])
+func search(find func(s, sub string) int, must bool) builtin {
+	return builtin{"sub start? end?", func(c *input) Value {
+		sub := c.text(0)
+		s, first, inside := c.window()
 		i := -1
 		if inside {
 			i = find(s, sub)
 		}
 		switch {
-		case id == "count":
+		case c.name == "count":
 			return int64(max(i, 0))
 		case i < 0 && must:
 			panic(typeErrorf("substring not found"))

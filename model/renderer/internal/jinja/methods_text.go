@@ -15,14 +15,14 @@ const (
 	padBoth
 )
 
-// pad fills text to a width in characters.
-func pad(r *runtime, s string, width int64, fill string, side int) Value {
+// pad fills a text to a width in characters.
+func (c *input) pad(s string, width int64, fill string, side int) Value {
 	n := width - int64(utf8.RuneCountInString(s))
 	if n <= 0 {
 		return s
 	}
-	if n > int64(r.limits.Size)/int64(len(fill)) {
-		panic(tooLarge(r.limits.Size))
+	if n > int64(c.r.limits.Size)/int64(len(fill)) {
+		panic(tooLarge(c.r.limits.Size))
 	}
 	left := int64(0)
 	switch side {
@@ -31,37 +31,24 @@ func pad(r *runtime, s string, width int64, fill string, side int) Value {
 	case padBoth:
 		left = n/2 + n&width&1 // as CPython splits an odd rest
 	}
-	r.room(int(n)*len(fill) + len(s))
+	c.r.room(int(n)*len(fill) + len(s))
 	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left))
 }
 
-func padMethod(id string, side int) stringMethod {
-	return stringMethod{params: []string{"width", "fillchar?"}, apply: func(r *runtime, s string, a []Value) Value {
-		width := wantInt(id, a[0])
-		fill := wantText(id, orDefault(a[1], " "))
-		if utf8.RuneCountInString(fill) != 1 {
-			panic(typeErrorf("the fill character must be exactly one character long"))
-		}
-		return pad(r, s, width, fill, side)
-	}}
-}
-
-func zfill(r *runtime, s string, a []Value) Value {
-	width := wantInt("zfill", a[0])
-	sign := ""
+func zfill(c *input) Value {
+	s, sign := c.str(), ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign, s = s[:1], s[1:]
 	}
-	padded := pad(r, s, width-int64(len(sign)), "0", padLeft)
-	return sign + padded.(string)
+	return sign + c.pad(s, c.int(0)-int64(len(sign)), "0", padLeft).(string)
 }
 
-func expandTabs(r *runtime, s string, a []Value) Value {
-	size := wantInt("expandtabs", orDefault(a[0], int64(8)))
+func expandTabs(c *input) Value {
+	s, size := c.str(), c.int(0, 8)
 	if size > 1000 {
 		panic(failf(Unsupported, "tabs of more than 1000 columns"))
 	}
-	w := &limitedText{limit: r.limits.Size}
+	w := c.r.textWriter()
 	column := int64(0)
 	for _, c := range s {
 		part := string(c)
@@ -80,43 +67,18 @@ func expandTabs(r *runtime, s string, a []Value) Value {
 		}
 		w.add(part)
 	}
-	r.spend(max(w.Len(), len(s)) / 4)
+	c.r.spend(max(w.Len(), len(s)) / 4)
 	return w.String()
 }
 
-func joinMethod(r *runtime, s string, a []Value) Value {
-	it := r.iterate(a[0])
-	w := &limitedText{limit: r.limits.Size}
-	for i := 0; ; i++ {
-		item, ok := it.next()
-		if !ok {
-			r.spend(w.Len() / 64)
-			return w.String()
-		}
-		part, isText := item.(string)
-		if _, marked := item.(markup); marked {
+func joinMethod(c *input) Value {
+	return c.join(c.args[0], c.str(), func(i int, item Value) string {
+		switch part := item.(type) {
+		case string:
+			return part
+		case markup:
 			panic(failf(Unsupported, "join of text marked safe"))
 		}
-		if !isText {
-			panic(typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item)))
-		}
-		if i > 0 {
-			part = s + part
-		}
-		w.add(part)
-	}
-}
-
-func replaceMethod(r *runtime, s string, a []Value) Value {
-	old := wantText("replace", a[0])
-	with := wantText("replace", a[1])
-	count := wantInt("replace", orDefault(a[2], int64(-1)))
-	return replace(r, s, old, with, count)
-}
-
-func trimmed(trim func(s, part string) string) stringMethod {
-	return stringMethod{params: []string{"part"}, apply: func(_ *runtime, s string, a []Value) Value {
-		part := wantText("removeprefix", a[0])
-		return trim(s, part)
-	}}
+		panic(typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item)))
+	})
 }

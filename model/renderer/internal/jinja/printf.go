@@ -19,7 +19,7 @@ type printfSpec struct {
 // printf returns Python's format % args. A tuple holds the arguments in order, a mapping holds them
 // by name, and any other value is the only argument.
 func printf(r *runtime, format string, args Value) Value {
-	w := &limitedText{limit: r.limits.Size}
+	w := r.textWriter()
 	list, single := []Value{args}, true
 	if t, ok := args.(*Tuple); ok {
 		list, single = t.Items, false

@@ -24,7 +24,7 @@ func (r *runtime) str(v Value) string {
 
 // repr is Python's repr().
 func (r *runtime) repr(v Value) string {
-	w := &limitedText{limit: r.limits.Size}
+	w := r.textWriter()
 	writeRepr(w, v, 0)
 	r.spell(2 * w.Len())
 	return w.String()
@@ -50,69 +50,54 @@ func writeRepr(w *limitedText, v Value, depth int) {
 	switch x := v.(type) {
 	case nil:
 		w.add("None")
-		return
 	case bool:
 		if x {
 			w.add("True")
-			return
+		} else {
+			w.add("False")
 		}
-		w.add("False")
-		return
 	case int64:
 		w.add(strconv.FormatInt(x, 10))
-		return
 	case *big.Int:
 		w.add(x.String())
-		return
 	case float64:
 		w.add(formatFloat(x))
-		return
 	case string:
 		w.add(quote(x))
-		return
 	case markup:
 		w.add("Markup(" + quote(string(x)) + ")")
-		return
 	case *undefined:
 		w.add("Undefined")
-		return
 	case *List:
 		writeItems(w, "[", x.Items, "]", depth)
-		return
 	case *Tuple:
 		if len(x.Items) == 1 {
 			writeItems(w, "(", x.Items, ",)", depth)
-			return
+		} else {
+			writeItems(w, "(", x.Items, ")", depth)
 		}
-		writeItems(w, "(", x.Items, ")", depth)
-		return
 	case *Map:
 		writeMap(w, x, depth)
-		return
 	case *view:
 		writeItems(w, "dict_"+x.kind+"([", x.items(), "])", depth)
-		return
 	case *interval:
-		if x.step == 1 {
-			w.add(fmt.Sprintf("range(%d, %d)", x.start, x.stop))
-			return
+		step := ""
+		if x.step != 1 {
+			step = fmt.Sprintf(", %d", x.step)
 		}
-		w.add(fmt.Sprintf("range(%d, %d, %d)", x.start, x.stop, x.step))
-		return
+		w.add(fmt.Sprintf("range(%d, %d%s)", x.start, x.stop, step))
 	case *namespace:
 		w.add("<Namespace ")
 		writeMap(w, x.attrs, depth)
 		w.add(">")
-		return
 	case *macro:
 		w.add("<Macro " + quote(x.name) + ">")
-		return
 	case *loop:
 		n := x.length()
 		w.add(fmt.Sprintf("<LoopContext %d/%d>", x.index0+1, n))
-		return
+	default:
+		panic(failf(Unsupported, "the text of a %s, which names a memory address in Python", typeName(v)))
 	}
-	panic(failf(Unsupported, "the text of a %s, which names a memory address in Python", typeName(v)))
 }
 
 func writeItems(w *limitedText, open string, items []Value, end string, depth int) {
@@ -167,15 +152,31 @@ func formatFloat(f float64) string {
 
 // quote is Python's repr of a string.
 func quote(s string) string {
-	q := byte('\'')
+	q := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		q = '"'
 	}
+	return quoted(s, q, func(c rune) string {
+		switch {
+		case unicode.IsPrint(c):
+			return ""
+		case c < 0x100:
+			return fmt.Sprintf(`\x%02x`, c)
+		case c < 0x10000:
+			return fmt.Sprintf(`\u%04x`, c)
+		}
+		return fmt.Sprintf(`\U%08x`, c)
+	})
+}
+
+// quoted returns a text between quotes q. escape returns how to write a character other than quotes,
+// backslashes, \n, \r and \t; "" for as it is.
+func quoted(s string, q rune, escape func(c rune) string) string {
 	var b strings.Builder
-	b.WriteByte(q)
+	b.WriteRune(q)
 	for _, c := range s {
 		switch {
-		case c == rune(q) || c == '\\':
+		case c == q || c == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(c)
 		case c == '\n':
@@ -184,16 +185,14 @@ func quote(s string) string {
 			b.WriteString(`\r`)
 		case c == '\t':
 			b.WriteString(`\t`)
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
+			if written := escape(c); written != "" {
+				b.WriteString(written)
+			} else {
+				b.WriteRune(c)
+			}
 		}
 	}
-	b.WriteByte(q)
+	b.WriteRune(q)
 	return b.String()
 }

@@ -67,11 +67,7 @@ func (s *scope) assign(target expr, parameter bool) {
 }
 
 func (s *scope) read(e expr) {
-	walk(e, func(e expr) {
-		if n, ok := e.(*name); ok {
-			s.load(n.id)
-		}
-	})
+	eachName(e, s.load)
 }
 
 func (s *scope) readAll(list []expr) {
@@ -89,10 +85,7 @@ func enterBlocks(body []stmt, s *scope) {
 		case *forStmt:
 			enterFor(n, s)
 		case *setBlock:
-			n.scope = newScope(s)
-			n.scope.mention(n.body)
-			n.scope.read(n.filter)
-			enterBlocks(n.body, n.scope)
+			n.scope = enterFiltered(n.body, n.filter, s)
 		case *withStmt:
 			n.scope = newScope(s)
 			for _, target := range n.targets {
@@ -101,16 +94,21 @@ func enterBlocks(body []stmt, s *scope) {
 			n.scope.mention(n.body)
 			enterBlocks(n.body, n.scope)
 		case *filterBlock:
-			n.scope = newScope(s)
-			n.scope.mention(n.body)
-			n.scope.read(n.filter)
-			enterBlocks(n.body, n.scope)
+			n.scope = enterFiltered(n.body, n.filter, s)
 		case *macroStmt:
 			enterCallable(&n.signature, s)
 		case *callBlock:
 			enterCallable(&n.signature, s)
 		}
 	}
+}
+
+func enterFiltered(body []stmt, filter expr, s *scope) *scope {
+	inner := newScope(s)
+	inner.mention(body)
+	inner.read(filter)
+	enterBlocks(body, inner)
+	return inner
 }
 
 func enterIf(n *ifStmt, s *scope) {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// formatMethod is str.format with {}, {0}, {name}, {a.b}, {a[b]} and !r, !s. A format specification
+// formatText is str.format with {}, {0}, {name}, {a.b}, {a[b]} and !r, !s. A format specification
 // after a colon is an error.
-func formatMethod(r *runtime, s string, args []Value, named *Map) Value {
-	w := &limitedText{limit: r.limits.Size}
+func formatText(r *runtime, s string, args []Value, named *Map) Value {
+	w := r.textWriter()
 	next := 0
 	for s != "" {
 		i := strings.IndexAny(s, "{}")

@@ -6,15 +6,10 @@ import (
 	"time"
 )
 
-// strftimeNow formats the clock's time as Python's datetime.now().strftime does in the C locale.
-func strftimeNow(r *runtime, args []Value, named *Map) Value {
-	a := bind("strftime_now", args, named, "format")
-	return strftime(r, wantText("strftime_now", a[0]), r.clock())
-}
-
+// strftime formats a time as Python's datetime.strftime does in the C locale.
 func strftime(r *runtime, format string, t time.Time) Value {
 	r.spell(4 * len(format))
-	b := &limitedText{limit: r.limits.Size}
+	b := r.textWriter()
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
 			b.add(format[i : i+1])

@@ -163,38 +163,9 @@ func splitLines(s string, keepEnds bool) []string {
 	return lines
 }
 
-// strip removes the characters in chars from the left side, the right side or both. If chars is
-// None it removes white space.
-func (r *runtime) strip(s string, chars Value, left, right bool) string {
-	r.spell(len(s))
-	cut := isSpace
-	if chars != nil {
-		set := wantText("strip", chars)
-		r.spend(len(set))
-		chars := map[rune]bool{}
-		for _, c := range set {
-			chars[c] = true
-		}
-		cut = func(c rune) bool { return chars[c] }
-	}
-	if left {
-		s = strings.TrimLeftFunc(s, cut)
-	}
-	if right {
-		s = strings.TrimRightFunc(s, cut)
-	}
-	return s
-}
-
-// split is Python's str.split and rsplit; a nil separator is any white space.
-func split(s string, sep Value, limit int64, fromRight bool) []string {
-	if limit < 0 {
-		limit = int64(len(s)) + 1
-	}
-	if sep == nil {
-		return splitSpace(s, limit, fromRight)
-	}
-	by := wantText("split", sep)
+// split is Python's str.split and rsplit.
+func split(s, by string, limit int64, fromRight bool) []string {
+	limit = upTo(limit, s)
 	if by == "" {
 		panic(typeErrorf("empty separator"))
 	}
@@ -215,7 +186,17 @@ func split(s string, sep Value, limit int64, fromRight bool) []string {
 	return parts
 }
 
+// upTo returns the limit of a split, which a negative one does not have.
+func upTo(limit int64, s string) int64 {
+	if limit < 0 {
+		return int64(len(s)) + 1
+	}
+	return limit
+}
+
+// splitSpace splits at white space.
 func splitSpace(s string, limit int64, fromRight bool) []string {
+	limit = upTo(limit, s)
 	parts := []string{}
 	if fromRight {
 		for s = strings.TrimRightFunc(s, isSpace); s != ""; s = strings.TrimRightFunc(s, isSpace) {
@@ -240,14 +221,4 @@ func splitSpace(s string, limit int64, fromRight bool) []string {
 		limit--
 	}
 	return parts
-}
-
-func (r *runtime) texts(list []string) *List {
-	r.room(16 * len(list))
-	r.spend(3 * len(list))
-	items := make([]Value, len(list))
-	for i, s := range list {
-		items[i] = s
-	}
-	return &List{items}
 }

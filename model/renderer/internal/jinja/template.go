@@ -76,7 +76,7 @@ func (t *Template) HasGenerations() bool { return hasGenerations(t.body) }
 func hasGenerations(body []stmt) bool {
 	return slices.ContainsFunc(body, func(node stmt) bool {
 		n, ok := node.(*callBlock)
-		return ok && n.generation || slices.ContainsFunc(blocks(node), hasGenerations)
+		return ok && n.generation || slices.ContainsFunc(parts(node), func(p part) bool { return hasGenerations(p.block) })
 	})
 }
 

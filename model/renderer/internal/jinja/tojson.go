@@ -28,24 +28,19 @@ func (s *jsonStyle) write(w *limitedText, v Value, depth int) {
 	switch x := v.(type) {
 	case nil, bool, int64, float64, *big.Int:
 		w.add(jsonScalar(x))
-		return
 	case string:
 		w.add(s.quote(x))
-		return
 	case markup:
 		w.add(s.quote(string(x)))
-		return
 	case *List:
 		s.items(w, "[", len(x.Items), "]", depth, func(i int) { s.write(w, x.Items[i], depth+1) })
-		return
 	case *Tuple:
 		s.items(w, "[", len(x.Items), "]", depth, func(i int) { s.write(w, x.Items[i], depth+1) })
-		return
 	case *Map:
 		s.object(w, x, depth)
-		return
+	default:
+		panic(typeErrorf("object of type %s is not JSON serializable", typeName(v)))
 	}
-	panic(typeErrorf("object of type %s is not JSON serializable", typeName(v)))
 }
 
 func jsonScalar(v Value) string {
@@ -128,32 +123,18 @@ func (s *jsonStyle) object(w *limitedText, m *Map, depth int) {
 }
 
 func (s *jsonStyle) quote(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range text {
+	return quoted(text, '"', func(c rune) string {
 		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
 		case c == '\b':
-			b.WriteString(`\b`)
+			return `\b`
 		case c == '\f':
-			b.WriteString(`\f`)
+			return `\f`
 		case c < 0x20 || s.ascii && c >= 0x7f && c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
+			return fmt.Sprintf(`\u%04x`, c)
 		case s.ascii && c >= 0x10000:
 			high, low := utf16.EncodeRune(c)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			b.WriteRune(c)
+			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 		}
-	}
-	b.WriteByte('"')
-	return b.String()
+		return ""
+	})
 }

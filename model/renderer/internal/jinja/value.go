@@ -41,6 +41,12 @@ type iterator struct {
 	next func() (v Value, ok bool)
 }
 
+// all is the sequence of the items that are left.
+func (it *iterator) all(yield func(Value) bool) {
+	for v, ok := it.next(); ok && yield(v); v, ok = it.next() {
+	}
+}
+
 // view is the result of a mapping's keys, values or items.
 type view struct {
 	of   *Map
@@ -66,7 +72,8 @@ type namespace struct{ attrs *Map }
 // function is a global, or a method bound to its value.
 type function struct {
 	name string
-	call func(r *runtime, args []Value, named *Map) Value
+	self Value // nil for a global
+	builtin
 }
 
 // typeName is the name that Python's type() gives.

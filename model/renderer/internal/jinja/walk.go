@@ -56,177 +56,110 @@ func (a *arguments) all() []expr {
 	return append(list, a.varargs, a.varnamed)
 }
 
-// blocks returns the lists of statements directly inside a statement.
-func blocks(node stmt) (inner [][]stmt) {
+// part is a part of a statement: one of its fields is set.
+type part struct {
+	stores expr // target that the statement assigns
+	binds  expr // target or parameter of its own block
+	reads  expr
+	block  []stmt
+}
+
+// parts returns the parts of a statement in Jinja's order.
+func parts(node stmt) (all []part) {
 	switch n := node.(type) {
+	case *output:
+		return []part{{reads: n.value}}
 	case *ifStmt:
-		inner = [][]stmt{n.then, n.otherwise}
+		all = []part{{reads: n.test}, {block: n.then}}
 		for _, elif := range n.elifs {
-			inner = append(inner, blocks(elif)...)
+			all = append(all, part{block: []stmt{elif}})
 		}
+		return append(all, part{block: n.otherwise})
 	case *forStmt:
-		inner = [][]stmt{n.body, n.otherwise}
+		return []part{{stores: n.target}, {reads: n.iterable}, {block: n.body}, {block: n.otherwise}, {reads: n.test}}
+	case *setStmt:
+		return []part{{stores: n.target}, {reads: n.value}}
 	case *setBlock:
-		inner = [][]stmt{n.body}
+		return []part{{stores: n.target}, {reads: n.filter}, {block: n.body}}
 	case *withStmt:
-		inner = [][]stmt{n.body}
+		return ownBlock(n.targets, n.values, n.body)
 	case *filterBlock:
-		inner = [][]stmt{n.body}
+		return []part{{block: n.body}, {reads: n.filter}}
 	case *macroStmt:
-		inner = [][]stmt{n.body}
+		return n.signature.parts()
 	case *callBlock:
-		inner = [][]stmt{n.body}
+		if n.call != nil {
+			all = []part{{reads: n.call}}
+		}
+		return append(all, n.signature.parts()...)
 	}
-	return inner
+	return nil
+}
+
+func (s *signature) parts() []part {
+	var params []expr
+	for _, id := range s.params {
+		params = append(params, &name{id: id})
+	}
+	return ownBlock(params, s.defaults, s.body)
+}
+
+func ownBlock(binds, reads []expr, body []stmt) (all []part) {
+	for _, e := range binds {
+		all = append(all, part{binds: e})
+	}
+	for _, e := range reads {
+		all = append(all, part{reads: e})
+	}
+	return append(all, part{block: body})
+}
+
+// eachName calls visit for the names in an expression.
+func eachName(e expr, visit func(id string)) {
+	walk(e, func(e expr) {
+		if n, ok := e.(*name); ok {
+			visit(n.id)
+		}
+	})
 }
 
 // storesLoop reports whether statements assign to the name loop, inner blocks included.
 func storesLoop(body []stmt) bool {
 	return slices.ContainsFunc(body, func(node stmt) bool {
-		var target expr
-		switch n := node.(type) {
-		case *forStmt:
-			target = n.target
-		case *setStmt:
-			target = n.target
-		case *setBlock:
-			target = n.target
-		}
-		found := false
-		walk(target, func(e expr) {
-			n, ok := e.(*name)
-			found = found || ok && n.id == "loop"
+		return slices.ContainsFunc(parts(node), func(p part) bool {
+			found := storesLoop(p.block)
+			eachName(p.stores, func(id string) { found = found || id == "loop" })
+			return found
 		})
-		return found || slices.ContainsFunc(blocks(node), storesLoop)
 	})
 }
 
 // undeclared reports which of the names are read anywhere in body, inner blocks included, before
 // they are stored.
 func undeclared(body []stmt, names ...string) map[string]bool {
-	u := undeclaredNames{wanted: map[string]bool{}, found: map[string]bool{}}
-	for _, id := range names {
-		u.wanted[id] = true
-	}
-	u.statements(body)
-	return u.found
-}
-
-type undeclaredNames struct{ wanted, found map[string]bool }
-
-func (u *undeclaredNames) read(list ...expr) {
-	for _, e := range list {
-		walk(e, func(e expr) {
-			if n, ok := e.(*name); ok && u.wanted[n.id] {
-				u.found[n.id] = true
+	stored, found := map[string]bool{}, map[string]bool{}
+	var look func(body []stmt)
+	look = func(body []stmt) {
+		for _, node := range body {
+			for _, p := range parts(node) {
+				store := func(id string) { stored[id] = true }
+				eachName(p.stores, store)
+				eachName(p.binds, store)
+				eachName(p.reads, func(id string) { found[id] = found[id] || !stored[id] && slices.Contains(names, id) })
+				look(p.block)
 			}
-		})
-	}
-}
-
-func (u *undeclaredNames) store(target expr) {
-	walk(target, func(e expr) {
-		if n, ok := e.(*name); ok {
-			delete(u.wanted, n.id)
-		}
-	})
-}
-
-func (u *undeclaredNames) statements(body []stmt) {
-	for _, node := range body {
-		switch n := node.(type) {
-		case *output:
-			u.read(n.value)
-		case *ifStmt:
-			u.ifStatement(n)
-		case *forStmt:
-			u.store(n.target)
-			u.read(n.iterable)
-			u.statements(n.body)
-			u.statements(n.otherwise)
-			u.read(n.test)
-		case *setStmt:
-			u.store(n.target)
-			u.read(n.value)
-		case *setBlock:
-			u.store(n.target)
-			u.read(n.filter)
-			u.statements(n.body)
-		case *withStmt:
-			for _, target := range n.targets {
-				u.store(target)
-			}
-			u.read(n.values...)
-			u.statements(n.body)
-		case *filterBlock:
-			u.statements(n.body)
-			u.read(n.filter)
-		case *macroStmt:
-			u.callable(&n.signature)
-		case *callBlock:
-			if n.call != nil {
-				u.read(n.call)
-			}
-			u.callable(&n.signature)
 		}
 	}
+	look(body)
+	return found
 }
 
-func (u *undeclaredNames) ifStatement(n *ifStmt) {
-	u.read(n.test)
-	u.statements(n.then)
-	for _, elif := range n.elifs {
-		u.ifStatement(elif)
-	}
-	u.statements(n.otherwise)
-}
-
-func (u *undeclaredNames) callable(sig *signature) {
-	for _, param := range sig.params {
-		delete(u.wanted, param)
-	}
-	u.read(sig.defaults...)
-	u.statements(sig.body)
-}
-
-// expressions calls visit for every expression in body, inner blocks included.
+// expressions calls visit for every expression that statements read, inner blocks included.
 func expressions(body []stmt, visit func(expr)) {
 	for _, node := range body {
-		switch n := node.(type) {
-		case *output:
-			walk(n.value, visit)
-		case *ifStmt:
-			walk(n.test, visit)
-			for _, elif := range n.elifs {
-				walk(elif.test, visit)
-			}
-		case *forStmt:
-			walk(n.iterable, visit)
-			walk(n.test, visit)
-		case *setStmt:
-			walk(n.value, visit)
-		case *setBlock:
-			walk(n.filter, visit)
-		case *withStmt:
-			for _, v := range n.values {
-				walk(v, visit)
-			}
-		case *filterBlock:
-			walk(n.filter, visit)
-		case *macroStmt:
-			for _, v := range n.defaults {
-				walk(v, visit)
-			}
-		case *callBlock:
-			if n.call != nil {
-				walk(n.call, visit)
-			}
-			for _, v := range n.defaults {
-				walk(v, visit)
-			}
-		}
-		for _, inner := range blocks(node) {
-			expressions(inner, visit)
+		for _, p := range parts(node) {
+			walk(p.reads, visit)
+			expressions(p.block, visit)
 		}
 	}
 }
