@@ -106,7 +106,7 @@ func readTable(dir string, step int64) (t Table, err error) {
 }
 
 // traceDir returns the directory of the run's trace.
-func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), trace.Dir) }
+func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), rundir.Traces) }
 
 // nextSpans returns the next spans for the sink, and whether there is anything behind its position. It
 // says what is damaged, which the sink never gets.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -248,23 +249,23 @@ func (c *planner) files() []FilePlan {
 		}
 	}
 	if t := &c.run.Monitor.Trace; t.Spans || t.Tokens != "off" {
-		files = append(files, FilePlan{filepath.Join(job, "trace"), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
+		files = append(files, FilePlan{filepath.Join(job, rundir.Traces), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
 	}
 	if c.run.Trains {
 		when := "at the end"
 		if n := c.run.Trainer.SaveInterval; n > 0 {
 			when = fmt.Sprintf("every %d steps and at the end", n)
 		}
-		files = append(files, FilePlan{filepath.Join(job, "global_step_<N>"), "checkpoint with optimizer and counters, " + when})
+		files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>"), "checkpoint with optimizer and counters, " + when})
 		model, what := "huggingface", "a model directory for transformers"
 		if len(c.run.Model.LoraConfigs) > 0 {
 			model, what = "lora_adapter", "a PEFT adapter"
 		}
 		if keep := c.run.Trainer.SaveHfCheckpoint; keep != "never" {
 			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
-			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
+			files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>", "actor", model), what + which})
 			if c.run.Critic != nil {
-				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"),
+				files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>", "critic", "huggingface"),
 					"the critic, for model.critic_model_path of another run" + which})
 			}
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Run is what is at or below a directory: a run, with its stages if it has some, or several runs.
@@ -50,9 +49,9 @@ func (r *Run) Update() error {
 	found := Run{name: r.name, ends: r.ends}
 	root, err := Walk(r.name, func(path string, d fs.DirEntry) error {
 		switch dir := filepath.Dir(path); {
-		case d.IsDir() && d.Name() == trace.Dir:
+		case d.IsDir() && d.Name() == Traces:
 			found.Traces = append(found.Traces, path)
-		case d.Name() == failedLog:
+		case d.Name() == FailedLog:
 			found.Failed = append(found.Failed, path)
 		case d.Name() == MetricsFile:
 			s := found.stage(homeOf(dir))

@@ -79,7 +79,7 @@ func update(t *testing.T, dir string, table *Table) bool {
 
 // A table has the spans of the trace, also when it grows, when a run resumes, and after a start.
 func TestTableFollowsTheTrace(t *testing.T) {
-	dir, table := filepath.Join(t.TempDir(), Dir), &Table{}
+	dir, table := filepath.Join(t.TempDir(), "trace"), &Table{}
 	if update(t, dir, table) {
 		t.Error("a trace that is not there has spans")
 	}
@@ -120,7 +120,7 @@ func TestTableFollowsTheTrace(t *testing.T) {
 
 // Of a damaged or a half file a table has what comes before, in one line that says where.
 func TestTableOfADamagedTrace(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	traceSteps(t, dir, 1, 3000)
 	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
 	whole, err := os.ReadFile(path)
@@ -179,7 +179,7 @@ func TestLargeFilesAreReadInParts(t *testing.T) {
 
 // The order of processes is that of their numbers, whoever writes first.
 func TestOlderProcessWritesLater(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	traceSteps(t, dir, 1, 20)
 	traceSteps(t, dir, 10, 20)
 	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
@@ -226,7 +226,7 @@ func FuzzDecodeTable(f *testing.F) {
 
 // One experience of a step is read alone, with all of its rows, and some columns of all experiences are.
 func TestReadAnswer(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	w, err := New(Options{Dir: dir, Text: func(int32) string { return "" }, Say: func(line string) { t.Error(line) }})
 	if err != nil {
 		t.Fatal(err)

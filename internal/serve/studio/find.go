@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 const (
@@ -106,7 +105,7 @@ func readSeen(dir string, info fs.FileInfo) (*dirState, error) {
 		name := e.Name()
 		switch {
 		case !e.IsDir():
-		case name == rundir.Monitor || name == trace.Dir:
+		case name == rundir.Monitor || name == rundir.Traces:
 			s.isRun = true
 		case strings.HasPrefix(name, rundir.StepPrefix) || name == rundir.Buffer || name == "log" || strings.HasPrefix(name, "."):
 		default:
@@ -147,7 +146,7 @@ func (s *Server) dirOf(id string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
 		return "", none
 	}
-	if !isDir(filepath.Join(dir, rundir.Monitor)) && !isDir(filepath.Join(dir, trace.Dir)) {
+	if !isDir(filepath.Join(dir, rundir.Monitor)) && !isDir(filepath.Join(dir, rundir.Traces)) {
 		return "", none
 	}
 	return dir, nil
@@ -176,7 +175,7 @@ func (s *Server) traceDir(r *http.Request) (string, error) {
 // traceOf returns the directory of the traces of a run. A link in it, which could lead anywhere, is an
 // error.
 func traceOf(dir string) (string, error) {
-	dir = filepath.Join(dir, trace.Dir)
+	dir = filepath.Join(dir, rundir.Traces)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return dir, nil

@@ -18,7 +18,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Run is a run in the list. Times are ms since 1970.
@@ -130,7 +129,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 			damaged = append(damaged, err.Error())
 		}
 	}
-	run := &Run{ID: id, Traced: exists(filepath.Join(dir, trace.Dir)), Spark: Numbers{}}
+	run := &Run{ID: id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}}
 	set, err := known.settings.of(dir)
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
@@ -163,7 +162,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
-	touched = later(touched, modified(filepath.Join(dir, trace.Dir)))
+	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
 	state, line := stateOf(dir, parts, touched, complete)
 	if run.State = state; state == Waiting {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/cachedir"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // The spans of a large trace stay on the disk for the next start, but never in the run's directory.
 func TestSpansOutliveTheStudio(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	dir := filepath.Join(run, trace.Dir)
+	dir := filepath.Join(run, rundir.Traces)
 	w, err := trace.New(trace.Options{Dir: dir, Spans: true, Say: func(line string) { t.Error(line) }})
 	if err != nil {
 		t.Fatal(err)
