@@ -157,7 +157,7 @@ func (c *File) take(kept io.ReaderAt, h header) error {
 	for _, s := range h.Columns {
 		c.kept[s.Name] = s
 	}
-	c.at, c.roleNames, c.lines, c.bad, c.firstBad = h.At, h.Roles, h.Lines, h.Bad, h.FirstBad
+	c.pos.At, c.roleNames, c.lines, c.bad, c.firstBad = h.At, h.Roles, h.Lines, h.Bad, h.FirstBad
 	return nil
 }
 
@@ -201,7 +201,7 @@ func (c *File) save() {
 	if c.unsaved = 0; c.cache == nil || slices.ContainsFunc(c.names, isNoText) {
 		return
 	}
-	h := header{Path: c.path(), At: c.at, Lines: c.lines, Bad: c.bad, FirstBad: c.firstBad, Roles: c.roleNames, Names: c.names}
+	h := header{Path: c.path(), At: c.pos.At, Lines: c.lines, Bad: c.bad, FirstBad: c.firstBad, Roles: c.roleNames, Names: c.names}
 	size := headSize * len(c.steps)
 	for id, column := range c.values {
 		if column != nil {
@@ -223,7 +223,7 @@ func (c *File) save() {
 		defer old.Close()
 	}
 	for id, column := range c.values {
-		s, begin := section{Name: int32(id), Offset: int64(len(body)), UpTo: c.at}, len(body)
+		s, begin := section{Name: int32(id), Offset: int64(len(body)), UpTo: c.pos.At}, len(body)
 		switch {
 		case column != nil:
 			for _, record := range column.Records {

@@ -76,8 +76,8 @@ func TestColumnsOutliveTheirReader(t *testing.T) {
 	dir, path, cache := opened(t, text+"damage\n")
 	update(t, dir, cache, isA)
 	f := NewFile(dir, cache)
-	if f.load(strings.NewReader(text+"damage\n"), int64(len(text)+7)); f.at.Records != 2*longSteps || f.bad != 1 {
-		t.Fatalf("the cache has %d records", f.at.Records)
+	if f.load(strings.NewReader(text+"damage\n"), int64(len(text)+7)); f.pos.At.Records != 2*longSteps || f.bad != 1 {
+		t.Fatalf("the cache has %d records", f.pos.At.Records)
 	}
 	if err := f.fill(strings.NewReader(""), isA); err != nil || len(f.Table().columns["a"].Values) != 2*longSteps {
 		t.Fatalf("without the file there are %d values, %v", len(f.Table().columns["a"].Values), err)

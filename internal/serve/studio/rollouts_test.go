@@ -162,15 +162,15 @@ func TestRollouts(t *testing.T) {
 func TestRolloutsWaitForRoom(t *testing.T) {
 	dir := t.TempDir()
 	s := &Server{Dir: dir}
+	site := s.Handler()
 	traced(t, filepath.Join(dir, "r"))
-	s.answering.prepare()
-	if !s.answering.steps.TryAcquire(stepReads) {
+	if !s.traces.turns.TryAcquire(stepReads) {
 		t.Fatal("there is no room")
 	}
 	get := func(ctx context.Context, path string) int {
 		w := httptest.NewRecorder()
 		path = "http://localhost/api/v1/runs/r/steps/4/rollouts" + path
-		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		site.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
 		return w.Code
 	}
 	gone, leave := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ func TestRolloutsWaitForRoom(t *testing.T) {
 			t.Errorf("%q without room: %d", path, status)
 		}
 	}
-	s.answering.steps.Release(stepReads)
+	s.traces.turns.Release(stepReads)
 	if status := get(t.Context(), ""); status != http.StatusOK {
 		t.Errorf("with room: %d", status)
 	}

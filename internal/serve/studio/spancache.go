@@ -16,6 +16,8 @@ import (
 
 // spanCache has the spans of the trace that was asked for last.
 type spanCache struct {
+	disk *cachedir.Dir
+
 	mu    sync.Mutex
 	dir   string
 	files string    // names, sizes and times
@@ -33,7 +35,7 @@ const (
 )
 
 // read returns the spans of a trace. Those of a large trace may be some seconds old.
-func (c *spanCache) read(dir string, disk *cachedir.Dir) (*spans, error) {
+func (c *spanCache) read(dir string) (*spans, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	files, err := filesOf(dir)
@@ -44,6 +46,7 @@ func (c *spanCache) read(dir string, disk *cachedir.Dir) (*spans, error) {
 		return c.known, nil
 	}
 	begin := time.Now()
+	disk := c.disk
 	if disk.IsBelow(filepath.Dir(dir)) { // nothing is written into a run's directory
 		disk = nil
 	}

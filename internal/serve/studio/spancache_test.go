@@ -32,9 +32,9 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, disk := range []*cachedir.Dir{cachedir.New(filepath.Join(run, "cache"), 1<<30), cachedir.New(t.TempDir(), 1<<30)} {
-		var first, second spanCache
+		first, second := spanCache{disk: disk}, spanCache{disk: disk}
 		read := func(c *spanCache) *spans {
-			s, err := c.read(dir, disk)
+			s, err := c.read(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,8 +53,8 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 	if err := disk.Write(spansName(dir), []byte("damage")); err != nil {
 		t.Fatal(err)
 	}
-	var c spanCache
-	if s, err := c.read(dir, disk); err != nil || len(s.all) != n {
+	c := spanCache{disk: disk}
+	if s, err := c.read(dir); err != nil || len(s.all) != n {
 		t.Errorf("a damaged cache leaves %v, %v", s, err)
 	}
 	c.keeping.Wait()

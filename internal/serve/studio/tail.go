@@ -13,16 +13,15 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
 // tail is what the list of runs tells from a metrics.jsonl, without reading all of it.
 type tail struct {
-	info           os.FileInfo // of the file
-	size, modified int64       // of the file when it was read
-	sparkSize      int64       // of the file when the sparkline was read
+	rundir.Position       // that of the file: what is read is at its end
+	size, modified  int64 // of the file when it was read
+	sparkSize       int64 // of the file when the sparkline was read
 
 	trained, explored int64 // newest steps of the trainer and of others
 	reward            string
@@ -40,22 +39,23 @@ const (
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
 // an earlier call returned; it may be nil. starts are those of the trainer's processes.
 func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
-	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
+	t := &tail{trained: -1, explored: -1}
+	if before != nil {
+		t.Position = before.Position
+	}
+	f, info, isSame, err := t.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if before != nil && !os.SameFile(before.info, info) { // a resume has cut it back, or it is of another run
+	size := info.Size()
+	if !isSame { // a resume has cut it back, or it is of another run
 		before = nil
 	}
 	if before != nil && before.size == size && before.modified == info.ModTime().UnixNano() {
 		return before, nil
 	}
-	t := &tail{info: info, size: size, modified: info.ModTime().UnixNano(), trained: -1, explored: -1}
+	t.size, t.modified = size, info.ModTime().UnixNano()
 	var end []byte
 	for n := int64(tailSize); ; n *= 8 { // a line may be long
 		if end, err = wholeLines(f, max(0, size-n), size); err != nil {
