@@ -10,9 +10,9 @@ import (
 // The form of a kept table: the magic, the length of a header and the checksum of all behind it, the
 // header in JSON, the words, and the spans of each process as variable-length numbers.
 const (
-	tableMagic = "trspans1"
+	tableMagic = "trspans2"
 	tableStart = len(tableMagic) + 8
-	spanFields = 8
+	spanFields = 9
 )
 
 type tableHeader struct {
@@ -22,11 +22,9 @@ type tableHeader struct {
 }
 
 type keptProcess struct {
-	Number int             `json:"number"`
-	First  map[int32]int64 `json:"first"`
-	Begin  int64           `json:"begin"`
-	End    int64           `json:"end"`
-	Spans  int             `json:"spans"`
+	Number int
+	Spans  int
+	life[int32]
 }
 
 var errTable = errors.New("the kept spans are damaged")
@@ -43,7 +41,7 @@ func (t *Table) Size() (n int64) {
 func (t *Table) Encode() ([]byte, error) {
 	h, n := tableHeader{Files: t.files, Words: len(t.Words)}, 0
 	for _, p := range t.processes {
-		h.Processes = append(h.Processes, keptProcess{p.Number, p.First, p.Begin, p.End, len(p.Spans)})
+		h.Processes = append(h.Processes, keptProcess{p.Number, len(p.Spans), p.life})
 		n += len(p.Spans)
 	}
 	text, err := json.Marshal(h)
@@ -61,6 +59,7 @@ func (t *Table) Encode() ([]byte, error) {
 			out = binary.AppendVarint(out, s.Begin-last.Begin)
 			out = binary.AppendVarint(out, s.End-s.Begin)
 			out = binary.AppendVarint(out, s.Step-last.Step)
+			out = binary.AppendVarint(out, s.Version-last.Version)
 			for _, word := range [...]int32{s.Role, s.Kind, s.Name, s.For} {
 				out = binary.AppendUvarint(out, uint64(word))
 			}
@@ -100,10 +99,7 @@ func DecodeTable(data []byte) (*Table, error) {
 		t.Words[i] = in.word()
 	}
 	for _, kept := range h.Processes {
-		p := &spanProcess{Number: kept.Number, First: kept.First, Begin: kept.Begin, End: kept.End}
-		if p.First == nil {
-			p.First = map[int32]int64{}
-		}
+		p := &spanProcess{Number: kept.Number, life: kept.life}
 		if in.ok = in.ok && kept.Spans >= 0 && kept.Spans <= len(in.rest)/spanFields; !in.ok {
 			break
 		}
@@ -162,6 +158,7 @@ func (v *varints) spans(n, words int) []Compact {
 		s.Begin = last.Begin + v.signed()
 		s.End = s.Begin + v.signed()
 		s.Step = last.Step + v.signed()
+		s.Version = last.Version + v.signed()
 		for _, word := range [...]*int32{&s.Role, &s.Kind, &s.Name, &s.For} {
 			number := v.unsigned()
 			v.ok = v.ok && number < uint64(words)

@@ -3,10 +3,8 @@ package studio
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"io"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -56,22 +54,21 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 		return before, nil
 	}
 	t.size, t.modified = size, info.ModTime().UnixNano()
-	var end []byte
-	for n := int64(tailSize); ; n *= 8 { // a line may be long
-		if end, err = wholeLines(f, max(0, size-n), size); err != nil {
+	value, isFirst := 0., true
+	for n, lines := int64(tailSize), 0; lines <= 4; n *= 8 { // a line may be long
+		if lines, value, err = t.read(f, max(0, size-n), size, starts); err != nil {
 			return nil, err
 		}
-		if bytes.Count(end, []byte("\n")) > 3 || n >= size || n >= 64*tailSize {
+		if n >= min(size, 64*tailSize) {
 			break
 		}
 	}
-	if begin, err := wholeLines(f, 0, min(size, tailSize)); err == nil {
-		line, _, _ := bytes.Cut(begin, []byte("\n"))
-		if h, _, err := rundir.Scan(line, nil); err == nil {
+	_ = rundir.EachLine(f, 0, min(size, tailSize), func(line []byte, _ int64) {
+		if h, _, err := rundir.Scan(line, nil); isFirst && err == nil {
 			t.first = h.Time
 		}
-	}
-	value := t.read(end, starts)
+		isFirst = false
+	})
 	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
 		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
 	} else if t.reward != "" {
@@ -83,29 +80,17 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 	return t, nil
 }
 
-// wholeLines returns the lines between two offsets without what comes before the first of them, unless
-// it begins there.
-func wholeLines(f *os.File, from, to int64) ([]byte, error) {
-	text := make([]byte, to-from)
-	n, err := f.ReadAt(text, from)
-	if text = text[:n]; n == 0 && err != nil && !errors.Is(err, io.EOF) { // a resume may have cut the file back meanwhile
-		return nil, err
-	}
-	if from > 0 {
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-	}
-	return text[:bytes.LastIndexByte(text, '\n')+1], nil
-}
-
-// read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
-func (t *tail) read(lines []byte, starts []time.Time) float64 {
+// read notes what the lines between two offsets tell. It returns how many there are, and the newest value of the reward,
+// NaN if there is none. The first one may be a part of a line, which is no record.
+func (t *tail) read(f io.ReaderAt, from, to int64, starts []time.Time) (lines int, value float64, err error) {
 	var pairs []rundir.Pair
 	newest := map[string]float64{}
 	var steps, times []int64 // of the trainer
-	for line := range bytes.Lines(lines) {
+	err = rundir.EachLine(f, from, to, func(line []byte, _ int64) {
+		lines++
 		h, found, err := rundir.Scan(line, pairs)
 		if pairs = found; err != nil {
-			continue
+			return
 		}
 		t.last = max(t.last, h.Time)
 		if string(h.Role) == trinity.RoleTrainer {
@@ -121,7 +106,7 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 				}
 			}
 		}
-	}
+	})
 	if n := len(steps); n > 1 && steps[n-1] > steps[0] {
 		lived := time.Duration(0)
 		for i, at := range times[1:] {
@@ -136,9 +121,9 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 		}
 	}
 	if t.reward == "" {
-		return math.NaN()
+		return lines, math.NaN(), err
 	}
-	return newest[t.reward]
+	return lines, newest[t.reward], err
 }
 
 // unranked is the rank of a metric that stands for no reward.
@@ -165,44 +150,33 @@ func rank(name string) int {
 }
 
 // sparkOf returns values of a metric for a small curve of the whole run. Of a long file it reads samples.
-func sparkOf(f *os.File, size int64, metric string) (values []float64) {
+func sparkOf(f io.ReaderAt, size int64, metric string) (values []float64) {
 	if size <= sparkLen*sparkRead {
-		text, err := wholeLines(f, 0, size)
-		if err != nil {
-			return nil
-		}
-		return thinned(valuesIn(text, metric, math.MaxInt), sparkLen)
+		return thinned(valuesIn(f, 0, size, metric), sparkLen)
 	}
 	for i := range int64(sparkLen) {
 		from := i * (size - sparkRead) / (sparkLen - 1)
-		if text, err := wholeLines(f, from, from+sparkRead); err == nil {
-			values = append(values, valuesIn(text, metric, 1)...)
-		}
+		some := valuesIn(f, from, from+sparkRead, metric)
+		values = append(values, some[:min(1, len(some))]...)
 	}
 	return values
 }
 
-// valuesIn returns the first values of a metric in lines.
-func valuesIn(lines []byte, metric string, most int) (values []float64) {
+// valuesIn returns the values of a metric in the lines between two offsets, as far as they can be read.
+func valuesIn(f io.ReaderAt, from, to int64, metric string) (values []float64) {
 	var pairs []rundir.Pair
 	key := []byte(`"` + metric + `":`)
-	for line := range bytes.Lines(lines) {
-		if len(values) == most {
-			break
-		}
+	_ = rundir.EachLine(f, from, to, func(line []byte, _ int64) {
 		if !bytes.Contains(line, key) {
-			continue
+			return
 		}
-		_, found, err := rundir.Scan(line, pairs)
-		if pairs = found; err != nil {
-			continue
-		}
+		_, pairs, _ = rundir.Scan(line, pairs)
 		for _, p := range pairs {
 			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) == metric {
 				values = append(values, v)
 			}
 		}
-	}
+	})
 	return values
 }
 
