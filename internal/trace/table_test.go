@@ -2,10 +2,8 @@ package trace
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/cachedir"
 )
 
 // traceSteps writes a trace of a process that does these steps.
@@ -80,6 +79,7 @@ func update(t *testing.T, dir string, table *Table) bool {
 // A table has the spans of the trace, also when it grows, when a run resumes, and after a start.
 func TestTableFollowsTheTrace(t *testing.T) {
 	dir, table := filepath.Join(t.TempDir(), "trace"), &Table{}
+	disk := cachedir.New(t.TempDir(), 1<<30)
 	if update(t, dir, table) {
 		t.Error("a trace that is not there has spans")
 	}
@@ -89,13 +89,10 @@ func TestTableFollowsTheTrace(t *testing.T) {
 			t.Error("the news are wrong")
 		}
 		like(t, dir, table)
-		data, err := table.Encode()
-		if err != nil {
+		if err := table.Save(disk, dir); err != nil {
 			t.Fatal(err)
 		}
-		if table, err = DecodeTable(data); err != nil {
-			t.Fatal(err)
-		}
+		table = LoadTable(disk, dir)
 		if like(t, dir, table); update(t, dir, table) || len(table.processes) != i+1 {
 			t.Error("a kept table is read anew")
 		}
@@ -198,28 +195,37 @@ func TestOlderProcessWritesLater(t *testing.T) {
 }
 
 // No kept table breaks its reader.
-func FuzzDecodeTable(f *testing.F) {
+func FuzzKeptTable(f *testing.F) {
 	table := &Table{Words: []string{"", "a", "b"}, files: map[string]*tableFile{"x": {Offset: 5}}, processes: []*spanProcess{
 		{Number: 1, life: life[int32]{First: map[int32]int64{1: 2}},
 			Spans: []Compact{{Begin: math.MinInt64, End: 5, Step: -1, ID: 2}, {Kind: 1}}},
 	}}
-	data, err := table.Encode()
+	disk := cachedir.New(f.TempDir(), 1<<30)
+	if err := table.Save(disk, "x"); err != nil {
+		f.Fatal(err)
+	}
+	var h json.RawMessage
+	file, begin, end, err := disk.Load(tableName("x"), &h)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data[len(tableMagic):len(tableMagic)+4], data[tableStart:])
-	f.Fuzz(func(t *testing.T, size, text []byte) {
-		data := append(append([]byte(tableMagic), size...), 0, 0, 0, 0)
-		if len(data) != tableStart {
+	body := make([]byte, end-begin)
+	if _, err := file.ReadAt(body, begin); err != nil {
+		f.Fatal(err)
+	}
+	file.Close()
+	f.Add([]byte(h), body)
+	f.Fuzz(func(t *testing.T, header, body []byte) {
+		var h tableHeader
+		if json.Unmarshal(header, &h) != nil {
 			return
 		}
-		binary.LittleEndian.PutUint32(data[len(tableMagic)+4:], crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
-		table, err := DecodeTable(append(data, text...))
-		if err != nil {
+		table, ok := h.table(body)
+		if !ok {
 			return
 		}
 		expanded(table)
-		if _, err := table.Encode(); err != nil {
+		if err := table.Save(disk, "y"); err != nil {
 			t.Error(err)
 		}
 	})

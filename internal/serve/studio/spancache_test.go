@@ -42,7 +42,7 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 			return s
 		}
 		s := read(&first)
-		if kept := loadSpans(disk, dir).Size(); (kept > 0) == disk.IsBelow(run) {
+		if kept := trace.LoadTable(disk, dir).Size(); (kept > 0) == disk.IsBelow(run) {
 			t.Errorf("the cache has %d bytes of the trace", kept)
 		}
 		if after := read(&second); len(s.all) != n || !slices.Equal(s.all, after.all) || !slices.Equal(s.words, after.words) {
@@ -50,7 +50,7 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 		}
 	}
 	disk := cachedir.New(t.TempDir(), 1<<30)
-	if err := disk.Write(spansName(dir), []byte("damage")); err != nil {
+	if err := disk.Write(cachedir.Name(dir, "spans2"), []byte("damage")); err != nil {
 		t.Fatal(err)
 	}
 	c := spanCache{disk: disk}
