@@ -64,10 +64,10 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 		}
 	}
 	_ = rundir.EachLine(f, 0, min(size, tailSize), func(line []byte, _ int64) {
-		if h, _, err := rundir.Scan(line, nil); isFirst && err == nil {
-			t.first = h.Time
+		if isFirst {
+			h, _, _ := rundir.Scan(line, nil)
+			t.first, isFirst = h.Time, false
 		}
-		isFirst = false
 	})
 	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
 		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
@@ -152,22 +152,21 @@ func rank(name string) int {
 // sparkOf returns values of a metric for a small curve of the whole run. Of a long file it reads samples.
 func sparkOf(f io.ReaderAt, size int64, metric string) (values []float64) {
 	if size <= sparkLen*sparkRead {
-		return thinned(valuesIn(f, 0, size, metric), sparkLen)
+		return thinned(valuesIn(f, 0, size, metric, math.MaxInt), sparkLen)
 	}
 	for i := range int64(sparkLen) {
 		from := i * (size - sparkRead) / (sparkLen - 1)
-		some := valuesIn(f, from, from+sparkRead, metric)
-		values = append(values, some[:min(1, len(some))]...)
+		values = append(values, valuesIn(f, from, from+sparkRead, metric, 1)...)
 	}
 	return values
 }
 
-// valuesIn returns the values of a metric in the lines between two offsets, as far as they can be read.
-func valuesIn(f io.ReaderAt, from, to int64, metric string) (values []float64) {
+// valuesIn returns the first values of a metric in the lines between two offsets, as far as they can be read.
+func valuesIn(f io.ReaderAt, from, to int64, metric string, most int) (values []float64) {
 	var pairs []rundir.Pair
 	key := []byte(`"` + metric + `":`)
 	_ = rundir.EachLine(f, from, to, func(line []byte, _ int64) {
-		if !bytes.Contains(line, key) {
+		if len(values) >= most || !bytes.Contains(line, key) {
 			return
 		}
 		_, pairs, _ = rundir.Scan(line, pairs)
