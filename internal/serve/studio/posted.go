@@ -21,7 +21,7 @@ func authorized(control string, write writer) http.Handler {
 	if control == "" {
 		write = func(http.ResponseWriter, *http.Request) error { return errReadOnly }
 	}
-	return web.WithToken(write, control, name, web.Refuse)
+	return web.WithToken(write, control, commandName, web.Refuse)
 }
 
 var errReadOnly = refused{errors.New("this studio only shows runs: start it without --read-only"), http.StatusForbidden}

@@ -110,15 +110,15 @@ func (s *Server) Handler() http.Handler {
 	}
 	api.HandleFunc("/api/", notThere)
 	mux := http.NewServeMux()
-	mux.Handle("/api/", web.WithToken(api, s.Token, name, web.Refuse))
-	mux.Handle("GET /metrics", web.WithToken(writer(found.gauges), s.Token, name, web.Refuse))
+	mux.Handle("/api/", web.WithToken(api, s.Token, commandName, web.Refuse))
+	mux.Handle("GET /metrics", web.WithToken(writer(found.gauges), s.Token, commandName, web.Refuse))
 	mux.Handle("/annotate/", writer(annotations.serve))
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
 
-// name is what refusals of a token call the program.
-const name = "trinity studio"
+// commandName is what refusals of a token call the program.
+const commandName = "trinity studio"
 
 // ServeHTTP implements [http.Handler].
 func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
