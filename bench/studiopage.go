@@ -16,6 +16,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -54,7 +55,7 @@ func newLook(measure func(*look, int) (float64, error)) func(*assignment) (task,
 		if err := writeStudioRuns(a.Dir, studioSize{runs: 1, steps: 100, metrics: 20}); err != nil {
 			return nil, err
 		}
-		if err := writeLong(filepath.Join(l.dir, trace.Dir)); err != nil {
+		if err := writeLong(filepath.Join(l.dir, rundir.Traces)); err != nil {
 			return nil, err
 		}
 		var err error

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -31,7 +32,7 @@ func writeStudioRuns(dir string, size studioSize) error {
 		if i > 0 || size.spans == 0 {
 			continue
 		}
-		if err := writeStudioSpans(filepath.Join(run, trace.Dir), size.spans); err != nil {
+		if err := writeStudioSpans(filepath.Join(run, rundir.Traces), size.spans); err != nil {
 			return err
 		}
 	}

@@ -13,14 +13,11 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
-// MessagesFile is the file in the monitor directory with the lines that the run has for people: a time, a
-// space and the line.
-const MessagesFile = "said.log"
-
-// Messages passes lines for people on, and keeps them in [MessagesFile] from Keep on.
+// Messages passes lines for people on, and keeps them in [rundir.MessagesFile] from Keep on.
 type Messages struct {
 	To func(line string)
 
@@ -45,7 +42,7 @@ func (s *Messages) Keep(dir string) (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.file, err = os.OpenFile(filepath.Join(dir, MessagesFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	s.file, err = os.OpenFile(filepath.Join(dir, rundir.MessagesFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	return err
 }
 
@@ -71,7 +68,7 @@ type LogRecord struct {
 // readSaid reads lines for people from an offset on, and returns where to go on. A line without a time
 // has the time of the one before it.
 func readSaid(dir string, from int64) (logs []LogRecord, end int64, err error) {
-	file, err := os.Open(filepath.Join(dir, MessagesFile))
+	file, err := os.Open(filepath.Join(dir, rundir.MessagesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, from, nil
 	}

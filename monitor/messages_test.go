@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // Lines are read once, in parts and with half of the last one, whatever is in the file.
 func TestReadSaid(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, MessagesFile)
+	path := filepath.Join(dir, rundir.MessagesFile)
 	text := "2026-01-02T03:04:05.6Z one\nno time\n2026-01-02T03:04:06Z WARNING: two\n2026-01-02T03:04:07Z half"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -46,7 +48,7 @@ func FuzzSaid(f *testing.F) {
 		}
 		var at int64
 		for _, size := range []int{cut, len(data)} {
-			if err := os.WriteFile(filepath.Join(dir, MessagesFile), data[:size], 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, rundir.MessagesFile), data[:size], 0o644); err != nil {
 				t.Fatal(err)
 			}
 			logs, end, err := readSaid(dir, at)

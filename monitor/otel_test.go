@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -24,7 +25,7 @@ import (
 func spans(t *testing.T, dir string, rollouts ...int) {
 	t.Helper()
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(filepath.Dir(dir), trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+		Dir: filepath.Join(filepath.Dir(dir), rundir.Traces), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestOtelSendsEachSpanOnce(t *testing.T) {
 func says(t *testing.T, dir string, lines []string, failed ...int) {
 	t.Helper()
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(filepath.Dir(dir), trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+		Dir: filepath.Join(filepath.Dir(dir), rundir.Traces), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func readTable(dir string, step int64) (t Table, err error) {
 }
 
 // traceDir returns the directory of the run's trace.
-func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), trace.Dir) }
+func (r *Run) traceDir() string { return filepath.Join(filepath.Dir(r.Dir), rundir.Traces) }
 
 // nextSpans returns the next spans for the sink.
 func (f *Follower) nextSpans() (b Batch, then position, more bool, err error) {

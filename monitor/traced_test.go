@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -19,7 +20,7 @@ import (
 func train(t *testing.T, dir string, rollouts int, steps ...int64) {
 	t.Helper()
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(filepath.Dir(dir), trace.Dir), FromStep: math.MaxInt64, Text: func(int32) string { return "" },
+		Dir: filepath.Join(filepath.Dir(dir), rundir.Traces), FromStep: math.MaxInt64, Text: func(int32) string { return "" },
 		Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func TestTablesComeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	train(t, dir, 40, 3)
-	if err := os.WriteFile(trace.StepFile(filepath.Join(filepath.Dir(dir), trace.Dir), 4), []byte("PAR1"), 0o644); err != nil {
+	if err := os.WriteFile(trace.StepFile(filepath.Join(filepath.Dir(dir), rundir.Traces), 4), []byte("PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	monitors, again := followed(t, dir, "trackio", args)
@@ -132,7 +133,7 @@ func TestTablesComeOnce(t *testing.T) {
 func TestARolloutOfATable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "monitor")
 	train(t, dir, 2, 3)
-	table, err := readTable(filepath.Join(filepath.Dir(dir), trace.Dir), 3)
+	table, err := readTable(filepath.Join(filepath.Dir(dir), rundir.Traces), 3)
 	if err != nil || len(table.Rollouts) != 2 || table.Time.IsZero() {
 		t.Fatalf("%+v, %v", table, err)
 	}

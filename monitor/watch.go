@@ -91,7 +91,7 @@ func (w *Watch) Update(now time.Time) error {
 	}
 	_, explores := w.display.latest[trinity.RoleExplorer]
 	w.display.run.FromData = !explores
-	traces := filepath.Join(w.job, trace.Dir)
+	traces := filepath.Join(w.job, rundir.Traces)
 	var err error
 	if w.spans == nil {
 		w.spans, err = trace.BeforeNewest(traces)

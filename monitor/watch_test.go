@@ -60,7 +60,7 @@ func TestWatchFollowsARun(t *testing.T) {
 	}
 
 	tracer, err := trace.New(trace.Options{
-		Dir: filepath.Join(job, trace.Dir), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
+		Dir: filepath.Join(job, rundir.Traces), Spans: true, Text: func(int32) string { return "" }, Say: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

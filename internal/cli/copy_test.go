@@ -32,7 +32,7 @@ func writeStage(t *testing.T, dir, name string, began time.Time, reward float64)
 		t.Fatal(err)
 	}
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(dir, trace.Dir), FromStep: math.MaxInt64, Spans: true, Text: func(int32) string { return "" },
+		Dir: filepath.Join(dir, rundir.Traces), FromStep: math.MaxInt64, Spans: true, Text: func(int32) string { return "" },
 		Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -54,11 +54,11 @@ func writeStage(t *testing.T, dir, name string, began time.Time, reward float64)
 	w.Failed(trinity.FailedRollout{
 		ID: trinity.ExperienceID{Step: 2, Task: name}, Role: trinity.RoleExplorer, Kind: "workflow", Reason: "no", Time: began,
 	})
-	log := filepath.Join(dir, "log")
+	log := filepath.Join(dir, rundir.Logs)
 	for _, err := range []error{
 		w.Close(), monitor.Close(monitors, monitor.Finished), monitor.KeepEnd(home, run.Parts, monitor.Finished, ""), os.MkdirAll(log, 0o755),
 		os.WriteFile(filepath.Join(home, "config.yaml"), fmt.Appendf(nil, "name: r\ntrainer: {total_steps: 2}\n# %s\n", name), 0o644),
-		os.WriteFile(filepath.Join(log, "failed_rollouts.log"), []byte(began.Format(time.RFC3339)+" no "+name+"\n"), 0o644),
+		os.WriteFile(filepath.Join(log, rundir.FailedLog), []byte(began.Format(time.RFC3339)+" no "+name+"\n"), 0o644),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,8 @@ func TestAuxiliaryBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const words = "reads        auxiliary buffer sft_dataset (sft): sft.jsonl, 50 rows, total_epochs 3\n"
-	if s := p.Stages[0]; s.ExploreSteps != 3 || s.TrainSteps != 4 || len(s.Missing) != 1 || !strings.Contains(p.String(), words) {
+	if s := p.Stages[0]; s.ExploreSteps != 3 || s.TrainSteps != 4 ||
+		len(planned[[]string](s, "missing")) != 1 || !strings.Contains(p.String(), words) {
 		t.Errorf("%d steps of 4 × 8 rollouts, %d of 24\n%s", s.ExploreSteps, s.TrainSteps, p)
 	}
 }

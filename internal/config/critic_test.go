@@ -197,8 +197,8 @@ func TestPlanOfACritic(t *testing.T) {
 	}
 	for i, words := range []string{"a copy of the model with a value head, all weights trained, learning rate 1e-05, optimizer sgd,",
 		"the critic of stage one, all weights trained"} {
-		if !strings.HasPrefix(p.Stages[i].Critic, words) {
-			t.Errorf("the critic of stage %d is %s, want %s", i, p.Stages[i].Critic, words)
+		if got := planned[string](p.Stages[i], "critic"); !strings.HasPrefix(got, words) {
+			t.Errorf("the critic of stage %d is %s, want %s", i, got, words)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 const (
 	trainerTypeKey = "trainer.trainer_type"
 	engineTypeKey  = "explorer.rollout_model.engine_type"
+	modelPathKey   = "model.model_path"
 	trainerArgsKey = "trainer.trainer_args"
 	engineArgsKey  = "explorer.rollout_model.engine_args"
 	launcherKey    = "cluster.launcher"

@@ -25,7 +25,7 @@ func TestEvalBuffers(t *testing.T) {
 	}
 	p, err := c.Plan(Facts{Rows: map[string]int{all[0].Key: 5}, Missing: map[string]string{all[1].Key + ".path": "o"}})
 	if err != nil || !strings.Contains(p.String(), "measures     eval buffer held_out (sft): few.jsonl, 5 rows\n") ||
-		len(p.Stages[0].Missing) != 1 {
+		len(planned[[]string](p.Stages[0], "missing")) != 1 {
 		t.Errorf("%v\n%s", err, p)
 	}
 	effective, err := c.YAML()

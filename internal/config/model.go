@@ -278,7 +278,7 @@ func ChangedSampling(s *Settled, why, instead string) (all []Refusal) {
 
 func (model *Model) check(r report) {
 	if model.ModelPath == "" && !model.ExternalModel.Enable {
-		r.fail("model.model_path", "no model is given", "set it to a model directory, a GGUF file or a hub name")
+		r.fail(modelPathKey, "no model is given", "set it to a model directory, a GGUF file or a hub name")
 	}
 	model.checkAdapters(r)
 }

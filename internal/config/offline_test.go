@@ -36,7 +36,7 @@ func TestFormatRules(t *testing.T) {
 	if f := c.Buffer.TrainerInput.ExperienceBuffer.Format; f.PromptType != "plaintext" || !f.Packing {
 		t.Errorf("%+v", f)
 	}
-	plan := planner{c.settled[0], Facts{Rows: map[string]int{"buffer.trainer_input.experience_buffer": 9}}}
+	plan := planner{run: c.settled[0], facts: Facts{Rows: map[string]int{"buffer.trainer_input.experience_buffer": 9}}}
 	if n, why := plan.offlineSteps(); n != 0 || !strings.Contains(why, "packed into sequences of 16 tokens") {
 		t.Errorf("%d steps: %s", n, why)
 	}
@@ -53,8 +53,9 @@ func TestPairsCountTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := p.Stages[0]
-		if c.settled[0].Batch.PerRow != want || s.ExperiencesPerStep != 4*want || s.TrainSteps != 5 || s.OptimizerSteps != 1 ||
-			s.TokensPerStep != int64(4*want*16) || c.settled[0].Batch.MicroTokens != want*16 {
+		if c.settled[0].Batch.PerRow != want || planned[int](s, "experiences_per_step") != 4*want ||
+			s.TrainSteps != 5 || planned[int](s, "optimizer_steps") != 1 ||
+			planned[int64](s, "tokens_per_step") != int64(4*want*16) || c.settled[0].Batch.MicroTokens != want*16 {
 			t.Errorf("%s: %+v", algorithm, s)
 		}
 	}

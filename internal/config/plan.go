@@ -66,69 +66,33 @@ type Machine struct {
 
 // Plan tells what a run will do, as far as that is known before it starts.
 type Plan struct {
-	File     string      `json:"file"`
-	Cores    int         `json:"cores,omitempty"` // 0 if not known
-	Stages   []StagePlan `json:"stages"`
-	Warnings []string    `json:"warnings,omitempty"`
-	Unused   []Note      `json:"unused,omitempty"`
+	File     string       `json:"file"`
+	Warnings []string     `json:"warnings,omitempty"`
+	Cores    int          `json:"cores,omitempty"` // 0 if not known
+	Unused   []Note       `json:"unused,omitempty"`
+	Stages   []*StagePlan `json:"stages"` // a run without stages has one
 
 	missing Errors // local models and datasets
 }
 
-// StagePlan is the plan of one stage. A run without stages has one StagePlan, without a name.
+// StagePlan is the plan of one stage, in rows that people read and values that JSON has. It is built once, in the order
+// of both.
 type StagePlan struct {
-	Name      string `json:"name,omitempty"`
-	Mode      string `json:"mode"`
-	Algorithm string `json:"algorithm,omitempty"`
-	Model     string `json:"model"`
+	ExploreSteps, TrainSteps int64 // 0 if there are none or they are not known
 
-	Engines []string `json:"engines"`          // how each choice was resolved, in words
-	Critic  string   `json:"critic,omitempty"` // what is trained beside the policy, in words
+	Memory     []MemoryPlan
+	MemorySum  int64  // bytes of this machine
+	MemoryHere int64  // bytes; 0 if not known
+	DoesNotFit string // why the stage cannot start, and what would fit
 
-	TaskPipeline []string `json:"task_pipeline,omitempty"` // what is done before anything else, in words
-	Auxiliary    []string `json:"auxiliary,omitempty"`     // buffers that are read beside the experience buffer, in words
-	Inputs       []string `json:"inputs,omitempty"`        // what joins the rollouts in the experience pipeline, in words
-	Measured     []string `json:"measured,omitempty"`      // datasets that are not trained on, in words
-	Teachers     []string `json:"teachers,omitempty"`      // in words
-	Asked        []string `json:"asked,omitempty"`         // models that rollouts ask, in words
-	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
-	Limits       string   `json:"limits,omitempty"`        // of rollouts, as far as keys set them, in words
-	Chat         []string `json:"chat,omitempty"`          // about the chat template, in words
-	Programs     []string `json:"programs,omitempty"`      // that the launcher starts
-	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
+	Seconds  float64 // of the run; 0 if not known
+	TimeWhy  string  // why it is not known, if the model and the data are here
+	EvalTime float64 // of all evaluations of the run
 
-	GroupSize          int    `json:"group_size,omitempty"`            // rollouts per task
-	TasksPerStep       int    `json:"tasks_per_step,omitempty"`        // of an explore step
-	ExperiencesPerStep int    `json:"experiences_per_step,omitempty"`  // of a train step
-	LastExperiences    int    `json:"experiences_last_step,omitempty"` // of the last train step if it has fewer
-	OptimizerSteps     int    `json:"optimizer_steps,omitempty"`       // of a train step
-	ExploreSteps       int64  `json:"explore_steps,omitempty"`         // 0 if there are none or they are not known
-	TrainSteps         int64  `json:"train_steps,omitempty"`           // 0 if there are none or they are not known
-	StepsWhy           string `json:"steps_why"`                       // where the numbers come from, or what is missing
-	TokensPerStep      int64  `json:"tokens_per_step,omitempty"`       // of a train step, at most
-	MicroBatchTokens   int    `json:"micro_batch_tokens,omitempty"`    // budget of a micro-batch
-
-	Parameters int64        `json:"parameters,omitempty"` // 0 if not known
-	Active     int64        `json:"active,omitempty"`     // parameters that one token is computed with, if the model has experts
-	Trainable  int64        `json:"trainable,omitempty"`
-	Memory     []MemoryPlan `json:"memory,omitempty"`
-	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes of this machine
-	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
-	DoesNotFit string       `json:"does_not_fit,omitempty"`   // why the stage cannot start, and what would fit
-	Disk       int64        `json:"disk,omitempty"`           // bytes of the checkpoints that stay
-	DiskHere   int64        `json:"disk_free,omitempty"`      // bytes; 0 if not known
-
-	Seconds   float64    `json:"seconds,omitempty"`        // of the run; 0 if not known
-	TimeWhy   string     `json:"seconds_why,omitempty"`    // why it is not known, if the model and the data are here
-	StepTime  []TimePart `json:"seconds_step,omitempty"`   // of a step, by part
-	EvalTime  float64    `json:"seconds_eval,omitempty"`   // of all evaluations of the run
-	TooLong   string     `json:"too_long,omitempty"`       // how many prompts or rows are, in words
-	TimeIsFor string     `json:"seconds_assume,omitempty"` // assumed lengths, in words
-	Faster    []string   `json:"faster,omitempty"`         // what would make a step shorter
-
-	Fetch   []string   `json:"fetch,omitempty"`   // what is downloaded first
-	Missing []string   `json:"missing,omitempty"` // what has to be put there before the run can start
-	Files   []FilePlan `json:"files"`             // what is written
+	name   string
+	title  string
+	rows   []planRow
+	values []planValue
 }
 
 // MemoryPlan is the memory of one kind, in bytes.
@@ -155,94 +119,83 @@ func (c *Config) Plan(f Facts) (*Plan, error) {
 // PlanStages is [Config.Plan] with facts of each stage. facts looks them up.
 func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, error) {
 	p := &Plan{File: c.File(), Warnings: c.Warnings}
-	stages := c.settled
 	critic := "" // of an earlier stage
-	for i, s := range stages {
-		f, err := facts(s)
+	for i, run := range c.settled {
+		f, err := facts(run)
 		if err != nil {
 			return nil, err
 		}
 		p.Cores = f.Machine.Cores
-		sp := (&planner{s, f}).plan()
-		sp.Critic = s.Critic.words(&s.Algorithm, &s.Batch, &s.Model, &s.Trainer, critic)
+		if f.Time == nil {
+			f.Time = &TimeFacts{}
+		}
+		stage := planner{run: run, facts: f, earlier: c.settled[:i], model: run.Model.ModelPath,
+			critic: run.Critic.words(&run.Algorithm, &run.Batch, &run.Model, &run.Trainer, critic)}
 		if len(c.Stages) > 0 {
-			sp.Name = c.Stages[i].StageName
-			if i > 0 {
-				sp.Fetch, sp.Missing = without(sp.Fetch, "model.model_path"), without(sp.Missing, "model.model_path")
-				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
-				sp.Missing = slices.DeleteFunc(sp.Missing, func(missing string) bool {
-					_, path, _ := strings.Cut(missing, ": ")
-					return slices.ContainsFunc(stages[:i], func(s *Settled) bool { return s.Leaves(path) })
-				})
-			}
-			if s.Critic != nil {
-				critic = "the critic of stage " + sp.Name
-			}
+			stage.name = c.Stages[i].StageName
 		}
-		for _, missing := range sp.Missing {
-			key, path, _ := strings.Cut(missing, ": ")
-			p.missing = append(p.missing, s.source.errorFor(key, path+": no such file or directory", ""))
+		if i > 0 {
+			stage.model = "the last checkpoint of stage " + c.Stages[i-1].StageName
 		}
-		p.Stages = append(p.Stages, sp)
-		p.Unused = append(p.Unused, s.Unused()...)
+		if run.Critic != nil {
+			critic = "the critic of stage " + stage.name
+		}
+		p.Stages = append(p.Stages, stage.plan())
+		p.missing = append(p.missing, stage.missing...)
+		p.Unused = append(p.Unused, run.Unused()...)
 	}
 	p.Unused = unique(p.Unused)
 	return p, nil
 }
 
-// hide leaves no password in what the plan names.
-func (s *StagePlan) hide() {
-	s.Model = safetext.Hidden(s.Model)
-	for _, lines := range [][]string{s.TaskPipeline, s.Auxiliary, s.Inputs, s.Measured, s.Teachers, s.Asked, s.Tasksets, s.Fetch, s.Missing} {
-		for i := range lines {
-			lines[i] = safetext.Hidden(lines[i])
-		}
-	}
-	for i := range s.Files {
-		s.Files[i].Path = safetext.Hidden(s.Files[i].Path)
-	}
-}
-
-// without drops what a key names.
-func without(named []string, key string) []string {
-	return slices.DeleteFunc(named, func(f string) bool { return strings.HasPrefix(f, key+": ") })
-}
-
 // planner plans one stage.
 type planner struct {
-	run   *Settled
-	facts Facts
+	run     *Settled
+	facts   Facts
+	earlier []*Settled // stages
+
+	model, critic string // in words
+	missing       Errors // local models and datasets
+	StagePlan
 }
 
-func (c *planner) plan() StagePlan {
-	f := c.facts
-	s := StagePlan{Mode: c.run.Mode, Model: c.run.Model.ModelPath, Engines: c.engineWords(),
-		Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
+// plan makes the rows of a stage, in the order in which people read them.
+func (c *planner) plan() *StagePlan {
+	f, algorithm := c.facts, ""
+	if c.title = "plan: mode " + c.run.Mode; c.name != "" {
+		c.title = fmt.Sprintf("stage %s: mode %s", c.name, c.run.Mode)
+	}
 	if c.run.Trains || c.run.Explores {
-		s.Algorithm = c.run.Algorithm.AlgorithmType
+		algorithm = c.run.Algorithm.AlgorithmType
+		c.title += ", algorithm " + algorithm
 	}
-	c.steps(&s)
-	s.TaskPipeline, s.Chat, s.Programs, s.Changed = f.TaskPipeline, f.Chat, f.Programs, f.Changed
-	s.Auxiliary = wordsOf(c.run.Data.Auxiliary, func(b NamedBuffer) string { return b.auxiliaryWords(f.Rows) })
-	s.Inputs = wordsOf(c.run.Data.Inputs, func(b NamedBuffer) string { return b.inputWords(f.Rows) })
-	s.Measured = wordsOf(c.run.Data.Measured, func(b NamedBuffer) string { return b.words("eval buffer", f.Rows) })
-	s.Teachers, s.Asked = wordsOf(c.run.Teachers, Teacher.words), wordsOf(c.run.Asked, AskedModel.words)
-	if f.Model.Known {
-		c.memory(&s)
-		c.disk(&s)
+	c.row("model", "%s%s", c.model, f.Model.words())
+	c.has("name", c.name, "mode", c.run.Mode, "algorithm", algorithm, "model", c.model,
+		"parameters", f.Model.Parameters, "active", f.Model.Active, "trainable", f.Model.Trained)
+	engines := c.engineWords()
+	for _, e := range engines {
+		name, words, _ := strings.Cut(e, ": ")
+		c.row(name, "%s", words)
 	}
-	c.time(&s)
-	for _, key := range c.run.Sources() {
-		if name, ok := f.Fetch[key]; ok {
-			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))
-		}
-		if name, ok := f.Missing[key]; ok {
-			s.Missing = append(s.Missing, fmt.Sprintf("%s: %s", key, name))
-		}
+	c.has("engines", engines)
+	c.one("critic", "critic", c.critic)
+	c.list("program", "programs", f.Programs)
+	c.list("chat", "chat", f.Chat)
+	c.list("changed", "changed", f.Changed)
+	c.list("prepares", "task_pipeline", f.TaskPipeline)
+	c.steps()
+	c.sources()
+	files := c.files()
+	for i := range files {
+		files[i].Path = safetext.Hidden(files[i].Path)
+		c.detail("writes", "%s: %s", files[i].Path, files[i].What)
 	}
-	s.Files = c.files()
-	s.hide()
-	return s
+	c.has("files", files)
+	c.disk()
+	c.list("faster", "faster", f.Time.Faster)
+	c.memory()
+	c.time()
+	return &c.StagePlan
 }
 
 // wordsOf describes each item of a list.
@@ -255,7 +208,7 @@ func wordsOf[T any](all []T, words func(T) string) (lines []string) {
 
 // Sources lists the keys of everything that the stage reads.
 func (c *Settled) Sources() []string {
-	keys := []string{"model.model_path"}
+	keys := []string{modelPathKey}
 	if c.Critic != nil {
 		keys = append(keys, "model.critic_model_path")
 	}

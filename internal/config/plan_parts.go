@@ -9,44 +9,68 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/rundir"
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
-// steps counts steps and tokens.
-func (c *planner) steps(s *StagePlan) {
-	length := int64(*c.run.Model.MaxModelLen)
-	if c.run.Explores {
-		s.Limits = c.limits()
-		s.GroupSize, s.TasksPerStep = c.run.Method.GroupSize, c.run.Buffer.BatchSize
+// steps counts steps and tokens, and tells what they read.
+func (c *planner) steps() {
+	run, b, rows, why := c.run, &c.run.Batch, c.facts.Rows, c.countSteps()
+	c.has("steps_why", why)
+	if run.Explores {
+		group, tasks := run.Method.GroupSize, run.Buffer.BatchSize
+		c.row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(c.ExploreSteps), tasks, group, why)
+		c.has("explore_steps", c.ExploreSteps, "tasks_per_step", tasks, "group_size", group)
+		c.one("limits", "limits", c.limits())
 	}
-	if c.run.Trains {
-		s.ExperiencesPerStep = c.run.Batch.Train * c.run.Batch.PerRow
-		s.OptimizerSteps = c.run.Batch.Epochs * ceil(c.run.Batch.Train, c.run.Batch.Mini)
-		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
-		s.MicroBatchTokens = c.run.Batch.MicroTokens
+	c.list("tasks", "tasksets", c.mixture())
+	c.list("teacher", "teachers", wordsOf(run.Teachers, Teacher.words))
+	c.list("asks", "asked", wordsOf(run.Asked, AskedModel.words))
+	c.list("reads", "auxiliary", wordsOf(run.Data.Auxiliary, func(b NamedBuffer) string { return b.auxiliaryWords(rows) }))
+	c.list("joins", "inputs", wordsOf(run.Data.Inputs, func(b NamedBuffer) string { return b.inputWords(rows) }))
+	c.list("measures", "measured", wordsOf(run.Data.Measured, func(b NamedBuffer) string { return b.words("eval buffer", rows) }))
+	if !run.Trains {
+		return
 	}
+	each, last, end := b.Train*b.PerRow, c.lastBatch(), ""
+	if last > 0 {
+		end = fmt.Sprintf(" (the last of %d)", last)
+	}
+	if run.Explores {
+		why = ""
+	} else {
+		why = " (" + why + ")"
+	}
+	optimizes, tokens := b.Epochs*ceil(b.Train, b.Mini), int64(b.Train*b.PerRow)*int64(*run.Model.MaxModelLen)
+	c.row("train", "%s steps of %d experiences%s, %s each%s", steps(c.TrainSteps), each, end, optimizerSteps(optimizes), why)
+	c.row("tokens", "at most %s a train step, micro-batches of %d", thousands(tokens), b.MicroTokens)
+	c.has("train_steps", c.TrainSteps, "experiences_per_step", each, "experiences_last_step", last, "optimizer_steps", optimizes,
+		"tokens_per_step", tokens, "micro_batch_tokens", b.MicroTokens)
+}
+
+// countSteps counts the steps, and returns where the numbers come from, or what is missing.
+func (c *planner) countSteps() (why string) {
 	switch {
 	case c.run.Mode == "bench":
-		s.StepsWhy = "evaluates checkpoints, without steps"
+		return "evaluates checkpoints, without steps"
 	case c.run.ReadsDataset:
-		s.TrainSteps, s.StepsWhy = c.offlineSteps()
+		c.TrainSteps, why = c.offlineSteps()
 	case c.run.Mode == "train":
-		s.StepsWhy = "as many as the explorer's experiences give"
+		why = "as many as the explorer's experiences give"
 		if n, key := stepLimit(&c.run.Buffer, &c.run.Trainer); n > 0 {
-			s.TrainSteps, s.StepsWhy = int64(n), "as set by "+key
+			c.TrainSteps, why = int64(n), "as set by "+key
 		}
 	default:
-		s.ExploreSteps, s.StepsWhy = c.exploreSteps()
-		s.Tasksets = c.mixture()
-		if c.run.Together {
-			s.TrainSteps = c.run.TrainSteps(s.ExploreSteps)
-			s.LastExperiences = c.lastBatch(s)
-			if c.run.Trainer.TotalSteps != nil {
-				s.StepsWhy += "; train steps as set by trainer.total_steps"
-			}
+		if c.ExploreSteps, why = c.exploreSteps(); !c.run.Together {
+			return why
+		}
+		if c.TrainSteps = c.run.TrainSteps(c.ExploreSteps); c.run.Trainer.TotalSteps != nil {
+			why += "; train steps as set by trainer.total_steps"
 		}
 	}
+	return why
 }
 
 // limits names the limits of rollouts that keys set, "" if there are none beside explorer.max_timeout.
@@ -79,12 +103,13 @@ func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 
 // lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is
 // a whole batch or not known.
-func (c *planner) lastBatch(s *StagePlan) int {
-	if b := &c.run.Batch; b.CountsRollouts || b.Rollouts != c.run.Buffer.TrainBatchSize || c.run.Trainer.TotalSteps != nil ||
-		s.TrainSteps == s.ExploreSteps {
+func (c *planner) lastBatch() int {
+	if b := &c.run.Batch; !c.run.Together || b.CountsRollouts ||
+		b.Rollouts != c.run.Buffer.TrainBatchSize || c.run.Trainer.TotalSteps != nil ||
+		c.TrainSteps == c.ExploreSteps {
 		return 0
 	}
-	return int(saturated(s.ExploreSteps, int64(c.run.Batch.StepRollouts)) % int64(c.run.Buffer.TrainBatchSize))
+	return int(saturated(c.ExploreSteps, int64(c.run.Batch.StepRollouts)) % int64(c.run.Buffer.TrainBatchSize))
 }
 
 func (c *planner) exploreSteps() (int64, string) {
@@ -163,6 +188,9 @@ func ceil[T int | int64](a, b T) T { return (a + b - 1) / max(b, 1) }
 // mixture tells, for each of several training tasksets, its share of the tasks and how often a run
 // reads each of its rows. Of a queue it tells where the tasks come from.
 func (c *planner) mixture() []string {
+	if c.run.Mode == "bench" || c.run.Mode == "train" || c.run.ReadsDataset { // it reads no tasks to learn from
+		return nil
+	}
 	var sets []TasksetEntry
 	sum, known := 0., true
 	weight := func(t TasksetEntry) float64 {
@@ -187,7 +215,7 @@ func (c *planner) mixture() []string {
 	if len(sets) < 2 {
 		return nil
 	}
-	steps, _ := c.exploreSteps()
+	steps := c.ExploreSteps
 	words := make([]string, len(sets))
 	for i, t := range sets {
 		rows, counted := c.facts.Rows[t.Key]
@@ -204,16 +232,44 @@ func (c *planner) mixture() []string {
 	return words
 }
 
-// memory fills in the memory that the engines plan.
-func (c *planner) memory(s *StagePlan) {
-	f := c.facts
-	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
-	s.TooLong = f.TooLong
-	for _, m := range s.Memory {
-		if m.Device == "" {
-			s.MemorySum += m.Bytes
+// sources tells what is fetched, and what is missing of what the stage reads.
+func (c *planner) sources() {
+	var fetch, missing []string
+	c.one("too long", "too_long", c.facts.TooLong)
+	for _, key := range c.run.Sources() {
+		if key == modelPathKey && len(c.earlier) > 0 {
+			continue
+		}
+		if name, ok := c.facts.Fetch[key]; ok {
+			fetch = append(fetch, key+": "+name)
+		}
+		path, ok := c.facts.Missing[key]
+		if ok && !slices.ContainsFunc(c.earlier, func(s *Settled) bool { return s.Leaves(path) }) {
+			missing = append(missing, safetext.Hidden(key+": "+path))
+			c.missing = append(c.missing, c.run.source.errorFor(key, safetext.Hidden(path)+": no such file or directory", ""))
 		}
 	}
+	c.list("fetches", "fetch", fetch)
+	for _, m := range missing {
+		c.row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
+	}
+	c.has("missing", missing)
+}
+
+// memory tells the memory that the engines plan, on each device.
+func (c *planner) memory() {
+	f := c.facts
+	if c.MemoryHere = f.Machine.Memory; f.Model.Known {
+		c.Memory, c.DoesNotFit = f.Memory, f.DoesNotFit
+	}
+	hint := ""
+	if f.Fetch[modelPathKey] == c.model {
+		hint = fmt.Sprintf(", or its config.json alone (hf download %s config.json)", c.model)
+	}
+	if c.addMemory(); len(c.Memory) == 0 {
+		c.row("memory", "not known before the model is there%s", hint)
+	}
+	c.has("memory", c.Memory, "memory_sum", c.MemorySum, "memory_machine", c.MemoryHere, "does_not_fit", c.DoesNotFit)
 }
 
 // Fits returns an error if the run cannot start on this machine: local models or datasets are
@@ -225,8 +281,8 @@ func (p *Plan) Fits() error {
 	}
 	for _, s := range p.Stages {
 		switch {
-		case s.DoesNotFit != "" && s.Name != "":
-			return fmt.Errorf("stage %s: %s", s.Name, s.DoesNotFit)
+		case s.DoesNotFit != "" && s.name != "":
+			return fmt.Errorf("stage %s: %s", s.name, s.DoesNotFit)
 		case s.DoesNotFit != "":
 			return errors.New(s.DoesNotFit)
 		}
@@ -248,23 +304,23 @@ func (c *planner) files() []FilePlan {
 		}
 	}
 	if t := &c.run.Monitor.Trace; t.Spans || t.Tokens != "off" {
-		files = append(files, FilePlan{filepath.Join(job, "trace"), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
+		files = append(files, FilePlan{filepath.Join(job, rundir.Traces), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
 	}
 	if c.run.Trains {
 		when := "at the end"
 		if n := c.run.Trainer.SaveInterval; n > 0 {
 			when = fmt.Sprintf("every %d steps and at the end", n)
 		}
-		files = append(files, FilePlan{filepath.Join(job, "global_step_<N>"), "checkpoint with optimizer and counters, " + when})
+		files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>"), "checkpoint with optimizer and counters, " + when})
 		model, what := "huggingface", "a model directory for transformers"
 		if len(c.run.Model.LoraConfigs) > 0 {
 			model, what = "lora_adapter", "a PEFT adapter"
 		}
 		if keep := c.run.Trainer.SaveHfCheckpoint; keep != "never" {
 			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
-			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
+			files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>", "actor", model), what + which})
 			if c.run.Critic != nil {
-				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"),
+				files = append(files, FilePlan{filepath.Join(job, rundir.StepPrefix+"<N>", "critic", "huggingface"),
 					"the critic, for model.critic_model_path of another run" + which})
 			}
 		}
@@ -288,47 +344,58 @@ func (c *planner) files() []FilePlan {
 	return files
 }
 
-// time fills in how long a step and the run take.
-func (c *planner) time(s *StagePlan) {
-	t := c.facts.Time
-	if s.TimeWhy = c.facts.TimeWhy; t == nil {
-		return
-	}
-	s.StepTime, s.TimeIsFor, s.Faster = t.Parts, t.Lengths, t.Faster
-	steps := s.TrainSteps
+// time tells how long a step and the run take.
+func (c *planner) time() {
+	t, steps := c.facts.Time, c.TrainSteps
 	if c.run.Explores {
-		steps = s.ExploreSteps
+		steps = c.ExploreSteps
 	}
 	if n := int64(c.run.Explorer.EvalInterval); t.Evaluation > 0 && n > 0 && steps > 0 {
 		times := ceil(steps, n)
 		if c.run.Explorer.EvalOnStartup {
 			times++
 		}
-		s.EvalTime = float64(times) * t.Evaluation
+		c.EvalTime = float64(times) * t.Evaluation
 	}
-	s.Seconds = float64(s.ExploreSteps)*t.Explore + float64(s.TrainSteps)*t.Train + s.EvalTime
+	c.TimeWhy = c.facts.TimeWhy
+	c.Seconds = float64(c.ExploreSteps)*t.Explore + float64(c.TrainSteps)*t.Train + c.EvalTime
+	switch {
+	case !c.run.Trains && !c.run.Explores: // it makes no steps
+	case c.TimeWhy != "":
+		c.row("time", "not known: %s", c.TimeWhy)
+	case len(t.Parts) == 0:
+		c.row("time", "not known before the model and the data are here")
+	default:
+		step, parts := 0., wordsOf(t.Parts, func(p TimePart) string { return p.Name + " " + wait.Text(wait.Seconds(p.Seconds)) })
+		for _, p := range t.Parts {
+			step += p.Seconds
+		}
+		c.detail("a step", "about %s: %s", wait.Text(wait.Seconds(step)), strings.Join(parts, ", "))
+		c.rows[len(c.rows)-1].isDetail = c.Seconds > 0
+		c.detail("assumes", "%s; measured runs took 0.7 to 1.6 times as long", t.Lengths)
+		c.addTime()
+	}
+	c.has("seconds", c.Seconds, "seconds_why", c.TimeWhy, "seconds_step", t.Parts, "seconds_eval", c.EvalTime, "seconds_assume", t.Lengths)
 }
 
-// disk fills in the bytes of the checkpoints that stay: in f32, the trained weights with two moments,
+// disk tells the bytes of the checkpoints that stay: in f32, the trained weights with two moments,
 // and the model that transformers loads.
-func (c *planner) disk(s *StagePlan) {
-	if !c.run.Trains {
+func (c *planner) disk() {
+	trained, here := c.facts.Model.Trained, c.facts.Machine.Disk
+	if !c.run.Trains || !c.facts.Model.Known {
 		return
 	}
 	checkpoints := int64(1)
-	if n := int64(c.run.Trainer.SaveInterval); n > 0 && s.TrainSteps > 0 {
-		checkpoints = ceil(s.TrainSteps, n)
+	if n := int64(c.run.Trainer.SaveInterval); n > 0 && c.TrainSteps > 0 {
+		checkpoints = ceil(c.TrainSteps, n)
 	}
 	if keep := int64(c.run.Trainer.MaxCheckpointsToKeep); keep > 0 {
 		checkpoints = min(checkpoints, keep)
 	}
-	models := int64(0)
-	switch c.run.Trainer.SaveHfCheckpoint {
-	case "always":
-		models = checkpoints
-	case "last":
-		models = 1
+	models := map[string]int64{"always": checkpoints, "last": 1}[c.run.Trainer.SaveHfCheckpoint]
+	bytes := saturated(checkpoints, 12*trained) + saturated(models, 4*trained)
+	if bytes > 0 {
+		c.row("disk", "about %s of checkpoints%s", Size(bytes), against(bytes, here, "free"))
 	}
-	s.Disk = saturated(checkpoints, 12*s.Trainable) + saturated(models, 4*s.Trainable)
-	s.DiskHere = c.facts.Machine.Disk
+	c.has("disk", bytes, "disk_free", here)
 }

@@ -2,10 +2,13 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -32,10 +35,7 @@ func (p *Plan) Text(details bool) string {
 		s.write(&b, details)
 	}
 	if whole := p.whole(); !details && whole != nil {
-		b.WriteString("all stages\n")
-		row := rowOf(&b)
-		whole.writeMemory(row, false)
-		whole.writeTime(row, false)
+		whole.write(&b, false)
 	}
 	return b.String()
 }
@@ -43,124 +43,100 @@ func (p *Plan) Text(details bool) string {
 // whole returns the memory and the time of several stages, one after another; nil for a single stage or if one of
 // them does not know its own.
 func (p *Plan) whole() *StagePlan {
-	if len(p.Stages) < 2 {
-		return nil
-	}
-	var all StagePlan
+	all := StagePlan{title: "all stages"}
 	for _, s := range p.Stages {
-		if len(s.Memory) == 0 || s.Seconds == 0 {
+		if len(s.Memory) == 0 || s.Seconds == 0 || len(p.Stages) < 2 {
 			return nil
 		}
-		if s.neededHere() >= all.neededHere() {
-			all.Memory, all.MemoryHere = s.Memory, s.MemoryHere
+		if s.MemorySum >= all.MemorySum {
+			all.Memory, all.MemorySum, all.MemoryHere = s.Memory, s.MemorySum, s.MemoryHere
 		}
 		all.Seconds += s.Seconds
 		all.EvalTime += s.EvalTime
-		all.ExperiencesPerStep, all.StepTime = s.ExperiencesPerStep, s.StepTime
 	}
+	all.addMemory()
+	all.addTime()
 	return &all
 }
 
-// neededHere returns the bytes of this machine's memory that the stage needs.
-func (s *StagePlan) neededHere() (sum int64) {
-	for _, m := range s.Memory {
-		if m.Device == "" {
-			sum += m.Bytes
-		}
-	}
-	return sum
+// planRow is a row of the text. Details are left out unless they are wanted.
+type planRow struct {
+	name, text string
+	isDetail   bool
 }
 
-// rowOf returns a function that prints a named row of a stage.
-func rowOf(b *strings.Builder) func(name, format string, args ...any) {
-	return func(name, format string, args ...any) {
-		fmt.Fprintf(b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+// planValue is a value of the JSON.
+type planValue struct {
+	key   string
+	value any
+}
+
+// row adds a row without passwords.
+func (s *StagePlan) row(name, format string, args ...any) {
+	s.rows = append(s.rows, planRow{name, safetext.Hidden(fmt.Sprintf(format, args...)), false})
+}
+
+func (s *StagePlan) detail(name, format string, args ...any) {
+	s.row(name, format, args...)
+	s.rows[len(s.rows)-1].isDetail = true
+}
+
+// has adds values by their keys, without passwords. Those that are empty are left out.
+func (s *StagePlan) has(pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		if text, ok := pairs[i+1].(string); ok {
+			pairs[i+1] = safetext.Hidden(text)
+		}
+		if of := reflect.ValueOf(pairs[i+1]); !of.IsZero() && (of.Kind() != reflect.Slice || of.Len() > 0) {
+			s.values = append(s.values, planValue{pairs[i].(string), pairs[i+1]})
+		}
 	}
+}
+
+// one adds a row and a value, unless the text is empty.
+func (s *StagePlan) one(name, key, text string) {
+	if s.has(key, text); text != "" {
+		s.row(name, "%s", text)
+	}
+}
+
+// list adds a row for each line, and all of them as a value.
+func (s *StagePlan) list(name, key string, lines []string) {
+	hidden := wordsOf(lines, safetext.Hidden)
+	for _, line := range hidden {
+		s.row(name, "%s", line)
+	}
+	s.has(key, hidden)
 }
 
 // write prints one stage.
 func (s *StagePlan) write(b *strings.Builder, details bool) {
-	title := "plan: mode " + s.Mode
-	if s.Name != "" {
-		title = fmt.Sprintf("stage %s: mode %s", s.Name, s.Mode)
-	}
-	if s.Algorithm != "" {
-		title += ", algorithm " + s.Algorithm
-	}
-	b.WriteString(title + "\n")
-	row := rowOf(b)
-	list := func(name string, lines []string) {
-		for _, line := range lines {
-			row(name, "%s", line)
+	b.WriteString(s.title + "\n")
+	for _, r := range s.rows {
+		if details || !r.isDetail {
+			fmt.Fprintf(b, "  %-12s %s\n", r.name, r.text)
 		}
 	}
-	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Active, s.Trainable))
-	for _, e := range s.Engines {
-		name, words, _ := strings.Cut(e, ": ")
-		row(name, "%s", words)
-	}
-	if s.Critic != "" {
-		row("critic", "%s", s.Critic)
-	}
-	list("program", s.Programs)
-	list("chat", s.Chat)
-	list("changed", s.Changed)
-	list("prepares", s.TaskPipeline)
-	if s.TasksPerStep > 0 {
-		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
-	}
-	if s.Limits != "" {
-		row("limits", "%s", s.Limits)
-	}
-	list("tasks", s.Tasksets)
-	list("teacher", s.Teachers)
-	list("asks", s.Asked)
-	list("reads", s.Auxiliary)
-	list("joins", s.Inputs)
-	list("measures", s.Measured)
-	if s.ExperiencesPerStep > 0 {
-		why := ""
-		if s.TasksPerStep == 0 {
-			why = " (" + s.StepsWhy + ")"
-		}
-		last := ""
-		if s.LastExperiences > 0 {
-			last = fmt.Sprintf(" (the last of %d)", s.LastExperiences)
-		}
-		row("train", "%s steps of %d experiences%s, %s each%s",
-			steps(s.TrainSteps), s.ExperiencesPerStep, last, optimizerSteps(s.OptimizerSteps), why)
-		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
-	}
-	if s.TooLong != "" {
-		row("too long", "%s", s.TooLong)
-	}
-	list("fetches", s.Fetch)
-	for _, m := range s.Missing {
-		row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
-	}
-	if details {
-		for _, f := range s.Files {
-			row("writes", "%s: %s", f.Path, f.What)
-		}
-	}
-	if s.Disk > 0 {
-		row("disk", "about %s of checkpoints%s", Size(s.Disk), against(s.Disk, s.DiskHere, "free"))
-	}
-	list("faster", s.Faster)
-	s.writeMemory(row, details)
-	s.writeTime(row, details)
 }
 
-// writeMemory prints the memory on each device, with its parts if details are wanted.
-func (s *StagePlan) writeMemory(row func(name, format string, args ...any), details bool) {
-	if len(s.Memory) == 0 {
-		hint := ""
-		if slices.Contains(s.Fetch, "model.model_path: "+s.Model) {
-			hint = fmt.Sprintf(", or its config.json alone (hf download %s config.json)", s.Model)
+// MarshalJSON implements [json.Marshaler].
+func (s *StagePlan) MarshalJSON() ([]byte, error) {
+	out := []byte("{")
+	for i, v := range s.values {
+		text, err := json.Marshal(v.value)
+		if err != nil {
+			return nil, err
 		}
-		row("memory", "not known before the model is there%s", hint)
-		return
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(fmt.Appendf(out, "%q:", v.key), text...)
 	}
+	return append(out, '}'), nil
+}
+
+// addMemory adds the memory on each device, with its parts.
+func (s *StagePlan) addMemory() {
 	var devices []string
 	sums, free := map[string]int64{}, map[string]int64{"": s.MemoryHere}
 	for _, m := range s.Memory {
@@ -170,17 +146,26 @@ func (s *StagePlan) writeMemory(row func(name, format string, args ...any), deta
 		sums[m.Device] += m.Bytes
 		free[m.Device] = max(free[m.Device], m.Free)
 	}
+	s.MemorySum = sums[""]
 	for _, device := range devices {
-		name := "memory"
-		if device != "" {
-			name = device
-		}
-		row(name, "about %s%s", Size(sums[device]), cmp.Or(against(sums[device], free[device], "available"), unknown(device, sums[device])))
+		s.row(cmp.Or(device, "memory"), "about %s%s", Size(sums[device]),
+			cmp.Or(against(sums[device], free[device], "available"), unknown(device, sums[device])))
 		for _, m := range s.Memory {
-			if details && m.Device == device {
-				row("", "  %9s  %s (%s)", Size(m.Bytes), m.Kind, m.Why)
+			if m.Device == device {
+				s.detail("", "  %9s  %s (%s)", Size(m.Bytes), m.Kind, m.Why)
 			}
 		}
+	}
+}
+
+// addTime adds the time of the stage, if it is known.
+func (s *StagePlan) addTime() {
+	evals := ""
+	if s.EvalTime > 0 {
+		evals = ", evaluations " + wait.Text(wait.Seconds(s.EvalTime)) + " of it"
+	}
+	if s.Seconds > 0 {
+		s.row("time", "about %s%s", wait.Text(wait.Seconds(s.Seconds)), evals)
 	}
 }
 
@@ -215,49 +200,17 @@ func against(needed, here int64, word string) string {
 	return fmt.Sprintf(" of %s that are %s", Size(here), word)
 }
 
-// writeTime prints the time of the stage, and that of a step if details are wanted.
-func (s *StagePlan) writeTime(row func(name, format string, args ...any), details bool) {
-	switch {
-	case s.ExperiencesPerStep == 0 && s.TasksPerStep == 0:
-		return // it makes no steps
-	case s.TimeWhy != "":
-		row("time", "not known: %s", s.TimeWhy)
-		return
-	case len(s.StepTime) == 0:
-		row("time", "not known before the model and the data are here")
-		return
-	}
-	var parts []string
-	step := 0.
-	for _, p := range s.StepTime {
-		step += p.Seconds
-		parts = append(parts, p.Name+" "+wait.Text(wait.Seconds(p.Seconds)))
-	}
-	if details || s.Seconds == 0 {
-		row("a step", "about %s: %s", wait.Text(wait.Seconds(step)), strings.Join(parts, ", "))
-	}
-	if details {
-		row("assumes", "%s; measured runs took 0.7 to 1.6 times as long", s.TimeIsFor)
-	}
-	if s.Seconds > 0 {
-		evals := ""
-		if s.EvalTime > 0 {
-			evals = ", evaluations " + wait.Text(wait.Seconds(s.EvalTime)) + " of it"
-		}
-		row("time", "about %s%s", wait.Text(wait.Seconds(s.Seconds)), evals)
-	}
-}
-
-func parameters(all, active, trainable int64) string {
-	if all == 0 {
+// words returns how many parameters the model has; "" if that is not known.
+func (m ModelFacts) words() string {
+	if m.Parameters == 0 {
 		return ""
 	}
-	words := fmt.Sprintf(", %s parameters", thousands(all))
-	if active > 0 {
-		words += fmt.Sprintf(", %s of them for a token", thousands(active))
+	words := fmt.Sprintf(", %s parameters", thousands(m.Parameters))
+	if m.Active > 0 {
+		words += fmt.Sprintf(", %s of them for a token", thousands(m.Active))
 	}
-	if trainable > 0 && trainable != all {
-		words += fmt.Sprintf(", %s of them trained", thousands(trainable))
+	if m.Trained > 0 && m.Trained != m.Parameters {
+		words += fmt.Sprintf(", %s of them trained", thousands(m.Trained))
 	}
 	return words
 }

@@ -20,7 +20,7 @@ func TestCopiesInDatabases(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := 0
-	for _, f := range plan.Stages[0].Files {
+	for _, f := range planned[[]FilePlan](plan.Stages[0], "files") {
 		if strings.Contains(f.Path, "s3cret") {
 			t.Errorf("the plan has the password: %s", f.Path)
 		}

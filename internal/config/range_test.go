@@ -94,9 +94,10 @@ func TestLargeNumbersAreRefused(t *testing.T) {
 			continue
 		}
 		for _, s := range p.Stages {
-			for name, n := range map[string]int64{"explore steps": s.ExploreSteps, "train steps": s.TrainSteps, "disk": s.Disk,
-				"tokens": s.TokensPerStep, "experiences": int64(s.ExperiencesPerStep), "last": int64(s.LastExperiences),
-				"micro": int64(s.MicroBatchTokens), "optimizer steps": int64(s.OptimizerSteps)} {
+			for name, n := range map[string]int64{"explore steps": s.ExploreSteps, "train steps": s.TrainSteps,
+				"disk": planned[int64](s, "disk"), "tokens": planned[int64](s, "tokens_per_step"),
+				"experiences": int64(planned[int](s, "experiences_per_step")), "last": int64(planned[int](s, "experiences_last_step")),
+				"micro": int64(planned[int](s, "micro_batch_tokens")), "optimizer steps": int64(planned[int](s, "optimizer_steps"))} {
 				if n < 0 {
 					t.Errorf("%s: %d %s", settings, n, name)
 				}

@@ -91,7 +91,7 @@ func (c *Config) settlePaths(w Work) {
 		setDefault(&b.Path, s.DefaultPath(c.Buffer.CacheDir, b.Name))
 	}
 	c.Monitor.CacheDir = filepath.Join(c.CheckpointJobDir, rundir.Monitor)
-	c.Log.SaveDir = filepath.Join(c.CheckpointJobDir, "log")
+	c.Log.SaveDir = filepath.Join(c.CheckpointJobDir, rundir.Logs)
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -38,7 +38,7 @@ func TestTeachers(t *testing.T) {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Fetch: map[string]string{key + ".0.model_path": "t"}})
-	if err != nil || !strings.Contains(p.String(), "  teacher      t\n") || len(p.Stages[0].Fetch) != 1 {
+	if err != nil || !strings.Contains(p.String(), "  teacher      t\n") || len(planned[[]string](p.Stages[0], "fetch")) != 1 {
 		t.Errorf("%v\n%s", err, p)
 	}
 	effective, err := c.YAML()

@@ -39,7 +39,7 @@ var elsewhere = map[string]string{
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
 	"reward python":                aLanguage, "reward bash": aLanguage, "operator/datajuicer python": "the name of its interpreter",
 	"internal/bridge reasoning_gym": "a Python module", "internal/cli python": "the name of an interpreter",
-	"internal/sweep random": "a way to search", "internal/cli search": "a flag",
+	"internal/sweep random": "a way to search", "internal/config files": "a key of a plan in JSON", "internal/cli search": "a flag",
 	"trinity jsd": "the field's word for a divergence",
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",

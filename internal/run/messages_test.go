@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/run"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/rundir"
 )
 
 // A run keeps the lines that it has for people beside its metrics, each with its time, and a resumed run
@@ -21,7 +21,7 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 		}
 	}
 	var said []string
-	for line := range strings.Lines(read(t, filepath.Join(p.job(), "monitor", monitor.MessagesFile))) {
+	for line := range strings.Lines(read(t, filepath.Join(p.job(), "monitor", rundir.MessagesFile))) {
 		at, text, _ := strings.Cut(line, " ")
 		if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
 			t.Error(err)
@@ -37,7 +37,7 @@ func TestARunKeepsWhatItSays(t *testing.T) {
 // A run goes on if the file of its lines cannot be opened.
 func TestARunThatCannotKeepWhatItSays(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if err := os.MkdirAll(filepath.Join(p.job(), "monitor", monitor.MessagesFile), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(p.job(), "monitor", rundir.MessagesFile), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var said []string

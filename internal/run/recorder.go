@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -31,7 +32,7 @@ type recorder struct {
 
 // newRecorder opens the log of failed rollouts in dir.
 func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
-	f, err := openLines(dir, "failed_rollouts.log")
+	f, err := openLines(dir, rundir.FailedLog)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/view"
 )
@@ -124,7 +125,7 @@ func TestReplayNamesWhatATraceHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	record, replayed := replayStep(t, p, 5)
-	path := trace.StepFile(filepath.Join(p.job(), trace.Dir), 5)
+	path := trace.StepFile(filepath.Join(p.job(), rundir.Traces), 5)
 	last := len(record.Rows) - 1
 	for name, c := range map[string]struct {
 		change func(r *trace.Row)
@@ -136,7 +137,7 @@ func TestReplayNamesWhatATraceHasChanged(t *testing.T) {
 		"reward":     {func(r *trace.Row) { *r.Reward += 1e-12 }, ""},
 		"batch":      {func(r *trace.Row) { r.ID = "9/elsewhere/0/0" }, ""},
 	} {
-		rows, err := trace.ReadStep(filepath.Join(p.job(), trace.Dir), 5)
+		rows, err := trace.ReadStep(filepath.Join(p.job(), rundir.Traces), 5)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -128,7 +129,7 @@ func openTrace(s *stage, fromStep int64) *trace.Writer {
 func newTrace(s *stage, fromStep int64) (*trace.Writer, error) {
 	o := &s.Monitor.Trace
 	return trace.New(trace.Options{
-		Dir: filepath.Join(s.CheckpointJobDir, trace.Dir), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
+		Dir: filepath.Join(s.CheckpointJobDir, rundir.Traces), FromStep: fromStep, Spans: o.Spans, Every: int64(o.Every),
 		MaxBytes: int64(o.MaxGb * 1e9), Text: s.text.Tokenizer().Text, Say: s.say,
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -35,7 +36,7 @@ func TestTracesChangeNothing(t *testing.T) {
 		all = append(all, results(t, p.dir))
 	}
 	all[0].sameAs(t, all[1])
-	dir := filepath.Join(with.job(), trace.Dir)
+	dir := filepath.Join(with.job(), rundir.Traces)
 	steps, err := trace.Steps(dir)
 	if err != nil || len(steps) != 8 {
 		t.Fatalf("steps %v, %v", steps, err)
@@ -129,7 +130,7 @@ func TestTraceHasFailedRollouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failures, err := trace.ReadFailures(filepath.Join(p.job(), trace.Dir))
+	failures, err := trace.ReadFailures(filepath.Join(p.job(), rundir.Traces))
 	if err != nil || len(failures) != 6 { // one of each of three tasks in two steps
 		t.Fatalf("%d failures, %v", len(failures), err)
 	}
@@ -148,7 +149,7 @@ func TestTraceHasDroppedAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(p.job(), trace.Dir)
+	dir := filepath.Join(p.job(), rundir.Traces)
 	invalid := 0.0
 	for _, r := range metrics(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
 		n, _ := r.Metrics["rollout/invalid_reward_count"].(float64)
@@ -196,12 +197,12 @@ func TestTraceHasDroppedAnswers(t *testing.T) {
 // sameTraces checks that the traces of two runs have the same of each train step that both have.
 func sameTraces(t *testing.T, a, b project) {
 	t.Helper()
-	steps, err := trace.Steps(filepath.Join(a.job(), trace.Dir))
+	steps, err := trace.Steps(filepath.Join(a.job(), rundir.Traces))
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("the trace has the train steps %v, %v", steps, err)
 	}
 	of := func(p project, step int64) string {
-		rows, err := trace.ReadStep(filepath.Join(p.job(), trace.Dir), step)
+		rows, err := trace.ReadStep(filepath.Join(p.job(), rundir.Traces), step)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +212,7 @@ func sameTraces(t *testing.T, a, b project) {
 		}
 		return text
 	}
-	other, err := trace.Steps(filepath.Join(b.job(), trace.Dir))
+	other, err := trace.Steps(filepath.Join(b.job(), rundir.Traces))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestTraceHasTheSpansOfAllExplorers(t *testing.T) {
 			left.finish(t)
 			trainer.finish(t)
 			of := func(p project, name string) map[string]int {
-				spans, err := trace.ReadSpans(filepath.Join(p.job(), trace.Dir))
+				spans, err := trace.ReadSpans(filepath.Join(p.job(), rundir.Traces))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,13 +8,11 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/cachedir"
-	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // File is what is in memory of a metrics.jsonl: a head of every record, the names of all metrics, and
@@ -23,8 +21,7 @@ import (
 type File struct {
 	dir   string // of the file
 	cache *cachedir.Dir
-	info  os.FileInfo
-	at    Mark // what has been read
+	pos   Position
 
 	// Of each record: its step, its time, and the number of its role.
 	steps, times []int64
@@ -95,13 +92,13 @@ func NewFile(dir string, cache *cachedir.Dir) *File {
 }
 
 func (c *File) clear() {
-	*c = File{dir: c.dir, cache: c.cache, ids: map[string]int32{}, after: []int32{-1}}
+	*c = File{dir: c.dir, cache: c.cache, pos: Position{info: c.pos.info}, ids: map[string]int32{}, after: []int32{-1}}
 }
 
 // Update reads what is new, and the values of the metrics wanted; nil wants none. It reports whether the
 // file still has all that was before a mark. Without a file there are no records.
 func (c *File) Update(wanted func(name string) bool, since Mark) (has bool, err error) {
-	f, size, err := durable.OpenWithin(c.dir, MetricsFile)
+	f, info, isSame, err := c.pos.Open(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.clear()
 		return since.Offset == 0, nil
@@ -110,15 +107,11 @@ func (c *File) Update(wanted func(name string) bool, since Mark) (has bool, err 
 		return false, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	if c.info == nil || !os.SameFile(c.info, info) || size < c.at.Offset || hashAt(f, c.at.Offset) != c.at.Hash {
+	size := info.Size()
+	if !isSame {
 		c.clear()
 		c.load(f, size)
 	}
-	c.info = info
 	if err := c.fill(f, wanted); err != nil {
 		return false, err
 	}
@@ -128,10 +121,10 @@ func (c *File) Update(wanted func(name string) bool, since Mark) (has bool, err 
 	if c.unsaved >= saveAfter {
 		c.save()
 	}
-	if since.Offset == c.at.Offset {
-		return since.Hash == c.at.Hash, nil
+	if since.Offset == c.pos.At.Offset {
+		return since.Hash == c.pos.At.Hash, nil
 	}
-	return since.Offset < c.at.Offset && hashAt(f, since.Offset) == since.Hash, nil
+	return since.Offset < c.pos.At.Offset && hashAt(f, since.Offset) == since.Hash, nil
 }
 
 // fill reads the values of metrics of the records that are known: from the cache, and from the file what
@@ -141,7 +134,7 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 		return nil
 	}
 	missing := make([]*Column, len(c.names))
-	from := c.at
+	from := c.pos.At
 	for id, name := range c.names {
 		if c.values[id] != nil || !wanted(name) {
 			continue
@@ -154,7 +147,7 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 		}
 	}
 	record := from.Records
-	err := EachLine(f, from.Offset, c.at.Offset, func(line []byte, _ int64) {
+	err := EachLine(f, from.Offset, c.pos.At.Offset, func(line []byte, _ int64) {
 		if _, ok := c.quick(line, missing); !ok {
 			_, pairs, wrong := Scan(line, c.pairs)
 			if c.pairs = pairs; wrong != nil {
@@ -172,15 +165,15 @@ func (c *File) fill(f io.ReaderAt, wanted func(name string) bool) error {
 			c.values[id] = column
 		}
 	}
-	c.unsaved += c.at.Offset - from.Offset
+	c.unsaved += c.pos.At.Offset - from.Offset
 	return err
 }
 
 // extend reads the lines behind those that are known, up to size.
 func (c *File) extend(f io.ReaderAt, size int64, wanted func(name string) bool) error {
-	before := c.at.Offset
+	before := c.pos.At.Offset
 	err := EachLine(f, before, size, func(line []byte, end int64) {
-		c.at.Offset = end
+		c.pos.At.Offset = end
 		c.lines++
 		h, ok := c.quick(line, c.values)
 		if !ok {
@@ -199,11 +192,11 @@ func (c *File) extend(f io.ReaderAt, size int64, wanted func(name string) bool) 
 		c.append(uint32(len(c.steps)))
 		c.steps, c.times, c.roles = append(c.steps, h.Step), append(c.times, h.Time), append(c.roles, c.roleOf(h.Role))
 	})
-	c.at.Records = len(c.steps)
-	if c.at.Offset != before {
-		c.at.Hash = hashAt(f, c.at.Offset)
+	c.pos.At.Records = len(c.steps)
+	if c.pos.At.Offset != before {
+		c.pos.At.Hash = hashAt(f, c.pos.At.Offset)
 	}
-	c.unsaved += c.at.Offset - before
+	c.unsaved += c.pos.At.Offset - before
 	return err
 }
 

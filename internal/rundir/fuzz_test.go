@@ -89,8 +89,8 @@ func FuzzColumns(f *testing.F) {
 			t.Fatal(err)
 		}
 		p, q := whole.Table(), parts.Table()
-		if !slices.Equal(p.Steps, q.Steps) || !slices.Equal(p.Times, q.Times) || whole.at != parts.at || whole.bad != parts.bad ||
-			whole.firstBad != parts.firstBad || whole.at.Offset != int64(bytes.LastIndexByte(text, '\n')+1) {
+		if !slices.Equal(p.Steps, q.Steps) || !slices.Equal(p.Times, q.Times) || whole.pos.At != parts.pos.At || whole.bad != parts.bad ||
+			whole.firstBad != parts.firstBad || whole.pos.At.Offset != int64(bytes.LastIndexByte(text, '\n')+1) {
 			t.Fatalf("at once %+v, in parts %+v", whole, parts)
 		}
 		if !same(p.Column("a"), q.Column("a")) {

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Run is what is at or below a directory: a run, with its stages if it has some, or several runs.
@@ -50,9 +48,9 @@ func (r *Run) Update() error {
 	found := Run{name: r.name, ends: r.ends}
 	root, err := Walk(r.name, func(path string, d fs.DirEntry) error {
 		switch dir := filepath.Dir(path); {
-		case d.IsDir() && d.Name() == trace.Dir:
+		case d.IsDir() && d.Name() == Traces:
 			found.Traces = append(found.Traces, path)
-		case d.Name() == failedLog:
+		case d.Name() == FailedLog:
 			found.Failed = append(found.Failed, path)
 		case d.Name() == MetricsFile:
 			s := found.stage(homeOf(dir))
@@ -140,8 +138,7 @@ func homeOf(dir string) string {
 
 // end is what is known of the end of a file of metrics.
 type end struct {
-	info             os.FileInfo
-	at               int64 // end of the last line that was read
+	Position
 	trained, written int64 // as of [Stage], in ms since 1970
 }
 
@@ -150,29 +147,28 @@ const mostRead = 4 << 20
 
 // look finds the newest records of a file of metrics: from its end, or behind what is known.
 func (s *Stage) look(ends map[string]*end, dir string) error {
-	f, size, err := durable.OpenWithin(dir, MetricsFile)
+	if ends[dir] == nil {
+		ends[dir] = &end{}
+	}
+	e := ends[dir]
+	f, info, isSame, err := e.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	e := ends[dir]
-	if e != nil && os.SameFile(e.info, info) && size >= e.at {
-		err = EachLine(f, e.at, size, func(line []byte, end int64) {
-			e.at = end
+	if isSame {
+		err = EachLine(f, e.At.Offset, info.Size(), func(line []byte, end int64) {
+			e.At.Offset = end
 			e.add(line)
 		})
 	} else {
-		e = &end{}
-		err = e.read(f, size)
+		*e = end{Position: Position{info: info}}
+		err = e.read(f, info.Size())
 	}
 	if err != nil {
 		return err
 	}
-	e.info, ends[dir] = info, e
+	e.At = MarkAt(f, e.At.Offset)
 	s.Trained, s.Written = latest(s.Trained, e.trained), latest(s.Written, e.written)
 	return nil
 }
@@ -194,8 +190,8 @@ func (e *end) read(f io.ReaderAt, size int64) error {
 		if _, err := f.ReadAt(part, begin); err != nil {
 			return err
 		}
-		if last := bytes.LastIndexByte(part, '\n'); e.at == 0 && last >= 0 {
-			e.at = begin + int64(last) + 1
+		if last := bytes.LastIndexByte(part, '\n'); e.At.Offset == 0 && last >= 0 {
+			e.At.Offset = begin + int64(last) + 1
 		}
 		lines := bytes.SplitAfter(append(part, cut...), []byte("\n"))
 		cut = nil

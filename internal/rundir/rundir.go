@@ -15,10 +15,12 @@ import (
 const (
 	Monitor    = "monitor" // folder of what monitors write
 	Buffer     = "buffer"  // folder of the queues' logs
+	Traces     = "trace"   // folder of what internal/trace writes
+	Logs       = "log"     // folder of lines for people, as log.save_dir sets it
 	StageDone  = "stage_done.json"
 	StepPrefix = "global_step_" // folders of checkpoints, with the train step after it
 
-	failedLog = "failed_rollouts.log" // below log
+	FailedLog = "failed_rollouts.log" // in the folder Logs
 )
 
 // Names in the folder [Monitor].
@@ -26,6 +28,7 @@ const (
 	MetricsFile  = "metrics.jsonl" // records, one a line
 	AboutFile    = "about.json"    // what readers must know of the run, and its ID
 	SettingsFile = "config.yaml"   // the settings that differ from the defaults
+	MessagesFile = "said.log"      // lines for people: a time, a space and the line
 )
 
 // Root returns the directory of a run without the links that lead to it.

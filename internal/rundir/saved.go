@@ -2,9 +2,6 @@ package rundir
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 	"path/filepath"
@@ -14,15 +11,11 @@ import (
 	"github.com/trinity-go/trinity/internal/cachedir"
 )
 
-// What is kept in the cache: the magic, the length and the checksum of a header, the header in JSON, and
-// sections of little-endian numbers.
+// What is kept in the cache is a header and sections of little-endian numbers.
 const (
-	magic     = "trcolum1"
-	preamble  = len(magic) + 8
 	saveAfter = 4 << 20 // bytes that are read anew after a start at most, about
 	headSize  = 8 + 8 + 1
 	valueSize = 4 + 8
-	maxHeader = 64 << 20
 )
 
 // header describes what is kept of a file.
@@ -47,8 +40,6 @@ type section struct {
 	UpTo   Mark   `json:"up_to"` // what of the metrics.jsonl is in it
 }
 
-var errKept = errors.New("the kept columns are damaged")
-
 func (c *File) path() string {
 	path := filepath.Join(c.dir, MetricsFile)
 	if real, err := filepath.Abs(path); err == nil {
@@ -57,16 +48,17 @@ func (c *File) path() string {
 	return path
 }
 
-func (c *File) keptName() string { return cachedir.Name(c.path(), "columns") }
+func (c *File) keptName() string { return cachedir.Name(c.path(), "columns2") }
 
 // load takes what is kept of the file f, if that still begins as it did. Else nothing is known.
 func (c *File) load(f io.ReaderAt, size int64) {
-	kept, keptSize, err := c.cache.Open(c.keptName())
+	var h header
+	kept, begin, end, err := c.cache.Load(c.keptName(), &h)
 	if err != nil {
 		return
 	}
 	defer kept.Close()
-	h, err := readHeader(kept, keptSize)
+	err = h.check(begin, end)
 	if err == nil && (h.Path != c.path() || h.At.Offset > size || hashAt(f, h.At.Offset) != h.At.Hash) {
 		return
 	}
@@ -78,27 +70,8 @@ func (c *File) load(f io.ReaderAt, size int64) {
 	}
 }
 
-// readHeader reads the header of kept columns, and checks that the sections are in the file.
-func readHeader(kept io.ReaderAt, size int64) (h header, err error) {
-	start := make([]byte, preamble)
-	if _, err := kept.ReadAt(start, 0); err != nil || string(start[:len(magic)]) != magic {
-		return h, errKept
-	}
-	n := int64(binary.LittleEndian.Uint32(start[len(magic):]))
-	if n > min(maxHeader, size-int64(preamble)) {
-		return h, errKept
-	}
-	text := make([]byte, n)
-	if _, err := kept.ReadAt(text, int64(preamble)); err != nil {
-		return h, err
-	}
-	if crc32.Checksum(text, castagnoli) != binary.LittleEndian.Uint32(start[len(magic)+4:]) {
-		return h, errKept
-	}
-	if err := json.Unmarshal(text, &h); err != nil {
-		return h, err
-	}
-	begin := int64(preamble) + n
+// check checks that the sections are in the file, whose body is between two offsets.
+func (h *header) check(begin, size int64) error {
 	h.Heads.Offset += begin
 	for i := range h.Columns {
 		h.Columns[i].Offset += begin
@@ -110,9 +83,9 @@ func readHeader(kept io.ReaderAt, size int64) (h header, err error) {
 			s.UpTo.Offset >= 0 && s.UpTo.Offset <= h.At.Offset && s.UpTo.Records >= 0 && s.UpTo.Records <= h.At.Records
 	}
 	if !ok {
-		return h, errKept
+		return cachedir.ErrDamaged
 	}
-	return h, nil
+	return nil
 }
 
 // fits reports whether a section of values of this size is within a file.
@@ -126,8 +99,8 @@ func (s section) read(kept io.ReaderAt, each int64) ([]byte, error) {
 	if _, err := kept.ReadAt(text, s.Offset); err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(text, castagnoli) != s.Sum {
-		return nil, errKept
+	if cachedir.Sum(text) != s.Sum {
+		return nil, cachedir.ErrDamaged
 	}
 	return text, nil
 }
@@ -146,18 +119,18 @@ func (c *File) take(kept io.ReaderAt, h header) error {
 		c.times[i] = int64(binary.LittleEndian.Uint64(text[8*(n+i):]))
 	}
 	if copy(c.roles, text[16*n:]); n > 0 && int(slices.Max(c.roles)) >= len(h.Roles) {
-		return errKept
+		return cachedir.ErrDamaged
 	}
 	for _, name := range h.Names {
 		if _, ok := c.ids[name]; ok {
-			return errKept
+			return cachedir.ErrDamaged
 		}
 		c.add(name)
 	}
 	for _, s := range h.Columns {
 		c.kept[s.Name] = s
 	}
-	c.at, c.roleNames, c.lines, c.bad, c.firstBad = h.At, h.Roles, h.Lines, h.Bad, h.FirstBad
+	c.pos.At, c.roleNames, c.lines, c.bad, c.firstBad = h.At, h.Roles, h.Lines, h.Bad, h.FirstBad
 	return nil
 }
 
@@ -201,7 +174,7 @@ func (c *File) save() {
 	if c.unsaved = 0; c.cache == nil || slices.ContainsFunc(c.names, isNoText) {
 		return
 	}
-	h := header{Path: c.path(), At: c.at, Lines: c.lines, Bad: c.bad, FirstBad: c.firstBad, Roles: c.roleNames, Names: c.names}
+	h := header{Path: c.path(), At: c.pos.At, Lines: c.lines, Bad: c.bad, FirstBad: c.firstBad, Roles: c.roleNames, Names: c.names}
 	size := headSize * len(c.steps)
 	for id, column := range c.values {
 		if column != nil {
@@ -217,13 +190,13 @@ func (c *File) save() {
 		}
 	}
 	body = append(body, c.roles...)
-	h.Heads = section{N: len(c.steps), Sum: crc32.Checksum(body, castagnoli)}
+	h.Heads = section{N: len(c.steps), Sum: cachedir.Sum(body)}
 	old, oldSize, err := c.cache.Open(c.keptName())
 	if err == nil {
 		defer old.Close()
 	}
 	for id, column := range c.values {
-		s, begin := section{Name: int32(id), Offset: int64(len(body)), UpTo: c.at}, len(body)
+		s, begin := section{Name: int32(id), Offset: int64(len(body)), UpTo: c.pos.At}, len(body)
 		switch {
 		case column != nil:
 			for _, record := range column.Records {
@@ -246,28 +219,15 @@ func (c *File) save() {
 		default:
 			continue
 		}
-		s.Sum = crc32.Checksum(body[begin:], castagnoli)
+		s.Sum = cachedir.Sum(body[begin:])
 		h.Columns = append(h.Columns, s)
 	}
-	c.write(h, body)
-}
-
-// write keeps a header and the sections behind it.
-func (c *File) write(h header, body []byte) {
-	text, err := json.Marshal(h)
-	if err != nil || len(text) > maxHeader {
-		return
-	}
-	out := make([]byte, 0, preamble+len(text)+len(body))
-	out = append(out, magic...)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
-	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(text, castagnoli))
-	out = append(append(out, text...), body...)
-	if c.cache.Write(c.keptName(), out) != nil {
+	begin, err := c.cache.Save(c.keptName(), h, body)
+	if err != nil {
 		return
 	}
 	for _, s := range h.Columns {
-		s.Offset += int64(preamble + len(text))
+		s.Offset += begin
 		c.kept[s.Name] = s
 	}
 }

@@ -1,9 +1,8 @@
 package rundir
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,8 +75,8 @@ func TestColumnsOutliveTheirReader(t *testing.T) {
 	dir, path, cache := opened(t, text+"damage\n")
 	update(t, dir, cache, isA)
 	f := NewFile(dir, cache)
-	if f.load(strings.NewReader(text+"damage\n"), int64(len(text)+7)); f.at.Records != 2*longSteps || f.bad != 1 {
-		t.Fatalf("the cache has %d records", f.at.Records)
+	if f.load(strings.NewReader(text+"damage\n"), int64(len(text)+7)); f.pos.At.Records != 2*longSteps || f.bad != 1 {
+		t.Fatalf("the cache has %d records", f.pos.At.Records)
 	}
 	if err := f.fill(strings.NewReader(""), isA); err != nil || len(f.Table().columns["a"].Values) != 2*longSteps {
 		t.Fatalf("without the file there are %d values, %v", len(f.Table().columns["a"].Values), err)
@@ -114,7 +113,7 @@ func TestDamagedCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
-	for _, n := range []int{0, 3, preamble, preamble + 50, len(whole) / 2, len(whole) - 1} {
+	for _, n := range []int{0, 3, 8, 58, len(whole) / 2, len(whole) - 1} {
 		flipped := slices.Clone(whole)
 		flipped[min(n, len(whole)-1)] ^= 4
 		for _, damaged := range [][]byte{whole[:n], flipped} {
@@ -185,22 +184,23 @@ func FuzzKept(f *testing.F) {
 		f.Fatal(err)
 	}
 	c.save()
-	file, size, err := cache.Open(c.keptName())
+	var h json.RawMessage
+	file, begin, end, err := cache.Load(c.keptName(), &h)
 	if err != nil {
 		f.Fatal(err)
 	}
-	kept := make([]byte, size)
-	if _, err := file.ReadAt(kept, 0); err != nil {
+	body := make([]byte, end-begin)
+	if _, err := file.ReadAt(body, begin); err != nil {
 		f.Fatal(err)
 	}
 	file.Close()
-	n := preamble + int(binary.LittleEndian.Uint32(kept[len(magic):]))
-	f.Add(kept[preamble:n], kept[n:])
+	f.Add([]byte(h), body)
 	f.Fuzz(func(t *testing.T, header, body []byte) {
+		if !json.Valid(header) {
+			return
+		}
 		c := NewFile(dir, cache)
-		kept := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(header)))
-		kept = binary.LittleEndian.AppendUint32(kept, crc32.Checksum(header, castagnoli))
-		if err := cache.Write(c.keptName(), append(append(kept, header...), body...)); err != nil {
+		if _, err := cache.Save(c.keptName(), json.RawMessage(header), body); err != nil {
 			t.Fatal(err)
 		}
 		c.load(strings.NewReader(text), int64(len(text)))

@@ -22,7 +22,7 @@ type Table struct {
 
 // Table returns what was read, with the metrics that Update was asked for.
 func (c *File) Table() Table {
-	t := Table{c.steps, c.times, c.roles, c.roleNames, c.names, c.at, c.bad, map[string]Column{}}
+	t := Table{c.steps, c.times, c.roles, c.roleNames, c.names, c.pos.At, c.bad, map[string]Column{}}
 	for id, column := range c.values {
 		if column != nil {
 			t.columns[c.names[id]] = *column
@@ -49,18 +49,15 @@ func ReadTable(dir string, wanted func(name string) bool) (Table, error) {
 func (t *Table) Records() iter.Seq[trinity.Record] {
 	return func(yield func(trinity.Record) bool) {
 		metrics := make([]trinity.Metrics, len(t.Steps))
+		for i := range metrics {
+			metrics[i] = trinity.Metrics{}
+		}
 		for name, column := range t.columns {
 			for i, record := range column.Records {
-				if metrics[record] == nil {
-					metrics[record] = trinity.Metrics{}
-				}
 				metrics[record][name] = column.Values[i]
 			}
 		}
 		for i, m := range metrics {
-			if m == nil {
-				m = trinity.Metrics{}
-			}
 			r := trinity.Record{Step: t.Steps[i], Role: t.Role(i), Metrics: m}
 			if ms := t.Times[i]; ms != 0 {
 				r.Time = time.UnixMilli(ms).UTC()

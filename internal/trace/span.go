@@ -55,13 +55,19 @@ func failureOf(f trinity.FailedRollout) Failure {
 	return Failure{f.Role, f.ID.String(), f.ID.Step, f.ID.Task, f.ID.Run, f.Kind, f.Reason, f.Retries, f.Prompt, f.Sampled, f.Time}
 }
 
-// ReadSpans reads the spans of a trace, in the order in which they ended. If a run was killed and has
-// resumed, the steps that it did again replace what the killed process did of them. With an error about
-// a damaged file it returns what the others have, and what that file has before the damage.
-func ReadSpans(dir string) ([]Span, error) {
-	return readLines(dir, spansPrefix, parseSpan, func(s *Span) placed {
-		return placed{s.Role, s.Step, does(string(s.Kind)), s.Begin, s.End}
-	})
+// ReadSpans reads the spans of a trace as [Table.Spans] has them. With an error about a damaged file it returns what
+// the others have, and what that file has before the damage.
+func ReadSpans(dir string) (all []Span, err error) {
+	var t Table
+	_, damaged, err := t.Update(dir)
+	for _, line := range damaged {
+		err = errors.Join(err, errors.New(line))
+	}
+	for _, s := range t.Spans() {
+		all = append(all, Span{Role: t.Words[s.Role], Kind: trinity.SpanKind(t.Words[s.Kind]), Name: t.Words[s.Name], For: t.Words[s.For],
+			Step: s.Step, Version: s.Version, ID: t.Words[s.ID], Begin: s.Begin, End: s.End})
+	}
+	return all, err
 }
 
 // does reports whether a span of this kind says that its role did the step, and not only what comes
@@ -71,12 +77,61 @@ func does(kind string) bool {
 }
 
 // ReadFailures reads the failed rollouts of a trace, as [ReadSpans] reads spans.
-func ReadFailures(dir string) ([]Failure, error) {
-	all, err := readLines(dir, failedPrefix, parseFailure, func(f *Failure) placed {
-		at := f.Time.UnixMicro()
-		return placed{f.Role, f.Step, true, at, at}
-	})
-	return failedIn(all), err
+func ReadFailures(dir string) (all []Failure, err error) {
+	files, err := linesIn(dir, failedPrefix)
+	if err != nil {
+		return nil, err
+	}
+	type process struct {
+		number int
+		lines  []Failure
+		life   life[string]
+	}
+	var processes []*process
+	for _, file := range files {
+		if n := len(processes); n == 0 || processes[n-1].number != file.process {
+			processes = append(processes, &process{number: file.process})
+		}
+		p := processes[len(processes)-1]
+		_, damage := eachLine(file.path, 0, math.MaxInt, appended(&p.lines, parseFailure))
+		err = errors.Join(err, damage)
+	}
+	for i, p := range slices.Backward(processes) {
+		for _, f := range p.lines {
+			p.life.add(f.Role, f.Step, true, f.Time.UnixMicro(), f.Time.UnixMicro())
+		}
+		p.lines = slices.DeleteFunc(failedIn(p.lines), func(f Failure) bool {
+			return slices.ContainsFunc(processes[i+1:], func(later *process) bool { return later.life.replaces(&p.life, f.Role, f.Step) })
+		})
+	}
+	for _, p := range processes {
+		all = append(all, p.lines...)
+	}
+	return all, err
+}
+
+// life is what one process did, by the role's name or number.
+type life[K comparable] struct {
+	First      map[K]int64 // step that a role did
+	Begin, End int64       // of all its lines; µs since 1970
+}
+
+// add adds a line. does tells whether the line says that the role did the step.
+func (l *life[K]) add(role K, step int64, does bool, begin, end int64) {
+	if l.First == nil {
+		l.First, l.Begin, l.End = map[K]int64{}, begin, end
+	}
+	l.Begin, l.End = min(l.Begin, begin), max(l.End, end)
+	if first, ok := l.First[role]; does && (!ok || step < first) {
+		l.First[role] = step
+	}
+}
+
+// replaces reports whether the process did again what an earlier one did in a step: it began after that one's end, and
+// the role's first step is no later one.
+func (l *life[K]) replaces(earlier *life[K], role K, step int64) bool {
+	first, ok := l.First[role]
+	return ok && step >= first && l.Begin >= earlier.End
 }
 
 func parseFailure(line []byte, f *Failure) error {
@@ -87,83 +142,4 @@ func parseFailure(line []byte, f *Failure) error {
 // failedIn returns the lines that are failed rollouts.
 func failedIn(all []Failure) []Failure {
 	return slices.DeleteFunc(all, func(f Failure) bool { return f.Kind == "" })
-}
-
-// placed tells where a line belongs.
-type placed struct {
-	role       string
-	step       int64
-	does       bool // the line says that the role did the step, and not only what comes before or after
-	begin, end int64
-}
-
-// readLines reads all files with this prefix. A process that began after the end of an earlier one
-// replaces the lines of its roles, from the first step on that it did, of that one.
-func readLines[T any](dir, prefix string, parse func([]byte, *T) error, placeOf func(*T) placed) (all []T, err error) {
-	files, err := linesIn(dir, prefix)
-	if err != nil {
-		return nil, err
-	}
-	var processes []*process[T]
-	var damaged []error
-	var line T
-	for _, file := range files {
-		if n := len(processes); n == 0 || processes[n-1].number != file.process {
-			processes = append(processes, &process[T]{number: file.process, first: map[string]int64{}, begin: math.MaxInt64})
-		}
-		p := processes[len(processes)-1]
-		_, err := eachLine(file.path, 0, math.MaxInt, func(text []byte) error {
-			if err := parse(text, &line); err != nil {
-				return err
-			}
-			p.add(line, placeOf(&line))
-			return nil
-		})
-		damaged = append(damaged, err)
-	}
-	if len(processes) == 1 {
-		return processes[0].lines, errors.Join(damaged...)
-	}
-	for i, p := range processes {
-		for k, line := range p.lines {
-			at := p.places[k]
-			replaced := func(later *process[T]) bool {
-				first, ok := later.first[p.roles[at.role]]
-				return ok && at.step >= first && later.begin >= p.end
-			}
-			if !slices.ContainsFunc(processes[i+1:], replaced) {
-				all = append(all, line)
-			}
-		}
-	}
-	return all, errors.Join(damaged...)
-}
-
-// process is what one process wrote.
-type process[T any] struct {
-	number     int
-	lines      []T
-	places     []place // of the lines
-	roles      []string
-	first      map[string]int64 // step that a role did
-	begin, end int64            // of all its lines
-}
-
-// place is the role of a line, by its number among the roles of a process, and its step.
-type place struct {
-	role int
-	step int64
-}
-
-func (p *process[T]) add(line T, where placed) {
-	if first, ok := p.first[where.role]; where.does && (!ok || where.step < first) {
-		p.first[where.role] = where.step
-	}
-	p.begin, p.end = min(p.begin, where.begin), max(p.end, where.end)
-	role := slices.Index(p.roles, where.role)
-	if role < 0 {
-		role = len(p.roles)
-		p.roles = append(p.roles, where.role)
-	}
-	p.lines, p.places = append(p.lines, line), append(p.places, place{role, where.step})
 }

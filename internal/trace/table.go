@@ -28,16 +28,15 @@ type Table struct {
 
 // Compact is a span whose words have numbers. Times are µs since 1970.
 type Compact struct {
-	Begin, End, Step          int64
+	Begin, End, Step, Version int64
 	Role, Kind, Name, For, ID int32
 }
 
 // spanProcess is what one process wrote.
 type spanProcess struct {
-	Number     int
-	Spans      []Compact
-	First      map[int32]int64 // step that a role did
-	Begin, End int64           // of all spans
+	Number int
+	Spans  []Compact
+	life[int32]
 }
 
 // tableFile tells what of a file is read.
@@ -186,7 +185,7 @@ func someFrames(in *bufio.Reader) (frames [][]byte, damage, err error) {
 func (t *Table) process(number int) *spanProcess {
 	i, ok := slices.BinarySearchFunc(t.processes, number, func(p *spanProcess, number int) int { return p.Number - number })
 	if !ok { // an older process may have its first spans later
-		t.processes = slices.Insert(t.processes, i, &spanProcess{Number: number, First: map[int32]int64{}})
+		t.processes = slices.Insert(t.processes, i, &spanProcess{Number: number})
 	}
 	return t.processes[i]
 }
@@ -209,15 +208,9 @@ func (t *Table) add(p *spanProcess, b *block) {
 		words[i] = n
 	}
 	for _, s := range b.spans {
-		if len(p.Spans) == 0 {
-			p.Begin, p.End = s.Begin, s.End
-		}
-		p.Begin, p.End = min(p.Begin, s.Begin), max(p.End, s.End)
 		isDone := does(b.words[s.Kind])
 		s.Role, s.Kind, s.Name, s.For, s.ID = words[s.Role], words[s.Kind], words[s.Name], words[s.For], words[s.ID]
-		if first, ok := p.First[s.Role]; isDone && (!ok || s.Step < first) {
-			p.First[s.Role] = s.Step
-		}
+		p.add(s.Role, s.Step, isDone, s.Begin, s.End)
 		p.Spans = append(p.Spans, s)
 	}
 }
@@ -231,11 +224,7 @@ func (t *Table) Spans() (all []Compact) {
 	}
 	for i, p := range t.processes {
 		for _, s := range p.Spans {
-			isReplaced := slices.ContainsFunc(t.processes[i+1:], func(later *spanProcess) bool {
-				first, ok := later.First[s.Role]
-				return ok && s.Step >= first && later.Begin >= p.End
-			})
-			if !isReplaced {
+			if !slices.ContainsFunc(t.processes[i+1:], func(later *spanProcess) bool { return later.replaces(&p.life, s.Role, s.Step) }) {
 				all = append(all, s)
 			}
 		}
@@ -292,14 +281,13 @@ func (b *block) parse(lines []byte) {
 			break
 		}
 		var s Compact
-		var version int64
 		p := parser{line, true}
-		if p.fields(&texts, &s.Step, &version, &s.Begin, &s.End); !p.ok {
+		if p.fields(&texts, &s.Step, &s.Version, &s.Begin, &s.End); !p.ok {
 			slow = Span{}
 			if b.err = json.Unmarshal(line, &slow); b.err != nil {
 				return
 			}
-			s.Step, s.Begin, s.End = slow.Step, slow.Begin, slow.End
+			s.Step, s.Version, s.Begin, s.End = slow.Step, slow.Version, slow.Begin, slow.End
 			texts = [5][]byte{[]byte(slow.Role), []byte(slow.Kind), []byte(slow.Name), []byte(slow.For), []byte(slow.ID)}
 		}
 		for i, text := range texts {

@@ -2,10 +2,8 @@ package trace
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/cachedir"
 )
 
 // traceSteps writes a trace of a process that does these steps.
@@ -35,7 +34,7 @@ func traceSteps(t *testing.T, dir string, from, to int64) {
 			})
 		}
 		w.Span(trinity.Span{
-			Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: trinity.RoleExplorer, Step: step, Begin: at.Add(5), End: at,
+			Role: trinity.RoleTrainer, Kind: trinity.SpanWait, For: trinity.RoleExplorer, Step: step, Version: step / 3, Begin: at.Add(5), End: at,
 		})
 	}
 	if err := w.Close(); err != nil {
@@ -43,12 +42,12 @@ func traceSteps(t *testing.T, dir string, from, to int64) {
 	}
 }
 
-// expanded returns the spans of a table with their words, without versions.
+// expanded returns the spans of a table with their words.
 func expanded(table *Table) (all []Span) {
 	w := table.Words
 	for _, s := range table.Spans() {
 		all = append(all, Span{
-			Role: w[s.Role], Kind: trinity.SpanKind(w[s.Kind]), Name: w[s.Name], For: w[s.For], Step: s.Step, ID: w[s.ID],
+			Role: w[s.Role], Kind: trinity.SpanKind(w[s.Kind]), Name: w[s.Name], For: w[s.For], Step: s.Step, Version: s.Version, ID: w[s.ID],
 			Begin: s.Begin, End: s.End,
 		})
 	}
@@ -58,7 +57,7 @@ func expanded(table *Table) (all []Span) {
 // like checks that a table has what the other reader of spans finds.
 func like(t *testing.T, dir string, table *Table) {
 	t.Helper()
-	want, err := ReadSpans(dir)
+	want, err := readSlowly(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,8 @@ func update(t *testing.T, dir string, table *Table) bool {
 
 // A table has the spans of the trace, also when it grows, when a run resumes, and after a start.
 func TestTableFollowsTheTrace(t *testing.T) {
-	dir, table := filepath.Join(t.TempDir(), Dir), &Table{}
+	dir, table := filepath.Join(t.TempDir(), "trace"), &Table{}
+	disk := cachedir.New(t.TempDir(), 1<<30)
 	if update(t, dir, table) {
 		t.Error("a trace that is not there has spans")
 	}
@@ -89,13 +89,10 @@ func TestTableFollowsTheTrace(t *testing.T) {
 			t.Error("the news are wrong")
 		}
 		like(t, dir, table)
-		data, err := table.Encode()
-		if err != nil {
+		if err := table.Save(disk, dir); err != nil {
 			t.Fatal(err)
 		}
-		if table, err = DecodeTable(data); err != nil {
-			t.Fatal(err)
-		}
+		table = LoadTable(disk, dir)
 		if like(t, dir, table); update(t, dir, table) || len(table.processes) != i+1 {
 			t.Error("a kept table is read anew")
 		}
@@ -120,7 +117,7 @@ func TestTableFollowsTheTrace(t *testing.T) {
 
 // Of a damaged or a half file a table has what comes before, in one line that says where.
 func TestTableOfADamagedTrace(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	traceSteps(t, dir, 1, 3000)
 	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
 	whole, err := os.ReadFile(path)
@@ -167,7 +164,7 @@ func TestLargeFilesAreReadInParts(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var table Table
 	_, damaged, err := table.Update(dir)
-	spans, readErr := ReadSpans(dir)
+	spans, readErr := readSlowly(dir)
 	runtime.ReadMemStats(&after)
 	if len(table.Spans()) != 1 || len(damaged) != 1 || err != nil || len(spans) != 1 || readErr == nil {
 		t.Errorf("%d and %d spans, %q, %v, %v", len(table.Spans()), len(spans), damaged, err, readErr)
@@ -179,7 +176,7 @@ func TestLargeFilesAreReadInParts(t *testing.T) {
 
 // The order of processes is that of their numbers, whoever writes first.
 func TestOlderProcessWritesLater(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	traceSteps(t, dir, 1, 20)
 	traceSteps(t, dir, 10, 20)
 	path := filepath.Join(dir, fmt.Sprintf(spansPrefix+linesName, 1, 1))
@@ -198,27 +195,37 @@ func TestOlderProcessWritesLater(t *testing.T) {
 }
 
 // No kept table breaks its reader.
-func FuzzDecodeTable(f *testing.F) {
+func FuzzKeptTable(f *testing.F) {
 	table := &Table{Words: []string{"", "a", "b"}, files: map[string]*tableFile{"x": {Offset: 5}}, processes: []*spanProcess{
-		{Number: 1, First: map[int32]int64{1: 2}, Spans: []Compact{{Begin: math.MinInt64, End: 5, Step: -1, ID: 2}, {Kind: 1}}},
+		{Number: 1, life: life[int32]{First: map[int32]int64{1: 2}},
+			Spans: []Compact{{Begin: math.MinInt64, End: 5, Step: -1, ID: 2}, {Kind: 1}}},
 	}}
-	data, err := table.Encode()
+	disk := cachedir.New(f.TempDir(), 1<<30)
+	if err := table.Save(disk, "x"); err != nil {
+		f.Fatal(err)
+	}
+	var h json.RawMessage
+	file, begin, end, err := disk.Load(tableName("x"), &h)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data[len(tableMagic):len(tableMagic)+4], data[tableStart:])
-	f.Fuzz(func(t *testing.T, size, text []byte) {
-		data := append(append([]byte(tableMagic), size...), 0, 0, 0, 0)
-		if len(data) != tableStart {
+	body := make([]byte, end-begin)
+	if _, err := file.ReadAt(body, begin); err != nil {
+		f.Fatal(err)
+	}
+	file.Close()
+	f.Add([]byte(h), body)
+	f.Fuzz(func(t *testing.T, header, body []byte) {
+		var h tableHeader
+		if json.Unmarshal(header, &h) != nil {
 			return
 		}
-		binary.LittleEndian.PutUint32(data[len(tableMagic)+4:], crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
-		table, err := DecodeTable(append(data, text...))
-		if err != nil {
+		table, ok := h.table(body)
+		if !ok {
 			return
 		}
 		expanded(table)
-		if _, err := table.Encode(); err != nil {
+		if err := table.Save(disk, "y"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -226,7 +233,7 @@ func FuzzDecodeTable(f *testing.F) {
 
 // One experience of a step is read alone, with all of its rows, and some columns of all experiences are.
 func TestReadAnswer(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), Dir)
+	dir := filepath.Join(t.TempDir(), "trace")
 	w, err := New(Options{Dir: dir, Text: func(int32) string { return "" }, Say: func(line string) { t.Error(line) }})
 	if err != nil {
 		t.Fatal(err)

@@ -2,34 +2,27 @@ package trace
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"hash/crc32"
+
+	"github.com/trinity-go/trinity/internal/cachedir"
 )
 
-// The form of a kept table: the magic, the length of a header and the checksum of all behind it, the
-// header in JSON, the words, and the spans of each process as variable-length numbers.
-const (
-	tableMagic = "trspans1"
-	tableStart = len(tableMagic) + 8
-	spanFields = 8
-)
+// spanFields is how many numbers a kept span has.
+const spanFields = 9
 
+// tableHeader is the header of a kept table. Its body has the words, and the spans of each process as variable-length
+// numbers.
 type tableHeader struct {
 	Files     map[string]*tableFile `json:"files"`
 	Words     int                   `json:"words"`
 	Processes []keptProcess         `json:"processes"`
+	Sum       uint32                `json:"sum"` // of the body
 }
 
 type keptProcess struct {
-	Number int             `json:"number"`
-	First  map[int32]int64 `json:"first"`
-	Begin  int64           `json:"begin"`
-	End    int64           `json:"end"`
-	Spans  int             `json:"spans"`
+	Number int
+	Spans  int
+	life[int32]
 }
-
-var errTable = errors.New("the kept spans are damaged")
 
 // Size returns the bytes of the trace's files that were read.
 func (t *Table) Size() (n int64) {
@@ -39,19 +32,16 @@ func (t *Table) Size() (n int64) {
 	return n
 }
 
-// Encode returns the table as [DecodeTable] reads it.
-func (t *Table) Encode() ([]byte, error) {
+func tableName(dir string) string { return cachedir.Name(dir, "spans2") }
+
+// Save keeps the table of the trace in a directory for [LoadTable].
+func (t *Table) Save(disk *cachedir.Dir, dir string) error {
 	h, n := tableHeader{Files: t.files, Words: len(t.Words)}, 0
 	for _, p := range t.processes {
-		h.Processes = append(h.Processes, keptProcess{p.Number, p.First, p.Begin, p.End, len(p.Spans)})
+		h.Processes = append(h.Processes, keptProcess{p.Number, len(p.Spans), p.life})
 		n += len(p.Spans)
 	}
-	text, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
-	}
-	out := append(make([]byte, 0, tableStart+len(text)+20*n), tableMagic...)
-	out = append(binary.LittleEndian.AppendUint64(out, 0), text...)
+	out := make([]byte, 0, 20*n)
 	for _, word := range t.Words {
 		out = append(binary.AppendUvarint(out, uint64(len(word))), word...)
 	}
@@ -61,6 +51,7 @@ func (t *Table) Encode() ([]byte, error) {
 			out = binary.AppendVarint(out, s.Begin-last.Begin)
 			out = binary.AppendVarint(out, s.End-s.Begin)
 			out = binary.AppendVarint(out, s.Step-last.Step)
+			out = binary.AppendVarint(out, s.Version-last.Version)
 			for _, word := range [...]int32{s.Role, s.Kind, s.Name, s.For} {
 				out = binary.AppendUvarint(out, uint64(word))
 			}
@@ -68,28 +59,34 @@ func (t *Table) Encode() ([]byte, error) {
 			last = s
 		}
 	}
-	binary.LittleEndian.PutUint32(out[len(tableMagic):], uint32(len(text)))
-	binary.LittleEndian.PutUint32(out[len(tableMagic)+4:], crc32.Checksum(out[tableStart:], crc32.MakeTable(crc32.Castagnoli)))
-	return out, nil
+	h.Sum = cachedir.Sum(out)
+	_, err := disk.Save(tableName(dir), h, out)
+	return err
 }
 
-// DecodeTable returns the table in data.
-func DecodeTable(data []byte) (*Table, error) {
-	if len(data) < tableStart || string(data[:len(tableMagic)]) != tableMagic {
-		return nil, errTable
-	}
-	n := binary.LittleEndian.Uint32(data[len(tableMagic):])
-	sum := binary.LittleEndian.Uint32(data[len(tableMagic)+4:])
-	data = data[tableStart:]
-	if int64(n) > int64(len(data)) || crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) != sum {
-		return nil, errTable
-	}
+// LoadTable returns what a disk has of the trace in a directory: an empty table if that is nothing, or damaged.
+func LoadTable(disk *cachedir.Dir, dir string) *Table {
 	var h tableHeader
-	if err := json.Unmarshal(data[:n], &h); err != nil {
-		return nil, err
+	file, begin, end, err := disk.Load(tableName(dir), &h)
+	if err != nil {
+		return &Table{}
 	}
-	in := varints{rest: data[n:], ok: h.Words >= 0 && h.Words <= len(data)}
-	t := &Table{files: h.Files}
+	defer file.Close()
+	body := make([]byte, end-begin)
+	if _, err := file.ReadAt(body, begin); err != nil || cachedir.Sum(body) != h.Sum {
+		return &Table{}
+	}
+	t, ok := h.table(body)
+	if !ok {
+		return &Table{}
+	}
+	return t
+}
+
+// table returns the table in a body; ok is false if it is damaged.
+func (h *tableHeader) table(body []byte) (t *Table, ok bool) {
+	in := varints{rest: body, ok: h.Words >= 0 && h.Words <= len(body)}
+	t = &Table{files: h.Files}
 	for name, file := range h.Files {
 		in.ok = in.ok && file != nil && file.Offset >= 0 && name != ""
 	}
@@ -100,20 +97,14 @@ func DecodeTable(data []byte) (*Table, error) {
 		t.Words[i] = in.word()
 	}
 	for _, kept := range h.Processes {
-		p := &spanProcess{Number: kept.Number, First: kept.First, Begin: kept.Begin, End: kept.End}
-		if p.First == nil {
-			p.First = map[int32]int64{}
-		}
+		p := &spanProcess{Number: kept.Number, life: kept.life}
 		if in.ok = in.ok && kept.Spans >= 0 && kept.Spans <= len(in.rest)/spanFields; !in.ok {
 			break
 		}
 		p.Spans = in.spans(kept.Spans, len(t.Words))
 		t.processes = append(t.processes, p)
 	}
-	if !in.ok || len(in.rest) > 0 {
-		return nil, errTable
-	}
-	return t, nil
+	return t, in.ok && len(in.rest) == 0
 }
 
 // varints reads variable-length numbers.
@@ -162,6 +153,7 @@ func (v *varints) spans(n, words int) []Compact {
 		s.Begin = last.Begin + v.signed()
 		s.End = s.Begin + v.signed()
 		s.Step = last.Step + v.signed()
+		s.Version = last.Version + v.signed()
 		for _, word := range [...]*int32{&s.Role, &s.Kind, &s.Name, &s.For} {
 			number := v.unsigned()
 			v.ok = v.ok && number < uint64(words)

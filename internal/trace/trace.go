@@ -19,9 +19,6 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// Dir is the directory of the traces in a run's directory.
-const Dir = "trace"
-
 // Options configure a Writer.
 type Options struct {
 	Dir      string // of the traces

@@ -78,7 +78,7 @@ func TestTokensASecond(t *testing.T) {
 	if err := os.WriteFile(path, []byte(records), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := &Perf{Trace: filepath.Join(dir, trace.Dir), spans: []trace.Span{
+	p := &Perf{Trace: filepath.Join(dir, rundir.Traces), spans: []trace.Span{
 		{Role: "explorer", Kind: trinity.SpanCall, ID: "a", Begin: 0, End: 2e6},
 		{Role: "explorer", Kind: trinity.SpanCall, ID: "b", Begin: 1e6, End: 4e6},
 		{Role: "evaluation", Kind: trinity.SpanCall, ID: "c", Begin: 4e6, End: 8e6},
@@ -93,7 +93,7 @@ func TestTokensASecond(t *testing.T) {
 		"explorer model_call 200 4.00 50 ", "trainer backward policy 600 3.00 200 ", "trainer forward policy 600 1.00 600 ",
 		"explorer the whole run 200 20.00 10 ", "trainer the whole run 600 20.00 30")
 	out.Reset()
-	p.Trace = filepath.Join(t.TempDir(), trace.Dir)
+	p.Trace = filepath.Join(t.TempDir(), rundir.Traces)
 	if err := p.tokens(&out, p.works(), 20); err != nil || out.Len() > 0 {
 		t.Errorf("without metrics: %v %s", err, out.String())
 	}

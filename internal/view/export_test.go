@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -52,7 +53,7 @@ func TestExport(t *testing.T) {
 // Of steps of which one is damaged, the page has the others, and names that one.
 func TestExportOfADamagedStep(t *testing.T) {
 	dir := written(t)
-	at := filepath.Join(dir, "r", trace.Dir)
+	at := filepath.Join(dir, "r", rundir.Traces)
 	whole, err := os.ReadFile(trace.StepFile(at, 7))
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -18,7 +19,7 @@ func untrained(t *testing.T, steps ...int64) string {
 	dir := t.TempDir()
 	for i, stage := range []string{"old", "r"} {
 		w, err := trace.New(trace.Options{
-			Dir: filepath.Join(dir, stage, trace.Dir), Text: func(int32) string { return "<b>" }, Say: func(line string) { t.Error(line) },
+			Dir: filepath.Join(dir, stage, rundir.Traces), Text: func(int32) string { return "<b>" }, Say: func(line string) { t.Error(line) },
 		})
 		if err != nil {
 			t.Fatal(err)

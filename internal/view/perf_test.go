@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -35,7 +36,7 @@ func says(t *testing.T, page string, texts ...string) string {
 // Time that several spans share counts once, and trace events of one thread never overlap.
 func TestPerf(t *testing.T) {
 	dir := t.TempDir()
-	w, err := trace.New(trace.Options{Dir: dir + "/" + trace.Dir, Spans: true, Say: func(line string) { t.Error(line) }})
+	w, err := trace.New(trace.Options{Dir: dir + "/" + rundir.Traces, Spans: true, Say: func(line string) { t.Error(line) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func ReadRecord(dir string, step int64) (*Record, error) {
 			r.Metrics = rec.Metrics
 		}
 	}
-	traces := filepath.Join(dir, trace.Dir)
+	traces := filepath.Join(dir, rundir.Traces)
 	steps, err := trace.Steps(traces)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

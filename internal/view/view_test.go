@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -27,7 +28,7 @@ func written(t *testing.T) string {
 	dir := t.TempDir()
 	text := map[int32]string{1: "What?", 2: "<script>\n\u202e\x1b[31m"}
 	w, err := trace.New(trace.Options{
-		Dir:  dir + "/r/" + trace.Dir,
+		Dir:  dir + "/r/" + rundir.Traces,
 		Text: func(token int32) string { return text[token] }, Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -113,13 +114,13 @@ func TestChoice(t *testing.T) {
 	if _, err := Read(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "no train step is kept below") {
 		t.Error(err)
 	}
-	if err := os.Remove(dir + "/r/" + trace.Dir + "/" + trace.TextsFile); err != nil {
+	if err := os.Remove(dir + "/r/" + rundir.Traces + "/" + trace.TextsFile); err != nil {
 		t.Fatal(err)
 	}
 	if text := shown(t, dir, Options{Task: "b"}, false, false); !strings.Contains(text, "\n    ‹2›\n") {
 		t.Errorf("without the texts of tokens the page lacks their numbers:\n%s", text)
 	}
-	if err := os.WriteFile(trace.StepFile(dir+"/r/"+trace.Dir, 7), []byte("PAR1"), 0o644); err != nil {
+	if err := os.WriteFile(trace.StepFile(dir+"/r/"+rundir.Traces, 7), []byte("PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(dir, Options{}); err == nil || !strings.Contains(err.Error(), "step-7.parquet") {

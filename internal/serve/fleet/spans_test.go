@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -374,7 +375,7 @@ func TestHostileSpans(t *testing.T) {
 // The spans of a whole batch are in files that readers of a trace read.
 func TestLanesAreFilesOfATrace(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
-	dir := filepath.Join(tr.Dir, trace.Dir)
+	dir := filepath.Join(tr.Dir, rundir.Traces)
 	tr.Lane = func() (Lane, error) {
 		return trace.New(trace.Options{Dir: dir, Spans: true, Say: func(line string) { t.Error(line) }})
 	}

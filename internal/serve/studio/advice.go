@@ -13,19 +13,19 @@ import (
 
 // advise answers what bounds a step of a run, and which settings would change that. It simulates with
 // the settings and times that the run has kept; a run that has nothing to plan has a reason.
-func (s *Server) advise(r *http.Request, _ struct{}) (any, error) {
-	id, dir, err := s.runDir(r)
+func (s *configs) advise(r *http.Request, _ struct{}) (any, error) {
+	f, err := s.runs.open(r.PathValue("run"))
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.known(dir).settings.of(dir)
+	set, err := f.settings()
 	if err != nil {
 		return nil, err
 	}
 	if set.text == "" {
-		return nil, notFound{fmt.Errorf("the run %q has kept no configuration", id)}
+		return nil, notFound{fmt.Errorf("the run %q has kept no configuration", f.id)}
 	}
-	if metricsBytes(dir) > maxPlannedBytes {
+	if metricsBytes(f.dir) > maxPlannedBytes {
 		return nil, mistake{errors.New("the run has too many metrics to read here: use trinity plan")}
 	}
 	s.planning.Lock() // one at a time: it simulates
@@ -33,7 +33,7 @@ func (s *Server) advise(r *http.Request, _ struct{}) (any, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	advice, err := s.Advise(dir, func(overrides ...string) (*config.Config, error) {
+	advice, err := s.advice(f.dir, func(overrides ...string) (*config.Config, error) {
 		return (&configRequest{Text: set.text, Overrides: overrides}).parse()
 	})
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Annotator opens books of decisions, on which people say which of two answers is better.
@@ -35,7 +34,13 @@ type Annotator interface {
 }
 
 // annotations serves the pages of the annotator below /annotate/, one for each book of decisions.
-type annotations struct{ *Server }
+type annotations struct {
+	runs      *runs
+	books     *books
+	data      *data
+	annotator Annotator
+	control   string // as of [Server.Control]
+}
 
 // bookEnding ends the names of directories with decisions, as `trinity annotate` names them.
 const bookEnding = ".annotations"
@@ -70,11 +75,11 @@ type books struct {
 }
 
 // find returns the books of the runs below the studio's directory, and those that the studio began.
-func (a annotations) find() ([]bookAt, error) {
-	if a.Annotator == nil {
+func (a *annotations) find() ([]bookAt, error) {
+	if a.annotator == nil {
 		return nil, nil
 	}
-	root, err := a.root()
+	root, err := a.runs.root()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func (a annotations) find() ([]bookAt, error) {
 			}
 		}
 	}
-	ids, _ := a.finder.find(root) // the list of runs tells what it cannot read
+	ids, _ := a.runs.finder.find(root) // the list of runs tells what it cannot read
 	look("", root)
 	for _, id := range ids {
 		dir := dirIn(root, id)
@@ -97,30 +102,30 @@ func (a annotations) find() ([]bookAt, error) {
 		if dir != root {
 			look(id, dir)
 		}
-		look(id, a.ownBooks(root, id))
+		look(id, ownBooks(root, id))
 	}
 	return all, nil
 }
 
 // ownBooks returns the directory of the books that the studio begins about the data of a run.
-func (annotations) ownBooks(root, run string) string {
+func ownBooks(root, run string) string {
 	return filepath.Join(root, ownDir, booksDir, url.PathEscape(run))
 }
 
 // bookIn returns the book in a directory, if it says what it asks about. No link leads out of it.
-func (a annotations) bookIn(root, dir, run string) (one bookAt, ok bool) {
+func (a *annotations) bookIn(root, dir, run string) (one bookAt, ok bool) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil || real != dir {
 		return one, false
 	}
-	data, ok := a.Annotator.Asks(dir)
+	data, ok := a.annotator.Asks(dir)
 	rel, err := filepath.Rel(root, dir)
 	sum := sha256.Sum256([]byte(filepath.ToSlash(rel)))
 	return bookAt{hex.EncodeToString(sum[:8]), run, shown(data), dir}, ok && err == nil
 }
 
 // list answers with the books.
-func (a annotations) list(*http.Request) (any, error) {
+func (a *annotations) list(*http.Request) (any, error) {
 	all, err := a.find()
 	return map[string]any{"books": list(all)}, err
 }
@@ -133,45 +138,39 @@ type annotated struct {
 
 // begin makes a book about data of a run, or finds the one that there is. It lies beside what the studio
 // keeps of runs, not in the run's directory.
-func (a annotations) begin(r *http.Request, in annotated) (any, error) {
-	all, err := dataAPI(a).sources(in.Run)
+func (a *annotations) begin(r *http.Request, in annotated) (any, error) {
+	one, err := a.data.source(in.Run, in.Source)
 	if err != nil {
 		return nil, err
 	}
-	root, err := a.root()
-	if err == nil && a.Annotator == nil {
-		err = notFound{errors.New("this studio has no pages to annotate")}
+	if a.annotator == nil {
+		return nil, errNoAnnotator
 	}
+	root, err := a.runs.root()
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range all {
-		if one.Key != in.Source {
-			continue
-		}
-		prompt, answers, err := one.questions()
-		if err != nil {
-			return nil, mistake{err}
-		}
-		if err := checkOwner(root); err != nil {
-			return nil, err
-		}
-		dir := filepath.Join(a.ownBooks(root, in.Run), url.PathEscape(one.Key)+bookEnding)
-		if err := durable.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-			return nil, err
-		}
-		if _, ok := a.bookIn(root, dir, in.Run); !ok {
-			if err := a.Annotator.Begin(r.Context(), dir, one.Path, one.Options, prompt, answers); err != nil {
-				return nil, mistake{errors.New(shown(firstLine(err)))}
-			}
-		}
-		found, ok := a.bookIn(root, dir, in.Run)
-		if !ok {
-			return nil, fmt.Errorf("%s does not say what it asks about", dir)
-		}
-		return map[string]string{"id": found.ID}, nil
+	prompt, answers, err := one.questions()
+	if err != nil {
+		return nil, mistake{err}
 	}
-	return nil, notFound{fmt.Errorf("the run has no data %.200q", in.Source)}
+	if err := checkOwner(root); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(ownBooks(root, in.Run), url.PathEscape(one.Key)+bookEnding)
+	if err := durable.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return nil, err
+	}
+	if _, ok := a.bookIn(root, dir, in.Run); !ok {
+		if err := a.annotator.Begin(r.Context(), dir, one.Path, one.Options, prompt, answers); err != nil {
+			return nil, mistake{errors.New(shown(firstLine(err)))}
+		}
+	}
+	found, ok := a.bookIn(root, dir, in.Run)
+	if !ok {
+		return nil, fmt.Errorf("%s does not say what it asks about", dir)
+	}
+	return map[string]string{"id": found.ID}, nil
 }
 
 // questions returns the keys of what people may be asked about data: which of the answers to a prompt is
@@ -193,40 +192,36 @@ func (one stageSource) questions() (prompt string, answers []string, err error) 
 	return "", nil, err
 }
 
-// ServeHTTP answers /annotate/ID/ with the page, and what it asks with the book. Decisions always need the
+var errNoAnnotator = notFound{errors.New("this studio has no pages to annotate")}
+
+// serve answers /annotate/ID/ with the page, and what it asks with the book. Decisions always need the
 // token with which the studio starts runs, as they are written.
-func (a annotations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.Annotator == nil {
-		web.Refuse(w, http.StatusNotFound, errors.New("this studio has no pages to annotate"))
-		return
-	}
+func (a *annotations) serve(w http.ResponseWriter, r *http.Request) error {
 	id, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/annotate/"), "/")
-	if !ok {
-		http.Redirect(w, r, "/#/annotate", http.StatusFound)
-		return
-	}
 	prefix := "/annotate/" + id
-	if !strings.HasPrefix(rest, "api/") {
-		http.StripPrefix(prefix, a.Annotator.Page()).ServeHTTP(w, r)
-		return
+	switch {
+	case a.annotator == nil:
+		return errNoAnnotator
+	case !ok:
+		http.Redirect(w, r, "/#/annotate", http.StatusFound)
+	case !strings.HasPrefix(rest, "api/"):
+		http.StripPrefix(prefix, a.annotator.Page()).ServeHTTP(w, r)
+	default:
+		authorized(a.control, func(w http.ResponseWriter, r *http.Request) error {
+			b, err := a.use(r.Context(), id)
+			if err != nil {
+				return err
+			}
+			defer b.mu.RUnlock()
+			http.StripPrefix(prefix, b.handler).ServeHTTP(w, r)
+			return nil
+		}).ServeHTTP(w, r)
 	}
-	if a.Control == "" {
-		web.Refuse(w, http.StatusForbidden, errors.New("this studio only shows runs: start it without --read-only"))
-		return
-	}
-	web.WithToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := a.use(r.Context(), id)
-		if err != nil {
-			web.Refuse(w, statusOf(err), err)
-			return
-		}
-		defer b.mu.RUnlock()
-		http.StripPrefix(prefix, b.handler).ServeHTTP(w, r)
-	}), a.Control, "trinity studio", web.Refuse).ServeHTTP(w, r)
+	return nil
 }
 
 // use returns an open book, which the caller unlocks.
-func (a annotations) use(ctx context.Context, id string) (*openBook, error) {
+func (a *annotations) use(ctx context.Context, id string) (*openBook, error) {
 	a.books.mu.Lock()
 	defer a.books.mu.Unlock()
 	b := a.books.open[id]
@@ -242,7 +237,7 @@ func (a annotations) use(ctx context.Context, id string) (*openBook, error) {
 }
 
 // open opens a book. The caller holds the lock of all.
-func (a annotations) open(ctx context.Context, id string) (*openBook, error) {
+func (a *annotations) open(ctx context.Context, id string) (*openBook, error) {
 	all, err := a.find()
 	if err != nil {
 		return nil, err
@@ -251,12 +246,12 @@ func (a annotations) open(ctx context.Context, id string) (*openBook, error) {
 		if one.ID != id {
 			continue
 		}
-		handler, end, err := a.Annotator.Open(ctx, one.Dir, a.Control)
+		handler, end, err := a.annotator.Open(ctx, one.Dir, a.control)
 		if err != nil {
 			return nil, errors.New(shown(firstLine(err)))
 		}
 		b := &openBook{handler: handler, end: end}
-		b.idle = time.AfterFunc(bookIdle, func() { _ = a.close(id) }) // its decisions are on the disk
+		b.idle = time.AfterFunc(bookIdle, func() { _ = a.books.close(id) }) // its decisions are on the disk
 		if a.books.open == nil {
 			a.books.open = map[string]*openBook{}
 		}
@@ -267,14 +262,14 @@ func (a annotations) open(ctx context.Context, id string) (*openBook, error) {
 }
 
 // close writes the training data of a book, as `trinity annotate` does at its end, and closes it.
-func (a annotations) close(id string) error {
-	a.books.mu.Lock()
-	defer a.books.mu.Unlock()
-	b := a.books.open[id]
+func (a *books) close(id string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.open[id]
 	if b == nil {
 		return nil
 	}
-	delete(a.books.open, id)
+	delete(a.open, id)
 	b.idle.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,13 +277,13 @@ func (a annotations) close(id string) error {
 }
 
 // closeAll closes the books that are open.
-func (a annotations) closeAll() error {
-	a.books.mu.Lock()
+func (a *books) closeAll() error {
+	a.mu.Lock()
 	var ids []string
-	for id := range a.books.open {
+	for id := range a.open {
 		ids = append(ids, id)
 	}
-	a.books.mu.Unlock()
+	a.mu.Unlock()
 	var errs []error
 	for _, id := range ids {
 		errs = append(errs, a.close(id))

@@ -130,8 +130,9 @@ func TestAnnotations(t *testing.T) {
 	if after := below(t, filepath.Join(dir, "r")); !slices.Equal(before, after) {
 		t.Errorf("the run's directory has changed from %q to %q", before, after)
 	}
-	server.Control = ""
-	if status, _ := answerOf(t, s, at+"api/next", "secret", `{"annotator":"ann"}`); status != 403 {
+	shows := httptest.NewServer((&Server{Dir: dir, Annotator: annotate.Shelf{Most: 1 << 20}}).Handler())
+	t.Cleanup(shows.Close)
+	if status, _ := answerOf(t, shows, at+"api/next", "secret", `{"annotator":"ann"}`); status != 403 {
 		t.Errorf("a studio that only shows: %d", status)
 	}
 }

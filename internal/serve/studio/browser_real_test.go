@@ -20,6 +20,7 @@ import (
 	"github.com/trinity-go/trinity/internal/cli"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/plan"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -131,7 +132,7 @@ func (p program) kill(t *testing.T, name, text string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(p.root, "real", name, trace.Dir)
+	dir := filepath.Join(p.root, "real", name, rundir.Traces)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		steps, err := trace.Steps(dir)
 		if spans, _ := trace.ReadSpans(dir); err == nil && len(steps) > 1 && len(spans) > 0 { // a running trace may end in half a span
@@ -234,7 +235,7 @@ func tellsStates(t *testing.T, w *window) {
 
 // opens: every page shows the run.
 func (p program) opens(t *testing.T, w *window, name string) {
-	run, dir := "run="+url.QueryEscape("real/"+name), filepath.Join(p.root, "real", name, trace.Dir)
+	run, dir := "run="+url.QueryEscape("real/"+name), filepath.Join(p.root, "real", name, rundir.Traces)
 	steps, err := trace.Steps(dir)
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("the trace of %s has the steps %v: %v", name, steps, err)
@@ -287,7 +288,7 @@ func (p program) opens(t *testing.T, w *window, name string) {
 // isAccessible: axe-core finds nothing serious on any page, light or dark.
 func (p program) isAccessible(t *testing.T, w *window) {
 	axe := axeCore(t)
-	steps, err := trace.ReadStep(filepath.Join(p.root, "real/both", trace.Dir), 2)
+	steps, err := trace.ReadStep(filepath.Join(p.root, "real/both", rundir.Traces), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

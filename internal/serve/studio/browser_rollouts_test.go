@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -30,7 +31,7 @@ func answered(t *testing.T, dir string) (long trinity.ExperienceID) {
 	words := []string{"<|im_start|>", "user", "\n", "<|im_end|>", "assistant", " word", " other", "<script>window.pwned=1</script>",
 		"\x1b[31m", "\u202e", "<0xE4>", " end"}
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(dir, trace.Dir), Spans: true, Text: func(id int32) string { return words[id] },
+		Dir: filepath.Join(dir, rundir.Traces), Spans: true, Text: func(id int32) string { return words[id] },
 		Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -96,7 +97,7 @@ func TestAnswersInABrowser(t *testing.T) {
 	trinitytest.Long(t, "opens a browser", "internal/serve/studio")
 	dir := t.TempDir()
 	long := answered(t, filepath.Join(dir, "r"))
-	rows, err := trace.ReadStep(filepath.Join(dir, "r", trace.Dir), 4)
+	rows, err := trace.ReadStep(filepath.Join(dir, "r", rundir.Traces), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,8 @@ func TestFailuresInABrowser(t *testing.T) {
 	dir := t.TempDir()
 	for _, run := range []string{"none", "empty"} {
 		w, err := trace.New(trace.Options{
-			Dir: filepath.Join(dir, run, trace.Dir), Text: func(int32) string { return "<b>asked</b>" }, Say: func(line string) { t.Error(line) },
+			Dir: filepath.Join(dir, run, rundir.Traces), Text: func(int32) string { return "<b>asked</b>" },
+			Say: func(line string) { t.Error(line) },
 		})
 		if err != nil {
 			t.Fatal(err)

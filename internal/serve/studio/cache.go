@@ -14,6 +14,7 @@ import (
 // cache keeps columns of the runs' metrics in memory. When they are too many, it drops the file that was
 // used the longest time ago.
 type cache struct {
+	disk    *cachedir.Dir
 	mu      sync.Mutex
 	entries map[string]*entry // by directory
 	uses    int64
@@ -32,12 +33,16 @@ type entry struct {
 // shows more reads them again each time.
 const maxBytes = 96 << 20
 
+func newCache(disk *cachedir.Dir) *cache {
+	return &cache{disk: disk, entries: map[string]*entry{}, reads: make(chan struct{}, runtime.GOMAXPROCS(0))}
+}
+
 // update brings the columns of a directory up to date and returns them. has reports whether the file
 // still has what was before a mark. damage is an error about a line that is no record.
-func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool, since rundir.Mark) (
+func (c *cache) update(dir string, wanted func(string) bool, since rundir.Mark) (
 	t rundir.Table, has bool, damage, err error,
 ) {
-	e := c.entry(dir, disk)
+	e := c.entry(dir)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.reads <- struct{}{}
@@ -48,16 +53,12 @@ func (c *cache) update(dir string, disk *cachedir.Dir, wanted func(string) bool,
 }
 
 // entry returns the file of a directory.
-func (c *cache) entry(dir string, disk *cachedir.Dir) *entry {
+func (c *cache) entry(dir string) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries == nil {
-		c.entries = map[string]*entry{}
-		c.reads = make(chan struct{}, runtime.GOMAXPROCS(0))
-	}
 	e := c.entries[dir]
 	if e == nil {
-		e = &entry{columns: rundir.NewFile(dir, disk)}
+		e = &entry{columns: rundir.NewFile(dir, c.disk)}
 		c.entries[dir] = e
 	}
 	c.uses++

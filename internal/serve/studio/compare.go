@@ -15,27 +15,27 @@ const minCompared, maxCompared = 2, 16 // runs
 
 // compare answers with a comparison of runs, as `trinity compare --json` prints it. The runs' names are
 // their IDs.
-func (s *Server) compare(r *http.Request) (any, error) {
+func (s *curves) compare(r *http.Request) (any, error) {
 	ids := r.URL.Query()["run"]
 	if len(ids) < minCompared || len(ids) > maxCompared {
 		return nil, mistake{fmt.Errorf("run is given %d times: name %d to %d runs", len(ids), minCompared, maxCompared)}
 	}
 	var dirs []string
 	for _, id := range ids {
-		dir, err := s.dirOf(id)
+		f, err := s.runs.open(id)
 		if err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		dirs = append(dirs, f.dir)
 	}
 	s.comparing.Lock() // one at a time: the columns of all runs are in memory
 	defer s.comparing.Unlock()
 	if err := r.Context().Err(); err != nil { // who asked has gone
 		return nil, err
 	}
-	defer s.cache.trim()
+	defer s.files.trim()
 	source := func(dir string, wanted func(string) bool) (rundir.Table, error) {
-		t, _, damage, err := s.cache.update(dir, s.Disk, wanted, rundir.Mark{})
+		t, _, damage, err := s.files.update(dir, wanted, rundir.Mark{})
 		return t, cmp.Or(err, damage)
 	}
 	c, err := report.CompareNamed(source, r.URL.Query().Get("metric"), ids, dirs...)

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -92,8 +92,17 @@ type stageSetting struct {
 	Settings map[string]any `json:"settings"`
 }
 
+// configs plans configurations that are being written.
+type configs struct {
+	runs     *runs
+	planOf   func(*config.Config) (*config.Plan, error)
+	advice   func(dir string, load func(overrides ...string) (*config.Config, error)) (any, error)
+	all      []Template
+	planning *sync.Mutex
+}
+
 // check answers what is wrong with a configuration, and what it sets. It opens and starts nothing.
-func (s *Server) check(_ *http.Request, in configRequest) (any, error) {
+func check(_ *http.Request, in configRequest) (any, error) {
 	reply := checked{Warnings: []problem{}, Stages: []stageSetting{}}
 	cfg, err := in.parse()
 	reply.Errors = problemsOf(err)
@@ -134,14 +143,14 @@ func lineIn(warning string) (line int) {
 
 // plan answers what a run of a configuration would do and need on this machine. It looks at local
 // models and data; it downloads, writes and starts nothing.
-func (s *Server) plan(_ *http.Request, in configRequest) (any, error) {
+func (s *configs) plan(_ *http.Request, in configRequest) (any, error) {
 	cfg, err := in.parse()
 	if err != nil {
 		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
 	}
 	s.planning.Lock() // one at a time: it measures the machine
 	defer s.planning.Unlock()
-	plan, err := s.Plan(cfg)
+	plan, err := s.planOf(cfg)
 	if err != nil {
 		return map[string]any{"errors": problemsOf(err), "text": ""}, nil
 	}
@@ -163,7 +172,7 @@ type schemaKey struct {
 
 // schema answers with all keys that a configuration may have, and with the arguments of all plug-ins
 // by kind and name.
-func (s *Server) schema(*http.Request) (any, error) {
+func schema(*http.Request) (any, error) {
 	var all []schemaKey
 	plugins := map[string]map[string][]schemaKey{}
 	for _, k := range config.Keys() {
@@ -204,21 +213,21 @@ func argumentsOf(c *registry.Catalog) (map[string][]schemaKey, error) {
 }
 
 // templates answers with the templates, and with the files that each one needs and that are not here.
-func (s *Server) templates(*http.Request) (any, error) {
+func (s *configs) templates(*http.Request) (any, error) {
 	type template struct {
 		Template
 		Missing []string `json:"missing"`
 	}
-	all := make([]template, len(s.Templates))
-	for i, of := range s.Templates {
+	all := make([]template, len(s.all))
+	for i, of := range s.all {
 		all[i] = template{of, list(slices.DeleteFunc(slices.Clone(of.Files), exists))}
 	}
 	return map[string]any{"templates": all}, nil
 }
 
-// configOf answers with the configuration of a run, without secrets: with the comments that its author
+// config answers with the configuration of a run, without secrets: with the comments that its author
 // wrote if the studio started it.
-func (s *Server) configOf(r *http.Request) (any, error) {
+func (s *runs) config(r *http.Request) (any, error) {
 	in, _, err := s.writtenFor(r.PathValue("run"))
 	if err != nil {
 		return nil, err
@@ -233,7 +242,7 @@ func (s *Server) configOf(r *http.Request) (any, error) {
 
 // writtenFor returns the configuration of a run with its secrets, and the ID under which the studio
 // started it: "" if it did not. Of a stage it is that of the run.
-func (s *Server) writtenFor(id string) (in configRequest, started string, err error) {
+func (s *runs) writtenFor(id string) (in configRequest, started string, err error) {
 	root, err := s.root()
 	if err != nil {
 		return in, "", err
@@ -241,22 +250,20 @@ func (s *Server) writtenFor(id string) (in configRequest, started string, err er
 	if in, started, err = startedAs(root, id); err != nil || started != "" {
 		return in, started, err
 	}
-	dir, err := s.dirOf(id)
+	f, err := s.open(id)
 	if err != nil {
 		return in, "", err
 	}
-	for _, d := range rundir.Monitors(dir) {
-		text, err := rundir.ReadSettings(d)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return configRequest{Text: string(text)}, "", err
-		}
+	if dir, info := f.settingsIn(); info != nil {
+		text, err := rundir.ReadSettings(dir)
+		return configRequest{Text: string(text)}, "", err
 	}
 	return in, "", notFound{fmt.Errorf("the run %q has kept no configuration", id)}
 }
 
 // wholeOf returns the configuration that a request means: its text, or that of its run with its settings
 // after those of the run.
-func (s *Server) wholeOf(in configRequest) (configRequest, error) {
+func (s *runs) wholeOf(in configRequest) (configRequest, error) {
 	if cmp.Or(in.Text, in.Run) == "" || in.Text != "" && in.Run != "" {
 		return in, mistake{errors.New("give the text of a configuration, or a run to clone")}
 	}

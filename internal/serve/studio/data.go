@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/config"
@@ -38,15 +39,15 @@ type stageSource struct {
 
 // sources lists the data of a run, or of its stage. A run with stages has the data of all of them; the
 // stage begins their keys.
-func (s dataAPI) sources(id string) ([]stageSource, error) {
-	if s.Data.Sources == nil {
+func (s *data) sources(id string) ([]stageSource, error) {
+	if s.reads.Sources == nil {
 		return nil, notFound{errors.New("this studio opens no data")}
 	}
-	dir, err := s.dirOf(id)
+	f, err := s.runs.open(id)
 	if err != nil {
 		return nil, err
 	}
-	in, started, err := s.writtenFor(id)
+	in, started, err := s.runs.writtenFor(id)
 	if err != nil {
 		return nil, err
 	}
@@ -60,21 +61,34 @@ func (s dataAPI) sources(id string) ([]stageSource, error) {
 	}
 	var all []stageSource
 	for i, stage := range cfg.Settled() {
-		prefix, at := "", dir
+		prefix, at := "", f.dir
 		if len(cfg.Stages) > 0 {
 			name := cfg.Stages[i].StageName
 			if own := hasStageNamed(cfg, path.Base(id)); own && name != path.Base(id) {
 				continue
 			} else if !own {
-				prefix, at = name+"/", filepath.Join(dir, name)
+				prefix, at = name+"/", filepath.Join(f.dir, name)
 			}
 		}
-		for _, one := range s.Data.Sources(stage, at) {
+		for _, one := range s.reads.Sources(stage, at) {
 			one.Key = prefix + one.Key
-			all = append(all, stageSource{one, stage, dir + "\x00" + prefix + "\x00" + in.Text})
+			all = append(all, stageSource{one, stage, f.dir + "\x00" + prefix + "\x00" + in.Text})
 		}
 	}
 	return all, nil
+}
+
+// source returns the data of a run that has a key.
+func (s *data) source(run, key string) (stageSource, error) {
+	all, err := s.sources(run)
+	if err != nil {
+		return stageSource{}, err
+	}
+	i := slices.IndexFunc(all, func(one stageSource) bool { return one.Key == key })
+	if i < 0 {
+		return stageSource{}, notFound{fmt.Errorf("the run has no data %.200q", key)}
+	}
+	return all[i], nil
 }
 
 func hasStageNamed(cfg *config.Config, name string) bool {
@@ -82,7 +96,7 @@ func hasStageNamed(cfg *config.Config, name string) bool {
 }
 
 // list answers with the data of a run.
-func (s dataAPI) list(r *http.Request) (any, error) {
+func (s *data) list(r *http.Request) (any, error) {
 	all, err := s.sources(r.URL.Query().Get("run"))
 	if err != nil {
 		return nil, err
@@ -101,8 +115,20 @@ func (s dataAPI) list(r *http.Request) (any, error) {
 	return map[string]any{"sources": out}, nil
 }
 
-// dataAPI answers requests for data.
-type dataAPI struct{ *Server }
+// data answers with the data of runs.
+type data struct {
+	runs  *runs
+	reads Data
+	turns chan struct{} // one for each request that reads
+
+	mu   sync.Mutex
+	of   string // the run whose model was opened last
+	last modelText
+}
+
+func newData(of *runs, reads Data) *data {
+	return &data{runs: of, reads: reads, turns: make(chan struct{}, dataReaders)}
+}
 
 // view is an open source, and what a request wants of it.
 type view struct {
@@ -125,17 +151,13 @@ const (
 )
 
 // open opens the source that a request names, and waits for its turn to read. The caller calls done.
-func (s dataAPI) open(r *http.Request, n int) (v *view, done func(), err error) {
+func (s *data) open(r *http.Request, n int) (v *view, done func(), err error) {
 	q := r.URL.Query()
-	all, err := s.sources(q.Get("run"))
+	one, err := s.source(q.Get("run"), q.Get("source"))
 	if err != nil {
 		return nil, nil, err
 	}
-	i := slices.IndexFunc(all, func(one stageSource) bool { return one.Key == q.Get("source") })
-	if i < 0 {
-		return nil, nil, notFound{fmt.Errorf("the run has no data %.200q", q.Get("source"))}
-	}
-	v = &view{stageSource: all[i], at: q.Get("at"), n: n, search: strings.ToLower(q.Get("q"))}
+	v = &view{stageSource: one, at: q.Get("at"), n: n, search: strings.ToLower(q.Get("q"))}
 	if v.Problem != "" {
 		return nil, nil, fmt.Errorf("%s: %s", shown(v.Path), shown(v.Problem))
 	}
@@ -145,10 +167,10 @@ func (s dataAPI) open(r *http.Request, n int) (v *view, done func(), err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if done, err = s.dataState.begin(r.Context()); err != nil {
+	if done, err = s.begin(r.Context()); err != nil {
 		return nil, nil, err
 	}
-	v.modelText = s.dataState.modelText(v.stageSource, s.Data.Text)
+	v.modelText = s.modelText(v.stageSource)
 	return v, done, nil
 }
 
@@ -190,7 +212,7 @@ type scanned struct {
 }
 
 // rows answers with rows from a place on.
-func (s dataAPI) rows(r *http.Request) (any, error) {
+func (s *data) rows(r *http.Request) (any, error) {
 	n, err := number(r, "n", 20)
 	if err != nil {
 		return nil, err
@@ -226,7 +248,7 @@ type lengthsFound struct {
 }
 
 // lengths answers with the lengths of rows from a place on.
-func (s dataAPI) lengths(r *http.Request) (any, error) {
+func (s *data) lengths(r *http.Request) (any, error) {
 	v, done, err := s.open(r, mostLengths)
 	if err != nil {
 		return nil, err
@@ -251,7 +273,7 @@ func (s dataAPI) lengths(r *http.Request) (any, error) {
 }
 
 // row answers with the row at a place, with the tokens of its examples.
-func (s dataAPI) row(r *http.Request) (any, error) {
+func (s *data) row(r *http.Request) (any, error) {
 	v, done, err := s.open(r, 1)
 	if err != nil {
 		return nil, err

@@ -269,7 +269,7 @@ func TestDataTellsNoVariables(t *testing.T) {
 // A request waits a bounded time for those that read.
 func TestDataWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d dataState
+		d := newData(nil, Data{})
 		for range dataReaders {
 			if _, err := d.begin(t.Context()); err != nil {
 				t.Fatal(err)

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -21,19 +19,8 @@ type modelText struct {
 	why      string             // they are
 }
 
-// dataState is what requests for data share.
-type dataState struct {
-	once  sync.Once
-	turns chan struct{} // one for each request that reads
-
-	mu   sync.Mutex
-	of   string // the run whose model was opened last
-	last modelText
-}
-
 // begin waits for a turn to read.
-func (d *dataState) begin(ctx context.Context) (done func(), err error) {
-	d.once.Do(func() { d.turns = make(chan struct{}, dataReaders) })
+func (d *data) begin(ctx context.Context) (done func(), err error) {
 	select {
 	case d.turns <- struct{}{}:
 		return func() { <-d.turns }, nil
@@ -45,13 +32,13 @@ func (d *dataState) begin(ctx context.Context) (done func(), err error) {
 }
 
 // modelText returns how the model of a source reads its rows. The tokenizer of one model stays in memory.
-func (d *dataState) modelText(of stageSource, open func(*config.Settled) (*renderer.Renderer, error)) modelText {
+func (d *data) modelText(of stageSource) modelText {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.of != of.run || d.last.renderer == nil {
 		d.of, d.last = of.run, modelText{}
 		var err error
-		if d.last.renderer, err = open(of.cfg); err != nil {
+		if d.last.renderer, err = d.reads.Text(of.cfg); err != nil {
 			d.last = modelText{why: firstLine(err)}
 		}
 	}

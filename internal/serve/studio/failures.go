@@ -22,7 +22,7 @@ type failure struct {
 }
 
 // failures answers with the newest failed rollouts of a run, whether or not the trace has answers.
-func (s *Server) failures(r *http.Request) (any, error) {
+func (s *traces) failures(r *http.Request, f *runFiles) (any, error) {
 	limit, err := number(r, "limit", mostFailures)
 	if err != nil {
 		return nil, err
@@ -30,12 +30,7 @@ func (s *Server) failures(r *http.Request) (any, error) {
 	if limit < 1 || limit > mostFailures {
 		return nil, mistake{fmt.Errorf("limit is %d: want 1 to %d", limit, mostFailures)}
 	}
-	s.answering.prepare()
-	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
-		return nil, err
-	}
-	defer s.answering.steps.Release(1)
-	dir, err := s.traceDir(r)
+	dir, err := f.traces()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +44,7 @@ func (s *Server) failures(r *http.Request) (any, error) {
 	all = all[:min(count, int(limit))]
 	texts := map[int32]string{}
 	if count > 0 {
-		if texts, err = s.texts(dir); err != nil {
+		if texts, err = s.textsIn(dir); err != nil {
 			damaged = append(damaged, err.Error())
 		}
 	}

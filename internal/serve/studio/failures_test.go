@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestFailuresWithoutATrainStep(t *testing.T) {
 	dir, s := site(t, "")
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(dir, "r", trace.Dir), Text: func(int32) string { return hostile }, Say: func(line string) { t.Error(line) },
+		Dir: filepath.Join(dir, "r", rundir.Traces), Text: func(int32) string { return hostile }, Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
 		t.Fatal(err)

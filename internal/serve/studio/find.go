@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 const (
@@ -25,9 +24,16 @@ const (
 	maxDepth = 8 // of a run below the studio's directory
 )
 
+// runs finds the runs below the studio's directory, and keeps what the studio knows of them.
+type runs struct {
+	dir    string
+	finder finder
+	known  sync.Map // *runFiles by directory
+}
+
 // root returns the studio's directory without links.
-func (s *Server) root() (string, error) {
-	dir, err := filepath.EvalSymlinks(s.Dir)
+func (s *runs) root() (string, error) {
+	dir, err := filepath.EvalSymlinks(s.dir)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
@@ -106,7 +112,7 @@ func readSeen(dir string, info fs.FileInfo) (*dirState, error) {
 		name := e.Name()
 		switch {
 		case !e.IsDir():
-		case name == rundir.Monitor || name == trace.Dir:
+		case name == rundir.Monitor || name == rundir.Traces:
 			s.isRun = true
 		case strings.HasPrefix(name, rundir.StepPrefix) || name == rundir.Buffer || name == "log" || strings.HasPrefix(name, "."):
 		default:
@@ -117,11 +123,15 @@ func readSeen(dir string, info fs.FileInfo) (*dirState, error) {
 	return s, err
 }
 
-// runDir returns the directory of the run that a request names.
-func (s *Server) runDir(r *http.Request) (id, dir string, err error) {
-	id = r.PathValue("run")
-	dir, err = s.dirOf(id)
-	return id, dir, err
+// of answers requests that name a run.
+func (s *runs) of(reply func(r *http.Request, f *runFiles) (any, error)) answer {
+	return func(r *http.Request) (any, error) {
+		f, err := s.open(r.PathValue("run"))
+		if err != nil {
+			return nil, err
+		}
+		return reply(r, f)
+	}
 }
 
 // dirIn returns the directory of a run below root.
@@ -132,25 +142,25 @@ func dirIn(root, id string) string {
 	return filepath.Join(root, filepath.FromSlash(id))
 }
 
-// dirOf returns the directory of a run. The ID of a run is its path below the studio's directory, with
+// open returns the files of a run. The ID of a run is its path below the studio's directory, with
 // slashes; neither .. nor a link leads out of it.
-func (s *Server) dirOf(id string) (string, error) {
+func (s *runs) open(id string) (*runFiles, error) {
 	none := notFound{fmt.Errorf("there is no run %.200q", id)}
 	root, err := s.root()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if !isID(id) {
-		return "", none
+		return nil, none
 	}
 	dir := dirIn(root, id)
 	if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
-		return "", none
+		return nil, none
 	}
-	if !isDir(filepath.Join(dir, rundir.Monitor)) && !isDir(filepath.Join(dir, trace.Dir)) {
-		return "", none
+	if !isDir(filepath.Join(dir, rundir.Monitor)) && !isDir(filepath.Join(dir, rundir.Traces)) {
+		return nil, none
 	}
-	return dir, nil
+	return s.at(dir, id), nil
 }
 
 // isID reports whether a text may be the ID of a run.
@@ -164,19 +174,10 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// traceDir returns the directory of the traces of the run that a request names.
-func (s *Server) traceDir(r *http.Request) (string, error) {
-	_, dir, err := s.runDir(r)
-	if err != nil {
-		return "", err
-	}
-	return traceOf(dir)
-}
-
-// traceOf returns the directory of the traces of a run. A link in it, which could lead anywhere, is an
+// traces returns the directory of the traces of a run. A link in it, which could lead anywhere, is an
 // error.
-func traceOf(dir string) (string, error) {
-	dir = filepath.Join(dir, trace.Dir)
+func (f *runFiles) traces() (string, error) {
+	dir := filepath.Join(f.dir, rundir.Traces)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return dir, nil

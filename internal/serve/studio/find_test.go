@@ -56,16 +56,16 @@ func TestFinderFollowsTheDirectory(t *testing.T) {
 // Nothing is kept of a run that is gone.
 func TestRunsAreForgotten(t *testing.T) {
 	dir := t.TempDir()
-	s := &Server{Dir: dir}
+	s := &runs{dir: dir}
 	put(t, dir, "a/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	put(t, dir, "b/monitor/metrics.jsonl", line(1, "trainer", `"a":1`))
 	list := func() (n int) {
 		t.Helper()
 		s.finder.again = time.Time{}
-		if _, err := s.runs(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil {
+		if _, err := s.answer(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil {
 			t.Fatal(err)
 		}
-		s.runsKnown.Range(func(any, any) bool { n++; return true })
+		s.known.Range(func(any, any) bool { n++; return true })
 		return n
 	}
 	if n := list(); n != 2 {

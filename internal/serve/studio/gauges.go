@@ -2,14 +2,11 @@ package studio
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -22,11 +19,10 @@ const (
 )
 
 // gauges answers Prometheus with the newest values of all runs.
-func (s *Server) gauges(w http.ResponseWriter, _ *http.Request) {
+func (s *runs) gauges(w http.ResponseWriter, _ *http.Request) error {
 	runs, _, err := s.list("") // the list of runs tells what is damaged
 	if err != nil {
-		web.Refuse(w, statusOf(err), err)
-		return
+		return err
 	}
 	counts := map[State]int{}
 	var all []monitor.Gauge
@@ -40,10 +36,11 @@ func (s *Server) gauges(w http.ResponseWriter, _ *http.Request) {
 	}
 	all = append(all, monitor.Gauge{Name: "trinity_runs_left_out", Value: float64(max(0, len(runs)-maxScraped))})
 	monitor.WriteGauges(w, all)
+	return nil
 }
 
 // gaugesOf returns the newest values of a run, and its state.
-func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
+func (s *runs) gaugesOf(run *Run) (all []monitor.Gauge) {
 	name := run.Name
 	if run.Stage != "" {
 		name += "/" + run.Stage
@@ -61,17 +58,17 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 	labels = append(labels, monitor.Label{Name: "id", Value: run.ID}) // whole: it tells the runs apart
 	state := append(labels[:len(labels):len(labels)], monitor.Label{Name: "state", Value: string(run.State)})
 	all = append(all, monitor.Gauge{Name: "trinity_run_state", Labels: state, Value: 1})
-	dir, err := s.dirOf(run.ID)
+	f, err := s.open(run.ID)
 	if err != nil {
 		return nil // it is gone meanwhile
 	}
 	beyond := 0
-	for _, d := range rundir.Monitors(dir) {
+	for _, d := range rundir.Monitors(f.dir) {
 		own := labels[:len(labels):len(labels)]
-		if d != filepath.Join(dir, rundir.Monitor) {
+		if d != filepath.Join(f.dir, rundir.Monitor) {
 			own = append(own, monitor.Label{Name: "explorer", Value: filepath.Base(d)})
 		}
-		gauges, left := s.known(dir).gaugesIn(d, own) // the list of runs tells what cannot be read
+		gauges, left := f.gaugesIn(d, own) // the list of runs tells what cannot be read
 		all, beyond = append(all, gauges...), beyond+left
 	}
 	if beyond > 0 {
@@ -83,33 +80,29 @@ func (s *Server) gaugesOf(run *Run) (all []monitor.Gauge) {
 // newest has the newest values of a metrics.jsonl, up to a mark.
 type newest struct {
 	monitor.Newest
-	info os.FileInfo
-	at   rundir.Mark
+	rundir.Position
 }
 
 // gaugesIn returns the newest values in a monitor directory, and how many values are beyond the bound. It
 // reads what came since the last time.
-func (k *runCache) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
+func (k *runFiles) gaugesIn(dir string, labels []monitor.Label) (gauges []monitor.Gauge, beyond int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
+	if k.newest[dir] == nil {
+		k.newest[dir] = &newest{}
+	}
+	n := k.newest[dir]
+	f, info, isSame, err := n.Open(dir)
 	if err != nil {
 		return nil, 0
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0
+	if !isSame {
+		n.Newest, n.At.Offset = monitor.Newest{Max: maxGauges}, max(0, info.Size()-newestRead)
 	}
-	n := k.newest[dir]
-	if n == nil || !os.SameFile(n.info, info) || size < n.at.Offset || !n.at.Holds(f) {
-		n = &newest{Newest: monitor.Newest{Max: maxGauges}}
-		n.at.Offset = max(0, size-newestRead)
-	}
-	n.info = info
 	var pairs []rundir.Pair
-	_ = rundir.EachLine(f, n.at.Offset, size, func(line []byte, end int64) { // what cannot be read comes next time
-		n.at.Offset = end
+	_ = rundir.EachLine(f, n.At.Offset, info.Size(), func(line []byte, end int64) { // what cannot be read comes next time
+		n.At.Offset = end
 		h, found, err := rundir.Scan(line, pairs)
 		if pairs = found; line == nil || err != nil { // the first line may be a part of one
 			return
@@ -122,7 +115,6 @@ func (k *runCache) gaugesIn(dir string, labels []monitor.Label) (gauges []monito
 		}
 		n.Add(r)
 	})
-	n.at = rundir.MarkAt(f, n.at.Offset)
-	k.newest[dir] = n
+	n.At = rundir.MarkAt(f, n.At.Offset)
 	return n.Gauges(labels), n.Beyond
 }

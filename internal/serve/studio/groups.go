@@ -9,22 +9,22 @@ import (
 )
 
 // groups answers which of some runs differ in their names and seeds alone, as a comparison groups them.
-func (s *Server) groups(r *http.Request) (any, error) {
+func (s *runs) groups(r *http.Request) (any, error) {
 	ids := r.URL.Query()["run"]
 	if len(ids) == 0 {
 		return nil, mistake{errors.New("run is not given: name the runs")}
 	}
 	kept := make([]report.Kept, len(ids))
 	for i, id := range ids {
-		dir, err := s.dirOf(id)
+		f, err := s.open(id)
 		if err != nil {
 			return nil, err
 		}
-		run, _ := s.summary(dir, id)
+		run, _ := f.summary()
 		if run == nil {
 			return nil, notFound{fmt.Errorf("the run %q is gone", id)}
 		}
-		set, err := s.known(dir).settings.of(dir)
+		set, err := f.settings()
 		if err != nil {
 			return nil, err
 		}

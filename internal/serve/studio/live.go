@@ -2,7 +2,6 @@ package studio
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,23 +19,22 @@ const (
 )
 
 // live tells of every new record of a run, and of its state when that changes, until the page leaves.
-func (s *Server) live(w http.ResponseWriter, r *http.Request) {
-	id, dir, err := s.runDir(r)
+func (s *curves) live(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.runs.open(r.PathValue("run"))
 	if err != nil {
-		web.Refuse(w, statusOf(err), err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	l := stream{w: w, control: http.NewResponseController(w)}
 	word, state := r.URL.Query().Get("since"), []byte(nil)
 	var stateAt, toldAt time.Time
-	tick := time.NewTicker(cmp.Or(s.Every, look))
+	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for first := word == ""; ; first = false {
 		var events []event
-		read, err := s.read(dir, nil, word)
+		read, err := s.read(f.dir, nil, word)
 		if err != nil {
-			return // the run is gone, and the page asks for it again
+			return nil // the run is gone, and the page asks for it again
 		}
 		if !first {
 			events = read.events()
@@ -48,9 +46,9 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 		}
 		if now := time.Now(); now.Sub(stateAt) >= stateLook || len(events) > 0 {
 			stateAt = now
-			run, _ := s.summary(dir, id)
+			run, _ := f.summary()
 			if run == nil {
-				return
+				return nil
 			}
 			if text, err := web.Encode(run); err == nil && !bytes.Equal(text, state) {
 				state = text
@@ -62,12 +60,12 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 			l.write(": the studio is here\n\n")
 		}
 		if l.err != nil {
-			return
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-r.Context().Done():
-			return
+			return nil
 		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // log answers with what a run printed after a cursor, or with the end of all.
-func (s *Server) log(r *http.Request) (any, error) {
+func (s *runs) log(r *http.Request) (any, error) {
 	root, err := s.root()
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Server) log(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if started == "" { // what a terminal has shown is in no file
-		_, err := s.dirOf(id)
+		_, err := s.open(id)
 		return map[string]any{"started": false, "text": "", "cursor": 0, "reset": true}, err
 	}
 	f, size, err := durable.OpenWithin(startDir(root, started), logFile)

@@ -2,6 +2,7 @@ package studio
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -14,9 +15,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/web"
 )
@@ -56,21 +59,37 @@ type reading struct {
 	reset bool // the reader must forget what it has
 }
 
-// read returns the metrics of a run, with the values of those wanted; nil wants none.
-func (s *Server) read(dir string, wanted func(string) bool, word string) (r reading, err error) {
+// curves answers with the metrics of runs. It bounds the memory of all answers: a request waits until there is room
+// for it.
+type curves struct {
+	runs         *runs
+	files        *cache
+	every        time.Duration // between looks at the files of a live page
+	reads, bytes *semaphore.Weighted
+	comparing    sync.Mutex
+}
+
+// newCurves returns the curves of runs. every is as of [Server.Every].
+func newCurves(of *runs, disk *cachedir.Dir, every time.Duration) *curves {
+	return &curves{runs: of, files: newCache(disk), every: cmp.Or(every, look),
+		reads: semaphore.NewWeighted(metricReads), bytes: semaphore.NewWeighted(maxAnswers)}
+}
+
+// read returns the metrics of the run in a directory, with the values of those wanted; nil wants none.
+func (s *curves) read(dir string, wanted func(string) bool, word string) (r reading, err error) {
 	since, dirs := parseCursor(word), rundir.Monitors(dir)
 	r.at, r.reset = cursor{}, since == nil
 	for name := range since {
 		r.reset = r.reset || !slices.Contains(dirs, filepath.Join(dir, rundir.Monitor, name))
 	}
-	defer s.cache.trim()
+	defer s.files.trim()
 	for _, d := range dirs {
 		name, err := filepath.Rel(filepath.Join(dir, rundir.Monitor), d)
 		if err != nil {
 			return r, err
 		}
 		name = strings.TrimPrefix(name, ".")
-		t, has, _, err := s.cache.update(d, s.Disk, wanted, since[name])
+		t, has, _, err := s.files.update(d, wanted, since[name])
 		if err != nil {
 			return r, err
 		}
@@ -129,22 +148,18 @@ var usual = []string{
 func isUsual(name string) bool { return slices.Contains(usual, name) }
 
 // names answers with the names of all metrics of a run.
-func (s *Server) names(r *http.Request) (any, error) {
-	_, dir, err := s.runDir(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *curves) names(_ *http.Request, f *runFiles) (any, error) {
 	all, bad := map[string]bool{}, 0
-	read, err := s.read(dir, isUsual, "")
-	for _, f := range read.files {
-		for _, name := range f.Names {
+	read, err := s.read(f.dir, isUsual, "")
+	for _, t := range read.files {
+		for _, name := range t.Names {
 			all[name] = true
 		}
-		bad += f.Bad
+		bad += t.Bad
 	}
 	damaged := []string{}
 	if bad > 0 {
-		damaged = append(damaged, fmt.Sprintf("%d lines of %s are no records and are left out", bad, filepath.Join(dir, rundir.Monitor)))
+		damaged = append(damaged, fmt.Sprintf("%d lines of %s are no records and are left out", bad, filepath.Join(f.dir, rundir.Monitor)))
 	}
 	return map[string]any{"names": slices.Sorted(maps.Keys(all)), "cursor": read.at.String(), "damaged": damaged}, err
 }
@@ -153,25 +168,21 @@ func (s *Server) names(r *http.Request) (any, error) {
 const maxWanted = 256
 
 // metrics answers with columns of steps, times and values.
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
-	_, dir, err := s.runDir(r)
+func (s *curves) metrics(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.runs.open(r.PathValue("run"))
 	wanted := r.URL.Query()["name"] // for those with a comma
 	if list := r.URL.Query().Get("names"); list != "" {
 		wanted = append(wanted, strings.Split(list, ",")...)
 	}
 	switch {
 	case err != nil:
+		return err
 	case len(wanted) == 0:
-		err = mistake{errors.New("names is not given: name the metrics, with commas between them")}
+		return mistake{errors.New("names is not given: name the metrics, with commas between them")}
 	case len(wanted) > maxWanted:
-		err = mistake{fmt.Errorf("names has %d metrics: ask for at most %d at once", len(wanted), maxWanted)}
+		return mistake{fmt.Errorf("names has %d metrics: ask for at most %d at once", len(wanted), maxWanted)}
 	}
-	if err == nil {
-		err = s.writeMetrics(w, r, dir, wanted)
-	}
-	if err != nil {
-		web.Refuse(w, statusOf(err), err)
-	}
+	return s.write(w, r, f.dir, wanted)
 }
 
 // Bounds of what all requests have in memory together.
@@ -179,31 +190,17 @@ const (
 	maxAnswers  = 64 << 20 // bytes of the answers that are being sent
 	valueBytes  = 24       // of a value in an answer, with its step and its time
 	metricReads = 2        // requests whose values are read at once
-	stepReads   = 2        // requests whose train step is read at once
 )
 
-// answering bounds the memory of requests for metrics and rollouts. Each waits until there is room for it.
-type answering struct {
-	once                sync.Once
-	reads, bytes, steps *semaphore.Weighted
-}
-
-func (a *answering) prepare() {
-	a.once.Do(func() {
-		a.reads, a.bytes, a.steps = semaphore.NewWeighted(metricReads), semaphore.NewWeighted(maxAnswers), semaphore.NewWeighted(stepReads)
-	})
-}
-
-// writeMetrics writes the columns of some metrics. With an error it has written nothing.
-func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request, dir string, names []string) error {
-	s.answering.prepare()
-	if err := s.answering.reads.Acquire(r.Context(), 1); err != nil { // who asked has gone
+// write writes the columns of some metrics. With an error it has written nothing.
+func (s *curves) write(w http.ResponseWriter, r *http.Request, dir string, names []string) error {
+	if err := s.reads.Acquire(r.Context(), 1); err != nil { // who asked has gone
 		return err
 	}
 	room := int64(0) // bytes that the answer takes
-	defer func() { s.answering.bytes.Release(room) }()
+	defer func() { s.bytes.Release(room) }()
 	head, body, err := func() (head, body []byte, err error) {
-		defer s.answering.reads.Release(1)
+		defer s.reads.Release(1)
 		set := map[string]bool{}
 		for _, name := range names {
 			set[name] = true
@@ -220,7 +217,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request, dir string
 		if n > maxAnswers {
 			return nil, nil, mistake{fmt.Errorf("the answer has %d MiB: ask for fewer metrics at once", n>>20)}
 		}
-		if err := s.answering.bytes.Acquire(r.Context(), n); err != nil {
+		if err := s.bytes.Acquire(r.Context(), n); err != nil {
 			return nil, nil, err
 		}
 		room = n

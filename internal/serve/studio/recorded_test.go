@@ -102,7 +102,7 @@ func (r *recorder) traced(steps ...int) {
 		"<|end|>", script, escape, marks,
 	}
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(r.dir, trace.Dir), Spans: true,
+		Dir: filepath.Join(r.dir, rundir.Traces), Spans: true,
 		Text: func(token int32) string { return texts[token] }, Say: func(line string) { r.t.Error(line) },
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *recorder) traced(steps ...int) {
 func (r *recorder) written(step int) {
 	r.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(trace.StepFile(filepath.Join(r.dir, trace.Dir), int64(step))); err == nil {
+		if _, err := os.Stat(trace.StepFile(filepath.Join(r.dir, rundir.Traces), int64(step))); err == nil {
 			return
 		}
 	}

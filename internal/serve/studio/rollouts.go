@@ -53,8 +53,8 @@ type answerStats struct {
 const maxShown = 4000
 
 // steps answers with the train steps that a run's trace has.
-func (s *Server) steps(r *http.Request) (any, error) {
-	dir, err := s.traceDir(r)
+func (s *traces) steps(_ *http.Request, f *runFiles) (any, error) {
+	dir, err := f.traces()
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (s *Server) steps(r *http.Request) (any, error) {
 
 // answers returns what a list needs of the answers of the train step that a request names, or all of the
 // one of an ID.
-func (s *Server) answers(r *http.Request, id string) (dir string, step int64, answers []*trace.Answer, err error) {
-	dir, err = s.traceDir(r)
+func (f *runFiles) answers(r *http.Request, id string) (dir string, step int64, answers []*trace.Answer, err error) {
+	dir, err = f.traces()
 	if err == nil {
 		step, err = number(r, "step", 0)
 	}
@@ -91,18 +91,13 @@ func (s *Server) answers(r *http.Request, id string) (dir string, step int64, an
 }
 
 // rollouts answers with the rollouts of a train step.
-func (s *Server) rollouts(r *http.Request) (any, error) {
-	s.answering.prepare()
-	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
-		return nil, err
-	}
-	defer s.answering.steps.Release(1)
-	dir, step, answers, err := s.answers(r, "")
+func (s *traces) rollouts(r *http.Request, f *runFiles) (any, error) {
+	dir, step, answers, err := f.answers(r, "")
 	if err != nil {
 		return nil, err
 	}
 	damaged := []string{}
-	texts, err := s.texts(dir)
+	texts, err := s.textsIn(dir)
 	if err != nil {
 		damaged = append(damaged, err.Error())
 	}
@@ -164,14 +159,9 @@ func (r *Rollout) cut() {
 }
 
 // rollout answers with one rollout and the numbers of its tokens.
-func (s *Server) rollout(r *http.Request) (any, error) {
-	s.answering.prepare()
-	if err := s.answering.steps.Acquire(r.Context(), 1); err != nil { // who asked has gone
-		return nil, err
-	}
-	defer s.answering.steps.Release(1)
+func (s *traces) rollout(r *http.Request, f *runFiles) (any, error) {
 	id := r.PathValue("id")
-	dir, step, answers, err := s.answers(r, id)
+	dir, step, answers, err := f.answers(r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +169,8 @@ func (s *Server) rollout(r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, notFound{fmt.Errorf("the trace of train step %d has no rollout %.200q", step, id)}
 	}
-	texts, _ := s.texts(dir)                                            // without them the numbers are there
-	set, _ := s.known(filepath.Dir(dir)).settings.of(filepath.Dir(dir)) // the run itself tells an error
+	texts, _ := s.textsIn(dir) // without them the numbers are there
+	set, _ := f.settings()     // the run itself tells an error
 	a := answers[i]
 	read := spell(a, texts)
 	return struct {

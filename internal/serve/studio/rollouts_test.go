@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -27,7 +28,7 @@ func traced(t *testing.T, dir string) {
 	words := map[int32]string{1: "<|im_start|>", 2: "user", 3: "\n", 4: hostile, 5: "<|im_end|>", 6: "assistant", 7: "<0xE4>", 8: "<think>",
 		9: "hm", 10: "</think>", 11: "<0x41>"}
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(dir, trace.Dir), Spans: true, Text: func(id int32) string { return words[id] },
+		Dir: filepath.Join(dir, rundir.Traces), Spans: true, Text: func(id int32) string { return words[id] },
 		Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -161,15 +162,15 @@ func TestRollouts(t *testing.T) {
 func TestRolloutsWaitForRoom(t *testing.T) {
 	dir := t.TempDir()
 	s := &Server{Dir: dir}
+	site := s.Handler()
 	traced(t, filepath.Join(dir, "r"))
-	s.answering.prepare()
-	if !s.answering.steps.TryAcquire(stepReads) {
+	if !s.traces.turns.TryAcquire(stepReads) {
 		t.Fatal("there is no room")
 	}
 	get := func(ctx context.Context, path string) int {
 		w := httptest.NewRecorder()
 		path = "http://localhost/api/v1/runs/r/steps/4/rollouts" + path
-		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		site.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
 		return w.Code
 	}
 	gone, leave := context.WithCancel(t.Context())
@@ -179,7 +180,7 @@ func TestRolloutsWaitForRoom(t *testing.T) {
 			t.Errorf("%q without room: %d", path, status)
 		}
 	}
-	s.answering.steps.Release(stepReads)
+	s.traces.turns.Release(stepReads)
 	if status := get(t.Context(), ""); status != http.StatusOK {
 		t.Errorf("with room: %d", status)
 	}
@@ -189,7 +190,7 @@ func TestRolloutsWaitForRoom(t *testing.T) {
 func TestDamagedTraces(t *testing.T) {
 	dir, s := site(t, "")
 	traced(t, filepath.Join(dir, "r"))
-	path := trace.StepFile(filepath.Join(dir, "r", trace.Dir), 4)
+	path := trace.StepFile(filepath.Join(dir, "r", rundir.Traces), 4)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

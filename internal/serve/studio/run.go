@@ -18,7 +18,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/rundir"
-	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // Run is a run in the list. Times are ms since 1970.
@@ -60,14 +59,14 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// runs answers with all runs, or with a run and its stages, the newest first.
-func (s *Server) runs(r *http.Request) (any, error) {
+// answer answers with all runs, or with a run and its stages, the newest first.
+func (s *runs) answer(r *http.Request) (any, error) {
 	runs, damaged, err := s.list(r.URL.Query().Get("below"))
 	return map[string]any{"runs": list(runs), "damaged": list(damaged)}, err
 }
 
 // list returns all runs, or a run and its stages, the newest first, and lines about what cannot be read.
-func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
+func (s *runs) list(below string) (runs []*Run, damaged []string, err error) {
 	root, err := s.root()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: give the directory of the runs with --dir", err)
@@ -84,7 +83,7 @@ func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
 	for range min(len(ids), runtime.GOMAXPROCS(0)) {
 		reading.Go(func() {
 			for i := range next {
-				runs[i], lines[i] = s.summary(dirIn(root, ids[i]), ids[i])
+				runs[i], lines[i] = s.at(dirIn(root, ids[i]), ids[i]).summary()
 			}
 		})
 	}
@@ -98,17 +97,13 @@ func (s *Server) list(below string) (runs []*Run, damaged []string, err error) {
 	return runs, append(damaged, slices.Concat(lines...)...), nil
 }
 
-// run answers with a run and its settings.
-func (s *Server) run(r *http.Request) (any, error) {
-	id, dir, err := s.runDir(r)
-	if err != nil {
-		return nil, err
-	}
-	run, damaged := s.summary(dir, id)
+// details answers with a run and its settings.
+func details(_ *http.Request, f *runFiles) (any, error) {
+	run, damaged := f.summary()
 	if run == nil {
-		return nil, notFound{fmt.Errorf("the run %q is gone", id)}
+		return nil, notFound{fmt.Errorf("the run %q is gone", f.id)}
 	}
-	set, _ := s.known(dir).settings.of(dir) // summary tells an error
+	set, _ := f.settings() // summary tells an error
 	return struct {
 		*Run
 		Config   string         `json:"config"`
@@ -119,19 +114,19 @@ func (s *Server) run(r *http.Request) (any, error) {
 
 // summary returns what the list tells of a run, and lines about what cannot be read; nil if the run is
 // gone. It reads a bounded part of the run's files.
-func (s *Server) summary(dir, id string) (*Run, []string) {
+func (f *runFiles) summary() (*Run, []string) {
+	dir := f.dir
 	if !exists(dir) {
 		return nil, nil
 	}
-	known := s.known(dir)
 	var damaged []string
 	note := func(err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			damaged = append(damaged, err.Error())
 		}
 	}
-	run := &Run{ID: id, Traced: exists(filepath.Join(dir, trace.Dir)), Spark: Numbers{}}
-	set, err := known.settings.of(dir)
+	run := &Run{ID: f.id, Traced: exists(filepath.Join(dir, rundir.Traces)), Spark: Numbers{}}
+	set, err := f.settings()
 	note(err)
 	run.Project, run.Group, run.Name = set.value("project"), set.value("group"), filepath.Base(dir)
 	run.Algorithm, run.Mode, run.Model = set.value("algorithm.algorithm_type"), set.value("mode"), set.value("model.model_path")
@@ -151,7 +146,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 				wrote = later(wrote, part.Time)
 			}
 		}
-		t, err := known.tail(d, parts[trinity.RoleTrainer].Starts)
+		t, err := f.tail(d, parts[trinity.RoleTrainer].Starts)
 		note(err)
 		if err == nil {
 			wrote, touched = later(wrote, time.UnixMilli(t.last)), later(touched, time.Unix(0, t.modified))
@@ -163,7 +158,7 @@ func (s *Server) summary(dir, id string) (*Run, []string) {
 		}
 	}
 	run.nameStage(dir, set, described)
-	touched = later(touched, modified(filepath.Join(dir, trace.Dir)))
+	touched = later(touched, modified(filepath.Join(dir, rundir.Traces)))
 	complete := run.TotalSteps > 0 && run.Step >= run.TotalSteps
 	state, line := stateOf(dir, parts, touched, complete)
 	if run.State = state; state == Waiting {

@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -9,65 +10,80 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// runCache is what the list of runs keeps of a run until its files change.
-type runCache struct {
-	mu       sync.Mutex
-	settings settingsCache
-	tails    map[string]*tail // by monitor directory
-	newest   map[string]*newest
+// runFiles are the files of a run, with what the studio keeps of them until they change.
+type runFiles struct {
+	id, dir string
+
+	mu      sync.Mutex
+	set     *settings // never changed once it is here
+	setErr  error
+	setFile [2]int64         // size and time of the file of settings
+	tails   map[string]*tail // by monitor directory
+	newest  map[string]*newest
 }
 
-// settingsCache are settings until their file changes.
-type settingsCache struct {
-	mu   sync.Mutex
-	file [2]int64  // size and time of the file
-	set  *settings // never changed once it is here
-	err  error
-}
-
-// known returns what is kept of the run in a directory.
-func (s *Server) known(dir string) *runCache {
-	k, _ := s.runsKnown.LoadOrStore(dir, &runCache{tails: map[string]*tail{}, newest: map[string]*newest{}})
-	return k.(*runCache)
+// at returns the files of the run in a directory.
+func (s *runs) at(dir, id string) *runFiles {
+	f, _ := s.known.LoadOrStore(dir, &runFiles{id: id, dir: dir, tails: map[string]*tail{}, newest: map[string]*newest{}})
+	return f.(*runFiles)
 }
 
 // forget drops what is kept of runs that are no longer there; ids are all that are.
-func (s *Server) forget(root string, ids []string) {
+func (s *runs) forget(root string, ids []string) {
 	there := map[string]bool{}
 	for _, id := range ids {
 		there[dirIn(root, id)] = true
 	}
-	s.runsKnown.Range(func(dir, _ any) bool {
+	s.known.Range(func(dir, _ any) bool {
 		if !there[dir.(string)] && !exists(dir.(string)) {
-			s.runsKnown.Delete(dir)
+			s.known.Delete(dir)
 		}
 		return true
 	})
 }
 
-func (k *settingsCache) of(dir string) (*settings, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	file := [2]int64{-1, 0}
-	for _, d := range rundir.Monitors(dir) {
+// settingsIn returns the monitor directory that has the settings of the run; "" if none has.
+func (f *runFiles) settingsIn() (dir string, info os.FileInfo) {
+	for _, d := range rundir.Monitors(f.dir) {
 		if info, err := os.Lstat(filepath.Join(d, rundir.SettingsFile)); err == nil {
-			file = [2]int64{info.Size(), info.ModTime().UnixNano()}
-			break
+			return d, info
 		}
 	}
-	if k.set == nil || k.file != file {
-		set, err := readSettings(dir)
-		k.set, k.err, k.file = &set, err, file
-	}
-	return k.set, k.err
+	return "", nil
 }
 
-func (k *runCache) tail(dir string, starts []time.Time) (*tail, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	t, err := readTail(dir, starts, k.tails[dir])
+// settings returns the settings of the run; without a file there are none.
+func (f *runFiles) settings() (*settings, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	dir, info := f.settingsIn()
+	file := [2]int64{-1, 0}
+	if info != nil {
+		file = [2]int64{info.Size(), info.ModTime().UnixNano()}
+	}
+	if f.set != nil && f.setFile == file {
+		return f.set, f.setErr
+	}
+	f.set, f.setErr, f.setFile = &settings{flat: map[string]any{}}, nil, file
+	if info == nil {
+		return f.set, nil
+	}
+	text, err := rundir.ReadSettings(dir)
 	if err == nil {
-		k.tails[dir] = t
+		*f.set, err = parseSettings(text)
+	}
+	if err != nil {
+		f.setErr = fmt.Errorf("%s: %w", filepath.Join(dir, rundir.SettingsFile), err)
+	}
+	return f.set, f.setErr
+}
+
+func (f *runFiles) tail(dir string, starts []time.Time) (*tail, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t, err := readTail(dir, starts, f.tails[dir])
+	if err == nil {
+		f.tails[dir] = t
 	}
 	return t, err
 }

@@ -46,101 +46,128 @@ type Server struct {
 	Every     time.Duration // how often a live page's run is looked at; 0 is 200 ms
 	Disk      *cachedir.Dir // keeps what was read of large files for the next start; nil keeps nothing
 
-	finder    finder
-	cache     cache
-	answering answering
-	traces    traceCaches
-	runsKnown sync.Map // *known by directory
-	planning  sync.Mutex
-	comparing sync.Mutex
-	dataState dataState
-	books     books
-	starts    starts
-	talks     talks
+	books  books
+	talks  talks
+	traces *traces // of the newest handler
 }
 
-// traceCaches are what was read of traces.
-type traceCaches struct {
-	texts  textCache
-	spans  spanCache
-	scores scoreCache
-}
+// answer answers a request with what becomes JSON.
+type answer func(r *http.Request) (any, error)
 
 // Handler answers /api/v1/ with JSON, and all else with the files of the page.
 func (s *Server) Handler() http.Handler {
+	found, planning := &runs{dir: s.Dir}, new(sync.Mutex) // one plan at a time: it measures the machine
+	s.traces = newTraces(found, s.Disk)
+	curves, traces := newCurves(found, s.Disk, s.Every), s.traces
+	configs := &configs{found, s.Plan, s.Advise, s.Templates, planning}
+	starts := &starts{runs: found, program: s.Program, running: map[string]*child{}}
+	talking := &talking{found, &s.talks, s.Talker, planning}
+	data := newData(found, s.Data)
+	annotations := &annotations{found, &s.books, data, s.Annotator, s.Control}
 	api := http.NewServeMux()
-	for pattern, answer := range map[string]func(r *http.Request) (any, error){
+	for pattern, answer := range map[string]answer{
 		"about":                                 s.about,
-		"runs":                                  s.runs,
-		"runs/{run}":                            s.run,
-		"runs/{run}/names":                      s.names,
-		"runs/{run}/config":                     s.configOf,
-		"runs/{run}/log":                        s.log,
-		"runs/{run}/models":                     talking{s}.models,
-		"talk":                                  talking{s}.talksNow,
-		"compare":                               s.compare,
-		"groups":                                s.groups,
-		"tasks":                                 s.tasks,
-		"config/schema":                         s.schema,
-		"config/templates":                      s.templates,
-		"data":                                  dataAPI{s}.list,
-		"data/rows":                             dataAPI{s}.rows,
-		"data/lengths":                          dataAPI{s}.lengths,
-		"data/row":                              dataAPI{s}.row,
-		"annotations":                           annotations{s}.list,
-		"runs/{run}/spans":                      s.spans,
-		"runs/{run}/steps":                      s.steps,
-		"runs/{run}/failures":                   s.failures,
-		"runs/{run}/steps/{step}/rollouts":      s.rollouts,
-		"runs/{run}/steps/{step}/rollouts/{id}": s.rollout,
+		"runs":                                  found.answer,
+		"runs/{run}":                            found.of(details),
+		"runs/{run}/names":                      found.of(curves.names),
+		"runs/{run}/config":                     found.config,
+		"runs/{run}/log":                        found.log,
+		"runs/{run}/models":                     found.of(talking.models),
+		"talk":                                  talking.now,
+		"compare":                               curves.compare,
+		"groups":                                found.groups,
+		"tasks":                                 traces.tasks,
+		"config/schema":                         schema,
+		"config/templates":                      configs.templates,
+		"data":                                  data.list,
+		"data/rows":                             data.rows,
+		"data/lengths":                          data.lengths,
+		"data/row":                              data.row,
+		"annotations":                           annotations.list,
+		"runs/{run}/spans":                      found.of(traces.spansIn),
+		"runs/{run}/steps":                      found.of(traces.steps),
+		"runs/{run}/failures":                   traces.inTurn(found.of(traces.failures)),
+		"runs/{run}/steps/{step}/rollouts":      traces.inTurn(found.of(traces.rollouts)),
+		"runs/{run}/steps/{step}/rollouts/{id}": traces.inTurn(found.of(traces.rollout)),
 	} {
-		api.HandleFunc("GET /api/v1/"+pattern, func(w http.ResponseWriter, r *http.Request) {
-			if reply, err := answer(r); err != nil {
-				web.Refuse(w, statusOf(err), err)
-			} else {
-				web.WriteJSON(w, http.StatusOK, reply)
-			}
-		})
+		api.Handle("GET /api/v1/"+pattern, answer)
 	}
-	api.HandleFunc("GET /api/v1/runs/{run}/metrics", s.metrics)
-	api.HandleFunc("GET /api/v1/runs/{run}/live", s.live)
-	api.Handle("POST /api/v1/config/check", posted(s, s.check))
-	api.Handle("POST /api/v1/config/plan", posted(s, s.plan))
-	api.Handle("POST /api/v1/annotations", posted(s, annotations{s}.begin))
-	api.Handle("POST /api/v1/runs", posted(s, starting{s}.start))
-	api.Handle("POST /api/v1/runs/{run}/stop", posted(s, starting{s}.stop))
-	api.Handle("POST /api/v1/runs/{run}/resume", posted(s, starting{s}.resume))
-	api.Handle("POST /api/v1/talk", posted(s, talking{s}.load))
-	api.Handle("POST /api/v1/talk/{talk}/end", posted(s, talking{s}.unload))
-	api.Handle("POST /api/v1/talk/{talk}/chat", web.WithToken(http.HandlerFunc(talking{s}.chat), s.Control, "trinity studio", web.Refuse))
-	api.Handle("POST /api/v1/runs/{run}/advice", posted(s, s.advise))
-	api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
-	})
+	api.Handle("GET /api/v1/runs/{run}/metrics", writer(curves.metrics))
+	api.Handle("GET /api/v1/runs/{run}/live", writer(curves.live))
+	for pattern, answer := range map[string]http.Handler{
+		"config/check":      posted(s.Control, check),
+		"config/plan":       posted(s.Control, configs.plan),
+		"annotations":       posted(s.Control, annotations.begin),
+		"runs":              posted(s.Control, starts.start),
+		"runs/{run}/stop":   posted(s.Control, starts.stop),
+		"runs/{run}/resume": posted(s.Control, starts.resume),
+		"runs/{run}/advice": posted(s.Control, configs.advise),
+		"talk":              posted(s.Control, talking.load),
+		"talk/{talk}/end":   posted(s.Control, talking.unload),
+		"talk/{talk}/chat":  authorized(s.Control, talking.chat),
+	} {
+		api.Handle("POST /api/v1/"+pattern, answer)
+	}
+	api.HandleFunc("/api/", notThere)
 	mux := http.NewServeMux()
-	mux.Handle("/api/", web.WithToken(api, s.Token, "trinity studio", web.Refuse))
-	mux.Handle("GET /metrics", web.WithToken(http.HandlerFunc(s.gauges), s.Token, "trinity studio", web.Refuse))
-	mux.Handle("/annotate/", annotations{s})
+	mux.Handle("/api/", web.WithToken(api, s.Token, commandName, web.Refuse))
+	mux.Handle("GET /metrics", web.WithToken(writer(found.gauges), s.Token, commandName, web.Refuse))
+	mux.Handle("/annotate/", writer(annotations.serve))
 	mux.HandleFunc("/", servePage)
 	return web.Secured(web.Guard(mux, s.Token, web.Refuse))
 }
 
+// commandName is what refusals of a token call the program.
+const commandName = "trinity studio"
+
+// ServeHTTP implements [http.Handler].
+func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	writer(func(w http.ResponseWriter, r *http.Request) error {
+		reply, err := a(r)
+		if err == nil {
+			web.WriteJSON(w, http.StatusOK, reply)
+		}
+		return err
+	}).ServeHTTP(w, r)
+}
+
+// writer writes an answer itself. With an error it has written nothing.
+type writer func(w http.ResponseWriter, r *http.Request) error
+
+// ServeHTTP implements [http.Handler].
+func (write writer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := write(w, r); err != nil {
+		web.Refuse(w, statusOf(err), err)
+	}
+}
+
+func notThere(w http.ResponseWriter, r *http.Request) {
+	web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
+}
+
 // Close ends the models that somebody talks to, and writes the training data of decisions.
 func (s *Server) Close() error {
-	talking{s}.close()
-	return annotations{s}.closeAll()
+	s.talks.close()
+	return s.books.closeAll()
 }
 
 // notFound is an error about something that is not there, mistake one about the request, and busy one that
-// passes.
+// passes. refused has a status of its own.
 type (
 	notFound struct{ error }
 	mistake  struct{ error }
 	busy     struct{ error }
+	refused  struct {
+		error
+		status int
+	}
 )
 
 func statusOf(err error) int {
+	var other refused
 	switch {
+	case errors.As(err, &other):
+		return other.status
 	case errors.As(err, new(notFound)):
 		return http.StatusNotFound
 	case errors.As(err, new(mistake)):
@@ -208,7 +235,7 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	}
 	content, err := fs.ReadFile(page, name)
 	if err != nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
-		web.Refuse(w, http.StatusNotFound, fmt.Errorf("there is no %s %q", r.Method, r.URL.Path))
+		notThere(w, r)
 		return
 	}
 	tag, ok := tags.Load(name)

@@ -3,8 +3,6 @@ package studio
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience"
-	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/safetext"
 )
 
@@ -21,25 +18,6 @@ import (
 type settings struct {
 	text string         // YAML, without secrets
 	flat map[string]any // by dotted key
-}
-
-// readSettings reads the settings of a run; without a file there are none.
-func readSettings(dir string) (set settings, err error) {
-	set.flat = map[string]any{}
-	for _, d := range rundir.Monitors(dir) {
-		text, err := rundir.ReadSettings(d)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			set, err = parseSettings(text)
-		}
-		if err != nil {
-			return set, fmt.Errorf("%s: %w", filepath.Join(d, rundir.SettingsFile), err)
-		}
-		return set, nil
-	}
-	return set, nil
 }
 
 // parseSettings reads settings and hides secrets, which a run hides itself but a file of another hand

@@ -16,6 +16,8 @@ import (
 
 // spanCache has the spans of the trace that was asked for last.
 type spanCache struct {
+	disk *cachedir.Dir
+
 	mu    sync.Mutex
 	dir   string
 	files string    // names, sizes and times
@@ -33,7 +35,7 @@ const (
 )
 
 // read returns the spans of a trace. Those of a large trace may be some seconds old.
-func (c *spanCache) read(dir string, disk *cachedir.Dir) (*spans, error) {
+func (c *spanCache) read(dir string) (*spans, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	files, err := filesOf(dir)
@@ -44,12 +46,13 @@ func (c *spanCache) read(dir string, disk *cachedir.Dir) (*spans, error) {
 		return c.known, nil
 	}
 	begin := time.Now()
+	disk := c.disk
 	if disk.IsBelow(filepath.Dir(dir)) { // nothing is written into a run's directory
 		disk = nil
 	}
 	if c.dir != dir {
 		c.known = nil // the old ones may go while others are read
-		c.table = loadSpans(disk, dir)
+		c.table = trace.LoadTable(disk, dir)
 		c.kept = c.table.Size()
 	}
 	c.dir, c.files = dir, files
@@ -70,37 +73,12 @@ func (c *spanCache) read(dir string, disk *cachedir.Dir) (*spans, error) {
 	return c.known, nil
 }
 
-func spansName(dir string) string { return cachedir.Name(dir, "spans") }
-
-// loadSpans returns what the disk has of a trace.
-func loadSpans(disk *cachedir.Dir, dir string) *trace.Table {
-	file, size, err := disk.Open(spansName(dir))
-	if err != nil {
-		return &trace.Table{}
-	}
-	defer file.Close()
-	data := make([]byte, size)
-	if _, err := file.ReadAt(data, 0); err != nil {
-		return &trace.Table{}
-	}
-	table, err := trace.DecodeTable(data)
-	if err != nil { // it is read and kept anew
-		return &trace.Table{}
-	}
-	return table
-}
-
 // keep writes the spans to the disk for the next start.
 func (c *spanCache) keep(disk *cachedir.Dir, dir string) {
 	c.mu.Lock()
-	if c.dir != dir {
-		c.mu.Unlock()
-		return
-	}
-	data, err := c.table.Encode()
-	c.mu.Unlock()
-	if err == nil {
-		_ = disk.Write(spansName(dir), data) // without it the trace is read again
+	defer c.mu.Unlock()
+	if c.dir == dir {
+		_ = c.table.Save(disk, dir) // without it the trace is read again
 	}
 }
 

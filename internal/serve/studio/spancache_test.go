@@ -9,13 +9,14 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/cachedir"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
 // The spans of a large trace stay on the disk for the next start, but never in the run's directory.
 func TestSpansOutliveTheStudio(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	dir := filepath.Join(run, trace.Dir)
+	dir := filepath.Join(run, rundir.Traces)
 	w, err := trace.New(trace.Options{Dir: dir, Spans: true, Say: func(line string) { t.Error(line) }})
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +32,9 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, disk := range []*cachedir.Dir{cachedir.New(filepath.Join(run, "cache"), 1<<30), cachedir.New(t.TempDir(), 1<<30)} {
-		var first, second spanCache
+		first, second := spanCache{disk: disk}, spanCache{disk: disk}
 		read := func(c *spanCache) *spans {
-			s, err := c.read(dir, disk)
+			s, err := c.read(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +42,7 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 			return s
 		}
 		s := read(&first)
-		if kept := loadSpans(disk, dir).Size(); (kept > 0) == disk.IsBelow(run) {
+		if kept := trace.LoadTable(disk, dir).Size(); (kept > 0) == disk.IsBelow(run) {
 			t.Errorf("the cache has %d bytes of the trace", kept)
 		}
 		if after := read(&second); len(s.all) != n || !slices.Equal(s.all, after.all) || !slices.Equal(s.words, after.words) {
@@ -49,11 +50,11 @@ func TestSpansOutliveTheStudio(t *testing.T) {
 		}
 	}
 	disk := cachedir.New(t.TempDir(), 1<<30)
-	if err := disk.Write(spansName(dir), []byte("damage")); err != nil {
+	if err := disk.Write(cachedir.Name(dir, "spans2"), []byte("damage")); err != nil {
 		t.Fatal(err)
 	}
-	var c spanCache
-	if s, err := c.read(dir, disk); err != nil || len(s.all) != n {
+	c := spanCache{disk: disk}
+	if s, err := c.read(dir); err != nil || len(s.all) != n {
 		t.Errorf("a damaged cache leaves %v, %v", s, err)
 	}
 	c.keeping.Wait()

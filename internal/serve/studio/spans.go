@@ -209,13 +209,13 @@ func (s *spans) waited(from, to int64) map[string]float64 {
 // maxWidth is the most pixels that a page has.
 const maxWidth = 1 << 14
 
-// spans answers with the spans between two times, as they can be drawn.
-func (s *Server) spans(r *http.Request) (any, error) {
-	dir, err := s.traceDir(r)
+// spansIn answers with the spans between two times, as they can be drawn.
+func (s *traces) spansIn(r *http.Request, f *runFiles) (any, error) {
+	dir, err := f.traces()
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.traces.spans.read(dir, s.Disk)
+	all, err := s.spans.read(dir)
 	if err != nil {
 		return nil, err
 	}

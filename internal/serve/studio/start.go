@@ -32,8 +32,10 @@ const (
 
 const rootKey = "checkpoint_root_dir"
 
-// starts has the processes that this studio has started and that live, by the ID of the run.
+// starts starts and stops runs. It has the processes that live of those that it has started, by the ID of the run.
 type starts struct {
+	runs      *runs
+	program   []string   // as of [Server.Program]
 	one       sync.Mutex // is started at a time: two would write the same files
 	signalled sync.Map   // when the processes that were told to stop had begun their run, by number
 
@@ -70,9 +72,6 @@ func (s *starts) add(id string, cmd *exec.Cmd) {
 	c := &child{cmd.Process, make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil {
-		s.running = map[string]*child{}
-	}
 	s.running[id] = c
 	go func() {
 		_ = cmd.Wait() // the log tells how it ended
@@ -85,12 +84,9 @@ func (s *starts) add(id string, cmd *exec.Cmd) {
 	}()
 }
 
-// starting is the server as far as it starts and stops runs.
-type starting struct{ *Server }
-
 // start starts a run as a process of its own, which outlives the studio.
-func (s starting) start(_ *http.Request, in configRequest) (any, error) {
-	in, err := s.wholeOf(in)
+func (s *starts) start(_ *http.Request, in configRequest) (any, error) {
+	in, err := s.runs.wholeOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -107,18 +103,18 @@ func (s starting) start(_ *http.Request, in configRequest) (any, error) {
 }
 
 // resume starts a run again with the configuration that it had.
-func (s starting) resume(r *http.Request, _ struct{}) (any, error) {
+func (s *starts) resume(r *http.Request, _ struct{}) (any, error) {
 	id := r.PathValue("run")
-	in, started, err := s.writtenFor(id)
+	in, started, err := s.runs.writtenFor(id)
 	if err != nil {
 		return nil, err
 	}
-	if dir, err := s.dirOf(id); err == nil { // without one it failed before it had a directory
-		if run, _ := s.summary(dir, id); run != nil && (run.State == Running || run.State == Waiting) {
+	if f, err := s.runs.open(id); err == nil { // without one it failed before it had a directory
+		if run, _ := f.summary(); run != nil && (run.State == Running || run.State == Waiting) {
 			return nil, mistake{fmt.Errorf("the run %q is %s", id, run.State)}
 		}
 		if started == "" {
-			in.Overrides = rootFor(&in, dir)
+			in.Overrides = rootFor(&in, f.dir)
 		}
 	}
 	want := started
@@ -154,8 +150,8 @@ func rootSetting(dir string) string {
 
 // place returns the ID of the run of a configuration. It must be below the studio's directory, where a
 // configuration writes that names no other.
-func (s starting) place(in *configRequest) (id string, cfg *config.Config, err error) {
-	root, err := s.root()
+func (s *starts) place(in *configRequest) (id string, cfg *config.Config, err error) {
+	root, err := s.runs.root()
 	if err != nil {
 		return "", nil, err
 	}
@@ -214,22 +210,22 @@ func withoutStars(text string) error {
 // launch starts the process of a run. It has no terminal and a session of its own, so neither Ctrl-C
 // at the studio nor the studio's end reaches it. may returns why the run must not start now. No other
 // start comes between, which would write its own configuration.
-func (s starting) launch(id string, in configRequest, may func() error) (any, error) {
+func (s *starts) launch(id string, in configRequest, may func() error) (any, error) {
 	for _, set := range in.Overrides {
 		if key := config.SecretIn(set); key != "" {
 			return nil, mistake{fmt.Errorf("%s is a secret, and all can read the arguments of a program: write it into the configuration", key)}
 		}
 	}
-	root, err := s.root()
+	root, err := s.runs.root()
 	if err == nil {
 		err = checkOwner(root)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.starts.one.Lock()
-	defer s.starts.one.Unlock()
-	for _, check := range []func() error{may, func() error { return s.starts.ended(id) }, may} { // it may have begun meanwhile
+	s.one.Lock()
+	defer s.one.Unlock()
+	for _, check := range []func() error{may, func() error { return s.ended(id) }, may} { // it may have begun meanwhile
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -240,15 +236,15 @@ func (s starting) launch(id string, in configRequest, may func() error) (any, er
 		return nil, err
 	}
 	defer log.Close()
-	args := slices.Concat(s.Program[1:], []string{filepath.Join(dir, configFile)}, in.Overrides)
-	cmd := exec.Command(s.Program[0], args...)
+	args := slices.Concat(s.program[1:], []string{filepath.Join(dir, configFile)}, in.Overrides)
+	cmd := exec.Command(s.program[0], args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdout, cmd.Stderr = log, log // a file: a pipe would break when the studio ends
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s.starts.add(id, cmd)
+	s.add(id, cmd)
 	return map[string]string{"id": id}, nil
 }
 

@@ -19,25 +19,26 @@ type stopping struct {
 
 // stop sends a run the signal of Ctrl-C: it ends after its step, with a checkpoint. A second signal
 // would end it at once, so that needs now.
-func (s starting) stop(r *http.Request, in stopping) (any, error) {
-	id, dir, err := s.runDir(r)
+func (s *starts) stop(r *http.Request, in stopping) (any, error) {
+	id := r.PathValue("run")
+	f, err := s.runs.open(id)
 	if err != nil {
-		return s.stopUnborn(r.PathValue("run"))
+		return s.stopUnborn(id)
 	}
-	run, _ := s.summary(dir, id)
+	run, _ := f.summary()
 	if run == nil || run.State != Running && run.State != Waiting {
 		return nil, mistake{fmt.Errorf("the run %q is not at work", id)}
 	}
-	holders, err := holdersOf(dir)
+	holders, err := holdersOf(f.dir)
 	if err != nil {
 		return nil, err
 	}
 	for pid, h := range holders {
-		if before, again := s.starts.signalled.Swap(pid, h.Since); again && h.Since.Equal(before.(time.Time)) && !in.Now {
+		if before, again := s.signalled.Swap(pid, h.Since); again && h.Since.Equal(before.(time.Time)) && !in.Now {
 			return nil, mistake{fmt.Errorf("the run %q is stopping: it ends after its step, with a checkpoint", id)}
 		}
 		if err := interrupt(pid); err != nil {
-			s.starts.signalled.Delete(pid)
+			s.signalled.Delete(pid)
 			return nil, fmt.Errorf("process %d of the run %q: %w", pid, id, err)
 		}
 	}
@@ -45,10 +46,10 @@ func (s starting) stop(r *http.Request, in stopping) (any, error) {
 }
 
 // stopUnborn stops a run that has no directory yet.
-func (s starting) stopUnborn(id string) (any, error) {
-	s.starts.mu.Lock()
-	defer s.starts.mu.Unlock()
-	p := s.starts.running[id]
+func (s *starts) stopUnborn(id string) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.running[id]
 	if p == nil {
 		return nil, notFound{fmt.Errorf("there is no run %.200q", id)}
 	}

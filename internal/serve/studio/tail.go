@@ -3,26 +3,23 @@ package studio
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"io"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/monitor"
 )
 
 // tail is what the list of runs tells from a metrics.jsonl, without reading all of it.
 type tail struct {
-	info           os.FileInfo // of the file
-	size, modified int64       // of the file when it was read
-	sparkSize      int64       // of the file when the sparkline was read
+	rundir.Position       // that of the file: what is read is at its end
+	size, modified  int64 // of the file when it was read
+	sparkSize       int64 // of the file when the sparkline was read
 
 	trained, explored int64 // newest steps of the trainer and of others
 	reward            string
@@ -40,38 +37,38 @@ const (
 // readTail reads the end of the file in a monitor directory, and points from all of it. before is what
 // an earlier call returned; it may be nil. starts are those of the trainer's processes.
 func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
-	f, size, err := durable.OpenWithin(dir, rundir.MetricsFile)
+	t := &tail{trained: -1, explored: -1}
+	if before != nil {
+		t.Position = before.Position
+	}
+	f, info, isSame, err := t.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if before != nil && !os.SameFile(before.info, info) { // a resume has cut it back, or it is of another run
+	size := info.Size()
+	if !isSame { // a resume has cut it back, or it is of another run
 		before = nil
 	}
 	if before != nil && before.size == size && before.modified == info.ModTime().UnixNano() {
 		return before, nil
 	}
-	t := &tail{info: info, size: size, modified: info.ModTime().UnixNano(), trained: -1, explored: -1}
-	var end []byte
-	for n := int64(tailSize); ; n *= 8 { // a line may be long
-		if end, err = wholeLines(f, max(0, size-n), size); err != nil {
+	t.size, t.modified = size, info.ModTime().UnixNano()
+	value, isFirst := 0., true
+	for n, lines := int64(tailSize), 0; lines <= 4; n *= 8 { // a line may be long
+		if lines, value, err = t.read(f, max(0, size-n), size, starts); err != nil {
 			return nil, err
 		}
-		if bytes.Count(end, []byte("\n")) > 3 || n >= size || n >= 64*tailSize {
+		if n >= min(size, 64*tailSize) {
 			break
 		}
 	}
-	if begin, err := wholeLines(f, 0, min(size, tailSize)); err == nil {
-		line, _, _ := bytes.Cut(begin, []byte("\n"))
-		if h, _, err := rundir.Scan(line, nil); err == nil {
-			t.first = h.Time
+	_ = rundir.EachLine(f, 0, min(size, tailSize), func(line []byte, _ int64) {
+		if isFirst {
+			h, _, _ := rundir.Scan(line, nil)
+			t.first, isFirst = h.Time, false
 		}
-	}
-	value := t.read(end, starts)
+	})
 	if before != nil && before.reward == t.reward && before.size <= size && size-before.sparkSize < size/32 {
 		t.spark, t.sparkSize = slices.Clone(before.spark), before.sparkSize
 	} else if t.reward != "" {
@@ -83,29 +80,17 @@ func readTail(dir string, starts []time.Time, before *tail) (*tail, error) {
 	return t, nil
 }
 
-// wholeLines returns the lines between two offsets without what comes before the first of them, unless
-// it begins there.
-func wholeLines(f *os.File, from, to int64) ([]byte, error) {
-	text := make([]byte, to-from)
-	n, err := f.ReadAt(text, from)
-	if text = text[:n]; n == 0 && err != nil && !errors.Is(err, io.EOF) { // a resume may have cut the file back meanwhile
-		return nil, err
-	}
-	if from > 0 {
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-	}
-	return text[:bytes.LastIndexByte(text, '\n')+1], nil
-}
-
-// read notes what the lines tell. It returns the newest value of the reward, NaN if there is none.
-func (t *tail) read(lines []byte, starts []time.Time) float64 {
+// read notes what the lines between two offsets tell. It returns how many there are, and the newest value of the reward,
+// NaN if there is none. The first one may be a part of a line, which is no record.
+func (t *tail) read(f io.ReaderAt, from, to int64, starts []time.Time) (lines int, value float64, err error) {
 	var pairs []rundir.Pair
 	newest := map[string]float64{}
 	var steps, times []int64 // of the trainer
-	for line := range bytes.Lines(lines) {
+	err = rundir.EachLine(f, from, to, func(line []byte, _ int64) {
+		lines++
 		h, found, err := rundir.Scan(line, pairs)
 		if pairs = found; err != nil {
-			continue
+			return
 		}
 		t.last = max(t.last, h.Time)
 		if string(h.Role) == trinity.RoleTrainer {
@@ -121,7 +106,7 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 				}
 			}
 		}
-	}
+	})
 	if n := len(steps); n > 1 && steps[n-1] > steps[0] {
 		lived := time.Duration(0)
 		for i, at := range times[1:] {
@@ -136,9 +121,9 @@ func (t *tail) read(lines []byte, starts []time.Time) float64 {
 		}
 	}
 	if t.reward == "" {
-		return math.NaN()
+		return lines, math.NaN(), err
 	}
-	return newest[t.reward]
+	return lines, newest[t.reward], err
 }
 
 // unranked is the rank of a metric that stands for no reward.
@@ -165,44 +150,32 @@ func rank(name string) int {
 }
 
 // sparkOf returns values of a metric for a small curve of the whole run. Of a long file it reads samples.
-func sparkOf(f *os.File, size int64, metric string) (values []float64) {
+func sparkOf(f io.ReaderAt, size int64, metric string) (values []float64) {
 	if size <= sparkLen*sparkRead {
-		text, err := wholeLines(f, 0, size)
-		if err != nil {
-			return nil
-		}
-		return thinned(valuesIn(text, metric, math.MaxInt), sparkLen)
+		return thinned(valuesIn(f, 0, size, metric, math.MaxInt), sparkLen)
 	}
 	for i := range int64(sparkLen) {
 		from := i * (size - sparkRead) / (sparkLen - 1)
-		if text, err := wholeLines(f, from, from+sparkRead); err == nil {
-			values = append(values, valuesIn(text, metric, 1)...)
-		}
+		values = append(values, valuesIn(f, from, from+sparkRead, metric, 1)...)
 	}
 	return values
 }
 
-// valuesIn returns the first values of a metric in lines.
-func valuesIn(lines []byte, metric string, most int) (values []float64) {
+// valuesIn returns the first values of a metric in the lines between two offsets, as far as they can be read.
+func valuesIn(f io.ReaderAt, from, to int64, metric string, most int) (values []float64) {
 	var pairs []rundir.Pair
 	key := []byte(`"` + metric + `":`)
-	for line := range bytes.Lines(lines) {
-		if len(values) == most {
-			break
+	_ = rundir.EachLine(f, from, to, func(line []byte, _ int64) {
+		if len(values) >= most || !bytes.Contains(line, key) {
+			return
 		}
-		if !bytes.Contains(line, key) {
-			continue
-		}
-		_, found, err := rundir.Scan(line, pairs)
-		if pairs = found; err != nil {
-			continue
-		}
+		_, pairs, _ = rundir.Scan(line, pairs)
 		for _, p := range pairs {
 			if v, ok := rundir.ValueOf(p.Value); ok && string(p.Name) == metric {
 				values = append(values, v)
 			}
 		}
-	}
+	})
 	return values
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/retry"
-	"github.com/trinity-go/trinity/internal/serve/web"
 	wire "github.com/trinity-go/trinity/internal/wire/openai"
 )
 
@@ -57,12 +56,16 @@ type talks struct {
 	idle, load time.Duration // 0 is idleTime, loadTime
 }
 
-// talking is the server as far as it talks to models.
-type talking struct{ *Server }
+// talking lets people talk to the models of runs.
+type talking struct {
+	runs     *runs
+	talks    *talks
+	talker   Talker
+	planning *sync.Mutex
+}
 
 // close ends the models that somebody talks to.
-func (s talking) close() {
-	t := &s.talks
+func (t *talks) close() {
 	t.mu.Lock()
 	t.closed = true
 	all := t.all
@@ -74,24 +77,20 @@ func (s talking) close() {
 }
 
 // models answers with the models of a run: those of its checkpoints, and the one that it began with.
-func (s talking) models(r *http.Request) (any, error) {
-	id, dir, err := s.runDir(r)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.modelsIn(id, dir)
+func (s *talking) models(_ *http.Request, f *runFiles) (any, error) {
+	all, err := s.modelsIn(f)
 	return map[string]any{"models": list(all)}, err
 }
 
-func (s talking) modelsIn(id, dir string) ([]Model, error) {
-	if s.Talker.Models == nil {
+func (s *talking) modelsIn(f *runFiles) ([]Model, error) {
+	if s.talker.Models == nil {
 		return nil, nil
 	}
-	all, err := s.Talker.Models(dir)
+	all, err := s.talker.Models(f.dir)
 	if err != nil {
 		return nil, err
 	}
-	set, err := s.known(dir).settings.of(dir)
+	set, err := f.settings()
 	if path := set.value("model.model_path"); err == nil && path != "" {
 		all = append(all, Model{Name: baseModel, Kind: baseModel, Path: path})
 	}
@@ -106,12 +105,12 @@ type wanted struct {
 }
 
 // find returns the model that a request wants.
-func (s talking) find(in wanted) (Model, error) {
-	dir, err := s.dirOf(in.Run)
+func (s *talking) find(in wanted) (Model, error) {
+	f, err := s.runs.open(in.Run)
 	if err != nil {
 		return Model{}, err
 	}
-	all, err := s.modelsIn(in.Run, dir)
+	all, err := s.modelsIn(f)
 	if err != nil {
 		return Model{}, err
 	}
@@ -126,8 +125,8 @@ func (s talking) find(in wanted) (Model, error) {
 	return Model{}, notFound{fmt.Errorf("the run %q has no model %.100q", in.Run, in.Model)}
 }
 
-// talksNow answers with the models that are loaded, and those that have ended a while ago.
-func (s talking) talksNow(*http.Request) (any, error) {
+// now answers with the models that are loaded, and those that have ended a while ago.
+func (s *talking) now(*http.Request) (any, error) {
 	all := []status{}
 	for _, t := range s.talks.list() {
 		all = append(all, t.status())
@@ -136,7 +135,7 @@ func (s talking) talksNow(*http.Request) (any, error) {
 }
 
 // load starts to load a model, in a process of its own. A model that is loaded is taken as it is.
-func (s talking) load(_ *http.Request, in wanted) (any, error) {
+func (s *talking) load(_ *http.Request, in wanted) (any, error) {
 	if in.Length < 0 {
 		return nil, mistake{fmt.Errorf("length is %d: want a number of tokens, or 0 for the model's usual one", in.Length)}
 	}
@@ -156,7 +155,7 @@ func (s talking) load(_ *http.Request, in wanted) (any, error) {
 		return nil, mistake{fmt.Errorf("%d models are loaded, %s and %s: end one of them", mostTalks, live[0].name(), live[1].name())}
 	}
 	s.planning.Lock()
-	plan, err := s.Talker.Plan(model.Path, in.Length)
+	plan, err := s.talker.Plan(model.Path, in.Length)
 	s.planning.Unlock()
 	if err == nil {
 		err = lacking(plan, live)
@@ -192,7 +191,7 @@ func lacking(plan ModelPlan, live []*talk) error {
 }
 
 // unload ends a model.
-func (s talking) unload(r *http.Request, _ struct{}) (any, error) {
+func (s *talking) unload(r *http.Request, _ struct{}) (any, error) {
 	t, err := s.talk(r)
 	if err != nil {
 		return nil, err
@@ -202,7 +201,7 @@ func (s talking) unload(r *http.Request, _ struct{}) (any, error) {
 	return t.status(), nil
 }
 
-func (s talking) talk(r *http.Request) (*talk, error) {
+func (s *talking) talk(r *http.Request) (*talk, error) {
 	for _, t := range s.talks.list() {
 		if t.id == r.PathValue("talk") {
 			return t, nil
@@ -213,19 +212,17 @@ func (s talking) talk(r *http.Request) (*talk, error) {
 
 // chat answers as /v1/chat/completions does, always with a stream. It sends what the model's process
 // sends, and event: error if that ends early.
-func (s talking) chat(w http.ResponseWriter, r *http.Request) {
-	in, code, err := decoded[map[string]json.RawMessage](s.Server, w, r)
+func (s *talking) chat(w http.ResponseWriter, r *http.Request) error {
+	in, err := decoded[map[string]json.RawMessage](w, r)
 	if err != nil {
-		web.Refuse(w, code, err)
-		return
+		return err
 	}
 	t, err := s.talk(r)
 	if err == nil {
 		err = t.begin()
 	}
 	if err != nil {
-		web.Refuse(w, statusOf(err), err)
-		return
+		return err
 	}
 	defer t.done()
 	if in == nil {
@@ -250,9 +247,9 @@ func (s talking) chat(w http.ResponseWriter, r *http.Request) {
 	case begun:
 		to.send("error", map[string]string{"error": t.reason(err).Error()})
 	default:
-		err = t.reason(err)
-		web.Refuse(w, statusOf(err), err)
+		return t.reason(err)
 	}
+	return nil
 }
 
 // reason returns why a request failed: what the server says, or how its process has ended.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trinity-go/trinity/internal/trace"
 )
@@ -34,7 +33,7 @@ const maxTasks = 5000
 
 // tasks answers with the tasks that at least two of the runs have answered, and with their rewards in
 // each train step that the traces have.
-func (s *Server) tasks(r *http.Request) (any, error) {
+func (s *traces) tasks(r *http.Request) (any, error) {
 	ids := r.URL.Query()["run"]
 	if len(ids) < minCompared || len(ids) > maxCompared {
 		return nil, mistake{fmt.Errorf("run is given %d times: name %d to %d runs", len(ids), minCompared, maxCompared)}
@@ -44,14 +43,15 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 		if err := r.Context().Err(); err != nil { // who asked has gone
 			return nil, err
 		}
-		dir, err := s.dirOf(id)
-		if err == nil {
-			dir, err = traceOf(dir)
-		}
+		f, err := s.runs.open(id)
 		if err != nil {
 			return nil, err
 		}
-		of, lines := s.traces.scores.of(dir)
+		dir, err := f.traces()
+		if err != nil {
+			return nil, err
+		}
+		of, lines := s.history(dir)
 		damaged = append(damaged, lines...)
 		for task, history := range of {
 			if all[task] == nil {
@@ -81,55 +81,49 @@ func (t *comparedTask) answered() (n int) {
 	return n
 }
 
-// scoresKept is how many traces' rewards stay in memory.
-const scoresKept = maxCompared
-
-// scoreCache has the rewards of the traces that were asked for last, by train step.
-type scoreCache struct {
-	mu    sync.Mutex
-	known recent[map[int64]scored]
-}
-
 // scored is the rewards of a train step by task, as long as its file is the same.
 type scored struct {
 	info os.FileInfo
 	of   map[string]taskAnswers
 }
 
-// of returns the history of each task of a trace in the order of steps, and lines about what cannot be
+// history returns the history of each task of a trace in the order of steps, and lines about what cannot be
 // read. It reads the steps that are new.
-func (c *scoreCache) of(dir string) (history map[string][]taskAnswers, damaged []string) {
-	c.mu.Lock() // one at a time: it reads all steps
-	defer c.mu.Unlock()
-	steps, err := trace.Steps(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, []string{err.Error()}
-	}
-	before, now := c.known.of[dir], map[int64]scored{}
+func (s *traces) history(dir string) (history map[string][]taskAnswers, damaged []string) {
 	history = map[string][]taskAnswers{}
-	for _, step := range steps {
-		path := trace.StepFile(dir, step)
-		info, err := os.Lstat(path)
-		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s is no regular file", path)
+	_, err := s.scores.update(dir, func(before map[int64]scored) (map[int64]scored, error) {
+		now := map[int64]scored{}
+		steps, err := trace.Steps(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
-		one, ok := before[step]
-		if err == nil && (!ok || !os.SameFile(one.info, info) || !one.info.ModTime().Equal(info.ModTime())) {
-			one.info = info
-			one.of, err = scoresOf(dir, step)
-		}
-		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) { // else the trace has thinned out
-				damaged = append(damaged, err.Error())
+		for _, step := range steps {
+			path := trace.StepFile(dir, step)
+			info, err := os.Lstat(path)
+			if err == nil && !info.Mode().IsRegular() {
+				err = fmt.Errorf("%s is no regular file", path)
 			}
-			continue
+			one, ok := before[step]
+			if err == nil && (!ok || !os.SameFile(one.info, info) || !one.info.ModTime().Equal(info.ModTime())) {
+				one.info = info
+				one.of, err = scoresOf(dir, step)
+			}
+			if err != nil {
+				if !errors.Is(err, fs.ErrNotExist) { // else the trace has thinned out
+					damaged = append(damaged, err.Error())
+				}
+				continue
+			}
+			now[step] = one
+			for task, a := range one.of {
+				history[task] = append(history[task], a)
+			}
 		}
-		now[step] = one
-		for task, a := range one.of {
-			history[task] = append(history[task], a)
-		}
+		return now, nil
+	})
+	if err != nil {
+		damaged = append(damaged, err.Error())
 	}
-	c.known.keep(dir, now, scoresKept)
 	return history, damaged
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
@@ -16,7 +17,8 @@ import (
 func rewarded(t *testing.T, dir string, step int64, tasks map[string][]float64) {
 	t.Helper()
 	w, err := trace.New(trace.Options{
-		Dir: filepath.Join(dir, trace.Dir), FromStep: step - 1, Text: func(int32) string { return "x" }, Say: func(line string) { t.Error(line) },
+		Dir: filepath.Join(dir, rundir.Traces), FromStep: step - 1, Text: func(int32) string { return "x" },
+		Say: func(line string) { t.Error(line) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +76,7 @@ func TestSharedTasks(t *testing.T) {
 	if got := shared("run=a&run=none"); got != `{"damaged":[],"left_off":0,"tasks":[]}` {
 		t.Error(got)
 	}
-	broken := trace.StepFile(filepath.Join(dir, "a", trace.Dir), 5)
+	broken := trace.StepFile(filepath.Join(dir, "a", rundir.Traces), 5)
 	if err := os.Truncate(broken, 40); err != nil {
 		t.Fatal(err)
 	}

@@ -1,40 +1,77 @@
 package studio
 
 import (
-	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/trace"
 )
 
-// textsKept is how many traces' texts of tokens stay in memory.
-const textsKept = 4
+// traces answers with what runs have traced, and keeps what it has read of the traces that were asked for last.
+type traces struct {
+	runs   *runs
+	turns  *semaphore.Weighted // of requests that read a train step
+	texts  recent[texts]
+	scores recent[map[int64]scored]
+	spans  spanCache
+}
 
-// textCache has the texts of tokens of the traces that were asked for last.
-type textCache struct {
-	mu    sync.Mutex
-	known recent[texts]
+// How many traces' texts of tokens and rewards stay in memory, and how many requests read a train step at once.
+const (
+	textsKept  = 4
+	scoresKept = maxCompared
+	stepReads  = 2
+)
+
+func newTraces(of *runs, disk *cachedir.Dir) *traces {
+	return &traces{runs: of, turns: semaphore.NewWeighted(stepReads), spans: spanCache{disk: disk},
+		texts: recent[texts]{most: textsKept}, scores: recent[map[int64]scored]{most: scoresKept}}
+}
+
+// inTurn bounds the memory of requests: each waits for its turn.
+func (s *traces) inTurn(reply answer) answer {
+	return func(r *http.Request) (any, error) {
+		if err := s.turns.Acquire(r.Context(), 1); err != nil { // who asked has gone
+			return nil, err
+		}
+		defer s.turns.Release(1)
+		return reply(r)
+	}
 }
 
 // recent has what was read of the directories that were asked for last.
 type recent[T any] struct {
+	most int // directories
+
+	mu    sync.Mutex // held while one is read
 	order []string
 	of    map[string]T
 }
 
-// keep keeps what was read of a directory, and forgets the oldest beyond a number of directories.
-func (r *recent[T]) keep(dir string, what T, most int) {
+// update keeps what read makes of what is known of a directory, and forgets the directory that was asked for the
+// longest time ago.
+func (r *recent[T]) update(dir string, read func(known T) (T, error)) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.of == nil {
 		r.of = map[string]T{}
 	}
-	if r.order = append(slices.DeleteFunc(r.order, func(d string) bool { return d == dir }), dir); len(r.order) > most {
+	now, err := read(r.of[dir])
+	if err != nil {
+		return now, err
+	}
+	if r.order = append(slices.DeleteFunc(r.order, func(d string) bool { return d == dir }), dir); len(r.order) > r.most {
 		delete(r.of, r.order[0])
 		r.order = r.order[1:]
 	}
-	r.of[dir] = what
+	r.of[dir] = now
+	return now, nil
 }
 
 type texts struct {
@@ -42,26 +79,15 @@ type texts struct {
 	of   map[int32]string
 }
 
-// texts returns the texts of the tokens of a trace. The file only grows.
-func (s *Server) texts(dir string) (map[int32]string, error) {
-	c := &s.traces.texts
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	path := filepath.Join(dir, trace.TextsFile)
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	if known, ok := c.known.of[dir]; ok && known.size == info.Size() {
-		return known.of, nil
-	}
-	of, err := trace.ReadTexts(dir)
-	if err != nil {
-		return nil, err
-	}
-	c.known.keep(dir, texts{info.Size(), of}, textsKept)
-	return of, nil
+// textsIn returns the texts of the tokens of a trace. The file only grows.
+func (s *traces) textsIn(dir string) (map[int32]string, error) {
+	now, err := s.texts.update(dir, func(known texts) (texts, error) {
+		info, err := os.Lstat(filepath.Join(dir, trace.TextsFile))
+		if err != nil || known.of != nil && known.size == info.Size() {
+			return known, err
+		}
+		of, err := trace.ReadTexts(dir)
+		return texts{info.Size(), of}, err
+	})
+	return now.of, err
 }
