@@ -19,6 +19,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/plan"
 	"github.com/trinity-go/trinity/internal/serve/annotate"
 	"github.com/trinity-go/trinity/internal/serve/studio"
@@ -80,7 +81,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 	}
 	s := studio.Server{
 		Dir: dir, Version: version(), Annotator: annotate.Shelf{Most: studioBook},
-		Data: studio.Data{Sources: run.DataSources, Text: run.OpenText},
+		Data: studio.Data{Sources: feed.DataSources, Text: run.OpenText},
 	}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)

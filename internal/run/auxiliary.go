@@ -34,24 +34,21 @@ type asking struct{ *Settled }
 func (s asking) check() error {
 	var wanted []string
 	for i := range s.tasks {
-		t := &s.tasks[i]
-		for _, of := range []struct {
-			args   string
-			plugin any
-		}{{".workflow_args.", t.plugins.workflow}, {".reward_fn_args.", t.plugins.reward}} {
-			for _, spec := range trinity.RequirementsOf(of.plugin).Askers {
+		for key, needs := range s.tasks[i].Needs() {
+			for _, spec := range needs.Askers {
 				if spec.Name == trinity.PolicyAsker {
 					continue
 				}
+				key := key + spec.Arg
 				if spec.Server != nil {
-					if err := s.hasServer(serverModel(spec, t.Key+of.args+spec.Arg), spec.Server.BaseURLEnv); err != nil {
+					if err := s.hasServer(serverModel(spec, key), spec.Server.BaseURLEnv); err != nil {
 						return err
 					}
 					continue
 				}
 				a, known := s.named(spec.Name)
 				if !known {
-					return s.At(t.Key+of.args+spec.Arg, fmt.Sprintf("no model is called %q", spec.Name),
+					return s.At(key, fmt.Sprintf("no model is called %q", spec.Name),
 						fmt.Sprintf("list it in explorer.auxiliary_models, or ask %q", trinity.PolicyAsker))
 				}
 				wanted = append(wanted, a.Name)
@@ -97,10 +94,11 @@ func serverModel(spec trinity.AskerSpec, key string) config.AskedModel {
 // ofServers lists the models that plug-ins ask at servers which their arguments name.
 func (s asking) ofServers() (all []auxiliaryModel) {
 	for i := range s.tasks {
-		p := &s.tasks[i].plugins
-		for _, spec := range slices.Concat(trinity.RequirementsOf(p.workflow).Askers, trinity.RequirementsOf(p.reward).Askers) {
-			if spec.Server != nil && !slices.ContainsFunc(all, func(a auxiliaryModel) bool { return a.Name == spec.Name }) {
-				all = append(all, auxiliaryModel{AskedModel: serverModel(spec, "")})
+		for _, needs := range s.tasks[i].Needs() {
+			for _, spec := range needs.Askers {
+				if spec.Server != nil && !slices.ContainsFunc(all, func(a auxiliaryModel) bool { return a.Name == spec.Name }) {
+					all = append(all, auxiliaryModel{AskedModel: serverModel(spec, "")})
+				}
 			}
 		}
 	}
@@ -170,7 +168,7 @@ func (a *auxiliaryModel) openText() (*renderer.Renderer, error) {
 // spec returns how the engine opens the model.
 func (a *auxiliaryModel) spec(sequences int) engine.SamplerSpec {
 	spec := engine.SamplerSpec{
-		ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: value(0, a.MaxModelLen),
+		ModelPath: a.path, Quantization: a.Quantization, MaxSequences: sequences, MaxModelLen: config.Value(0, a.MaxModelLen),
 		Servers: a.BaseUrls, Key: a.APIKey,
 	}
 	if a.text != nil {
@@ -237,9 +235,9 @@ func (s *stage) openAsked(ctx context.Context) error {
 		as := []any{a.path, a.Quantization, a.ChatTemplate, a.EnableThinking, a.MaxModelLen, a.Temperature, a.TopP, a.TopK,
 			a.RepetitionPenalty, a.MaxResponseTokens, a.MinResponseTokens}
 		open := asker{as: as, model: func() *trinity.Model {
-			return &trinity.Model{Sampler: sampler, Renderer: a.text, MaxModelLen: value(0, a.MaxModelLen), Params: trinity.SamplingParams{
+			return &trinity.Model{Sampler: sampler, Renderer: a.text, MaxModelLen: config.Value(0, a.MaxModelLen), Params: trinity.SamplingParams{
 				Temperature: float32(*a.Temperature), TopP: float32(*a.TopP), TopK: *a.TopK, RepetitionPenalty: float32(*a.RepetitionPenalty),
-				MaxTokens: value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens, Untrained: true,
+				MaxTokens: config.Value(0, a.MaxResponseTokens), MinTokens: *a.MinResponseTokens, Untrained: true,
 			}}
 		}}
 		if c, ok := sampler.(io.Closer); ok {

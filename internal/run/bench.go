@@ -18,7 +18,7 @@ func (s *stage) bench(ctx context.Context) error {
 	if err := openHelpers(ctx, s); err != nil {
 		return err
 	}
-	evals, err := s.evalTasksets(ctx)
+	evals, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return err
 	}

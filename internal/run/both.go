@@ -60,7 +60,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	ex.Buffer = queue.Sink(cfg.Explorer.Name)
 
 	// queue -> trainer -> checkpoints
-	source, err := s.batches(stop, queue)
+	source, err := s.data.Batches(stop, queue)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -33,7 +34,7 @@ func WriteCard(dir, name, checkpointDir, library string) error {
 		}
 		card.Trainings = append(card.Trainings, t)
 		base := set[checkpoint.ModelKey]
-		path, _ := local(base, false)
+		path, _ := feed.Local(base, false)
 		if library != "peft" || len(card.Trainings) == 1 { // what an adapter is opened on, or what a model once was
 			card.Base = report.Source{Name: base, OnHub: path != base && hub.IsName(base)}
 		}
@@ -56,8 +57,8 @@ func data(path string) report.Source {
 		scheme, _, _ := strings.Cut(path, ":")
 		return report.Source{Name: scheme + " database"}
 	}
-	if at, _ := local(path, true); at != path && isHubDataset(path) {
-		return report.Source{Name: strings.TrimPrefix(datasetName(path), "hf://datasets/"), OnHub: true}
+	if at, _ := feed.Local(path, true); at != path && feed.IsHubDataset(path) {
+		return report.Source{Name: strings.TrimPrefix(feed.DatasetName(path), "hf://datasets/"), OnHub: true}
 	}
 	return report.Source{Name: path}
 }

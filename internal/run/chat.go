@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
@@ -67,12 +66,13 @@ func (s chat) checkToolCallParser() error {
 // checkTools returns an error if tasks have tools that the policy has no way to call.
 func (s chat) checkTools() error {
 	for i := range s.tasks {
-		t := &s.tasks[i]
-		if !trinity.RequirementsOf(t.plugins.workflow).Tools {
-			continue
+		t, tools := &s.tasks[i], false
+		for _, needs := range t.Needs() {
+			tools = tools || needs.Tools
 		}
 		const hint = "set explorer.rollout_model.tool_call_parser to a format that the model knows"
 		switch {
+		case !tools:
 		case s.text == nil:
 			return s.At(t.Key, "its tasks have tools, and the model has no tokenizer", "")
 		case s.text.CallFormat() == toolcall.None && s.toolCallParser() == toolcall.Auto:
@@ -93,8 +93,9 @@ var anyTool = json.RawMessage(`[{"type":"function","function":{"name":"tool","de
 func (s chat) facts() (lines []string) {
 	turns, tools, program := false, false, false
 	for i := range s.tasks {
-		needs := trinity.RequirementsOf(s.tasks[i].plugins.workflow)
-		turns, tools, program = turns || needs.Turns, tools || needs.Tools, program || needs.Program
+		for _, needs := range s.tasks[i].Needs() {
+			turns, tools, program = turns || needs.Turns, tools || needs.Tools, program || needs.Program
+		}
 	}
 	if s.text == nil || !s.text.HasTemplate() {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -75,7 +76,7 @@ func (s *stage) newCritic(steps int64) (*trainer.Critic, error) {
 		Learner: trainer.Learner{
 			Engine: s.critic, Loss: squared,
 			Schedule: schedule(&cfg.Optim, steps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
-			MiniBatch: value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs,
+			MiniBatch: config.Value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs,
 		},
 		Warmup: int64(s.Trainer.CriticWarmup),
 	}, nil

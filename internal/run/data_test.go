@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/feed"
 )
 
 // sourcesOf returns what a configuration names as its data, by key.
@@ -21,7 +22,7 @@ func sourcesOf(t *testing.T, dir, text string) map[string]dataset.Entry {
 		t.Fatal(err)
 	}
 	all := map[string]dataset.Entry{}
-	for _, d := range run.DataSources(cfg.Settled()[0], dir) {
+	for _, d := range feed.DataSources(cfg.Settled()[0], dir) {
 		all[d.Key] = d
 	}
 	return all

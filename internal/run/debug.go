@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
 )
 
 // DebugOptions choose the task that Debug runs.
@@ -80,7 +81,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	}
 	settled.criticPath = ""
 	opts := Options{Say: say, Quiet: true, Brief: true}
-	juicer := newJuicer(settled, say)
+	juicer := feed.NewJuicer(settled.Settled, say)
 	end = func(err error) error {
 		if s != nil {
 			err = errors.Join(err, s.close(statusOf(err, ctx)))
@@ -90,7 +91,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 		}
 		return err
 	}
-	if err := prepare(ctx, ctx, settled, juicer, opts); err != nil {
+	if err := feed.MakeTasks(ctx, ctx, settled.Settled, juicer, say); err != nil {
 		return nil, nil, end(err)
 	}
 	need, err := settled.memoryOf(settled.specs(false, true), int64(Machine().Available))
@@ -157,11 +158,11 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 
 // debugTask runs the group of one task.
 func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error) {
-	i := slices.IndexFunc(s.tasks, func(t tasks) bool { return !t.Eval })
+	i := slices.IndexFunc(s.tasks, func(t feed.Taskset) bool { return !t.Eval })
 	if i < 0 || s.tasks[i].IsQueue() {
 		return nil, errors.New("there is no training taskset of rows: a queue of tasks has none before they arrive")
 	}
-	set, err := s.taskset(ctx, &s.tasks[i])
+	set, err := s.data.Taskset(ctx, &s.tasks[i])
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,14 @@
 package run
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -33,7 +29,7 @@ func startAnew(cfg *config.Config, opts Options) error {
 
 // freshDir makes the run's directory. A run that must not resume gets a new directory, if the one
 // of its name is not empty.
-func freshDir(cfg *Settled) error {
+func freshDir(cfg *config.Settled) error {
 	if mustMove(&cfg.Config) {
 		stamp := newStamp()
 		moveTo(&cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
@@ -60,8 +56,8 @@ func moveTo(cfg *config.Config, name, job string) {
 
 // ownDirs gives each of several explorers its own cache, monitor and log directories, and its own
 // copies of the experiences.
-func ownDirs(cfg *Settled) {
-	if !oneOfSeveral(cfg) {
+func ownDirs(cfg *config.Settled) {
+	if !feed.OneOfSeveral(cfg) {
 		return
 	}
 	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {
@@ -78,72 +74,3 @@ func ownDirs(cfg *Settled) {
 		}
 	}
 }
-
-// oneOfSeveral reports whether the process is one of several explorers of a run.
-func oneOfSeveral(cfg *Settled) bool {
-	return (cfg.Mode == "explore" || cfg.Records()) && cfg.Explorer.Name != config.OnlyExplorer
-}
-
-// ownDir returns the directory of the run's archive at path. A path in the run's directory is the
-// run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
-// that bears the run's word. A dataset at path finds it there.
-func (s *Settled) ownDir(path string) (string, error) {
-	for _, dir := range []string{s.CheckpointJobDir, s.Buffer.CacheDir} {
-		if in, err := isBelow(path, dir); err != nil || in {
-			return path, err
-		}
-	}
-	word, err := s.word()
-	return filepath.Join(path, word+experience.Form(path)), err
-}
-
-// isBelow reports whether path lies in dir.
-func isBelow(path, dir string) (bool, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return false, err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return false, err
-	}
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel), nil
-}
-
-// archiveName returns the run's name for its archive in a database that many runs share. The name
-// includes the explorer's name if there are several.
-func (s *Settled) archiveName(what string) (string, error) {
-	word, err := s.word()
-	if err != nil {
-		return "", err
-	}
-	name := what + "-" + word
-	if oneOfSeveral(s) {
-		name = s.Explorer.Name + "-" + name
-	}
-	return path.Join(s.Project, s.Group, s.Name, name), nil
-}
-
-// word returns a random word that the run's directory keeps. Suppose that a user removes the
-// directory and starts a run of the same name: the word tells the two runs apart in a shared store
-// and in archives outside of the directory.
-func (s *Settled) word() (string, error) {
-	file := wordFile(s.Buffer.CacheDir)
-	if err := durable.MkdirAll(s.Buffer.CacheDir, 0o755); err != nil {
-		return "", err
-	}
-	lock := filepath.Join(s.Buffer.CacheDir, ".lock_store_word") // explorer and trainer may begin at once
-	release, err := durable.Acquire(context.Background(), lock)
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	word, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		word = []byte(rand.Text()[:8])
-		err = durable.WriteFile(file, word)
-	}
-	return string(word), err
-}
-
-func wordFile(cacheDir string) string { return filepath.Join(cacheDir, "store_word") }

@@ -53,7 +53,7 @@ func keepFailure(cfg *config.Config, opts Options, why error) {
 		if mustMove(&c.Config) || !present(c.CheckpointJobDir) {
 			return
 		}
-		ownDirs(stage)
+		ownDirs(stage.Settled)
 		unlock, err := lockDir(c.CheckpointJobDir, parts(stage))
 		if err != nil {
 			return

@@ -55,7 +55,7 @@ type specs struct {
 // specs returns what the engines open, without the function that decodes text.
 func (s *Settled) specs(train, sample bool) specs {
 	init := engine.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
-	lora, length := loraSpec(s.Model.LoraConfigs), value(0, s.Model.MaxModelLen)
+	lora, length := loraSpec(s.Model.LoraConfigs), config.Value(0, s.Model.MaxModelLen)
 	all := specs{samples: sample}
 	if train {
 		all.train = engine.TrainerSpec{

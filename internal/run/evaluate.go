@@ -37,7 +37,7 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 		return nil, err
 	}
 	defer func() { err = end(err) }()
-	sets, err := s.evalTasksets(ctx)
+	sets, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -146,15 +147,15 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err := openHelpers(ctx, s); err != nil {
 		return nil, err
 	}
-	tasks, err := s.mix(ctx)
+	tasks, err := s.data.Mix(ctx)
 	if err != nil {
 		return nil, err
 	}
-	evals, err := s.evalTasksets(ctx)
+	evals, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := s.inputs(ctx)
+	inputs, err := s.data.Inputs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 // exploreSteps returns the explorer's number of steps.
 func exploreSteps(cfg *Settled, tasks *explorer.Mix) int64 {
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
-	return int64(value(max(1, steps), cfg.Buffer.TotalSteps))
+	return int64(config.Value(max(1, steps), cfg.Buffer.TotalSteps))
 }
 
 // learnsFrom returns which rewards an algorithm compares, for explorer.Options.
@@ -192,7 +193,7 @@ func learnsFrom(m *config.Method) string {
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
 // stays the same.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := s.ownDir(s.Buffer.ExperienceFile())
+	dir, err := feed.OwnDir(s.Settled.Settled, s.Buffer.ExperienceFile())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -32,14 +33,14 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := s.addModelFacts(&f); err != nil {
 		return f, err
 	}
-	recipe, report, err := taskPipeline(s)
+	makes, err := feed.TaskPipelineOf(s.Settled)
 	if err != nil {
 		return f, err
 	}
-	if f.TaskPipeline, err = describe(recipe, report); err != nil {
+	if f.TaskPipeline, err = makes.Describe(); err != nil {
 		return f, err
 	}
-	read := datasets(s, pending(recipe, report))
+	read := feed.Datasets(s.Settled, makes.Pending())
 	with, err := s.provenance(read)
 	if err != nil {
 		return f, err
@@ -49,24 +50,28 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	}
 	own := map[string]int{} // rows that this explorer reads
 	for _, d := range read {
-		path, onHub := local(d.path, true)
+		path, onHub := feed.Local(d.Path, true)
 		if path == "" {
-			absent(&f, d.key+".path", d.path, onHub)
+			absent(&f, d.Key+".path", d.Path, onHub)
 			continue
 		}
-		rows, err := openRows(context.Background(), path, d.of)
+		rows, err := feed.OpenRows(context.Background(), path, d.Options)
 		if err != nil {
-			return f, s.At(d.key+".path", err.Error(), "")
+			return f, s.At(d.Key+".path", err.Error(), "")
 		}
-		f.Rows[d.key], own[d.key] = rows.Len(), shareOf(&s.Explorer, rows).Len()
-		if err := s.checkTaskset(rows, d.key); err != nil {
-			return f, s.At(d.key+".path", err.Error(), "")
+		f.Rows[d.Key], own[d.Key] = rows.Len(), feed.ShareOf(&s.Explorer, rows).Len()
+		for i := range s.tasks {
+			if t := &s.tasks[i]; t.Key == d.Key {
+				if err := t.Check(rows); err != nil {
+					return f, s.At(d.Key+".path", fmt.Sprintf("taskset %s: %v", t.Name, err), "")
+				}
+			}
 		}
 	}
-	if err := checkQueue(s, &f); err != nil {
+	if err := feed.CheckQueues(s.Settled, s.tasks, &f); err != nil {
 		return f, err
 	}
-	if err := checkPacks(s, own); err != nil {
+	if err := feed.CheckPacks(s.Settled, s.tasks, own); err != nil {
 		return f, err
 	}
 	return f, s.addTime(&f)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/feed"
 )
 
 // host implements explorer.Host: it is what a stage offers its rollouts.
@@ -40,7 +42,7 @@ func (h host) policy(params trinity.SamplingParams) *trinity.Model {
 	m := &h.Settled.Model
 	return &trinity.Model{
 		Sampler: h.sampler, Renderer: h.text, Params: params,
-		MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
+		MaxPromptLen: config.Value(0, m.MaxPromptTokens), MaxModelLen: config.Value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
 		FailOnRewrite: h.Explorer.RolloutModel.OnRewrite == "fail",
 	}
 }
@@ -71,7 +73,7 @@ func (h host) Dir(name string) (string, error) {
 		return "", fmt.Errorf("directory %q: want a single path element", name)
 	}
 	dir := filepath.Join(h.CheckpointJobDir, workDir)
-	if oneOfSeveral(h.Settled) {
+	if feed.OneOfSeveral(h.Settled.Settled) {
 		dir = filepath.Join(dir, h.Explorer.Name)
 	}
 	dir = filepath.Join(dir, name)

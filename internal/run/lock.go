@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -20,7 +21,7 @@ func parts(cfg *Settled) []string {
 		return nil
 	case cfg.Together:
 		return []string{trinity.RoleExplorer, trinity.RoleTrainer}
-	case oneOfSeveral(cfg):
+	case feed.OneOfSeveral(cfg.Settled):
 		return []string{"explorer_" + cfg.Explorer.Name}
 	case cfg.Mode == "explore", cfg.Mode == "serve":
 		return []string{trinity.RoleExplorer}

@@ -325,3 +325,7 @@ func (s *Settled) doesNotFit() (string, error) {
 	}
 	return m.doesNotFit()
 }
+
+// referenceCache is the size in bytes of the cache for a dataset's reference log-probabilities. It
+// has room for 8 million tokens.
+const referenceCache = 32 << 20

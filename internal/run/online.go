@@ -33,7 +33,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err != nil {
 		return err
 	}
-	source, err := s.batches(stop, queue)
+	source, err := s.data.Batches(stop, queue)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/simulation"
 )
@@ -13,14 +14,14 @@ func (s *Settled) pace() explorer.Pace {
 	staleness := cmp.Or(s.Method.Sample.Staleness, math.Inf(1))
 	cfg := &s.Synchronizer
 	return explorer.Pace{
-		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
+		Style: cfg.SyncStyle, Interval: int64(config.Value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
 		MaxStaleness: staleness, PerStep: int64(s.Batch.StepRollouts), PerBatch: int64(s.Batch.Rollouts),
 	}
 }
 
 // publishInterval returns the number of train steps between two versions.
 func (s *Settled) publishInterval() int64 {
-	return int64(value(s.Synchronizer.SyncInterval, s.Synchronizer.TrainerSyncInterval))
+	return int64(config.Value(s.Synchronizer.SyncInterval, s.Synchronizer.TrainerSyncInterval))
 }
 
 // capacity returns the number of rollouts that the queue has room for. A step has at most perStep

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -14,7 +15,7 @@ func probeOf(cfg *Settled) (*weights.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &weights.Probe{Vocab: m.VocabSize, Length: value(m.MaxPositions, cfg.Model.MaxModelLen), Digests: digests(cfg)}, nil
+	return &weights.Probe{Vocab: m.VocabSize, Length: config.Value(m.MaxPositions, cfg.Model.MaxModelLen), Digests: digests(cfg)}, nil
 }
 
 // prove makes a follower prove each version that a sampler loads, if it can be proven.

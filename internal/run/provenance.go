@@ -6,11 +6,12 @@ import (
 
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 )
 
 // provenance returns what a checkpoint of the stage notes about it: settings, model and the data that it
 // reads.
-func (s *Settled) provenance(read []namedDataset) (m checkpoint.Provenance, err error) {
+func (s *Settled) provenance(read []feed.Dataset) (m checkpoint.Provenance, err error) {
 	m.Data = map[string]string{}
 	if m.Settings, err = checkpoint.Settings(s.Settled); err != nil {
 		return m, err
@@ -22,12 +23,12 @@ func (s *Settled) provenance(read []namedDataset) (m checkpoint.Provenance, err 
 	}
 	sources := s.Sources()
 	for _, d := range read {
-		key := d.key + ".path"
-		path, _ := local(d.path, true)
+		key := d.Key + ".path"
+		path, _ := feed.Local(d.Path, true)
 		if path == "" || !slices.Contains(sources, key) || strings.Contains(key, ".eval_") {
 			continue
 		}
-		isRow := func(name string) bool { return d.of.TaskDir || dataset.IsFile(name) }
+		isRow := func(name string) bool { return d.Options.TaskDir || dataset.IsFile(name) }
 		if m.Data[key], err = checkpoint.Fingerprint(path, isRow); err != nil {
 			return m, err
 		}

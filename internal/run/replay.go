@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -115,11 +116,11 @@ func TrainedLast(dir string) (string, error) {
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
 func (r *replay) copyBuffer() error {
-	log := filepath.Join(r.dir, rundir.Buffer, experienceLog)
+	log := filepath.Join(r.dir, rundir.Buffer, feed.LogDir)
 	if !present(log) {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, experienceLog), os.DirFS(log))
+	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, feed.LogDir), os.DirFS(log))
 }
 
 // settled reads the configuration and looks up its models. The run writes into r.work.
@@ -221,10 +222,10 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 // batches opens the source of the trainer's batches, and returns the number of train steps of the run.
 func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, steps int64, err error) {
 	if s.algorithm.Def.Offline || s.Recorded {
-		return s.offlineBatches(ctx)
+		return s.data.Offline(ctx)
 	}
 	if steps = int64(s.StepLimit()); s.Together {
-		tasks, err := s.mix(ctx)
+		tasks, err := s.data.Mix(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -235,7 +236,7 @@ func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, 
 	if err != nil {
 		return nil, 0, err
 	}
-	source, err = s.batches(ctx, queue)
+	source, err = s.data.Batches(ctx, queue)
 	return source, steps, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -176,10 +177,10 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}
-	if err := freshDir(cfg); err != nil {
+	if err := freshDir(cfg.Settled); err != nil {
 		return err
 	}
-	ownDirs(cfg)
+	ownDirs(cfg.Settled)
 	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
 	if err != nil {
 		return err
@@ -192,14 +193,14 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		}
 		keepEnd(cfg, status, err, opts.Say)
 	}()
-	juicer := newJuicer(cfg, opts.Say)
+	juicer := feed.NewJuicer(cfg.Settled, opts.Say)
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
 	}
-	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
+	if err := feed.MakeTasks(ctx, stop, cfg.Settled, juicer, opts.Say); err != nil {
 		return err
 	}
-	with, err := cfg.provenance(datasets(cfg, ""))
+	with, err := cfg.provenance(feed.Datasets(cfg.Settled, ""))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/serve/web"
@@ -49,7 +50,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		return err
 	}
 	served := &openai.Served{
-		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}, false), MaxLen: value(0, s.Model.MaxModelLen),
+		Name: name, Sampler: s.sampler, Renderer: s.text, Params: feed.Sampling(s.Settled.Settled, &config.RolloutArgs{}, false), MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
 	api := &openai.Server{
 		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),

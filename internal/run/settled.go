@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -24,7 +25,7 @@ type Settled struct {
 	*config.Settled
 	algorithm *algorithm.Algorithm // nil in modes bench and serve, which read none
 	engines   engines
-	tasks     []tasks // of the tasksets that the mode rolls out
+	tasks     []feed.Taskset // of the tasksets that the mode rolls out
 
 	// locate sets the fields below. A path is "" if the model is not on this machine.
 	modelPath  string
@@ -33,15 +34,6 @@ type Settled struct {
 	teachers   []teacher
 	asked      []auxiliaryModel
 	text       *renderer.Renderer // nil if the model has no tokenizer
-}
-
-// tasks are the tasks of a taskset.
-type tasks struct {
-	config.TasksetEntry
-	template trinity.Task // its fields are the same in all tasks
-	plugins  taskPlugins
-	own      *ownPlugins        // nil if the rows name none
-	text     *renderer.Renderer // of the model; nil if it is not known or has no tokenizer
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
@@ -63,21 +55,16 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 	if err := (chat{s}).checkToolCallParser(); err != nil {
 		return nil, err
 	}
-	for _, t := range cfg.Data.Tasksets {
-		if !t.Eval && !cfg.Explores || !cfg.Samples {
-			continue
-		}
-		one := tasks{TasksetEntry: t, template: s.template(t)}
-		if one.plugins, err = pluginsOf(&one.template); err != nil {
-			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
-		}
-		if err := one.checkSteps(cfg); err != nil {
-			return nil, err
-		}
-		s.tasks = append(s.tasks, one)
-		s.rewards = append(s.rewards, one.rewardModels()...)
+	if s.tasks, err = feed.Tasksets(cfg); err != nil {
+		return nil, err
 	}
-	letRowsName(s.tasks)
+	for i := range s.tasks {
+		for key, needs := range s.tasks[i].Needs() {
+			for _, spec := range needs.RewardModels {
+				s.rewards = append(s.rewards, rewardModel{RewardModelSpec: spec, key: key + spec.Arg})
+			}
+		}
+	}
 	return s, (asking{s}).check()
 }
 
@@ -132,7 +119,7 @@ func fetch(ctx context.Context, say func(string)) finder {
 // machine.
 func lookUp(f *config.Facts) finder {
 	return func(name, key string) (string, bool, error) {
-		path, onHub := local(name, false)
+		path, onHub := feed.Local(name, false)
 		if path == "" {
 			absent(f, key, name, onHub)
 		}
@@ -193,7 +180,7 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 			return err
 		}
 		for i := range s.tasks {
-			s.tasks[i].text = s.text
+			s.tasks[i].Text = s.text
 		}
 		if err := (chat{s}).checkTools(); err != nil {
 			return err
@@ -238,18 +225,54 @@ func absent(f *config.Facts, key, name string, onHub bool) {
 	}
 }
 
-// local returns the path of a model or dataset, "" if it is not on this machine. onHub reports
-// whether a run could download it then.
-func local(name string, isDataset bool) (path string, onHub bool) {
-	if _, err := os.Stat(name); err == nil || isDataset && dburl.IsURL(name) {
-		return name, false
+// checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
+// on this machine, not on a hub, and none that a stage before makes.
+func checkDatasets(cfg *Settled, before []*Settled) error {
+	if done, err := finished(cfg, false); err != nil || done != nil {
+		return err
 	}
-	hubName, isName := name, hub.IsName(name)
-	if isDataset {
-		hubName, isName = datasetName(name), isHubDataset(name)
+	makes, err := feed.TaskPipelineOf(cfg.Settled)
+	if err != nil {
+		return err
 	}
-	if dir, ok := hub.Cached(hubName); ok {
-		return dir, false
+	read := cfg.Sources()
+	for _, d := range feed.Datasets(cfg.Settled, makes.Pending()) {
+		key := d.Key + ".path"
+		made := slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.Path) })
+		if made || !slices.Contains(read, key) {
+			continue
+		}
+		path, onHub := feed.Local(d.Path, true)
+		if path == "" && !onHub {
+			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.Path), "")
+		}
+		if path != "" && !dburl.IsURL(path) {
+			if err := dataset.Find(path, d.Options); err != nil {
+				return cfg.At(key, err.Error(), "")
+			}
+		}
 	}
-	return "", isName
+	return nil
+}
+
+// OpenText opens the tokenizer and the chat template of a stage's model, if the model is on this machine.
+// It loads no weights, and downloads and starts nothing.
+func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
+	s := &Settled{Settled: cfg}
+	if err := separateAdapter(cfg); err != nil {
+		return nil, err
+	}
+	if s.modelPath, _ = feed.Local(checkpoint.ModelBelow(cfg.Model.ModelPath), false); s.modelPath == "" {
+		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
+	}
+	text, err := (chat{s}).openText()
+	if err == nil && text == nil {
+		err = fmt.Errorf("the model %s has no tokenizer", cfg.Model.ModelPath)
+	}
+	return text, err
+}
+
+// reader returns what opens the data of the stage.
+func (s *Settled) reader(say func(string)) feed.Reader {
+	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.tasks, Algorithm: s.algorithm, Text: s.text, ModelPath: s.modelPath}
 }

@@ -9,10 +9,12 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/monitor"
@@ -23,7 +25,9 @@ import (
 
 // stage is one stage of a run at work.
 type stage struct {
-	reader
+	*Settled
+	data        feed.Reader
+	say         func(string)
 	madeWith    checkpoint.Provenance
 	log         *recorder
 	said        *monitor.Messages
@@ -58,7 +62,7 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	said, scrub := &monitor.Messages{To: opts.Say}, scrubOf(&cfg.Config)
 	opts.Say = scrub.lines(said.Say)
 	return &stage{
-		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said, scrub: scrub,
+		Settled: cfg, data: cfg.reader(opts.Say), say: opts.Say, opts: opts, said: said, scrub: scrub,
 		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
@@ -154,7 +158,7 @@ func (s *stage) tempo() *explorer.Tempo {
 // slots returns slots for as many calls as the engine decodes sequences at once.
 func (s *stage) slots() *explorer.Slots {
 	calls := s.Batch.Sequences
-	return explorer.NewSlots(calls, value(4*calls, s.Explorer.MaxRollouts))
+	return explorer.NewSlots(calls, config.Value(4*calls, s.Explorer.MaxRollouts))
 }
 
 // pipeline builds the pipeline: the operators and, if the trainer does not compute it, the
@@ -165,12 +169,12 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 	p.Ledger = func(r ledger.Step) error { return s.log.account(trinity.RoleExplorer, r) }
 	s.process = p
 	if cfg.SaveInput {
-		if p.Input, err = s.kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
+		if p.Input, err = s.data.Kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.OutputSavePath != "" {
-		if p.Output, err = s.kept(ctx, cfg.OutputSavePath, "output"); err != nil {
+		if p.Output, err = s.data.Kept(ctx, cfg.OutputSavePath, "output"); err != nil {
 			return nil, err
 		}
 	}
@@ -185,6 +189,13 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
 	}
 	return p, nil
+}
+
+// store opens the buffer between explorers and trainer, with room for capacity rollouts. The stage
+// closes it.
+func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
+	s.queue, err = s.data.OpenStore(ctx, capacity)
+	return s.queue, err
 }
 
 // close closes all that the stage has opened, after the stage has ended with a status.

@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -34,7 +35,7 @@ func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
 	if err := cfg.locate(lookUp(&f)); err != nil {
 		return err
 	}
-	now, err := cfg.provenance(datasets(cfg, ""))
+	now, err := cfg.provenance(feed.Datasets(cfg.Settled, ""))
 	if err != nil {
 		return err
 	}

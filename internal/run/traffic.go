@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/serve/gateway"
 	"github.com/trinity-go/trinity/internal/serve/openai"
@@ -70,12 +71,12 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 
 func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
 	return gateway.TrafficOptions{
-		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", s.ownName()) + "/",
+		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", feed.OwnName(s.Settled.Settled)) + "/",
 		Expiry: wait.Seconds(s.Explorer.PendingExpiry), Timeout: api.Timeout, Waiting: api.Waiting,
 		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
 		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
 		Model: func() *trinity.Model {
-			m := host(s).learner(s.sampling(&config.RolloutArgs{}, true))
+			m := host(s).learner(feed.Sampling(s.Settled.Settled, &config.RolloutArgs{}, true))
 			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
 			return m
 		},

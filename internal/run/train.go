@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -18,11 +17,11 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, stop, opts)
 	}
-	source, steps, err := s.offlineBatches(stop)
+	source, steps, err := s.data.Offline(stop)
 	if err != nil {
 		return err
 	}
-	heldOut, err := s.heldOut(stop)
+	heldOut, err := s.data.HeldOut(stop)
 	if err != nil {
 		return err
 	}
@@ -32,16 +31,6 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	}
 	tr.Evaluation = trainer.Evaluation{HeldOut: heldOut, Interval: int64(s.Explorer.EvalInterval), OnStartup: s.Explorer.EvalOnStartup}
 	return trainer.New(tr).Run(ctx, stop)
-}
-
-// offlineBatches returns the source of a trainer that reads a dataset, and its number of steps.
-func (s *reader) offlineBatches(ctx context.Context) (source trinity.Source, steps int64, err error) {
-	data, err := s.offline(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	source, err = s.batches(ctx, data)
-	return source, int64(cmp.Or(s.StepLimit(), s.offlineSteps(data))), err
 }
 
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options
@@ -61,7 +50,7 @@ func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps i
 	}
 	o = trainer.Options{
 		Source: source, Advantage: s.algorithm.InTrainer(), Adaptive: s.algorithm,
-		Reference: s.algorithm.NeedsReference, Cache: newCache(cfg),
+		Reference: s.algorithm.NeedsReference, Cache: newCache(cfg.Settled),
 		Policy: trainer.Learner{
 			Engine: s.engine, Loss: s.algorithm.Loss, Epochs: cfg.Batch.Epochs,
 			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
@@ -81,10 +70,10 @@ func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps i
 
 // correction returns how the trainer corrects for the policy that sampled.
 func correction(c *config.RolloutCorrection) *algorithm.Correction {
-	high := value(0, c.RolloutRsThreshold)
+	high := config.Value(0, c.RolloutRsThreshold)
 	return &algorithm.Correction{
 		Weights: c.RolloutIs, Truncate: c.RolloutIsThreshold, Normalize: c.RolloutIsBatchNormalize,
-		Reject: c.RolloutRs, High: high, Low: value(1/high, c.RolloutRsThresholdLower),
+		Reject: c.RolloutRs, High: high, Low: config.Value(1/high, c.RolloutRsThresholdLower),
 	}
 }
 
@@ -137,7 +126,7 @@ func loadState(
 	if err := s.algorithm.Restore(state.Algorithm); err != nil {
 		return at, err
 	}
-	at = trainer.Progress{Step: state.Step, Published: state.Published, OptimizerSteps: value(-1, state.OptimizerSteps)}
+	at = trainer.Progress{Step: state.Step, Published: state.Published, OptimizerSteps: config.Value(-1, state.OptimizerSteps)}
 	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: state.Pending})
 }
 
@@ -162,4 +151,12 @@ func (s *stage) addCriticAndTeachers(ctx context.Context, o *trainer.Options) (e
 			s.algorithm.Def.PolicyLoss, s.Engines.Train)
 	}
 	return student.SetTeachers(teachers)
+}
+
+// newCache returns the cache of a run that reads its data more than once, else nil.
+func newCache(cfg *config.Settled) *trainer.ReferenceCache {
+	if cfg.Batch.Rereads {
+		return &trainer.ReferenceCache{Limit: referenceCache}
+	}
+	return nil
 }

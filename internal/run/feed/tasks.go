@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"cmp"
@@ -14,36 +14,36 @@ import (
 	"github.com/trinity-go/trinity/selector"
 )
 
-// mix opens the training tasksets.
-func (s *reader) mix(ctx context.Context) (*explorer.Mix, error) {
+// Mix opens the training tasksets.
+func (s *Reader) Mix(ctx context.Context) (*explorer.Mix, error) {
 	var sets []*explorer.Taskset
 	rows := map[string]int{}
-	for i := range s.tasks {
-		t := &s.tasks[i]
+	for i := range s.Tasksets {
+		t := &s.Tasksets[i]
 		if t.Eval {
 			continue
 		}
-		ts, err := s.taskset(ctx, t)
+		ts, err := s.Taskset(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		ts.Weight = value(0, t.Weight)
+		ts.Weight = config.Value(0, t.Weight)
 		if sets = append(sets, ts); !t.IsQueue() {
 			rows[t.Key] = ts.Data.Len()
 		}
 	}
-	if err := checkPacks(s.Settled, rows); err != nil {
+	if err := CheckPacks(s.Settled, s.Tasksets, rows); err != nil {
 		return nil, err
 	}
 	return explorer.NewMix(sets...)
 }
 
-// checkPacks returns an error if the training tasksets together have fewer rows than a pack. rows is
+// CheckPacks returns an error if the training tasksets together have fewer rows than a pack. rows is
 // what this explorer reads, by the key of the taskset; a taskset that is not there yet has no entry.
-func checkPacks(s *Settled, rows map[string]int) error {
+func CheckPacks(s *config.Settled, tasksets []Taskset, rows map[string]int) error {
 	all, size, key := 0, 0, ""
-	for i := range s.tasks {
-		t := &s.tasks[i]
+	for i := range tasksets {
+		t := &tasksets[i]
 		if t.Eval {
 			continue
 		}
@@ -60,9 +60,9 @@ func checkPacks(s *Settled, rows map[string]int) error {
 		"add rows, or lower cod.task_pack_size")
 }
 
-// taskset opens a taskset of the configuration.
-func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, error) {
-	out := &explorer.Taskset{Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
+// Taskset opens a taskset of the configuration.
+func (s *Reader) Taskset(ctx context.Context, t *Taskset) (*explorer.Taskset, error) {
+	out := &explorer.Taskset{Template: t.Template, Workflow: t.plugins.workflow, Reward: t.plugins.reward,
 		Packing: explorer.Packing{Size: s.Cod.PackSize(t.TasksetEntry), Fill: trinity.RequirementsOf(t.plugins.workflow).FillPacks}}
 	if t.own != nil {
 		out.Own = func(task *trinity.Task) (trinity.Workflow, trinity.RewardFunc, error) {
@@ -81,7 +81,7 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 }
 
 // readDataset gives a taskset the rows of a dataset.
-func (s *reader) readDataset(ctx context.Context, t *tasks, out *explorer.Taskset) error {
+func (s *Reader) readDataset(ctx context.Context, t *Taskset, out *explorer.Taskset) error {
 	data, err := s.openDataset(ctx, t.Path, tasksOf(&t.Taskset), t.EnableProgressBar)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *reader) readDataset(ctx context.Context, t *tasks, out *explorer.Taskse
 			return err
 		}
 	}
-	if err := t.check(data); err != nil {
+	if err := t.Check(data); err != nil {
 		return err
 	}
 	return t.probe(ctx, data)
@@ -104,7 +104,7 @@ type prober interface {
 }
 
 // probe tries what the first task needs.
-func (t *tasks) probe(ctx context.Context, data rowsOfTasks) error {
+func (t *Taskset) probe(ctx context.Context, data rowsOfTasks) error {
 	if data.Len() == 0 {
 		return nil
 	}
@@ -114,8 +114,8 @@ func (t *tasks) probe(ctx context.Context, data rowsOfTasks) error {
 	return nil
 }
 
-func (t *tasks) probeFirst(ctx context.Context, data selector.Dataset) error {
-	task, err := t.template, error(nil)
+func (t *Taskset) probeFirst(ctx context.Context, data selector.Dataset) error {
+	task, err := t.Template, error(nil)
 	task.ID = t.Name
 	if task.Row, err = data.Row(0); err != nil {
 		return err
@@ -131,22 +131,22 @@ func (t *tasks) probeFirst(ctx context.Context, data selector.Dataset) error {
 }
 
 // choose limits a taskset to this explorer's share of the rows, and returns their selector.
-func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (selector.Selector, error) {
-	of.Explorer = s.ownName()
-	of.Data = shareOf(&s.Explorer, of.Data)
+func (s *Reader) choose(ts *config.Taskset, of *explorer.Taskset) (selector.Selector, error) {
+	of.Explorer = OwnName(s.Settled)
+	of.Data = ShareOf(&s.Explorer, of.Data)
 	return openSelector(&ts.DataSelector, of.Data)
 }
 
-// shareOf returns an explorer's share of the rows.
-func shareOf(e *config.Explorer, data selector.Dataset) selector.Dataset {
+// ShareOf returns an explorer's share of the rows.
+func ShareOf(e *config.Explorer, data selector.Dataset) selector.Dataset {
 	if k, n := e.Part(); n > 1 {
 		return explorer.ShareOf(data, k, n)
 	}
 	return data
 }
 
-// ownName returns the explorer's name, which its tasks bear. It returns "" for an only explorer.
-func (s *Settled) ownName() string {
+// OwnName returns the explorer's name, which its tasks bear. It returns "" for an only explorer.
+func OwnName(s *config.Settled) string {
 	if name := s.Explorer.Name; name != config.OnlyExplorer {
 		return name
 	}
@@ -162,26 +162,26 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 
 // template returns a task with the fields that all tasks of a taskset have in common. Load has
 // filled in the defaults of the taskset.
-func (s *Settled) template(ts config.TasksetEntry) trinity.Task {
+func template(s *config.Settled, ts config.TasksetEntry) trinity.Task {
 	return trinity.Task{
 		Taskset: ts.Name, Eval: ts.Eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
 		Workflow: ts.DefaultWorkflowType, WorkflowArgs: s.Cod.ArgsOfWorkflow(ts),
 		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
-		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs, !ts.Eval),
+		Format: ts.Format.TaskFormat, Sampling: Sampling(s, &ts.RolloutArgs, !ts.Eval),
 	}
 }
 
-// sampling returns the sampling parameters. A taskset's rollout arguments come before the settings
+// Sampling returns the sampling parameters. A taskset's rollout arguments come before the settings
 // of the rollout model, and these before the model's. learns says that the run learns from the tokens.
-func (s *Settled) sampling(a *config.RolloutArgs, learns bool) trinity.SamplingParams {
+func Sampling(s *config.Settled, a *config.RolloutArgs, learns bool) trinity.SamplingParams {
 	r, m := &s.Explorer.RolloutModel, &s.Model
 	return trinity.SamplingParams{
-		Temperature:       float32(value(m.Temperature, r.Temperature, a.Temperature)),
-		TopP:              float32(value(m.TopP, r.TopP, a.TopP)),
-		TopK:              value(m.TopK, r.TopK, a.TopK),
-		RepetitionPenalty: float32(value(m.RepetitionPenalty, r.RepetitionPenalty)),
-		MaxTokens:         value(value(0, m.MaxResponseTokens), r.MaxResponseTokens, a.MaxTokens),
-		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
+		Temperature:       float32(config.Value(m.Temperature, r.Temperature, a.Temperature)),
+		TopP:              float32(config.Value(m.TopP, r.TopP, a.TopP)),
+		TopK:              config.Value(m.TopK, r.TopK, a.TopK),
+		RepetitionPenalty: float32(config.Value(m.RepetitionPenalty, r.RepetitionPenalty)),
+		MaxTokens:         config.Value(config.Value(0, m.MaxResponseTokens), r.MaxResponseTokens, a.MaxTokens),
+		MinTokens:         config.Value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
 		Untrained:         !learns || s.Method.Imitates || s.Method.Recomputes && !scoresWhole(s.Engines.Sample),
@@ -209,22 +209,12 @@ func openSelector(c *config.DataSelector, data selector.Dataset) (selector.Selec
 	return sel, sel.Start(data)
 }
 
-// value returns the last override that is set, else v.
-func value[T any](v T, overrides ...*T) T {
-	for _, o := range overrides {
-		if o != nil {
-			v = *o
-		}
-	}
-	return v
-}
-
-// evalTasksets opens all evaluation tasksets.
-func (s *reader) evalTasksets(ctx context.Context) ([]*explorer.Taskset, error) {
+// EvalTasksets opens all evaluation tasksets.
+func (s *Reader) EvalTasksets(ctx context.Context) ([]*explorer.Taskset, error) {
 	var out []*explorer.Taskset
-	for i := range s.tasks {
-		if t := &s.tasks[i]; t.Eval {
-			ts, err := s.taskset(ctx, t)
+	for i := range s.Tasksets {
+		if t := &s.Tasksets[i]; t.Eval {
+			ts, err := s.Taskset(ctx, t)
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"context"
@@ -14,19 +14,12 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store opens the buffer between explorers and trainer, with room for capacity rollouts. The stage
-// closes it.
-func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
-	s.queue, err = s.openStore(ctx, capacity)
-	return s.queue, err
-}
-
-// openStore opens the buffer that the configuration names.
-func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+// OpenStore opens the buffer between explorers and trainer, with room for capacity rollouts.
+func (s *Reader) OpenStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
 	if s.SharedStore {
 		return s.sharedStore(ctx, capacity)
 	}
-	log, err := buffer.OpenLog(filepath.Join(s.Buffer.CacheDir, experienceLog))
+	log, err := buffer.OpenLog(filepath.Join(s.Buffer.CacheDir, LogDir))
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +47,13 @@ func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, e
 }
 
 // sharedStore opens the buffer of a plug-in.
-func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+func (s *Reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
 	own := s.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)
 	if err != nil {
 		return nil, err
 	}
-	word, err := s.word()
+	word, err := word(s.Settled)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +61,7 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 		Name: path.Join(s.Project, s.Group, s.Name, own.Name+"-"+word), Path: own.Path,
 		Capacity: capacity, Memory: int64(own.CapacityMb) << 20,
 		TakeTimeout: wait.Seconds(own.MaxReadTimeout + s.TaskWait()), PutTimeout: wait.Seconds(s.Synchronizer.SyncTimeout),
-		Retries: own.MaxRetryTimes, RetryInterval: wait.Seconds(float64(own.MaxRetryInterval)), Say: s.say,
+		Retries: own.MaxRetryTimes, RetryInterval: wait.Seconds(float64(own.MaxRetryInterval)), Say: s.Say,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
@@ -76,9 +69,9 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	return b, nil
 }
 
-// kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
+// Kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
 // pipeline.
-func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *Reader) Kept(ctx context.Context, path, what string) (*archive.Writer, error) {
 	w, err := s.archive(ctx, path, what)
 	if err != nil {
 		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
@@ -87,21 +80,21 @@ func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, 
 }
 
 // archive opens an archive in files or in a database.
-func (s *reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
 	if !dburl.IsURL(path) {
-		dir, err := s.ownDir(path)
+		dir, err := OwnDir(s.Settled, path)
 		if err != nil {
 			return nil, err
 		}
 		return archive.New(dir)
 	}
-	name, err := s.archiveName(what)
+	name, err := archiveName(s.Settled, what)
 	if err != nil {
 		return nil, err
 	}
 	p := &s.DataProcessor.ExperiencePipeline
-	return archive.InDatabase(ctx, path, name, p.MaxRetryTimes, wait.Seconds(float64(p.MaxRetryInterval)), s.say)
+	return archive.InDatabase(ctx, path, name, p.MaxRetryTimes, wait.Seconds(float64(p.MaxRetryInterval)), s.Say)
 }
 
-// experienceLog is the directory of the queue's log in buffer.cache_dir.
-const experienceLog = "experience_buffer"
+// LogDir is the directory of the queue's log in buffer.cache_dir.
+const LogDir = "experience_buffer"

@@ -1,11 +1,10 @@
-package run
+package feed
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/selector"
 )
@@ -14,9 +13,9 @@ import (
 // key is wrong in all rows, and reading a large taskset would delay the run.
 const mostRows = 1 << 14
 
-// check returns an error if the workflow cannot ask or the reward function cannot score a row, as
+// Check returns an error if the workflow cannot ask or the reward function cannot score a row, as
 // far as the row alone shows it. The error describes the first such row and counts them.
-func (t *tasks) check(data rowsOfTasks) error {
+func (t *Taskset) Check(data rowsOfTasks) error {
 	names := namesOf{}
 	err := t.checkRows(data, 0, data.Len(), &names)
 	if err != nil || t.own == nil {
@@ -32,20 +31,20 @@ type rowsOfTasks interface {
 }
 
 // here opens the rows of a taskset. It returns nil if they are not on this machine.
-func (t *tasks) here() (rowsOfTasks, error) {
+func (t *Taskset) here() (rowsOfTasks, error) {
 	if t.IsQueue() {
 		return openQueue(t, nil)
 	}
-	path, _ := local(t.Path, true)
+	path, _ := Local(t.Path, true)
 	if path == "" {
 		return nil, nil
 	}
-	return openRows(context.Background(), path, tasksOf(&t.Taskset))
+	return OpenRows(context.Background(), path, tasksOf(&t.Taskset))
 }
 
 // checkRows checks rows from a number up to another, and counts those that name plug-ins.
-func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err error) {
-	if t.own == nil && len(t.plugins.checks()) == 0 && t.text == nil {
+func (t *Taskset) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err error) {
+	if t.own == nil && len(t.plugins.checks()) == 0 && t.Text == nil {
 		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
@@ -53,8 +52,8 @@ func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err e
 		to = min(to, from+mostRows)
 	}
 	for i := from; i < to; i++ {
-		task := t.template
-		task.ID, task.Index = fmt.Sprintf("%s/%d", t.template.Taskset, i), i
+		task := t.Template
+		task.ID, task.Index = fmt.Sprintf("%s/%d", t.Template.Taskset, i), i
 		if task.Row, err = data.Row(i); err != nil {
 			return err
 		}
@@ -77,7 +76,7 @@ func (t *tasks) checkRows(data rowsOfTasks, from, to int, names *namesOf) (err e
 }
 
 // checkTask returns why a task cannot be run or scored.
-func (t *tasks) checkTask(task *trinity.Task) error {
+func (t *Taskset) checkTask(task *trinity.Task) error {
 	plugins, err := t.pluginsOf(task)
 	if err != nil {
 		return err
@@ -87,20 +86,8 @@ func (t *tasks) checkTask(task *trinity.Task) error {
 			return err
 		}
 	}
-	if messages, err := task.Messages(""); err == nil && t.text != nil { // a workflow that asks has told about an error
-		return t.text.CheckKeys(messages)
-	}
-	return nil
-}
-
-// checkTaskset checks the rows of the taskset at a key, if the stage reads one there.
-func (s *Settled) checkTaskset(data *dataset.Dataset, key string) error {
-	for i := range s.tasks {
-		if t := &s.tasks[i]; t.Key == key {
-			if err := t.check(data); err != nil {
-				return fmt.Errorf("taskset %s: %w", t.Name, err)
-			}
-		}
+	if messages, err := task.Messages(""); err == nil && t.Text != nil { // a workflow that asks has told about an error
+		return t.Text.CheckKeys(messages)
 	}
 	return nil
 }

@@ -1,19 +1,58 @@
-package run
+package feed
 
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
 )
+
+// Taskset is a taskset of the configuration, with its plug-ins.
+type Taskset struct {
+	config.TasksetEntry
+	Template trinity.Task // its fields are the same in all tasks
+	plugins  taskPlugins
+	own      *ownPlugins        // nil if the rows name none
+	Text     *renderer.Renderer // of the model; nil if it is not known or has no tokenizer
+}
 
 // taskPlugins are the workflow and the reward function of a taskset's tasks.
 type taskPlugins struct {
 	workflow trinity.Workflow
 	reward   trinity.RewardFunc // nil if the task names none and the workflow has no default
+}
+
+// Tasksets builds the tasksets that a stage rolls out, with their plug-ins.
+func Tasksets(cfg *config.Settled) (all []Taskset, err error) {
+	for _, entry := range cfg.Data.Tasksets {
+		if !entry.Eval && !cfg.Explores || !cfg.Samples {
+			continue
+		}
+		t := Taskset{TasksetEntry: entry, Template: template(cfg, entry)}
+		if t.plugins, err = pluginsOf(&t.Template); err != nil {
+			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+		}
+		if err := t.checkSteps(cfg); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	letRowsName(all)
+	return all, nil
+}
+
+// Needs returns what the workflow and the reward function of the taskset need, by the key of their arguments
+// with a dot after it.
+func (t *Taskset) Needs() iter.Seq2[string, trinity.Requirements] {
+	return func(yield func(string, trinity.Requirements) bool) {
+		_ = yield(t.Key+".workflow_args.", trinity.RequirementsOf(t.plugins.workflow)) &&
+			yield(t.Key+".reward_fn_args.", trinity.RequirementsOf(t.plugins.reward))
+	}
 }
 
 // pluginsOf builds the plug-ins that a task names.
@@ -38,7 +77,7 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 
 // checkSteps returns an error if the algorithm would compare the steps of one rollout with one another
 // as if they were rollouts.
-func (t *tasks) checkSteps(s *config.Settled) error {
+func (t *Taskset) checkSteps(s *config.Settled) error {
 	a := s.Method.Advantage
 	if t.Eval || a == nil || !a.Needs().Group || a.Needs().Steps || !trinity.RequirementsOf(t.plugins.workflow).Steps {
 		return nil
@@ -56,17 +95,6 @@ func knowSteps() (names []string) {
 		}
 	}
 	return names
-}
-
-// rewardModels lists the reward models that the plug-ins of a taskset require.
-func (t *tasks) rewardModels() (all []rewardModel) {
-	for _, spec := range trinity.RequirementsOf(t.plugins.workflow).RewardModels {
-		all = append(all, rewardModel{RewardModelSpec: spec, key: t.Key + ".workflow_args." + spec.Arg})
-	}
-	for _, spec := range trinity.RequirementsOf(t.plugins.reward).RewardModels {
-		all = append(all, rewardModel{RewardModelSpec: spec, key: t.Key + ".reward_fn_args." + spec.Arg})
-	}
-	return all
 }
 
 // checks lists the functions of the plug-ins that check rows. The reward function's counts only if

@@ -1,18 +1,19 @@
-package run
+package feed
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 )
 
-// batches returns the source of the trainer's batches. The sample strategy makes it from the usual
+// Batches returns the source of the trainer's batches. The sample strategy makes it from the usual
 // source, which is a buffer or a dataset, and from the auxiliary buffers.
-func (s *reader) batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
+func (s *Reader) Batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
 	auxiliary := map[string]trinity.Source{}
 	for _, b := range s.Data.Auxiliary {
-		epochs := value(0, b.TotalEpochs) // 0: as many as the rollouts need
+		epochs := config.Value(0, b.TotalEpochs) // 0: as many as the rollouts need
 		rows, err := s.rows(ctx, &b.ExperienceBuffer, b.SchemaType, epochs)
 		if err == nil {
 			err = rows.Check(ctx, rows.Total(), 1)

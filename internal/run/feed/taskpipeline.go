@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 
 const taskPipelineKey = "data_processor.task_pipeline"
 
-// newJuicer returns the Data-Juicer service of a configuration, nil if it has none. The service
+// NewJuicer returns the Data-Juicer service of a configuration, nil if it has none. The service
 // starts when somebody first asks it.
-func newJuicer(cfg *Settled, say func(string)) *datajuicer.Service {
+func NewJuicer(cfg *config.Settled, say func(string)) *datajuicer.Service {
 	c := &cfg.Service.DataJuicer
 	switch {
 	case c.AutoStart:
-		return &datajuicer.Service{Port: value(0, c.Port), Say: say}
+		return &datajuicer.Service{Port: config.Value(0, c.Port), Say: say}
 	case c.ServerURL != "":
 		return &datajuicer.Service{URL: strings.TrimRight(c.ServerURL, "/"), Say: say}
 	}
@@ -30,7 +30,7 @@ func newJuicer(cfg *Settled, say func(string)) *datajuicer.Service {
 }
 
 // taskRecipe returns the recipe of the stage's task pipeline, nil if it has none.
-func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
+func taskRecipe(cfg *config.Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
 	p := cfg.TaskPipeline
 	if p == nil {
 		return nil, nil
@@ -54,9 +54,9 @@ func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, erro
 	return r, nil
 }
 
-// prepare runs the stage's task pipeline, unless an earlier run has. The end of stop ends it at
+// MakeTasks runs the stage's task pipeline, unless an earlier run has. The end of stop ends it at
 // once. The pipeline keeps the answers of models, so the next start does not ask them again.
-func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service, opts Options) error {
+func MakeTasks(ctx, stop context.Context, cfg *config.Settled, juicer *datajuicer.Service, say func(string)) error {
 	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
 		return err
@@ -64,7 +64,6 @@ func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })()
-	say := opts.Say
 	m := newMeter("task pipeline: ", say)
 	report, err := r.Make(ctx, taskset.Host{
 		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(ctx, path, dataset.Options{}) },
@@ -78,21 +77,26 @@ func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service
 	return nil
 }
 
-// taskPipeline returns the recipe of the stage's task pipeline, nil if it has none, and the report
-// of an earlier run, nil if there was none. It returns an error if the pipeline cannot run.
-func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err error) {
-	if r, err = taskRecipe(cfg, newJuicer(cfg, nil)); r == nil || err != nil {
-		return nil, nil, err
+// TaskPipeline is the task pipeline of a stage, before the stage runs.
+type TaskPipeline struct {
+	recipe *taskset.Recipe // nil if the stage has none
+	made   *taskset.Report // of an earlier run; nil if there was none
+}
+
+// TaskPipelineOf reads the task pipeline of a stage. It returns an error if the pipeline cannot run.
+func TaskPipelineOf(cfg *config.Settled) (p TaskPipeline, err error) {
+	if p.recipe, err = taskRecipe(cfg, NewJuicer(cfg, nil)); p.recipe == nil || err != nil {
+		return p, err
 	}
 	for i, path := range cfg.TaskPipeline.Inputs {
 		if err := accessible(path); err != nil {
-			return nil, nil, cfg.At(fmt.Sprintf("%s.inputs.%d", taskPipelineKey, i), err.Error(), "")
+			return p, cfg.At(fmt.Sprintf("%s.inputs.%d", taskPipelineKey, i), err.Error(), "")
 		}
 	}
-	if made, err = r.Check(); err != nil {
-		return nil, nil, cfg.At(taskPipelineKey, err.Error(), "")
+	if p.made, err = p.recipe.Check(); err != nil {
+		return p, cfg.At(taskPipelineKey, err.Error(), "")
 	}
-	return r, made, nil
+	return p, nil
 }
 
 // accessible returns an error if a path does not exist or cannot be read, which names the path.
@@ -104,29 +108,29 @@ func accessible(path string) error {
 	return err
 }
 
-// pending returns the path of the taskset that a task pipeline has yet to make, "" if there is none.
-func pending(r *taskset.Recipe, made *taskset.Report) string {
-	if r == nil || made != nil {
+// Pending returns the path of the taskset that the task pipeline has yet to make, "" if there is none.
+func (p TaskPipeline) Pending() string {
+	if p.recipe == nil || p.made != nil {
 		return ""
 	}
-	return r.Output
+	return p.recipe.Output
 }
 
-// describe returns lines about what a task pipeline has done, or would do.
-func describe(r *taskset.Recipe, made *taskset.Report) ([]string, error) {
+// Describe returns lines about what the task pipeline has done, or would do.
+func (p TaskPipeline) Describe() ([]string, error) {
 	switch {
-	case r == nil:
+	case p.recipe == nil:
 		return nil, nil
-	case made != nil:
-		return []string{made.String()}, nil
+	case p.made != nil:
+		return []string{p.made.String()}, nil
 	}
 	rows := 0
-	for _, path := range r.Inputs {
+	for _, path := range p.recipe.Inputs {
 		d, err := dataset.Open(context.Background(), path, dataset.Options{})
 		if err != nil {
 			return nil, err
 		}
 		rows += d.Len()
 	}
-	return r.Plan(rows)
+	return p.recipe.Plan(rows)
 }

@@ -1,41 +1,49 @@
-package run
+// Package feed opens what a stage reads and keeps: tasksets, datasets, the buffer between explorers and
+// trainer, and archives of experiences.
+package feed
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/model/renderer"
 )
 
-// reader opens the data of a stage.
-type reader struct {
-	*Settled
-	say func(string) // for people
+// Reader opens the data of a stage.
+type Reader struct {
+	*config.Settled
+	Say       func(string) // for people
+	Tasksets  []Taskset
+	Algorithm *algorithm.Algorithm
+	Text      *renderer.Renderer // of the model
+	ModelPath string
 }
 
 // openDataset opens the rows of a section of the configuration. progress is the section's
 // enable_progress_bar.
-func (s *reader) openDataset(ctx context.Context, path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
+func (s *Reader) openDataset(ctx context.Context, path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
 	opts.Resolve = func(name string) (string, error) { return resolveDataset(ctx, name) }
-	opts.Scratch, opts.Note = filepath.Join(s.Buffer.CacheDir, "datasets"), s.say
+	opts.Scratch, opts.Note = filepath.Join(s.Buffer.CacheDir, "datasets"), s.Say
 	if progress {
-		m := newMeter("reading ", s.say)
+		m := newMeter("reading ", s.Say)
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
-	return openRows(ctx, path, opts)
+	return OpenRows(ctx, path, opts)
 }
 
-// openRows opens a dataset. It returns an error if the dataset has no rows.
-func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.Dataset, error) {
+// OpenRows opens a dataset. It returns an error if the dataset has no rows.
+func OpenRows(ctx context.Context, path string, opts dataset.Options) (*dataset.Dataset, error) {
 	d, err := dataset.Open(ctx, path, opts)
 	if err == nil && d.Len() == 0 {
 		err = fmt.Errorf("dataset %s has no rows", safetext.Hidden(path))
@@ -44,7 +52,7 @@ func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.
 }
 
 // rowsOf returns where the rows of a section are in its path. In a database, the table has the name
-// of the subset or, as in Trinity-RFT, of the section.
+// Options the subset or, as in Trinity-RFT, of the section.
 func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
 	o := dataset.Options{Split: split, Subset: subset}
 	if dburl.IsURL(path) {
@@ -61,38 +69,38 @@ func bufferRows(b *config.ExperienceBuffer) dataset.Options {
 
 // resolveDataset downloads a dataset that is on the hub.
 func resolveDataset(ctx context.Context, name string) (string, error) {
-	if !isHubDataset(name) {
+	if !IsHubDataset(name) {
 		return "", fmt.Errorf("dataset %s: no such file or directory", name)
 	}
-	return hub.Pull(ctx, datasetName(name), hub.Options{})
+	return hub.Pull(ctx, DatasetName(name), hub.Options{})
 }
 
-// isHubDataset reports whether the name of a dataset that is not on this machine may be a name of
+// IsHubDataset reports whether the name of a dataset that is not on this machine may be a name of
 // the hub. A name that looks like a file is not.
-func isHubDataset(name string) bool {
-	return hub.IsName(datasetName(name)) && (strings.Contains(name, "://") || !dataset.IsFile(name))
+func IsHubDataset(name string) bool {
+	return hub.IsName(DatasetName(name)) && (strings.Contains(name, "://") || !dataset.IsFile(name))
 }
 
-// datasetName returns the hub's name of a dataset that a configuration writes as org/name.
-func datasetName(name string) string {
+// DatasetName returns the hub's name of a dataset that a configuration writes as org/name.
+func DatasetName(name string) string {
 	if strings.Contains(name, "://") {
 		return name
 	}
 	return "hf://datasets/" + name
 }
 
-// namedDataset is a dataset that a configuration names. key is the section with its path.
-type namedDataset struct {
-	key, path string
-	of        dataset.Options
+// Dataset is a dataset that a configuration names. key is the section with its path.
+type Dataset struct {
+	Key, Path string
+	Options   dataset.Options
 }
 
-// datasets lists the datasets that a configuration names, without the pending one that a task
+// Datasets lists the datasets that a configuration names, without the pending one that a task
 // pipeline has yet to make.
-func datasets(cfg *Settled, pending string) (all []namedDataset) {
+func Datasets(cfg *config.Settled, pending string) (all []Dataset) {
 	add := func(key, path string, of dataset.Options) {
 		if path != "" && path != pending { // config reports a missing path
-			all = append(all, namedDataset{key, path, of})
+			all = append(all, Dataset{key, path, of})
 		}
 	}
 	for _, t := range cfg.Data.Tasksets {
@@ -110,32 +118,18 @@ func datasets(cfg *Settled, pending string) (all []namedDataset) {
 	return all
 }
 
-// checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
-// on this machine, not on a hub, and none that a stage before makes.
-func checkDatasets(cfg *Settled, before []*Settled) error {
-	if done, err := finished(cfg, false); err != nil || done != nil {
-		return err
+// Local returns the path of a model or dataset, "" if it is not on this machine. onHub reports
+// whether a run could download it then.
+func Local(name string, isDataset bool) (path string, onHub bool) {
+	if _, err := os.Stat(name); err == nil || isDataset && dburl.IsURL(name) {
+		return name, false
 	}
-	recipe, report, err := taskPipeline(cfg)
-	if err != nil {
-		return err
+	hubName, isName := name, hub.IsName(name)
+	if isDataset {
+		hubName, isName = DatasetName(name), IsHubDataset(name)
 	}
-	read := cfg.Sources()
-	for _, d := range datasets(cfg, pending(recipe, report)) {
-		key := d.key + ".path"
-		made := slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.path) })
-		if made || !slices.Contains(read, key) {
-			continue
-		}
-		path, onHub := local(d.path, true)
-		if path == "" && !onHub {
-			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
-		}
-		if path != "" && !dburl.IsURL(path) {
-			if err := dataset.Find(path, d.of); err != nil {
-				return cfg.At(key, err.Error(), "")
-			}
-		}
+	if dir, ok := hub.Cached(hubName); ok {
+		return dir, false
 	}
-	return nil
+	return "", isName
 }

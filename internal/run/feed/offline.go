@@ -1,13 +1,13 @@
-package run
+package feed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
-	"github.com/trinity-go/trinity/internal/trainer"
 )
 
 // offlineSource is a dataset to train on.
@@ -18,14 +18,14 @@ type offlineSource struct {
 
 // offline opens the trainer's dataset. It checks all rows that the run will read, so that none ends
 // the run later.
-func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
+func (s *Reader) offline(ctx context.Context) (*offlineSource, error) {
 	b := s.Buffer.TrainerInput.ExperienceBuffer
-	epochs := value(s.Buffer.TotalEpochs, b.TotalEpochs)
+	epochs := config.Value(s.Buffer.TotalEpochs, b.TotalEpochs)
 	steps := s.StepLimit()
 	if steps > 0 {
 		epochs = 0 // as many as the steps need
 	}
-	rows, err := s.rows(ctx, b, s.algorithm.Def.Schema, epochs)
+	rows, err := s.rows(ctx, b, s.Algorithm.Def.Schema, epochs)
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
 }
 
 // rows opens a dataset of training data in the order that its selector chooses.
-func (s *reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
+func (s *Reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
 	data, format, err := s.formatted(ctx, b, schema)
 	if err != nil {
 		return nil, err
@@ -54,20 +54,20 @@ func (s *reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema st
 	if err != nil {
 		return nil, err
 	}
-	if schema == "experience" && s.algorithm.InPipeline() != nil && s.algorithm.Def.Advantage != "none" {
+	if schema == "experience" && s.Algorithm.InPipeline() != nil && s.Algorithm.Def.Advantage != "none" {
 		format.Format = scored(format.Format)
 	}
 	return dataset.NewSource(data, sel, format, epochs), nil
 }
 
 // formatted opens a dataset of training data.
-func (s *reader) formatted(ctx context.Context, b *config.ExperienceBuffer, schema string) (*dataset.Dataset, dataset.RowFormatter, error) {
+func (s *Reader) formatted(ctx context.Context, b *config.ExperienceBuffer, schema string) (*dataset.Dataset, dataset.RowFormatter, error) {
 	data, err := s.openDataset(ctx, b.Path, bufferRows(b), b.EnableProgressBar)
 	if err != nil {
 		return nil, dataset.RowFormatter{}, err
 	}
 	if data.Len() >= manyRows {
-		s.say(fmt.Sprintf("checks the rows of %s before loading any weights", data.Name()))
+		s.Say(fmt.Sprintf("checks the rows of %s before loading any weights", data.Name()))
 	}
 	f := dataset.Format{
 		TaskFormat: b.Format.TaskFormat, PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
@@ -76,7 +76,7 @@ func (s *reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 	if b.Format.Packing {
 		f.MaxTokens = 0 // a longer text continues in the next sequence
 	}
-	format, err := dataset.Formatter(schema, f, s.text)
+	format, err := dataset.Formatter(schema, f, s.Text)
 	return data, format, err
 }
 
@@ -99,28 +99,26 @@ func scored(format formatter) formatter {
 const manyRows = 20000
 
 // packed joins rows into sequences of the model's length.
-func (s *reader) packed(rows *dataset.Source) (*dataset.Packed, error) {
-	end := s.text.Tokenizer().EOS()
+func (s *Reader) packed(rows *dataset.Source) (*dataset.Packed, error) {
+	end := s.Text.Tokenizer().EOS()
 	if end < 0 {
 		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which packing puts between texts",
-			s.modelPath)
+			s.ModelPath)
 	}
 	return &dataset.Packed{Rows: rows, Length: *s.Model.MaxModelLen, End: end}, nil
 }
 
 // offlineSteps returns the number of full batches in the dataset's epochs.
-func (s *reader) offlineSteps(source *offlineSource) int {
+func (s *Reader) offlineSteps(source *offlineSource) int {
 	return max(1, source.experiences/(s.Buffer.TrainBatchSize*s.Batch.PerRow))
 }
 
-// referenceCache is the size in bytes of the cache for a dataset's reference log-probabilities. It
-// has room for 8 million tokens.
-const referenceCache = 32 << 20
-
-// newCache returns the cache of a run that reads its data more than once, else nil.
-func newCache(cfg *Settled) *trainer.ReferenceCache {
-	if cfg.Batch.Rereads {
-		return &trainer.ReferenceCache{Limit: referenceCache}
+// Offline returns the source of a trainer that reads a dataset, and its number of steps.
+func (s *Reader) Offline(ctx context.Context) (source trinity.Source, steps int64, err error) {
+	data, err := s.offline(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
-	return nil
+	source, err = s.Batches(ctx, data)
+	return source, int64(cmp.Or(s.StepLimit(), s.offlineSteps(data))), err
 }

@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // formatter makes experiences of a row.
 type formatter = func(map[string]any) ([]*trinity.Experience, error)
 
-// inputs opens the experiences that join the rollouts in the pipeline, and checks every row.
-func (s *reader) inputs(ctx context.Context) (explorer.Inputs, error) {
+// Inputs opens the experiences that join the rollouts in the pipeline, and checks every row.
+func (s *Reader) Inputs(ctx context.Context) (explorer.Inputs, error) {
 	var all explorer.Inputs
 	for _, b := range s.Data.Inputs {
 		in, err := s.input(ctx, b)
@@ -28,7 +28,7 @@ func (s *reader) inputs(ctx context.Context) (explorer.Inputs, error) {
 }
 
 // input opens this explorer's share of one input.
-func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
+func (s *Reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
 	data, format, err := s.formatted(ctx, &b.ExperienceBuffer, b.SchemaType)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 	if err != nil {
 		return nil, err
 	}
-	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: s.ownName()}
+	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: OwnName(s.Settled)}
 	if k, n := s.Explorer.Part(); n > 1 {
 		in.Data = explorer.ShareOfGroups(groups, k, n)
 	}
@@ -59,12 +59,12 @@ func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 
 // joining returns a formatter that refuses experiences that the run cannot train on beside its own
 // rollouts.
-func (s *reader) joining(format formatter) (formatter, error) {
-	model, err := model.ReadConfig(s.modelPath)
+func (s *Reader) joining(format formatter) (formatter, error) {
+	model, err := model.ReadConfig(s.ModelPath)
 	if err != nil {
 		return nil, err
 	}
-	logprobs, err := s.algorithm.ReadsLogprobs()
+	logprobs, err := s.Algorithm.ReadsLogprobs()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *reader) joining(format formatter) (formatter, error) {
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
 			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: "+
-				"use experiences that a run wrote, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Def.Type)
+				"use experiences that a run wrote, or a policy_loss_fn that reads none, such as opmd", s.Algorithm.Def.Type)
 		}
 		return nil
 	}
@@ -95,7 +95,7 @@ func (s *reader) joining(format formatter) (formatter, error) {
 				return nil, err
 			}
 			if e.Prompt == "" {
-				e.Prompt = s.text.Decode(e.Tokens[:e.PromptLen])
+				e.Prompt = s.Text.Decode(e.Tokens[:e.PromptLen])
 			}
 		}
 		return exps, nil

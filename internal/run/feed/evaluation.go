@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// heldOut reads the datasets on which the trainer measures its loss.
-func (s *reader) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
+// HeldOut reads the datasets on which the trainer measures its loss.
+func (s *Reader) HeldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
 	for _, b := range s.Data.Measured {
 		set := trainer.HeldOut{Name: b.Name}
 		if set.Experiences, err = s.whole(ctx, &b.ExperienceBuffer); err == nil {
@@ -27,7 +27,7 @@ func (s *reader) heldOut(ctx context.Context) (all []trainer.HeldOut, err error)
 }
 
 // whole reads all experiences of a dataset.
-func (s *reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
+func (s *Reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
 	rows, err := s.rows(ctx, b, b.SchemaType, 1)
 	if err == nil {
 		err = rows.Check(ctx, 0, 1)
@@ -53,9 +53,9 @@ func (s *reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trin
 
 // measure returns the loss whose metrics tell about data of a schema. It is the run's own loss if
 // the run trains on that schema, else the loss of the algorithm with the schema's name.
-func (s *reader) measure(schema string) (trinity.Loss, error) {
-	if schema == s.algorithm.Def.Schema {
-		return s.algorithm.Loss, nil
+func (s *Reader) measure(schema string) (trinity.Loss, error) {
+	if schema == s.Algorithm.Def.Schema {
+		return s.Algorithm.Loss, nil
 	}
 	parts, err := registry.Parts(trinity.Algorithm{Type: schema})
 	if err != nil {

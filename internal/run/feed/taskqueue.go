@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // arriving is a queue of tasks. A row gets the checks of a taskset before a step takes it.
 type arriving struct {
 	*dataset.Queue
-	tasks   *tasks
+	tasks   *Taskset
 	checked int // rows
 }
 
@@ -42,30 +42,30 @@ func (a *arriving) check(ctx context.Context) error {
 }
 
 // openQueue reads the rows that are in the queue of a taskset.
-func openQueue(t *tasks, say func(string)) (*arriving, error) {
+func openQueue(t *Taskset, say func(string)) (*arriving, error) {
 	a := &arriving{Queue: dataset.NewQueue(t.Path, wait.Seconds(t.MaxReadTimeout), say), tasks: t}
 	return a, a.Extend()
 }
 
 // readQueue gives a taskset the explorer's share of the rows of a queue.
-func (s *reader) readQueue(ctx context.Context, t *tasks, out *explorer.Taskset) error {
-	queue, err := openQueue(t, s.say)
+func (s *Reader) readQueue(ctx context.Context, t *Taskset, out *explorer.Taskset) error {
+	queue, err := openQueue(t, s.Say)
 	if err != nil {
 		return err
 	}
 	if err := queue.check(ctx); err != nil {
 		return err
 	}
-	k, n := s.Settled.Explorer.Part()
+	k, n := s.Explorer.Part()
 	share := explorer.ShareOf(queue, k, n)
-	out.Data, out.Selector, out.Explorer = share, explorer.NewArrivals(queue, share), s.ownName()
+	out.Data, out.Selector, out.Explorer = share, explorer.NewArrivals(queue, share), OwnName(s.Settled)
 	return nil
 }
 
-// checkQueue checks the rows that are in a queue of tasks, if the stage reads one, and counts them in f.
-func checkQueue(s *Settled, f *config.Facts) error {
-	for i := range s.tasks {
-		t := &s.tasks[i]
+// CheckQueues checks the rows that are in queues of tasks, and counts them in f.
+func CheckQueues(s *config.Settled, tasksets []Taskset, f *config.Facts) error {
+	for i := range tasksets {
+		t := &tasksets[i]
 		if !t.IsQueue() {
 			continue
 		}

@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"cmp"
@@ -13,8 +13,6 @@ import (
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
-	"github.com/trinity-go/trinity/model/renderer"
 )
 
 // maxWord bounds the file with the word of a run, in bytes.
@@ -23,7 +21,7 @@ const maxWord = 64
 // DataSources lists the data of a stage whose files are in the directory dir: another one than the
 // configuration says if somebody copied the run. It opens and writes nothing.
 func DataSources(cfg *config.Settled, dir string) []dataset.Entry {
-	l := &dataLister{Settled: &Settled{Settled: cfg}, dir: dir, job: cfg.CheckpointJobDir}
+	l := &dataLister{Settled: cfg, dir: dir, job: cfg.CheckpointJobDir}
 	cfg.Buffer.CacheDir = l.own(cfg.Buffer.CacheDir)
 	for _, t := range cfg.Data.Tasksets {
 		o := tasksOf(&t.Taskset)
@@ -40,7 +38,7 @@ func DataSources(cfg *config.Settled, dir string) []dataset.Entry {
 
 // dataLister gathers the data of a stage.
 type dataLister struct {
-	*Settled
+	*config.Settled
 	dir, job string // of the run: where it is, and where the configuration says it is
 	all      []dataset.Entry
 }
@@ -80,7 +78,7 @@ func (l *dataLister) add(d dataset.Entry) {
 		return
 	}
 	name := l.own(d.Path)
-	switch found, onHub := local(name, true); {
+	switch found, onHub := Local(name, true); {
 	case strings.Contains(d.Path, ":***@"):
 		d.Problem = "the run has kept the address without its password, so the studio cannot open it"
 	case found != "":
@@ -122,7 +120,7 @@ func (l *dataLister) store() {
 	case l.SharedStore:
 		l.rowsOf(key, b.Name, b.Path, "trinity_experiences", "buffer =", "number", path.Join(l.Project, l.Group, l.Name, b.Name))
 	default:
-		l.add(dataset.Entry{Key: key, Name: b.Name, Kind: dataset.KindLog, Path: filepath.Join(l.Buffer.CacheDir, experienceLog)})
+		l.add(dataset.Entry{Key: key, Name: b.Name, Kind: dataset.KindLog, Path: filepath.Join(l.Buffer.CacheDir, LogDir)})
 	}
 }
 
@@ -187,21 +185,4 @@ func (l *dataLister) rowsOf(key, name, at, table, where, order, begin string) {
 		return
 	}
 	l.add(d)
-}
-
-// OpenText opens the tokenizer and the chat template of a stage's model, if the model is on this machine.
-// It loads no weights, and downloads and starts nothing.
-func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
-	s := &Settled{Settled: cfg}
-	if err := separateAdapter(cfg); err != nil {
-		return nil, err
-	}
-	if s.modelPath, _ = local(checkpoint.ModelBelow(cfg.Model.ModelPath), false); s.modelPath == "" {
-		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
-	}
-	text, err := (chat{s}).openText()
-	if err == nil && text == nil {
-		err = fmt.Errorf("the model %s has no tokenizer", cfg.Model.ModelPath)
-	}
-	return text, err
 }

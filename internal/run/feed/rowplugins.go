@@ -1,4 +1,4 @@
-package run
+package feed
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 // format.reward_fn_key).
 type ownPlugins struct {
 	workflowKey, rewardKey string
-	all                    []tasks // of the stage
+	all                    []Taskset // of the stage
 
 	mu    sync.Mutex
 	built map[[2]string]taskPlugins // by the names of the workflow and of the reward function
 }
 
 // letRowsName lets the rows of those tasksets name plug-ins whose format says where.
-func letRowsName(all []tasks) {
+func letRowsName(all []Taskset) {
 	for i := range all {
 		if t := &all[i]; t.Format.WorkflowKey != "" || t.Format.RewardFnKey != "" {
 			t.own = &ownPlugins{t.Format.WorkflowKey, t.Format.RewardFnKey, all, sync.Mutex{}, map[[2]string]taskPlugins{}}
@@ -32,7 +32,7 @@ func letRowsName(all []tasks) {
 
 // pluginsOf returns the plug-ins of a task: those that its row names, else the taskset's. It sets
 // their names in the task.
-func (t *tasks) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
+func (t *Taskset) pluginsOf(task *trinity.Task) (p taskPlugins, err error) {
 	if t.own == nil {
 		return t.plugins, nil
 	}
