@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -183,11 +184,11 @@ func (s asking) memory() (plans []config.MemoryPlan, err error) {
 		if a.path == "" {
 			continue
 		}
-		parts, err := s.engines.sampler.PlanMemory(a.spec(s.Batch.Sequences))
+		parts, err := s.engines.Sampler.PlanMemory(a.spec(s.Batch.Sequences))
 		if err != nil {
 			return nil, s.At(a.Key, err.Error(), "")
 		}
-		plans = append(plans, planned(parts, "asked model", a.Name+", "+a.ModelPath)...)
+		plans = append(plans, place.Planned(parts, "asked model", a.Name+", "+a.ModelPath)...)
 	}
 	return plans, nil
 }
@@ -228,7 +229,7 @@ func (s *stage) openAsked(ctx context.Context) error {
 			}
 			continue
 		}
-		sampler, err := s.engines.sampler.OpenSampler(ctx, a.spec(s.Batch.Sequences))
+		sampler, err := s.engines.Sampler.OpenSampler(ctx, a.spec(s.Batch.Sequences))
 		if err != nil {
 			return s.At(a.Key, fmt.Sprintf("opening model %s: %v", a.path, err), "")
 		}

@@ -91,7 +91,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	sync, err := s.engines.way.Open(ctx, weights.Link{
+	sync, err := s.engines.Way.Open(ctx, weights.Link{
 		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
 		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
 		Probe: probe, Report: s.log.delivered, Say: s.say,

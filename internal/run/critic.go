@@ -12,21 +12,10 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
 )
-
-// criticSpec returns how the engine opens the critic beside the policy. It trains all weights of
-// the critic, even if the policy is an adapter: a value head on frozen features would be a poor
-// critic. Nobody samples or publishes the critic, so a small adapter has no advantage.
-func criticSpec(policy engine.TrainerSpec, path string, optimizer engine.OptimizerSpec) engine.TrainerSpec {
-	return engine.TrainerSpec{
-		ModelPath: path, Head: engine.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
-		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
-		Place: policy.Place, Strategy: policy.Strategy, Tensor: policy.Tensor,
-		ParamOffload: policy.ParamOffload, OptimizerOffload: policy.OptimizerOffload,
-	}
-}
 
 // checkCritic returns an error if the critic cannot read the policy's sequences.
 func (s *Settled) checkCritic(policy *model.Config) error {
@@ -42,7 +31,7 @@ func (s *Settled) checkCritic(policy *model.Config) error {
 			"a critic reads the policy's tokens, so start it from a model with the same tokenizer")
 	case critic.MaxPositions < length:
 		return s.At(checkpoint.CriticKey,
-			fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length),
+			fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, place.ModelLenKey, length),
 			"lower it or use another critic")
 	}
 	return nil
@@ -53,7 +42,7 @@ func (s *stage) openCritic(ctx context.Context, policy engine.TrainerSpec) error
 	if s.criticPath == "" {
 		return nil
 	}
-	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.Critic.Optim.Spec()))
+	critic, err := s.engines.Trainer.OpenTrainer(ctx, place.CriticSpec(policy, s.criticPath, s.Critic.Optim.Spec()))
 	if err != nil {
 		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
 	}

@@ -73,7 +73,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := (startable{settled}).checkInterpreters(ctx); err != nil {
+	if err := settled.checkInterpreters(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := settled.locate(fetch(ctx, say)); err != nil {
@@ -94,12 +94,8 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	if err := feed.MakeTasks(ctx, ctx, settled.Settled, juicer, say); err != nil {
 		return nil, nil, end(err)
 	}
-	need, err := settled.memoryOf(settled.specs(false, true), int64(Machine().Available))
-	if err != nil {
+	if err := settled.fits("", false, true); err != nil {
 		return nil, nil, end(err)
-	}
-	if why, err := need.doesNotFit(); err != nil || why != "" {
-		return nil, nil, end(errors.Join(err, errors.New(why)))
 	}
 	if s, err = open(settled, opts); err != nil {
 		return nil, nil, end(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -17,7 +18,7 @@ import (
 // limits. It downloads and writes nothing. It lists the models and datasets that a run would
 // download, and those that are missing.
 func Facts(settled *config.Settled) (config.Facts, error) {
-	here := Machine()
+	here := place.Machine()
 	f := config.Facts{
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(here.Available), Disk: int64(here.Disk)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
@@ -29,8 +30,9 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := s.locate(lookUp(&f)); err != nil {
 		return f, err
 	}
-	f.Chat, f.Programs = chat{s}.facts(), programFacts(s)
-	if err := s.addModelFacts(&f); err != nil {
+	f.Chat, f.Programs = chat{s}.facts(), s.programFacts()
+	forecast, err := s.addModelFacts(&f)
+	if err != nil {
 		return f, err
 	}
 	makes, err := feed.TaskPipelineOf(s.Settled)
@@ -74,49 +76,50 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := feed.CheckPacks(s.Settled, s.tasks, own); err != nil {
 		return f, err
 	}
-	return f, s.addTime(&f)
+	return f, s.addTime(forecast, &f)
 }
 
-// addTime adds to f how long the steps take, if the model and the data are on this machine and its
-// engine knows its speed.
-func (s *Settled) addTime(f *config.Facts) error {
-	if !s.located() || s.text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores {
+// addTime adds to f how long the steps take, if the data is on this machine and the engine knows its speed.
+func (s *Settled) addTime(forecast *place.Forecast, f *config.Facts) (err error) {
+	if forecast == nil || s.text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores ||
+		!forecast.TellsSpeed(f) {
 		return nil
 	}
-	m, err := model.ReadConfig(s.modelPath)
-	if err != nil {
-		return err
+	of := place.Tokens{Trained: f.Model.Trained}
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.Eval {
+			of.Evaluated += f.Rows[t.Key] * max(1, t.Template.GroupSize)
+		}
 	}
-	e, lengths, err := s.estimate(m, f)
-	if err == nil && e != nil {
-		f.Time = e.facts(lengths)
+	data := s.reader(func(string) {})
+	if of.Prompt, of.Response, of.Lengths, err = data.Lengths(f); err == nil {
+		f.Time, err = forecast.Time(of)
 	}
 	return err
 }
 
 // addModelFacts adds to f the size of the model, if it is on this machine, and the memory that the
-// run needs.
-func (s *Settled) addModelFacts(f *config.Facts) error {
+// run needs. The forecast is nil if a model of the stage is not here.
+func (s *Settled) addModelFacts(f *config.Facts) (forecast *place.Forecast, err error) {
 	if s.modelPath == "" {
-		return addFactsOfConfig(s, f)
+		return nil, addFactsOfConfig(s, f)
 	}
 	m, err := model.ReadConfig(s.modelPath)
 	if err != nil {
-		return fmt.Errorf("model.model_path: %w", err)
+		return nil, fmt.Errorf("model.model_path: %w", err)
 	}
 	if s.located() {
-		memory, err := s.memory()
-		if err != nil {
-			return err
+		if forecast, err = s.forecast(s.specs(s.Trains, s.Samples), int64(place.Machine().Available)); err != nil {
+			return nil, err
 		}
-		if f.Memory = memory.parts; len(f.Memory) > 0 {
-			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
-				return err
+		if f.Memory = forecast.Memory; len(f.Memory) > 0 {
+			if f.DoesNotFit, err = forecast.DoesNotFit(); err != nil {
+				return nil, err
 			}
 		}
 	}
 	f.Model, err = modelFacts(m, s.Model.LoraConfigs)
-	return err
+	return forecast, err
 }
 
 // addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
@@ -130,7 +133,8 @@ func addFactsOfConfig(s *Settled, f *config.Facts) error {
 	if of.modelPath = dir; s.Critic != nil && s.criticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
 		of.criticPath = dir
 	}
-	return of.addModelFacts(f)
+	_, err := of.addModelFacts(f)
+	return err
 }
 
 // modelFacts counts the parameters of the model, and those that the run trains.

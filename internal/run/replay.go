@@ -159,12 +159,8 @@ func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, err
 // train trains the steps after the newest checkpoint before r.Step, up to that step, which it notes
 // in out. recorded is the configuration of the run if cfg is another one, else nil.
 func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpoint.Dir, out *Retrained) (err error) {
-	need, err := cfg.memoryOf(cfg.specs(true, false), int64(Machine().Available))
-	if err != nil {
+	if err := cfg.fits("", true, false); err != nil {
 		return err
-	}
-	if why, err := need.doesNotFit(); err != nil || why != "" {
-		return errors.Join(err, errors.New(why))
 	}
 	s, err := open(cfg, Options{Say: func(string) {}, Quiet: true}) // the run has said it
 	if err != nil {

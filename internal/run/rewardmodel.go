@@ -8,6 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
 )
@@ -44,7 +45,7 @@ func (s *stage) openRewardModel(ctx context.Context, path string) (*trinity.Rewa
 	if err != nil {
 		return nil, err
 	}
-	opener, err := s.engines.frozen(s.Settled)
+	opener, err := s.engines.Frozen(s.Settled.Settled)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func rewardText(path string) (*renderer.Renderer, error) {
 // checkRewardModel returns an error if a model on this machine cannot be the required reward model.
 // It reads no weights.
 func (s *Settled) checkRewardModel(r *rewardModel) error {
-	if s.engines.programs.sample.Beside != "" {
+	if s.engines.TakeTurns() {
 		return s.At(r.key, "a reward model computes on the trainer's GPUs, which the servers have while rollouts are scored (mode colocate)",
 			"use mode both")
 	}
@@ -107,7 +108,7 @@ func (s *Settled) checkRewardModel(r *rewardModel) error {
 // scorerSpec returns how the engine opens a reward model.
 func (s *Settled) scorerSpec(path string) engine.TrainerSpec {
 	return engine.TrainerSpec{
-		ModelPath: path, Head: engine.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU, Place: s.engines.programs.train,
+		ModelPath: path, Head: engine.ScoreHead, MicroTokens: *s.Trainer.MaxTokenLenPerGPU, Place: s.engines.Programs.Train,
 	}
 }
 
@@ -119,7 +120,7 @@ func (s *Settled) rewardMemory() (plans []config.MemoryPlan, err error) {
 			continue
 		}
 		counted[r.Path] = true
-		opener, err := s.engines.frozen(s)
+		opener, err := s.engines.Frozen(s.Settled)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +128,7 @@ func (s *Settled) rewardMemory() (plans []config.MemoryPlan, err error) {
 		if err != nil {
 			return nil, s.At(r.key, "reward model: "+err.Error(), "")
 		}
-		plans = append(plans, planned(parts, "reward model", r.Path)...)
+		plans = append(plans, place.Planned(parts, "reward model", r.Path)...)
 	}
 	return plans, nil
 }

@@ -126,23 +126,23 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
-		if err := (startable{s}).checkInterpreters(ctx); err != nil { // before a download
+		if err := s.checkInterpreters(ctx); err != nil { // before a download
 			return nil, err
 		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
 			return nil, err
 		}
-		if err := (startable{s}).checkServedModel(stages[:i]); err != nil {
-			return nil, err
+		trained := func(b *Settled) bool { return b.Trains && len(b.Model.LoraConfigs) == 0 } // it writes another model
+		if !slices.ContainsFunc(stages[:i], trained) {
+			if err := s.engines.CheckServedModel(s.Settled, s.modelPath); err != nil {
+				return nil, err
+			}
 		}
-		why, err := s.doesNotFit()
-		if why != "" && len(cfg.Stages) > 0 {
-			why = "stage " + cfg.Stages[i].StageName + ": " + why
+		whose := ""
+		if len(cfg.Stages) > 0 {
+			whose = "stage " + cfg.Stages[i].StageName + ": "
 		}
-		if err == nil && why != "" {
-			err = errors.New(why)
-		}
-		if err != nil {
+		if err := s.fits(whose, s.Trains, s.Samples); err != nil {
 			return nil, err
 		}
 	}

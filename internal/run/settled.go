@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -24,7 +25,7 @@ import (
 type Settled struct {
 	*config.Settled
 	algorithm *algorithm.Algorithm // nil in modes bench and serve, which read none
-	engines   engines
+	engines   place.Engines
 	tasks     []feed.Taskset // of the tasksets that the mode rolls out
 
 	// locate sets the fields below. A path is "" if the model is not on this machine.
@@ -49,7 +50,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 			return nil, err
 		}
 	}
-	if s.engines, err = openers(cfg); err != nil {
+	if s.engines, err = place.NewEngines(cfg); err != nil {
 		return nil, err
 	}
 	if err := (chat{s}).checkToolCallParser(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/monitor"
@@ -63,36 +64,34 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	opts.Say = scrub.lines(said.Say)
 	return &stage{
 		Settled: cfg, data: cfg.reader(opts.Say), say: opts.Say, opts: opts, said: said, scrub: scrub,
-		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
+		available: int64(place.Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
 }
 
 // openEngine loads the weights of the policy and the critic.
 func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
-	need, err := s.memoryOf(s.specs(train, sample), s.available)
+	need, err := s.forecast(s.specs(train, sample), s.available)
 	if err != nil {
 		return err
 	}
-	spec := need.spec
-	if n := spec.train.Recompute; n > 0 {
+	spec := need.Spec
+	if n := spec.Train.Recompute; n > 0 {
 		s.say(fmt.Sprintf("memory is short, so the backward pass computes the activations of %d layers again", n))
 	}
 	if train {
 		warnOfBase(s.Model.LoraConfigs, s.say)
 	}
-	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
-	spec.sample.Tokens = encoder(s.text)
-	if started := s.engines.programs.started; started != nil {
-		started.Say = s.say
-	}
-	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
+	spec.Sample.Text, spec.Sample.Say = s.text.Decode, s.say
+	spec.Sample.Tokens = encoder(s.text)
+	s.engines.Programs.Say(s.say)
+	if s.engine, s.sampler, err = s.engines.Open(ctx, spec); err != nil {
 		return err
 	}
 	if err := putToSleep(ctx, s.sampler); err != nil {
 		return err
 	}
-	if err := s.openCritic(ctx, spec.train); err != nil {
+	if err := s.openCritic(ctx, spec.Train); err != nil {
 		return err
 	}
 	if !sample {
@@ -201,7 +200,7 @@ func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err 
 // close closes all that the stage has opened, after the stage has ended with a status.
 func (s *stage) close(status monitor.Status) error {
 	err := errors.Join(
-		s.closeEngine(), s.engines.programs.close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
+		s.closeEngine(), s.engines.Programs.Close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
 		s.variables.restore(),
 	)
 	if s.log != nil {

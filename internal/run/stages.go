@@ -95,7 +95,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 			return err
 		}
 		if done != nil && stageCfg.Mode != "serve" {
-			if !follows(stageCfg) { // an explorer of the stage has another mode, and nothing to do
+			if !follows(stageCfg.Settled) { // an explorer of the stage has another mode, and nothing to do
 				if err := done.refuseChanges(stageCfg, i == 0); err != nil {
 					return err
 				}
@@ -112,7 +112,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		} else if opts.skips(cfg, i) {
 			unfinished = name
 			continue
-		} else if unfinished != "" && !follows(stageCfg) {
+		} else if unfinished != "" && !follows(stageCfg.Settled) {
 			return fmt.Errorf("--stage %s: it starts from the model of stage %s, which is not finished: run that stage first",
 				name, unfinished)
 		} else if err := stageCfg.locatePolicy(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written it
@@ -129,7 +129,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 }
 
 // follows reports whether the process only works for another one, which trains the stage.
-func follows(cfg *Settled) bool {
+func follows(cfg *config.Settled) bool {
 	return cfg.Mode == "serve" || cfg.Mode == "explore" && cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file"
 }
 
@@ -141,7 +141,7 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 	}
 	last := &sum.Stages[len(sum.Stages)-1]
 	last.Name = name
-	if err := failStage.Hit(""); err != nil || follows(cfg) {
+	if err := failStage.Hit(""); err != nil || follows(cfg.Settled) {
 		return err
 	}
 	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.madeWith}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
 )
@@ -20,8 +21,8 @@ type teacher struct {
 // teacherSpec returns how the engine opens a teacher.
 func (s *Settled) teacherSpec(t config.Teacher, path string) engine.TrainerSpec {
 	return engine.TrainerSpec{
-		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.programs.train,
-		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.engines.programs.sample.Beside != "",
+		ModelPath: path, DType: t.DType, MicroTokens: s.Batch.MicroTokens, MaxModelLen: *s.Model.MaxModelLen, Place: s.engines.Programs.Train,
+		Strategy: s.Trainer.TrainerStrategy, ParamOffload: s.Trainer.ParamOffload || s.engines.TakeTurns(),
 	}
 }
 
@@ -50,7 +51,7 @@ func (s *Settled) checkTeacher(path string) error {
 			path, m.VocabSize, pupil.VocabSize)
 	case m.MaxPositions < n:
 		return fmt.Errorf("model %s has positions for %d tokens, and %s is %d: lower that, or choose another teacher",
-			path, m.MaxPositions, modelLenKey, n)
+			path, m.MaxPositions, place.ModelLenKey, n)
 	}
 	if difference := s.text.Tokenizer().Differs(own.Tokenizer()); difference != "" {
 		return fmt.Errorf("model %s has another tokenizer than model.model_path: %s; a teacher must have the student's", path, difference)
@@ -77,7 +78,7 @@ func (s *stage) openTeachers(ctx context.Context) (map[string]engine.Trainer, er
 		}
 		file := [2]string{one.spec.ModelPath, one.spec.DType}
 		if engines[file] == nil {
-			e, err := s.engines.trainer.OpenTrainer(ctx, one.spec)
+			e, err := s.engines.Trainer.OpenTrainer(ctx, one.spec)
 			if err != nil {
 				return nil, fmt.Errorf("%s: opening model %s: %w", one.Key, one.spec.ModelPath, err)
 			}
@@ -109,11 +110,11 @@ func (s *Settled) teacherMemory() (plans []config.MemoryPlan, err error) {
 			continue
 		}
 		counted[file] = true
-		parts, err := s.engines.planTrainer(t.spec)
+		parts, err := s.engines.PlanTrainer(t.spec)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Key, err)
 		}
-		plans = append(plans, planned(parts, "teacher", t.Path)...)
+		plans = append(plans, place.Planned(parts, "teacher", t.Path)...)
 	}
 	return plans, nil
 }

@@ -18,19 +18,19 @@ type tracer struct{ *stage }
 
 // tracerOf returns the tracer of a stage, nil if it keeps nothing.
 func tracerOf(s *stage) trinity.Tracer {
-	if !keepsTrace(s.Settled) {
+	if traceMemory(s.Settled.Settled) == 0 {
 		return nil
 	}
 	return tracer{s}
 }
 
-// keepsTrace reports whether a stage keeps a trace.
-func keepsTrace(cfg *Settled) bool {
-	return cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off"
+// traceMemory returns the bytes of a stage's trace, measured as those of the process; 0 if it keeps none.
+func traceMemory(cfg *config.Settled) int64 {
+	if cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off" {
+		return 6 << 20
+	}
+	return 0
 }
-
-// traceBuffers is the memory of a trace, in bytes, measured as that of the process.
-const traceBuffers = 6 << 20
 
 // named returns a role with the explorer's own name.
 func (t tracer) named(role string) string {
@@ -113,7 +113,7 @@ func (t tracer) tell(number int, who any, call func()) {
 // openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place
 // for them.
 func openTrace(s *stage, fromStep int64) *trace.Writer {
-	if !keepsTrace(s.Settled) {
+	if traceMemory(s.Settled.Settled) == 0 {
 		return nil
 	}
 	w, err := newTrace(s, fromStep)

@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
@@ -156,7 +157,7 @@ func (s *stage) addCriticAndTeachers(ctx context.Context, o *trainer.Options) (e
 // newCache returns the cache of a run that reads its data more than once, else nil.
 func newCache(cfg *config.Settled) *trainer.ReferenceCache {
 	if cfg.Batch.Rereads {
-		return &trainer.ReferenceCache{Limit: referenceCache}
+		return &trainer.ReferenceCache{Limit: place.ReferenceCache}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package run
+package place
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/model"
 )
 
 // speedGauge is a plug-in that can tell how fast this machine computes for it.
@@ -45,33 +44,51 @@ type estimate struct {
 	teachers                                  float64
 }
 
-// estimate returns the estimate of a stage whose model is here, or nil if its engine cannot tell how
-// fast it is. lengths says where the lengths of prompts and responses come from.
-func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengths string, err error) {
-	speed, ok := s.engines.trainer.(speedGauge)
-	if s.engines.trainer == nil {
-		speed, ok = s.engines.sampler.(speedGauge)
-	}
+// Tokens are what a stage trains and samples.
+type Tokens struct {
+	Trained          int64   // parameters
+	Prompt, Response float64 // tokens, means
+	Evaluated        int     // rollouts of an evaluation
+	Lengths          string  // where the means come from
+}
+
+// TellsSpeed reports whether the stage's engine can tell how fast it is. It notes in f which one cannot.
+func (m *Forecast) TellsSpeed(f *config.Facts) bool {
+	_, ok := m.gauge().(speedGauge)
 	if !ok {
-		name := s.Engines.Sample
-		if s.engines.trainer != nil {
-			name = s.Engines.Train
+		name := m.Config.Engines.Sample
+		if m.Engines.Trainer != nil {
+			name = m.Config.Engines.Train
 		}
 		f.TimeWhy = fmt.Sprintf("engine %s does not tell how fast it is", name)
-		return nil, "", nil
 	}
-	vocabulary := float64(m.VocabSize) * float64(m.HiddenSize)
+	return ok
+}
+
+// gauge returns the plug-in that computes most.
+func (m *Forecast) gauge() any {
+	if m.Engines.Trainer != nil {
+		return m.Engines.Trainer
+	}
+	return m.Engines.Sampler
+}
+
+// Time returns how long the steps of a stage take whose engine can tell how fast it is.
+func (m *Forecast) Time(of Tokens) (*config.TimeFacts, error) {
+	s, c := m.Config, m.Model
+	vocabulary := float64(c.VocabSize) * float64(c.HiddenSize)
 	b := &s.Batch
-	e = &estimate{
-		explores: s.Explores, trains: s.Trains, layers: float64(m.ActiveParameters()) - vocabulary, head: vocabulary,
-		keys: 4 * float64(m.NumHeads*m.HeadDim*m.NumLayers), cache: 8 * float64(m.NumKVHeads*m.HeadDim*m.NumLayers),
-		trained: float64(f.Model.Trained), group: float64(max(1, s.Method.GroupSize)), rollouts: float64(b.StepRollouts),
+	e := &estimate{
+		explores: s.Explores, trains: s.Trains, layers: float64(c.ActiveParameters()) - vocabulary, head: vocabulary,
+		keys: 4 * float64(c.NumHeads*c.HeadDim*c.NumLayers), cache: 8 * float64(c.NumKVHeads*c.HeadDim*c.NumLayers),
+		trained: float64(of.Trained), group: float64(max(1, s.Method.GroupSize)), rollouts: float64(b.StepRollouts),
 		slots: float64(b.Sequences), rows: float64(b.Train * b.PerRow), epochs: float64(max(1, b.Epochs)),
 		updates: math.Ceil(float64(b.Train) / float64(max(1, b.Mini))), int8: s.Explorer.RolloutModel.Quantization == "int8",
 		lora: len(s.Model.LoraConfigs) > 0, reference: s.Method.Reference, recomputes: s.Method.Recomputes && !s.ReadsDataset,
-		critic: s.Critic != nil, teachers: float64(len(s.Settled.Teachers)),
+		prompt: of.Prompt, response: of.Response, evaluated: float64(of.Evaluated),
+		critic: s.Critic != nil, teachers: float64(len(s.Teachers)),
 	}
-	if !m.TieEmbeddings {
+	if !c.TieEmbeddings {
 		e.layers -= vocabulary
 	}
 	if s.Method.Scores {
@@ -80,17 +97,11 @@ func (s *Settled) estimate(m *model.Config, f *config.Facts) (e *estimate, lengt
 	if s.ReadsDataset {
 		e.group = 1
 	}
-	for _, t := range s.tasks {
-		if t.Eval {
-			e.evaluated += float64(f.Rows[t.Key] * max(1, t.Template.GroupSize))
-		}
+	var err error
+	if e.operations, e.read, err = m.gauge().(speedGauge).Speed(); err != nil {
+		return nil, err
 	}
-	data := s.reader(func(string) {})
-	if e.prompt, e.response, lengths, err = data.Lengths(f); err != nil {
-		return nil, "", err
-	}
-	e.operations, e.read, err = speed.Speed()
-	return e, lengths, err
+	return e.facts(of.Lengths), nil
 }
 
 // forward is the operations of a forward pass over rows of a prompt and a response. The rows of a

@@ -1,6 +1,6 @@
 //go:build unix
 
-package run
+package place
 
 import "golang.org/x/sys/unix"
 

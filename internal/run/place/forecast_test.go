@@ -1,4 +1,4 @@
-package run
+package place
 
 import (
 	"reflect"
@@ -46,42 +46,36 @@ func TestThePlanFitsOrSaysWhatWould(t *testing.T) {
 		{base + 10 + 7*5 + 2*3, 3, "; trainer.max_token_len_per_gpu=7 model.max_model_len=7 explorer.runner_per_model=1 would fit"},
 		{base, 3, "; even one short sequence at a time takes"},
 	} {
-		p.available, p.spec.train.Recompute = c.available, 0
-		if err := p.recompute(); err != nil {
+		p.Available, p.Spec.Train.Recompute = c.available, 0
+		if err := p.Plan(); err != nil {
 			t.Fatal(err)
 		}
-		var err error
-		if p.parts, err = p.partsOf(p.spec); err != nil {
-			t.Fatal(err)
-		}
-		why, err := p.doesNotFit()
+		why, err := p.DoesNotFit()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.spec.train.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
-			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.spec.train.Recompute, why, c.recompute, c.want)
+		if p.Spec.Train.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
+			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.Spec.Train.Recompute, why, c.recompute, c.want)
 		}
 	}
 }
 
 // newPlanned is a stage of 100 tokens a micro-batch, sequences of 20, and 8 rollouts of groups of 2
 // on 4 runners.
-func newPlanned(t *testing.T, layers int) *memory {
+func newPlanned(t *testing.T, layers int) *Forecast {
 	t.Helper()
-	cfg := &Settled{
-		Settled: &config.Settled{
-			Config: config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true},
-		},
-		engines: engines{trainer: planner{layers: layers}, sampler: samplerPlanner{}},
+	cfg := &config.Settled{
+		Config: config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true},
 	}
 	length := 20
 	cfg.Model.MaxModelLen = &length
 	cfg.Explorer.RunnerPerModel, cfg.Explorer.RolloutModel.EngineNum = 4, 1
-	return &memory{
-		cfg: cfg, model: &model.Config{NumLayers: layers, VocabSize: 10},
-		spec: specs{
-			train:  engine.TrainerSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
-			sample: engine.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, samples: true,
+	return &Forecast{
+		Config: cfg, Engines: &Engines{Trainer: planner{layers: layers}, Sampler: samplerPlanner{}},
+		Model: &model.Config{NumLayers: layers, VocabSize: 10},
+		Spec: Specs{
+			Train:  engine.TrainerSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
+			Sample: engine.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, Samples: true,
 		},
 	}
 }
@@ -99,7 +93,7 @@ func TestTheCriticsSpecFollowsThePolicys(t *testing.T) {
 		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: engine.ValueHead, Train: true, Recompute: 4, MicroTokens: 5,
 		MaxModelLen: 7,
 	}
-	if got := criticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
+	if got := CriticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
@@ -110,8 +104,8 @@ func TestPassingMemoryCountsBeyondLaterParts(t *testing.T) {
 	for _, c := range []struct{ later, want int64 }{{5, 45}, {60, 0}, {20, 30}} {
 		parts := []engine.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true},
 			{Kind: "activations", Bytes: c.later}}
-		if got := lasting(parts)[1].Bytes; got != c.want || planned(parts, "", "")[0].Bytes != 10+c.later+c.want {
-			t.Errorf("50 bytes before %d others: %d for loading, %v in all; want %d for loading", c.later, got, planned(parts, "", ""), c.want)
+		if got := lasting(parts)[1].Bytes; got != c.want || Planned(parts, "", "")[0].Bytes != 10+c.later+c.want {
+			t.Errorf("50 bytes before %d others: %d for loading, %v in all; want %d for loading", c.later, got, Planned(parts, "", ""), c.want)
 		}
 	}
 }

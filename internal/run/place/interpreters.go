@@ -1,4 +1,4 @@
-package run
+package place
 
 import (
 	"context"
@@ -6,48 +6,38 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/model"
 )
 
-// startable is a stage seen by what its programs need to start.
-type startable struct{ *Settled }
+// startsHere reports whether the programs start on this machine. Of other machines nothing is known before a
+// program starts there.
+func (p *programs) startsHere() bool { return p.launcher != nil && p.launcher.Reach() == "" }
 
-// startsHere reports whether the programs of the stage start on this machine. Of other machines nothing
-// is known before a program starts there.
-func (s startable) startsHere() bool {
-	launcher := s.engines.programs.launcher
-	return launcher != nil && launcher.Reach() == ""
-}
-
-// checkServedModel returns an error if servers that start on this machine would find no weights in the
-// model. One that is told by load_format how to load it may need none. A stage before may write another
-// model.
-func (s startable) checkServedModel(before []*Settled) error {
-	if slices.ContainsFunc(before, func(b *Settled) bool { return b.Trains && len(b.Model.LoraConfigs) == 0 }) {
-		return nil
-	}
-	_, told := s.Explorer.RolloutModel.ExtraEngineArgs["load_format"]
-	if told || s.modelPath == "" || !s.startsHere() || len(serversOf(s.Settled.Settled, &s.engines)) == 0 {
+// CheckServedModel returns an error if servers that start on this machine would find no weights in the
+// model at a path. One that is told by load_format how to load it may need none.
+func (e *Engines) CheckServedModel(cfg *config.Settled, path string) error {
+	_, told := cfg.Explorer.RolloutModel.ExtraEngineArgs["load_format"]
+	if told || path == "" || !e.Programs.startsHere() || len(serversOf(cfg, e)) == 0 {
 		return nil
 	}
 	const (
 		why  = "the servers that the run starts load a model directory with weights (safetensors)"
 		hint = "trinity convert makes one of a GGUF file"
 	)
-	switch info, err := os.Stat(s.modelPath); {
+	switch info, err := os.Stat(path); {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return s.At(checkpoint.ModelKey, fmt.Sprintf("%s is a file, and %s", s.modelPath, why), hint)
-	case !model.HasWeights(s.modelPath):
-		return s.At(checkpoint.ModelKey, fmt.Sprintf("%s has no weights, and %s", s.modelPath, why), hint)
+		return cfg.At(checkpoint.ModelKey, fmt.Sprintf("%s is a file, and %s", path, why), hint)
+	case !model.HasWeights(path):
+		return cfg.At(checkpoint.ModelKey, fmt.Sprintf("%s has no weights, and %s", path, why), hint)
 	}
 	return nil
 }
@@ -62,14 +52,14 @@ import importlib.util, json, sys
 sys.path = [p for p in sys.path if p]
 print(json.dumps([m for m in sys.argv[1:] if importlib.util.find_spec(m) is None]))`
 
-// checkInterpreters returns an error if a program that starts on this machine lacks its interpreter or a
+// CheckInterpreters returns an error if one of the programs that starts on this machine lacks its interpreter or a
 // module of it.
-func (s startable) checkInterpreters(ctx context.Context) error {
-	if !s.startsHere() {
+func (p *programs) CheckInterpreters(ctx context.Context, all []engine.Program) error {
+	if !p.startsHere() {
 		return nil
 	}
 	asked := map[string]bool{} // servers of one kind are equal
-	for _, p := range programsIn(s.Settled) {
+	for _, p := range all {
 		needs := p.Python + " " + strings.Join(p.Modules, " ")
 		if asked[needs] {
 			continue

@@ -1,4 +1,4 @@
-package run
+package place
 
 import (
 	"cmp"
@@ -30,13 +30,13 @@ type samplerPrograms interface {
 type programs struct {
 	launcher      launcher.Launcher
 	started       *cluster.Cluster // nil if no engine has programs
-	train, sample engine.Place
-	unknown       error // why nobody knows how many GPUs the machines have
+	Train, Sample engine.Place
+	Unknown       error // why nobody knows how many GPUs the machines have
 }
 
 // programsOf builds the launcher and gives each engine its part of the machines, if one has programs.
-func programsOf(cfg *config.Settled, e *engines) (*programs, error) {
-	_, trains := e.trainer.(trainerPrograms)
+func programsOf(cfg *config.Settled, e *Engines) (*programs, error) {
+	_, trains := e.Trainer.(trainerPrograms)
 	servers := serversOf(cfg, e)
 	if !trains && servers == nil {
 		return &programs{}, nil
@@ -66,16 +66,16 @@ func launcherOf(cfg *config.Settled) (launcher.Launcher, error) {
 }
 
 // serversOf returns the servers that the sampler starts.
-func serversOf(cfg *config.Settled, e *engines) []engine.Program {
-	starter, ok := e.sampler.(samplerPrograms)
+func serversOf(cfg *config.Settled, e *Engines) []engine.Program {
+	starter, ok := e.Sampler.(samplerPrograms)
 	if !ok {
 		return nil
 	}
 	m := &cfg.Explorer.RolloutModel
-	return starter.Programs(engine.SamplerSpec{Servers: m.BaseUrls, Start: serverSpec(m)})
+	return starter.Programs(engine.SamplerSpec{Servers: m.BaseUrls, Start: ServerSpec(m)})
 }
 
-func serverSpec(m *config.InferenceModel) engine.ServerSpec {
+func ServerSpec(m *config.InferenceModel) engine.ServerSpec {
 	return engine.ServerSpec{
 		Engines: m.EngineNum, TensorParallel: m.TensorParallelSize, PipelineParallel: m.PipelineParallelSize,
 		DataParallel: m.DataParallelSize, ExpertParallel: m.EnableExpertParallel, DType: m.Dtype, MemoryShare: m.GPUMemoryUtilization,
@@ -93,22 +93,22 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 	c, m := &cfg.Cluster, &cfg.Explorer.RolloutModel
 	h := hardware{cmp.Or(c.NodeNum, len(c.Hosts), 1), c.GPUPerNode}
 	if h.gpus == 0 {
-		if h.gpus, p.unknown = p.launcher.GPUs(); p.unknown != nil {
-			p.unknown = fmt.Errorf("cluster.gpu_per_node is left out, and the GPUs of the machines are not known: %w", p.unknown)
+		if h.gpus, p.Unknown = p.launcher.GPUs(); p.Unknown != nil {
+			p.Unknown = fmt.Errorf("cluster.gpu_per_node is left out, and the GPUs of the machines are not known: %w", p.Unknown)
 		}
 	}
-	p.train, p.sample = engine.Place{Programs: p.started}, engine.Place{Programs: p.started, Nodes: 1}
-	p.train.GPUBytes = int64(c.GPUMemory * (1 << 30))
-	p.sample.GPUBytes = p.train.GPUBytes
-	p.sample.Ranks = m.TensorParallelSize * m.PipelineParallelSize * m.DataParallelSize
+	p.Train, p.Sample = engine.Place{Programs: p.started}, engine.Place{Programs: p.started, Nodes: 1}
+	p.Train.GPUBytes = int64(c.GPUMemory * (1 << 30))
+	p.Sample.GPUBytes = p.Train.GPUBytes
+	p.Sample.Ranks = m.TensorParallelSize * m.PipelineParallelSize * m.DataParallelSize
 	if servers > 0 && h.gpus > 0 {
-		p.sample.GPUs = p.sample.Ranks
-		if p.sample.GPUs > h.gpus {
+		p.Sample.GPUs = p.Sample.Ranks
+		if p.Sample.GPUs > h.gpus {
 			return cfg.At(tensorParallelKey, fmt.Sprintf(
-				"a server needs %d GPUs (tensor × pipeline × data parallel), and a machine has %d", p.sample.GPUs, h.gpus), "lower it")
+				"a server needs %d GPUs (tensor × pipeline × data parallel), and a machine has %d", p.Sample.GPUs, h.gpus), "lower it")
 		}
 		if cfg.Mode == "colocate" && trains {
-			p.sample.Beside = trainerGroup
+			p.Sample.Beside = trainerGroup
 			if err := strictTurns(cfg); err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (p *programs) split(cfg *config.Settled, trains bool, servers int) error {
 	switch {
 	case !trains && !p.fits(h, servers):
 		return cfg.At(enginesKey, fmt.Sprintf("there is no room for the servers on the %s", h),
-			fmt.Sprintf("lower it to %d", h.nodes*(h.gpus/p.sample.GPUs)))
+			fmt.Sprintf("lower it to %d", h.nodes*(h.gpus/p.Sample.GPUs)))
 	case !trains:
 		return nil
 	case h.gpus == 0:
@@ -137,9 +137,9 @@ func (h hardware) String() string {
 // finds GPUs for all of them.
 func (p *programs) fits(h hardware, servers int) bool {
 	pool := machines.Pool{All: machines.Equal(make([]string, h.nodes), h.gpus), Spread: true}
-	groups := []trinity.ProcessGroup{{Name: trainerGroup, Nodes: p.train.Nodes, GPUs: p.train.GPUs}}
+	groups := []trinity.ProcessGroup{{Name: trainerGroup, Nodes: p.Train.Nodes, GPUs: p.Train.GPUs}}
 	for i := range servers {
-		groups = append(groups, trinity.ProcessGroup{Name: strconv.Itoa(i), Nodes: 1, GPUs: p.sample.GPUs, Beside: p.sample.Beside})
+		groups = append(groups, trinity.ProcessGroup{Name: strconv.Itoa(i), Nodes: 1, GPUs: p.Sample.GPUs, Beside: p.Sample.Beside})
 	}
 	for _, g := range groups {
 		if _, err := pool.Take(g); err != nil {
@@ -158,7 +158,7 @@ func (p *programs) placeOnCPUs(cfg *config.Settled, most int) error {
 	if ranks%nodes != 0 {
 		return cfg.At(ranksKey, fmt.Sprintf("%d ranks do not divide among %d machines", ranks, nodes), "make it a multiple")
 	}
-	p.train.Nodes, p.train.Ranks = nodes, ranks/nodes
+	p.Train.Nodes, p.Train.Ranks = nodes, ranks/nodes
 	return nil
 }
 
@@ -190,12 +190,12 @@ const (
 // ranks as the configuration says, or as there are GPUs that no server has.
 func (p *programs) placeTrainer(cfg *config.Settled, h hardware, servers int) error {
 	rest := h.nodes * h.gpus
-	if p.sample.Beside == "" {
-		rest -= servers * p.sample.GPUs
+	if p.Sample.Beside == "" {
+		rest -= servers * p.Sample.GPUs
 	}
 	if rest <= 0 {
 		return cfg.At(enginesKey, fmt.Sprintf("the servers (%d, GPUs of each: %d) leave no GPU for the trainer: there are %s",
-			servers, p.sample.GPUs, h),
+			servers, p.Sample.GPUs, h),
 			"add GPUs, lower it, or use mode colocate")
 	}
 	ranks := cmp.Or(cfg.Cluster.TrainerRanks, rest)
@@ -203,7 +203,7 @@ func (p *programs) placeTrainer(cfg *config.Settled, h hardware, servers int) er
 		return nil
 	}
 	problem := fmt.Sprintf("%d ranks of the trainer, as many on each of its machines, and servers: %d, GPUs of each: %d, do not fit on the %s",
-		ranks, servers, p.sample.GPUs, h)
+		ranks, servers, p.Sample.GPUs, h)
 	for most := rest; most > 0; most-- {
 		if p.placeRanks(h, most, servers) {
 			return cfg.At(ranksKey, problem, fmt.Sprintf("set it to %d, or change the servers", most))
@@ -219,7 +219,7 @@ func (p *programs) placeRanks(h hardware, ranks, servers int) bool {
 		if ranks < nodes || ranks%nodes != 0 || ranks/nodes > h.gpus {
 			continue
 		}
-		p.train.Nodes, p.train.Ranks, p.train.GPUs = nodes, ranks/nodes, ranks/nodes
+		p.Train.Nodes, p.Train.Ranks, p.Train.GPUs = nodes, ranks/nodes, ranks/nodes
 		if p.fits(h, servers) {
 			return true
 		}
@@ -227,10 +227,17 @@ func (p *programs) placeRanks(h hardware, ranks, servers int) bool {
 	return false
 }
 
-// close ends the programs that still run.
-func (p *programs) close() error {
+// Close ends the programs that still run.
+func (p *programs) Close() error {
 	if p.started == nil {
 		return nil
 	}
 	return p.started.Close()
+}
+
+// Say makes the programs tell people what happens to them.
+func (p *programs) Say(say func(string)) {
+	if p.started != nil {
+		p.started.Say = say
+	}
 }
