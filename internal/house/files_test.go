@@ -38,7 +38,7 @@ var byThemselves = map[string]string{
 	"launcher/local.go":                               "writes into a folder that is removed when the program ends",
 	"internal/cluster/cluster.go":                     "appends lines for people",
 	"internal/run/replay.go":                          "copies into a folder that is removed when the program ends",
-	"internal/run/recorder.go":                        "appends lines for people",
+	"internal/run/record/recorder.go":                 "appends lines for people",
 	"internal/cli/eval.go":                            "appends lines for people to a new file, which nothing reads",
 	"internal/sweep/child.go":                         "appends lines; if that of success is lost, the run begins again and has nothing to do",
 	"internal/serve/studio/start.go":                  "appends lines for people",

@@ -22,7 +22,7 @@ func (s *stage) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openLog(0, 0); err != nil {
+	if err := s.log.Open(0, 0, s.modelPath); err != nil {
 		return err
 	}
 	steps, err := s.stepsWithModel()
@@ -90,9 +90,9 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	m, err := explorer.Evaluate(ctx, s.runner(), explorerRecorder{s}, evals, step, "bench/")
+	m, err := explorer.Evaluate(ctx, s.runner(), s.log.Explorer(), evals, step, "bench/")
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}
-	return explorerRecorder{s}.Log(ctx, trinity.Record{Step: step, Metrics: m})
+	return s.log.Explorer().Log(ctx, trinity.Record{Step: step, Metrics: m})
 }

@@ -94,13 +94,13 @@ func (s *stage) both(ctx, stop context.Context) error {
 	sync, err := s.engines.Way.Open(ctx, weights.Link{
 		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
 		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
-		Probe: probe, Report: s.log.delivered, Say: s.say,
+		Probe: probe, Report: s.log.Delivered, Say: s.say,
 	})
 	if err != nil {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
 	ex.Weights, tr.Weights = sync, sync
-	ex.Recorder = explorerRecorder{s}
+	ex.Recorder = s.log.Explorer()
 	enough := make(chan struct{})
 	ex.Enough = enough
 	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue, enough)

@@ -8,6 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -27,13 +28,13 @@ func (c checkpointer) Save(ctx context.Context, at trainer.Progress, last bool) 
 	var err error
 	if durable.Missing(dir) != "" {
 		err = c.saveState(ctx, at, withModel)
-	} else if withModel && !present(model) {
+	} else if withModel && !record.Present(model) {
 		err = c.addModels(ctx, dir)
 	}
 	if err != nil {
 		return err
 	}
-	c.log.checkpoint(at.Step, dir, model)
+	c.log.Checkpoint(at.Step, dir, model)
 	return nil
 }
 
@@ -75,12 +76,6 @@ func (c checkpointer) addModels(ctx context.Context, dir string) error {
 		return err
 	}
 	return durable.WriteDir(filepath.Join(dir, c.modelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
-}
-
-// present reports whether a file or directory exists.
-func present(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // trimming is a Checkpointer that, after each checkpoint, removes from the queue's log what the

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/model"
 )
@@ -111,7 +112,7 @@ func (s *stage) loadCritic(ctx context.Context, dir string) error {
 		return nil
 	}
 	state := filepath.Join(dir, checkpoint.CriticEngineDir)
-	if !present(state) {
+	if !record.Present(state) {
 		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew",
 			dir, s.Algorithm.AlgorithmType)
 	}

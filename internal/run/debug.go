@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // DebugOptions choose the task that Debug runs.
@@ -66,7 +67,7 @@ func Debug(ctx context.Context, cfg *config.Config, o DebugOptions) (out *Debugg
 // openAside opens a stage that trains on nothing and writes to a directory of its own. end closes it, and joins its
 // error to that of the work.
 func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(string)) (s *stage, end func(error) error, err error) {
-	moveTo(&cfg.Config, cfg.Name, dir)
+	record.MoveTo(&cfg.Config, cfg.Name, dir)
 	copies := &cfg.DataProcessor.ExperiencePipeline
 	copies.SaveInput, copies.OutputSavePath = false, ""
 	settled, err := Resolve(cfg)
@@ -175,13 +176,13 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	if err := loadCheckpoint(ctx, s, 0); err != nil {
 		return nil, err
 	}
-	if err := s.openLog(0, 1); err != nil {
+	if err := s.log.Open(0, 1, s.modelPath); err != nil {
 		return nil, err
 	}
 	out := &Debugged{Later: s.algorithm.InTrainer() != nil, Text: func(tokens []int32) string {
 		return s.text.Tokenizer().Decode(tokens, false)
 	}}
-	seen := &witness{Tracer: tracer{s}, out: out}
+	seen := &witness{Tracer: s.log, out: out}
 	runner := s.runner()
 	runner.Tracer, runner.Host, runner.Progress = seen, watchedHost{runner.Host, seen}, nil
 	pipe.Tracer = seen
@@ -191,7 +192,7 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 		return nil
 	}
 	var group trinity.Group
-	if out.Task, group, out.Broken, err = explorer.Try(ctx, runner, explorerRecorder{s}, set, o.Task); err != nil {
+	if out.Task, group, out.Broken, err = explorer.Try(ctx, runner, s.log.Explorer(), set, o.Task); err != nil {
 		return nil, err
 	}
 	groups := slices.DeleteFunc([]trinity.Group{slices.Clone(group)}, func(g trinity.Group) bool { return len(g) == 0 })
@@ -201,7 +202,7 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	}
 	out.Metrics, out.Answers = m, answersOf(group, slices.Concat(left...), dropped)
 	seen.Trained(trinity.Trained{Step: 1, Experiences: out.Answers})
-	err = explorerRecorder{s}.Log(ctx, trinity.Record{Step: 1, Metrics: m})
+	err = s.log.Explorer().Log(ctx, trinity.Record{Step: 1, Metrics: m})
 	seen.mu.Lock() // a workflow that missed its deadline may still call
 	defer seen.mu.Unlock()
 	told := *out

@@ -56,10 +56,10 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 	if err := loadCheckpoint(ctx, s, 0); err != nil {
 		return nil, err
 	}
-	if err := s.openLog(0, 0); err != nil {
+	if err := s.log.Open(0, 0, s.modelPath); err != nil {
 		return nil, err
 	}
-	return explorer.Evaluate(ctx, s.runner(), answerRecorder{explorerRecorder{s}, o.Answers}, sets, step, "")
+	return explorer.Evaluate(ctx, s.runner(), answerRecorder{s.log.Explorer(), o.Answers}, sets, step, "")
 }
 
 // evaluates returns the stage of a configuration that Evaluate runs, with the model to evaluate, and the step of the
@@ -131,7 +131,7 @@ func newestModel(stage *config.Settled) (path string, step int64, err error) {
 
 // answerRecorder also writes the answers of evaluations.
 type answerRecorder struct {
-	explorerRecorder
+	explorer.Recorder
 	to io.Writer
 }
 

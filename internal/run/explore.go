@@ -46,13 +46,14 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Say = s.say
 	client.Rows = dividedRows(s.Settled)
 	client.Stage = opts.Stage
-	client.Dir, s.joined = s.CheckpointJobDir, client
+	client.Dir = s.CheckpointJobDir
+	s.log.Join(client)
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
 			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
-		return s.openLog(ex.TotalSteps, ex.TotalSteps)
+		return s.log.Open(ex.TotalSteps, ex.TotalSteps, s.modelPath)
 	}
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
 	}
-	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.modelPath); err != nil {
 		return err
 	}
 	follower := &weights.Follower{
@@ -89,7 +90,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	defer follower.Close()
 	if isResident(loader) {
-		follower.Report = s.log.delivered
+		follower.Report = s.log.Delivered
 	}
 	prove(s, follower, samplesAlone(s.Settled))
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
@@ -97,7 +98,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 			return err
 		}
 	}
-	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s}
+	ex.Buffer, ex.Weights, ex.Recorder = client, follower, s.log.Explorer()
 	watching, enough := context.WithCancel(ctx)
 	defer enough()
 	if s.TaskWait() > 0 {
@@ -209,12 +210,12 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
-	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.modelPath); err != nil {
 		return err
 	}
 	s.say("writes the rollouts to " + dir)
 	ex.Pace = explorer.Pace{Style: "fixed", Interval: ex.TotalSteps + 1} // every step with version 0
-	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s}
+	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, s.log.Explorer()
 	return explorer.New(*ex).Run(ctx)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -74,7 +75,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 // server returns the server for explorers in other processes, and the log of the weights that they
 // use.
 func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
-	note, err := openLines(s.Log.SaveDir, "explorers.log")
+	note, err := record.OpenLines(s.Log.SaveDir, "explorers.log")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +85,7 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token 
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
 		Explorer: cfg.Explorer.Name, Token: token,
 		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
-		Say: func(line string) { s.say(line); write(line) }, Lane: laneOf(s),
+		Say: func(line string) { s.say(line); write(line) }, Lane: s.lane(),
 	}, note, nil
 }
 
@@ -116,3 +117,12 @@ func (s *Settled) checkAlone() error {
 // leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
 // take it for the state of the run.
 func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }
+
+// lane returns what opens a trace for explorers that do not see the stage's directory; nil if the stage
+// keeps no spans.
+func (s *stage) lane() func() (fleet.Lane, error) {
+	if !s.Monitor.Trace.Spans {
+		return nil
+	}
+	return func() (fleet.Lane, error) { return s.log.NewTrace(0) }
+}

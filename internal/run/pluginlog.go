@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // maxPluginLog bounds plugins.log, in bytes.
@@ -27,7 +29,7 @@ func openBoundedLog(dir, name string, most int64) (*boundedLog, error) {
 }
 
 func (l *boundedLog) open() (err error) {
-	if l.file, err = openLines(l.dir, l.name); err != nil {
+	if l.file, err = record.OpenLines(l.dir, l.name); err != nil {
 		return err
 	}
 	info, err := l.file.Stat()

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -117,7 +118,7 @@ func TrainedLast(dir string) (string, error) {
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
 func (r *replay) copyBuffer() error {
 	log := filepath.Join(r.dir, rundir.Buffer, feed.LogDir)
-	if !present(log) {
+	if !record.Present(log) {
 		return nil
 	}
 	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, feed.LogDir), os.DirFS(log))
@@ -148,7 +149,7 @@ func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, err
 		return nil, fmt.Errorf("%s: the experiences of this run are in %s, and replay reads files only: run with storage_type: queue", path,
 			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
 	}
-	moveTo(&stage.Config, "replay", r.work)
+	record.MoveTo(&stage.Config, "replay", r.work)
 	s, err := Resolve(stage)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (h host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.
 		}
 		r.log, r.byKey, r.all = log, map[string]io.Closer{}, []io.Closer{log}
 	}
-	opened, err := open(scrubbedWriter{r.log, h.scrub})
+	opened, err := open(h.log.Scrub.Writer(r.log))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -29,26 +30,26 @@ type Options struct {
 	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
 
-	activity *activity // of the stage that runs
+	activity *record.Activity // of the stage that runs
 }
 
 // Summary says what a run did.
 type Summary struct {
-	Stages []StageSummary `json:"stages"`
-	Report string         `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
+	Stages []record.StageSummary `json:"stages"`
+	Report string                `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
 }
 
 // Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
 // run after the training step in progress, with a checkpoint. The error is then the cause of stop.
 // The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
-	opts.activity = &activity{}
-	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
+	opts.activity = &record.Activity{}
+	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.Stopping()) })()
 	summary, err := runAll(ctx, stop, cfg, opts)
-	err = scrubOf(cfg).err(err)
-	summary.report(cfg.CheckpointJobDir, opts.Say)
-	summary.cards(cfg.Name, opts.Say)
-	return summary, withAdvice(err)
+	err = record.ScrubOf(cfg).Err(err)
+	summary.Report = record.Report(cfg.CheckpointJobDir, opts.Say)
+	record.Cards(summary.Stages, cfg.Name, opts.Say)
+	return summary, record.WithAdvice(err)
 }
 
 func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
@@ -59,13 +60,15 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	if err := checkStage(cfg, opts); err != nil {
 		return summary, err
 	}
-	if err := startAnew(cfg, opts); err != nil {
-		return summary, err
+	if opts.Stage == "" {
+		if err := record.StartAnew(cfg); err != nil {
+			return summary, err
+		}
 	}
 	stages, err := settle(ctx, cfg, opts)
 	if err != nil {
 		if ctx.Err() == nil && stop.Err() == nil {
-			keepFailure(cfg, opts, err)
+			record.KeepFailure(opts.chosen(cfg), err, opts.Say)
 		}
 		return summary, err
 	}
@@ -177,11 +180,11 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}
-	if err := freshDir(cfg.Settled); err != nil {
+	if err := record.FreshDir(cfg.Settled); err != nil {
 		return err
 	}
-	ownDirs(cfg.Settled)
-	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
+	record.OwnDirs(cfg.Settled)
+	unlock, err := record.LockDir(cfg.CheckpointJobDir, record.Parts(cfg.Settled), cfg.Monitor.CacheDir)
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		if status == "" {
 			status = statusOf(err, stop)
 		}
-		keepEnd(cfg, status, err, opts.Say)
+		record.KeepEnd(cfg.Settled, status, err, opts.Say)
 	}()
 	juicer := feed.NewJuicer(cfg.Settled, opts.Say)
 	if juicer != nil {
@@ -223,18 +226,11 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		err = errors.Join(err, s.close(status))
 	}()
 	defer func() {
-		if s.log != nil { // it began
-			if err == nil {
-				err = s.log.ended()
-			}
-			done := &s.log.summary
-			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
-			done.madeWith = with
-			done.Skipped = err == nil && done.records == 0
-			if done.Skipped || done.records > 0 {
-				err = errors.Join(err, done.recall(cfg.Monitor.CacheDir))
-			}
-			sum.Stages = append(sum.Stages, *done)
+		var done record.StageSummary
+		var began bool
+		if done, began, err = s.log.Summary(err); began {
+			done.Made = with
+			sum.Stages = append(sum.Stages, done)
 		}
 	}()
 	switch cfg.Mode {

@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/weights"
@@ -91,7 +92,7 @@ func (s *Settled) forecast(spec place.Specs, available int64) (*place.Forecast, 
 		return nil, err
 	}
 	f := &place.Forecast{
-		Config: s.Settled, Engines: &s.engines, Model: m, Spec: spec, Critic: s.criticPath, Trace: traceMemory(s.Settled), Available: available,
+		Config: s.Settled, Engines: &s.engines, Model: m, Spec: spec, Critic: s.criticPath, Trace: record.TraceMemory(s.Settled), Available: available,
 	}
 	if s.criticPath != "" {
 		if err := s.checkCritic(m); err != nil {

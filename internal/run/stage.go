@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
@@ -16,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/place"
-	"github.com/trinity-go/trinity/internal/serve/fleet"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/operator/datajuicer"
@@ -30,9 +29,7 @@ type stage struct {
 	data        feed.Reader
 	say         func(string)
 	madeWith    checkpoint.Provenance
-	log         *recorder
-	said        *monitor.Messages
-	broken      sync.Map // of those whom the tracer tells, those that have panicked
+	log         *record.Log
 	checkpoints checkpoint.Dir
 
 	available    int64 // bytes of memory before anything was loaded
@@ -42,8 +39,6 @@ type stage struct {
 	resources    resources           // of plug-ins
 	variables    variables           // of the process, as they were before the stage
 	juicer       *datajuicer.Service // may be nil
-	opts         Options
-	scrub        scrub
 
 	engine  engine.Trainer
 	critic  engine.Trainer // nil if the stage trains none
@@ -52,7 +47,6 @@ type stage struct {
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
-	joined  *fleet.Client      // the trainer in another process; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
@@ -60,12 +54,13 @@ func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
-	said, scrub := &monitor.Messages{To: opts.Say}, scrubOf(&cfg.Config)
-	opts.Say = scrub.lines(said.Say)
+	log := record.NewLog(cfg.Settled, record.LogOptions{
+		Say: opts.Say, Console: opts.Console, Quiet: opts.Quiet, Brief: opts.Brief, Activity: opts.activity,
+	}, cfg.text.Tokenizer().Text)
 	return &stage{
-		Settled: cfg, data: cfg.reader(opts.Say), say: opts.Say, opts: opts, said: said, scrub: scrub,
+		Settled: cfg, data: cfg.reader(log.Say), say: log.Say, log: log,
 		available: int64(place.Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
-		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
+		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: log.Say},
 	}, nil
 }
 
@@ -132,11 +127,11 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Tracer: tracerOf(s), Scrub: s.scrub.err, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
-		Progress: func(doing string, done, total int) { s.progress(trinity.RoleExplorer, doing, done, total) },
+		Progress: func(doing string, done, total int) { s.log.Progress(trinity.RoleExplorer, doing, done, total) },
 	}
 }
 
@@ -164,8 +159,8 @@ func (s *stage) slots() *explorer.Slots {
 // advantage.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracerOf(s)}
-	p.Ledger = func(r ledger.Step) error { return s.log.account(trinity.RoleExplorer, r) }
+	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: s.log.Tracer()}
+	p.Ledger = func(r ledger.Step) error { return s.log.Account(trinity.RoleExplorer, r) }
 	s.process = p
 	if cfg.SaveInput {
 		if p.Input, err = s.data.Kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
@@ -201,11 +196,8 @@ func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err 
 func (s *stage) close(status monitor.Status) error {
 	err := errors.Join(
 		s.closeEngine(), s.engines.Programs.Close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
-		s.variables.restore(),
+		s.variables.restore(), s.log.Close(status),
 	)
-	if s.log != nil {
-		err = errors.Join(err, s.log.close(status), s.said.Close())
-	}
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
@@ -16,6 +17,7 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -45,7 +47,7 @@ func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
 // check verifies the files of the model that the next stage starts from. A model that the stage did
 // not write, or that somebody has removed since, is no error.
 func (d *stageDone) check() error {
-	if d.Model == "" || !present(filepath.Join(d.Model, durable.SumsFile)) {
+	if d.Model == "" || !record.Present(filepath.Join(d.Model, durable.SumsFile)) {
 		return nil
 	}
 	return durable.Verify(d.Model)
@@ -54,6 +56,16 @@ func (d *stageDone) check() error {
 // skips reports whether the options leave out stage i of a configuration.
 func (o Options) skips(cfg *config.Config, i int) bool {
 	return o.Stage != "" && cfg.Stages[i].StageName != o.Stage
+}
+
+// chosen returns the stages of a configuration that the options do not leave out.
+func (o Options) chosen(cfg *config.Config) (stages []*config.Settled) {
+	for i, s := range cfg.Settled() {
+		if !o.skips(cfg, i) {
+			stages = append(stages, s)
+		}
+	}
+	return stages
 }
 
 // checkStage returns an error if the options name a stage that does not exist, or join a trainer
@@ -144,7 +156,7 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 	if err := failStage.Hit(""); err != nil || follows(cfg.Settled) {
 		return err
 	}
-	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.madeWith}
+	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.Made}
 	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, rundir.StageDone), encodeJSON(done))
 }
 
@@ -170,13 +182,13 @@ func finished(cfg *Settled, last bool) (*stageDone, error) {
 }
 
 // summary returns what the metrics of the finished stage tell of it.
-func (d *stageDone) summary(cfg *Settled, name string) (StageSummary, error) {
-	sum := StageSummary{Name: name, Mode: cfg.Mode, Algorithm: cfg.Algorithm.AlgorithmType, Model: d.Model, Skipped: true}
+func (d *stageDone) summary(cfg *Settled, name string) (record.StageSummary, error) {
+	sum := record.StageSummary{Name: name, Mode: cfg.Mode, Algorithm: cfg.Algorithm.AlgorithmType, Model: d.Model, Skipped: true}
 	if d.Model != "" {
 		dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
 		sum.Checkpoint = dir.Of(d.Steps)
 	}
-	err := sum.recall(cfg.Monitor.CacheDir)
+	err := sum.Recall(cfg.Monitor.CacheDir)
 	sum.Steps = d.Steps
 	return sum, err
 }
@@ -223,4 +235,25 @@ func (h *inherited) add(cfg *Settled, wrote string) {
 		dir := filepath.Dir(filepath.Dir(wrote))
 		h.critic = filepath.Join(dir, checkpoint.CriticModelDir)
 	}
+}
+
+// lockStages keeps two processes from doing the stages of one run by turns, each with its own
+// configuration: it locks the parts of all stages that are left. A process that does one stage alone
+// has the locks of that stage.
+func lockStages(cfg *config.Config, stages []*Settled, opts Options) (unlock func(), err error) {
+	var names, homes []string
+	for i, s := range stages {
+		homes = append(homes, s.Monitor.CacheDir)
+		if done, err := finished(s, i == len(stages)-1); err == nil && done == nil && opts.Stage == "" {
+			names = append(names, record.Parts(s.Settled)...)
+		}
+	}
+	if names == nil {
+		return func() {}, nil
+	}
+	if err := durable.MkdirAll(cfg.CheckpointJobDir, 0o755); err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return record.LockDir(cfg.CheckpointJobDir, slices.Compact(names), homes...)
 }

@@ -32,7 +32,8 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	sync := &s.Synchronizer
 	client := fleet.NewClient(s.Explorer.Name, sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
 	client.Algorithm, client.Say, client.Stage, client.Rows = s.Algorithm.AlgorithmType, s.say, stage, "the traffic of "+s.Explorer.Name
-	client.Dir, s.joined = s.CheckpointJobDir, client
+	client.Dir = s.CheckpointJobDir
+	s.log.Join(client)
 	follower, err := s.follower(client)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	if err != nil {
 		return err
 	}
-	if err := s.openLog(step, 0); err != nil {
+	if err := s.log.Open(step, 0, s.modelPath); err != nil {
 		return err
 	}
 	eg.Go(func() error { return client.Alive(ctx) })
@@ -93,5 +94,5 @@ func (s traffic) record(ctx context.Context, step int64, groups []trinity.Group,
 		return nil, err
 	}
 	metrics.Merge("", m)
-	return groups, explorerRecorder(s).Log(ctx, trinity.Record{Step: step, Metrics: metrics})
+	return groups, s.log.Explorer().Log(ctx, trinity.Record{Step: step, Metrics: metrics})
 }

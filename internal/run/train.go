@@ -56,7 +56,7 @@ func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps i
 			Engine: s.engine, Loss: s.algorithm.Loss, Epochs: cfg.Batch.Epochs,
 			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
 		},
-		Checkpointer: checkpointer{s, source}, Recorder: trainerRecorder{s}, Tracing: tracing(s),
+		Checkpointer: checkpointer{s, source}, Recorder: s.log.Trainer(), Tracing: s.log.Tracing(),
 		TotalSteps: steps, BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, ByRollout: cfg.Batch.CountsRollouts,
 		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
@@ -103,13 +103,13 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 		return at, err
 	}
 	dir := s.checkpoints.Of(state.Step)
-	if err := s.openLog(state.Step, steps); err != nil || !ok {
+	if err := s.log.Open(state.Step, steps, s.modelPath); err != nil || !ok {
 		return at, err
 	}
 	if at, err = loadState(ctx, s, dir, state, source); err != nil {
 		return at, err
 	}
-	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
+	s.log.Checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
 	return at, nil
 }
 

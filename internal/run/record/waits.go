@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -27,12 +28,12 @@ type waits struct {
 	told map[string]string // by role, what the file says
 }
 
-func newWaits(cfg *Settled) *waits {
+func newWaits(cfg *config.Settled) *waits {
 	w := &waits{
 		dir: cfg.Monitor.CacheDir, parts: map[string]string{}, after: longWait, who: map[string]string{}, timers: map[string]*time.Timer{},
 		told: map[string]string{},
 	}
-	for _, part := range parts(cfg) {
+	for _, part := range Parts(cfg) {
 		role, _, _ := strings.Cut(part, "_")
 		w.parts[role] = part
 	}
@@ -70,11 +71,11 @@ func (w *waits) tell(role string) {
 }
 
 // awaited returns for whom a role waits that waits for its next step.
-func awaited(s *stage, role string) string {
+func awaited(cfg *config.Settled, role string) string {
 	switch {
 	case role != trinity.RoleTrainer:
 		return trinity.RoleTrainer
-	case s.ReadsDataset:
+	case cfg.ReadsDataset:
 		return "data"
 	}
 	return trinity.RoleExplorer

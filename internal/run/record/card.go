@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"cmp"
@@ -63,9 +63,9 @@ func data(path string) report.Source {
 	return report.Source{Name: path}
 }
 
-// cards writes the cards of the models that the run has made. A run does not fail because of them.
-func (sum *Summary) cards(name string, say func(string)) {
-	for _, s := range sum.Stages {
+// Cards writes the cards of the models that a run has made. A run does not fail because of them.
+func Cards(stages []StageSummary, name string, say func(string)) {
+	for _, s := range stages {
 		at := checkpoint.Above(s.Model)
 		if at == "" {
 			continue

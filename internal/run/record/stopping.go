@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// activity is what the trainer is doing, for people who stop the run.
-type activity struct {
+// Activity is what the trainer is doing, for people who stop the run.
+type Activity struct {
 	mu     sync.Mutex
 	trains string // what ends before the run does; "" if the trainer waits or there is none
 }
 
 // set notes what a role is doing. A role that waits has no total.
-func (a *activity) set(role, doing string, done, total int) {
+func (a *Activity) set(role, doing string, done, total int) {
 	if a == nil || role != trinity.RoleTrainer {
 		return
 	}
@@ -29,8 +29,8 @@ func (a *activity) set(role, doing string, done, total int) {
 	}
 }
 
-// stopping says after what the run stops.
-func (a *activity) stopping() string {
+// Stopping says after what the run stops.
+func (a *Activity) Stopping() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	after := "as soon as it can"

@@ -1,9 +1,9 @@
-package run
+package record
 
 import "testing"
 
 func TestAStopSaysWhatItWaitsFor(t *testing.T) {
-	var a activity
+	var a Activity
 	const soon = "stops as soon as it can; Ctrl-C again ends it at once"
 	const trains = "stops after the step of the trainer (trains step 7, 3/8), with a checkpoint; Ctrl-C again ends it at once"
 	for _, c := range []struct {
@@ -19,7 +19,7 @@ func TestAStopSaysWhatItWaitsFor(t *testing.T) {
 		{"trainer", "waits for experiences", 0, soon},
 	} {
 		a.set(c.role, c.doing, min(3, c.total), c.total)
-		if got := a.stopping(); got != c.want {
+		if got := a.Stopping(); got != c.want {
 			t.Errorf("%s %s: %q, want %q", c.role, c.doing, got, c.want)
 		}
 	}

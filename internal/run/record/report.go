@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func keepSettings(cfg *config.Settled) error {
 	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, rundir.SettingsFile), []byte(text))
 }
 
-// report writes the report of the run in dir, if the run has made a step. A run does not fail
+// Report writes the report of the run in dir, if the run has made a step, and returns its path. A run does not fail
 // because of its report.
-func (sum *Summary) report(dir string, say func(string)) {
+func Report(dir string, say func(string)) string {
 	path := filepath.Join(dir, report.File)
 	page, err := report.Read(dir)
 	if err == nil {
@@ -41,8 +41,9 @@ func (sum *Summary) report(dir string, say func(string)) {
 	}
 	switch {
 	case err == nil:
-		sum.Report = path
+		return path
 	case !errors.Is(err, report.ErrNoRecords) && !errors.Is(err, fs.ErrNotExist):
 		say("no report: " + err.Error())
 	}
+	return ""
 }

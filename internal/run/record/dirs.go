@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"os"
@@ -12,27 +12,27 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// startAnew renames a run with stages that must not resume, if the directory of its name is not
+// StartAnew renames a run with stages that must not resume, if the directory of its name is not
 // empty: all stages begin anew in one directory. With --stage, the other stages stay as they are.
-func startAnew(cfg *config.Config, opts Options) error {
-	if len(cfg.Stages) == 0 || opts.Stage != "" || !mustMove(cfg) {
+func StartAnew(cfg *config.Config) error {
+	if len(cfg.Stages) == 0 || !mustMove(cfg) {
 		return nil
 	}
 	stamp := newStamp()
 	job := cfg.CheckpointJobDir + stamp
 	for i, s := range cfg.Settled() {
-		moveTo(&s.Config, cfg.Name+stamp+"/"+cfg.Stages[i].StageName, filepath.Join(job, filepath.Base(s.CheckpointJobDir)))
+		MoveTo(&s.Config, cfg.Name+stamp+"/"+cfg.Stages[i].StageName, filepath.Join(job, filepath.Base(s.CheckpointJobDir)))
 	}
-	moveTo(cfg, cfg.Name+stamp, job)
+	MoveTo(cfg, cfg.Name+stamp, job)
 	return nil
 }
 
-// freshDir makes the run's directory. A run that must not resume gets a new directory, if the one
+// FreshDir makes the run's directory. A run that must not resume gets a new directory, if the one
 // of its name is not empty.
-func freshDir(cfg *config.Settled) error {
+func FreshDir(cfg *config.Settled) error {
 	if mustMove(&cfg.Config) {
 		stamp := newStamp()
-		moveTo(&cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
+		MoveTo(&cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
 	}
 	return durable.MkdirAll(cfg.CheckpointJobDir, 0o755)
 }
@@ -46,17 +46,17 @@ func mustMove(cfg *config.Config) bool {
 // newStamp returns the end of a name that no run has yet.
 func newStamp() string { return "_" + time.Now().Format("20060102150405") }
 
-// moveTo gives a run another name and directory.
-func moveTo(cfg *config.Config, name, job string) {
+// MoveTo gives a run another name and directory.
+func MoveTo(cfg *config.Config, name, job string) {
 	cfg.Name, cfg.CheckpointJobDir = name, job
 	cfg.Buffer.CacheDir = filepath.Join(job, rundir.Buffer)
 	cfg.Monitor.CacheDir = filepath.Join(job, rundir.Monitor)
 	cfg.Log.SaveDir = filepath.Join(job, "log")
 }
 
-// ownDirs gives each of several explorers its own cache, monitor and log directories, and its own
+// OwnDirs gives each of several explorers its own cache, monitor and log directories, and its own
 // copies of the experiences.
-func ownDirs(cfg *config.Settled) {
+func OwnDirs(cfg *config.Settled) {
 	if !feed.OneOfSeveral(cfg) {
 		return
 	}
@@ -73,4 +73,10 @@ func ownDirs(cfg *config.Settled) {
 			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
 		}
 	}
+}
+
+// Present reports whether a file or directory exists.
+func Present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

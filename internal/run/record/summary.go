@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"math"
@@ -25,9 +25,10 @@ type StageSummary struct {
 	Model      string    `json:"model"`      // directory that `trinity chat` opens; "" if the stage wrote none
 	Skipped    bool      `json:"skipped"`    // it was already complete
 
+	Made checkpoint.Provenance `json:"-"` // with what a run has made it
+
 	rollout, train rate
 	records        int // added
-	madeWith       checkpoint.Provenance
 }
 
 // Eval is one evaluation of one taskset metric.
@@ -88,9 +89,9 @@ func isSummed(name string) bool {
 		len(monitor.Evaluations(trinity.Metrics{name: 0})) > 0
 }
 
-// recall replaces what the records of this process tell by what those of the whole run tell, so that the
+// Recall replaces what the records of this process tell by what those of the whole run tell, so that the
 // table of a resumed run begins where the run began. Of a long run it reads nothing else.
-func (s *StageSummary) recall(dir string) error {
+func (s *StageSummary) Recall(dir string) error {
 	t, err := rundir.ReadTable(dir, isSummed)
 	if len(t.Steps) == 0 {
 		return err

@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// withAdvice adds to the error of a disk what users can do about it. They need not repair anything
+// WithAdvice adds to the error of a disk what users can do about it. They need not repair anything
 // in the run's directory.
-func withAdvice(err error) error {
+func WithAdvice(err error) error {
 	const again = "and start the same command again: it resumes from the last checkpoint"
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestSummaryRecallsWhatItShows(t *testing.T) {
 	}
 	read := func() (s StageSummary) {
 		s.Rewards, s.Losses, s.Steps = []float64{7}, []float64{7}, 499 // of this process
-		if err := s.recall(dir); err != nil {
+		if err := s.Recall(dir); err != nil {
 			t.Fatal(err)
 		}
 		return s

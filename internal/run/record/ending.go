@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"fmt"
@@ -12,14 +12,14 @@ import (
 	"github.com/trinity-go/trinity/monitor"
 )
 
-// keepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
+// KeepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
 // not fail if it cannot.
-func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
+func KeepEnd(cfg *config.Settled, status monitor.Status, err error, say func(string)) {
 	var kept error
 	if err != nil && status != monitor.Stopped {
 		kept = noteFailure(cfg, err)
 	} else {
-		kept = monitor.KeepEnd(cfg.Monitor.CacheDir, parts(cfg), status, "")
+		kept = monitor.KeepEnd(cfg.Monitor.CacheDir, Parts(cfg), status, "")
 	}
 	if kept != nil {
 		say(fmt.Sprintf("how the run ended is not kept: %v", kept))
@@ -27,40 +27,40 @@ func keepEnd(cfg *Settled, status monitor.Status, err error, say func(string)) {
 }
 
 // noteFailure notes the line with which a stage failed. It describes a stage that never opened its monitors.
-func noteFailure(cfg *Settled, why error) error {
+func noteFailure(cfg *config.Settled, why error) error {
 	run, err := monitored(cfg)
 	if err != nil || len(run.Parts) == 0 {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(run.Dir, rundir.AboutFile)); err != nil {
-		if err := keepSettings(cfg.Settled); err != nil {
+		if err := keepSettings(cfg); err != nil {
 			return err
 		}
 	}
-	line, _, _ := strings.Cut(scrubOf(&cfg.Config)(withAdvice(why).Error()), "\n")
+	line, _, _ := strings.Cut(ScrubOf(&cfg.Config)(WithAdvice(why).Error()), "\n")
 	return monitor.KeepFailure(run, line)
 }
 
-// keepFailure notes that a run failed before its first unfinished stage could begin. It notes nothing where
+// KeepFailure notes that a run failed before its first unfinished stage could begin. It notes nothing where
 // another run lies, and while another process does the run. A run that never had a directory gets none: what
 // is refused before it begins writes nothing.
-func keepFailure(cfg *config.Config, opts Options, why error) {
-	for i, c := range cfg.Settled() {
-		stage := &Settled{Settled: c}
-		if opts.skips(cfg, i) || len(parts(stage)) == 0 || present(filepath.Join(c.CheckpointJobDir, rundir.StageDone)) {
+func KeepFailure(stages []*config.Settled, why error, say func(string)) {
+	for _, stage := range stages {
+		dir := stage.CheckpointJobDir
+		if len(Parts(stage)) == 0 || Present(filepath.Join(dir, rundir.StageDone)) {
 			continue
 		}
-		if mustMove(&c.Config) || !present(c.CheckpointJobDir) {
+		if mustMove(&stage.Config) || !Present(dir) {
 			return
 		}
-		ownDirs(stage.Settled)
-		unlock, err := lockDir(c.CheckpointJobDir, parts(stage))
+		OwnDirs(stage)
+		unlock, err := LockDir(dir, Parts(stage))
 		if err != nil {
 			return
 		}
 		defer unlock()
 		if err := noteFailure(stage, why); err != nil {
-			opts.Say(fmt.Sprintf("how the run failed is not kept: %v", err))
+			say(fmt.Sprintf("how the run failed is not kept: %v", err))
 		}
 		return
 	}

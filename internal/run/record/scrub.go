@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"cmp"
@@ -31,9 +31,9 @@ func isLikeToken(value string) bool {
 	return !strings.ContainsAny(value, "/\\ ,") && strings.ContainsFunc(value, isDigit) && strings.ContainsFunc(value, unicode.IsLetter)
 }
 
-// scrubOf returns the scrub of a configuration: it knows the configuration's secrets, and those of the
+// ScrubOf returns the scrub of a configuration: it knows the configuration's secrets, and those of the
 // environment.
-func scrubOf(cfg *config.Config) scrub {
+func ScrubOf(cfg *config.Config) scrub {
 	var secrets []string
 	cfg.Secrets(func(key, value string) {
 		if secretName.MatchString(key) || isLikeToken(value) {
@@ -68,8 +68,8 @@ type scrubbedError struct {
 func (e *scrubbedError) Error() string { return e.text }
 func (e *scrubbedError) Unwrap() error { return e.error }
 
-// err returns an error with a scrubbed text.
-func (s scrub) err(err error) error {
+// Err returns an error with a scrubbed text.
+func (s scrub) Err(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -78,6 +78,9 @@ func (s scrub) err(err error) error {
 	}
 	return err
 }
+
+// Writer passes texts on to a writer.
+func (s scrub) Writer(to io.Writer) io.Writer { return scrubbedWriter{to, s} }
 
 // scrubbedWriter writes scrubbed texts. A secret that comes in two writes passes.
 type scrubbedWriter struct {

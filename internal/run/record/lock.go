@@ -1,9 +1,8 @@
-package run
+package record
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
-// parts names the parts of a run that the process does: several processes may share a run.
-func parts(cfg *Settled) []string {
+// Parts names the parts of a run that the process does: several processes may share a run.
+func Parts(cfg *config.Settled) []string {
 	switch {
 	case cfg.Mode == "serve" && !cfg.Records(): // it only reads
 		return nil
 	case cfg.Together:
 		return []string{trinity.RoleExplorer, trinity.RoleTrainer}
-	case feed.OneOfSeveral(cfg.Settled):
+	case feed.OneOfSeveral(cfg):
 		return []string{"explorer_" + cfg.Explorer.Name}
 	case cfg.Mode == "explore", cfg.Mode == "serve":
 		return []string{trinity.RoleExplorer}
@@ -29,9 +28,9 @@ func parts(cfg *Settled) []string {
 	return []string{trinity.RoleTrainer}
 }
 
-// lockDir keeps two processes from doing the same part of one run. homes are the monitor directories of
+// LockDir keeps two processes from doing the same part of one run. homes are the monitor directories of
 // its stages.
-func lockDir(dir string, names []string, homes ...string) (unlock func(), err error) {
+func LockDir(dir string, names []string, homes ...string) (unlock func(), err error) {
 	var locks []*durable.Lock
 	unlock = func() {
 		for _, l := range locks {
@@ -47,27 +46,6 @@ func lockDir(dir string, names []string, homes ...string) (unlock func(), err er
 		locks = append(locks, l)
 	}
 	return unlock, nil
-}
-
-// lockStages keeps two processes from doing the stages of one run by turns, each with its own
-// configuration: it locks the parts of all stages that are left. A process that does one stage alone
-// has the locks of that stage.
-func lockStages(cfg *config.Config, stages []*Settled, opts Options) (unlock func(), err error) {
-	var names, homes []string
-	for i, s := range stages {
-		homes = append(homes, s.Monitor.CacheDir)
-		if done, err := finished(s, i == len(stages)-1); err == nil && done == nil && opts.Stage == "" {
-			names = append(names, parts(s)...)
-		}
-	}
-	if names == nil {
-		return func() {}, nil
-	}
-	if err := durable.MkdirAll(cfg.CheckpointJobDir, 0o755); err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	return lockDir(cfg.CheckpointJobDir, slices.Compact(names), homes...)
 }
 
 // lock takes the lock of one part of the stages whose monitor directories are homes. The error names

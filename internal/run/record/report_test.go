@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // Explorer and trainer of a run begin at the same time, and both keep the settings.
 func TestProcessesKeepTheSettingsAtTheSameTime(t *testing.T) {
-	path := filepath.Join("..", "cli", "testdata", "sft.yaml")
+	path := filepath.Join("..", "..", "cli", "testdata", "sft.yaml")
 	loaded, err := config.Load(path, config.Options{Overrides: []string{"checkpoint_root_dir=" + t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func TestArchivesOfSeveralExplorers(t *testing.T) {
 		cfg := &config.Settled{Config: config.Config{Mode: "explore"}}
 		cfg.Buffer.TrainerInput.ExperienceBuffer = b
 		cfg.Explorer.Name, cfg.DataProcessor.ExperiencePipeline.OutputSavePath = c.name, c.path
-		ownDirs(cfg)
+		OwnDirs(cfg)
 		if p := &cfg.DataProcessor.ExperiencePipeline; p.OutputSavePath != c.want || b.Path != c.want || p.InputSavePath != "" {
 			t.Errorf("explorer %s writes %s, %s and %q, want %s", c.name, p.OutputSavePath, b.Path, p.InputSavePath, c.want)
 		}
