@@ -6,7 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/trinity-go/trinity/algorithm/advantage"
+	_ "github.com/trinity-go/trinity/algorithm/loss"
+	_ "github.com/trinity-go/trinity/algorithm/sample"
+	_ "github.com/trinity-go/trinity/engine/cpu"
 	"github.com/trinity-go/trinity/internal/config"
+	_ "github.com/trinity-go/trinity/selector"
 )
 
 // Explorer and trainer of a run begin at the same time, and both keep the settings.
