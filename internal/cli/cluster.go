@@ -17,8 +17,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/launcher"
 )
 
@@ -77,7 +77,7 @@ func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	groups, err := run.RenderPrograms(cfg)
+	groups, err := settle.RenderPrograms(cfg)
 	if err != nil {
 		return err
 	}

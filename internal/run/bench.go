@@ -15,14 +15,14 @@ import (
 
 // bench evaluates the base model and every checkpoint, or only the newest.
 func (s *stage) bench(ctx context.Context) error {
-	if err := openHelpers(ctx, s); err != nil {
+	if err := s.host.Load(ctx); err != nil {
 		return err
 	}
 	evals, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.log.Open(0, 0, s.modelPath); err != nil {
+	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
 		return err
 	}
 	steps, err := s.stepsWithModel()
@@ -37,19 +37,19 @@ func (s *stage) bench(ctx context.Context) error {
 			return err
 		}
 	}
-	base := s.modelPath
+	base := s.ModelPath
 	for _, step := range steps {
-		dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
+		dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
 		if len(s.Model.LoraConfigs) > 0 {
 			s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 		} else {
-			s.modelPath = dir
+			s.ModelPath = dir
 		}
 		if err := s.benchModel(ctx, evals, step); err != nil {
 			return err
 		}
 	}
-	s.modelPath = base
+	s.ModelPath = base
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 		return nil, err
 	}
 	for _, step := range steps {
-		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.modelDir())); err == nil {
+		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.ModelDir())); err == nil {
 			with = append(with, step)
 		} else {
 			s.say("skips " + s.checkpoints.Of(step) + ": it has no model")
@@ -83,10 +83,10 @@ func withPath(loras []config.Lora, dir string) []config.Lora {
 
 // benchModel evaluates the model of one step, whose path the caller has set.
 func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step int64) (err error) {
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.closeEngine()) }()
+	defer func() { err = errors.Join(err, s.models.Close()) }()
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -53,7 +54,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(stop, s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
+	queue, err := s.store(stop, s.Capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 		return err
 	}
 	tr.Checkpointer = &trimming{Checkpointer: tr.Checkpointer, queue: queue}
-	takeTurns(&tr, s.sampler)
+	takeTurns(&tr, s.models.Sampler)
 
 	// Both continue where the checkpoint and the queue's log end.
 	if err := beginning(tr.From, queue); err != nil {
@@ -87,13 +88,13 @@ func (s *stage) both(ctx, stop context.Context) error {
 	}
 
 	// trainer -> weights -> explorer
-	probe, err := probeOf(s.Settled)
+	probe, err := s.Probe()
 	if err != nil {
 		return err
 	}
-	sync, err := s.engines.Way.Open(ctx, weights.Link{
-		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
-		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
+	sync, err := s.Openers.Way.Open(ctx, weights.Link{
+		Engine: s.models.Policy, Sampler: s.models.Sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
+		Handover: settle.Handover(cfg), Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
 		Probe: probe, Report: s.log.Delivered, Say: s.say,
 	})
 	if err != nil {
@@ -104,12 +105,6 @@ func (s *stage) both(ctx, stop context.Context) error {
 	enough := make(chan struct{})
 	ex.Enough = enough
 	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue, enough)
-}
-
-// handovers are the ways in which the explorer gets a version, by sync_style. The zero value,
-// AtRendezvous, is the way of fixed.
-var handovers = map[string]weights.Handover{
-	"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce,
 }
 
 // together runs both loops. When one ends without error, the other runs to its own end; when one

@@ -23,7 +23,7 @@ type checkpointer struct {
 // to it.
 func (c checkpointer) Save(ctx context.Context, at trainer.Progress, last bool) error {
 	dir := c.checkpoints.Of(at.Step)
-	model := filepath.Join(dir, c.modelDir())
+	model := filepath.Join(dir, c.ModelDir())
 	withModel := c.Trainer.SaveHfCheckpoint == "always" || last && c.Trainer.SaveHfCheckpoint == "last"
 	var err error
 	if durable.Missing(dir) != "" {
@@ -44,7 +44,7 @@ func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withMo
 	if err != nil {
 		return err
 	}
-	coefficients, err := c.algorithm.State()
+	coefficients, err := c.Objective.State()
 	if err != nil {
 		return err
 	}
@@ -59,13 +59,13 @@ func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withMo
 		if err := os.MkdirAll(engine, 0o755); err != nil {
 			return err
 		}
-		if err := c.engine.SaveState(ctx, engine); err != nil {
+		if err := c.models.Policy.SaveState(ctx, engine); err != nil {
 			return err
 		}
 		if err := c.saveCritic(ctx, dir, withModel); err != nil || !withModel {
 			return err
 		}
-		return c.writeModel(ctx, filepath.Join(dir, c.modelDir()))
+		return c.writeModel(ctx, filepath.Join(dir, c.ModelDir()))
 	})
 }
 
@@ -75,7 +75,7 @@ func (c checkpointer) addModels(ctx context.Context, dir string) error {
 	if err := c.addCritic(ctx, dir); err != nil {
 		return err
 	}
-	return durable.WriteDir(filepath.Join(dir, c.modelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
+	return durable.WriteDir(filepath.Join(dir, c.ModelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
 }
 
 // trimming is a Checkpointer that, after each checkpoint, removes from the queue's log what the
@@ -127,19 +127,11 @@ func (s *stage) writeModel(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := s.engine.SaveModel(ctx, dir); err != nil {
+	if err := s.models.Policy.SaveModel(ctx, dir); err != nil {
 		return err
 	}
-	if err := s.text.Tokenizer().WriteFiles(dir); err != nil {
+	if err := s.Text.Tokenizer().WriteFiles(dir); err != nil {
 		return err
 	}
 	return durable.Seal(dir)
-}
-
-// modelDir returns the directory of the model or the adapter in a checkpoint.
-func (s *Settled) modelDir() string {
-	if len(s.Model.LoraConfigs) > 0 {
-		return checkpoint.AdapterDir
-	}
-	return checkpoint.ModelDir
 }

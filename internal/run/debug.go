@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // DebugOptions choose the task that Debug runs.
@@ -70,17 +71,17 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	record.MoveTo(&cfg.Config, cfg.Name, dir)
 	copies := &cfg.DataProcessor.ExperiencePipeline
 	copies.SaveInput, copies.OutputSavePath = false, ""
-	settled, err := Resolve(cfg)
+	settled, err := settle.Resolve(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := settled.checkInterpreters(ctx); err != nil {
+	if err := settled.CheckInterpreters(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := settled.locate(fetch(ctx, say)); err != nil {
+	if err := settled.Fetch(ctx, say); err != nil {
 		return nil, nil, err
 	}
-	settled.criticPath = ""
+	settled.CriticPath = ""
 	opts := Options{Say: say, Quiet: true, Brief: true}
 	juicer := feed.NewJuicer(settled.Settled, say)
 	end = func(err error) error {
@@ -95,28 +96,17 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	if err := feed.MakeTasks(ctx, ctx, settled.Settled, juicer, say); err != nil {
 		return nil, nil, end(err)
 	}
-	if err := settled.fits("", false, true); err != nil {
+	if err := settled.Fits("", false, true); err != nil {
 		return nil, nil, end(err)
 	}
 	if s, err = open(settled, opts); err != nil {
 		return nil, nil, end(err)
 	}
 	s.juicer = juicer
-	if err := openHelpers(ctx, s); err != nil {
+	if err := s.host.Load(ctx); err != nil {
 		return nil, nil, end(err)
 	}
 	return s, end, nil
-}
-
-// openHelpers sets the run's variables, and opens reward models and the models that workflows ask.
-func openHelpers(ctx context.Context, s *stage) error {
-	if err := s.variables.set(s.Explorer.EnvVars); err != nil {
-		return err
-	}
-	if err := s.openRewardModels(ctx); err != nil {
-		return err
-	}
-	return s.openAsked(ctx)
 }
 
 // explores returns the stage of a configuration that Debug runs. It begins with the model of the
@@ -128,8 +118,7 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 	stages := cfg.Settled()
 	from := inherited{model: stages[0].Model.ModelPath}
 	for i, c := range stages {
-		s := &Settled{Settled: c}
-		from.apply(s)
+		from.apply(c)
 		name := ""
 		if len(cfg.Stages) > 0 {
 			name = cfg.Stages[i].StageName
@@ -140,12 +129,12 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 			}
 			return c, nil
 		}
-		done, err := finished(s, false)
+		done, err := finished(c, false)
 		if err != nil {
 			return nil, err
 		}
 		if done != nil {
-			from.add(s, done.Model)
+			from.add(c, done.Model)
 		} else {
 			o.Say(fmt.Sprintf("stage %s has not finished, so the next one begins with the model from before it: trinity run finishes it", name))
 		}
@@ -155,11 +144,11 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 
 // debugTask runs the group of one task.
 func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error) {
-	i := slices.IndexFunc(s.tasks, func(t feed.Taskset) bool { return !t.Eval })
-	if i < 0 || s.tasks[i].IsQueue() {
+	i := slices.IndexFunc(s.Tasksets, func(t feed.Taskset) bool { return !t.Eval })
+	if i < 0 || s.Tasksets[i].IsQueue() {
 		return nil, errors.New("there is no training taskset of rows: a queue of tasks has none before they arrive")
 	}
-	set, err := s.data.Taskset(ctx, &s.tasks[i])
+	set, err := s.data.Taskset(ctx, &s.Tasksets[i])
 	if err != nil {
 		return nil, err
 	}
@@ -170,17 +159,17 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return nil, err
 	}
 	if err := loadCheckpoint(ctx, s, 0); err != nil {
 		return nil, err
 	}
-	if err := s.log.Open(0, 1, s.modelPath); err != nil {
+	if err := s.log.Open(0, 1, s.ModelPath); err != nil {
 		return nil, err
 	}
-	out := &Debugged{Later: s.algorithm.InTrainer() != nil, Text: func(tokens []int32) string {
-		return s.text.Tokenizer().Decode(tokens, false)
+	out := &Debugged{Later: s.Objective.InTrainer() != nil, Text: func(tokens []int32) string {
+		return s.Text.Tokenizer().Decode(tokens, false)
 	}}
 	seen := &witness{Tracer: s.log, out: out}
 	runner := s.runner()

@@ -50,13 +50,13 @@ func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m tri
 	case stage.Mode != "bench": // which trains nothing
 		o.Say("the run has no checkpoint with a model, so this evaluates the model that it begins with")
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return nil, err
 	}
 	if err := loadCheckpoint(ctx, s, 0); err != nil {
 		return nil, err
 	}
-	if err := s.log.Open(0, 0, s.modelPath); err != nil {
+	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
 		return nil, err
 	}
 	return explorer.Evaluate(ctx, s.runner(), answerRecorder{s.log.Explorer(), o.Answers}, sets, step, "")

@@ -16,6 +16,7 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -53,7 +54,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
 			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
-		return s.log.Open(ex.TotalSteps, ex.TotalSteps, s.modelPath)
+		return s.log.Open(ex.TotalSteps, ex.TotalSteps, s.ModelPath)
 	}
 	if err != nil {
 		return err
@@ -74,14 +75,14 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 
 // exploreFor rolls out with the weights of the trainer that the client has joined.
 func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fleet.Client) error {
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	loader, ok := s.sampler.(weights.Loader)
+	loader, ok := s.models.Sampler.(weights.Loader)
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
 	}
-	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.modelPath); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.ModelPath); err != nil {
 		return err
 	}
 	follower := &weights.Follower{
@@ -122,7 +123,7 @@ func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
 // following runs explore. Under fully_async it also loads each new version as soon as the trainer
 // publishes it.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
-	if handovers[s.Synchronizer.SyncStyle] != weights.AtOnce {
+	if settle.Handover(s.Settled) != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -137,7 +138,7 @@ func (s *stage) following(ctx context.Context, follower *weights.Follower, explo
 
 // dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with
 // the same tasksets.
-func dividedRows(cfg *Settled) string {
+func dividedRows(cfg *config.Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])
 }
@@ -145,7 +146,7 @@ func dividedRows(cfg *Settled) string {
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.Settled
-	if err := openHelpers(ctx, s); err != nil {
+	if err := s.host.Load(ctx); err != nil {
 		return nil, err
 	}
 	tasks, err := s.data.Mix(ctx)
@@ -167,7 +168,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
-		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.Pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
@@ -175,7 +176,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 }
 
 // exploreSteps returns the explorer's number of steps.
-func exploreSteps(cfg *Settled, tasks *explorer.Mix) int64 {
+func exploreSteps(cfg *config.Settled, tasks *explorer.Mix) int64 {
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return int64(config.Value(max(1, steps), cfg.Buffer.TotalSteps))
 }
@@ -194,7 +195,7 @@ func learnsFrom(m *config.Method) string {
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
 // stays the same.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := feed.OwnDir(s.Settled.Settled, s.Buffer.ExperienceFile())
+	dir, err := feed.OwnDir(s.Settled, s.Buffer.ExperienceFile())
 	if err != nil {
 		return err
 	}
@@ -207,10 +208,10 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.modelPath); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.ModelPath); err != nil {
 		return err
 	}
 	s.say("writes the rollouts to " + dir)

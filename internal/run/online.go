@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -30,7 +28,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err := web.CheckToken(s.Trainer.ListenAddress, token); err != nil {
 		return s.At("trainer.listen_address", err.Error(), "set "+tokenVariable+" to a longer token, or leave it out")
 	}
-	queue, err := s.store(stop, s.groups())
+	queue, err := s.store(stop, s.Groups())
 	if err != nil {
 		return err
 	}
@@ -45,12 +43,12 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err := beginning(tr.From, queue); err != nil {
 		return err
 	}
-	inStep := handovers[s.Synchronizer.SyncStyle] == weights.AtRendezvous
-	probe, err := probeOf(s.Settled)
+	inStep := settle.Handover(s.Settled) == weights.AtRendezvous
+	probe, err := s.Probe()
 	if err != nil {
 		return err
 	}
-	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep, Probe: probe}
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.models.Policy, Oldest: inStep, Probe: probe}
 	server, note, err := s.server(queue, shelf, opts.Stage, token)
 	if err != nil {
 		return err
@@ -96,22 +94,6 @@ func beginning(at trainer.Progress, queue trinity.Buffer) error {
 		return nil
 	}
 	return queue.Restore(trinity.SourceState{})
-}
-
-// checkAlone returns an error if mode both resumes a run of several explorers: nobody would know
-// which rows the others have explored.
-func (s *Settled) checkAlone() error {
-	if !s.Together {
-		return nil
-	}
-	names, err := fleet.Explorers(s.CheckpointJobDir)
-	others := slices.DeleteFunc(names, func(name string) bool { return name == s.Explorer.Name })
-	if err != nil || len(others) == 0 {
-		return err
-	}
-	what := fmt.Sprintf("is %s, which has explorer %s alone, and the run has the explorers %s, whose rows would be explored again",
-		s.Mode, s.Explorer.Name, strings.Join(others, ", "))
-	return s.At("mode", what, "resume in modes train and explore, or "+checkpoint.Anew)
 }
 
 // leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would

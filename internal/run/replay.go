@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -125,7 +126,7 @@ func (r *replay) copyBuffer() error {
 }
 
 // settled reads the configuration and looks up its models. The run writes into r.work.
-func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
+func (r *replay) settled(ctx context.Context, overrides []string) (*settle.Stage, error) {
 	path := r.Config
 	if path == "" {
 		path = filepath.Join(r.dir, rundir.Monitor, rundir.SettingsFile)
@@ -150,17 +151,17 @@ func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, err
 			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
 	}
 	record.MoveTo(&stage.Config, "replay", r.work)
-	s, err := Resolve(stage)
+	s, err := settle.Resolve(stage)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.locate(fetch(ctx, r.Say))
+	return s, s.Fetch(ctx, r.Say)
 }
 
 // train trains the steps after the newest checkpoint before r.Step, up to that step, which it notes
 // in out. recorded is the configuration of the run if cfg is another one, else nil.
-func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpoint.Dir, out *Retrained) (err error) {
-	if err := cfg.fits("", true, false); err != nil {
+func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from checkpoint.Dir, out *Retrained) (err error) {
+	if err := cfg.Fits("", true, false); err != nil {
 		return err
 	}
 	s, err := open(cfg, Options{Say: func(string) {}, Quiet: true}) // the run has said it
@@ -204,7 +205,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 	tr.Recorder = &replayedStep{r, out}
 	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*replayedStep), Groups: -1, Every: max(1, r.Step-1)}
 	if s.queue != nil {
-		tr.Weights = unsampled{s.engine}
+		tr.Weights = unsampled{s.models.Policy}
 	}
 	err = trainer.New(tr).Run(ctx, ctx)
 	if trainer.Starved(err) {
@@ -218,7 +219,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 
 // batches opens the source of the trainer's batches, and returns the number of train steps of the run.
 func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, steps int64, err error) {
-	if s.algorithm.Def.Offline || s.Recorded {
+	if s.Objective.Def.Offline || s.Recorded {
 		return s.data.Offline(ctx)
 	}
 	if steps = int64(s.StepLimit()); s.Together {
@@ -229,7 +230,7 @@ func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, 
 		steps = s.TrainSteps(exploreSteps(s.Settled, tasks))
 	}
 	s.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout = readTimeout
-	queue, err := s.store(ctx, s.groups())
+	queue, err := s.store(ctx, s.Groups())
 	if err != nil {
 		return nil, 0, err
 	}

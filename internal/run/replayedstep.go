@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
@@ -80,8 +81,8 @@ func (b *before) Save(ctx context.Context, at trainer.Progress, _ bool) error {
 
 // otherwiseScored returns a source whose batches have the advantages of cfg, if the pipeline of the
 // explorer has computed others before the buffer.
-func otherwiseScored(source trinity.Source, cfg, recorded *Settled) trinity.Source {
-	is, was := cfg.algorithm, recorded.algorithm
+func otherwiseScored(source trinity.Source, cfg, recorded *settle.Stage) trinity.Source {
+	is, was := cfg.Objective, recorded.Objective
 	same := is.Def.Advantage == was.Def.Advantage && reflect.DeepEqual(is.Def.AdvantageArgs, was.Def.AdvantageArgs)
 	if same || is.InPipeline() == nil {
 		return source

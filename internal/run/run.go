@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -65,7 +66,7 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 			return summary, err
 		}
 	}
-	stages, err := settle(ctx, cfg, opts)
+	stages, err := settleAll(ctx, cfg, opts)
 	if err != nil {
 		if ctx.Err() == nil && stop.Err() == nil {
 			record.KeepFailure(opts.chosen(cfg), err, opts.Say)
@@ -79,12 +80,12 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 }
 
 // unusedKeys returns a line with the keys and values that are set but change nothing in any stage, or "".
-func unusedKeys(stages []*Settled) string {
+func unusedKeys(stages []*settle.Stage) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
 		for _, n := range stage.Unused() {
-			isUsed := func(other *Settled) bool { // in another stage
+			isUsed := func(other *settle.Stage) bool { // in another stage
 				return other.IsSet(n.Key) && !slices.ContainsFunc(other.Unused(), func(o config.Note) bool { return o.Key == n.Key })
 			}
 			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) && !slices.ContainsFunc(stages, isUsed) {
@@ -101,15 +102,15 @@ func unusedKeys(stages []*Settled) string {
 	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
 }
 
-// settle resolves the stages of a run and downloads their models. It returns an error if a stage
+// settleAll resolves the stages of a run and downloads their models. It returns an error if a stage
 // cannot end well: its data is missing, its models do not fit together, or it needs more memory
 // than this machine has.
-func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, error) {
-	var stages []*Settled
+func settleAll(ctx context.Context, cfg *config.Config, opts Options) ([]*settle.Stage, error) {
+	var stages []*settle.Stage
 	for i, c := range cfg.Settled() {
-		s, err := Resolve(c)
+		s, err := settle.Resolve(c)
 		if err != nil && opts.skips(cfg, i) {
-			s, err = &Settled{Settled: c}, nil // another run of the file reports it
+			s, err = &settle.Stage{Settled: c}, nil // another run of the file reports it
 		}
 		if err != nil {
 			return nil, err
@@ -118,7 +119,11 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if opts.skips(cfg, i) {
 			continue
 		}
-		if err := checkDatasets(s, stages[:i]); err != nil {
+		done, err := finished(s.Settled, false)
+		if err == nil && done == nil {
+			err = settle.CheckDatasets(s, stages[:i])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -126,18 +131,18 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		opts.Say(line)
 	}
 	for i, s := range stages {
-		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
+		if done, err := finished(s.Settled, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
-		if err := s.checkInterpreters(ctx); err != nil { // before a download
+		if err := s.CheckInterpreters(ctx); err != nil { // before a download
 			return nil, err
 		}
-		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
+		if err := s.Fetch(ctx, opts.Say); err != nil {
 			return nil, err
 		}
-		trained := func(b *Settled) bool { return b.Trains && len(b.Model.LoraConfigs) == 0 } // it writes another model
+		trained := func(b *settle.Stage) bool { return b.Trains && len(b.Model.LoraConfigs) == 0 } // it writes another model
 		if !slices.ContainsFunc(stages[:i], trained) {
-			if err := s.engines.CheckServedModel(s.Settled, s.modelPath); err != nil {
+			if err := s.Openers.CheckServedModel(s.Settled, s.ModelPath); err != nil {
 				return nil, err
 			}
 		}
@@ -145,7 +150,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if len(cfg.Stages) > 0 {
 			whose = "stage " + cfg.Stages[i].StageName + ": "
 		}
-		if err := s.fits(whose, s.Trains, s.Samples); err != nil {
+		if err := s.Fits(whose, s.Trains, s.Samples); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +159,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 
 // run runs one stage. If its engine loses a worker, run resumes it, at most trainer.max_restarts
 // times.
-func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) error {
+func (sum *Summary) run(ctx, stop context.Context, cfg *settle.Stage, opts Options) error {
 	for restarts := 1; ; restarts++ {
 		begun := len(sum.Stages)
 		err := sum.attempt(ctx, stop, cfg, opts)
@@ -166,17 +171,17 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) e
 			err, restarts, cfg.Trainer.MaxRestarts))
 		sum.Stages = sum.Stages[:begun]
 		cfg.ContinueFromCheckpoint = true // the directory is this run's own
-		if cfg, err = Resolve(cfg.Settled); err != nil {
+		if cfg, err = settle.Resolve(cfg.Settled); err != nil {
 			return err
 		}
-		if err := cfg.locate(fetch(ctx, opts.Say)); err != nil {
+		if err := cfg.Fetch(ctx, opts.Say); err != nil {
 			return err
 		}
 	}
 }
 
 // attempt runs one stage from its last checkpoint. If the stage began, attempt appends its summary.
-func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
+func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}
@@ -203,11 +208,11 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	if err := feed.MakeTasks(ctx, stop, cfg.Settled, juicer, opts.Say); err != nil {
 		return err
 	}
-	with, err := cfg.provenance(feed.Datasets(cfg.Settled, ""))
+	with, err := cfg.Provenance(feed.Datasets(cfg.Settled, ""))
 	if err != nil {
 		return err
 	}
-	changed, err := cfg.changes(with, true)
+	changed, err := cfg.Changes(with, true)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,11 @@ import (
 // trainer, serve loads each version that the trainer publishes. Otherwise it uses the newest
 // checkpoint with a model, or the base model.
 func (s *stage) serve(ctx context.Context, opts Options) error {
-	token, err := s.apiKey()
+	token, err := apiKey(s.Settled)
 	if err != nil {
 		return err
 	}
-	place, err := s.trainerPlace(opts)
+	place, err := trainerPlace(s.Settled, opts)
 	if err != nil {
 		return err
 	}
@@ -43,17 +43,17 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err != nil && place == nil {
 		return err
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
 	served := &openai.Served{
-		Name: name, Sampler: s.sampler, Renderer: s.text, Params: feed.Sampling(s.Settled.Settled, &config.RolloutArgs{}, false), MaxLen: config.Value(0, s.Model.MaxModelLen),
+		Name: name, Sampler: s.models.Sampler, Renderer: s.Text, Params: feed.Sampling(s.Settled, &config.RolloutArgs{}, false), MaxLen: config.Value(0, s.Model.MaxModelLen),
 	}
 	api := &openai.Server{
-		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
+		Name: name, Model: served.Of, Renderer: s.Text, VocabSize: s.Text.Tokenizer().VocabSize(),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: s.say,
 	}
 	if s.Records() {
@@ -87,7 +87,7 @@ func servedName(m *config.Model) string {
 
 // apiKey returns the key that clients must send, or "". A server that other machines can reach must
 // have one that nobody can guess.
-func (s *Settled) apiKey() (string, error) {
+func apiKey(s *config.Settled) (string, error) {
 	e := &s.Explorer
 	key := os.Getenv(tokenVariable)
 	if key == "" && e.RolloutModel.APIKey != "EMPTY" {
@@ -100,7 +100,7 @@ func (s *Settled) apiKey() (string, error) {
 }
 
 // trainerPlace returns the place of the trainer whose weights to serve, or nil.
-func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
+func trainerPlace(s *config.Settled, opts Options) (fleet.Place, error) {
 	if opts.Join != "" {
 		return fleet.At(opts.Join, os.Getenv(tokenVariable))
 	}
@@ -118,19 +118,19 @@ func (s *stage) newestModel() (step int64, err error) {
 		return 0, err
 	}
 	step = steps[len(steps)-1]
-	dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
+	dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
 	s.say("serves the model of " + dir)
 	if len(s.Model.LoraConfigs) > 0 {
 		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 	} else {
-		s.modelPath = dir
+		s.ModelPath = dir
 	}
 	return step, nil
 }
 
 // follower returns a follower that loads the weights of a trainer into the sampler.
 func (s *stage) follower(client *fleet.Client) (*weights.Follower, error) {
-	loader, ok := s.sampler.(weights.Loader)
+	loader, ok := s.models.Sampler.(weights.Loader)
 	if !ok {
 		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.Engines.Sample)
 	}

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/host"
 	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/monitor"
 	"github.com/trinity-go/trinity/operator/datajuicer"
@@ -25,80 +25,49 @@ import (
 
 // stage is one stage of a run at work.
 type stage struct {
-	*Settled
+	*settle.Stage
 	data        feed.Reader
 	say         func(string)
 	madeWith    checkpoint.Provenance
 	log         *record.Log
 	checkpoints checkpoint.Dir
 
-	available    int64 // bytes of memory before anything was loaded
-	rewardModels rewardModels
-	askers       askers
-	answered     replyCache          // answers of the askers
-	resources    resources           // of plug-ins
-	variables    variables           // of the process, as they were before the stage
-	juicer       *datajuicer.Service // may be nil
+	available int64 // bytes of memory before anything was loaded
+	host      *host.Host
+	juicer    *datajuicer.Service // may be nil
 
-	engine  engine.Trainer
-	critic  engine.Trainer // nil if the stage trains none
-	sampler trinity.Sampler
-	frozen  []engine.Trainer // of the teachers
+	models settle.Models
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
-func open(cfg *Settled, opts Options) (*stage, error) {
-	if cfg.text == nil {
-		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
+func open(cfg *settle.Stage, opts Options) (*stage, error) {
+	if cfg.Text == nil {
+		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.ModelPath)
 	}
 	log := record.NewLog(cfg.Settled, record.LogOptions{
 		Say: opts.Say, Console: opts.Console, Quiet: opts.Quiet, Brief: opts.Brief, Activity: opts.activity,
-	}, cfg.text.Tokenizer().Text)
+	}, cfg.Text.Tokenizer().Text)
 	return &stage{
-		Settled: cfg, data: cfg.reader(log.Say), say: log.Say, log: log,
-		available: int64(place.Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
+		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log,
+		available: int64(place.Machine().Available), host: host.New(cfg, log.Say, log.Scrub.Writer),
 		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: log.Say},
 	}, nil
 }
 
-// openEngine loads the weights of the policy and the critic.
-func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
-	need, err := s.forecast(s.specs(train, sample), s.available)
-	if err != nil {
-		return err
-	}
-	spec := need.Spec
-	if n := spec.Train.Recompute; n > 0 {
-		s.say(fmt.Sprintf("memory is short, so the backward pass computes the activations of %d layers again", n))
-	}
-	if train {
-		warnOfBase(s.Model.LoraConfigs, s.say)
-	}
-	spec.Sample.Text, spec.Sample.Say = s.text.Decode, s.say
-	spec.Sample.Tokens = encoder(s.text)
-	s.engines.Programs.Say(s.say)
-	if s.engine, s.sampler, err = s.engines.Open(ctx, spec); err != nil {
-		return err
-	}
-	if err := putToSleep(ctx, s.sampler); err != nil {
-		return err
-	}
-	if err := s.openCritic(ctx, spec.Train); err != nil {
-		return err
-	}
-	if !sample {
-		return nil
-	}
-	return s.loadAdapters(ctx)
+// openModels loads the weights of the policy and the critic.
+func (s *stage) openModels(ctx context.Context, train, sample bool) (err error) {
+	s.models, err = s.OpenModels(ctx, train, sample, s.available, s.say)
+	s.host.Sampler = s.models.Sampler
+	return err
 }
 
 // loadCheckpoint gives the model of a step to a sampler that does not open models itself. Step 0 is the
 // model with which its servers were started.
 func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
-	sampler, ok := s.sampler.(weights.Resident)
+	sampler, ok := s.models.Sampler.(weights.Resident)
 	switch {
 	case !ok || len(s.Model.LoraConfigs) > 0:
 		return nil
@@ -106,31 +75,16 @@ func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
 		s.say("samples with the weights that the servers have")
 		return nil
 	}
-	return sampler.LoadWeights(ctx, s.modelPath, step)
-}
-
-// loadAdapters gives the sampler the adapters that the stage does not train.
-func (s *stage) loadAdapters(ctx context.Context) error {
-	named := s.Model.SampledAdapters()
-	loader, ok := s.sampler.(engine.AdapterLoader)
-	if len(named) > 0 && !ok {
-		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.Engines.Sample)
-	}
-	for _, l := range named {
-		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
-			return fmt.Errorf("model.lora_configs: adapter %q: %w", l.Name, err)
-		}
-	}
-	return nil
+	return sampler.LoadWeights(ctx, s.ModelPath, step)
 }
 
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: s.host, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
-		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
+		Greedy:   s.Objective != nil && s.Objective.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.log.Progress(trinity.RoleExplorer, doing, done, total) },
 	}
 }
@@ -159,7 +113,7 @@ func (s *stage) slots() *explorer.Slots {
 // advantage.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: s.log.Tracer()}
+	p := &pipeline.Pipeline{Advantage: s.Objective.InPipeline(), Say: s.say, Tracer: s.log.Tracer()}
 	p.Ledger = func(r ledger.Step) error { return s.log.Account(trinity.RoleExplorer, r) }
 	s.process = p
 	if cfg.SaveInput {
@@ -195,8 +149,7 @@ func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err 
 // close closes all that the stage has opened, after the stage has ended with a status.
 func (s *stage) close(status monitor.Status) error {
 	err := errors.Join(
-		s.closeEngine(), s.engines.Programs.Close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
-		s.variables.restore(), s.log.Close(status),
+		s.models.Close(), s.Openers.Programs.Close(), s.host.Close(), s.log.Close(status),
 	)
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())
@@ -205,19 +158,4 @@ func (s *stage) close(status monitor.Status) error {
 		err = errors.Join(err, s.queue.Close())
 	}
 	return err
-}
-
-// closeEngine frees the weights.
-func (s *stage) closeEngine() error {
-	var errs []error
-	if c, ok := s.sampler.(io.Closer); ok {
-		errs = append(errs, c.Close())
-	}
-	for _, e := range append(s.frozen, s.engine, s.critic) {
-		if e != nil {
-			errs = append(errs, e.Close())
-		}
-	}
-	s.engine, s.critic, s.sampler, s.frozen = nil, nil, nil, nil
-	return errors.Join(errs...)
 }

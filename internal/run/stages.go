@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -32,12 +33,12 @@ type stageDone struct {
 
 // refuseChanges returns an error if the configuration differs from that of the finished stage. first
 // says that the stage is the first, which starts from the model of the configuration.
-func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
+func (d *stageDone) refuseChanges(cfg *settle.Stage, first bool) error {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}} // what is not here any more is not compared
-	if err := cfg.locate(lookUp(&f)); err != nil {
+	if err := cfg.LookUp(&f); err != nil {
 		return err
 	}
-	now, err := cfg.provenance(feed.Datasets(cfg.Settled, ""))
+	now, err := cfg.Provenance(feed.Datasets(cfg.Settled, ""))
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func checkStage(cfg *config.Config, opts Options) error {
 
 // runStages runs all stages one after the other, or only opts.Stage. Each starts from the models
 // that the stages before it wrote.
-func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
+func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, stages []*settle.Stage, opts Options) error {
 	unlock, err := lockStages(cfg, stages, opts)
 	if err != nil {
 		return err
@@ -101,13 +102,13 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName
 		stageCfg := stages[i]
-		from.apply(stageCfg)
-		done, err := finished(stageCfg, i == len(cfg.Stages)-1)
+		from.apply(stageCfg.Settled)
+		done, err := finished(stageCfg.Settled, i == len(cfg.Stages)-1)
 		if err != nil {
 			return err
 		}
 		if done != nil && stageCfg.Mode != "serve" {
-			if !follows(stageCfg.Settled) { // an explorer of the stage has another mode, and nothing to do
+			if !settle.Follows(stageCfg.Settled) { // an explorer of the stage has another mode, and nothing to do
 				if err := done.refuseChanges(stageCfg, i == 0); err != nil {
 					return err
 				}
@@ -116,7 +117,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 				return fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again",
 					name, err, stageCfg.CheckpointJobDir)
 			}
-			was, err := done.summary(stageCfg, name)
+			was, err := done.summary(stageCfg.Settled, name)
 			if err != nil {
 				return err
 			}
@@ -124,15 +125,15 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		} else if opts.skips(cfg, i) {
 			unfinished = name
 			continue
-		} else if unfinished != "" && !follows(stageCfg.Settled) {
+		} else if unfinished != "" && !settle.Follows(stageCfg.Settled) {
 			return fmt.Errorf("--stage %s: it starts from the model of stage %s, which is not finished: run that stage first",
 				name, unfinished)
-		} else if err := stageCfg.locatePolicy(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written it
+		} else if err := stageCfg.FetchPolicy(ctx, opts.Say); err != nil { // an earlier stage has written it
 			return err
 		} else if err := sum.runStage(ctx, stop, stageCfg, opts, name); err != nil {
 			return fmt.Errorf("stage %s: %w", name, err)
 		}
-		from.add(stageCfg, sum.Stages[len(sum.Stages)-1].Model)
+		from.add(stageCfg.Settled, sum.Stages[len(sum.Stages)-1].Model)
 		if name == opts.Stage {
 			return nil
 		}
@@ -140,20 +141,15 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 	return nil
 }
 
-// follows reports whether the process only works for another one, which trains the stage.
-func follows(cfg *config.Settled) bool {
-	return cfg.Mode == "serve" || cfg.Mode == "explore" && cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file"
-}
-
 // runStage runs a stage and marks it as finished, unless another process trains it.
-func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Options, name string) error {
+func (sum *Summary) runStage(ctx, stop context.Context, cfg *settle.Stage, opts Options, name string) error {
 	opts.Stage = name
 	if err := sum.run(ctx, stop, cfg, opts); err != nil {
 		return err
 	}
 	last := &sum.Stages[len(sum.Stages)-1]
 	last.Name = name
-	if err := failStage.Hit(""); err != nil || follows(cfg.Settled) {
+	if err := failStage.Hit(""); err != nil || settle.Follows(cfg.Settled) {
 		return err
 	}
 	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.Made}
@@ -162,7 +158,7 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 
 // finished reads the mark of a finished stage. It returns nil if the stage is not finished, or if it
 // is the last one and its configuration now asks for more steps.
-func finished(cfg *Settled, last bool) (*stageDone, error) {
+func finished(cfg *config.Settled, last bool) (*stageDone, error) {
 	data, err := os.ReadFile(filepath.Join(cfg.CheckpointJobDir, rundir.StageDone))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -174,7 +170,7 @@ func finished(cfg *Settled, last bool) (*stageDone, error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(cfg.CheckpointJobDir, rundir.StageDone), err)
 	}
-	now, err := checkpoint.Settings(cfg.Settled)
+	now, err := checkpoint.Settings(cfg)
 	if err != nil || last && d.Made.LessThan(now) {
 		return nil, err
 	}
@@ -182,7 +178,7 @@ func finished(cfg *Settled, last bool) (*stageDone, error) {
 }
 
 // summary returns what the metrics of the finished stage tell of it.
-func (d *stageDone) summary(cfg *Settled, name string) (record.StageSummary, error) {
+func (d *stageDone) summary(cfg *config.Settled, name string) (record.StageSummary, error) {
 	sum := record.StageSummary{Name: name, Mode: cfg.Mode, Algorithm: cfg.Algorithm.AlgorithmType, Model: d.Model, Skipped: true}
 	if d.Model != "" {
 		dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
@@ -211,7 +207,7 @@ type inherited struct {
 }
 
 // apply sets the models in a stage's configuration.
-func (h *inherited) apply(cfg *Settled) {
+func (h *inherited) apply(cfg *config.Settled) {
 	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // the default
 		cfg.Model.CriticModelPath = cmp.Or(h.critic, h.model)
 	}
@@ -222,7 +218,7 @@ func (h *inherited) apply(cfg *Settled) {
 }
 
 // add notes the model that a stage wrote, or "". A critic that it trained lies beside the policy.
-func (h *inherited) add(cfg *Settled, wrote string) {
+func (h *inherited) add(cfg *config.Settled, wrote string) {
 	switch {
 	case wrote == "":
 		return
@@ -240,11 +236,11 @@ func (h *inherited) add(cfg *Settled, wrote string) {
 // lockStages keeps two processes from doing the stages of one run by turns, each with its own
 // configuration: it locks the parts of all stages that are left. A process that does one stage alone
 // has the locks of that stage.
-func lockStages(cfg *config.Config, stages []*Settled, opts Options) (unlock func(), err error) {
+func lockStages(cfg *config.Config, stages []*settle.Stage, opts Options) (unlock func(), err error) {
 	var names, homes []string
 	for i, s := range stages {
 		homes = append(homes, s.Monitor.CacheDir)
-		if done, err := finished(s, i == len(stages)-1); err == nil && done == nil && opts.Stage == "" {
+		if done, err := finished(s.Settled, i == len(stages)-1); err == nil && done == nil && opts.Stage == "" {
 			names = append(names, record.Parts(s.Settled)...)
 		}
 	}

@@ -48,7 +48,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 	if err != nil {
 		return err
 	}
-	if err := s.log.Open(step, 0, s.modelPath); err != nil {
+	if err := s.log.Open(step, 0, s.ModelPath); err != nil {
 		return err
 	}
 	eg.Go(func() error { return client.Alive(ctx) })
@@ -72,12 +72,12 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 
 func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
 	return gateway.TrafficOptions{
-		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", feed.OwnName(s.Settled.Settled)) + "/",
+		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", feed.OwnName(s.Settled)) + "/",
 		Expiry: wait.Seconds(s.Explorer.PendingExpiry), Timeout: api.Timeout, Waiting: api.Waiting,
 		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
-		Renderer: s.text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
+		Renderer: s.Text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
 		Model: func() *trinity.Model {
-			m := host(s).learner(feed.Sampling(s.Settled.Settled, &config.RolloutArgs{}, true))
+			m := s.host.Learner(feed.Sampling(s.Settled, &config.RolloutArgs{}, true))
 			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
 			return m
 		},

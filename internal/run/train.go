@@ -15,7 +15,7 @@ import (
 
 // train trains on a dataset, or on the experiences of explorers in other processes.
 func (s *stage) train(ctx, stop context.Context, opts Options) error {
-	if !s.algorithm.Def.Offline && !s.Recorded {
+	if !s.Objective.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, stop, opts)
 	}
 	source, steps, err := s.data.Offline(stop)
@@ -46,19 +46,19 @@ func (s *stage) training(ctx context.Context, source trinity.Source, steps int64
 // fromBeginning is training without a checkpoint.
 func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
 	cfg := s.Settled
-	if err := s.openEngine(ctx, true, sample); err != nil {
+	if err := s.openModels(ctx, true, sample); err != nil {
 		return o, err
 	}
 	o = trainer.Options{
-		Source: source, Advantage: s.algorithm.InTrainer(), Adaptive: s.algorithm,
-		Reference: s.algorithm.NeedsReference, Cache: newCache(cfg.Settled),
+		Source: source, Advantage: s.Objective.InTrainer(), Adaptive: s.Objective,
+		Reference: s.Objective.NeedsReference, Cache: newCache(cfg),
 		Policy: trainer.Learner{
-			Engine: s.engine, Loss: s.algorithm.Loss, Epochs: cfg.Batch.Epochs,
+			Engine: s.models.Policy, Loss: s.Objective.Loss, Epochs: cfg.Batch.Epochs,
 			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
 		},
 		Checkpointer: checkpointer{s, source}, Recorder: s.log.Trainer(), Tracing: s.log.Tracing(),
 		TotalSteps: steps, BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, ByRollout: cfg.Batch.CountsRollouts,
-		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
+		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.PublishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
 	if !cfg.Batch.Whole {
 		o.Policy.MiniBatch = cfg.Batch.Mini * cfg.Batch.PerRow
@@ -103,13 +103,13 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 		return at, err
 	}
 	dir := s.checkpoints.Of(state.Step)
-	if err := s.log.Open(state.Step, steps, s.modelPath); err != nil || !ok {
+	if err := s.log.Open(state.Step, steps, s.ModelPath); err != nil || !ok {
 		return at, err
 	}
 	if at, err = loadState(ctx, s, dir, state, source); err != nil {
 		return at, err
 	}
-	s.log.Checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
+	s.log.Checkpoint(state.Step, dir, filepath.Join(dir, s.ModelDir()))
 	return at, nil
 }
 
@@ -118,13 +118,13 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 func loadState(
 	ctx context.Context, s *stage, dir string, state checkpoint.State, source trinity.Source,
 ) (at trainer.Progress, err error) {
-	if err := s.engine.LoadState(ctx, filepath.Join(dir, checkpoint.EngineDir)); err != nil {
+	if err := s.models.Policy.LoadState(ctx, filepath.Join(dir, checkpoint.EngineDir)); err != nil {
 		return at, fmt.Errorf("resuming from %s: %w", dir, err)
 	}
 	if err := s.loadCritic(ctx, dir); err != nil {
 		return at, err
 	}
-	if err := s.algorithm.Restore(state.Algorithm); err != nil {
+	if err := s.Objective.Restore(state.Algorithm); err != nil {
 		return at, err
 	}
 	at = trainer.Progress{Step: state.Step, Published: state.Published, OptimizerSteps: config.Value(-1, state.OptimizerSteps)}
@@ -136,20 +136,20 @@ func (s *stage) addCriticAndTeachers(ctx context.Context, o *trainer.Options) (e
 	if o.Critic, err = s.newCritic(o.TotalSteps); err != nil {
 		return err
 	}
-	teachers, err := s.openTeachers(ctx)
+	teachers, err := s.models.OpenTeachers(ctx, s.Stage, s.say)
 	if err != nil {
 		return err
 	}
-	if s.algorithm.Needs().Teacher || s.algorithm.Loss.Needs().Teacher {
+	if s.Objective.Needs().Teacher || s.Objective.Loss.Needs().Teacher {
 		o.Teachers = teachers
 	}
-	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
+	if s.Objective.Loss.Streams().Divergence.Kind == "" {
 		return nil
 	}
-	student, ok := s.engine.(trainer.Distiller)
+	student, ok := s.models.Policy.(trainer.Distiller)
 	if !ok {
 		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss",
-			s.algorithm.Def.PolicyLoss, s.Engines.Train)
+			s.Objective.Def.PolicyLoss, s.Engines.Train)
 	}
 	return student.SetTeachers(teachers)
 }

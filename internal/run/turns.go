@@ -12,14 +12,6 @@ import (
 // when they have been started, while a batch is trained on and while a checkpoint is written, and the
 // delivery of a version wakes them.
 
-// putToSleep puts a sampler to sleep, if it shares GPUs with the trainer.
-func putToSleep(ctx context.Context, sampler trinity.Sampler) error {
-	if sleeper, ok := sampler.(weights.Sleeper); ok {
-		return sleeper.Sleep(ctx)
-	}
-	return nil
-}
-
 // takeTurns makes a trainer use the GPUs that it shares with a sampler only while that sleeps.
 func takeTurns(o *trainer.Options, sampler trinity.Sampler) {
 	if sleeper, ok := sampler.(weights.Sleeper); ok {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -154,7 +154,7 @@ func (p *Planner) try(c Choice, rates simulation.Rates) (*simulation.Report, err
 // setting returns how so many explorers and the trainer of a stage work together. A step of the
 // setting is a step of all explorers.
 func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Setting, error) {
-	stage, err := run.Resolve(cfg)
+	stage, err := settle.Resolve(cfg)
 	if err != nil {
 		return simulation.Setting{}, err
 	}

@@ -1,4 +1,4 @@
-package run
+package settle
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := s.locate(lookUp(&f)); err != nil {
 		return f, err
 	}
-	f.Chat, f.Programs = chat{s}.facts(), s.programFacts()
+	f.Chat, f.Programs = s.chatFacts(), s.programFacts()
 	forecast, err := s.addModelFacts(&f)
 	if err != nil {
 		return f, err
@@ -43,11 +43,11 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 		return f, err
 	}
 	read := feed.Datasets(s.Settled, makes.Pending())
-	with, err := s.provenance(read)
+	with, err := s.Provenance(read)
 	if err != nil {
 		return f, err
 	}
-	if f.Changed, err = s.changes(with, !s.IsStage()); err != nil {
+	if f.Changed, err = s.Changes(with, !s.IsStage()); err != nil {
 		return f, err
 	}
 	own := map[string]int{} // rows that this explorer reads
@@ -62,36 +62,36 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 			return f, s.At(d.Key+".path", err.Error(), "")
 		}
 		f.Rows[d.Key], own[d.Key] = rows.Len(), feed.ShareOf(&s.Explorer, rows).Len()
-		for i := range s.tasks {
-			if t := &s.tasks[i]; t.Key == d.Key {
+		for i := range s.Tasksets {
+			if t := &s.Tasksets[i]; t.Key == d.Key {
 				if err := t.Check(rows); err != nil {
 					return f, s.At(d.Key+".path", fmt.Sprintf("taskset %s: %v", t.Name, err), "")
 				}
 			}
 		}
 	}
-	if err := feed.CheckQueues(s.Settled, s.tasks, &f); err != nil {
+	if err := feed.CheckQueues(s.Settled, s.Tasksets, &f); err != nil {
 		return f, err
 	}
-	if err := feed.CheckPacks(s.Settled, s.tasks, own); err != nil {
+	if err := feed.CheckPacks(s.Settled, s.Tasksets, own); err != nil {
 		return f, err
 	}
 	return f, s.addTime(forecast, &f)
 }
 
 // addTime adds to f how long the steps take, if the data is on this machine and the engine knows its speed.
-func (s *Settled) addTime(forecast *place.Forecast, f *config.Facts) (err error) {
-	if forecast == nil || s.text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores ||
+func (s *Stage) addTime(forecast *place.Forecast, f *config.Facts) (err error) {
+	if forecast == nil || s.Text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores ||
 		!forecast.TellsSpeed(f) {
 		return nil
 	}
 	of := place.Tokens{Trained: f.Model.Trained}
-	for i := range s.tasks {
-		if t := &s.tasks[i]; t.Eval {
+	for i := range s.Tasksets {
+		if t := &s.Tasksets[i]; t.Eval {
 			of.Evaluated += f.Rows[t.Key] * max(1, t.Template.GroupSize)
 		}
 	}
-	data := s.reader(func(string) {})
+	data := s.Reader(func(string) {})
 	if of.Prompt, of.Response, of.Lengths, err = data.Lengths(f); err == nil {
 		f.Time, err = forecast.Time(of)
 	}
@@ -100,16 +100,16 @@ func (s *Settled) addTime(forecast *place.Forecast, f *config.Facts) (err error)
 
 // addModelFacts adds to f the size of the model, if it is on this machine, and the memory that the
 // run needs. The forecast is nil if a model of the stage is not here.
-func (s *Settled) addModelFacts(f *config.Facts) (forecast *place.Forecast, err error) {
-	if s.modelPath == "" {
+func (s *Stage) addModelFacts(f *config.Facts) (forecast *place.Forecast, err error) {
+	if s.ModelPath == "" {
 		return nil, addFactsOfConfig(s, f)
 	}
-	m, err := model.ReadConfig(s.modelPath)
+	m, err := model.ReadConfig(s.ModelPath)
 	if err != nil {
 		return nil, fmt.Errorf("model.model_path: %w", err)
 	}
 	if s.located() {
-		if forecast, err = s.forecast(s.specs(s.Trains, s.Samples), int64(place.Machine().Available)); err != nil {
+		if forecast, err = s.forecast(s.Trains, s.Samples, int64(place.Machine().Available)); err != nil {
 			return nil, err
 		}
 		if f.Memory = forecast.Memory; len(f.Memory) > 0 {
@@ -124,14 +124,14 @@ func (s *Settled) addModelFacts(f *config.Facts) (forecast *place.Forecast, err 
 
 // addFactsOfConfig adds what follows from the config.json of a model whose weights are not on this machine yet,
 // if the hub's cache has that file. The embedded engine's memory also depends on the weights' file.
-func addFactsOfConfig(s *Settled, f *config.Facts) error {
+func addFactsOfConfig(s *Stage, f *config.Facts) error {
 	dir, _ := hub.Cached(s.Model.ModelPath)
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil || dir == "" {
 		return nil
 	}
 	of := *s
-	if of.modelPath = dir; s.Critic != nil && s.criticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
-		of.criticPath = dir
+	if of.ModelPath = dir; s.Critic != nil && s.CriticPath == "" && s.Model.CriticModelPath == s.Model.ModelPath {
+		of.CriticPath = dir
 	}
 	_, err := of.addModelFacts(f)
 	return err

@@ -1,4 +1,4 @@
-package run
+package settle
 
 import (
 	"cmp"
@@ -17,23 +17,23 @@ import (
 )
 
 // specs returns what the engines open, without the function that decodes text.
-func (s *Settled) specs(train, sample bool) place.Specs {
+func (s *Stage) specs(train, sample bool) place.Specs {
 	init := engine.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
 	lora, length := loraSpec(s.Model.LoraConfigs), config.Value(0, s.Model.MaxModelLen)
 	all := place.Specs{Samples: sample}
 	if train {
 		all.Train = engine.TrainerSpec{
-			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
+			ModelPath: s.ModelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length, Dir: s.Buffer.CacheDir,
 			Ahead: trainsAhead(s), Strategy: s.Trainer.TrainerStrategy, Tensor: s.Trainer.Megatron.TensorModelParallelSize,
-			Place: s.engines.Programs.Train,
+			Place: s.Openers.Programs.Train,
 		}
 		all.Train.ParamOffload, all.Train.OptimizerOffload = s.Trainer.Offload(config.ActorTree)
 		all.Train.ReferenceOffload, _ = s.Trainer.Offload(config.ReferenceTree)
-		if s.engines.TakeTurns() { // the servers have the GPUs while they sample
+		if s.Openers.TakeTurns() { // the servers have the GPUs while they sample
 			all.Train.ParamOffload, all.Train.OptimizerOffload, all.Train.ReferenceOffload = true, true, true
 		}
-		if sample && s.engines.RoundsVersions(s.Settled) {
+		if sample && s.Openers.RoundsVersions(s.Settled) {
 			all.Train.PublishDType = "bf16"
 		}
 		if s.Method.Scores {
@@ -45,11 +45,11 @@ func (s *Settled) specs(train, sample bool) place.Specs {
 	}
 	if sample {
 		all.Sample = engine.SamplerSpec{
-			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
-			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.Way.Shares(),
+			ModelPath: s.ModelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
+			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.Openers.Way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
-			Follows: train || s.Mode == "explore" && follows(s.Settled), Place: s.engines.Programs.Sample,
+			Follows: train || s.Mode == "explore" && Follows(s.Settled), Place: s.Openers.Programs.Sample,
 			Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
@@ -62,23 +62,24 @@ func (s *Settled) specs(train, sample bool) place.Specs {
 // trainsAhead reports whether the engine may train on before its sampler has the newest version: there
 // are steps between versions, the explorer asks for versions, or an evaluation holds the one in use. A
 // version that is nowhere else may be asked for again until the next one.
-func trainsAhead(s *Settled) bool {
-	if _, sends := s.engines.Way.(weights.Sending); sends {
+func trainsAhead(s *Stage) bool {
+	if _, sends := s.Openers.Way.(weights.Sending); sends {
 		return true
 	}
 	evaluates := s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0
-	switch handovers[s.Synchronizer.SyncStyle] {
+	switch Handover(s.Settled) {
 	case weights.WhenAsked:
 		return true
 	case weights.AtOnce:
-		return s.publishInterval() > 1 || evaluates
+		return s.PublishInterval() > 1 || evaluates
 	}
-	return s.publishInterval() > 1
+	return s.PublishInterval() > 1
 }
 
 // forecast says what the engines, the critic and the frozen models will take of a machine with so many bytes of memory
 // available.
-func (s *Settled) forecast(spec place.Specs, available int64) (*place.Forecast, error) {
+func (s *Stage) forecast(train, sample bool, available int64) (*place.Forecast, error) {
+	spec := s.specs(train, sample)
 	path := cmp.Or(spec.Train.ModelPath, spec.Sample.ModelPath)
 	m, err := model.ReadConfig(path)
 	if err != nil {
@@ -92,9 +93,9 @@ func (s *Settled) forecast(spec place.Specs, available int64) (*place.Forecast, 
 		return nil, err
 	}
 	f := &place.Forecast{
-		Config: s.Settled, Engines: &s.engines, Model: m, Spec: spec, Critic: s.criticPath, Trace: record.TraceMemory(s.Settled), Available: available,
+		Config: s.Settled, Engines: &s.Openers, Model: m, Spec: spec, Critic: s.CriticPath, Trace: record.TraceMemory(s.Settled), Available: available,
 	}
-	if s.criticPath != "" {
+	if s.CriticPath != "" {
 		if err := s.checkCritic(m); err != nil {
 			return nil, err
 		}
@@ -108,7 +109,7 @@ func (s *Settled) forecast(spec place.Specs, available int64) (*place.Forecast, 
 	}
 	if spec.Samples {
 		beside(s.rewardMemory)
-		beside(asking{s}.memory)
+		beside(s.askedMemory)
 	}
 	if spec.Train.Train {
 		beside(s.teacherMemory)
@@ -119,9 +120,9 @@ func (s *Settled) forecast(spec place.Specs, available int64) (*place.Forecast, 
 	return f, f.Plan()
 }
 
-// fits returns an error about a stage that needs more memory than is available. The error begins with whose memory it is.
-func (s *Settled) fits(whose string, train, sample bool) error {
-	f, err := s.forecast(s.specs(train, sample), int64(place.Machine().Available))
+// Fits returns an error about a stage that needs more memory than is available. The error begins with whose memory it is.
+func (s *Stage) Fits(whose string, train, sample bool) error {
+	f, err := s.forecast(train, sample, int64(place.Machine().Available))
 	if err != nil {
 		return err
 	}
@@ -133,16 +134,16 @@ func (s *Settled) fits(whose string, train, sample bool) error {
 }
 
 // programs returns the programs that the engines of the stage start.
-func (s *Settled) programs() []engine.Program {
+func (s *Stage) programs() []engine.Program {
 	spec := s.specs(s.Trains, s.Samples)
 	spec.Train.ModelPath = cmp.Or(spec.Train.ModelPath, s.Model.ModelPath) // of a model that is not here yet
 	spec.Sample.ModelPath = cmp.Or(spec.Sample.ModelPath, s.Model.ModelPath)
-	return s.engines.ProgramsOf(spec)
+	return s.Openers.ProgramsOf(spec)
 }
 
-// checkInterpreters returns an error if a program of the stage that starts on this machine lacks its interpreter.
-func (s *Settled) checkInterpreters(ctx context.Context) error {
-	return s.engines.Programs.CheckInterpreters(ctx, s.programs())
+// CheckInterpreters returns an error if a program of the stage that starts on this machine lacks its interpreter.
+func (s *Stage) CheckInterpreters(ctx context.Context) error {
+	return s.Openers.Programs.CheckInterpreters(ctx, s.programs())
 }
 
 // RenderPrograms returns what the launcher would run for the programs of a configuration, stage by
@@ -154,7 +155,7 @@ func RenderPrograms(cfg *config.Config) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		rendered, err := s.engines.Programs.Render(s.Name, s.programs())
+		rendered, err := s.Openers.Programs.Render(s.Name, s.programs())
 		if err != nil {
 			return "", err
 		}
@@ -164,11 +165,11 @@ func RenderPrograms(cfg *config.Config) (string, error) {
 }
 
 // programFacts describes the programs of the stage, and what keeps them from starting.
-func (s *Settled) programFacts() []string {
-	lines := s.engines.Programs.Describe(s.programs())
-	problems := []error{s.engines.Programs.Unknown, s.checkInterpreters(context.Background())}
+func (s *Stage) programFacts() []string {
+	lines := s.Openers.Programs.Describe(s.programs())
+	problems := []error{s.Openers.Programs.Unknown, s.CheckInterpreters(context.Background())}
 	if !s.IsStage() { // which may start from another model
-		problems = append(problems, s.engines.CheckServedModel(s.Settled, s.modelPath))
+		problems = append(problems, s.Openers.CheckServedModel(s.Settled, s.ModelPath))
 	}
 	for _, err := range problems {
 		if err != nil {
@@ -176,4 +177,24 @@ func (s *Settled) programFacts() []string {
 		}
 	}
 	return lines
+}
+
+// Probe returns how versions of a model's weights are proven, nil if they are not.
+func (cfg *Stage) Probe() (*weights.Probe, error) {
+	if cfg.Synchronizer.Verify == "off" {
+		return nil, nil
+	}
+	m, err := model.ReadConfig(cfg.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	return &weights.Probe{Vocab: m.VocabSize, Length: config.Value(m.MaxPositions, cfg.Model.MaxModelLen), Digests: Digests(cfg.Settled)}, nil
+}
+
+// Digests returns the versions between two comparisons of the digests of servers, 0 for none.
+func Digests(cfg *config.Settled) int {
+	if cfg.Synchronizer.Verify != "full" {
+		return 0
+	}
+	return cfg.Synchronizer.VerifyInterval
 }

@@ -1,4 +1,4 @@
-package run
+package host
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (g *serving) Close() error {
 
 // Serve implements explorer.Host. The first rollout that needs it starts the gateway, which only this
 // machine can reach.
-func (h host) Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
+func (h *Host) Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
 	opened, err := h.Open("gateway", func(io.Writer) (io.Closer, error) { return h.startGateway() })
 	if err != nil {
 		return nil, fmt.Errorf("the gateway: %w", err)
@@ -35,15 +35,15 @@ func (h host) Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOpt
 	return opened.(*serving).Open(ctx, m, o), nil
 }
 
-func (h host) startGateway() (*serving, error) {
+func (h *Host) startGateway() (*serving, error) {
 	ctx, stop := context.WithCancel(context.Background()) // the stage closes the gateway after its last rollout
 	listener, err := web.Listen(ctx, "127.0.0.1:0", "")
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	g := gateway.New("http://"+listener.Addr().String(), checkpoint.ModelName(h.Settled.Model.ModelPath), h.text,
-		h.text.Tokenizer().VocabSize(), h.say)
+	g := gateway.New("http://"+listener.Addr().String(), checkpoint.ModelName(h.stage.Model.ModelPath), h.stage.Text,
+		h.stage.Text.Tokenizer().VocabSize(), h.say)
 	server := &web.Server{Handler: g.Handler(), Read: time.Minute}
 	out := &serving{g, stop, make(chan error, 1)}
 	go func() { out.ended <- server.Serve(ctx, listener) }()

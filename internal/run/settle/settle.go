@@ -1,4 +1,6 @@
-package run
+// Package settle builds the plug-ins of a stage, finds its models and data, checks what they need of one another, and
+// opens the models.
+package settle
 
 import (
 	"context"
@@ -20,53 +22,53 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Settled is one stage of a run with what follows from its configuration. Every plug-in that it
+// Stage is one stage of a run with what follows from its configuration. Every plug-in that it
 // names is built once, and every model path is looked up once.
-type Settled struct {
+type Stage struct {
 	*config.Settled
-	algorithm *algorithm.Algorithm // nil in modes bench and serve, which read none
-	engines   place.Engines
-	tasks     []feed.Taskset // of the tasksets that the mode rolls out
+	Objective *algorithm.Algorithm // nil in modes bench and serve, which read none
+	Openers   place.Engines
+	Tasksets  []feed.Taskset // of the tasksets that the mode rolls out
 
 	// locate sets the fields below. A path is "" if the model is not on this machine.
-	modelPath  string
-	criticPath string        // "" also if the stage trains no critic
-	rewards    []rewardModel // that the tasks require
-	teachers   []teacher
-	asked      []auxiliaryModel
-	text       *renderer.Renderer // nil if the model has no tokenizer
+	ModelPath     string
+	CriticPath    string        // "" also if the stage trains no critic
+	Rewards       []rewardModel // that the tasks require
+	TeacherModels []TeacherModel
+	asked         []Auxiliary
+	Text          *renderer.Renderer // nil if the model has no tokenizer
 }
 
 // Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
 // adapter in model.model_path names.
-func Resolve(cfg *config.Settled) (*Settled, error) {
-	s := &Settled{Settled: cfg}
+func Resolve(cfg *config.Settled) (*Stage, error) {
+	s := &Stage{Settled: cfg}
 	err := separateAdapter(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Trains || cfg.Explores || cfg.Records() {
-		if s.algorithm, err = buildAlgorithm(cfg); err != nil {
+		if s.Objective, err = buildAlgorithm(cfg); err != nil {
 			return nil, err
 		}
 	}
-	if s.engines, err = place.NewEngines(cfg); err != nil {
+	if s.Openers, err = place.NewEngines(cfg); err != nil {
 		return nil, err
 	}
-	if err := (chat{s}).checkToolCallParser(); err != nil {
+	if err := checkToolCallParser(cfg); err != nil {
 		return nil, err
 	}
-	if s.tasks, err = feed.Tasksets(cfg); err != nil {
+	if s.Tasksets, err = feed.Tasksets(cfg); err != nil {
 		return nil, err
 	}
-	for i := range s.tasks {
-		for key, needs := range s.tasks[i].Needs() {
+	for i := range s.Tasksets {
+		for key, needs := range s.Tasksets[i].Needs() {
 			for _, spec := range needs.RewardModels {
-				s.rewards = append(s.rewards, rewardModel{RewardModelSpec: spec, key: key + spec.Arg})
+				s.Rewards = append(s.Rewards, rewardModel{RewardModelSpec: spec, Key: key + spec.Arg})
 			}
 		}
 	}
-	return s, (asking{s}).check()
+	return s, checkAsked(cfg, s.Tasksets)
 }
 
 // separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
@@ -128,31 +130,42 @@ func lookUp(f *config.Facts) finder {
 	}
 }
 
+// Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
+func (s *Stage) Fetch(ctx context.Context, say func(string)) error { return s.locate(fetch(ctx, say)) }
+
+// FetchPolicy finds the model that the stage trains or samples, and the critic's.
+func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
+	return s.locatePolicy(fetch(ctx, say))
+}
+
+// LookUp finds the models of the stage that are on this machine. It notes in f which are not.
+func (s *Stage) LookUp(f *config.Facts) error { return s.locate(lookUp(f)) }
+
 // locate finds the models of the stage and checks those that are on this machine. It loads no
 // weights.
-func (s *Settled) locate(find finder) (err error) {
+func (s *Stage) locate(find finder) (err error) {
 	if err := s.locatePolicy(find); err != nil {
 		return err
 	}
-	for i := range s.rewards {
-		r := &s.rewards[i]
-		if r.path, _, err = find(checkpoint.ModelBelow(r.Path), r.key); err != nil {
-			return s.At(r.key, "reward model: "+err.Error(), "")
+	for i := range s.Rewards {
+		r := &s.Rewards[i]
+		if r.Local, _, err = find(checkpoint.ModelBelow(r.Path), r.Key); err != nil {
+			return s.At(r.Key, "reward model: "+err.Error(), "")
 		}
-		if r.path == "" {
+		if r.Local == "" {
 			continue
 		}
 		if err := s.checkRewardModel(r); err != nil {
 			return err
 		}
 	}
-	if err := (asking{s}).locate(find); err != nil {
+	if s.asked, err = locateAsked(s.Settled, find); err != nil {
 		return err
 	}
-	s.teachers = nil
+	s.TeacherModels = nil
 	for _, t := range s.Settled.Teachers {
 		if t.Served != nil {
-			s.teachers = append(s.teachers, teacher{Teacher: t})
+			s.TeacherModels = append(s.TeacherModels, TeacherModel{Teacher: t})
 			continue
 		}
 		key := t.Key + ".model_path"
@@ -166,36 +179,36 @@ func (s *Settled) locate(find finder) (err error) {
 		if err := s.checkTeacher(path); err != nil {
 			return s.At(t.Key, err.Error(), "")
 		}
-		s.teachers = append(s.teachers, teacher{t, s.teacherSpec(t, path)})
+		s.TeacherModels = append(s.TeacherModels, TeacherModel{t, s.teacherSpec(t, path)})
 	}
 	return nil
 }
 
 // locatePolicy finds the model that the stage trains or samples, and the critic's.
-func (s *Settled) locatePolicy(find finder) (err error) {
-	if s.modelPath, _, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
+func (s *Stage) locatePolicy(find finder) (err error) {
+	if s.ModelPath, _, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
 		return err
 	}
-	if s.modelPath != "" {
-		if s.text, err = (chat{s}).openText(); err != nil {
+	if s.ModelPath != "" {
+		if s.Text, err = openText(s.Settled, s.ModelPath); err != nil {
 			return err
 		}
-		for i := range s.tasks {
-			s.tasks[i].Text = s.text
+		for i := range s.Tasksets {
+			s.Tasksets[i].Text = s.Text
 		}
-		if err := (chat{s}).checkTools(); err != nil {
+		if err := s.checkTools(); err != nil {
 			return err
 		}
-		if err := nameBase(&s.Model, s.modelPath); err != nil {
+		if err := nameBase(&s.Model, s.ModelPath); err != nil {
 			return err
 		}
 	}
 	switch {
 	case s.Critic == nil:
 	case s.Model.CriticModelPath == s.Model.ModelPath:
-		s.criticPath = s.modelPath
+		s.CriticPath = s.ModelPath
 	default:
-		s.criticPath, _, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
+		s.CriticPath, _, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
 	}
 	return err
 }
@@ -215,7 +228,7 @@ func nameBase(m *config.Model, path string) (err error) {
 }
 
 // located reports whether the policy's and the critic's models are on this machine.
-func (s *Settled) located() bool { return s.modelPath != "" && (s.Critic == nil || s.criticPath != "") }
+func (s *Stage) located() bool { return s.ModelPath != "" && (s.Critic == nil || s.CriticPath != "") }
 
 // absent notes in f a model or dataset that is not on this machine.
 func absent(f *config.Facts, key, name string, onHub bool) {
@@ -226,12 +239,9 @@ func absent(f *config.Facts, key, name string, onHub bool) {
 	}
 }
 
-// checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
+// CheckDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
 // on this machine, not on a hub, and none that a stage before makes.
-func checkDatasets(cfg *Settled, before []*Settled) error {
-	if done, err := finished(cfg, false); err != nil || done != nil {
-		return err
-	}
+func CheckDatasets(cfg *Stage, before []*Stage) error {
 	makes, err := feed.TaskPipelineOf(cfg.Settled)
 	if err != nil {
 		return err
@@ -239,7 +249,7 @@ func checkDatasets(cfg *Settled, before []*Settled) error {
 	read := cfg.Sources()
 	for _, d := range feed.Datasets(cfg.Settled, makes.Pending()) {
 		key := d.Key + ".path"
-		made := slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.Path) })
+		made := slices.ContainsFunc(before, func(s *Stage) bool { return s.Leaves(d.Path) })
 		if made || !slices.Contains(read, key) {
 			continue
 		}
@@ -259,21 +269,29 @@ func checkDatasets(cfg *Settled, before []*Settled) error {
 // OpenText opens the tokenizer and the chat template of a stage's model, if the model is on this machine.
 // It loads no weights, and downloads and starts nothing.
 func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
-	s := &Settled{Settled: cfg}
 	if err := separateAdapter(cfg); err != nil {
 		return nil, err
 	}
-	if s.modelPath, _ = feed.Local(checkpoint.ModelBelow(cfg.Model.ModelPath), false); s.modelPath == "" {
+	path, _ := feed.Local(checkpoint.ModelBelow(cfg.Model.ModelPath), false)
+	if path == "" {
 		return nil, fmt.Errorf("the model %s is not on this machine", cfg.Model.ModelPath)
 	}
-	text, err := (chat{s}).openText()
+	text, err := openText(cfg, path)
 	if err == nil && text == nil {
 		err = fmt.Errorf("the model %s has no tokenizer", cfg.Model.ModelPath)
 	}
 	return text, err
 }
 
-// reader returns what opens the data of the stage.
-func (s *Settled) reader(say func(string)) feed.Reader {
-	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.tasks, Algorithm: s.algorithm, Text: s.text, ModelPath: s.modelPath}
+// Reader returns what opens the data of the stage.
+func (s *Stage) Reader(say func(string)) feed.Reader {
+	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.Tasksets, Algorithm: s.Objective, Text: s.Text, ModelPath: s.ModelPath}
+}
+
+// ModelDir returns the directory of the model or the adapter in a checkpoint.
+func (s *Stage) ModelDir() string {
+	if len(s.Model.LoraConfigs) > 0 {
+		return checkpoint.AdapterDir
+	}
+	return checkpoint.ModelDir
 }

@@ -1,4 +1,4 @@
-package run
+package settle
 
 import (
 	"encoding/json"
@@ -13,11 +13,8 @@ import (
 
 const toolCallParserKey = "explorer.rollout_model.tool_call_parser"
 
-// chat says how the policy's chats are rendered and read.
-type chat struct{ *Settled }
-
-// openText opens the tokenizer and the chat template of the model.
-func (s chat) openText() (*renderer.Renderer, error) {
+// openText opens the tokenizer and the chat template of the model at a path.
+func openText(s *config.Settled, path string) (*renderer.Renderer, error) {
 	m := &s.Model
 	template := m.CustomChatTemplate
 	if template == "" && m.ChatTemplatePath != "" {
@@ -32,14 +29,14 @@ func (s chat) openText() (*renderer.Renderer, error) {
 		kwargs["enable_thinking"] = *m.EnableThinking
 	}
 	r := &s.Explorer.RolloutModel
-	return renderer.Open(s.modelPath, renderer.Options{
-		Template: template, Kwargs: kwargs, ToolCallParser: s.toolCallParser(), ToolCallPattern: r.ToolCallPattern,
+	return renderer.Open(path, renderer.Options{
+		Template: template, Kwargs: kwargs, ToolCallParser: toolCallParser(s), ToolCallPattern: r.ToolCallPattern,
 		ReasoningParser: r.ReasoningParser, KeepThinking: r.KeepThinking,
 	})
 }
 
 // toolCallParser returns the name of the format in which the policy calls tools.
-func (s chat) toolCallParser() string {
+func toolCallParser(s *config.Settled) string {
 	if r := &s.Explorer.RolloutModel; r.EnableAutoToolChoice {
 		return r.ToolCallParser
 	}
@@ -48,7 +45,7 @@ func (s chat) toolCallParser() string {
 
 // checkToolCallParser returns an error if the keys that say how calls of tools are read contradict
 // one another. It needs no model.
-func (s chat) checkToolCallParser() error {
+func checkToolCallParser(s *config.Settled) error {
 	r := &s.Explorer.RolloutModel
 	if !r.EnableAutoToolChoice {
 		return nil
@@ -64,20 +61,20 @@ func (s chat) checkToolCallParser() error {
 }
 
 // checkTools returns an error if tasks have tools that the policy has no way to call.
-func (s chat) checkTools() error {
-	for i := range s.tasks {
-		t, tools := &s.tasks[i], false
+func (s *Stage) checkTools() error {
+	for i := range s.Tasksets {
+		t, tools := &s.Tasksets[i], false
 		for _, needs := range t.Needs() {
 			tools = tools || needs.Tools
 		}
 		const hint = "set explorer.rollout_model.tool_call_parser to a format that the model knows"
 		switch {
 		case !tools:
-		case s.text == nil:
+		case s.Text == nil:
 			return s.At(t.Key, "its tasks have tools, and the model has no tokenizer", "")
-		case s.text.CallFormat() == toolcall.None && s.toolCallParser() == toolcall.Auto:
+		case s.Text.CallFormat() == toolcall.None && toolCallParser(s.Settled) == toolcall.Auto:
 			return s.At(t.Key, fmt.Sprintf("its tasks have tools, and no tool_call_parser fits the chat template of %s", s.Model.ModelPath), hint)
-		case s.text.CallFormat() == toolcall.None:
+		case s.Text.CallFormat() == toolcall.None:
 			return s.At(t.Key, "its tasks have tools, and the run reads no calls of tools", hint)
 		}
 	}
@@ -88,19 +85,19 @@ func (s chat) checkTools() error {
 var anyTool = json.RawMessage(`[{"type":"function","function":{"name":"tool","description":"A tool.","parameters":` +
 	`{"type":"object","properties":{"text":{"type":"string","description":"A text."}},"required":["text"]}}}]`)
 
-// facts says, if rollouts have several turns, what the chat template costs and how calls of tools
+// chatFacts says, if rollouts have several turns, what the chat template costs and how calls of tools
 // are read.
-func (s chat) facts() (lines []string) {
+func (s *Stage) chatFacts() (lines []string) {
 	turns, tools, program := false, false, false
-	for i := range s.tasks {
-		for _, needs := range s.tasks[i].Needs() {
+	for i := range s.Tasksets {
+		for _, needs := range s.Tasksets[i].Needs() {
 			turns, tools, program = turns || needs.Turns, tools || needs.Tools, program || needs.Program
 		}
 	}
-	if s.text == nil || !s.text.HasTemplate() {
+	if s.Text == nil || !s.Text.HasTemplate() {
 		return nil
 	}
-	if program && openai.HidesTools(s.text, anyTool) {
+	if program && openai.HidesTools(s.Text, anyTool) {
 		lines = append(lines, "the chat template leaves out tools: the policy does not see those that a program's requests have")
 	}
 	if !turns {
@@ -108,7 +105,7 @@ func (s chat) facts() (lines []string) {
 	}
 	r := &s.Explorer.RolloutModel
 	switch {
-	case !s.text.RewritesHistory():
+	case !s.Text.RewritesHistory():
 		lines = append(lines, "the chat template only appends: a rollout of several turns is one sequence")
 	case r.KeepThinking:
 		lines = append(lines, "the chat template rewrites earlier turns; keep_thinking keeps them as sampled: a rollout is one sequence")
@@ -119,7 +116,7 @@ func (s chat) facts() (lines []string) {
 			"(n+1)/2 times the tokens of one sequence; keep_thinking: true keeps one")
 	}
 	if tools {
-		lines = append(lines, fmt.Sprintf("calls of tools are read as %s writes them", s.text.CallFormat()))
+		lines = append(lines, fmt.Sprintf("calls of tools are read as %s writes them", s.Text.CallFormat()))
 	}
 	return lines
 }

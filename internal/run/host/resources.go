@@ -1,4 +1,4 @@
-package run
+package host
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ type resources struct {
 }
 
 // Open implements explorer.Host.
-func (h host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error) {
+func (h *Host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error) {
 	r := &h.resources
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,13 +28,13 @@ func (h host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.
 		return nil, errors.New("the stage has ended")
 	}
 	if r.log == nil {
-		log, err := openBoundedLog(h.Log.SaveDir, "plugins.log", maxPluginLog)
+		log, err := openBoundedLog(h.stage.Log.SaveDir, "plugins.log", maxPluginLog)
 		if err != nil {
 			return nil, err
 		}
 		r.log, r.byKey, r.all = log, map[string]io.Closer{}, []io.Closer{log}
 	}
-	opened, err := open(h.log.Scrub.Writer(r.log))
+	opened, err := open(h.scrub(r.log))
 	if err != nil {
 		return nil, err
 	}

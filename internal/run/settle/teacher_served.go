@@ -1,4 +1,4 @@
-package run
+package settle
 
 import (
 	"context"
@@ -21,15 +21,15 @@ func encoder(text *renderer.Renderer) func(string) []int32 {
 }
 
 // openServed opens a teacher behind servers.
-func (t teacher) openServed(ctx context.Context, s *stage) (engine.Trainer, error) {
+func (s *Stage) openServed(ctx context.Context, t TeacherModel, say func(string)) (engine.Trainer, error) {
 	m := t.Served
 	opener, err := registry.Samplers.Build(m.EngineType, m.EngineArgs)
 	if err != nil {
 		return nil, err
 	}
 	sampler, err := opener.OpenSampler(ctx, engine.SamplerSpec{
-		ModelPath: s.modelPath, Servers: m.BaseUrls, Key: m.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Scores: true,
-		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.text.Decode, Tokens: encoder(s.text), Say: s.say,
+		ModelPath: s.ModelPath, Servers: m.BaseUrls, Key: m.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Scores: true,
+		MaxSequences: scoredAtOnce, MaxModelLen: *s.Model.MaxModelLen, Text: s.Text.Decode, Tokens: encoder(s.Text), Say: say,
 	})
 	if err != nil {
 		return nil, err
