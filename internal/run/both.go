@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -69,8 +70,8 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	tr.Checkpointer = &trimming{Checkpointer: tr.Checkpointer, queue: queue}
-	takeTurns(&tr, s.models.Sampler)
+	tr.Checkpointer = learn.Trim(tr.Checkpointer, queue)
+	learn.TakeTurns(&tr, s.models.Sampler)
 
 	// Both continue where the checkpoint and the queue's log end.
 	if err := beginning(tr.From, queue); err != nil {

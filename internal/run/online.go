@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
@@ -62,7 +63,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 		return err
 	}
 	tr.Weights = server
-	tr.Checkpointer = announcing{&trimming{Checkpointer: tr.Checkpointer, queue: queue}, shelf}
+	tr.Checkpointer = learn.Announce(learn.Trim(tr.Checkpointer, queue), shelf)
 	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
 	if trainer.Starved(err) {
 		err = fmt.Errorf("%w; %s", err, server.Explorers())

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -176,7 +177,11 @@ func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from ch
 	if recorded != nil {
 		source = otherwiseScored(source, cfg, recorded)
 	}
-	tr, err := fromBeginning(ctx, s, source, steps, false)
+	if err := s.openModels(ctx, true, false); err != nil {
+		return err
+	}
+	learner := s.learner(source)
+	tr, err := learner.Options(ctx, steps)
 	if err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from ch
 		return err
 	}
 	if found {
-		tr.From, err = loadState(ctx, s, from.Of(state.Step), state, source)
+		tr.From, err = learner.Load(ctx, from.Of(state.Step), state)
 	} else if s.queue != nil {
 		err = s.queue.Restore(trinity.SourceState{})
 	}
@@ -201,11 +206,12 @@ func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from ch
 			tr.From.Step+1, r.Step-1, Beginning(tr.From.Step)))
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
-	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
-	tr.Recorder = &replayedStep{r, out}
-	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*replayedStep), Groups: -1, Every: max(1, r.Step-1)}
+	tr.Checkpointer = learner.Before(r.Step-1, tr.From.Step)
+	step := &replayedStep{r.Step, r.Say, out}
+	tr.Recorder = step
+	tr.Tracing = trainer.Tracing{Tracer: step, Groups: -1, Every: max(1, r.Step-1)}
 	if s.queue != nil {
-		tr.Weights = unsampled{s.models.Policy}
+		tr.Weights = learn.Unsampled(s.models.Policy)
 	}
 	err = trainer.New(tr).Run(ctx, ctx)
 	if trainer.Starved(err) {

@@ -5,20 +5,19 @@ import (
 	"reflect"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run/settle"
-	"github.com/trinity-go/trinity/internal/trainer"
 )
 
 // replayedStep keeps what a trainer tells of one step.
 type replayedStep struct {
-	*replay
-	out *Retrained
+	step int64
+	say  func(string)
+	out  *Retrained
 }
 
 // Log implements trainer.Recorder.
 func (r *replayedStep) Log(_ context.Context, step int64, m trinity.Metrics) error {
-	if step == r.Step {
+	if step == r.step {
 		r.out.Metrics = m
 	}
 	return nil
@@ -33,11 +32,11 @@ func (r *replayedStep) Took(int64, []trinity.ExperienceID, map[string][]trinity.
 func (r *replayedStep) Progress(string, int, int) {}
 
 // Say implements trainer.Recorder.
-func (r *replayedStep) Say(line string) { r.replay.Say(line) }
+func (r *replayedStep) Say(line string) { r.say(line) }
 
 // Trained implements [trinity.Tracer].
 func (r *replayedStep) Trained(t trinity.Trained) {
-	if t.Step == r.Step {
+	if t.Step == r.step {
 		r.out.Trained = t
 	}
 }
@@ -47,37 +46,6 @@ func (r *replayedStep) Span(trinity.Span) {}
 
 // Failed implements [trinity.Tracer].
 func (r *replayedStep) Failed(trinity.FailedRollout) {}
-
-// unsampled is the weights of a trainer whose versions nobody samples with.
-type unsampled struct{ engine engine.Trainer }
-
-// Publish implements trainer.Weights.
-func (u unsampled) Publish(ctx context.Context, version int64) error {
-	p, ok := u.engine.(engine.Publisher)
-	if !ok {
-		return nil
-	}
-	if err := p.Offer(ctx, version); err != nil {
-		return err
-	}
-	_, err := p.Adopt(ctx)
-	return err
-}
-
-// before is a Checkpointer that saves one step, unless the trainer began with it: from that
-// checkpoint the overrides are tried.
-type before struct {
-	checkpointer
-	step, from int64
-}
-
-// Save implements trainer.Checkpointer.
-func (b *before) Save(ctx context.Context, at trainer.Progress, _ bool) error {
-	if at.Step != b.step || at.Step == b.from {
-		return nil
-	}
-	return b.saveState(ctx, at, false)
-}
 
 // otherwiseScored returns a source whose batches have the advantages of cfg, if the pipeline of the
 // explorer has computed others before the buffer.

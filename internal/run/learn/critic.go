@@ -1,4 +1,4 @@
-package run
+package learn
 
 import (
 	"context"
@@ -17,70 +17,70 @@ import (
 
 // newCritic returns the critic for the trainer of a run of so many steps. It returns nil without
 // one.
-func (s *stage) newCritic(steps int64) (*trainer.Critic, error) {
-	if s.models.Critic == nil {
+func (c *Learner) newCritic(steps int64) (*trainer.Critic, error) {
+	if c.Models.Critic == nil {
 		return nil, nil
 	}
-	cfg := s.Critic
+	cfg := c.Stage.Critic
 	squared, err := loss.NewValue(cfg.CliprangeValue)
 	if err != nil {
 		return nil, err
 	}
 	return &trainer.Critic{
 		Learner: trainer.Learner{
-			Engine: s.models.Critic, Loss: squared,
+			Engine: c.Models.Critic, Loss: squared,
 			Schedule: schedule(&cfg.Optim, steps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
 			MiniBatch: config.Value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs,
 		},
-		Warmup: int64(s.Trainer.CriticWarmup),
+		Warmup: int64(c.Stage.Trainer.CriticWarmup),
 	}, nil
 }
 
 // saveCritic writes the critic into the directory of a checkpoint.
-func (c checkpointer) saveCritic(ctx context.Context, dir string, withModel bool) error {
-	if c.models.Critic == nil {
+func (c *Learner) saveCritic(ctx context.Context, dir string, withModel bool) error {
+	if c.Models.Critic == nil {
 		return nil
 	}
 	state := filepath.Join(dir, checkpoint.CriticEngineDir)
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return err
 	}
-	if err := c.models.Critic.SaveState(ctx, state); err != nil || !withModel {
+	if err := c.Models.Critic.SaveState(ctx, state); err != nil || !withModel {
 		return err
 	}
 	return c.writeCritic(ctx, filepath.Join(dir, checkpoint.CriticModelDir))
 }
 
 // addCritic adds the critic's model to a checkpoint that lacks it.
-func (c checkpointer) addCritic(ctx context.Context, dir string) error {
-	if c.models.Critic == nil {
+func (c *Learner) addCritic(ctx context.Context, dir string) error {
+	if c.Models.Critic == nil {
 		return nil
 	}
 	return durable.WriteDir(filepath.Join(dir, checkpoint.CriticModelDir), func(temp string) error { return c.writeCritic(ctx, temp) })
 }
 
 // writeCritic writes to dir the files that transformers loads, including the tokenizer's.
-func (c checkpointer) writeCritic(ctx context.Context, dir string) error {
+func (c *Learner) writeCritic(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := errors.Join(c.models.Critic.SaveModel(ctx, dir), c.Text.Tokenizer().WriteFiles(dir)); err != nil {
+	if err := errors.Join(c.Models.Critic.SaveModel(ctx, dir), c.Stage.Text.Tokenizer().WriteFiles(dir)); err != nil {
 		return err
 	}
 	return durable.Seal(dir)
 }
 
 // loadCritic loads the critic's state from a checkpoint.
-func (s *stage) loadCritic(ctx context.Context, dir string) error {
-	if s.models.Critic == nil {
+func (c *Learner) loadCritic(ctx context.Context, dir string) error {
+	if c.Models.Critic == nil {
 		return nil
 	}
 	state := filepath.Join(dir, checkpoint.CriticEngineDir)
 	if !record.Present(state) {
 		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew",
-			dir, s.Algorithm.AlgorithmType)
+			dir, c.Stage.Algorithm.AlgorithmType)
 	}
-	if err := s.models.Critic.LoadState(ctx, state); err != nil {
+	if err := c.Models.Critic.LoadState(ctx, state); err != nil {
 		return fmt.Errorf("resuming the critic from %s: %w", dir, err)
 	}
 	return nil
