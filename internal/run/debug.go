@@ -86,7 +86,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	juicer := feed.NewJuicer(settled.Settled, say)
 	end = func(err error) error {
 		if s != nil {
-			err = errors.Join(err, s.close(statusOf(err, ctx)))
+			err = errors.Join(err, s.close(record.EndOf(err, ctx)))
 		}
 		if juicer != nil {
 			err = errors.Join(err, juicer.Close())
@@ -102,7 +102,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	if s, err = open(settled, opts); err != nil {
 		return nil, nil, end(err)
 	}
-	s.juicer = juicer
+	s.data.Juicer = juicer
 	if err := s.host.Load(ctx); err != nil {
 		return nil, nil, end(err)
 	}
@@ -155,8 +155,7 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	if o.Repeat > 0 {
 		set.Template.GroupSize = o.Repeat
 	}
-	pipe, err := s.pipeline(ctx)
-	if err != nil {
+	if err := s.pipeline(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openModels(ctx, false, true); err != nil {
@@ -174,9 +173,9 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 	seen := &witness{Tracer: s.log, out: out}
 	runner := s.runner()
 	runner.Tracer, runner.Host, runner.Progress = seen, watchedHost{runner.Host, seen}, nil
-	pipe.Tracer = seen
+	s.process.Tracer = seen
 	var dropped map[string]ledger.IDs
-	pipe.Ledger = func(step ledger.Step) error {
+	s.process.Ledger = func(step ledger.Step) error {
 		dropped = step.Dropped
 		return nil
 	}
@@ -185,7 +184,7 @@ func debugTask(ctx context.Context, s *stage, o DebugOptions) (*Debugged, error)
 		return nil, err
 	}
 	groups := slices.DeleteFunc([]trinity.Group{slices.Clone(group)}, func(g trinity.Group) bool { return len(g) == 0 })
-	left, m, err := pipe.Process(ctx, 1, groups)
+	left, m, err := s.process.Process(ctx, 1, groups)
 	if err != nil {
 		return nil, err
 	}

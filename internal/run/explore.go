@@ -6,24 +6,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
-	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
 )
-
-// tokenVariable is the environment variable with the token that explorers and the trainer share.
-const tokenVariable = "TRINITY_TOKEN"
 
 // explore rolls out for a trainer in another process.
 func (s *stage) explore(ctx context.Context, opts Options) error {
@@ -34,11 +29,12 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
 		return s.exploreAlone(ctx, ex)
 	}
-	place := fleet.In(s.CheckpointJobDir)
-	if opts.Join != "" {
-		if place, err = fleet.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
-			return err
-		}
+	place, err := front.TrainerPlace(s.Settled, opts.Join)
+	if err != nil {
+		return err
+	}
+	if place == nil { // it has yet to start
+		place = fleet.In(s.CheckpointJobDir)
 	}
 	cfg := &s.Synchronizer
 	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, wait.Seconds(cfg.SyncTimeout), place)
@@ -161,13 +157,12 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.pipeline(ctx)
-	if err != nil {
+	if err := s.pipeline(ctx); err != nil {
 		return nil, err
 	}
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
-		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
+		EvalTasksets: evals, Runner: s.runner(), Pipeline: s.process,
 		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.Pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
@@ -195,11 +190,10 @@ func learnsFrom(m *config.Method) string {
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
 // stays the same.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := feed.OwnDir(s.Settled, s.Buffer.ExperienceFile())
+	sink, dir, err := s.data.Sink()
 	if err != nil {
 		return err
 	}
-	sink := archive.NewSink(dir)
 	defer sink.Close(ctx)
 	_, cursor, err := sink.Resume(ctx)
 	if err != nil {

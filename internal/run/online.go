@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
-	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -25,9 +24,9 @@ const lease = 10 * time.Second
 
 // trainOnline trains on the experiences that explorers in other processes put into its buffer.
 func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
-	token := cmp.Or(os.Getenv(tokenVariable), fleet.NewToken())
-	if err := web.CheckToken(s.Trainer.ListenAddress, token); err != nil {
-		return s.At("trainer.listen_address", err.Error(), "set "+tokenVariable+" to a longer token, or leave it out")
+	token, err := front.TrainerToken(s.Settled)
+	if err != nil {
+		return err
 	}
 	queue, err := s.store(stop, s.Groups())
 	if err != nil {

@@ -169,7 +169,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from ch
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close(statusOf(err, ctx))) }()
+	defer func() { err = errors.Join(err, s.close(record.EndOf(err, ctx))) }()
 	source, steps, err := r.batches(ctx, s)
 	if err != nil {
 		return err

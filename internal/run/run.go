@@ -15,7 +15,6 @@ import (
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // Options are what a run needs besides its configuration.
@@ -194,13 +193,8 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 		return err
 	}
 	defer unlock()
-	var status monitor.Status
-	defer func() {
-		if status == "" {
-			status = statusOf(err, stop)
-		}
-		record.KeepEnd(cfg.Settled, status, err, opts.Say)
-	}()
+	var end record.End
+	defer func() { end.Keep(cfg.Settled, err, stop, opts.Say) }()
 	juicer := feed.NewJuicer(cfg.Settled, opts.Say)
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
@@ -223,12 +217,12 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 	if err != nil {
 		return err
 	}
-	s.juicer, s.madeWith = juicer, with
+	s.data.Juicer, s.madeWith = juicer, with
 	stop, cancel := withStop(ctx, stop)
 	defer cancel() // after s.close: a store may write when it closes
 	defer func() {
-		status = statusOf(err, stop)
-		err = errors.Join(err, s.close(status))
+		end = record.EndOf(err, stop)
+		err = errors.Join(err, s.close(end))
 	}()
 	defer func() {
 		var done record.StageSummary
@@ -251,17 +245,6 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 		return s.bench(stop)
 	}
 	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
-}
-
-// statusOf returns how a stage ended that returned err.
-func statusOf(err error, stop context.Context) monitor.Status {
-	switch {
-	case err == nil:
-		return monitor.Finished
-	case stop.Err() != nil && errors.Is(err, context.Cause(stop)):
-		return monitor.Stopped
-	}
-	return monitor.Failed
 }
 
 // withStop returns a context that either context cancels, with its cause.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
@@ -17,9 +16,6 @@ import (
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/monitor"
-	"github.com/trinity-go/trinity/operator/datajuicer"
-	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -34,7 +30,6 @@ type stage struct {
 
 	available int64 // bytes of memory before anything was loaded
 	host      *host.Host
-	juicer    *datajuicer.Service // may be nil
 
 	models settle.Models
 
@@ -109,34 +104,10 @@ func (s *stage) slots() *explorer.Slots {
 	return explorer.NewSlots(calls, config.Value(4*calls, s.Explorer.MaxRollouts))
 }
 
-// pipeline builds the pipeline: the operators and, if the trainer does not compute it, the
-// advantage.
-func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
-	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.Objective.InPipeline(), Say: s.say, Tracer: s.log.Tracer()}
-	p.Ledger = func(r ledger.Step) error { return s.log.Account(trinity.RoleExplorer, r) }
-	s.process = p
-	if cfg.SaveInput {
-		if p.Input, err = s.data.Kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.OutputSavePath != "" {
-		if p.Output, err = s.data.Kept(ctx, cfg.OutputSavePath, "output"); err != nil {
-			return nil, err
-		}
-	}
-	for _, o := range cfg.Operators {
-		op, err := registry.Operators.Build(o.Name, o.Args)
-		if err != nil {
-			return nil, err
-		}
-		if u, ok := op.(datajuicer.User); ok {
-			u.UseService(s.juicer)
-		}
-		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
-	}
-	return p, nil
+// pipeline opens the pipeline of the stage's explorer. The stage closes it.
+func (s *stage) pipeline(ctx context.Context) (err error) {
+	s.process, err = s.data.Pipeline(ctx, s.log.Tracer(), s.log.Account)
+	return err
 }
 
 // store opens the buffer between explorers and trainer, with room for capacity rollouts. The stage
@@ -146,10 +117,10 @@ func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err 
 	return s.queue, err
 }
 
-// close closes all that the stage has opened, after the stage has ended with a status.
-func (s *stage) close(status monitor.Status) error {
+// close closes all that the stage has opened, after the stage has ended.
+func (s *stage) close(end record.End) error {
 	err := errors.Join(
-		s.models.Close(), s.Openers.Programs.Close(), s.host.Close(), s.log.Close(status),
+		s.models.Close(), s.Openers.Programs.Close(), s.host.Close(), s.log.Close(end),
 	)
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())

@@ -3,29 +3,20 @@ package run
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"path"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
-	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
-	"github.com/trinity-go/trinity/internal/serve/gateway"
-	"github.com/trinity-go/trinity/internal/serve/openai"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
-// traffic is a stage that records real traffic for a trainer.
-type traffic struct{ *stage }
-
-// serve serves like mode serve. It also records the rollouts of clients that ask for it, and delivers
+// serveTraffic serves like mode serve. It also records the rollouts of clients that ask for it, and delivers
 // them to the trainer as an explorer does.
-func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Server, stage string) (err error) {
-	if _, err := s.pipeline(ctx); err != nil {
+func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *front.API, stage string) (err error) {
+	if err := s.pipeline(ctx); err != nil {
 		return err
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -39,7 +30,7 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 		return err
 	}
 	defer follower.Close()
-	recorded, err := gateway.OpenTraffic(ctx, s.options(api, client))
+	recorded, err := api.OpenTraffic(ctx, client, s.host.Learner, s.record)
 	if err != nil {
 		return err
 	}
@@ -65,27 +56,13 @@ func (s traffic) serve(ctx context.Context, place fleet.Place, api *openai.Serve
 		if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
 			return err
 		}
-		return s.answer(ctx, api, recorded.Handler(api.Handler()))
+		return api.Serve(ctx, recorded.Handler(api.Handler()))
 	})
 	return eg.Wait()
 }
 
-func (s traffic) options(api *openai.Server, client *fleet.Client) gateway.TrafficOptions {
-	return gateway.TrafficOptions{
-		Dir: filepath.Join(s.Buffer.CacheDir, "traffic"), Token: api.Token, Name: api.Name, Task: path.Join("traffic", feed.OwnName(s.Settled)) + "/",
-		Expiry: wait.Seconds(s.Explorer.PendingExpiry), Timeout: api.Timeout, Waiting: api.Waiting,
-		Group: s.Method.GroupSize, Compares: s.Method.Needs.Group, Batch: s.Buffer.BatchSize,
-		Renderer: s.Text, Vocabulary: api.VocabSize, Say: s.say, Process: s.record, Sink: client,
-		Model: func() *trinity.Model {
-			m := s.host.Learner(feed.Sampling(s.Settled, &config.RolloutArgs{}, true))
-			m.Params.Seed = rand.Uint64() // nobody repeats real traffic
-			return m
-		},
-	}
-}
-
 // record passes a delivery through the experience pipeline and logs it as a step.
-func (s traffic) record(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
+func (s *stage) record(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
 	metrics := trinity.Metrics{}
 	metrics.Merge("rollout/", explorer.Metrics(groups))
 	metrics.Merge("traffic/", counts)

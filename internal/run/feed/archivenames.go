@@ -18,10 +18,10 @@ func OneOfSeveral(cfg *config.Settled) bool {
 	return (cfg.Mode == "explore" || cfg.Records()) && cfg.Explorer.Name != config.OnlyExplorer
 }
 
-// OwnDir returns the directory of the run's archive at path. A path in the run's directory is the
+// ownDir returns the directory of the run's archive at path. A path in the run's directory is the
 // run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
 // that bears the run's word. A dataset at path finds it there.
-func OwnDir(s *config.Settled, path string) (string, error) {
+func ownDir(s *config.Settled, path string) (string, error) {
 	for _, dir := range []string{s.CheckpointJobDir, s.Buffer.CacheDir} {
 		if in, err := isBelow(path, dir); err != nil || in {
 			return path, err

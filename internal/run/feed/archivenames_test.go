@@ -19,7 +19,7 @@ func TestArchivesOutsideOfTheRun(t *testing.T) {
 	}
 	own := func(run, path string) string {
 		t.Helper()
-		got, err := OwnDir(stageOf(run), path)
+		got, err := ownDir(stageOf(run), path)
 		if err != nil {
 			t.Fatal(err)
 		}

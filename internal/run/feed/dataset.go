@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/operator/datajuicer"
 )
 
 // Reader opens the data of a stage.
@@ -28,6 +29,7 @@ type Reader struct {
 	Algorithm *algorithm.Algorithm
 	Text      *renderer.Renderer // of the model
 	ModelPath string
+	Juicer    *datajuicer.Service // may be nil
 }
 
 // openDataset opens the rows of a section of the configuration. progress is the section's

@@ -69,9 +69,9 @@ func (s *Reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	return b, nil
 }
 
-// Kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
+// kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
 // pipeline.
-func (s *Reader) Kept(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *Reader) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
 	w, err := s.archive(ctx, path, what)
 	if err != nil {
 		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
@@ -82,7 +82,7 @@ func (s *Reader) Kept(ctx context.Context, path, what string) (*archive.Writer, 
 // archive opens an archive in files or in a database.
 func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
 	if !dburl.IsURL(path) {
-		dir, err := OwnDir(s.Settled, path)
+		dir, err := ownDir(s.Settled, path)
 		if err != nil {
 			return nil, err
 		}
@@ -98,3 +98,11 @@ func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Write
 
 // LogDir is the directory of the queue's log in buffer.cache_dir.
 const LogDir = "experience_buffer"
+
+// Sink opens the archive in files that an explorer without a trainer writes, in a directory.
+func (s *Reader) Sink() (sink *archive.Sink, dir string, err error) {
+	if dir, err = ownDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
+		return nil, "", err
+	}
+	return archive.NewSink(dir), dir, nil
+}

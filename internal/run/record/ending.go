@@ -1,6 +1,8 @@
 package record
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +14,28 @@ import (
 	"github.com/trinity-go/trinity/monitor"
 )
 
-// KeepEnd notes beside the metrics how this process ended, for those who watch the run. The run does
+// End is how a stage ended; "" while nothing has told.
+type End monitor.Status
+
+// EndOf returns how a stage ended that returned err.
+func EndOf(err error, stop context.Context) End {
+	switch {
+	case err == nil:
+		return End(monitor.Finished)
+	case stop.Err() != nil && errors.Is(err, context.Cause(stop)):
+		return End(monitor.Stopped)
+	}
+	return End(monitor.Failed)
+}
+
+// Keep notes beside the metrics how this process ended, for those who watch the run. The run does
 // not fail if it cannot.
-func KeepEnd(cfg *config.Settled, status monitor.Status, err error, say func(string)) {
+func (e End) Keep(cfg *config.Settled, err error, stop context.Context, say func(string)) {
+	if e == "" {
+		e = EndOf(err, stop)
+	}
 	var kept error
-	if err != nil && status != monitor.Stopped {
+	if status := monitor.Status(e); err != nil && status != monitor.Stopped {
 		kept = noteFailure(cfg, err)
 	} else {
 		kept = monitor.KeepEnd(cfg.Monitor.CacheDir, Parts(cfg), status, "")

@@ -190,7 +190,7 @@ func (l *Log) Summary(err error) (done StageSummary, began bool, _ error) {
 }
 
 // Close closes all files and monitors, and tells the monitors how the run ended.
-func (l *Log) Close(status monitor.Status) error {
+func (l *Log) Close(end End) error {
 	if !l.began {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (l *Log) Close(status monitor.Status) error {
 	for _, w := range l.ledgers {
 		errs = append(errs, w.Close())
 	}
-	return errors.Join(append(errs, monitor.Close(l.monitors, status), l.said.Close())...)
+	return errors.Join(append(errs, monitor.Close(l.monitors, monitor.Status(end)), l.said.Close())...)
 }
 
 // monitored returns what the monitors must know of a stage, and its configuration tells.

@@ -1,4 +1,4 @@
-package run
+package record
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestStatusOfAStage(t *testing.T) {
 		"failed":                  {errors.New("disk"), t.Context(), monitor.Failed},
 		"failed while it stopped": {errors.New("disk"), stopped, monitor.Failed},
 	} {
-		if got := statusOf(c.err, c.stop); got != c.want {
+		if got := EndOf(c.err, c.stop); monitor.Status(got) != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

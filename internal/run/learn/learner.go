@@ -1,3 +1,4 @@
+// Package learn is what the trainer of a stage trains and keeps: policy, critic and teachers, and their checkpoints.
 package learn
 
 import (
