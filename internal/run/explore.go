@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/front"
-	"github.com/trinity-go/trinity/internal/run/settle"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -119,7 +119,7 @@ func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
 // following runs explore. Under fully_async it also loads each new version as soon as the trainer
 // publishes it.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
-	if settle.Handover(s.Settled) != weights.AtOnce {
+	if place.Handover(s.Settled) != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -163,7 +163,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: s.process,
-		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.Pace(),
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: place.Pace(s.Settled),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,

@@ -2,6 +2,7 @@ package run
 
 import (
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -17,5 +18,5 @@ func prove(s *stage, follower *weights.Follower, alone bool) {
 // ended, and no other explorer may use the same servers.
 func samplesAlone(cfg *config.Settled) bool {
 	_, of := cfg.Explorer.Part()
-	return of == 1 && settle.Handover(cfg) == weights.AtRendezvous
+	return of == 1 && place.Handover(cfg) == weights.AtRendezvous
 }

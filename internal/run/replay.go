@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -236,7 +237,7 @@ func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, 
 		steps = s.TrainSteps(exploreSteps(s.Settled, tasks))
 	}
 	s.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout = readTimeout
-	queue, err := s.store(ctx, s.Groups())
+	queue, err := s.store(ctx, place.Groups(s.Settled))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -25,7 +25,7 @@ func (c *Learner) Options(ctx context.Context, steps int64) (o trainer.Options, 
 		},
 		Checkpointer: c, Recorder: c.Log.Trainer(), Tracing: c.Log.Tracing(),
 		TotalSteps: steps, BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, ByRollout: cfg.Batch.CountsRollouts,
-		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.PublishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
+		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: place.PublishInterval(s.Settled), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
 	if !cfg.Batch.Whole {
 		o.Policy.MiniBatch = cfg.Batch.Mini * cfg.Batch.PerRow

@@ -21,7 +21,6 @@ type Forecast struct {
 	Spec      Specs               // recomputes as few layers as possible
 	Critic    string              // path; "" without one
 	Beside    []config.MemoryPlan // of the reward models and teachers
-	Trace     int64               // bytes of its buffers
 	Available int64               // bytes; 0 means unknown
 	Memory    []config.MemoryPlan // none if an engine cannot tell what it takes
 }
@@ -157,7 +156,7 @@ func (m *Forecast) partsOf(spec Specs) ([]config.MemoryPlan, error) {
 func (m *Forecast) process() engine.MemoryPart {
 	const program, perToken = 70 << 20, 900 // measured by TestPlanOfATinyModelIsNearThePeak
 	return engine.MemoryPart{
-		Kind: "process", Bytes: program + perToken*int64(m.Model.VocabSize) + m.Trace,
+		Kind: "process", Bytes: program + perToken*int64(m.Model.VocabSize) + TraceMemory(m.Config),
 		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.Model.VocabSize),
 	}
 }
@@ -278,3 +277,11 @@ func (m *Forecast) settings(values map[string]int) string {
 // ReferenceCache is the size in bytes of the cache for a dataset's reference log-probabilities. It
 // has room for 8 million tokens.
 const ReferenceCache = 32 << 20
+
+// TraceMemory returns the bytes of a stage's trace, measured as those of the process; 0 if it keeps none.
+func TraceMemory(cfg *config.Settled) int64 {
+	if cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off" {
+		return 6 << 20
+	}
+	return 0
+}

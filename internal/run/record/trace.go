@@ -6,22 +6,15 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/monitor"
 )
 
-// TraceMemory returns the bytes of a stage's trace, measured as those of the process; 0 if it keeps none.
-func TraceMemory(cfg *config.Settled) int64 {
-	if cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off" {
-		return 6 << 20
-	}
-	return 0
-}
-
 // Tracer returns what tells the trace of the stage, nil if it keeps nothing.
 func (l *Log) Tracer() trinity.Tracer {
-	if TraceMemory(l.cfg) == 0 {
+	if place.TraceMemory(l.cfg) == 0 {
 		return nil
 	}
 	return l
@@ -100,7 +93,7 @@ func (l *Log) tell(number int, who any, call func()) {
 // openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place
 // for them.
 func (l *Log) openTrace(fromStep int64) *trace.Writer {
-	if TraceMemory(l.cfg) == 0 {
+	if place.TraceMemory(l.cfg) == 0 {
 		return nil
 	}
 	w, err := l.NewTrace(fromStep)

@@ -10,7 +10,6 @@ import (
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run/place"
-	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/weights"
@@ -49,7 +48,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.Openers.Way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
-			Follows: train || s.Mode == "explore" && Follows(s.Settled), Place: s.Openers.Programs.Sample,
+			Follows: train || s.Mode == "explore" && place.Follows(s.Settled), Place: s.Openers.Programs.Sample,
 			Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
@@ -67,13 +66,13 @@ func trainsAhead(s *Stage) bool {
 		return true
 	}
 	evaluates := s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0
-	switch Handover(s.Settled) {
+	switch place.Handover(s.Settled) {
 	case weights.WhenAsked:
 		return true
 	case weights.AtOnce:
-		return s.PublishInterval() > 1 || evaluates
+		return place.PublishInterval(s.Settled) > 1 || evaluates
 	}
-	return s.PublishInterval() > 1
+	return place.PublishInterval(s.Settled) > 1
 }
 
 // forecast says what the engines, the critic and the frozen models will take of a machine with so many bytes of memory
@@ -93,7 +92,7 @@ func (s *Stage) forecast(train, sample bool, available int64) (*place.Forecast, 
 		return nil, err
 	}
 	f := &place.Forecast{
-		Config: s.Settled, Engines: &s.Openers, Model: m, Spec: spec, Critic: s.CriticPath, Trace: record.TraceMemory(s.Settled), Available: available,
+		Config: s.Settled, Engines: &s.Openers, Model: m, Spec: spec, Critic: s.CriticPath, Available: available,
 	}
 	if s.CriticPath != "" {
 		if err := s.checkCritic(m); err != nil {

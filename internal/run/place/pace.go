@@ -1,4 +1,4 @@
-package settle
+package place
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 )
 
 // Pace returns the rule by which the explorer keeps step with the trainer.
-func (s *Stage) Pace() explorer.Pace {
+func Pace(s *config.Settled) explorer.Pace {
 	staleness := cmp.Or(s.Method.Sample.Staleness, math.Inf(1))
 	cfg := &s.Synchronizer
 	return explorer.Pace{
@@ -21,40 +21,40 @@ func (s *Stage) Pace() explorer.Pace {
 }
 
 // PublishInterval returns the number of train steps between two versions.
-func (s *Stage) PublishInterval() int64 {
+func PublishInterval(s *config.Settled) int64 {
 	return int64(config.Value(s.Synchronizer.SyncInterval, s.Synchronizer.TrainerSyncInterval))
 }
 
 // Capacity returns the number of rollouts that the queue has room for. A step has at most perStep
 // rollouts. In style fixed the trainer waits for the explorer, so the queue has room for everything
 // that can pile up meanwhile. Otherwise the explorer would wait for the trainer too.
-func (s *Stage) Capacity(pace explorer.Pace, steps int64, perStep int) int {
+func Capacity(s *config.Settled, pace explorer.Pace, steps int64, perStep int) int {
 	if s.Synchronizer.SyncStyle != "fixed" {
-		return s.Groups()
+		return Groups(s)
 	}
-	ahead := int(max(pace.Interval, s.PublishInterval()) + pace.Offset)
+	ahead := int(max(pace.Interval, PublishInterval(s)) + pace.Offset)
 	left := perStep // by each train step: a batch of experiences may take few rollouts
 	if s.Batch.CountsRollouts {
 		left = max(0, perStep-s.Batch.Rollouts)
 	}
-	return max(s.Groups(), ahead*perStep+left*int(steps))
+	return max(Groups(s), ahead*perStep+left*int(steps))
 }
 
 // Groups returns the capacity key, which counts groups, in rollouts. It is at least a batch.
-func (s *Stage) Groups() int {
+func Groups(s *config.Settled) int {
 	return max(s.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.Method.GroupSize), s.Batch.Rollouts)
 }
 
 // Setting describes the stage with one explorer, for a simulation of so many explore steps.
-func (s *Stage) Setting(steps int64) simulation.Setting {
-	pace, group, strategy := s.Pace(), max(1, s.Method.GroupSize), s.Method.Strategy
+func Setting(s *config.Settled, steps int64) simulation.Setting {
+	pace, group, strategy := Pace(s), max(1, s.Method.GroupSize), s.Method.Strategy
 	if len(s.Data.Auxiliary) > 0 {
 		strategy = nil // a strategy that mixes sources reads the rollouts in order
 	}
 	return simulation.Setting{
-		Pace: pace, Handover: Handover(s.Settled), PublishInterval: s.PublishInterval(), Strategy: strategy,
+		Pace: pace, Handover: Handover(s), PublishInterval: PublishInterval(s), Strategy: strategy,
 		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
-		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: s.Capacity(pace, steps, s.Buffer.BatchSize*group),
+		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: Capacity(s, pace, steps, s.Buffer.BatchSize*group),
 	}
 }
 
