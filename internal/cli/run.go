@@ -21,6 +21,7 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
@@ -253,7 +254,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool, system string) {
 	}
 	switch {
 	case model == "":
-	case record.IsRewardModel(model):
+	case learn.IsRewardModel(model):
 		fmt.Fprintf(out, "\nlearn from the reward model:  default_reward_fn_type: reward_model, reward_fn_args: {model_path: %s}\n", model)
 	default:
 		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s%s\n", invocation(), model, systemFlag(system))

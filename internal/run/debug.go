@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/refine"
 	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
@@ -83,17 +84,14 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	}
 	settled.CriticPath = ""
 	opts := Options{Say: say, Quiet: true, Brief: true}
-	juicer := feed.NewJuicer(settled.Settled, say)
+	pipelines := refine.New(settled.Settled, say)
 	end = func(err error) error {
 		if s != nil {
 			err = errors.Join(err, s.close(record.EndOf(err, ctx)))
 		}
-		if juicer != nil {
-			err = errors.Join(err, juicer.Close())
-		}
-		return err
+		return errors.Join(err, pipelines.Close())
 	}
-	if err := feed.MakeTasks(ctx, ctx, settled.Settled, juicer, say); err != nil {
+	if err := pipelines.MakeTasks(ctx, ctx); err != nil {
 		return nil, nil, end(err)
 	}
 	if err := settled.Fits("", false, true); err != nil {
@@ -102,7 +100,7 @@ func openAside(ctx context.Context, cfg *config.Settled, dir string, say func(st
 	if s, err = open(settled, opts); err != nil {
 		return nil, nil, end(err)
 	}
-	s.data.Juicer = juicer
+	s.pipelines = pipelines
 	if err := s.host.Load(ctx); err != nil {
 		return nil, nil, end(err)
 	}

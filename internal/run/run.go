@@ -13,7 +13,9 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/refine"
 	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
@@ -48,7 +50,7 @@ func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary,
 	summary, err := runAll(ctx, stop, cfg, opts)
 	err = record.ScrubOf(cfg).Err(err)
 	summary.Report = record.Report(cfg.CheckpointJobDir, opts.Say)
-	record.Cards(summary.Stages, cfg.Name, opts.Say)
+	learn.Cards(summary.Stages, cfg.Name, opts.Say)
 	return summary, record.WithAdvice(err)
 }
 
@@ -120,7 +122,9 @@ func settleAll(ctx context.Context, cfg *config.Config, opts Options) ([]*settle
 		}
 		done, err := finished(s.Settled, false)
 		if err == nil && done == nil {
-			err = settle.CheckDatasets(s, stages[:i])
+			err = refine.CheckDatasets(s.Settled, func(path string) bool {
+				return slices.ContainsFunc(stages[:i], func(before *settle.Stage) bool { return before.Leaves(path) })
+			})
 		}
 		if err != nil {
 			return nil, err
@@ -195,11 +199,9 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 	defer unlock()
 	var end record.End
 	defer func() { end.Keep(cfg.Settled, err, stop, opts.Say) }()
-	juicer := feed.NewJuicer(cfg.Settled, opts.Say)
-	if juicer != nil {
-		defer func() { err = errors.Join(err, juicer.Close()) }()
-	}
-	if err := feed.MakeTasks(ctx, stop, cfg.Settled, juicer, opts.Say); err != nil {
+	pipelines := refine.New(cfg.Settled, opts.Say)
+	defer func() { err = errors.Join(err, pipelines.Close()) }()
+	if err := pipelines.MakeTasks(ctx, stop); err != nil {
 		return err
 	}
 	with, err := cfg.Provenance(feed.Datasets(cfg.Settled, ""))
@@ -217,7 +219,7 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts O
 	if err != nil {
 		return err
 	}
-	s.data.Juicer, s.madeWith = juicer, with
+	s.pipelines, s.madeWith = pipelines, with
 	stop, cancel := withStop(ctx, stop)
 	defer cancel() // after s.close: a store may write when it closes
 	defer func() {

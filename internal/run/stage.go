@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/internal/run/host"
 	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/refine"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -33,8 +34,9 @@ type stage struct {
 
 	models settle.Models
 
-	process *pipeline.Pipeline // of the explorer; nil without one
-	queue   trinity.Buffer     // between explorer and trainer; nil without one
+	pipelines *refine.Pipelines
+	process   *pipeline.Pipeline // of the explorer; nil without one
+	queue     trinity.Buffer     // between explorer and trainer; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
@@ -106,7 +108,7 @@ func (s *stage) slots() *explorer.Slots {
 
 // pipeline opens the pipeline of the stage's explorer. The stage closes it.
 func (s *stage) pipeline(ctx context.Context) (err error) {
-	s.process, err = s.data.Pipeline(ctx, s.log.Tracer(), s.log.Account)
+	s.process, err = s.pipelines.Pipeline(ctx, &s.data, s.log.Tracer(), s.log.Account)
 	return err
 }
 

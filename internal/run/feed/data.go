@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // maxWord bounds the file with the word of a run, in bytes.
@@ -68,7 +69,7 @@ func (l *dataLister) own(path string) string {
 
 // isOwn reports whether a path is in the run's directory.
 func (l *dataLister) isOwn(path string) bool {
-	in, err := isBelow(path, l.dir)
+	in, err := record.IsBelow(path, l.dir)
 	return err == nil && in
 }
 
@@ -164,7 +165,7 @@ func (l *dataLister) archives(key, name, at, what string) {
 
 // word returns the word that ends the names of the run's archives.
 func (l *dataLister) word() (string, error) {
-	word, err := durable.ReadRegular(wordFile(l.Buffer.CacheDir), maxWord)
+	word, err := durable.ReadRegular(record.WordFile(l.Buffer.CacheDir), maxWord)
 	return string(word), err
 }
 

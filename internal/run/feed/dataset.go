@@ -15,10 +15,10 @@ import (
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/model/hub"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model/renderer"
-	"github.com/trinity-go/trinity/operator/datajuicer"
 )
 
 // Reader opens the data of a stage.
@@ -29,7 +29,6 @@ type Reader struct {
 	Algorithm *algorithm.Algorithm
 	Text      *renderer.Renderer // of the model
 	ModelPath string
-	Juicer    *datajuicer.Service // may be nil
 }
 
 // openDataset opens the rows of a section of the configuration. progress is the section's
@@ -38,8 +37,8 @@ func (s *Reader) openDataset(ctx context.Context, path string, opts dataset.Opti
 	opts.Resolve = func(name string) (string, error) { return resolveDataset(ctx, name) }
 	opts.Scratch, opts.Note = filepath.Join(s.Buffer.CacheDir, "datasets"), s.Say
 	if progress {
-		m := newMeter("reading ", s.Say)
-		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
+		m := record.NewMeter("reading ", s.Say)
+		opts.Progress = func(file string, done, total int64) { m.Tell(filepath.Base(file), done, total) }
 	}
 	return OpenRows(ctx, path, opts)
 }

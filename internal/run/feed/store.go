@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -53,7 +54,7 @@ func (s *Reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	if err != nil {
 		return nil, err
 	}
-	word, err := word(s.Settled)
+	word, err := record.Word(s.Settled)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +70,9 @@ func (s *Reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	return b, nil
 }
 
-// kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
+// Kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
 // pipeline.
-func (s *Reader) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *Reader) Kept(ctx context.Context, path, what string) (*archive.Writer, error) {
 	w, err := s.archive(ctx, path, what)
 	if err != nil {
 		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
@@ -82,13 +83,13 @@ func (s *Reader) kept(ctx context.Context, path, what string) (*archive.Writer, 
 // archive opens an archive in files or in a database.
 func (s *Reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
 	if !dburl.IsURL(path) {
-		dir, err := ownDir(s.Settled, path)
+		dir, err := record.OwnDir(s.Settled, path)
 		if err != nil {
 			return nil, err
 		}
 		return archive.New(dir)
 	}
-	name, err := archiveName(s.Settled, what)
+	name, err := record.ArchiveName(s.Settled, what)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ const LogDir = "experience_buffer"
 
 // Sink opens the archive in files that an explorer without a trainer writes, in a directory.
 func (s *Reader) Sink() (sink *archive.Sink, dir string, err error) {
-	if dir, err = ownDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
+	if dir, err = record.OwnDir(s.Settled, s.Buffer.ExperienceFile()); err != nil {
 		return nil, "", err
 	}
 	return archive.NewSink(dir), dir, nil

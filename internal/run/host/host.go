@@ -15,7 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
@@ -114,7 +114,7 @@ func (h *Host) Dir(name string) (string, error) {
 		return "", fmt.Errorf("directory %q: want a single path element", name)
 	}
 	dir := filepath.Join(h.stage.CheckpointJobDir, workDir)
-	if feed.OneOfSeveral(h.stage.Settled) {
+	if record.OneOfSeveral(h.stage.Settled) {
 		dir = filepath.Join(dir, h.stage.Explorer.Name)
 	}
 	dir = filepath.Join(dir, name)

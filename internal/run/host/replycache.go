@@ -61,10 +61,10 @@ func (k *replyCache) turn(ctx context.Context, key string) (done func(), err err
 // cachingAsker asks a model the questions whose answers are not kept.
 type cachingAsker struct {
 	trinity.Asker
-	*replyCache
-	name string
-	as   any    // the model and its settings, for the key
-	seed uint64 // of a model of this process
+	cache *replyCache
+	name  string
+	as    any    // the model and its settings, for the key
+	seed  uint64 // of a model of this process
 }
 
 // Ask implements [trinity.Asker].
@@ -81,7 +81,7 @@ func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o tri
 	}
 	sum := sha256.Sum256(settings)
 	key := string(sum[:])
-	done, err := a.turn(ctx, key)
+	done, err := a.cache.turn(ctx, key)
 	if err != nil {
 		return trinity.Answer{}, trinity.NoAnswer(a.name, trinity.AskTimedOut, err)
 	}
@@ -95,14 +95,14 @@ func (a cachingAsker) Ask(ctx context.Context, messages []trinity.Message, o tri
 	}
 	data, err := json.Marshal(answer)
 	if err == nil {
-		err = a.answers.Put(key, data)
+		err = a.cache.answers.Put(key, data)
 	}
 	return answer, a.broken(err)
 }
 
 // known returns the answer that is kept under a key.
 func (a cachingAsker) known(key string) (answer trinity.Answer, ok bool, err error) {
-	data, ok, err := a.answers.Answer(key)
+	data, ok, err := a.cache.answers.Answer(key)
 	if ok && err == nil {
 		err = json.Unmarshal(data, &answer)
 	}

@@ -5,12 +5,14 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // resources are what plug-ins have opened in a stage, by their keys.
 type resources struct {
 	mu    sync.Mutex
-	log   *boundedLog
+	log   io.WriteCloser
 	byKey map[string]io.Closer
 	all   []io.Closer // in the order in which they were opened
 	ended bool
@@ -28,7 +30,7 @@ func (h *Host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io
 		return nil, errors.New("the stage has ended")
 	}
 	if r.log == nil {
-		log, err := openBoundedLog(h.stage.Log.SaveDir, "plugins.log", maxPluginLog)
+		log, err := record.OpenPluginLog(h.stage.Log.SaveDir)
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -57,7 +56,7 @@ func MoveTo(cfg *config.Config, name, job string) {
 // OwnDirs gives each of several explorers its own cache, monitor and log directories, and its own
 // copies of the experiences.
 func OwnDirs(cfg *config.Settled) {
-	if !feed.OneOfSeveral(cfg) {
+	if !OneOfSeveral(cfg) {
 		return
 	}
 	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {

@@ -9,7 +9,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -20,7 +19,7 @@ func Parts(cfg *config.Settled) []string {
 		return nil
 	case cfg.Together:
 		return []string{trinity.RoleExplorer, trinity.RoleTrainer}
-	case feed.OneOfSeveral(cfg):
+	case OneOfSeveral(cfg):
 		return []string{"explorer_" + cfg.Explorer.Name}
 	case cfg.Mode == "explore", cfg.Mode == "serve":
 		return []string{trinity.RoleExplorer}

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/refine"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -35,7 +36,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	makes, err := feed.TaskPipelineOf(s.Settled)
+	makes, err := refine.TaskPipelineOf(s.Settled)
 	if err != nil {
 		return f, err
 	}

@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/database/dburl"
-	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
@@ -237,33 +234,6 @@ func absent(f *config.Facts, key, name string, onHub bool) {
 	} else {
 		f.Missing[key] = name
 	}
-}
-
-// CheckDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
-// on this machine, not on a hub, and none that a stage before makes.
-func CheckDatasets(cfg *Stage, before []*Stage) error {
-	makes, err := feed.TaskPipelineOf(cfg.Settled)
-	if err != nil {
-		return err
-	}
-	read := cfg.Sources()
-	for _, d := range feed.Datasets(cfg.Settled, makes.Pending()) {
-		key := d.Key + ".path"
-		made := slices.ContainsFunc(before, func(s *Stage) bool { return s.Leaves(d.Path) })
-		if made || !slices.Contains(read, key) {
-			continue
-		}
-		path, onHub := feed.Local(d.Path, true)
-		if path == "" && !onHub {
-			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.Path), "")
-		}
-		if path != "" && !dburl.IsURL(path) {
-			if err := dataset.Find(path, d.Options); err != nil {
-				return cfg.At(key, err.Error(), "")
-			}
-		}
-	}
-	return nil
 }
 
 // OpenText opens the tokenizer and the chat template of a stage's model, if the model is on this machine.

@@ -1,4 +1,4 @@
-package record
+package learn
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -64,7 +65,7 @@ func data(path string) report.Source {
 }
 
 // Cards writes the cards of the models that a run has made. A run does not fail because of them.
-func Cards(stages []StageSummary, name string, say func(string)) {
+func Cards(stages []record.StageSummary, name string, say func(string)) {
 	for _, s := range stages {
 		at := checkpoint.Above(s.Model)
 		if at == "" {

@@ -1,4 +1,4 @@
-package feed
+package refine
 
 import (
 	"context"
@@ -6,38 +6,57 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/database/dburl"
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/pipeline/taskset"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 )
 
 const taskPipelineKey = "data_processor.task_pipeline"
 
-// NewJuicer returns the Data-Juicer service of a configuration, nil if it has none. The service
-// starts when somebody first asks it.
-func NewJuicer(cfg *config.Settled, say func(string)) *datajuicer.Service {
-	c := &cfg.Service.DataJuicer
+// Pipelines are the pipelines of a stage: of its tasks, and of its experiences.
+type Pipelines struct {
+	cfg    *config.Settled
+	say    func(string)
+	juicer *datajuicer.Service // nil if the configuration has none
+}
+
+// New returns the pipelines of a stage. Its Data-Juicer service starts when somebody first asks it.
+func New(cfg *config.Settled, say func(string)) *Pipelines {
+	p, c := &Pipelines{cfg: cfg, say: say}, &cfg.Service.DataJuicer
 	switch {
 	case c.AutoStart:
-		return &datajuicer.Service{Port: config.Value(0, c.Port), Say: say}
+		p.juicer = &datajuicer.Service{Port: config.Value(0, c.Port), Say: say}
 	case c.ServerURL != "":
-		return &datajuicer.Service{URL: strings.TrimRight(c.ServerURL, "/"), Say: say}
+		p.juicer = &datajuicer.Service{URL: strings.TrimRight(c.ServerURL, "/"), Say: say}
 	}
-	return nil
+	return p
+}
+
+// Close ends the service.
+func (p *Pipelines) Close() error {
+	if p.juicer == nil {
+		return nil
+	}
+	return p.juicer.Close()
 }
 
 // taskRecipe returns the recipe of the stage's task pipeline, nil if it has none.
-func taskRecipe(cfg *config.Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
+func (s *Pipelines) taskRecipe() (*taskset.Recipe, error) {
+	cfg := s.cfg
 	p := cfg.TaskPipeline
 	if p == nil {
 		return nil, nil
 	}
 	r := &taskset.Recipe{
 		Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK,
-		Output: p.Output.Path, Juicer: juicer,
+		Output: p.Output.Path, Juicer: s.juicer,
 	}
 	for _, o := range p.Operators {
 		r.Operators = append(r.Operators, taskset.Operator{Name: o.Name, Args: o.Args})
@@ -56,24 +75,24 @@ func taskRecipe(cfg *config.Settled, juicer *datajuicer.Service) (*taskset.Recip
 
 // MakeTasks runs the stage's task pipeline, unless an earlier run has. The end of stop ends it at
 // once. The pipeline keeps the answers of models, so the next start does not ask them again.
-func MakeTasks(ctx, stop context.Context, cfg *config.Settled, juicer *datajuicer.Service, say func(string)) error {
-	r, err := taskRecipe(cfg, juicer)
+func (p *Pipelines) MakeTasks(ctx, stop context.Context) error {
+	r, err := p.taskRecipe()
 	if r == nil || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })()
-	m := newMeter("task pipeline: ", say)
+	m := record.NewMeter("task pipeline: ", p.say)
 	report, err := r.Make(ctx, taskset.Host{
 		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(ctx, path, dataset.Options{}) },
-		Parallel: cfg.TaskPipeline.NumProcess, Say: say,
-		Progress: func(done, total int64) { m.told("rows", done, total) },
+		Parallel: p.cfg.TaskPipeline.NumProcess, Say: p.say,
+		Progress: func(done, total int64) { m.Tell("rows", done, total) },
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", taskPipelineKey, err)
 	}
-	say(report.String())
+	p.say(report.String())
 	return nil
 }
 
@@ -85,7 +104,7 @@ type TaskPipeline struct {
 
 // TaskPipelineOf reads the task pipeline of a stage. It returns an error if the pipeline cannot run.
 func TaskPipelineOf(cfg *config.Settled) (p TaskPipeline, err error) {
-	if p.recipe, err = taskRecipe(cfg, NewJuicer(cfg, nil)); p.recipe == nil || err != nil {
+	if p.recipe, err = New(cfg, nil).taskRecipe(); p.recipe == nil || err != nil {
 		return p, err
 	}
 	for i, path := range cfg.TaskPipeline.Inputs {
@@ -133,4 +152,30 @@ func (p TaskPipeline) Describe() ([]string, error) {
 		rows += d.Len()
 	}
 	return p.recipe.Plan(rows)
+}
+
+// CheckDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
+// on this machine, not on a hub, and none that a stage before leaves.
+func CheckDatasets(cfg *config.Settled, leaves func(path string) bool) error {
+	makes, err := TaskPipelineOf(cfg)
+	if err != nil {
+		return err
+	}
+	read := cfg.Sources()
+	for _, d := range feed.Datasets(cfg, makes.Pending()) {
+		key := d.Key + ".path"
+		if leaves(d.Path) || !slices.Contains(read, key) {
+			continue
+		}
+		path, onHub := feed.Local(d.Path, true)
+		if path == "" && !onHub {
+			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.Path), "")
+		}
+		if path != "" && !dburl.IsURL(path) {
+			if err := dataset.Find(path, d.Options); err != nil {
+				return cfg.At(key, err.Error(), "")
+			}
+		}
+	}
+	return nil
 }

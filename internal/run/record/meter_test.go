@@ -1,4 +1,4 @@
-package feed
+package record
 
 import (
 	"slices"
@@ -13,10 +13,10 @@ func TestTheMeterShowsLongWorkOnly(t *testing.T) {
 		m.now = func() time.Time { return clock }
 		for second := range 26 { // a file of 25 s, then one that is read at once
 			clock = time.Unix(int64(second), 0)
-			m.told("a.csv", int64(second), 25)
+			m.Tell("a.csv", int64(second), 25)
 		}
-		m.told("b.csv", 0, 10)
-		m.told("b.csv", 10, 10)
+		m.Tell("b.csv", 0, 10)
+		m.Tell("b.csv", 10, 10)
 	}
 	var lines []string
 	read(&meter{doing: "reading ", say: func(s string) { lines = append(lines, s) }})

@@ -1,12 +1,11 @@
-package host
+package record
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // maxPluginLog bounds plugins.log, in bytes.
@@ -23,13 +22,18 @@ type boundedLog struct {
 	size int64
 }
 
+// OpenPluginLog opens what plug-ins and their programs say, in the log files of a stage.
+func OpenPluginLog(dir string) (io.WriteCloser, error) {
+	return openBoundedLog(dir, "plugins.log", maxPluginLog)
+}
+
 func openBoundedLog(dir, name string, most int64) (*boundedLog, error) {
 	l := &boundedLog{dir: dir, name: name, most: most}
 	return l, l.open()
 }
 
 func (l *boundedLog) open() (err error) {
-	if l.file, err = record.OpenLines(l.dir, l.name); err != nil {
+	if l.file, err = OpenLines(l.dir, l.name); err != nil {
 		return err
 	}
 	info, err := l.file.Stat()

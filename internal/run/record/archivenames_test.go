@@ -1,4 +1,4 @@
-package feed
+package record
 
 import (
 	"path/filepath"
@@ -19,7 +19,7 @@ func TestArchivesOutsideOfTheRun(t *testing.T) {
 	}
 	own := func(run, path string) string {
 		t.Helper()
-		got, err := ownDir(stageOf(run), path)
+		got, err := OwnDir(stageOf(run), path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package feed
+package record
 
 import (
 	"context"
@@ -18,21 +18,21 @@ func OneOfSeveral(cfg *config.Settled) bool {
 	return (cfg.Mode == "explore" || cfg.Records()) && cfg.Explorer.Name != config.OnlyExplorer
 }
 
-// ownDir returns the directory of the run's archive at path. A path in the run's directory is the
+// OwnDir returns the directory of the run's archive at path. A path in the run's directory is the
 // run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
 // that bears the run's word. A dataset at path finds it there.
-func ownDir(s *config.Settled, path string) (string, error) {
+func OwnDir(s *config.Settled, path string) (string, error) {
 	for _, dir := range []string{s.CheckpointJobDir, s.Buffer.CacheDir} {
-		if in, err := isBelow(path, dir); err != nil || in {
+		if in, err := IsBelow(path, dir); err != nil || in {
 			return path, err
 		}
 	}
-	word, err := word(s)
+	word, err := Word(s)
 	return filepath.Join(path, word+experience.Form(path)), err
 }
 
-// isBelow reports whether path lies in dir.
-func isBelow(path, dir string) (bool, error) {
+// IsBelow reports whether path lies in dir.
+func IsBelow(path, dir string) (bool, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return false, err
@@ -44,10 +44,10 @@ func isBelow(path, dir string) (bool, error) {
 	return err == nil && filepath.IsLocal(rel), nil
 }
 
-// archiveName returns the run's name for its archive in a database that many runs share. The name
+// ArchiveName returns the run's name for its archive in a database that many runs share. The name
 // includes the explorer's name if there are several.
-func archiveName(s *config.Settled, what string) (string, error) {
-	word, err := word(s)
+func ArchiveName(s *config.Settled, what string) (string, error) {
+	word, err := Word(s)
 	if err != nil {
 		return "", err
 	}
@@ -58,11 +58,11 @@ func archiveName(s *config.Settled, what string) (string, error) {
 	return path.Join(s.Project, s.Group, s.Name, name), nil
 }
 
-// word returns a random word that the run's directory keeps. Suppose that a user removes the
+// Word returns a random word that the run's directory keeps. Suppose that a user removes the
 // directory and starts a run of the same name: the word tells the two runs apart in a shared store
 // and in archives outside of the directory.
-func word(s *config.Settled) (string, error) {
-	file := wordFile(s.Buffer.CacheDir)
+func Word(s *config.Settled) (string, error) {
+	file := WordFile(s.Buffer.CacheDir)
 	if err := durable.MkdirAll(s.Buffer.CacheDir, 0o755); err != nil {
 		return "", err
 	}
@@ -80,4 +80,4 @@ func word(s *config.Settled) (string, error) {
 	return string(word), err
 }
 
-func wordFile(cacheDir string) string { return filepath.Join(cacheDir, "store_word") }
+func WordFile(cacheDir string) string { return filepath.Join(cacheDir, "store_word") }

@@ -1,4 +1,4 @@
-package feed
+package record
 
 import (
 	"fmt"
@@ -22,8 +22,8 @@ type meter struct {
 	drawn       bool
 }
 
-// newMeter returns a meter that writes to the terminal, or to say if there is none.
-func newMeter(doing string, say func(string)) *meter {
+// NewMeter returns a meter that writes to the terminal, or to say if there is none.
+func NewMeter(doing string, say func(string)) *meter {
 	m := &meter{doing: doing, say: say, now: time.Now}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		m.bar = os.Stderr
@@ -31,8 +31,8 @@ func newMeter(doing string, say func(string)) *meter {
 	return m
 }
 
-// told notes that so much of a file is done.
-func (m *meter) told(file string, done, total int64) {
+// Tell notes that so much of a file is done.
+func (m *meter) Tell(file string, done, total int64) {
 	now := m.now()
 	if file != m.file {
 		m.file, m.begun, m.last = file, now, now
