@@ -34,7 +34,7 @@ type API struct {
 
 // New returns the API of a stage whose sampler is open.
 func New(s *settle.Stage, sampler trinity.Sampler, token string, say func(string)) *API {
-	name := servedName(&s.Model)
+	name := checkpoint.ServedName(&s.Model)
 	served := &openai.Served{
 		Name: name, Sampler: sampler, Renderer: s.Text, Params: feed.Sampling(s.Settled, &config.RolloutArgs{}, false),
 		MaxLen: config.Value(0, s.Model.MaxModelLen),
@@ -73,32 +73,12 @@ func (a *API) Serve(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
 	}
-	a.Say("serves " + a.Name + " at " + addressesOf(listener))
+	a.Say("serves " + a.Name + " at " + web.Addresses(listener))
 	server := &web.Server{Handler: handler, Read: time.Minute, Write: a.Timeout + 2*time.Minute, Grace: 5 * time.Second}
 	if err := server.Serve(ctx, listener); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
-}
-
-// addressesOf returns the address of a server that a client on this machine can use and, if the server
-// listens at all of the machine's addresses, that for other machines.
-func addressesOf(l net.Listener) string {
-	at, ok := l.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
-		return "http://" + l.Addr().String() + "/v1"
-	}
-	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
-	return "http://" + own + "/v1, from other machines at http://" + web.Reachable(at) + "/v1"
-}
-
-// servedName returns the name by which clients ask for the model: that of the adapter which
-// model.model_path names, else that of the model.
-func servedName(m *config.Model) string {
-	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
-		return checkpoint.ModelName(loras[0].Path)
-	}
-	return checkpoint.ModelName(m.ModelPath)
 }
 
 // Key returns the key that clients must send, or "". A server that other machines can reach must

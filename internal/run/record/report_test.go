@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/trinity-go/trinity/algorithm"
 	_ "github.com/trinity-go/trinity/algorithm/advantage"
 	_ "github.com/trinity-go/trinity/algorithm/loss"
 	_ "github.com/trinity-go/trinity/algorithm/sample"
