@@ -8,8 +8,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/learn"
-	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -55,7 +55,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(stop, place.Capacity(s.Settled, ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
+	queue, err := s.store(stop, feed.Capacity(s.Settled, ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	}
 	sync, err := s.Openers.Way.Open(ctx, weights.Link{
 		Engine: s.models.Policy, Sampler: s.models.Sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
-		Handover: place.Handover(cfg), Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
+		Handover: feed.Handover(cfg), Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
 		Probe: probe, Report: s.log.Delivered, Say: s.say,
 	})
 	if err != nil {

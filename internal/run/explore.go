@@ -13,8 +13,9 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/front"
-	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -119,7 +120,7 @@ func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
 // following runs explore. Under fully_async it also loads each new version as soon as the trainer
 // publishes it.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
-	if place.Handover(s.Settled) != weights.AtOnce {
+	if feed.Handover(s.Settled) != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -163,7 +164,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: s.process,
-		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: place.Pace(s.Settled),
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: feed.Pace(s.Settled),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
@@ -220,3 +221,17 @@ type untrained struct{}
 func (untrained) Wait(context.Context, int64, bool) (int64, error)   { return 0, nil }
 func (untrained) Held(_ context.Context, do func(int64) error) error { return do(0) }
 func (untrained) ExplorerDone()                                      {}
+
+// prove makes a follower prove each version that a sampler loads, if it can be proven.
+func prove(s *stage, follower *weights.Follower, alone bool) {
+	if p, ok := s.models.Sampler.(weights.Provable); ok && s.Synchronizer.Verify != "off" {
+		follower.Prove(p, alone, settle.Digests(s.Settled), s.say)
+	}
+}
+
+// samplesAlone reports whether nobody samples while an explorer's sampler loads a version: the step has
+// ended, and no other explorer may use the same servers.
+func samplesAlone(cfg *config.Settled) bool {
+	_, of := cfg.Explorer.Part()
+	return of == 1 && feed.Handover(cfg) == weights.AtRendezvous
+}

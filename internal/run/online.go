@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/run/learn"
-	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -28,7 +28,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(stop, place.Groups(s.Settled))
+	queue, err := s.store(stop, feed.Groups(s.Settled))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err := beginning(tr.From, queue); err != nil {
 		return err
 	}
-	inStep := place.Handover(s.Settled) == weights.AtRendezvous
+	inStep := feed.Handover(s.Settled) == weights.AtRendezvous
 	probe, err := s.Probe()
 	if err != nil {
 		return err

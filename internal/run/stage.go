@@ -80,7 +80,7 @@ func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: s.host, Seed: uint64(s.Seed), Slots: s.slots(),
 		MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
+		Timeout:    wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
 		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
 		Greedy:   s.Objective != nil && s.Objective.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.log.Progress(trinity.RoleExplorer, doing, done, total) },

@@ -17,7 +17,6 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
-	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
@@ -109,7 +108,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 			return err
 		}
 		if done != nil && stageCfg.Mode != "serve" {
-			if !place.Follows(stageCfg.Settled) { // an explorer of the stage has another mode, and nothing to do
+			if !feed.Follows(stageCfg.Settled) { // an explorer of the stage has another mode, and nothing to do
 				if err := done.refuseChanges(stageCfg, i == 0); err != nil {
 					return err
 				}
@@ -126,7 +125,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		} else if opts.skips(cfg, i) {
 			unfinished = name
 			continue
-		} else if unfinished != "" && !place.Follows(stageCfg.Settled) {
+		} else if unfinished != "" && !feed.Follows(stageCfg.Settled) {
 			return fmt.Errorf("--stage %s: it starts from the model of stage %s, which is not finished: run that stage first",
 				name, unfinished)
 		} else if err := stageCfg.FetchPolicy(ctx, opts.Say); err != nil { // an earlier stage has written it
@@ -150,7 +149,7 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *settle.Stage, opts 
 	}
 	last := &sum.Stages[len(sum.Stages)-1]
 	last.Name = name
-	if err := failStage.Hit(""); err != nil || place.Follows(cfg.Settled) {
+	if err := failStage.Hit(""); err != nil || feed.Follows(cfg.Settled) {
 		return err
 	}
 	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.Made}

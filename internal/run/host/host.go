@@ -12,11 +12,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/run/settle"
+	"github.com/trinity-go/trinity/internal/serve/gateway"
+	"github.com/trinity-go/trinity/internal/serve/web"
 )
 
 // Host is what a stage offers its rollouts. It implements explorer.Host.
@@ -123,3 +128,118 @@ func (h *Host) Dir(name string) (string, error) {
 
 // Say implements explorer.Host.
 func (h *Host) Say(line string) { h.say(line) }
+
+// resources are what plug-ins have opened in a stage, by their keys.
+type resources struct {
+	mu    sync.Mutex
+	log   io.WriteCloser
+	byKey map[string]io.Closer
+	all   []io.Closer // in the order in which they were opened
+	ended bool
+}
+
+// Open implements explorer.Host.
+func (h *Host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error) {
+	r := &h.resources
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byKey[key]; known != nil {
+		return known, nil
+	}
+	if r.ended {
+		return nil, errors.New("the stage has ended")
+	}
+	if r.log == nil {
+		log, err := record.OpenPluginLog(h.stage.Log.SaveDir)
+		if err != nil {
+			return nil, err
+		}
+		r.log, r.byKey, r.all = log, map[string]io.Closer{}, []io.Closer{log}
+	}
+	opened, err := open(h.scrub(r.log))
+	if err != nil {
+		return nil, err
+	}
+	r.byKey[key], r.all = opened, append(r.all, opened)
+	return opened, nil
+}
+
+// close closes the resources, the last one first.
+func (r *resources) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, c := range slices.Backward(r.all) {
+		errs = append(errs, c.Close())
+	}
+	r.ended = true
+	return errors.Join(errs...)
+}
+
+// serving is the gateway of a stage while it serves.
+type serving struct {
+	*gateway.Gateway
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// Close implements io.Closer.
+func (g *serving) Close() error {
+	g.stop()
+	return <-g.ended
+}
+
+// Serve implements explorer.Host. The first rollout that needs it starts the gateway, which only this
+// machine can reach.
+func (h *Host) Serve(ctx context.Context, m *trinity.Model, o trinity.EndpointOptions) (trinity.Endpoint, error) {
+	opened, err := h.Open("gateway", func(io.Writer) (io.Closer, error) { return h.startGateway() })
+	if err != nil {
+		return nil, fmt.Errorf("the gateway: %w", err)
+	}
+	return opened.(*serving).Open(ctx, m, o), nil
+}
+
+func (h *Host) startGateway() (*serving, error) {
+	ctx, stop := context.WithCancel(context.Background()) // the stage closes the gateway after its last rollout
+	listener, err := web.Listen(ctx, "127.0.0.1:0", "")
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	g := gateway.New("http://"+listener.Addr().String(), checkpoint.ModelName(h.stage.Model.ModelPath), h.stage.Text,
+		h.stage.Text.Tokenizer().VocabSize(), h.say)
+	server := &web.Server{Handler: g.Handler(), Read: time.Minute}
+	out := &serving{g, stop, make(chan error, 1)}
+	go func() { out.ended <- server.Serve(ctx, listener) }()
+	return out, nil
+}
+
+// variables are environment variables of this process as they were before; nil was none.
+type variables map[string]*string
+
+// set sets variables of explorer.env_vars in this process: plug-ins in Go read them there, and
+// programs inherit them.
+func (v variables) set(values map[string]string) error {
+	for name, value := range values {
+		v[name] = nil
+		if before, ok := os.LookupEnv(name); ok {
+			v[name] = &before
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v variables) restore() error {
+	var errs []error
+	for name, before := range v {
+		if before == nil {
+			errs = append(errs, os.Unsetenv(name))
+		} else {
+			errs = append(errs, os.Setenv(name, *before))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/weights"
@@ -159,12 +159,12 @@ func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Settin
 	if err != nil {
 		return simulation.Setting{}, err
 	}
-	setting := place.Setting(stage.Settled, int64(p.Steps))
+	setting := feed.Setting(stage.Settled, int64(p.Steps))
 	if most := int64(p.MaxRollouts) / max(1, setting.Pace.PerStep); p.MaxRollouts > 0 && most < setting.Steps {
 		if most < leastSteps {
 			return setting, fmt.Errorf("a step has %d rollouts, too many to simulate here: use trinity plan", setting.Pace.PerStep)
 		}
-		setting = place.Setting(stage.Settled, most)
+		setting = feed.Setting(stage.Settled, most)
 	}
 	setting.Explorers = explorers
 	setting.Pace.PerStep *= int64(explorers)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model"
@@ -48,7 +49,7 @@ func (s *Stage) specs(train, sample bool) place.Specs {
 			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.Openers.Way.Shares(),
 			KeepAcrossVersions: s.Explorer.RolloutModel.KvAcrossVersions == "keep", Servers: s.Explorer.RolloutModel.BaseUrls,
 			Key: s.Explorer.RolloutModel.APIKey, Patience: wait.Seconds(s.Explorer.MaxTimeout), Record: s.Explores || s.Records(),
-			Follows: train || s.Mode == "explore" && place.Follows(s.Settled), Place: s.Openers.Programs.Sample,
+			Follows: train || s.Mode == "explore" && feed.Follows(s.Settled), Place: s.Openers.Programs.Sample,
 			Start: place.ServerSpec(&s.Explorer.RolloutModel), Bucket: int64(s.Explorer.RolloutModel.WeightSyncBufferSize) << 20,
 		}
 		for _, l := range s.Model.SampledAdapters() {
@@ -66,13 +67,13 @@ func trainsAhead(s *Stage) bool {
 		return true
 	}
 	evaluates := s.Explores && len(s.Buffer.ExplorerInput.EvalTasksets) > 0
-	switch place.Handover(s.Settled) {
+	switch feed.Handover(s.Settled) {
 	case weights.WhenAsked:
 		return true
 	case weights.AtOnce:
-		return place.PublishInterval(s.Settled) > 1 || evaluates
+		return feed.PublishInterval(s.Settled) > 1 || evaluates
 	}
-	return place.PublishInterval(s.Settled) > 1
+	return feed.PublishInterval(s.Settled) > 1
 }
 
 // forecast says what the engines, the critic and the frozen models will take of a machine with so many bytes of memory
