@@ -70,7 +70,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	tr.Checkpointer = learn.Trim(tr.Checkpointer, queue)
+	tr.Checkpointer = &learn.Trimming{Checkpointer: tr.Checkpointer, Queue: queue}
 	learn.TakeTurns(&tr, s.models.Sampler)
 
 	// Both continue where the checkpoint and the queue's log end.

@@ -91,10 +91,7 @@ func explores(cfg *config.Config, o DebugOptions) (*config.Settled, error) {
 	from := inherited{model: stages[0].Model.ModelPath}
 	for i, c := range stages {
 		from.apply(c)
-		name := ""
-		if len(cfg.Stages) > 0 {
-			name = cfg.Stages[i].StageName
-		}
+		name := stageName(cfg, i)
 		if o.Stage == name || o.Stage == "" && c.Explores {
 			if !c.Explores {
 				return nil, fmt.Errorf("mode %s has no tasks to debug: modes both, colocate and explore have", c.Mode)

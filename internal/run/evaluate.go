@@ -70,11 +70,7 @@ func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, s
 	}
 	at := 0
 	for i, c := range cfg.Settled() {
-		name := ""
-		if len(cfg.Stages) > 0 {
-			name = cfg.Stages[i].StageName
-		}
-		if o.Stage == name && len(cfg.Stages) > 0 || o.Stage == "" && len(c.Buffer.ExplorerInput.EvalTasksets) > 0 {
+		if o.Stage == stageName(cfg, i) && len(cfg.Stages) > 0 || o.Stage == "" && len(c.Buffer.ExplorerInput.EvalTasksets) > 0 {
 			found, at = c, i
 		}
 	}

@@ -212,7 +212,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from ch
 	tr.Recorder = step
 	tr.Tracing = trainer.Tracing{Tracer: step, Groups: -1, Every: max(1, r.Step-1)}
 	if s.queue != nil {
-		tr.Weights = learn.Unsampled(s.models.Policy)
+		tr.Weights = learn.Unsampled{Policy: s.models.Policy}
 	}
 	err = trainer.New(tr).Run(ctx, ctx)
 	if trainer.Starved(err) {

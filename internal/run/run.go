@@ -149,11 +149,7 @@ func settleAll(ctx context.Context, cfg *config.Config, opts Options) ([]*settle
 				return nil, err
 			}
 		}
-		whose := ""
-		if len(cfg.Stages) > 0 {
-			whose = "stage " + cfg.Stages[i].StageName + ": "
-		}
-		if err := s.Fits(whose, s.Trains, s.Samples); err != nil {
+		if err := s.Fits(stageName(cfg, i), s.Trains, s.Samples); err != nil {
 			return nil, err
 		}
 	}

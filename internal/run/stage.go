@@ -77,19 +77,16 @@ func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
 
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
+	calls, over := s.Batch.Sequences, s.Explorer.OverRollout // calls that the engine decodes at once
 	return &explorer.Runner{
-		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: s.host, Seed: uint64(s.Seed), Slots: s.slots(),
-		MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout:    wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
-		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
+		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: s.host, Seed: uint64(s.Seed), MaxRetries: s.Explorer.MaxRetryTimes,
+		Slots:   explorer.NewSlots(calls, config.Value(4*calls, s.Explorer.MaxRollouts)),
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
+		Reward: wait.Seconds(s.Explorer.RewardTimeout), Tempo: s.tempo(),
+		Over:     explorer.OverRollout{Ratio: over.Ratio, Wait: wait.Seconds(over.WaitAfterMin), Partial: over.ReturnPartialTasks},
 		Greedy:   s.Objective != nil && s.Objective.Needs().GreedyReward,
 		Progress: func(doing string, done, total int) { s.log.Progress(trinity.RoleExplorer, doing, done, total) },
 	}
-}
-
-func (s *stage) overRollout() explorer.OverRollout {
-	o := s.Explorer.OverRollout
-	return explorer.OverRollout{Ratio: o.Ratio, Wait: wait.Seconds(o.WaitAfterMin), Partial: o.ReturnPartialTasks}
 }
 
 // tempo returns nil unless the deadline of rollouts follows their times.
@@ -99,12 +96,6 @@ func (s *stage) tempo() *explorer.Tempo {
 		return nil
 	}
 	return &explorer.Tempo{Ratio: d.Ratio, Warmup: d.WarmupMinSteps}
-}
-
-// slots returns slots for as many calls as the engine decodes sequences at once.
-func (s *stage) slots() *explorer.Slots {
-	calls := s.Batch.Sequences
-	return explorer.NewSlots(calls, config.Value(4*calls, s.Explorer.MaxRollouts))
 }
 
 // pipeline opens the pipeline of the stage's explorer. The stage closes it.

@@ -59,6 +59,14 @@ func (o Options) skips(cfg *config.Config, i int) bool {
 	return o.Stage != "" && cfg.Stages[i].StageName != o.Stage
 }
 
+// stageName returns the name of a stage, "" if the configuration has no stages.
+func stageName(cfg *config.Config, i int) string {
+	if len(cfg.Stages) == 0 {
+		return ""
+	}
+	return cfg.Stages[i].StageName
+}
+
 // chosen returns the stages of a configuration that the options do not leave out.
 func (o Options) chosen(cfg *config.Config) (stages []*config.Settled) {
 	for i, s := range cfg.Settled() {

@@ -2,10 +2,20 @@ package run
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // train trains on a dataset, or on the experiences of explorers in other processes.
@@ -47,4 +57,95 @@ func (s *stage) learner(source trinity.Source) *learn.Learner {
 	return &learn.Learner{
 		Stage: s.Stage, Models: &s.models, Source: source, Checkpoints: s.checkpoints, Made: s.madeWith, Log: s.log,
 	}
+}
+
+// lease is how long an explorer keeps its name without a sign of life, and how long the trainer
+// waits for it.
+const lease = 10 * time.Second
+
+// trainOnline trains on the experiences that explorers in other processes put into its buffer.
+func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
+	token, err := front.TrainerToken(s.Settled)
+	if err != nil {
+		return err
+	}
+	queue, err := s.store(stop, feed.Groups(s.Settled))
+	if err != nil {
+		return err
+	}
+	source, err := s.data.Batches(stop, queue)
+	if err != nil {
+		return err
+	}
+	tr, err := s.training(ctx, source, int64(s.StepLimit()), false)
+	if err != nil {
+		return err
+	}
+	if err := beginning(tr.From, queue); err != nil {
+		return err
+	}
+	inStep := feed.Handover(s.Settled) == weights.AtRendezvous
+	probe, err := s.Probe()
+	if err != nil {
+		return err
+	}
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.models.Policy, Oldest: inStep, Probe: probe}
+	server, note, err := s.server(queue, shelf, opts.Stage, token)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, note.Close()) }()
+	server.Step, server.TotalSteps = tr.From.Step, tr.TotalSteps
+	if err := shelf.Open(ctx, tr.From.Published, tr.From.IsCurrent()); err != nil {
+		return err
+	}
+	if err := server.Open(ctx); err != nil {
+		return err
+	}
+	tr.Weights = server
+	tr.Checkpointer = learn.Announcing{Checkpointer: &learn.Trimming{Checkpointer: tr.Checkpointer, Queue: queue}, Shelf: shelf}
+	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
+	if trainer.Starved(err) {
+		err = fmt.Errorf("%w; %s", err, server.Explorers())
+	}
+	return err
+}
+
+// server returns the server for explorers in other processes, and the log of the weights that they
+// use.
+func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
+	note, err := record.OpenLines(s.Log.SaveDir, "explorers.log")
+	if err != nil {
+		return nil, nil, err
+	}
+	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
+	cfg := s.Settled
+	return &fleet.Server{
+		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
+		Explorer: cfg.Explorer.Name, Token: token,
+		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
+		Say: func(line string) { s.say(line); write(line) }, Lane: s.lane(),
+	}, note, nil
+}
+
+// beginning restores the queue from the beginning of its log if there is no checkpoint, which would
+// say where to start.
+func beginning(at trainer.Progress, queue trinity.Buffer) error {
+	if at.Step > 0 {
+		return nil
+	}
+	return queue.Restore(trinity.SourceState{})
+}
+
+// leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
+// take it for the state of the run.
+func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }
+
+// lane returns what opens a trace for explorers that do not see the stage's directory; nil if the stage
+// keeps no spans.
+func (s *stage) lane() func() (fleet.Lane, error) {
+	if !s.Monitor.Trace.Spans {
+		return nil
+	}
+	return func() (fleet.Lane, error) { return s.log.NewTrace(0) }
 }

@@ -236,15 +236,6 @@ func (h *Host) openRewardModels(ctx context.Context) error {
 	return nil
 }
 
-// get returns an open reward model.
-func (r rewardModels) get(name string) (*trinity.RewardModel, error) {
-	m := r[name]
-	if m == nil {
-		return nil, fmt.Errorf("reward model %s is not open: the plug-in must list it in its Requirements", name)
-	}
-	return m, nil
-}
-
 func (r rewardModels) close() error {
 	var errs []error
 	for _, m := range r {

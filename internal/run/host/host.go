@@ -107,7 +107,10 @@ func (h *Host) models() (names []string) {
 
 // RewardModel implements explorer.Host.
 func (h *Host) RewardModel(name string) (*trinity.RewardModel, error) {
-	return h.rewardModels.get(name)
+	if m := h.rewardModels[name]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("reward model %s is not open: the plug-in must list it in its Requirements", name)
 }
 
 // workDir is the directory, in the run's, for the files of plug-ins.

@@ -52,28 +52,23 @@ func (t turnCheckpointer) Save(ctx context.Context, at trainer.Progress, last bo
 	return t.sleeper.Wake(ctx)
 }
 
-// Trim returns a Checkpointer that trims a queue's log.
-func Trim(c trainer.Checkpointer, queue trinity.Buffer) trainer.Checkpointer {
-	return &trimming{Checkpointer: c, queue: queue}
-}
-
-// trimming is a Checkpointer that, after each checkpoint, removes from the queue's log what the
+// Trimming is a Checkpointer that, after each checkpoint, removes from the queue's log what the
 // checkpoint before it did not need. If the newest checkpoint is lost, the run can still resume
 // from the one before.
-type trimming struct {
+type Trimming struct {
 	trainer.Checkpointer
-	queue trinity.Buffer
+	Queue trinity.Buffer
 
 	before trinity.SourceState // of the last checkpoint
 	saved  int64               // its step
 }
 
 // Save implements trainer.Checkpointer.
-func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) error {
+func (t *Trimming) Save(ctx context.Context, at trainer.Progress, last bool) error {
 	if at.Step == t.saved { // the source has ended, and t.before belongs to this very checkpoint
 		return t.Checkpointer.Save(ctx, at, last)
 	}
-	state, err := t.queue.State()
+	state, err := t.Queue.State()
 	if err != nil {
 		return err
 	}
@@ -81,7 +76,7 @@ func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) err
 		return err
 	}
 	if t.before.Cursor != nil {
-		if err := t.queue.Trim(ctx, t.before); err != nil {
+		if err := t.Queue.Trim(ctx, t.before); err != nil {
 			return err
 		}
 	}
@@ -89,32 +84,24 @@ func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) err
 	return nil
 }
 
-// Announce returns a Checkpointer that tells a shelf which version each checkpoint needs.
-func Announce(c trainer.Checkpointer, shelf *weights.Shelf) trainer.Checkpointer {
-	return announcing{c, shelf}
-}
-
-// announcing is a Checkpointer that tells the shelf which version each checkpoint needs.
-type announcing struct {
+// Announcing is a Checkpointer that tells the shelf which version each checkpoint needs.
+type Announcing struct {
 	trainer.Checkpointer
-	shelf *weights.Shelf
+	Shelf *weights.Shelf
 }
 
 // Save implements trainer.Checkpointer.
-func (a announcing) Save(ctx context.Context, at trainer.Progress, last bool) error {
-	defer a.shelf.Saved(at.Published, at.IsCurrent())
+func (a Announcing) Save(ctx context.Context, at trainer.Progress, last bool) error {
+	defer a.Shelf.Saved(at.Published, at.IsCurrent())
 	return a.Checkpointer.Save(ctx, at, last)
 }
 
-// unsampled is the weights of a trainer whose versions nobody samples with.
-type unsampled struct{ engine engine.Trainer }
-
-// Unsampled returns the weights of a trainer whose versions nobody samples with.
-func Unsampled(policy engine.Trainer) trainer.Weights { return unsampled{policy} }
+// Unsampled is the weights of a trainer whose versions nobody samples with.
+type Unsampled struct{ Policy engine.Trainer }
 
 // Publish implements trainer.Weights.
-func (u unsampled) Publish(ctx context.Context, version int64) error {
-	p, ok := u.engine.(engine.Publisher)
+func (u Unsampled) Publish(ctx context.Context, version int64) error {
+	p, ok := u.Policy.(engine.Publisher)
 	if !ok {
 		return nil
 	}

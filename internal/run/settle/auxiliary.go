@@ -131,7 +131,7 @@ func locateAsked(s *config.Settled, find finder) (all []Auxiliary, err error) {
 	for _, model := range s.Asked {
 		a := Auxiliary{AskedModel: model}
 		if key := a.Key + ".model_path"; !a.External {
-			if a.Local, _, err = find(a.ModelPath, key); err != nil {
+			if a.Local, err = find(a.ModelPath, key); err != nil {
 				return nil, s.At(key, err.Error(), "")
 			}
 			if a.Local != "" {

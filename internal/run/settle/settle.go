@@ -104,26 +104,23 @@ func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
 	return built, err
 }
 
-// finder returns the path of the model that a key names, or false if it is not on this machine.
-type finder func(name, key string) (path string, here bool, err error)
+// finder returns the path of the model that a key names, "" if it is not on this machine.
+type finder func(name, key string) (path string, err error)
 
 // fetch returns a finder that downloads models.
 func fetch(ctx context.Context, say func(string)) finder {
-	return func(name, _ string) (string, bool, error) {
-		path, err := hub.Resolve(ctx, name, say)
-		return path, err == nil, err
-	}
+	return func(name, _ string) (string, error) { return hub.Resolve(ctx, name, say) }
 }
 
 // lookUp returns a finder that downloads nothing. It notes in f which models are not on this
 // machine.
 func lookUp(f *config.Facts) finder {
-	return func(name, key string) (string, bool, error) {
+	return func(name, key string) (string, error) {
 		path, onHub := feed.Local(name, false)
 		if path == "" {
 			absent(f, key, name, onHub)
 		}
-		return path, path != "", nil
+		return path, nil
 	}
 }
 
@@ -146,7 +143,7 @@ func (s *Stage) locate(find finder) (err error) {
 	}
 	for i := range s.Rewards {
 		r := &s.Rewards[i]
-		if r.Local, _, err = find(checkpoint.ModelBelow(r.Path), r.Key); err != nil {
+		if r.Local, err = find(checkpoint.ModelBelow(r.Path), r.Key); err != nil {
 			return s.At(r.Key, "reward model: "+err.Error(), "")
 		}
 		if r.Local == "" {
@@ -166,11 +163,11 @@ func (s *Stage) locate(find finder) (err error) {
 			continue
 		}
 		key := t.Key + ".model_path"
-		path, here, err := find(t.Path, key)
+		path, err := find(t.Path, key)
 		if err != nil {
 			return s.At(key, err.Error(), "")
 		}
-		if !here {
+		if path == "" {
 			continue
 		}
 		if err := s.checkTeacher(path); err != nil {
@@ -183,7 +180,7 @@ func (s *Stage) locate(find finder) (err error) {
 
 // locatePolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Stage) locatePolicy(find finder) (err error) {
-	if s.ModelPath, _, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
+	if s.ModelPath, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
 		return err
 	}
 	if s.ModelPath != "" {
@@ -205,7 +202,7 @@ func (s *Stage) locatePolicy(find finder) (err error) {
 	case s.Model.CriticModelPath == s.Model.ModelPath:
 		s.CriticPath = s.ModelPath
 	default:
-		s.CriticPath, _, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
+		s.CriticPath, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
 	}
 	return err
 }
