@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,15 +18,11 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
-// askers are the open models that rollouts ask, by name.
-type askers map[string]asker
-
 // asker is a model of this process, which each rollout gets a copy of, or one behind a server.
 type asker struct {
 	model  func() *trinity.Model
 	beyond trinity.Asker
-	as     any          // the model and how it samples, for the key of its answers
-	close  func() error // nil if there is nothing to close
+	as     any // the model and how it samples, for the key of its answers
 }
 
 // openAsked opens the models that rollouts ask.
@@ -69,22 +64,11 @@ func (h *Host) openAsked(ctx context.Context) error {
 			}}
 		}}
 		if c, ok := sampler.(io.Closer); ok {
-			open.close = c.Close
+			h.opened = append(h.opened, c.Close)
 		}
 		h.askers[a.Name] = open
 	}
 	return nil
-}
-
-func (a askers) close() error {
-	var errs []error
-	for _, one := range a {
-		if one.close != nil {
-			errs = append(errs, one.close())
-		}
-	}
-	clear(a)
-	return errors.Join(errs...)
 }
 
 // Asker implements explorer.Host.
@@ -217,11 +201,7 @@ func (a cachingAsker) broken(err error) error {
 	return &trinity.EngineError{Err: fmt.Errorf("the answers of model %s: %w", a.name, err)}
 }
 
-// rewardModels are the reward models that are open, by the name that plug-ins give. Each is opened
-// once, for all plug-ins that require it.
-type rewardModels map[string]*trinity.RewardModel
-
-// openRewardModels opens the reward models that the tasks require.
+// openRewardModels opens the reward models that the tasks require, each once for all plug-ins that require it.
 func (h *Host) openRewardModels(ctx context.Context) error {
 	for _, r := range h.stage.Rewards {
 		if h.rewardModels[r.Path] != nil {
@@ -232,15 +212,7 @@ func (h *Host) openRewardModels(ctx context.Context) error {
 			return h.stage.At(r.Key, "reward model: "+err.Error(), "")
 		}
 		h.rewardModels[r.Path] = opened
+		h.opened = append(h.opened, opened.Scorer.Close)
 	}
 	return nil
-}
-
-func (r rewardModels) close() error {
-	var errs []error
-	for _, m := range r {
-		errs = append(errs, m.Scorer.Close())
-	}
-	clear(r)
-	return errors.Join(errs...)
 }

@@ -32,16 +32,19 @@ type Host struct {
 	say   func(string)
 	scrub func(io.Writer) io.Writer // keeps secrets out
 
-	variables    variables // of the process, as they were before the stage
-	rewardModels rewardModels
-	askers       askers
-	answered     replyCache // answers of the askers
-	resources    resources  // of plug-ins
+	variables    variables                       // of the process, as they were before the stage
+	rewardModels map[string]*trinity.RewardModel // by the name that plug-ins give
+	askers       map[string]asker                // by name
+	opened       []func() error                  // what closes them
+	answered     replyCache                      // answers of the askers
+	resources    resources                       // of plug-ins
 }
 
 // New returns the host of a stage, which opens nothing yet.
 func New(s *settle.Stage, say func(string), scrub func(io.Writer) io.Writer) *Host {
-	return &Host{stage: s, say: say, scrub: scrub, variables: variables{}, rewardModels: rewardModels{}, askers: askers{}}
+	return &Host{
+		stage: s, say: say, scrub: scrub, variables: variables{}, rewardModels: map[string]*trinity.RewardModel{}, askers: map[string]asker{},
+	}
 }
 
 // Load sets the run's variables, and opens reward models and the models that workflows ask.
@@ -57,7 +60,11 @@ func (h *Host) Load(ctx context.Context) error {
 
 // Close closes all that the host has opened.
 func (h *Host) Close() error {
-	return errors.Join(h.rewardModels.close(), h.askers.close(), h.answered.close(), h.resources.close(), h.variables.restore())
+	var errs []error
+	for _, end := range append(h.opened, h.answered.close, h.resources.close, h.variables.restore) {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
 }
 
 // Model implements explorer.Host.

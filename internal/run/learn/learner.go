@@ -3,14 +3,15 @@ package learn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
@@ -182,35 +183,60 @@ func (c *Learner) saveState(ctx context.Context, at trainer.Progress, withModel 
 		state.OptimizerSteps = &at.OptimizerSteps
 	}
 	return c.Checkpoints.Save(state, func(dir string) error {
-		engine := filepath.Join(dir, checkpoint.EngineDir)
-		if err := os.MkdirAll(engine, 0o755); err != nil {
-			return err
+		for _, p := range c.parts() {
+			state := filepath.Join(dir, p.state)
+			if err := os.MkdirAll(state, 0o755); err != nil {
+				return err
+			}
+			if err := p.engine.SaveState(ctx, state); err != nil {
+				return err
+			}
 		}
-		if err := c.Models.Policy.SaveState(ctx, engine); err != nil {
-			return err
+		for _, p := range slices.Backward(c.parts()) {
+			if !withModel {
+				break
+			}
+			if err := c.writeModel(ctx, p.engine, filepath.Join(dir, p.model)); err != nil {
+				return err
+			}
 		}
-		if err := c.saveCritic(ctx, dir, withModel); err != nil || !withModel {
-			return err
-		}
-		return c.writeModel(ctx, filepath.Join(dir, c.Stage.ModelDir()))
+		return nil
 	})
+}
+
+// part is an engine of a checkpoint, with the directories of its state and of its model.
+type part struct {
+	engine       engine.Trainer
+	state, model string
+}
+
+// parts lists the engines of a checkpoint: the policy, and the critic if there is one.
+func (c *Learner) parts() []part {
+	all := []part{{c.Models.Policy, checkpoint.EngineDir, c.Stage.ModelDir()}}
+	if c.Models.Critic != nil {
+		all = append(all, part{c.Models.Critic, checkpoint.CriticEngineDir, checkpoint.CriticModelDir})
+	}
+	return all
 }
 
 // addModels adds to a checkpoint the files that transformers loads. The policy comes last: if its
 // files are there, so are the critic's.
 func (c *Learner) addModels(ctx context.Context, dir string) error {
-	if err := c.addCritic(ctx, dir); err != nil {
-		return err
+	for _, p := range slices.Backward(c.parts()) {
+		write := func(temp string) error { return c.writeModel(ctx, p.engine, temp) }
+		if err := durable.WriteDir(filepath.Join(dir, p.model), write); err != nil {
+			return err
+		}
 	}
-	return durable.WriteDir(filepath.Join(dir, c.Stage.ModelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
+	return nil
 }
 
 // writeModel writes to dir the files that transformers or PEFT loads, including the tokenizer's.
-func (c *Learner) writeModel(ctx context.Context, dir string) error {
+func (c *Learner) writeModel(ctx context.Context, e engine.Trainer, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := c.Models.Policy.SaveModel(ctx, dir); err != nil {
+	if err := e.SaveModel(ctx, dir); err != nil {
 		return err
 	}
 	if err := c.Stage.Text.Tokenizer().WriteFiles(dir); err != nil {
@@ -238,40 +264,6 @@ func (c *Learner) newCritic(steps int64) (*trainer.Critic, error) {
 		},
 		Warmup: int64(c.Stage.Trainer.CriticWarmup),
 	}, nil
-}
-
-// saveCritic writes the critic into the directory of a checkpoint.
-func (c *Learner) saveCritic(ctx context.Context, dir string, withModel bool) error {
-	if c.Models.Critic == nil {
-		return nil
-	}
-	state := filepath.Join(dir, checkpoint.CriticEngineDir)
-	if err := os.MkdirAll(state, 0o755); err != nil {
-		return err
-	}
-	if err := c.Models.Critic.SaveState(ctx, state); err != nil || !withModel {
-		return err
-	}
-	return c.writeCritic(ctx, filepath.Join(dir, checkpoint.CriticModelDir))
-}
-
-// addCritic adds the critic's model to a checkpoint that lacks it.
-func (c *Learner) addCritic(ctx context.Context, dir string) error {
-	if c.Models.Critic == nil {
-		return nil
-	}
-	return durable.WriteDir(filepath.Join(dir, checkpoint.CriticModelDir), func(temp string) error { return c.writeCritic(ctx, temp) })
-}
-
-// writeCritic writes to dir the files that transformers loads, including the tokenizer's.
-func (c *Learner) writeCritic(ctx context.Context, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := errors.Join(c.Models.Critic.SaveModel(ctx, dir), c.Stage.Text.Tokenizer().WriteFiles(dir)); err != nil {
-		return err
-	}
-	return durable.Seal(dir)
 }
 
 // loadCritic loads the critic's state from a checkpoint.

@@ -54,23 +54,21 @@ type Tokens struct {
 
 // TellsSpeed reports whether the stage's engine can tell how fast it is. It notes in f which one cannot.
 func (m *Forecast) TellsSpeed(f *config.Facts) bool {
-	_, ok := m.gauge().(speedGauge)
-	if !ok {
-		name := m.Config.Engines.Sample
-		if m.Engines.Trainer != nil {
-			name = m.Config.Engines.Train
-		}
+	gauge, name := m.gauge()
+	if gauge == nil {
 		f.TimeWhy = fmt.Sprintf("engine %s does not tell how fast it is", name)
 	}
-	return ok
+	return gauge != nil
 }
 
-// gauge returns the plug-in that computes most.
-func (m *Forecast) gauge() any {
+// gauge returns the engine that computes most, nil if it cannot tell how fast it is, and its name.
+func (m *Forecast) gauge() (gauge speedGauge, name string) {
 	if m.Engines.Trainer != nil {
-		return m.Engines.Trainer
+		gauge, _ = m.Engines.Trainer.(speedGauge)
+		return gauge, m.Config.Engines.Train
 	}
-	return m.Engines.Sampler
+	gauge, _ = m.Engines.Sampler.(speedGauge)
+	return gauge, m.Config.Engines.Sample
 }
 
 // Time returns how long the steps of a stage take whose engine can tell how fast it is.
@@ -97,11 +95,10 @@ func (m *Forecast) Time(of Tokens) (*config.TimeFacts, error) {
 	if s.ReadsDataset {
 		e.group = 1
 	}
+	gauge, _ := m.gauge()
 	var err error
-	if e.operations, e.read, err = m.gauge().(speedGauge).Speed(); err != nil {
-		return nil, err
-	}
-	return e.facts(of.Lengths), nil
+	e.operations, e.read, err = gauge.Speed()
+	return e.facts(of.Lengths), err
 }
 
 // forward is the operations of a forward pass over rows of a prompt and a response. The rows of a
