@@ -21,7 +21,8 @@ var elsewhere = map[string]string{
 	"internal/dataset kto": aSchema, "internal/dataset sft": aSchema,
 	"internal/serve/annotate dpo": aSchema, "internal/serve/annotate kto": aSchema, "internal/serve/annotate sft": aSchema,
 
-	"internal/config none": switchedOff, "registry none": switchedOff, "internal/run/host none": switchedOff, "internal/run/feed none": switchedOff,
+	"internal/config none": switchedOff, "registry none": switchedOff,
+	"internal/run/host none": switchedOff, "internal/run/feed none": switchedOff,
 	"internal/config default": upstreams, "internal/config ppo": upstreams,
 	"internal/config sequential": upstreams, "internal/config linear_decay": upstreams,
 	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,

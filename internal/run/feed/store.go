@@ -15,7 +15,6 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/run/record"
-	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/weights"
@@ -147,19 +146,6 @@ func Capacity(s *config.Settled, pace explorer.Pace, steps int64, perStep int) i
 // Groups returns the capacity key, which counts groups, in rollouts. It is at least a batch.
 func Groups(s *config.Settled) int {
 	return max(s.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.Method.GroupSize), s.Batch.Rollouts)
-}
-
-// Setting describes the stage with one explorer, for a simulation of so many explore steps.
-func Setting(s *config.Settled, steps int64) simulation.Setting {
-	pace, group, strategy := Pace(s), max(1, s.Method.GroupSize), s.Method.Strategy
-	if len(s.Data.Auxiliary) > 0 {
-		strategy = nil // a strategy that mixes sources reads the rollouts in order
-	}
-	return simulation.Setting{
-		Pace: pace, Handover: Handover(s), PublishInterval: PublishInterval(s), Strategy: strategy,
-		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
-		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: Capacity(s, pace, steps, s.Buffer.BatchSize*group),
-	}
 }
 
 // Handover returns the way in which the explorer gets a version.

@@ -159,12 +159,12 @@ func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Settin
 	if err != nil {
 		return simulation.Setting{}, err
 	}
-	setting := feed.Setting(stage.Settled, int64(p.Steps))
+	setting := settingOf(stage.Settled, int64(p.Steps))
 	if most := int64(p.MaxRollouts) / max(1, setting.Pace.PerStep); p.MaxRollouts > 0 && most < setting.Steps {
 		if most < leastSteps {
 			return setting, fmt.Errorf("a step has %d rollouts, too many to simulate here: use trinity plan", setting.Pace.PerStep)
 		}
-		setting = feed.Setting(stage.Settled, most)
+		setting = settingOf(stage.Settled, most)
 	}
 	setting.Explorers = explorers
 	setting.Pace.PerStep *= int64(explorers)
@@ -187,5 +187,18 @@ func apart(s *simulation.Setting) {
 	s.Capacity = math.MaxInt
 	if s.Handover == weights.AtRendezvous {
 		s.Handover = weights.WhenAsked
+	}
+}
+
+// settingOf describes the stage with one explorer, for a simulation of so many explore steps.
+func settingOf(s *config.Settled, steps int64) simulation.Setting {
+	pace, group, strategy := feed.Pace(s), max(1, s.Method.GroupSize), s.Method.Strategy
+	if len(s.Data.Auxiliary) > 0 {
+		strategy = nil // a strategy that mixes sources reads the rollouts in order
+	}
+	return simulation.Setting{
+		Pace: pace, Handover: feed.Handover(s), PublishInterval: feed.PublishInterval(s), Strategy: strategy,
+		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
+		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: feed.Capacity(s, pace, steps, s.Buffer.BatchSize*group),
 	}
 }
