@@ -119,12 +119,16 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token 
 		return nil, nil, err
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
+	var lane func() (fleet.Lane, error) // for explorers that do not see the stage's directory
+	if s.Monitor.Trace.Spans {
+		lane = func() (fleet.Lane, error) { return s.log.NewTrace(0) }
+	}
 	cfg := s.Settled
 	return &fleet.Server{
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
 		Explorer: cfg.Explorer.Name, Token: token,
 		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
-		Say: func(line string) { s.say(line); write(line) }, Lane: s.lane(),
+		Say: func(line string) { s.say(line); write(line) }, Lane: lane,
 	}, note, nil
 }
 
@@ -140,12 +144,3 @@ func beginning(at trainer.Progress, queue trinity.Buffer) error {
 // leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
 // take it for the state of the run.
 func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }
-
-// lane returns what opens a trace for explorers that do not see the stage's directory; nil if the stage
-// keeps no spans.
-func (s *stage) lane() func() (fleet.Lane, error) {
-	if !s.Monitor.Trace.Spans {
-		return nil
-	}
-	return func() (fleet.Lane, error) { return s.log.NewTrace(0) }
-}

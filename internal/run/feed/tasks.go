@@ -88,7 +88,8 @@ func (s *Reader) readDataset(ctx context.Context, t *Taskset, out *explorer.Task
 	}
 	out.Data = data
 	if !t.Eval {
-		if out.Selector, err = s.choose(&t.Taskset, out); err != nil {
+		out.Explorer, out.Data = OwnName(s.Settled), ShareOf(&s.Explorer, data)
+		if out.Selector, err = openSelector(&t.DataSelector, out.Data); err != nil {
 			return err
 		}
 	}
@@ -128,13 +129,6 @@ func (t *Taskset) probeFirst(ctx context.Context, data selector.Dataset) error {
 		return p.Probe(ctx, &task)
 	}
 	return nil
-}
-
-// choose limits a taskset to this explorer's share of the rows, and returns their selector.
-func (s *Reader) choose(ts *config.Taskset, of *explorer.Taskset) (selector.Selector, error) {
-	of.Explorer = OwnName(s.Settled)
-	of.Data = ShareOf(&s.Explorer, of.Data)
-	return openSelector(&ts.DataSelector, of.Data)
 }
 
 // ShareOf returns an explorer's share of the rows.

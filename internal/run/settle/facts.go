@@ -115,7 +115,7 @@ func (s *Stage) addModelFacts(f *config.Facts) (forecast *place.Forecast, err er
 	if err != nil {
 		return nil, fmt.Errorf("model.model_path: %w", err)
 	}
-	if s.located() {
+	if s.Critic == nil || s.CriticPath != "" {
 		if forecast, err = s.forecast(s.Trains, s.Samples, int64(place.Machine().Available)); err != nil {
 			return nil, err
 		}

@@ -221,9 +221,6 @@ func nameBase(m *config.Model, path string) (err error) {
 	return err
 }
 
-// located reports whether the policy's and the critic's models are on this machine.
-func (s *Stage) located() bool { return s.ModelPath != "" && (s.Critic == nil || s.CriticPath != "") }
-
 // absent notes in f a model or dataset that is not on this machine.
 func absent(f *config.Facts, key, name string, onHub bool) {
 	if onHub {
