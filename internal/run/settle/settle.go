@@ -31,7 +31,7 @@ type Stage struct {
 	ModelPath     string
 	CriticPath    string        // "" also if the stage trains no critic
 	Rewards       []rewardModel // that the tasks require
-	TeacherModels []TeacherModel
+	teacherModels []teacherModel
 	asked         []Auxiliary
 	Text          *renderer.Renderer // nil if the model has no tokenizer
 }
@@ -156,10 +156,10 @@ func (s *Stage) locate(find finder) (err error) {
 	if s.asked, err = locateAsked(s.Settled, find); err != nil {
 		return err
 	}
-	s.TeacherModels = nil
+	s.teacherModels = nil
 	for _, t := range s.Settled.Teachers {
 		if t.Served != nil {
-			s.TeacherModels = append(s.TeacherModels, TeacherModel{Teacher: t})
+			s.teacherModels = append(s.teacherModels, teacherModel{Teacher: t})
 			continue
 		}
 		key := t.Key + ".model_path"
@@ -173,7 +173,7 @@ func (s *Stage) locate(find finder) (err error) {
 		if err := s.checkTeacher(path); err != nil {
 			return s.At(t.Key, err.Error(), "")
 		}
-		s.TeacherModels = append(s.TeacherModels, TeacherModel{t, s.teacherSpec(t, path)})
+		s.teacherModels = append(s.teacherModels, teacherModel{t, s.teacherSpec(t, path)})
 	}
 	return nil
 }

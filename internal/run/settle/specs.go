@@ -265,11 +265,11 @@ func (m *Models) loadAdapters(ctx context.Context, s *Stage) error {
 // OpenTeachers loads the teachers, by name. The name "" is the first teacher's too. Teachers of one
 // file and number type share an engine.
 func (m *Models) OpenTeachers(ctx context.Context, s *Stage, say func(string)) (map[string]engine.Trainer, error) {
-	if len(s.TeacherModels) == 0 {
+	if len(s.teacherModels) == 0 {
 		return nil, nil
 	}
 	engines, byName := map[[2]string]engine.Trainer{}, map[string]engine.Trainer{}
-	for _, one := range s.TeacherModels {
+	for _, one := range s.teacherModels {
 		if one.Served != nil {
 			e, err := s.openServed(ctx, one, say)
 			if err != nil {
@@ -290,7 +290,7 @@ func (m *Models) OpenTeachers(ctx context.Context, s *Stage, say func(string)) (
 		}
 		byName[one.Name] = engines[file]
 	}
-	byName[""] = byName[s.TeacherModels[0].Name]
+	byName[""] = byName[s.teacherModels[0].Name]
 	return byName, nil
 }
 

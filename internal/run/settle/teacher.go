@@ -19,9 +19,9 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// TeacherModel is a frozen model, on this machine or behind servers, that the trainer asks for
+// teacherModel is a frozen model, on this machine or behind servers, that the trainer asks for
 // log-probabilities.
-type TeacherModel struct {
+type teacherModel struct {
 	config.Teacher
 	Spec engine.TrainerSpec // of a model on this machine
 }
@@ -69,7 +69,7 @@ func (s *Stage) checkTeacher(path string) error {
 
 // teacherPaths lists the models of the teachers that are on this machine.
 func (s *Stage) teacherPaths() (paths []string) {
-	for _, t := range s.TeacherModels {
+	for _, t := range s.teacherModels {
 		if t.Served == nil {
 			paths = append(paths, t.Spec.ModelPath)
 		}
@@ -80,7 +80,7 @@ func (s *Stage) teacherPaths() (paths []string) {
 // teacherMemory plans the memory of the teachers that are on this machine.
 func (s *Stage) teacherMemory() (plans []config.MemoryPlan, err error) {
 	counted := map[[2]string]bool{}
-	for _, t := range s.TeacherModels {
+	for _, t := range s.teacherModels {
 		file := [2]string{t.Spec.ModelPath, t.DType}
 		if t.Served != nil || counted[file] {
 			continue
@@ -121,7 +121,7 @@ func encoder(text *renderer.Renderer) func(string) []int32 {
 }
 
 // openServed opens a teacher behind servers.
-func (s *Stage) openServed(ctx context.Context, t TeacherModel, say func(string)) (engine.Trainer, error) {
+func (s *Stage) openServed(ctx context.Context, t teacherModel, say func(string)) (engine.Trainer, error) {
 	m := t.Served
 	opener, err := registry.Samplers.Build(m.EngineType, m.EngineArgs)
 	if err != nil {
