@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/model/renderer"
 )
 
@@ -133,7 +133,7 @@ func windows(text []int32, calls, rows, copies, size int) [][][]int32 {
 
 // peerMicro is how many sequences the peer of a GRPO step trains at once: all of them take some 19 GB with SmolLM2-135M.
 func (s *session) peerMicro(rows int) int {
-	if run.Machine().Available > 22<<30 {
+	if place.Machine().Available > 22<<30 {
 		return rows
 	}
 	return max(1, rows/4)

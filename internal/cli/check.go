@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 func checkCommand() *cobra.Command {
@@ -26,7 +26,7 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := cfg.PlanStages(run.Facts)
+			plan, err := cfg.PlanStages(settle.Facts)
 			if err != nil {
 				return err
 			}

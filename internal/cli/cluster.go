@@ -17,7 +17,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/launcher"
 )
 
@@ -72,11 +73,11 @@ func (f *clusterFlags) render(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	launches, err := run.LauncherOf(cfg)
+	launches, err := place.LauncherOf(cfg)
 	if err != nil {
 		return err
 	}
-	groups, err := run.RenderPrograms(cfg)
+	groups, err := settle.RenderPrograms(cfg)
 	if err != nil {
 		return err
 	}
@@ -326,7 +327,7 @@ func newestSent(root string) (newest string) {
 
 // schedulerOf returns the launcher of a configuration, which must be a scheduler.
 func schedulerOf(cfg *config.Config) (launcher.Scheduler, error) {
-	launches, err := run.LauncherOf(cfg)
+	launches, err := place.LauncherOf(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/trinity-go/trinity/internal/model/hub"
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
-	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/renderer"
 )
@@ -129,7 +129,7 @@ func (c *conversion) write(m *model.Model, weights model.Source, text *renderer.
 	if c.checkpoint == "" {
 		return nil
 	}
-	return run.WriteCard(c.out, filepath.Base(c.out), c.checkpoint, "transformers")
+	return learn.WriteCard(c.out, filepath.Base(c.out), c.checkpoint, "transformers")
 }
 
 // baseAndAdapter returns the base model. If there is an adapter to merge, it sets adapter to its

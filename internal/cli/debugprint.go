@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/safetext"
 )
 
 // printDebugged writes what became of a group: each rollout with its calls, and then the pipeline.
-func printDebugged(w io.Writer, d *run.Debugged) {
+func printDebugged(w io.Writer, d *record.Debugged) {
 	fmt.Fprintf(w, "task %s: workflow %s, reward %s, %d rollouts\n", safetext.Printable(d.Task.ID), d.Task.Workflow,
 		cmp.Or(d.Task.Reward, "of the workflow"), d.Task.GroupSize)
 	for _, name := range slices.Sorted(maps.Keys(d.Task.Row)) {
@@ -47,14 +47,14 @@ func printDebugged(w io.Writer, d *run.Debugged) {
 }
 
 // printPrompts writes the prompt of the first call, which the others of a group usually have too.
-func printPrompts(w io.Writer, d *run.Debugged) {
+func printPrompts(w io.Writer, d *record.Debugged) {
 	if len(d.Calls) > 0 {
 		fmt.Fprintf(w, "prompt, as the model reads it:\n  %s\n", indented(d.Text(d.Calls[0].Prompt)))
 	}
 }
 
 // runsOf returns how many rollouts began.
-func runsOf(d *run.Debugged) int {
+func runsOf(d *record.Debugged) int {
 	n := 0
 	for _, s := range d.Spans {
 		if s.Kind == trinity.SpanRollout {
@@ -65,7 +65,7 @@ func runsOf(d *run.Debugged) int {
 }
 
 // printRollout writes a rollout: its times, its calls and rewards in order, and its answers.
-func printRollout(w io.Writer, d *run.Debugged, n int) {
+func printRollout(w io.Writer, d *record.Debugged, n int) {
 	var spans []trinity.Span
 	for _, s := range d.Spans {
 		if s.Experience.Run != n || s.Kind == trinity.SpanOperator {
@@ -78,13 +78,13 @@ func printRollout(w io.Writer, d *run.Debugged, n int) {
 		}
 	}
 	slices.SortStableFunc(spans, func(a, b trinity.Span) int { return a.Begin.Compare(b.Begin) })
-	var calls []run.ModelCall
+	var calls []record.ModelCall
 	for _, c := range d.Calls {
 		if c.ID.Run == n {
 			calls = append(calls, c)
 		}
 	}
-	slices.SortStableFunc(calls, func(a, b run.ModelCall) int { return a.Begin.Compare(b.Begin) })
+	slices.SortStableFunc(calls, func(a, b record.ModelCall) int { return a.Begin.Compare(b.Begin) })
 	known := d.Calls[:min(1, len(d.Calls))] // whose prompt is shown above
 	next := func() {
 		printCall(w, d, &calls[0], known)
@@ -116,7 +116,7 @@ func printRollout(w io.Writer, d *run.Debugged, n int) {
 }
 
 // printCall writes a call of a model. Of its prompt it writes what the call before does not have.
-func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, before []run.ModelCall) {
+func printCall(w io.Writer, d *record.Debugged, c *record.ModelCall, before []record.ModelCall) {
 	fmt.Fprintf(w, "  call of %s: %s, %d tokens in", cmp.Or(c.Model, "the policy"), took(c.Begin, c.End), len(c.Prompt))
 	for _, out := range c.Out {
 		fmt.Fprintf(w, ", %d out (%s)", len(out.Tokens), out.FinishReason)
@@ -138,7 +138,7 @@ func printCall(w io.Writer, d *run.Debugged, c *run.ModelCall, before []run.Mode
 }
 
 // alike returns how many tokens at the beginning of a call's prompt the call before has, too.
-func alike(c *run.ModelCall, before []run.ModelCall) (n int) {
+func alike(c *record.ModelCall, before []record.ModelCall) (n int) {
 	if len(before) == 0 {
 		return 0
 	}

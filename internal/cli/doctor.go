@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/sandbox"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -59,7 +59,7 @@ func doctorCommand() *cobra.Command {
 }
 
 func examine(cmd *cobra.Command) (*checkup, error) {
-	m := run.Machine()
+	m := place.Machine()
 	c := &checkup{
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.GOMAXPROCS(0),
 		Memory: m.Memory, Available: m.Available, Disk: m.Disk, HugePages: "unknown", Engines: map[string]string{},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
@@ -90,7 +90,7 @@ func (b *beginning) estimate(text []byte) (plan *config.Plan, took float64, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	if plan, err = cfg.PlanStages(run.Facts); err != nil {
+	if plan, err = cfg.PlanStages(settle.Facts); err != nil {
 		return nil, 0, err
 	}
 	for _, s := range plan.Stages {

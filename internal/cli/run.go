@@ -21,6 +21,8 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/record"
 	"github.com/trinity-go/trinity/internal/safetext"
 	"github.com/trinity-go/trinity/monitor"
 )
@@ -179,7 +181,7 @@ func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
 
 // didNothing reports whether this process made no step.
 func didNothing(s *run.Summary) bool {
-	return !slices.ContainsFunc(s.Stages, func(st run.StageSummary) bool {
+	return !slices.ContainsFunc(s.Stages, func(st record.StageSummary) bool {
 		return !st.Skipped && (len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0)
 	})
 }
@@ -252,7 +254,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool, system string) {
 	}
 	switch {
 	case model == "":
-	case run.IsRewardModel(model):
+	case learn.IsRewardModel(model):
 		fmt.Fprintf(out, "\nlearn from the reward model:  default_reward_fn_type: reward_model, reward_fn_args: {model_path: %s}\n", model)
 	default:
 		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s%s\n", invocation(), model, systemFlag(system))
@@ -282,7 +284,7 @@ func invocation() string {
 // printEvals prints the first and the last value of each evaluation metric, except lengths and
 // times.
 func printEvals(out io.Writer, s *run.Summary) {
-	type span struct{ first, last run.Eval }
+	type span struct{ first, last record.Eval }
 	var order []string
 	spans := map[string]*span{}
 	firsts, lasts := trinity.Metrics{}, trinity.Metrics{}
@@ -316,7 +318,7 @@ func printEvals(out io.Writer, s *run.Summary) {
 }
 
 func ends(v []float64) string {
-	head, tail := run.Ends(v)
+	head, tail := record.Ends(v)
 	if math.IsNaN(head) {
 		return "–"
 	}

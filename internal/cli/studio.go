@@ -18,8 +18,9 @@ import (
 	"github.com/trinity-go/trinity/internal/cachedir"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/process"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/plan"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/annotate"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/internal/serve/web"
@@ -80,7 +81,7 @@ func serveStudio(cmd *cobra.Command, dir, addr string, readOnly, browse bool) er
 	}
 	s := studio.Server{
 		Dir: dir, Version: version(), Annotator: annotate.Shelf{Most: studioBook},
-		Data: studio.Data{Sources: run.DataSources, Text: run.OpenText},
+		Data: studio.Data{Sources: feed.DataSources, Text: settle.OpenText},
 	}
 	if cache, err := os.UserCacheDir(); err == nil { // else each start reads all again
 		s.Disk = cachedir.New(filepath.Join(cache, "trinity", "studio"), studioCache)
@@ -116,7 +117,7 @@ func addControl(s *studio.Server, token string) error {
 		return err
 	}
 	s.Control, s.Program, s.Talker = token, []string{self, "run", "--config"}, talker(self)
-	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(run.Facts) }
+	s.Plan = func(cfg *config.Config) (*config.Plan, error) { return cfg.PlanStages(settle.Facts) }
 	s.Advise = advise
 	s.Templates, err = templates()
 	return err

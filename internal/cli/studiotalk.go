@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/trinity-go/trinity/internal/model/hub"
-	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/studio"
 	"github.com/trinity-go/trinity/model"
 )
@@ -51,7 +51,7 @@ func planTalk(self, path string, length int) (plan studio.ModelPlan, err error) 
 	if err != nil {
 		return plan, err
 	}
-	planned, err := cfg.PlanStages(run.Facts)
+	planned, err := cfg.PlanStages(settle.Facts)
 	if err != nil {
 		return plan, err
 	}

@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/record"
 )
 
 // A run that failed before its first step prints only its error.
 func TestFailedRunPrintsNoTable(t *testing.T) {
 	for name, c := range map[string]struct {
-		stage        run.StageSummary
+		stage        record.StageSummary
 		ended, shown bool
 	}{
-		"failed at once":        {run.StageSummary{}, false, false},
-		"failed when taken up":  {run.StageSummary{Steps: 3, Model: "m"}, false, false},
-		"failed after a step":   {run.StageSummary{Rewards: []float64{1}}, false, true},
-		"nothing was left":      {run.StageSummary{}, true, true},
-		"already complete":      {run.StageSummary{Skipped: true, Rewards: []float64{1}}, true, true},
-		"a stage before failed": {run.StageSummary{Skipped: true, Rewards: []float64{1}}, false, false},
+		"failed at once":        {record.StageSummary{}, false, false},
+		"failed when taken up":  {record.StageSummary{Steps: 3, Model: "m"}, false, false},
+		"failed after a step":   {record.StageSummary{Rewards: []float64{1}}, false, true},
+		"nothing was left":      {record.StageSummary{}, true, true},
+		"already complete":      {record.StageSummary{Skipped: true, Rewards: []float64{1}}, true, true},
+		"a stage before failed": {record.StageSummary{Skipped: true, Rewards: []float64{1}}, false, false},
 	} {
 		var out strings.Builder
-		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended, "")
+		printSummary(&out, &run.Summary{Stages: []record.StageSummary{c.stage}}, c.ended, "")
 		if shown := out.Len() > 0; shown != c.shown {
 			t.Errorf("%s: %q", name, out.String())
 		}
@@ -31,8 +32,8 @@ func TestFailedRunPrintsNoTable(t *testing.T) {
 // Numbers of any size fit into the closing table.
 func TestClosingTableOfHugeNumbers(t *testing.T) {
 	var out strings.Builder
-	printSummary(&out, &run.Summary{Stages: []run.StageSummary{{
-		Rewards: []float64{1e30, -0.25}, Evals: []run.Eval{{Name: "eval/a/reward/mean@1", Value: 1e30}},
+	printSummary(&out, &run.Summary{Stages: []record.StageSummary{{
+		Rewards: []float64{1e30, -0.25}, Evals: []record.Eval{{Name: "eval/a/reward/mean@1", Value: 1e30}},
 	}}}, true, "")
 	for _, want := range []string{"1e+30 → -0.250", "1e+30 (0)"} {
 		if !strings.Contains(out.String(), want) {
@@ -50,7 +51,7 @@ func TestTheModelIsTalkedToWithItsSystemPrompt(t *testing.T) {
 		strings.Repeat("a", 201): "chat --model m\n  its prompts",
 	} {
 		var out strings.Builder
-		printSummary(&out, &run.Summary{Stages: []run.StageSummary{{Model: "m", Losses: []float64{1}}}}, true, system)
+		printSummary(&out, &run.Summary{Stages: []record.StageSummary{{Model: "m", Losses: []float64{1}}}}, true, system)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -109,6 +109,16 @@ func setDefault(s *string, v string) {
 	}
 }
 
+// Value returns the last override that is set, else v.
+func Value[T any](v T, overrides ...*T) T {
+	for _, o := range overrides {
+		if o != nil {
+			v = *o
+		}
+	}
+	return v
+}
+
 // inherit sets an unset value to a copy of from, if that is set.
 func inherit[T any](p **T, from *T) {
 	if *p == nil && from != nil {

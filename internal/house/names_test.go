@@ -21,7 +21,8 @@ var elsewhere = map[string]string{
 	"internal/dataset kto": aSchema, "internal/dataset sft": aSchema,
 	"internal/serve/annotate dpo": aSchema, "internal/serve/annotate kto": aSchema, "internal/serve/annotate sft": aSchema,
 
-	"internal/config none": switchedOff, "registry none": switchedOff, "internal/run none": switchedOff,
+	"internal/config none": switchedOff, "registry none": switchedOff,
+	"internal/run/host none": switchedOff, "internal/run/feed none": switchedOff,
 	"internal/config default": upstreams, "internal/config ppo": upstreams,
 	"internal/config sequential": upstreams, "internal/config linear_decay": upstreams,
 	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,
@@ -33,7 +34,7 @@ var elsewhere = map[string]string{
 	"internal/config http": aScheme, "internal/retry http": aScheme, "internal/wire/openai http": aScheme,
 	"internal/serve/fleet http": aScheme, "launcher http": aScheme,
 	"internal/config cod": "a section of Trinity-RFT's files", "internal/run/checkpoint cod": "a section of Trinity-RFT's files",
-	"internal/config memory": "a heading of the plan", "internal/run memory": "a controller of control groups",
+	"internal/config memory": "a heading of the plan", "internal/run/place memory": "a controller of control groups",
 	"internal/sandbox memory": "a controller of control groups", "internal/sandbox none": "an isolation",
 	"internal/dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
 	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",

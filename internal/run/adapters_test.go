@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/model/tokenizer"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model"
 )
 
@@ -36,7 +37,7 @@ func TestEvaluationsChooseAmongAdapters(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"use_rslora": true`) || !strings.Contains(string(text), `"k_proj"`) {
 		t.Errorf("the saved adapter's config is %s (%v)", text, err)
 	}
-	f, err := run.Facts(p.load(t, "model.lora_configs=[{path: "+adapter+", lora_rank: 64}]").Settled()[0])
+	f, err := settle.Facts(p.load(t, "model.lora_configs=[{path: "+adapter+", lora_rank: 64}]").Settled()[0])
 	if want := int64(4 * (6*64 + 2*64 + 128 + 2*128 + 32)); err != nil || f.Model.Trained != want {
 		t.Errorf("%d parameters of the saved adapter are trained, %v; want %d", f.Model.Trained, err, want)
 	}
@@ -69,7 +70,7 @@ func TestAdaptersAreCheckedBeforeARun(t *testing.T) {
 		"[{lora_rank: 2, exclude_modules: [no_proj]}]": "model.lora_configs.0: exclude_modules",
 	} {
 		cfg := p.load(t, "model.lora_configs="+strings.ReplaceAll(list, "DIR", p.dir))
-		_, checked := run.Facts(cfg.Settled()[0])
+		_, checked := settle.Facts(cfg.Settled()[0])
 		_, ran := runConfig(t, cfg)
 		for _, err := range []error{checked, ran} {
 			if err == nil || !strings.Contains(err.Error(), want) {

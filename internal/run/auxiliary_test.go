@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -134,7 +134,7 @@ func TestARewardAsksAModelOfThisMachine(t *testing.T) {
 			p.judge(t, nil)
 			overrides = append(overrides, "explorer.auxiliary_models=[{name: judge, model_path: "+filepath.Join(p.dir, "judge")+
 				", chat_template: \"{% for m in messages %}{{ m.content }}{% endfor %}\"}]")
-			f, err := run.Facts(p.load(t, overrides...).Settled()[0])
+			f, err := settle.Facts(p.load(t, overrides...).Settled()[0])
 			if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "asked model" || f.Memory[n].Bytes < 50_000 {
 				t.Errorf("planned is %v, %v; want an asked model of more than its weights", f.Memory, err)
 			}
@@ -165,7 +165,7 @@ func TestModelsThatNobodyCanAskAreErrors(t *testing.T) {
 		{"judge", externally("nowhere"), []string{"auxiliary_models.0", `no model server at "nowhere"`}},
 	} {
 		overrides := append(asks(c.judge), c.models)
-		_, checked := run.Facts(p.load(t, overrides...).Settled()[0])
+		_, checked := settle.Facts(p.load(t, overrides...).Settled()[0])
 		oneLine(t, checked, c.want...)
 		_, ran := p.run(t, overrides...)
 		oneLine(t, ran, c.want...)
@@ -196,7 +196,7 @@ func TestAGraderAsksAServerThatItsArgumentsName(t *testing.T) {
 		"buffer.explorer_input.default_reward_fn_type=trajectory_accuracy_grader_reward",
 		"buffer.explorer_input.taskset.reward_fn_args={model_name: big, judge_api_base_url_env: TEST_GRADER, " +
 			"judge_api_key_env: TEST_GRADER_KEY}"}
-	_, err := run.Facts(p.load(t, overrides...).Settled()[0])
+	_, err := settle.Facts(p.load(t, overrides...).Settled()[0])
 	oneLine(t, err, "taskset.reward_fn_args.judge", `the model "big at TEST_GRADER" has no server; set TEST_GRADER`)
 	t.Setenv("TEST_GRADER", server.URL)
 	if _, err := p.run(t, overrides...); err != nil {
@@ -262,7 +262,7 @@ func TestWorkflowsOfTrinityRFTPassTheCheck(t *testing.T) {
 		if c.asks {
 			overrides = append(overrides, externally("http://127.0.0.1:1"))
 		}
-		if _, err := run.Facts(p.load(t, overrides...).Settled()[0]); err != nil {
+		if _, err := settle.Facts(p.load(t, overrides...).Settled()[0]); err != nil {
 			t.Errorf("%s: %v", c.workflow, err)
 		}
 	}

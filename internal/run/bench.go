@@ -2,27 +2,31 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 )
 
 // bench evaluates the base model and every checkpoint, or only the newest.
 func (s *stage) bench(ctx context.Context) error {
-	if err := openHelpers(ctx, s); err != nil {
+	if err := s.host.Load(ctx); err != nil {
 		return err
 	}
-	evals, err := s.evalTasksets(ctx)
+	evals, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.openLog(0, 0); err != nil {
+	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
 		return err
 	}
 	steps, err := s.stepsWithModel()
@@ -37,19 +41,19 @@ func (s *stage) bench(ctx context.Context) error {
 			return err
 		}
 	}
-	base := s.modelPath
+	base := s.ModelPath
 	for _, step := range steps {
-		dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
+		dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
 		if len(s.Model.LoraConfigs) > 0 {
 			s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 		} else {
-			s.modelPath = dir
+			s.ModelPath = dir
 		}
 		if err := s.benchModel(ctx, evals, step); err != nil {
 			return err
 		}
 	}
-	s.modelPath = base
+	s.ModelPath = base
 	return nil
 }
 
@@ -61,7 +65,7 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 		return nil, err
 	}
 	for _, step := range steps {
-		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.modelDir())); err == nil {
+		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.ModelDir())); err == nil {
 			with = append(with, step)
 		} else {
 			s.say("skips " + s.checkpoints.Of(step) + ": it has no model")
@@ -83,16 +87,170 @@ func withPath(loras []config.Lora, dir string) []config.Lora {
 
 // benchModel evaluates the model of one step, whose path the caller has set.
 func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step int64) (err error) {
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.closeEngine()) }()
+	defer func() { err = errors.Join(err, s.models.Close()) }()
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	m, err := explorer.Evaluate(ctx, s.runner(), explorerRecorder{s}, evals, step, "bench/")
+	m, err := explorer.Evaluate(ctx, s.runner(), s.log.Explorer(), evals, step, "bench/")
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}
-	return explorerRecorder{s}.Log(ctx, trinity.Record{Step: step, Metrics: m})
+	return s.log.Explorer().Log(ctx, trinity.Record{Step: step, Metrics: m})
+}
+
+// EvaluateOptions choose what Evaluate evaluates.
+type EvaluateOptions struct {
+	Stage    string       // "" is the last stage with evaluation tasksets
+	Tasksets []string     // names of evaluation tasksets; nil is all of the stage
+	Model    string       // as model.model_path; "" is the newest checkpoint with a model, of the stage or one before it
+	Dir      string       // of what Evaluate writes
+	Answers  io.Writer    // gets one JSON object a line for each answer; may be nil
+	Say      func(string) // receives lines for people
+}
+
+// Evaluate runs the evaluation of a run again, with its prompts, rewards and arguments, and trains on nothing. It
+// returns the metrics, named <taskset>/<metric>. A checkpoint is evaluated as the run evaluated its step.
+func Evaluate(ctx context.Context, cfg *config.Config, o EvaluateOptions) (m trinity.Metrics, err error) {
+	stage, step, err := evaluates(cfg, &o)
+	if err != nil {
+		return nil, err
+	}
+	s, end, err := openAside(ctx, stage, o.Dir, o.Say)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = end(err) }()
+	sets, err := s.data.EvalTasksets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if sets, err = o.choose(sets); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Model != "":
+		o.Say("evaluates " + o.Model)
+	case stage.Mode != "bench": // which trains nothing
+		o.Say("the run has no checkpoint with a model, so this evaluates the model that it begins with")
+	}
+	if err := s.openModels(ctx, false, true); err != nil {
+		return nil, err
+	}
+	if err := loadCheckpoint(ctx, s, 0); err != nil {
+		return nil, err
+	}
+	if err := s.log.Open(0, 0, s.ModelPath); err != nil {
+		return nil, err
+	}
+	return explorer.Evaluate(ctx, s.runner(), answerRecorder{s.log.Explorer(), o.Answers}, sets, step, "")
+}
+
+// evaluates returns the stage of a configuration that Evaluate runs, with the model to evaluate, and the step of the
+// checkpoint; 0 if it is none of the run.
+func evaluates(cfg *config.Config, o *EvaluateOptions) (found *config.Settled, step int64, err error) {
+	if err := checkStage(cfg, Options{Stage: o.Stage}); err != nil {
+		return nil, 0, err
+	}
+	at := 0
+	for i, c := range cfg.Settled() {
+		if o.Stage == stageName(cfg, i) && len(cfg.Stages) > 0 || o.Stage == "" && len(c.Buffer.ExplorerInput.EvalTasksets) > 0 {
+			found, at = c, i
+		}
+	}
+	if found == nil || len(found.Buffer.ExplorerInput.EvalTasksets) == 0 {
+		return nil, 0, fmt.Errorf("%s has no evaluation taskset: set buffer.explorer_input.eval_tasksets", cfg.File())
+	}
+	if o.Model == "" {
+		if o.Model, step, err = newestModel(found); err != nil {
+			return nil, 0, err
+		}
+	}
+	for ; o.Model == "" && at > 0; at-- { // the stage begins with the model of the one before
+		if o.Model, _, err = newestModel(cfg.Settled()[at-1]); err != nil {
+			return nil, 0, err
+		}
+	}
+	if o.Model == "" {
+		return found, 0, nil
+	}
+	found.Model.ModelPath = o.Model
+	if len(found.Model.LoraConfigs) > 0 {
+		found.Model.LoraConfigs = withPath(found.Model.LoraConfigs, "") // the model's own, if it is an adapter
+	}
+	return found, step, nil
+}
+
+// choose returns the named tasksets, or all.
+func (o *EvaluateOptions) choose(sets []*explorer.Taskset) ([]*explorer.Taskset, error) {
+	var known []string
+	for _, set := range sets {
+		known = append(known, set.Template.Taskset)
+	}
+	for _, name := range o.Tasksets {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--taskset %s: the evaluation tasksets are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(sets, func(set *explorer.Taskset) bool {
+		return len(o.Tasksets) > 0 && !slices.Contains(o.Tasksets, set.Template.Taskset)
+	}), nil
+}
+
+// newestModel returns the newest checkpoint of a stage that has a model; "" if there is none.
+func newestModel(stage *config.Settled) (path string, step int64, err error) {
+	dir := checkpoint.Dir{Path: stage.CheckpointJobDir}
+	steps, err := dir.Steps()
+	for _, step := range slices.Backward(steps) {
+		if at := dir.Of(step); checkpoint.ModelBelow(at) != at {
+			return at, step, err
+		}
+	}
+	return "", 0, err
+}
+
+// answerRecorder also writes the answers of evaluations.
+type answerRecorder struct {
+	explorer.Recorder
+	to io.Writer
+}
+
+// evaluatedAnswer is a line about an answer, or about a rollout that failed.
+type evaluatedAnswer struct {
+	Taskset  string             `json:"taskset"`
+	Row      int                `json:"row"`           // of the taskset, from 0 on
+	Run      *int               `json:"run,omitempty"` // rollout of the row; none if it failed
+	Turn     int                `json:"turn,omitempty"`
+	Prompt   string             `json:"prompt,omitempty"`
+	Truth    string             `json:"truth"`
+	Response string             `json:"response"`
+	Reward   *float64           `json:"reward"` // null if there is no valid one
+	Parts    map[string]float64 `json:"parts,omitempty"`
+	Reason   string             `json:"reason,omitempty"` // why there is no reward
+}
+
+// Answered implements [explorer.Answers].
+func (r answerRecorder) Answered(task *trinity.Task, group trinity.Group, failed []error) error {
+	if r.to == nil {
+		return nil
+	}
+	enc := json.NewEncoder(r.to)
+	enc.SetEscapeHTML(false)
+	line := evaluatedAnswer{Taskset: task.Taskset, Row: task.Index, Truth: task.Truth()}
+	var errs []error
+	for _, x := range group {
+		line.Run, line.Turn, line.Prompt, line.Response = &x.ID.Run, x.ID.Turn, x.Prompt, x.Response
+		line.Reward, line.Parts, line.Reason = nil, x.Reward.Parts, x.Reward.Reason
+		if x.Reward.Valid {
+			line.Reward = &x.Reward.Value
+		}
+		errs = append(errs, enc.Encode(line))
+	}
+	for _, err := range failed {
+		line := evaluatedAnswer{Taskset: line.Taskset, Row: line.Row, Truth: line.Truth, Reason: err.Error()}
+		errs = append(errs, enc.Encode(line))
+	}
+	return errors.Join(errs...)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/learn"
 	"github.com/trinity-go/trinity/internal/trainer"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
@@ -53,14 +55,14 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(stop, s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
+	queue, err := s.store(stop, feed.Capacity(s.Settled, ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
 	if err != nil {
 		return err
 	}
 	ex.Buffer = queue.Sink(cfg.Explorer.Name)
 
 	// queue -> trainer -> checkpoints
-	source, err := s.batches(stop, queue)
+	source, err := s.data.Batches(stop, queue)
 	if err != nil {
 		return err
 	}
@@ -68,8 +70,8 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	tr.Checkpointer = &trimming{Checkpointer: tr.Checkpointer, queue: queue}
-	takeTurns(&tr, s.sampler)
+	tr.Checkpointer = &learn.Trimming{Checkpointer: tr.Checkpointer, Queue: queue}
+	learn.TakeTurns(&tr, s.models.Sampler)
 
 	// Both continue where the checkpoint and the queue's log end.
 	if err := beginning(tr.From, queue); err != nil {
@@ -87,29 +89,23 @@ func (s *stage) both(ctx, stop context.Context) error {
 	}
 
 	// trainer -> weights -> explorer
-	probe, err := probeOf(s.Settled)
+	probe, err := s.Probe()
 	if err != nil {
 		return err
 	}
-	sync, err := s.engines.way.Open(ctx, weights.Link{
-		Engine: s.engine, Sampler: s.sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
-		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
-		Probe: probe, Report: s.log.delivered, Say: s.say,
+	sync, err := s.Openers.Way.Open(ctx, weights.Link{
+		Engine: s.models.Policy, Sampler: s.models.Sampler, Version: tr.From.Published, Current: tr.From.IsCurrent(), Dir: cfg.Buffer.CacheDir,
+		Handover: feed.Handover(cfg), Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout + cfg.TaskWait()),
+		Probe: probe, Report: s.log.Delivered, Say: s.say,
 	})
 	if err != nil {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
 	ex.Weights, tr.Weights = sync, sync
-	ex.Recorder = explorerRecorder{s}
+	ex.Recorder = s.log.Explorer()
 	enough := make(chan struct{})
 	ex.Enough = enough
 	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue, enough)
-}
-
-// handovers are the ways in which the explorer gets a version, by sync_style. The zero value,
-// AtRendezvous, is the way of fixed.
-var handovers = map[string]weights.Handover{
-	"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce,
 }
 
 // together runs both loops. When one ends without error, the other runs to its own end; when one

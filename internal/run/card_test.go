@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/learn"
 )
 
 // A run writes a card beside the model or the adapter of its last checkpoint. It tells of the run,
@@ -58,7 +58,7 @@ func TestARunWritesAModelCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := run.WriteCard(dir, "merged", filepath.Join(checkpoints, "second/global_step_1"), "transformers"); err != nil {
+	if err := learn.WriteCard(dir, "merged", filepath.Join(checkpoints, "second/global_step_1"), "transformers"); err != nil {
 		t.Fatal(err)
 	}
 	text := read(t, filepath.Join(dir, "README.md"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // A run resumes in two processes and in one, in turn, each time after a kill. If explorer and
@@ -132,7 +132,7 @@ func TestOneExplorerDoesNotResumeForSeveral(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.job(), "explorers.json"),
 		`{"left": {"closed": false, "share": {"part": 1, "of": 2}}, "explorer": {"closed": false, "share": {"part": 2, "of": 2}}}`)
-	_, checked := run.Facts(p.load(t).Settled()[0])
+	_, checked := settle.Facts(p.load(t).Settled()[0])
 	_, ran := p.run(t)
 	for _, err := range []error{checked, ran} {
 		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left",

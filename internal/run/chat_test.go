@@ -10,7 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/model/toolcall"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -65,7 +65,7 @@ func TestCheckSaysWhatSeveralTurnsCost(t *testing.T) {
 	chat := func(template string, overrides ...string) string {
 		t.Helper()
 		overrides = slices.Concat(ofCounter("true"), overrides, []string{"model.chat_template_path=" + templates + template})
-		f, err := run.Facts(p.load(t, overrides...).Settled()[0])
+		f, err := settle.Facts(p.load(t, overrides...).Settled()[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,16 +86,16 @@ func TestCheckSaysWhatSeveralTurnsCost(t *testing.T) {
 			t.Errorf("%s %v: %q, want %q", c.template, c.overrides, got, c.want)
 		}
 	}
-	plan, err := p.load(t, ofCounter("false")...).PlanStages(run.Facts)
+	plan, err := p.load(t, ofCounter("false")...).PlanStages(settle.Facts)
 	if err != nil || !strings.Contains(plan.String(), "  chat ") {
 		t.Errorf("the plan lacks the chat template: %v, %s", err, plan)
 	}
-	if f, err := run.Facts(p.load(t).Settled()[0]); err != nil || f.Chat != nil {
+	if f, err := settle.Facts(p.load(t).Settled()[0]); err != nil || f.Chat != nil {
 		t.Errorf("one turn: %v, %v, want nothing about several", f.Chat, err)
 	}
 	const program = "buffer.explorer_input.taskset.default_workflow_type=exec"
 	for template, want := range map[string]int{"qwen25.jinja": 0, "llama31.jinja": 0, "gemma_like.jinja": 1, "chatml_generation.jinja": 1} {
-		f, err := run.Facts(p.load(t, program, "buffer.explorer_input.taskset.workflow_args={command: [go]}", noEvaluation,
+		f, err := settle.Facts(p.load(t, program, "buffer.explorer_input.taskset.workflow_args={command: [go]}", noEvaluation,
 			"model.chat_template_path="+templates+template).Settled()[0])
 		if err != nil || len(f.Chat) != want || want > 0 && !strings.Contains(f.Chat[0], "leaves out tools") {
 			t.Errorf("a program's tools with %s: %q, %v", template, f.Chat, err)
@@ -115,7 +115,7 @@ func TestToolsThatNobodyCanCallAreAnError(t *testing.T) {
 		{[]string{"explorer.rollout_model.tool_call_pattern=("}, []string{"rollout_model.tool_call_pattern", "missing closing )"}},
 	} {
 		overrides := slices.Concat(ofCounter("true"), c.overrides, []string{"model.chat_template_path=" + templates + "chatml_generation.jinja"})
-		_, checked := run.Facts(p.load(t, overrides...).Settled()[0])
+		_, checked := settle.Facts(p.load(t, overrides...).Settled()[0])
 		oneLine(t, checked, c.want...)
 		_, ran := p.run(t, overrides...)
 		oneLine(t, ran, c.want...)

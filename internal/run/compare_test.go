@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 const fewTrainSteps = "buffer.total_steps=2"
@@ -34,7 +35,7 @@ func TestAResumedRunIsCompared(t *testing.T) {
 		{"buffer.trainer_input.experience_buffer.path=" + filepath.Join(p.dir, "half.jsonl"),
 			"buffer.trainer_input.experience_buffer.path: holds other data than when the checkpoint was written"},
 	} {
-		_, checked := run.Facts(p.load(t, fewTrainSteps, c.override).Settled()[0])
+		_, checked := settle.Facts(p.load(t, fewTrainSteps, c.override).Settled()[0])
 		_, ran := p.run(t, fewTrainSteps, c.override)
 		for _, err := range []error{checked, ran} {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -42,19 +43,19 @@ func TestAResumedRunIsCompared(t *testing.T) {
 			}
 		}
 	}
-	if f, err := run.Facts(p.load(t, fewTrainSteps).Settled()[0]); err != nil || f.Changed != nil {
+	if f, err := settle.Facts(p.load(t, fewTrainSteps).Settled()[0]); err != nil || f.Changed != nil {
 		t.Errorf("nothing is changed: %q, %v", f.Changed, err)
 	}
-	if _, err := run.Facts(p.load(t, fewTrainSteps, "explorer.share=1/2").Settled()[0]); err != nil {
+	if _, err := settle.Facts(p.load(t, fewTrainSteps, "explorer.share=1/2").Settled()[0]); err != nil {
 		t.Errorf("a share, which no trainer has: %v", err)
 	}
 	secret := []string{fewTrainSteps, "explorer.rollout_model.api_key=sk-1"}
-	if f, err := run.Facts(p.load(t, secret...).Settled()[0]); err != nil || f.Changed != nil {
+	if f, err := settle.Facts(p.load(t, secret...).Settled()[0]); err != nil || f.Changed != nil {
 		t.Errorf("a secret is changed: %q, %v", f.Changed, err)
 	}
 	more := []string{"buffer.total_steps=3", "algorithm.optimizer.lr=1e-3", "monitor.monitor_type=tensorboard"}
 	want := []string{"algorithm.optimizer.lr is 0.001 after step 2, and was 0.005", "buffer.total_steps is 3 after step 2, and was 2"}
-	if f, err := run.Facts(p.load(t, more...).Settled()[0]); err != nil || !slices.Equal(f.Changed, want) {
+	if f, err := settle.Facts(p.load(t, more...).Settled()[0]); err != nil || !slices.Equal(f.Changed, want) {
 		t.Errorf("changed: %q, %v", f.Changed, err)
 	}
 	var said []string
@@ -67,10 +68,10 @@ func TestAResumedRunIsCompared(t *testing.T) {
 			t.Errorf("%q is not said: %q", w, said)
 		}
 	}
-	if f, err := run.Facts(p.load(t, more...).Settled()[0]); err != nil || f.Changed != nil {
+	if f, err := settle.Facts(p.load(t, more...).Settled()[0]); err != nil || f.Changed != nil {
 		t.Errorf("the next checkpoint is made with it: %q, %v", f.Changed, err)
 	}
-	if _, err := run.Facts(p.load(t, fewTrainSteps, "continue_from_checkpoint=false", lora).Settled()[0]); err != nil {
+	if _, err := settle.Facts(p.load(t, fewTrainSteps, "continue_from_checkpoint=false", lora).Settled()[0]); err != nil {
 		t.Errorf("a run that begins anew: %v", err)
 	}
 }
@@ -83,12 +84,12 @@ func TestTasksetsAreComparedByContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	stage := p.load(t).Settled()[1]
-	if f, err := run.Facts(stage); err != nil || f.Changed != nil {
+	if f, err := settle.Facts(stage); err != nil || f.Changed != nil {
 		t.Errorf("nothing is changed: %q, %v", f.Changed, err)
 	}
 	path := filepath.Join(p.dir, "train.jsonl")
 	write(t, path, strings.Replace(read(t, path), "max", "min", 1))
-	_, err := run.Facts(stage)
+	_, err := settle.Facts(stage)
 	oneLine(t, err, "config.yaml", "buffer.explorer_input.taskset.path: holds other data than when the checkpoint was written")
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // withCritic makes the run rl one of PPO, with everything that has a state: a critic, and a KL
@@ -20,7 +20,7 @@ var withCritic = []string{"algorithm.algorithm_type=ppo", "algorithm.advantage_f
 // A run of PPO plans, trains, logs and saves a critic. Another run can start from the saved critic.
 func TestPPOTrainsACritic(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	plan, err := p.load(t, withCritic...).PlanStages(run.Facts)
+	plan, err := p.load(t, withCritic...).PlanStages(settle.Facts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAStageStartsFromTheCriticOfTheStageBefore(t *testing.T) {
 		"trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}}}, "+
 		"{stage_name: two}]\n")
 	overrides := append(fields(withCritic), "explorer.eval_on_startup=false", "trainer.critic_warmup=0", "trainer.save_interval=0")
-	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
+	plan, err := p.load(t, overrides...).PlanStages(settle.Facts)
 	if err != nil || !strings.Contains(plan.String(), "critic       the critic of stage one, all weights trained") {
 		t.Errorf("%v\n%s", err, plan)
 	}
@@ -109,7 +109,7 @@ func TestTheCriticHasItsOwnOptimizer(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	overrides := append(fields(withCritic), "explorer.eval_on_startup=false",
 		"trainer.trainer_config.critic.optim={lr: 5e-3, optimizer_type: muon, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}")
-	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
+	plan, err := p.load(t, overrides...).PlanStages(settle.Facts)
 	if err != nil || !strings.Contains(plan.String(), "learning rate 0.005, optimizer muon, ") {
 		t.Errorf("%v\n%s", err, plan)
 	}
@@ -203,13 +203,13 @@ func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	for path, want := range map[string]string{small: fmt.Sprintf("has a vocabulary of 100 and the policy one of %v", vocabulary),
 		short: "has positions for 16 tokens"} {
 		cfg := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path="+path)
-		_, checked := run.Facts(cfg.Settled()[0])
+		_, checked := settle.Facts(cfg.Settled()[0])
 		_, ran := runConfig(t, cfg)
 		for _, err := range []error{checked, ran} {
 			oneLine(t, err, "model.critic_model_path: ", want)
 		}
 	}
-	missing, err := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path=no/such/critic/here").PlanStages(run.Facts)
+	missing, err := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path=no/such/critic/here").PlanStages(settle.Facts)
 	if err != nil || !strings.Contains(missing.String(), "model.critic_model_path: no/such/critic/here") {
 		t.Errorf("%v\n%s", err, missing)
 	}

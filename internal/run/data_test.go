@@ -10,7 +10,8 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/dataset"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // sourcesOf returns what a configuration names as its data, by key.
@@ -21,7 +22,7 @@ func sourcesOf(t *testing.T, dir, text string) map[string]dataset.Entry {
 		t.Fatal(err)
 	}
 	all := map[string]dataset.Entry{}
-	for _, d := range run.DataSources(cfg.Settled()[0], dir) {
+	for _, d := range feed.DataSources(cfg.Settled()[0], dir) {
 		all[d.Key] = d
 	}
 	return all
@@ -121,13 +122,13 @@ func TestOpenText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.OpenText(cfg.Settled()[0]); err == nil || !strings.Contains(err.Error(), "is not on this machine") {
+	if _, err := settle.OpenText(cfg.Settled()[0]); err == nil || !strings.Contains(err.Error(), "is not on this machine") {
 		t.Errorf("without a model: %v", err)
 	}
 	if err := os.CopyFS(model, os.DirFS("../../examples/quickstart/model")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := run.OpenText(cfg.Settled()[0]); err != nil || !r.HasTemplate() {
+	if r, err := settle.OpenText(cfg.Settled()[0]); err != nil || !r.HasTemplate() {
 		t.Errorf("got %v, %v", r, err)
 	}
 }

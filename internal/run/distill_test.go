@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/run"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // A student learns the whole next-token distributions of a teacher on a dataset of demonstrations.
@@ -21,11 +21,11 @@ func TestAStudentLearnsFromDemonstrations(t *testing.T) {
 	teacher := filepath.Join(p.job(), "global_step_12", checkpoint.ModelDir)
 	distilled := []string{"name=student", "model.init={style: fan_in, seed: 8}", "algorithm.policy_loss_fn=distill",
 		"explorer.auxiliary_models=[{model_path: " + teacher + "}]"}
-	plain, err := run.Facts(p.load(t, "name=plain").Settled()[0])
+	plain, err := settle.Facts(p.load(t, "name=plain").Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned, err := run.Facts(p.load(t, distilled...).Settled()[0])
+	planned, err := settle.Facts(p.load(t, distilled...).Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

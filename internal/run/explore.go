@@ -6,22 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/front"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
 )
-
-// tokenVariable is the environment variable with the token that explorers and the trainer share.
-const tokenVariable = "TRINITY_TOKEN"
 
 // explore rolls out for a trainer in another process.
 func (s *stage) explore(ctx context.Context, opts Options) error {
@@ -32,11 +30,12 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
 		return s.exploreAlone(ctx, ex)
 	}
-	place := fleet.In(s.CheckpointJobDir)
-	if opts.Join != "" {
-		if place, err = fleet.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
-			return err
-		}
+	place, err := front.TrainerPlace(s.Settled, opts.Join)
+	if err != nil {
+		return err
+	}
+	if place == nil { // it has yet to start
+		place = fleet.In(s.CheckpointJobDir)
 	}
 	cfg := &s.Synchronizer
 	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, wait.Seconds(cfg.SyncTimeout), place)
@@ -45,13 +44,14 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Say = s.say
 	client.Rows = dividedRows(s.Settled)
 	client.Stage = opts.Stage
-	client.Dir, s.joined = s.CheckpointJobDir, client
+	client.Dir = s.CheckpointJobDir
+	s.log.Join(client)
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
 			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
-		return s.openLog(ex.TotalSteps, ex.TotalSteps)
+		return s.log.Open(ex.TotalSteps, ex.TotalSteps, s.ModelPath)
 	}
 	if err != nil {
 		return err
@@ -72,14 +72,14 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 
 // exploreFor rolls out with the weights of the trainer that the client has joined.
 func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fleet.Client) error {
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	loader, ok := s.sampler.(weights.Loader)
+	loader, ok := s.models.Sampler.(weights.Loader)
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
 	}
-	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.ModelPath); err != nil {
 		return err
 	}
 	follower := &weights.Follower{
@@ -88,7 +88,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	defer follower.Close()
 	if isResident(loader) {
-		follower.Report = s.log.delivered
+		follower.Report = s.log.Delivered
 	}
 	prove(s, follower, samplesAlone(s.Settled))
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
@@ -96,7 +96,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 			return err
 		}
 	}
-	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s}
+	ex.Buffer, ex.Weights, ex.Recorder = client, follower, s.log.Explorer()
 	watching, enough := context.WithCancel(ctx)
 	defer enough()
 	if s.TaskWait() > 0 {
@@ -120,7 +120,7 @@ func endOf(ctx context.Context, follower *weights.Follower) <-chan struct{} {
 // following runs explore. Under fully_async it also loads each new version as soon as the trainer
 // publishes it.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
-	if handovers[s.Synchronizer.SyncStyle] != weights.AtOnce {
+	if feed.Handover(s.Settled) != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -135,7 +135,7 @@ func (s *stage) following(ctx context.Context, follower *weights.Follower, explo
 
 // dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with
 // the same tasksets.
-func dividedRows(cfg *Settled) string {
+func dividedRows(cfg *config.Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])
 }
@@ -143,29 +143,28 @@ func dividedRows(cfg *Settled) string {
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.Settled
-	if err := openHelpers(ctx, s); err != nil {
+	if err := s.host.Load(ctx); err != nil {
 		return nil, err
 	}
-	tasks, err := s.mix(ctx)
+	tasks, err := s.data.Mix(ctx)
 	if err != nil {
 		return nil, err
 	}
-	evals, err := s.evalTasksets(ctx)
+	evals, err := s.data.EvalTasksets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := s.inputs(ctx)
+	inputs, err := s.data.Inputs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.pipeline(ctx)
-	if err != nil {
+	if err := s.pipeline(ctx); err != nil {
 		return nil, err
 	}
 	return &explorer.Options{
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
-		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
-		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
+		EvalTasksets: evals, Runner: s.runner(), Pipeline: s.process,
+		TotalSteps: exploreSteps(cfg, tasks), StepsInFlight: cfg.Batch.StepsInFlight, Pace: feed.Pace(s.Settled),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 		EvalParallel: cfg.Explorer.EvalParallel, Learns: learnsFrom(&cfg.Method), Experts: cfg.Batch.Rollouts < cfg.Batch.Train,
 		MaxFailedRatio: cfg.Explorer.MaxFailedRatio,
@@ -173,9 +172,9 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 }
 
 // exploreSteps returns the explorer's number of steps.
-func exploreSteps(cfg *Settled, tasks *explorer.Mix) int64 {
+func exploreSteps(cfg *config.Settled, tasks *explorer.Mix) int64 {
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
-	return int64(value(max(1, steps), cfg.Buffer.TotalSteps))
+	return int64(config.Value(max(1, steps), cfg.Buffer.TotalSteps))
 }
 
 // learnsFrom returns which rewards an algorithm compares, for explorer.Options.
@@ -192,11 +191,10 @@ func learnsFrom(m *config.Method) string {
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
 // stays the same.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := s.ownDir(s.Buffer.ExperienceFile())
+	sink, dir, err := s.data.Sink()
 	if err != nil {
 		return err
 	}
-	sink := archive.NewSink(dir)
 	defer sink.Close(ctx)
 	_, cursor, err := sink.Resume(ctx)
 	if err != nil {
@@ -205,15 +203,15 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
-	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+	if err := s.log.Open(ex.Agenda.Step(), ex.TotalSteps, s.ModelPath); err != nil {
 		return err
 	}
 	s.say("writes the rollouts to " + dir)
 	ex.Pace = explorer.Pace{Style: "fixed", Interval: ex.TotalSteps + 1} // every step with version 0
-	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s}
+	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, s.log.Explorer()
 	return explorer.New(*ex).Run(ctx)
 }
 
@@ -223,3 +221,17 @@ type untrained struct{}
 func (untrained) Wait(context.Context, int64, bool) (int64, error)   { return 0, nil }
 func (untrained) Held(_ context.Context, do func(int64) error) error { return do(0) }
 func (untrained) ExplorerDone()                                      {}
+
+// prove makes a follower prove each version that a sampler loads, if it can be proven.
+func prove(s *stage, follower *weights.Follower, alone bool) {
+	if p, ok := s.models.Sampler.(weights.Provable); ok && s.Synchronizer.Verify != "off" {
+		follower.Prove(p, alone, settle.Digests(s.Settled), s.say)
+	}
+}
+
+// samplesAlone reports whether nobody samples while an explorer's sampler loads a version: the step has
+// ended, and no other explorer may use the same servers.
+func samplesAlone(cfg *config.Settled) bool {
+	_, of := cfg.Explorer.Part()
+	return of == 1 && feed.Handover(cfg) == weights.AtRendezvous
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -198,11 +199,11 @@ func oneLine(t *testing.T, err error, texts ...string) {
 // failed rollouts.
 func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000").Settled()[0])
+	_, err := settle.Facts(p.load(t, "model.max_prompt_tokens=100000").Settled()[0])
 	oneLine(t, err, ": model.max_model_len: is 1000", "has positions for")
 	cfg := p.load(t)
 	*cfg.Model.MaxModelLen = 100000
-	_, err = run.Facts(cfg.Settled()[0])
+	_, err = settle.Facts(cfg.Settled()[0])
 	oneLine(t, err, p.config+":", ": model.max_model_len: is 100000", "has positions for")
 }
 

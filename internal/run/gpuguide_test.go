@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // layoutsConfig is a run to which the layouts of the guide add how many GPUs it has, and for what.
@@ -42,11 +42,11 @@ func TestLayoutsInTheGuide(t *testing.T) {
 	}
 	for i, block := range blocks {
 		p := newProject(t, tiny, layoutsConfig+block[1])
-		plan, err := p.load(t).PlanStages(run.Facts)
+		plan, err := p.load(t).PlanStages(settle.Facts)
 		if err != nil || !strings.Contains(plan.String(), "\n  program ") {
 			t.Fatalf("%s: %v", block[1], err)
 		}
-		text, err := run.RenderPrograms(p.load(t))
+		text, err := settle.RenderPrograms(p.load(t))
 		if err != nil {
 			t.Fatal(err)
 		}

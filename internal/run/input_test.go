@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/experience/archive"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 const inputs = "data_processor.experience_pipeline.inputs"
@@ -219,7 +219,7 @@ func TestInputsArePlanned(t *testing.T) {
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
 	cfg := p.load(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 2}, shown: {path: "+p.dir+"/eval.jsonl, schema_type: sft, "+
 		"total_epochs: 2}}")
-	facts, err := run.Facts(cfg.Settled()[0])
+	facts, err := settle.Facts(cfg.Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package run_test
 import (
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // If a train batch is larger than an explore step, the trainer takes what there is, once for every
@@ -80,7 +80,7 @@ func TestBenchAndServeReadNoAlgorithm(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	for _, mode := range []string{"bench", "serve"} {
 		cfg := p.load(t, "mode="+mode, "algorithm.policy_loss_fn_args={clip_rnge: 1}", "algorithm.kl_penalty_fn=low_var_kl")
-		if _, err := run.Facts(cfg.Settled()[0]); err != nil {
+		if _, err := settle.Facts(cfg.Settled()[0]); err != nil {
 			t.Errorf("mode %s: %v", mode, err)
 		}
 	}

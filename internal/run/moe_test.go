@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -27,7 +27,7 @@ func (p project) experts(t *testing.T) {
 func TestFactsOfAModelWithExperts(t *testing.T) {
 	p := newProject(t, 2, rl)
 	p.experts(t)
-	f, err := run.Facts(p.load(t).Settled()[0])
+	f, err := settle.Facts(p.load(t).Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

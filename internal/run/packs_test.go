@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // packed is a run of one step whose rollouts solve packs of three tasks.
@@ -28,7 +28,7 @@ func TestTooFewRowsForAPack(t *testing.T) {
 	write(t, filepath.Join(p.dir, "train.jsonl"), "{\"seed\": 1}\n{\"seed\": 2}\n")
 	const want = "buffer.explorer_input.taskset.path: there are 2 rows to train on, and a pack has 3 tasks; " +
 		"add rows, or lower cod.task_pack_size"
-	_, err := run.Facts(p.load(t).Settled()[0])
+	_, err := settle.Facts(p.load(t).Settled()[0])
 	oneLine(t, err, "config.yaml:", want)
 	_, err = p.run(t)
 	oneLine(t, err, "config.yaml:", want)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // A run of another hand may have pipes where a run has files. Who looks at its data does not wait for a
@@ -38,7 +38,7 @@ func TestLookingAtDataOpensNoPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run.OpenText(cfg.Settled()[0]); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		if _, err := settle.OpenText(cfg.Settled()[0]); err == nil || !strings.Contains(err.Error(), "no regular file") {
 			t.Errorf("%s: %v", override, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // servedConfig has a trainer and servers on machines with GPUs.
@@ -66,7 +66,7 @@ func TestGPUsAreDivided(t *testing.T) {
 		if !strings.Contains(c.set, "mode=") {
 			set = append(set, "mode=both")
 		}
-		text, err := run.RenderPrograms(p.load(t, set...))
+		text, err := settle.RenderPrograms(p.load(t, set...))
 		var got []string
 		for _, m := range renderedProgram.FindAllStringSubmatch(text, -1) {
 			got = append(got, m[1]+" "+m[2]+"×"+m[3])
@@ -85,7 +85,7 @@ func TestGPUsAreDivided(t *testing.T) {
 func TestUnknownGPUs(t *testing.T) {
 	p := newProject(t, tiny, servedConfig)
 	nobody := "cluster={launcher: ray, ray_address: 'http://127.0.0.1:1', launcher_args: {host: 127.0.0.1}}"
-	facts, err := run.Facts(p.load(t, nobody).Settled()[0])
+	facts, err := settle.Facts(p.load(t, nobody).Settled()[0])
 	const want = "cluster.gpu_per_node is left out, and the GPUs of the machines are not known: Ray at http://127.0.0.1:1"
 	if err != nil || !strings.Contains(strings.Join(facts.Programs, "\n"), want) {
 		t.Errorf("%v, %v", facts.Programs, err)
@@ -99,7 +99,7 @@ func TestUnknownGPUs(t *testing.T) {
 func TestMemoryOfOtherMachines(t *testing.T) {
 	p := newProject(t, tiny, servedConfig)
 	for launcher, want := range map[string]string{"{launcher: ssh, hosts: [a, b], gpu_per_node: 8}": "each machine", "{gpu_per_node: 8}": ""} {
-		facts, err := run.Facts(p.load(t, "cluster="+launcher, "cluster.trainer_ranks=4").Settled()[0])
+		facts, err := settle.Facts(p.load(t, "cluster="+launcher, "cluster.trainer_ranks=4").Settled()[0])
 		if err != nil {
 			t.Fatal(err)
 		}

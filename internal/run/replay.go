@@ -7,11 +7,16 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -115,15 +120,15 @@ func TrainedLast(dir string) (string, error) {
 
 // copyBuffer copies the log of the experience buffer, which whoever opens it may change.
 func (r *replay) copyBuffer() error {
-	log := filepath.Join(r.dir, rundir.Buffer, experienceLog)
-	if !present(log) {
+	log := filepath.Join(r.dir, rundir.Buffer, feed.LogDir)
+	if !record.Present(log) {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, experienceLog), os.DirFS(log))
+	return os.CopyFS(filepath.Join(r.work, rundir.Buffer, feed.LogDir), os.DirFS(log))
 }
 
 // settled reads the configuration and looks up its models. The run writes into r.work.
-func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, error) {
+func (r *replay) settled(ctx context.Context, overrides []string) (*settle.Stage, error) {
 	path := r.Config
 	if path == "" {
 		path = filepath.Join(r.dir, rundir.Monitor, rundir.SettingsFile)
@@ -147,29 +152,25 @@ func (r *replay) settled(ctx context.Context, overrides []string) (*Settled, err
 		return nil, fmt.Errorf("%s: the experiences of this run are in %s, and replay reads files only: run with storage_type: queue", path,
 			stage.Buffer.TrainerInput.ExperienceBuffer.StorageType)
 	}
-	moveTo(&stage.Config, "replay", r.work)
-	s, err := Resolve(stage)
+	record.MoveTo(&stage.Config, "replay", r.work)
+	s, err := settle.Resolve(stage)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.locate(fetch(ctx, r.Say))
+	return s, s.Fetch(ctx, r.Say)
 }
 
 // train trains the steps after the newest checkpoint before r.Step, up to that step, which it notes
 // in out. recorded is the configuration of the run if cfg is another one, else nil.
-func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpoint.Dir, out *Retrained) (err error) {
-	need, err := cfg.memoryOf(cfg.specs(true, false), int64(Machine().Available))
-	if err != nil {
+func (r *replay) train(ctx context.Context, cfg, recorded *settle.Stage, from checkpoint.Dir, out *Retrained) (err error) {
+	if err := cfg.Fits("", true, false); err != nil {
 		return err
-	}
-	if why, err := need.doesNotFit(); err != nil || why != "" {
-		return errors.Join(err, errors.New(why))
 	}
 	s, err := open(cfg, Options{Say: func(string) {}, Quiet: true}) // the run has said it
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close(statusOf(err, ctx))) }()
+	defer func() { err = errors.Join(err, s.close(record.EndOf(err, ctx))) }()
 	source, steps, err := r.batches(ctx, s)
 	if err != nil {
 		return err
@@ -177,7 +178,11 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 	if recorded != nil {
 		source = otherwiseScored(source, cfg, recorded)
 	}
-	tr, err := fromBeginning(ctx, s, source, steps, false)
+	if err := s.openModels(ctx, true, false); err != nil {
+		return err
+	}
+	learner := s.learner(source)
+	tr, err := learner.Options(ctx, steps)
 	if err != nil {
 		return err
 	}
@@ -186,7 +191,7 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 		return err
 	}
 	if found {
-		tr.From, err = loadState(ctx, s, from.Of(state.Step), state, source)
+		tr.From, err = learner.Load(ctx, from.Of(state.Step), state)
 	} else if s.queue != nil {
 		err = s.queue.Restore(trinity.SourceState{})
 	}
@@ -202,11 +207,12 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 			tr.From.Step+1, r.Step-1, Beginning(tr.From.Step)))
 	}
 	tr.TotalSteps, tr.SaveInterval = r.Step, 1
-	tr.Checkpointer = &before{checkpointer{s, source}, r.Step - 1, tr.From.Step}
-	tr.Recorder = &replayedStep{r, out}
-	tr.Tracing = trainer.Tracing{Tracer: tr.Recorder.(*replayedStep), Groups: -1, Every: max(1, r.Step-1)}
+	tr.Checkpointer = learner.Before(r.Step-1, tr.From.Step)
+	step := &replayedStep{r.Step, r.Say, out}
+	tr.Recorder = step
+	tr.Tracing = trainer.Tracing{Tracer: step, Groups: -1, Every: max(1, r.Step-1)}
 	if s.queue != nil {
-		tr.Weights = unsampled{s.engine}
+		tr.Weights = learn.Unsampled{Policy: s.models.Policy}
 	}
 	err = trainer.New(tr).Run(ctx, ctx)
 	if trainer.Starved(err) {
@@ -220,22 +226,22 @@ func (r *replay) train(ctx context.Context, cfg, recorded *Settled, from checkpo
 
 // batches opens the source of the trainer's batches, and returns the number of train steps of the run.
 func (r *replay) batches(ctx context.Context, s *stage) (source trinity.Source, steps int64, err error) {
-	if s.algorithm.Def.Offline || s.Recorded {
-		return s.offlineBatches(ctx)
+	if s.Objective.Def.Offline || s.Recorded {
+		return s.data.Offline(ctx)
 	}
 	if steps = int64(s.StepLimit()); s.Together {
-		tasks, err := s.mix(ctx)
+		tasks, err := s.data.Mix(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
 		steps = s.TrainSteps(exploreSteps(s.Settled, tasks))
 	}
 	s.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout = readTimeout
-	queue, err := s.store(ctx, s.groups())
+	queue, err := s.store(ctx, feed.Groups(s.Settled))
 	if err != nil {
 		return nil, 0, err
 	}
-	source, err = s.batches(ctx, queue)
+	source, err = s.data.Batches(ctx, queue)
 	return source, steps, err
 }
 
@@ -251,3 +257,68 @@ func (r *replay) pause(ctx context.Context, s *stage) error {
 
 // readTimeout is how long a replay waits for experiences, in seconds. They are there, or never come.
 const readTimeout = 2
+
+// replayedStep keeps what a trainer tells of one step.
+type replayedStep struct {
+	step int64
+	say  func(string)
+	out  *Retrained
+}
+
+// Log implements trainer.Recorder.
+func (r *replayedStep) Log(_ context.Context, step int64, m trinity.Metrics) error {
+	if step == r.step {
+		r.out.Metrics = m
+	}
+	return nil
+}
+
+// Took implements trainer.Recorder.
+func (r *replayedStep) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
+	return nil
+}
+
+// Progress implements trainer.Recorder.
+func (r *replayedStep) Progress(string, int, int) {}
+
+// Say implements trainer.Recorder.
+func (r *replayedStep) Say(line string) { r.say(line) }
+
+// Trained implements [trinity.Tracer].
+func (r *replayedStep) Trained(t trinity.Trained) {
+	if t.Step == r.step {
+		r.out.Trained = t
+	}
+}
+
+// Span implements [trinity.Tracer].
+func (r *replayedStep) Span(trinity.Span) {}
+
+// Failed implements [trinity.Tracer].
+func (r *replayedStep) Failed(trinity.FailedRollout) {}
+
+// otherwiseScored returns a source whose batches have the advantages of cfg, if the pipeline of the
+// explorer has computed others before the buffer.
+func otherwiseScored(source trinity.Source, cfg, recorded *settle.Stage) trinity.Source {
+	is, was := cfg.Objective, recorded.Objective
+	same := is.Def.Advantage == was.Def.Advantage && reflect.DeepEqual(is.Def.AdvantageArgs, was.Def.AdvantageArgs)
+	if same || is.InPipeline() == nil {
+		return source
+	}
+	return rescored{source, is.InPipeline()}
+}
+
+// rescored is a Source that computes the advantages again.
+type rescored struct {
+	trinity.Source
+	advantage trinity.Advantage
+}
+
+// Take implements trinity.Source.
+func (r rescored) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := r.Source.Take(ctx, want)
+	if err == nil {
+		taken.Groups, _, err = r.advantage.Advantages(taken.Groups)
+	}
+	return taken, err
+}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // rewardModel writes a random reward model beside the policy.
@@ -24,7 +24,7 @@ func TestARewardModelIsPlanned(t *testing.T) {
 	p.rewardModel(t)
 	const key = "buffer.explorer_input.taskset.reward_fn_args.model_path"
 	plan := func(model string) (config.Facts, error) {
-		return run.Facts(p.load(t, key+"="+filepath.Join(p.dir, model), "buffer.explorer_input.eval_tasksets=[]").Settled()[0])
+		return settle.Facts(p.load(t, key+"="+filepath.Join(p.dir, model), "buffer.explorer_input.eval_tasksets=[]").Settled()[0])
 	}
 	f, err := plan("judge")
 	if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "reward model" || f.Memory[n].Bytes < 4*54_464 {
@@ -36,7 +36,7 @@ func TestARewardModelIsPlanned(t *testing.T) {
 	label := func(n int) error {
 		overrides := []string{key + "=" + filepath.Join(p.dir, "judge"),
 			fmt.Sprint("buffer.explorer_input.taskset.reward_fn_args.label=", n), noEvaluation}
-		_, planned := run.Facts(p.load(t, overrides...).Settled()[0])
+		_, planned := settle.Facts(p.load(t, overrides...).Settled()[0])
 		if n > 0 {
 			_, ran := p.run(t, overrides...)
 			oneLine(t, ran, planned.Error())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
@@ -198,7 +198,7 @@ func accuracyOf(t *testing.T, dir string, rows []map[string]any) float64 {
 func TestWhereARewardModelDoesNotFit(t *testing.T) {
 	p := newProject(t, tiny, scoringWords)
 	p.words(t, false)
-	facts, err := run.Facts(p.load(t).Settled()[0])
+	facts, err := settle.Facts(p.load(t).Settled()[0])
 	if err != nil || facts.Time == nil || strings.Contains(strings.Join(facts.Time.Faster, "\n"), "lora_configs") {
 		t.Errorf("the plan has %+v, %v; it must not advise an adapter, which is refused", facts.Time, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -41,7 +41,7 @@ func TestRowsNameUnknownPlugins(t *testing.T) {
 		lines := strings.SplitAfter(read(t, path), "\n")
 		lines[899] = c.line + "\n"
 		write(t, path, strings.Join(lines, ""))
-		_, err := run.Facts(p.load(t).Settled()[0])
+		_, err := settle.Facts(p.load(t).Settled()[0])
 		oneLine(t, err, "taskset digits: ", want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", want)

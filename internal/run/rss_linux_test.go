@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -19,7 +19,7 @@ import (
 // parent, which a child starts from.
 func (p project) peak(t *testing.T, overrides ...string) (measured, planned int64) {
 	t.Helper()
-	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
+	plan, err := p.load(t, overrides...).PlanStages(settle.Facts)
 	if err != nil {
 		t.Fatal(err)
 	}

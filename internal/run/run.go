@@ -12,7 +12,11 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/failpoint"
-	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/refine"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // Options are what a run needs besides its configuration.
@@ -28,26 +32,26 @@ type Options struct {
 	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
 
-	activity *activity // of the stage that runs
+	activity *record.Activity // of the stage that runs
 }
 
 // Summary says what a run did.
 type Summary struct {
-	Stages []StageSummary `json:"stages"`
-	Report string         `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
+	Stages []record.StageSummary `json:"stages"`
+	Report string                `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
 }
 
 // Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
 // run after the training step in progress, with a checkpoint. The error is then the cause of stop.
 // The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
-	opts.activity = &activity{}
-	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.stopping()) })()
+	opts.activity = &record.Activity{}
+	defer context.AfterFunc(stop, func() { opts.Say(opts.activity.Stopping()) })()
 	summary, err := runAll(ctx, stop, cfg, opts)
-	err = scrubOf(cfg).err(err)
-	summary.report(cfg.CheckpointJobDir, opts.Say)
-	summary.cards(cfg.Name, opts.Say)
-	return summary, withAdvice(err)
+	err = record.ScrubOf(cfg).Err(err)
+	summary.Report = record.Report(cfg.CheckpointJobDir, opts.Say)
+	learn.Cards(summary.Stages, cfg.Name, opts.Say)
+	return summary, record.WithAdvice(err)
 }
 
 func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
@@ -58,13 +62,15 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	if err := checkStage(cfg, opts); err != nil {
 		return summary, err
 	}
-	if err := startAnew(cfg, opts); err != nil {
-		return summary, err
+	if opts.Stage == "" {
+		if err := record.StartAnew(cfg); err != nil {
+			return summary, err
+		}
 	}
-	stages, err := settle(ctx, cfg, opts)
+	stages, err := settleAll(ctx, cfg, opts)
 	if err != nil {
 		if ctx.Err() == nil && stop.Err() == nil {
-			keepFailure(cfg, opts, err)
+			record.KeepFailure(opts.chosen(cfg), err, opts.Say)
 		}
 		return summary, err
 	}
@@ -75,12 +81,12 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 }
 
 // unusedKeys returns a line with the keys and values that are set but change nothing in any stage, or "".
-func unusedKeys(stages []*Settled) string {
+func unusedKeys(stages []*settle.Stage) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
 		for _, n := range stage.Unused() {
-			isUsed := func(other *Settled) bool { // in another stage
+			isUsed := func(other *settle.Stage) bool { // in another stage
 				return other.IsSet(n.Key) && !slices.ContainsFunc(other.Unused(), func(o config.Note) bool { return o.Key == n.Key })
 			}
 			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) && !slices.ContainsFunc(stages, isUsed) {
@@ -97,15 +103,15 @@ func unusedKeys(stages []*Settled) string {
 	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
 }
 
-// settle resolves the stages of a run and downloads their models. It returns an error if a stage
+// settleAll resolves the stages of a run and downloads their models. It returns an error if a stage
 // cannot end well: its data is missing, its models do not fit together, or it needs more memory
 // than this machine has.
-func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, error) {
-	var stages []*Settled
+func settleAll(ctx context.Context, cfg *config.Config, opts Options) ([]*settle.Stage, error) {
+	var stages []*settle.Stage
 	for i, c := range cfg.Settled() {
-		s, err := Resolve(c)
+		s, err := settle.Resolve(c)
 		if err != nil && opts.skips(cfg, i) {
-			s, err = &Settled{Settled: c}, nil // another run of the file reports it
+			s, err = &settle.Stage{Settled: c}, nil // another run of the file reports it
 		}
 		if err != nil {
 			return nil, err
@@ -114,7 +120,13 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		if opts.skips(cfg, i) {
 			continue
 		}
-		if err := checkDatasets(s, stages[:i]); err != nil {
+		done, err := finished(s.Settled, false)
+		if err == nil && done == nil {
+			err = refine.CheckDatasets(s.Settled, func(path string) bool {
+				return slices.ContainsFunc(stages[:i], func(before *settle.Stage) bool { return before.Leaves(path) })
+			})
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -122,26 +134,22 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		opts.Say(line)
 	}
 	for i, s := range stages {
-		if done, err := finished(s, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
+		if done, err := finished(s.Settled, i == len(cfg.Stages)-1); err != nil || done != nil || opts.skips(cfg, i) {
 			continue // runStages reports the error when it reaches the stage
 		}
-		if err := (startable{s}).checkInterpreters(ctx); err != nil { // before a download
+		if err := s.CheckInterpreters(ctx); err != nil { // before a download
 			return nil, err
 		}
-		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
+		if err := s.Fetch(ctx, opts.Say); err != nil {
 			return nil, err
 		}
-		if err := (startable{s}).checkServedModel(stages[:i]); err != nil {
-			return nil, err
+		trained := func(b *settle.Stage) bool { return b.Trains && len(b.Model.LoraConfigs) == 0 } // it writes another model
+		if !slices.ContainsFunc(stages[:i], trained) {
+			if err := s.Openers.CheckServedModel(s.Settled, s.ModelPath); err != nil {
+				return nil, err
+			}
 		}
-		why, err := s.doesNotFit()
-		if why != "" && len(cfg.Stages) > 0 {
-			why = "stage " + cfg.Stages[i].StageName + ": " + why
-		}
-		if err == nil && why != "" {
-			err = errors.New(why)
-		}
-		if err != nil {
+		if err := s.Fits(stageName(cfg, i), s.Trains, s.Samples); err != nil {
 			return nil, err
 		}
 	}
@@ -150,7 +158,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 
 // run runs one stage. If its engine loses a worker, run resumes it, at most trainer.max_restarts
 // times.
-func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) error {
+func (sum *Summary) run(ctx, stop context.Context, cfg *settle.Stage, opts Options) error {
 	for restarts := 1; ; restarts++ {
 		begun := len(sum.Stages)
 		err := sum.attempt(ctx, stop, cfg, opts)
@@ -162,48 +170,41 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) e
 			err, restarts, cfg.Trainer.MaxRestarts))
 		sum.Stages = sum.Stages[:begun]
 		cfg.ContinueFromCheckpoint = true // the directory is this run's own
-		if cfg, err = Resolve(cfg.Settled); err != nil {
+		if cfg, err = settle.Resolve(cfg.Settled); err != nil {
 			return err
 		}
-		if err := cfg.locate(fetch(ctx, opts.Say)); err != nil {
+		if err := cfg.Fetch(ctx, opts.Say); err != nil {
 			return err
 		}
 	}
 }
 
 // attempt runs one stage from its last checkpoint. If the stage began, attempt appends its summary.
-func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
+func (sum *Summary) attempt(ctx, stop context.Context, cfg *settle.Stage, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}
-	if err := freshDir(cfg); err != nil {
+	if err := record.FreshDir(cfg.Settled); err != nil {
 		return err
 	}
-	ownDirs(cfg)
-	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg), cfg.Monitor.CacheDir)
+	record.OwnDirs(cfg.Settled)
+	unlock, err := record.LockDir(cfg.CheckpointJobDir, record.Parts(cfg.Settled), cfg.Monitor.CacheDir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	var status monitor.Status
-	defer func() {
-		if status == "" {
-			status = statusOf(err, stop)
-		}
-		keepEnd(cfg, status, err, opts.Say)
-	}()
-	juicer := newJuicer(cfg, opts.Say)
-	if juicer != nil {
-		defer func() { err = errors.Join(err, juicer.Close()) }()
-	}
-	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
+	var end record.End
+	defer func() { end.Keep(cfg.Settled, err, stop, opts.Say) }()
+	pipelines := refine.New(cfg.Settled, opts.Say)
+	defer func() { err = errors.Join(err, pipelines.Close()) }()
+	if err := pipelines.MakeTasks(ctx, stop); err != nil {
 		return err
 	}
-	with, err := cfg.provenance(datasets(cfg, ""))
+	with, err := cfg.Provenance(feed.Datasets(cfg.Settled, ""))
 	if err != nil {
 		return err
 	}
-	changed, err := cfg.changes(with, true)
+	changed, err := cfg.Changes(with, true)
 	if err != nil {
 		return err
 	}
@@ -214,26 +215,19 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 	if err != nil {
 		return err
 	}
-	s.juicer, s.madeWith = juicer, with
+	s.pipelines, s.madeWith = pipelines, with
 	stop, cancel := withStop(ctx, stop)
 	defer cancel() // after s.close: a store may write when it closes
 	defer func() {
-		status = statusOf(err, stop)
-		err = errors.Join(err, s.close(status))
+		end = record.EndOf(err, stop)
+		err = errors.Join(err, s.close(end))
 	}()
 	defer func() {
-		if s.log != nil { // it began
-			if err == nil {
-				err = s.log.ended()
-			}
-			done := &s.log.summary
-			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
-			done.madeWith = with
-			done.Skipped = err == nil && done.records == 0
-			if done.Skipped || done.records > 0 {
-				err = errors.Join(err, done.recall(cfg.Monitor.CacheDir))
-			}
-			sum.Stages = append(sum.Stages, *done)
+		var done record.StageSummary
+		var began bool
+		if done, began, err = s.log.Summary(err); began {
+			done.Made = with
+			sum.Stages = append(sum.Stages, done)
 		}
 	}()
 	switch cfg.Mode {
@@ -249,17 +243,6 @@ func (sum *Summary) attempt(ctx, stop context.Context, cfg *Settled, opts Option
 		return s.bench(stop)
 	}
 	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
-}
-
-// statusOf returns how a stage ended that returned err.
-func statusOf(err error, stop context.Context) monitor.Status {
-	switch {
-	case err == nil:
-		return monitor.Finished
-	case stop.Err() != nil && errors.Is(err, context.Cause(stop)):
-		return monitor.Stopped
-	}
-	return monitor.Failed
 }
 
 // withStop returns a context that either context cancels, with its cause.

@@ -2,21 +2,17 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
-	"github.com/trinity-go/trinity/internal/serve/openai"
-	"github.com/trinity-go/trinity/internal/serve/web"
 	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -25,11 +21,11 @@ import (
 // trainer, serve loads each version that the trainer publishes. Otherwise it uses the newest
 // checkpoint with a model, or the base model.
 func (s *stage) serve(ctx context.Context, opts Options) error {
-	token, err := s.apiKey()
+	token, err := front.Key(s.Settled)
 	if err != nil {
 		return err
 	}
-	place, err := s.trainerPlace(opts)
+	place, err := front.TrainerPlace(s.Settled, opts.Join)
 	if err != nil {
 		return err
 	}
@@ -37,26 +33,19 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		return s.At("explorer.pending_expiry", "records traffic for a trainer, and there is none",
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
-	name := servedName(&s.Model)
 	step, err := s.newestModel()
 	if err != nil && place == nil {
 		return err
 	}
-	if err := s.openEngine(ctx, false, true); err != nil {
+	if err := s.openModels(ctx, false, true); err != nil {
 		return err
 	}
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	served := &openai.Served{
-		Name: name, Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}, false), MaxLen: value(0, s.Model.MaxModelLen),
-	}
-	api := &openai.Server{
-		Name: name, Model: served.Of, Renderer: s.text, VocabSize: s.text.Tokenizer().VocabSize(),
-		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Waiting: 256, Say: s.say,
-	}
+	api := front.New(s.Stage, s.models.Sampler, token, s.say)
 	if s.Records() {
-		return traffic{s}.serve(ctx, place, api, opts.Stage)
+		return s.serveTraffic(ctx, place, api, opts.Stage)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
@@ -71,42 +60,8 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 			return follower.Follow(ctx)
 		})
 	}
-	eg.Go(func() error { return s.answer(ctx, api, api.Handler()) })
+	eg.Go(func() error { return api.Serve(ctx, api.Handler()) })
 	return eg.Wait()
-}
-
-// servedName returns the name by which clients ask for the model: that of the adapter which
-// model.model_path names, else that of the model.
-func servedName(m *config.Model) string {
-	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
-		return checkpoint.ModelName(loras[0].Path)
-	}
-	return checkpoint.ModelName(m.ModelPath)
-}
-
-// apiKey returns the key that clients must send, or "". A server that other machines can reach must
-// have one that nobody can guess.
-func (s *Settled) apiKey() (string, error) {
-	e := &s.Explorer
-	key := os.Getenv(tokenVariable)
-	if key == "" && e.RolloutModel.APIKey != "EMPTY" {
-		key = e.RolloutModel.APIKey
-	}
-	if err := web.CheckToken(e.ListenAddress, key); err != nil {
-		return "", s.At("explorer.listen_address", err.Error(), "set "+tokenVariable+" to a key that clients send, or the address to 127.0.0.1")
-	}
-	return key, nil
-}
-
-// trainerPlace returns the place of the trainer whose weights to serve, or nil.
-func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
-	if opts.Join != "" {
-		return fleet.At(opts.Join, os.Getenv(tokenVariable))
-	}
-	if place := fleet.In(s.CheckpointJobDir); fleet.Known(place) {
-		return place, nil
-	}
-	return nil, nil
 }
 
 // newestModel replaces the base model by that of the newest checkpoint that has a model, and returns
@@ -117,19 +72,19 @@ func (s *stage) newestModel() (step int64, err error) {
 		return 0, err
 	}
 	step = steps[len(steps)-1]
-	dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
+	dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
 	s.say("serves the model of " + dir)
 	if len(s.Model.LoraConfigs) > 0 {
 		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 	} else {
-		s.modelPath = dir
+		s.ModelPath = dir
 	}
 	return step, nil
 }
 
 // follower returns a follower that loads the weights of a trainer into the sampler.
 func (s *stage) follower(client *fleet.Client) (*weights.Follower, error) {
-	loader, ok := s.sampler.(weights.Loader)
+	loader, ok := s.models.Sampler.(weights.Loader)
 	if !ok {
 		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.Engines.Sample)
 	}
@@ -157,28 +112,63 @@ func isResident(loader weights.Loader) bool {
 	return is
 }
 
-// addressesOf returns the address of a server that a client on this machine can use and, if the server
-// listens at all of the machine's addresses, that for other machines.
-func addressesOf(l net.Listener) string {
-	at, ok := l.Addr().(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
-		return "http://" + l.Addr().String() + "/v1"
-	}
-	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
-	return "http://" + own + "/v1, from other machines at http://" + web.Reachable(at) + "/v1"
-}
-
-// answer serves until ctx is cancelled. Requests in flight then get a short time to end.
-func (s *stage) answer(ctx context.Context, api *openai.Server, handler http.Handler) error {
-	e := &s.Explorer
-	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)), api.Token)
-	if err != nil {
-		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
-	}
-	s.say("serves " + api.Name + " at " + addressesOf(listener))
-	server := &web.Server{Handler: handler, Read: time.Minute, Write: api.Timeout + 2*time.Minute, Grace: 5 * time.Second}
-	if err := server.Serve(ctx, listener); err != nil {
+// serveTraffic serves like mode serve. It also records the rollouts of clients that ask for it, and delivers
+// them to the trainer as an explorer does.
+func (s *stage) serveTraffic(ctx context.Context, place fleet.Place, api *front.API, stage string) (err error) {
+	if err := s.pipeline(ctx); err != nil {
 		return err
 	}
-	return context.Cause(ctx)
+	eg, ctx := errgroup.WithContext(ctx)
+	sync := &s.Synchronizer
+	client := fleet.NewClient(s.Explorer.Name, sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
+	client.Algorithm, client.Say, client.Stage, client.Rows = s.Algorithm.AlgorithmType, s.say, stage, "the traffic of "+s.Explorer.Name
+	client.Dir = s.CheckpointJobDir
+	s.log.Join(client)
+	follower, err := s.follower(client)
+	if err != nil {
+		return err
+	}
+	defer follower.Close()
+	recorded, err := api.OpenTraffic(ctx, client, s.host.Learner, s.record)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recorded.Close()) }()
+	step, err := recorded.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.log.Open(step, 0, s.ModelPath); err != nil {
+		return err
+	}
+	eg.Go(func() error { return client.Alive(ctx) })
+	eg.Go(func() error { return client.SendSpans(ctx) })
+	eg.Go(func() error {
+		if err := follower.Follow(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		recorded.End()
+		return client.Close(ctx) // the trainer waits for it
+	})
+	eg.Go(func() error { return recorded.Deliver(ctx) })
+	eg.Go(func() error {
+		if _, err := follower.Wait(ctx, 0, false); err != nil && !errors.Is(err, trinity.ErrEnded) {
+			return err
+		}
+		return api.Serve(ctx, recorded.Handler(api.Handler()))
+	})
+	return eg.Wait()
+}
+
+// record passes a delivery through the experience pipeline and logs it as a step.
+func (s *stage) record(ctx context.Context, step int64, groups []trinity.Group, counts trinity.Metrics) ([]trinity.Group, error) {
+	metrics := trinity.Metrics{}
+	metrics.Merge("rollout/", explorer.Metrics(groups))
+	metrics.Merge("traffic/", counts)
+	groups, m, err := s.process.Process(ctx, step, groups)
+	if err != nil {
+		return nil, err
+	}
+	metrics.Merge("", m)
+	return groups, s.log.Explorer().Log(ctx, trinity.Record{Step: step, Metrics: metrics})
 }

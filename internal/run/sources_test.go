@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // mixed is rl with 3 demonstrations, of 4 that come again and again, beside the 12 rollouts of a
@@ -25,7 +25,7 @@ var mixed = strings.NewReplacer(
 
 func TestDemonstrationsAreMixedIn(t *testing.T) {
 	p := newProject(t, tiny, mixed)
-	f, err := run.Facts(p.load(t).Settled()[0])
+	f, err := settle.Facts(p.load(t).Settled()[0])
 	if n := f.Rows["buffer.trainer_input.auxiliary_buffers.sft_dataset"]; err != nil || n != 4 {
 		t.Errorf("%d rows, %v", n, err)
 	}
@@ -111,7 +111,7 @@ func TestIncompleteDatasetsAreErrors(t *testing.T) {
 		{"empty.jsonl", "taskset digits: dataset", "empty.jsonl has no rows"},
 	} {
 		override := key + "=" + filepath.Join(p.dir, c.path)
-		_, err := p.load(t, override).PlanStages(run.Facts)
+		_, err := p.load(t, override).PlanStages(settle.Facts)
 		oneLine(t, err, c.want)
 		_, err = p.run(t, override)
 		oneLine(t, err, c.where, c.want)

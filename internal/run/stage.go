@@ -4,103 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine"
-	"github.com/trinity-go/trinity/internal/experience/ledger"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/explorer"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/internal/run/checkpoint"
-	"github.com/trinity-go/trinity/internal/serve/fleet"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/host"
+	"github.com/trinity-go/trinity/internal/run/place"
+	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/run/refine"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/wait"
-	"github.com/trinity-go/trinity/monitor"
-	"github.com/trinity-go/trinity/operator/datajuicer"
-	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/weights"
 )
 
 // stage is one stage of a run at work.
 type stage struct {
-	reader
+	*settle.Stage
+	data        feed.Reader
+	say         func(string)
 	madeWith    checkpoint.Provenance
-	log         *recorder
-	said        *monitor.Messages
-	broken      sync.Map // of those whom the tracer tells, those that have panicked
+	log         *record.Log
 	checkpoints checkpoint.Dir
 
-	available    int64 // bytes of memory before anything was loaded
-	rewardModels rewardModels
-	askers       askers
-	answered     replyCache          // answers of the askers
-	resources    resources           // of plug-ins
-	variables    variables           // of the process, as they were before the stage
-	juicer       *datajuicer.Service // may be nil
-	opts         Options
-	scrub        scrub
+	available int64 // bytes of memory before anything was loaded
+	host      *host.Host
 
-	engine  engine.Trainer
-	critic  engine.Trainer // nil if the stage trains none
-	sampler trinity.Sampler
-	frozen  []engine.Trainer // of the teachers
+	models settle.Models
 
-	process *pipeline.Pipeline // of the explorer; nil without one
-	queue   trinity.Buffer     // between explorer and trainer; nil without one
-	joined  *fleet.Client      // the trainer in another process; nil without one
+	pipelines *refine.Pipelines
+	process   *pipeline.Pipeline // of the explorer; nil without one
+	queue     trinity.Buffer     // between explorer and trainer; nil without one
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
-func open(cfg *Settled, opts Options) (*stage, error) {
-	if cfg.text == nil {
-		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
+func open(cfg *settle.Stage, opts Options) (*stage, error) {
+	if cfg.Text == nil {
+		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.ModelPath)
 	}
-	said, scrub := &monitor.Messages{To: opts.Say}, scrubOf(&cfg.Config)
-	opts.Say = scrub.lines(said.Say)
+	log := record.NewLog(cfg.Settled, record.LogOptions{
+		Say: opts.Say, Console: opts.Console, Quiet: opts.Quiet, Brief: opts.Brief, Activity: opts.activity,
+	}, cfg.Text.Tokenizer().Text)
 	return &stage{
-		reader: reader{Settled: cfg, say: opts.Say}, opts: opts, said: said, scrub: scrub,
-		available: int64(Machine().Available), rewardModels: rewardModels{}, askers: askers{}, variables: variables{},
-		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
+		Stage: cfg, data: cfg.Reader(log.Say), say: log.Say, log: log,
+		available: int64(place.Machine().Available), host: host.New(cfg, log.Say, log.Scrub.Writer),
+		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: log.Say},
 	}, nil
 }
 
-// openEngine loads the weights of the policy and the critic.
-func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
-	need, err := s.memoryOf(s.specs(train, sample), s.available)
-	if err != nil {
-		return err
-	}
-	spec := need.spec
-	if n := spec.train.Recompute; n > 0 {
-		s.say(fmt.Sprintf("memory is short, so the backward pass computes the activations of %d layers again", n))
-	}
-	if train {
-		warnOfBase(s.Model.LoraConfigs, s.say)
-	}
-	spec.sample.Text, spec.sample.Say = s.text.Decode, s.say
-	spec.sample.Tokens = encoder(s.text)
-	if started := s.engines.programs.started; started != nil {
-		started.Say = s.say
-	}
-	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
-		return err
-	}
-	if err := putToSleep(ctx, s.sampler); err != nil {
-		return err
-	}
-	if err := s.openCritic(ctx, spec.train); err != nil {
-		return err
-	}
-	if !sample {
-		return nil
-	}
-	return s.loadAdapters(ctx)
+// openModels loads the weights of the policy and the critic.
+func (s *stage) openModels(ctx context.Context, train, sample bool) (err error) {
+	s.models, err = s.OpenModels(ctx, train, sample, s.available, s.say)
+	s.host.Sampler = s.models.Sampler
+	return err
 }
 
 // loadCheckpoint gives the model of a step to a sampler that does not open models itself. Step 0 is the
 // model with which its servers were started.
 func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
-	sampler, ok := s.sampler.(weights.Resident)
+	sampler, ok := s.models.Sampler.(weights.Resident)
 	switch {
 	case !ok || len(s.Model.LoraConfigs) > 0:
 		return nil
@@ -108,38 +72,21 @@ func loadCheckpoint(ctx context.Context, s *stage, step int64) error {
 		s.say("samples with the weights that the servers have")
 		return nil
 	}
-	return sampler.LoadWeights(ctx, s.modelPath, step)
-}
-
-// loadAdapters gives the sampler the adapters that the stage does not train.
-func (s *stage) loadAdapters(ctx context.Context) error {
-	named := s.Model.SampledAdapters()
-	loader, ok := s.sampler.(engine.AdapterLoader)
-	if len(named) > 0 && !ok {
-		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.Engines.Sample)
-	}
-	for _, l := range named {
-		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
-			return fmt.Errorf("model.lora_configs: adapter %q: %w", l.Name, err)
-		}
-	}
-	return nil
+	return sampler.LoadWeights(ctx, s.ModelPath, step)
 }
 
 // runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
+	calls, over := s.Batch.Sequences, s.Explorer.OverRollout // calls that the engine decodes at once
 	return &explorer.Runner{
-		Tracer: tracerOf(s), Scrub: s.scrub.err, Host: host{s}, Seed: uint64(s.Seed), Slots: s.slots(), MaxRetries: s.Explorer.MaxRetryTimes,
+		Tracer: s.log.Tracer(), Scrub: s.log.Scrub.Err, Host: s.host, Seed: uint64(s.Seed), MaxRetries: s.Explorer.MaxRetryTimes,
+		Slots:   explorer.NewSlots(calls, config.Value(4*calls, s.Explorer.MaxRollouts)),
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Turn: wait.Seconds(s.Explorer.TurnTimeout),
-		Reward: wait.Seconds(s.Explorer.RewardTimeout), Over: s.overRollout(), Tempo: s.tempo(),
-		Greedy:   s.algorithm != nil && s.algorithm.Needs().GreedyReward,
-		Progress: func(doing string, done, total int) { s.progress(trinity.RoleExplorer, doing, done, total) },
+		Reward: wait.Seconds(s.Explorer.RewardTimeout), Tempo: s.tempo(),
+		Over:     explorer.OverRollout{Ratio: over.Ratio, Wait: wait.Seconds(over.WaitAfterMin), Partial: over.ReturnPartialTasks},
+		Greedy:   s.Objective != nil && s.Objective.Needs().GreedyReward,
+		Progress: func(doing string, done, total int) { s.log.Progress(trinity.RoleExplorer, doing, done, total) },
 	}
-}
-
-func (s *stage) overRollout() explorer.OverRollout {
-	o := s.Explorer.OverRollout
-	return explorer.OverRollout{Ratio: o.Ratio, Wait: wait.Seconds(o.WaitAfterMin), Partial: o.ReturnPartialTasks}
 }
 
 // tempo returns nil unless the deadline of rollouts follows their times.
@@ -151,51 +98,24 @@ func (s *stage) tempo() *explorer.Tempo {
 	return &explorer.Tempo{Ratio: d.Ratio, Warmup: d.WarmupMinSteps}
 }
 
-// slots returns slots for as many calls as the engine decodes sequences at once.
-func (s *stage) slots() *explorer.Slots {
-	calls := s.Batch.Sequences
-	return explorer.NewSlots(calls, value(4*calls, s.Explorer.MaxRollouts))
+// pipeline opens the pipeline of the stage's explorer. The stage closes it.
+func (s *stage) pipeline(ctx context.Context) (err error) {
+	s.process, err = s.pipelines.Pipeline(ctx, &s.data, s.log.Tracer(), s.log.Account)
+	return err
 }
 
-// pipeline builds the pipeline: the operators and, if the trainer does not compute it, the
-// advantage.
-func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
-	cfg := &s.DataProcessor.ExperiencePipeline
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say, Tracer: tracerOf(s)}
-	p.Ledger = func(r ledger.Step) error { return s.log.account(trinity.RoleExplorer, r) }
-	s.process = p
-	if cfg.SaveInput {
-		if p.Input, err = s.kept(ctx, s.DataProcessor.InputCopy(&s.Buffer), "input"); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.OutputSavePath != "" {
-		if p.Output, err = s.kept(ctx, cfg.OutputSavePath, "output"); err != nil {
-			return nil, err
-		}
-	}
-	for _, o := range cfg.Operators {
-		op, err := registry.Operators.Build(o.Name, o.Args)
-		if err != nil {
-			return nil, err
-		}
-		if u, ok := op.(datajuicer.User); ok {
-			u.UseService(s.juicer)
-		}
-		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
-	}
-	return p, nil
+// store opens the buffer between explorers and trainer, with room for capacity rollouts. The stage
+// closes it.
+func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
+	s.queue, err = s.data.OpenStore(ctx, capacity)
+	return s.queue, err
 }
 
-// close closes all that the stage has opened, after the stage has ended with a status.
-func (s *stage) close(status monitor.Status) error {
+// close closes all that the stage has opened, after the stage has ended.
+func (s *stage) close(end record.End) error {
 	err := errors.Join(
-		s.closeEngine(), s.engines.programs.close(), s.rewardModels.close(), s.askers.close(), s.answered.close(), s.resources.close(),
-		s.variables.restore(),
+		s.models.Close(), s.Openers.Programs.Close(), s.host.Close(), s.log.Close(end),
 	)
-	if s.log != nil {
-		err = errors.Join(err, s.log.close(status), s.said.Close())
-	}
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())
 	}
@@ -203,19 +123,4 @@ func (s *stage) close(status monitor.Status) error {
 		err = errors.Join(err, s.queue.Close())
 	}
 	return err
-}
-
-// closeEngine frees the weights.
-func (s *stage) closeEngine() error {
-	var errs []error
-	if c, ok := s.sampler.(io.Closer); ok {
-		errs = append(errs, c.Close())
-	}
-	for _, e := range append(s.frozen, s.engine, s.critic) {
-		if e != nil {
-			errs = append(errs, e.Close())
-		}
-	}
-	s.engine, s.critic, s.sampler, s.frozen = nil, nil, nil, nil
-	return errors.Join(errs...)
 }

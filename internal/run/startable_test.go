@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // A program of any stage that cannot start on this machine ends the run before the first stage, and
@@ -34,7 +35,7 @@ func TestInterpretersAreCheckedBeforeAnythingStarts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProject(t, tiny, learningStages)
-			plan, err := p.load(t, c.override).PlanStages(run.Facts)
+			plan, err := p.load(t, c.override).PlanStages(settle.Facts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,7 @@ func TestStartedServersNeedWeights(t *testing.T) {
 		{noWeights, ""},
 		{"explorer.rollout_model.base_urls=['http://a:8000']", ""},
 	} {
-		plan, err := p.load(t, servers, c.override).PlanStages(run.Facts)
+		plan, err := p.load(t, servers, c.override).PlanStages(settle.Facts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -62,7 +63,7 @@ func TestATaskPipelineIsPlannedRunAndReused(t *testing.T) {
 
 func planOf(t *testing.T, cfg *config.Config) string {
 	t.Helper()
-	plan, err := cfg.PlanStages(run.Facts)
+	plan, err := cfg.PlanStages(settle.Facts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 const queueOf = "buffer.explorer_input.taskset."
@@ -185,7 +186,7 @@ func TestAQueueThatFails(t *testing.T) {
 		if _, err = p.run(t, overrides...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", bad, err, want)
 		}
-		if _, err := run.Facts(p.load(t, overrides...).Settled()[0]); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := settle.Facts(p.load(t, overrides...).Settled()[0]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: check says %v", bad, err)
 		}
 		write(t, file, before)

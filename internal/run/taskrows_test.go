@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
 
@@ -32,7 +32,7 @@ func TestRowsAreCheckedForTheReward(t *testing.T) {
 		lines := strings.SplitAfter(read(t, path), "\n")
 		n := 1 + strings.Count(c.line, "\n")
 		write(t, path, lines[0]+c.line+"\n"+strings.Join(lines[1+n:], ""))
-		_, err := run.Facts(p.load(t).Settled()[0])
+		_, err := settle.Facts(p.load(t).Settled()[0])
 		oneLine(t, err, "taskset digits: ", c.want)
 		_, err = p.run(t)
 		oneLine(t, err, "taskset digits: ", c.want)

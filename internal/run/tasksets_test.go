@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 )
 
 // A run over two tasksets plans and reports each of them, and gives each its share.
@@ -14,7 +14,7 @@ func TestTwoTasksetsShareARun(t *testing.T) {
 	cfg := p.load(t, "buffer.total_steps=null", "buffer.explorer_input.tasksets.0.path="+filepath.Join(p.dir, "eval.jsonl"),
 		"buffer.total_epochs=3",
 		"buffer.explorer_input.tasksets.0.data_selector={selector_type: random}")
-	facts, err := run.Facts(cfg.Settled()[0])
+	facts, err := settle.Facts(cfg.Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
@@ -117,14 +117,14 @@ func TestTeachersAreCheckedAndPlanned(t *testing.T) {
 	p := newProject(t, tiny, distilled)
 	p.teacher(t, "master", 1)
 	facts := func() error {
-		_, err := run.Facts(p.load(t, p.teachers("master")).Settled()[0])
+		_, err := settle.Facts(p.load(t, p.teachers("master")).Settled()[0])
 		return err
 	}
-	f, err := run.Facts(p.load(t, p.teachers("master")).Settled()[0])
+	f, err := settle.Facts(p.load(t, p.teachers("master")).Settled()[0])
 	if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "teacher" || f.Memory[n].Bytes < 4*54_464 {
 		t.Errorf("planned is %v, %v; want a teacher of more than its weights", f.Memory, err)
 	}
-	if f, err := run.Facts(p.load(t, p.teachers("none")).Settled()[0]); err != nil || f.Missing[teacherKey+".model_path"] == "" {
+	if f, err := settle.Facts(p.load(t, p.teachers("none")).Settled()[0]); err != nil || f.Missing[teacherKey+".model_path"] == "" {
 		t.Errorf("missing is %v, %v; want the teacher", f.Missing, err)
 	}
 	tokenizer, shape := filepath.Join(p.dir, "master", "tokenizer.json"), filepath.Join(p.dir, "master", "config.json")

@@ -1,28 +1,33 @@
 package run
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
+	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/algorithm"
-	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/front"
+	"github.com/trinity-go/trinity/internal/run/learn"
+	"github.com/trinity-go/trinity/internal/run/record"
+	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/trainer"
+	"github.com/trinity-go/trinity/internal/wait"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // train trains on a dataset, or on the experiences of explorers in other processes.
 func (s *stage) train(ctx, stop context.Context, opts Options) error {
-	if !s.algorithm.Def.Offline && !s.Recorded {
+	if !s.Objective.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, stop, opts)
 	}
-	source, steps, err := s.offlineBatches(stop)
+	source, steps, err := s.data.Offline(stop)
 	if err != nil {
 		return err
 	}
-	heldOut, err := s.heldOut(stop)
+	heldOut, err := s.data.HeldOut(stop)
 	if err != nil {
 		return err
 	}
@@ -34,132 +39,108 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	return trainer.New(tr).Run(ctx, stop)
 }
 
-// offlineBatches returns the source of a trainer that reads a dataset, and its number of steps.
-func (s *reader) offlineBatches(ctx context.Context) (source trinity.Source, steps int64, err error) {
-	data, err := s.offline(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	source, err = s.batches(ctx, data)
-	return source, int64(cmp.Or(s.StepLimit(), s.offlineSteps(data))), err
-}
-
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options
 // of the stage's trainer, without Weights and Evaluation. With sample it opens the sampler too.
 func (s *stage) training(ctx context.Context, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
-	if o, err = fromBeginning(ctx, s, source, steps, sample); err == nil {
-		o.From, err = s.resume(ctx, source, steps)
+	if err := s.openModels(ctx, true, sample); err != nil {
+		return o, err
+	}
+	learner := s.learner(source)
+	if o, err = learner.Options(ctx, steps); err == nil {
+		o.From, err = learner.Resume(ctx, steps)
 	}
 	return o, err
 }
 
-// fromBeginning is training without a checkpoint.
-func fromBeginning(ctx context.Context, s *stage, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
+// learner returns what the stage trains with the batches of a source.
+func (s *stage) learner(source trinity.Source) *learn.Learner {
+	return &learn.Learner{
+		Stage: s.Stage, Models: &s.models, Source: source, Checkpoints: s.checkpoints, Made: s.madeWith, Log: s.log,
+	}
+}
+
+// lease is how long an explorer keeps its name without a sign of life, and how long the trainer
+// waits for it.
+const lease = 10 * time.Second
+
+// trainOnline trains on the experiences that explorers in other processes put into its buffer.
+func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
+	token, err := front.TrainerToken(s.Settled)
+	if err != nil {
+		return err
+	}
+	queue, err := s.store(stop, feed.Groups(s.Settled))
+	if err != nil {
+		return err
+	}
+	source, err := s.data.Batches(stop, queue)
+	if err != nil {
+		return err
+	}
+	tr, err := s.training(ctx, source, int64(s.StepLimit()), false)
+	if err != nil {
+		return err
+	}
+	if err := beginning(tr.From, queue); err != nil {
+		return err
+	}
+	inStep := feed.Handover(s.Settled) == weights.AtRendezvous
+	probe, err := s.Probe()
+	if err != nil {
+		return err
+	}
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.models.Policy, Oldest: inStep, Probe: probe}
+	server, note, err := s.server(queue, shelf, opts.Stage, token)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, note.Close()) }()
+	server.Step, server.TotalSteps = tr.From.Step, tr.TotalSteps
+	if err := shelf.Open(ctx, tr.From.Published, tr.From.IsCurrent()); err != nil {
+		return err
+	}
+	if err := server.Open(ctx); err != nil {
+		return err
+	}
+	tr.Weights = server
+	tr.Checkpointer = learn.Announcing{Checkpointer: &learn.Trimming{Checkpointer: tr.Checkpointer, Queue: queue}, Shelf: shelf}
+	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
+	if trainer.Starved(err) {
+		err = fmt.Errorf("%w; %s", err, server.Explorers())
+	}
+	return err
+}
+
+// server returns the server for explorers in other processes, and the log of the weights that they
+// use.
+func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
+	note, err := record.OpenLines(s.Log.SaveDir, "explorers.log")
+	if err != nil {
+		return nil, nil, err
+	}
+	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
+	var lane func() (fleet.Lane, error) // for explorers that do not see the stage's directory
+	if s.Monitor.Trace.Spans {
+		lane = func() (fleet.Lane, error) { return s.log.NewTrace(0) }
+	}
 	cfg := s.Settled
-	if err := s.openEngine(ctx, true, sample); err != nil {
-		return o, err
-	}
-	o = trainer.Options{
-		Source: source, Advantage: s.algorithm.InTrainer(), Adaptive: s.algorithm,
-		Reference: s.algorithm.NeedsReference, Cache: newCache(cfg),
-		Policy: trainer.Learner{
-			Engine: s.engine, Loss: s.algorithm.Loss, Epochs: cfg.Batch.Epochs,
-			Schedule: schedule(&cfg.Algorithm.Optimizer, steps), Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
-		},
-		Checkpointer: checkpointer{s, source}, Recorder: trainerRecorder{s}, Tracing: tracing(s),
-		TotalSteps: steps, BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, ByRollout: cfg.Batch.CountsRollouts,
-		MicroTokens: cfg.Batch.MicroTokens, SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
-	}
-	if !cfg.Batch.Whole {
-		o.Policy.MiniBatch = cfg.Batch.Mini * cfg.Batch.PerRow
-	}
-	if cfg.Method.Recomputes {
-		o.Corrector = correction(&cfg.Algorithm.RolloutCorrection)
-	}
-	return o, s.addCriticAndTeachers(ctx, &o)
+	return &fleet.Server{
+		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
+		Explorer: cfg.Explorer.Name, Token: token,
+		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
+		Say: func(line string) { s.say(line); write(line) }, Lane: lane,
+	}, note, nil
 }
 
-// correction returns how the trainer corrects for the policy that sampled.
-func correction(c *config.RolloutCorrection) *algorithm.Correction {
-	high := value(0, c.RolloutRsThreshold)
-	return &algorithm.Correction{
-		Weights: c.RolloutIs, Truncate: c.RolloutIsThreshold, Normalize: c.RolloutIsBatchNormalize,
-		Reject: c.RolloutRs, High: high, Low: value(1/high, c.RolloutRsThresholdLower),
-	}
-}
-
-// optimParams returns the settings of the optimizer except for the learning rate.
-func optimParams(o *config.Optimizer, norm float64) trinity.OptimParams {
-	return trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: norm}
-}
-
-// schedule returns the learning rate over the total steps of a run.
-func schedule(o *config.Optimizer, total int64) trainer.Schedule {
-	warmup := int64(o.LRWarmupSteps)
-	if warmup < 0 {
-		warmup = int64(o.LRWarmupStepsRatio * float64(total))
-	}
-	return trainer.Schedule{
-		LR: o.LR, MinRatio: o.MinLRRatio, WarmupSteps: warmup, DecayRatio: o.LRDecayStepsRatio, TotalSteps: total,
-		Type: o.LRSchedulerType,
-	}
-}
-
-// resume opens the monitors and loads the newest checkpoint, if there is one. It returns the
-// progress of the checkpoint.
-func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) (at trainer.Progress, err error) {
-	state, ok, err := s.checkpoints.Latest()
-	if err != nil {
-		return at, err
-	}
-	dir := s.checkpoints.Of(state.Step)
-	if err := s.openLog(state.Step, steps); err != nil || !ok {
-		return at, err
-	}
-	if at, err = loadState(ctx, s, dir, state, source); err != nil {
-		return at, err
-	}
-	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
-	return at, nil
-}
-
-// loadState gives engine, critic, algorithm and source the state of the checkpoint in a directory, which
-// it does not change.
-func loadState(
-	ctx context.Context, s *stage, dir string, state checkpoint.State, source trinity.Source,
-) (at trainer.Progress, err error) {
-	if err := s.engine.LoadState(ctx, filepath.Join(dir, checkpoint.EngineDir)); err != nil {
-		return at, fmt.Errorf("resuming from %s: %w", dir, err)
-	}
-	if err := s.loadCritic(ctx, dir); err != nil {
-		return at, err
-	}
-	if err := s.algorithm.Restore(state.Algorithm); err != nil {
-		return at, err
-	}
-	at = trainer.Progress{Step: state.Step, Published: state.Published, OptimizerSteps: value(-1, state.OptimizerSteps)}
-	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: state.Pending})
-}
-
-// addCriticAndTeachers gives the trainer its critic and its teachers.
-func (s *stage) addCriticAndTeachers(ctx context.Context, o *trainer.Options) (err error) {
-	if o.Critic, err = s.newCritic(o.TotalSteps); err != nil {
-		return err
-	}
-	teachers, err := s.openTeachers(ctx)
-	if err != nil {
-		return err
-	}
-	if s.algorithm.Needs().Teacher || s.algorithm.Loss.Needs().Teacher {
-		o.Teachers = teachers
-	}
-	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
+// beginning restores the queue from the beginning of its log if there is no checkpoint, which would
+// say where to start.
+func beginning(at trainer.Progress, queue trinity.Buffer) error {
+	if at.Step > 0 {
 		return nil
 	}
-	student, ok := s.engine.(trainer.Distiller)
-	if !ok {
-		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss",
-			s.algorithm.Def.PolicyLoss, s.Engines.Train)
-	}
-	return student.SetTeachers(teachers)
+	return queue.Restore(trinity.SourceState{})
 }
+
+// leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
+// take it for the state of the run.
+func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }

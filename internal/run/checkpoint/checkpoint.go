@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/rundir"
 )
@@ -275,4 +276,13 @@ func Above(path string) string {
 func Read(dir string) (step int64, made Provenance, err error) {
 	state, err := readState(dir)
 	return state.Step, state.Made, err
+}
+
+// ServedName returns the name by which clients ask for the model: that of the adapter which
+// model.model_path names, else that of the model.
+func ServedName(m *config.Model) string {
+	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
+		return ModelName(loras[0].Path)
+	}
+	return ModelName(m.ModelPath)
 }

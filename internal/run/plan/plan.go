@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run"
+	"github.com/trinity-go/trinity/internal/run/feed"
+	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -154,16 +155,16 @@ func (p *Planner) try(c Choice, rates simulation.Rates) (*simulation.Report, err
 // setting returns how so many explorers and the trainer of a stage work together. A step of the
 // setting is a step of all explorers.
 func (p *Planner) setting(cfg *config.Settled, explorers int) (simulation.Setting, error) {
-	stage, err := run.Resolve(cfg)
+	stage, err := settle.Resolve(cfg)
 	if err != nil {
 		return simulation.Setting{}, err
 	}
-	setting := stage.Setting(int64(p.Steps))
+	setting := settingOf(stage.Settled, int64(p.Steps))
 	if most := int64(p.MaxRollouts) / max(1, setting.Pace.PerStep); p.MaxRollouts > 0 && most < setting.Steps {
 		if most < leastSteps {
 			return setting, fmt.Errorf("a step has %d rollouts, too many to simulate here: use trinity plan", setting.Pace.PerStep)
 		}
-		setting = stage.Setting(most)
+		setting = settingOf(stage.Settled, most)
 	}
 	setting.Explorers = explorers
 	setting.Pace.PerStep *= int64(explorers)
@@ -186,5 +187,18 @@ func apart(s *simulation.Setting) {
 	s.Capacity = math.MaxInt
 	if s.Handover == weights.AtRendezvous {
 		s.Handover = weights.WhenAsked
+	}
+}
+
+// settingOf describes the stage with one explorer, for a simulation of so many explore steps.
+func settingOf(s *config.Settled, steps int64) simulation.Setting {
+	pace, group, strategy := feed.Pace(s), max(1, s.Method.GroupSize), s.Method.Strategy
+	if len(s.Data.Auxiliary) > 0 {
+		strategy = nil // a strategy that mixes sources reads the rollouts in order
+	}
+	return simulation.Setting{
+		Pace: pace, Handover: feed.Handover(s), PublishInterval: feed.PublishInterval(s), Strategy: strategy,
+		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
+		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: feed.Capacity(s, pace, steps, s.Buffer.BatchSize*group),
 	}
 }

@@ -59,6 +59,17 @@ func Reachable(addr *net.TCPAddr) string {
 	return addr.String()
 }
 
+// Addresses returns the address of an API that a client on this machine can use and, if its server
+// listens at all of the machine's addresses, that for other machines.
+func Addresses(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !at.IP.IsUnspecified() {
+		return "http://" + l.Addr().String() + "/v1"
+	}
+	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
+	return "http://" + own + "/v1, from other machines at http://" + Reachable(at) + "/v1"
+}
+
 // CheckToken returns an error if other machines can reach a server at an address, with or without a
 // port, and its token is short enough to guess.
 func CheckToken(address, token string) error {
