@@ -63,13 +63,13 @@ func (n *gridNavigation) mapOf(t *trinity.Task) (rows []string, err error) {
 // OpenEnvironment implements [trinity.EnvironmentOpener].
 func (n *gridNavigation) OpenEnvironment(_ context.Context, t *trinity.Task) (trinity.Environment, error) {
 	rows, err := n.mapOf(t)
-	return &navigation{walk: walk{args: &n.tabular}, args: n, rows: rows}, err
+	return &navigation{walk: walk{args: &n.tabular}, grid: n, rows: rows}, err
 }
 
 // navigation is one episode.
 type navigation struct {
 	walk
-	args *gridNavigation
+	grid *gridNavigation
 	rows []string // nil: drawn
 }
 
@@ -77,9 +77,9 @@ type navigation struct {
 func (n *navigation) Reset(_ context.Context, seed uint64) (trinity.Observation, error) {
 	rows := n.rows
 	if rows == nil {
-		rows = n.args.draw(rand.New(rand.NewPCG(seed, 0)))
+		rows = n.grid.draw(rand.New(rand.NewPCG(seed, 0)))
 	}
-	return n.start(n.args.rules(rows), seed), nil
+	return n.start(n.grid.rules(rows), seed), nil
 }
 
 // draw draws a map with a path.

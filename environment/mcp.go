@@ -98,13 +98,23 @@ func (e *toolSession) connect(ctx context.Context) error {
 		e.web = &mcp.HTTP{URL: e.args.URL, Headers: e.args.Headers}
 		way = e.web
 	} else {
-		e.program = bridge.New(e.args.Program(), 1, mcp.IsAnswer)
+		e.program = bridge.New(e.args.Program(), 1, isToolAnswer)
 		way = &toolProgram{Bridge: e.program}
 	}
 	if e.client, err = mcp.Connect(ctx, way); err != nil {
 		return err
 	}
 	return e.list(ctx)
+}
+
+// isToolAnswer reports whether a line of a program is the answer to a request. Others are
+// notifications, requests of the server and its log.
+func isToolAnswer(line []byte) bool {
+	var m struct {
+		ID            *int
+		Result, Error json.RawMessage
+	}
+	return json.Unmarshal(line, &m) == nil && m.ID != nil && (m.Result != nil || m.Error != nil)
 }
 
 // toolProgram is the transport of a program that is a server.
@@ -120,10 +130,14 @@ func (p *toolProgram) Notify(_ context.Context, message []byte) error {
 }
 
 // Ask implements [mcp.Transport].
-func (p *toolProgram) Ask(ctx context.Context, request []byte) ([]byte, error) {
+func (p *toolProgram) Ask(ctx context.Context, request []byte, isAnswer func([]byte) bool) ([]byte, error) {
 	question := append(append(p.unsent, request...), '\n')
 	p.unsent = nil
-	return p.AskLine(ctx, question)
+	answer, err := p.AskLine(ctx, question)
+	if err == nil && !isAnswer(answer) {
+		err = fmt.Errorf("the server writes %.200q, which is no answer to the request", answer)
+	}
+	return answer, err
 }
 
 // list reads the schemas of the tools, in the form of OpenAI's API.

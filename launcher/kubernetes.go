@@ -30,7 +30,7 @@ const podRun = "TRINITY_KUBERNETES_RUN"
 
 // kubernetes starts groups as Jobs, by kubectl.
 type kubernetes struct {
-	Image        string            `yaml:"image" required:"name one" doc:"of all pods; to submit runs, it also has trinity and kubectl"`
+	Image        string            `yaml:"image" required:"name one with the trainer's Python" doc:"of all pods; it has kubectl, to submit"`
 	Namespace    string            `yaml:"namespace" doc:"left out is that of kubectl's context"`
 	Context      string            `yaml:"context" doc:"of kubectl; left out is the current one. A driver in the cluster has none"`
 	Account      string            `yaml:"service_account" doc:"of all pods; only a driver gets its token"`

@@ -52,11 +52,12 @@ type Sink interface {
 	follower() *Follower
 }
 
-// Parts are what a sink may get of a run beside its records.
+// Parts are what a sink gets of a run beside its records.
 type Parts struct {
-	Spans  bool // of the run's trace
-	Logs   bool // what the run says and which rollouts failed
-	Tables bool // rollouts of the train steps that the trace keeps
+	Spans  bool          // of the run's trace
+	Logs   bool          // what the run says and which rollouts failed
+	Tables bool          // rollouts of the train steps that the trace keeps
+	Beat   time.Duration // pause between empty batches; 0 sends none
 }
 
 // Batch is what a sink gets next of a run: records, spans, logs or tables. An empty one says that the run
@@ -86,7 +87,6 @@ type Follower struct {
 	ended  chan struct{} // closed when the goroutine has ended
 	cancel context.CancelCauseFunc
 	pause  time.Duration // after the first failure
-	beat   time.Duration // between empty batches; Begin sets it, 0 sends none
 	once   sync.Once
 }
 
@@ -170,9 +170,9 @@ func (f *Follower) follow(ctx context.Context) {
 
 // waitForRecord waits for a record, or for Close. The service hears of the run meanwhile.
 func (f *Follower) waitForRecord(ctx context.Context) {
-	var beats <-chan time.Time       // never
-	if f.beat > 0 && f.lock != nil { // else another process follows the file
-		ticker := time.NewTicker(f.beat)
+	var beats <-chan time.Time                                    // never
+	if pause := f.sink.Takes().Beat; pause > 0 && f.lock != nil { // else another process follows the file
+		ticker := time.NewTicker(pause)
 		defer ticker.Stop()
 		beats = ticker.C
 	}

@@ -59,7 +59,7 @@ func (n *Newest) Gauges(labels []Label) (all []Gauge) {
 
 // Gauge is a value for Prometheus.
 type Gauge struct {
-	Name   string // that Prometheus takes, as [GaugeName] returns it
+	Name   string // that Prometheus takes, as [gaugeName] returns it
 	Labels []Label
 	Value  float64
 }

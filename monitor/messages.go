@@ -108,7 +108,7 @@ func (f *Follower) nextLogs() (b Batch, then position, more bool, err error) {
 		return b, then, false, err
 	}
 	part, err := trace.NextFailures(f.run.traceDir(), then.Failed)
-	if more, err = moved(part, then.Failed, err); err != nil && !more {
+	if more, err = hasMore(part, then.Failed, err); err != nil && !more {
 		return b, then, false, err
 	}
 	for i := range part.Lines {

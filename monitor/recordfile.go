@@ -82,9 +82,9 @@ func (f *recordFile) write(rows int64, messages [][]byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// fromTheFirst returns why a server does not get the rows of an offline run in dir from the first one on:
+// offlineReason returns why a server does not get the rows of an offline run in dir from the first one on:
 // a run that began offline is uploaded by the vendor's program, which sends all rows.
-func (f *recordFile) fromTheFirst(dir, program string) (barred, err error) {
+func (f *recordFile) offlineReason(dir, program string) (barred, err error) {
 	mark := filepath.Join(dir, "online")
 	if _, err := os.Stat(mark); err != nil && len(f.ends) > 1 {
 		return fmt.Errorf("the run began offline: %s %s uploads it", program, dir), nil

@@ -63,7 +63,7 @@ const (
 // Begin implements [Sink].
 func (s *swanlab) Begin(ctx context.Context, run Run) (err error) {
 	run.Project = cmp.Or(run.Project, "trinity")
-	s.run, s.online, s.barred, s.server, s.beat = run, !s.isOffline(), nil, swanlabServer{}, swanlabBeat
+	s.run, s.online, s.barred, s.server = run, !s.isOffline(), nil, swanlabServer{}
 	start := message(nil, 1, []byte(run.Project))
 	start = message(start, 2, []byte(s.workspace()))
 	start = message(start, 4, []byte(cmp.Or(s.ExperimentName, run.Name)))
@@ -88,9 +88,12 @@ func (s *swanlab) Begin(ctx context.Context, run Run) (err error) {
 	if !s.online {
 		return nil
 	}
-	s.barred, err = s.file.fromTheFirst(dir, "swanlab sync")
+	s.barred, err = s.file.offlineReason(dir, "swanlab sync")
 	return err
 }
+
+// Takes implements [Sink].
+func (*swanlab) Takes() Parts { return Parts{Beat: swanlabBeat} }
 
 // Send implements [Sink]. If the server does not take the records, they and all that follow are in the
 // file.

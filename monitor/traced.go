@@ -95,13 +95,13 @@ func (f *Follower) nextSpans() (b Batch, then position, more bool, err error) {
 	}
 	then = f.tail.at
 	part, err := trace.NextSpans(f.run.traceDir(), then.Spans)
-	more, err = moved(part, then.Spans, err)
+	more, err = hasMore(part, then.Spans, err)
 	then.Spans = part.Then
 	return Batch{Process: part.Process, Spans: part.Lines}, then, more, err
 }
 
-// moved reports whether there is anything behind a position, and says so of a damaged file.
-func moved[T any](part trace.Part[T], from trace.Position, err error) (bool, error) {
+// hasMore reports whether there is anything behind a position, and says so of a damaged file.
+func hasMore[T any](part trace.Part[T], from trace.Position, err error) (bool, error) {
 	more := !maps.Equal(part.Then, from)
 	if err != nil && more {
 		err = fmt.Errorf("%w: the sink gets no more of this file", err)

@@ -76,7 +76,7 @@ const wandbStep = "step"
 func (w *wandb) Begin(_ context.Context, run Run) error {
 	run.Project = cmp.Or(run.Project, "trinity")
 	w.run, w.axisAt, w.metrics, w.told = run, map[string]int64{}, nil, 0
-	w.server, w.barred, w.stream, w.beat = false, nil, "", wandbBeat
+	w.server, w.barred, w.stream = false, nil, ""
 	w.dir = filepath.Join(run.Dir, "wandb", fmt.Sprintf("offline-run-%s-%s", run.Began.UTC().Format("20060102_150405"), run.ID))
 	if err := durable.MkdirAll(w.dir+"/files", 0o755); err != nil { // wandb sync writes its summary there
 		return err
@@ -96,7 +96,7 @@ func (w *wandb) Begin(_ context.Context, run Run) error {
 		return nil
 	}
 	w.server = true
-	w.barred, err = w.file.fromTheFirst(w.dir, "wandb sync")
+	w.barred, err = w.file.offlineReason(w.dir, "wandb sync")
 	return err
 }
 
@@ -120,7 +120,7 @@ func (w *wandb) described() ([]byte, error) {
 }
 
 // Takes implements [Sink].
-func (w *wandb) Takes() Parts { return Parts{Tables: w.Tables} }
+func (w *wandb) Takes() Parts { return Parts{Tables: w.Tables, Beat: wandbBeat} }
 
 // Send implements [Sink]. If the server does not take the records, they and all that follow are in
 // the file.

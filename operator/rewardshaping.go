@@ -25,7 +25,7 @@ func init() {
 // Unlike Trinity-RFT: an experience without a valid reward is not in reward_diff, because nothing
 // changed there; a value that is no number is an error; and an infinite reward becomes invalid.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" required:"list some" doc:"{stats_key, op_type (ADD; SUB, MUL, DIV), weight (1)}"`
+	Configs []shaping `yaml:"reward_shaping_configs" required:"list {stats_key, op_type}" doc:"op_type is ADD, SUB, MUL or DIV; weight 1"`
 }
 
 // shaping is one change of the reward.

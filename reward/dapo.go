@@ -24,7 +24,7 @@ func init() {
 // no number.
 type mathDAPO struct {
 	EnableOverlongPenalty bool    `yaml:"enable_overlong_penalty" doc:"penalize long replies"`
-	PenaltyFactor         float64 `yaml:"penalty_factor" range:"[0,)" doc:"the full penalty"`
+	PenaltyFactor         float64 `yaml:"penalty_factor" doc:"the full penalty"`
 	MaxResponseLength     int     `yaml:"max_response_length" doc:"tokens at which the penalty is full"`
 	CacheLength           int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
 }
@@ -37,6 +37,8 @@ func (m *mathDAPO) Validate() error {
 	case m.CacheLength <= 0 || m.MaxResponseLength < m.CacheLength:
 		return fmt.Errorf("enable_overlong_penalty needs 0 < cache_length ≤ max_response_length, got %d and %d",
 			m.CacheLength, m.MaxResponseLength)
+	case m.PenaltyFactor < 0:
+		return fmt.Errorf("penalty_factor: must not be negative, got %g", m.PenaltyFactor)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ type frozenLake struct {
 // lakeArgs are Trinity-RFT's arguments of a lake.
 type lakeArgs struct {
 	EnvMaxSteps   int      `yaml:"env_max_steps" range:"[1,)" doc:"steps after which the search for a path through a random map turns back"`
-	AgentMaxSteps int      `yaml:"agent_max_steps" range:"[1,)" doc:"replies of the policy at most; max_turns, if it is lower, counts"`
+	AgentMaxSteps int      `yaml:"agent_max_steps" range:"[1,)" doc:"replies for a lake at most; max_turns, if it is lower, counts"`
 	IsSlippery    bool     `yaml:"is_slippery" doc:"the policy may slip to either side of where it wants to go"`
 	Desc          []string `yaml:"desc" doc:"rows of the map in place of a random one: S start, F ice, H hole, G goal"`
 }

@@ -45,7 +45,7 @@ type cod struct {
 	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" enum:"group-mean" doc:"baseline of a return"`
 	RedWeightTemp           *float64 `yaml:"red_weight_temp" range:"(0,)" doc:"temperature of the weights exp(score/T); null weights nothing"`
 	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature with a token-weighted sum of advantages of 0"`
-	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" enum:"bisection" doc:"how the temperature is found"`
+	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how the temperature is found: bisection"`
 	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" enum:"task|taskset" doc:"scores that belong together; null: the batch"`
 	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"subtract the token-weighted mean of the scores if it is negative"`
 }
@@ -68,7 +68,7 @@ func (a *cod) Validate() error {
 		return errors.New("e2e_causal_returns_window must be at least 1 with sliding_window_mean")
 	case a.RedWeightTemp != nil && a.RedWeightAdaptiveTemp:
 		return errors.New("red_weight_temp has no effect with red_weight_adaptive_temp: remove one of them")
-	case a.RedWeightAdaptiveTemp && a.RedWeightAdaptiveVer == nil:
+	case a.RedWeightAdaptiveTemp && (a.RedWeightAdaptiveVer == nil || *a.RedWeightAdaptiveVer != "bisection"):
 		return errors.New("red_weight_adaptive_temp needs red_weight_adaptive_version: bisection")
 	case !a.IterativeHintE2ECausal && (a.RedWeightTemp != nil || a.RedWeightAdaptiveTemp || a.RedWeightAdvantageShift):
 		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without " +

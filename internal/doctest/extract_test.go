@@ -48,12 +48,12 @@ func commands(text string) []command {
 		if b.lang != "sh" && b.lang != "console" {
 			continue
 		}
-		joined := ""
+		joined, first := "", len(out)
 		for i, line := range b.lines {
 			if prompt, ok := strings.CutPrefix(line, "$ "); ok && b.lang == "console" {
 				line = prompt
 			} else if b.lang == "console" && joined == "" {
-				if last := len(out) - 1; strings.TrimSpace(line) != "" {
+				if last := len(out) - 1; last >= first && strings.TrimSpace(line) != "" {
 					out[last].shown = append(out[last].shown, line)
 				}
 				continue
@@ -77,7 +77,7 @@ func commands(text string) []command {
 
 func TestCommandsAreFound(t *testing.T) {
 	const text = "# Title\n```sh\n# a comment\ntrinity run \\\n  --config a.yaml   # long\n\ntrinity check a#b\n```\n" +
-		"```console\n$ trinity version\ntrinity dev\n```\n```yaml\nno: command\n```\n"
+		"```console\n$ trinity version\ntrinity dev\n```\n```console\nof no command\n```\n```yaml\nno: command\n```\n"
 	want := []command{{5, "trinity run --config a.yaml", nil}, {7, "trinity check a#b", nil}, {10, "trinity version", []string{"trinity dev"}}}
 	if got := commands(text); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

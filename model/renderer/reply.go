@@ -26,7 +26,7 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	thought, rest := r.thinking.of(c.given[n])
+	thought, rest := r.thinking.cut(c.given[n])
 	if c.given[n].Reasoning == "" && thought != "" { // it is in the content
 		if c.messages[n], err = r.messageValue(withContent(c.given[n], rest)); err != nil {
 			return nil, nil, err
@@ -65,9 +65,9 @@ func (c *chat) reply(whole string) (tokens []int32, mask []bool, err error) {
 	return tokens, mask, nil
 }
 
-// of returns what a message thinks, also between the marks at the beginning of its content, and
+// cut returns what a message thinks, also between the marks at the beginning of its content, and
 // the rest of the content.
-func (t *thinking) of(m trinity.Message) (thought, rest string) {
+func (t *thinking) cut(m trinity.Message) (thought, rest string) {
 	if !t.marked || m.Reasoning != "" {
 		return strings.Trim(m.Reasoning, "\n"), m.Content
 	}
@@ -87,7 +87,7 @@ func (r *Renderer) apart(messages []trinity.Message) []trinity.Message {
 	}
 	messages = slices.Clone(messages)
 	for i, m := range messages {
-		if thought, rest := r.thinking.of(m); m.Role == "assistant" && m.Reasoning == "" && thought != "" {
+		if thought, rest := r.thinking.cut(m); m.Role == "assistant" && m.Reasoning == "" && thought != "" {
 			messages[i] = withContent(m, rest)
 			messages[i].Reasoning = thought
 		}
@@ -111,7 +111,7 @@ func (t *thinking) lost(m trinity.Message, said string) string {
 			}
 		}
 	}
-	if thought, _ := t.of(m); !strings.Contains(said, strings.TrimSpace(thought)) {
+	if thought, _ := t.cut(m); !strings.Contains(said, strings.TrimSpace(thought)) {
 		return thinkingPart
 	}
 	return ""

@@ -217,22 +217,22 @@ func component(data json.RawMessage, where string) (string, error) {
 
 // eachPart calls add for the parts of a Sequence, which stand under a key, with the place of each.
 func eachPart(data json.RawMessage, where, key string, add func(part json.RawMessage, where string) error) error {
-	var s struct {
-		Type                                             string
-		Decoders, Normalizers, PreTokenizers, Processors []json.RawMessage
-	}
-	if err := strict(data, where, &s); err != nil {
+	var fields map[string]json.RawMessage
+	if err := strict(data, where, &fields); err != nil {
 		return err
 	}
-	all := map[string][]json.RawMessage{
-		"decoders": s.Decoders, "normalizers": s.Normalizers, "pretokenizers": s.PreTokenizers, "processors": s.Processors,
-	}
-	for _, other := range slices.Sorted(maps.Keys(all)) {
-		if other != key && all[other] != nil {
+	for _, other := range slices.Sorted(maps.Keys(fields)) {
+		if other != key && other != "type" {
 			return fmt.Errorf("%s: json: unknown field %q", where, other)
 		}
 	}
-	for i, part := range all[key] {
+	var parts []json.RawMessage
+	if fields[key] != nil {
+		if err := strict(fields[key], where+"."+key, &parts); err != nil {
+			return err
+		}
+	}
+	for i, part := range parts {
 		if err := add(part, fmt.Sprintf("%s.%s[%d]", where, key, i)); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (h *HTTP) Notify(ctx context.Context, message []byte) error {
 
 // Ask implements [Transport]. The server answers with one message or with a stream of events, of
 // which one is the answer.
-func (h *HTTP) Ask(ctx context.Context, request []byte) ([]byte, error) {
+func (h *HTTP) Ask(ctx context.Context, request []byte, isAnswer func([]byte) bool) ([]byte, error) {
 	r, err := h.post(ctx, request)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (h *HTTP) Ask(ctx context.Context, request []byte) ([]byte, error) {
 	body := io.LimitReader(r.Body, maxAnswer)
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "text/event-stream" {
 		answer, err := io.ReadAll(body)
-		if err == nil && !IsAnswer(answer) {
+		if err == nil && !isAnswer(answer) {
 			err = fmt.Errorf("%s answers %.200q, which is no answer to the request", h.URL, answer)
 		}
 		return answer, err
@@ -92,7 +92,7 @@ func (h *HTTP) Ask(ctx context.Context, request []byte) ([]byte, error) {
 		if text, ok := strings.CutPrefix(lines.Text(), "data:"); ok {
 			data = append(data, strings.TrimPrefix(text, " "))
 		} else if lines.Text() == "" { // the end of an event
-			if event := []byte(strings.Join(data, "\n")); IsAnswer(event) {
+			if event := []byte(strings.Join(data, "\n")); isAnswer(event) {
 				return event, nil
 			}
 			data = nil

@@ -18,15 +18,8 @@ const version = "2025-06-18"
 type Transport interface {
 	// Notify sends a message that has no answer.
 	Notify(ctx context.Context, message []byte) error
-	// Ask sends a request and returns its answer, the next message for which [IsAnswer] is true.
-	Ask(ctx context.Context, request []byte) ([]byte, error)
-}
-
-// IsAnswer reports whether a message is the answer to a request. Others are notifications, requests of the
-// server and, of a program, its log.
-func IsAnswer(text []byte) bool {
-	var m message
-	return json.Unmarshal(text, &m) == nil && m.ID != nil && (m.Result != nil || m.Error != nil)
+	// Ask sends a request and returns its answer, the message for which isAnswer is true.
+	Ask(ctx context.Context, request []byte, isAnswer func([]byte) bool) ([]byte, error)
 }
 
 // Client is a session with a server.
@@ -109,13 +102,16 @@ func (c *Client) ask(ctx context.Context, method string, params, result any) err
 	if err != nil {
 		return err
 	}
-	text, err := c.transport.Ask(ctx, request)
+	line, err := c.transport.Ask(ctx, request, func(line []byte) bool {
+		var m message
+		return json.Unmarshal(line, &m) == nil && m.ID != nil && *m.ID == id && m.Method == ""
+	})
 	if err != nil {
 		return err
 	}
 	var answer message
-	if err := json.Unmarshal(text, &answer); err != nil || answer.ID == nil || *answer.ID != id {
-		return fmt.Errorf("the server answers %.200q, which is no answer to the request", text)
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return fmt.Errorf("the answer %.80q is no message: %w", line, err)
 	}
 	if answer.Error != nil {
 		return answer.Error

@@ -77,6 +77,18 @@ func TestClientSpeaksWithTheOfficialSDK(t *testing.T) {
 	}
 }
 
+// Messages about other requests come before the answer.
+func TestClientWaitsForItsAnswer(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"id\":99,\"result\":{}}\n\ndata: {\"id\":1,\"result\":{\"protocolVersion\":\"1\"}}\n\n"))
+	}))
+	defer web.Close()
+	if _, err := Connect(t.Context(), &HTTP{URL: web.URL}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestClientReadsGarbage(t *testing.T) {
 	for _, c := range []struct {
 		kind, body string

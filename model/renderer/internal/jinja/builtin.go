@@ -102,16 +102,18 @@ func (c *input) int(i int, d ...int64) int64 {
 }
 
 // wantText returns the text of a value; any value but a plain string is an error.
-func (c *input) wantText(v Value) string {
+func (c *input) wantText(v Value) string { return wantText(c.name, v) }
+
+func wantText(callee string, v Value) string {
 	switch x := v.(type) {
 	case string:
 		return x
 	case markup:
-		panic(failf(Unsupported, "%s of text marked safe", c.name))
+		panic(failf(Unsupported, "%s of text marked safe", callee))
 	case *undefined:
 		panic(x.fail())
 	}
-	panic(typeErrorf("%s wants a string, not %s", c.name, typeName(v)))
+	panic(typeErrorf("%s wants a string, not %s", callee, typeName(v)))
 }
 
 // wantInt returns the number of a value; any value but an integer or a boolean is an error.

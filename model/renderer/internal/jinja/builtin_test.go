@@ -21,6 +21,9 @@ func TestArgumentsOfBuiltins(t *testing.T) {
 		"{{ 'a' | trim(x=1) }}":                "trim got an unexpected keyword argument among [x]",
 		"{{ 'a'.endswith(1) }}":                "endswith wants a string, not int",
 		"{{ 'a'.removesuffix(1) }}":            "removesuffix wants a string, not int",
+		"{{ 'a' | tojson(indent=[]) }}":        "tojson(indent) wants an integer, not list",
+		"{{ 'a' | tojson(separators=[1,2]) }}": "tojson(separators) wants a string, not int",
+		"{{ 'a' | indent([]) }}":               "indent(width) wants an integer, not list",
 		"{{ 'a'.center('b') }}":                "center wants an integer, not str",
 	} {
 		if _, err := renderSource("arguments", source, nil); err == nil || !strings.HasSuffix(err.Error(), "type error: "+want) {

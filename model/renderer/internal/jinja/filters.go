@@ -73,11 +73,11 @@ var valueFilters = map[string]builtin{
 	"tojson": {"ensure_ascii? indent? separators? sort_keys?", func(c *input) Value {
 		style := &jsonStyle{run: c.r, ascii: c.flag(0), item: ", ", key: ": ", sortKeys: c.flag(3)}
 		if indent := c.or(1, nil); indent != nil {
-			style.pretty, style.item, style.indent = true, ",", c.indent(indent)
+			style.pretty, style.item, style.indent = true, ",", c.indent("indent", indent)
 		}
 		if separators := c.or(2, nil); separators != nil {
 			pair := c.r.unpack(separators, 2)
-			style.item, style.key = c.wantText(pair[0]), c.wantText(pair[1])
+			style.item, style.key = wantText("tojson(separators)", pair[0]), wantText("tojson(separators)", pair[1])
 		}
 		w := c.r.textWriter()
 		style.write(w, c.self, 0)
@@ -86,10 +86,10 @@ var valueFilters = map[string]builtin{
 	}},
 }
 
-// indent returns the text that an argument is, or its number of spaces.
-func (c *input) indent(v Value) string {
+// indent returns the text that the argument called arg is, or its number of spaces.
+func (c *input) indent(arg string, v Value) string {
 	if s, ok := textOf(v); ok {
 		return s
 	}
-	return c.r.repeat(" ", wantInt(c.name, v)).(string)
+	return c.r.repeat(" ", wantInt(c.name+"("+arg+")", v)).(string)
 }

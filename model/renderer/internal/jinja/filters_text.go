@@ -90,7 +90,7 @@ func (c *input) replace(s, old, with string, count int64) Value {
 
 func indentFilter(c *input) Value {
 	s := c.wantText(c.self)
-	indent := c.indent(c.or(0, int64(4)))
+	indent := c.indent("width", c.or(0, int64(4)))
 	lines := splitLines(s+"\n", false)
 	c.r.spend(3 * len(lines))
 	w := c.r.textWriter()
