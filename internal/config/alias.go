@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 var (
@@ -57,7 +59,7 @@ func ofOptimizer() (all []movedKey) {
 		"lr", "lr_warmup_steps", "lr_warmup_steps_ratio", "min_lr_ratio", "lr_scheduler_type", "warmup_style", "betas",
 		"weight_decay", "clip_grad",
 	} {
-		all = append(all, movedKey{trainerConfigKey + ".actor_rollout_ref.actor.optim." + key, join(optimizerKey, key)})
+		all = append(all, movedKey{trainerConfigKey + ".actor_rollout_ref.actor.optim." + key, tags.Join(optimizerKey, key)})
 	}
 	return all
 }
@@ -69,7 +71,7 @@ func movedOfTasksets(root *yaml.Node) (all []movedKey) {
 	for _, list := range []string{in + "tasksets", in + "eval_tasksets"} {
 		if n := nodeOf(root, list); n != nil && n.Kind == yaml.SequenceNode {
 			for i := range n.Content {
-				tasksets = append(tasksets, join(list, strconv.Itoa(i)))
+				tasksets = append(tasksets, tags.Join(list, strconv.Itoa(i)))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/database/dburl"
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -23,7 +24,7 @@ type NamedBuffer struct {
 // byName lists the buffers of a section, sorted by name. key is the path of the section.
 func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer) {
 	for _, name := range slices.Sorted(maps.Keys(section)) {
-		all = append(all, NamedBuffer{section[name], join(key, name), name})
+		all = append(all, NamedBuffer{section[name], tags.Join(key, name), name})
 	}
 	return all
 }
@@ -64,7 +65,7 @@ func (m *Method) auxiliary(w Work) map[string]string {
 func settleAuxiliaryBuffers(r report, algorithm *Algorithm, buffer *Buffer, data *Data, method *Method, w Work) {
 	schemas, all := method.auxiliary(w), buffer.TrainerInput.AuxiliaryBuffers
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		b, key := all[name], join(auxiliaryKey, name)
+		b, key := all[name], tags.Join(auxiliaryKey, name)
 		moveTaskSelector(r, key, &b.TaskSelector, &b.DataSelector)
 		asDataset(r, key, name, &b)
 		if schema := schemas[name]; schema != "" {
@@ -114,14 +115,14 @@ func checkStrategy(r report, algorithm *Algorithm, batch *Batch, buffer *Buffer,
 				"there is "+strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 		case !ok:
 			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", algorithm.SampleStrategy, name),
-				"add "+join(auxiliaryKey, name))
+				"add "+tags.Join(auxiliaryKey, name))
 		case b.Path == "":
-			r.fail(join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
+			r.fail(tags.Join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		if wanted[name] == "" {
-			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", algorithm.SampleStrategy),
+			r.fail(tags.Join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", algorithm.SampleStrategy),
 				"remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
@@ -179,9 +180,9 @@ func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
 // name says what has its name instead.
 func unusedOfDataset(pattern, name string) (all []unusedKey) {
 	for _, key := range []string{"capacity", "capacity_mb", "max_read_timeout", "replay_buffer"} {
-		all = append(all, unusedKey{join(pattern, key), always("this buffer is a dataset, which the run reads row by row")})
+		all = append(all, unusedKey{tags.Join(pattern, key), always("this buffer is a dataset, which the run reads row by row")})
 	}
-	return append(all, unusedKey{join(pattern, "name"), always(name)})
+	return append(all, unusedKey{tags.Join(pattern, "name"), always(name)})
 }
 
 var unusedOfDatasets = slices.Concat(
@@ -222,7 +223,7 @@ func (b NamedBuffer) inputWords(rows map[string]int) string {
 func settleInputs(r report, data *Data, processor *DataProcessor, w Work) {
 	all := processor.ExperiencePipeline.Inputs
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		b, key := all[name], join(inputsKey, name)
+		b, key := all[name], tags.Join(inputsKey, name)
 		moveTaskSelector(r, key, &b.TaskSelector, &b.DataSelector)
 		asDataset(r, key, name, &b)
 		setDefault(&b.SchemaType, "experience")
@@ -286,7 +287,7 @@ const evalBuffersKey = "buffer.trainer_input.eval_buffers"
 func settleEvalBuffers(r report, buffer *Buffer, data *Data, w Work) {
 	all := buffer.TrainerInput.EvalBuffers
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		b, key := all[name], join(evalBuffersKey, name)
+		b, key := all[name], tags.Join(evalBuffersKey, name)
 		asDataset(r, key, name, &b)
 		setDefault(&b.SchemaType, buffer.TrainerInput.ExperienceBuffer.SchemaType)
 		plainText(r, key, &b)
@@ -321,7 +322,7 @@ func checkEvaluation(r report, algorithm *Algorithm, buffer *Buffer, data *Data,
 			{"total_steps", b.TotalSteps != nil},
 		} {
 			if k.set {
-				r.fail(join(b.Key, k.name), "the trainer measures every row once, in order", "remove it")
+				r.fail(tags.Join(b.Key, k.name), "the trainer measures every row once, in order", "remove it")
 			}
 		}
 	}

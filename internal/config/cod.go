@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -60,7 +61,7 @@ func (p pluginCheck) placePackErrors(t TasksetEntry, first int) {
 	kept := (*p.errs)[:first]
 	isOwn := func(e Error) bool { // it is there without section cod
 		return slices.ContainsFunc(registry.Workflows.Check(t.DefaultWorkflowType, t.WorkflowArgs), func(wrong registry.ArgError) bool {
-			return join(t.Key+".workflow_args", wrong.Key) == e.Key
+			return tags.Join(t.Key+".workflow_args", wrong.Key) == e.Key
 		})
 	}
 	for _, e := range (*p.errs)[first:] {

@@ -100,9 +100,9 @@ func (d *decoder) known(n *yaml.Node, v reflect.Value, key string) {
 		switch {
 		case value == nil:
 		case field.Kind() == reflect.Struct:
-			d.known(value, field, join(key, name))
+			d.known(value, field, tags.Join(key, name))
 		default:
-			d.value(value, field, join(key, name))
+			d.value(value, field, tags.Join(key, name))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // decoder writes a tree into a Config that holds the defaults. It records where the file writes
@@ -42,7 +44,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, value := n.Content[i], n.Content[i+1]
-		path := join(key, k.Value)
+		path := tags.Join(key, k.Value)
 		f, ok := fieldOf(v.Type(), k.Value)
 		if !ok {
 			d.fail(k, path, "unknown key", unknownKeyHint(v.Type(), path))
@@ -89,7 +91,7 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, key string) {
 		out.SetMapIndex(k, v.MapIndex(k))
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, path := n.Content[i].Value, join(key, n.Content[i].Value)
+		name, path := n.Content[i].Value, tags.Join(key, n.Content[i].Value)
 		d.source.positions[path] = d.source.position(n.Content[i])
 		if wrong := wrongName(name); wrong != "" {
 			d.fail(n.Content[i], key, wrong, "use a plain name")
@@ -128,7 +130,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 	for i, c := range items {
 		path := key
 		if n.Kind == yaml.SequenceNode {
-			path = join(key, strconv.Itoa(i))
+			path = tags.Join(key, strconv.Itoa(i))
 			d.source.positions[path] = d.source.position(c)
 		}
 		setDefaults(out.Index(i))
@@ -187,7 +189,7 @@ func (d *decoder) free(n *yaml.Node, key string) any {
 	case yaml.MappingNode:
 		m := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			path := join(key, n.Content[i].Value)
+			path := tags.Join(key, n.Content[i].Value)
 			d.source.positions[path] = d.source.position(n.Content[i])
 			m[n.Content[i].Value] = d.free(n.Content[i+1], path)
 		}
@@ -195,7 +197,7 @@ func (d *decoder) free(n *yaml.Node, key string) any {
 	case yaml.SequenceNode:
 		l := make([]any, len(n.Content))
 		for i, c := range n.Content {
-			path := join(key, strconv.Itoa(i))
+			path := tags.Join(key, strconv.Itoa(i))
 			d.source.positions[path] = d.source.position(c)
 			l[i] = d.free(c, path)
 		}

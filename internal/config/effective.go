@@ -223,7 +223,7 @@ func encodeSection(v reflect.Value, key string) *yaml.Node {
 			continue
 		}
 		name := f.Tag.Get("yaml")
-		if value := encode(v.FieldByIndex(f.Index), join(key, name)); value != nil {
+		if value := encode(v.FieldByIndex(f.Index), tags.Join(key, name)); value != nil {
 			n.Content = append(n.Content, stringKey(name), value)
 		}
 	}
@@ -235,7 +235,7 @@ func encodeTable(v reflect.Value, key string) *yaml.Node {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
 	for _, k := range keys {
-		value := encode(v.MapIndex(k), join(key, k.String()))
+		value := encode(v.MapIndex(k), tags.Join(key, k.String()))
 		if value == nil {
 			value = emptyOf(v.MapIndex(k))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/safetext"
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/internal/wire/openai"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -68,7 +69,7 @@ func settleEngines(r report, cluster *Cluster, engines *Engines, explorer *Explo
 		replaceEngine(r, engines, "sampler", &explorer.RolloutModel.EngineType, explorer.RolloutModel.EngineArgs, engineArgsKey)
 		for i := range explorer.AuxiliaryModels {
 			if m := &explorer.AuxiliaryModels[i]; !m.isExternal() {
-				replaceEngine(r, engines, "sampler", &m.EngineType, m.EngineArgs, join(auxiliaryModelsKey, digits(i))+".engine_args")
+				replaceEngine(r, engines, "sampler", &m.EngineType, m.EngineArgs, tags.Join(auxiliaryModelsKey, digits(i))+".engine_args")
 			}
 		}
 	default:
@@ -86,7 +87,7 @@ func replaceEngine(r report, engines *Engines, kind string, name *string, args m
 	engine := r.source.opts.Engine
 	if automatic(kind, *name) != engine {
 		maps.DeleteFunc(args, func(arg string, _ any) bool {
-			key := join(argsKey, arg)
+			key := tags.Join(argsKey, arg)
 			if r.source.Pos(key).File == commandLine {
 				return false
 			}
@@ -168,12 +169,12 @@ func checkAddresses(key string, all []string, fail func(key, what, hint string))
 		u, err := url.Parse(address)
 		root, wrong := openai.Root(address)
 		if wrong != nil || err != nil || u.User != nil {
-			fail(join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", safetext.Hidden(address)),
+			fail(tags.Join(key, digits(i)), fmt.Sprintf("%q is not the address of a server", safetext.Hidden(address)),
 				"write http://HOST:PORT, and the key as api_key")
 			continue
 		}
 		if first, twice := roots[root]; twice { // it would load each version twice, at the same time
-			fail(join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
+			fail(tags.Join(key, digits(i)), fmt.Sprintf("%q is the server of base_urls.%d", address, first), "leave it out")
 			continue
 		}
 		roots[root] = i

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // maxNodes limits the number of values after aliases and interpolations are expanded, so that a few
@@ -52,7 +54,7 @@ func (e *expander) node(n *yaml.Node, key string, depth int) *yaml.Node {
 	case yaml.SequenceNode:
 		out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Style: n.Style, Line: n.Line, Column: n.Column}
 		for i, c := range n.Content {
-			out.Content = append(out.Content, e.node(c, join(key, fmt.Sprint(i)), depth+1))
+			out.Content = append(out.Content, e.node(c, tags.Join(key, fmt.Sprint(i)), depth+1))
 		}
 		return out
 	default:
@@ -89,13 +91,13 @@ func (e *expander) mapping(n *yaml.Node, key string, depth int) *yaml.Node {
 			continue
 		}
 		if line, dup := seen[k.Value]; dup {
-			e.fail(k, join(key, k.Value), fmt.Sprintf("is written twice, first at line %d", line))
+			e.fail(k, tags.Join(key, k.Value), fmt.Sprintf("is written twice, first at line %d", line))
 			continue
 		}
 		seen[k.Value] = k.Line
 		name := *k
 		name.Anchor = ""
-		out.Content = append(out.Content, &name, e.node(v, join(key, k.Value), depth+1))
+		out.Content = append(out.Content, &name, e.node(v, tags.Join(key, k.Value), depth+1))
 	}
 	for _, m := range merged {
 		e.merge(out, m, seen, key, depth)
@@ -122,14 +124,6 @@ func (e *expander) merge(out, from *yaml.Node, seen map[string]int, key string, 
 			}
 		}
 	}
-}
-
-// join appends a segment to a dotted key.
-func join(key, segment string) string {
-	if key == "" {
-		return segment
-	}
-	return key + "." + segment
 }
 
 // child returns the value of a key of a mapping or an index of a sequence, nil if there is none.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // maxText limits the text to which interpolation expands one value, in bytes.
@@ -36,11 +38,11 @@ func (in *interpolator) tree(n *yaml.Node, key string) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			in.tree(n.Content[i+1], join(key, n.Content[i].Value))
+			in.tree(n.Content[i+1], tags.Join(key, n.Content[i].Value))
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
-			in.tree(c, join(key, fmt.Sprint(i)))
+			in.tree(c, tags.Join(key, fmt.Sprint(i)))
 		}
 	case yaml.ScalarNode:
 		if err := in.scalar(n, key); err != nil {
@@ -147,7 +149,7 @@ func (in *interpolator) reference(ref, key string) (*yaml.Node, error) {
 				return nil, fmt.Errorf("${%s}: %w", ref, err)
 			}
 		}
-		here = join(here, segment)
+		here = tags.Join(here, segment)
 		if at = child(at, segment); at == nil {
 			return in.unwritten(path)
 		}
@@ -176,7 +178,7 @@ func (in *interpolator) scalars(n *yaml.Node, key string) error {
 			}
 			segment = n.Content[i-1].Value
 		}
-		if err := in.scalars(c, join(key, segment)); err != nil {
+		if err := in.scalars(c, tags.Join(key, segment)); err != nil {
 			return err
 		}
 	}

@@ -180,7 +180,7 @@ func (p pluginCheck) named(kind, name, key string, args map[string]any, argsKey 
 	for _, e := range catalog.Check(name, args) {
 		at := argsKey
 		if e.Key != "" {
-			at = join(argsKey, e.Key)
+			at = tags.Join(argsKey, e.Key)
 		}
 		if now := removedArgs[kind][e.Key]; now != "" {
 			e.Hint = now

@@ -118,8 +118,8 @@ func eachField(typ reflect.Type, key string, visit func(f reflect.StructField, k
 			if name == "" || name == "stages" {
 				continue
 			}
-			visit(f, join(key, name))
-			eachField(f.Type, join(key, name), visit)
+			visit(f, tags.Join(key, name))
+			eachField(f.Type, tags.Join(key, name), visit)
 		}
 	}
 }

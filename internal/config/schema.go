@@ -92,7 +92,7 @@ var keys = sync.OnceValue(func() []Key {
 
 func walkType(t reflect.Type, prefix string, visit func(Key)) {
 	for _, f := range tags.Fields(t) {
-		k := Key{Path: join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Enum: tags.Enum(f), Range: f.Tag.Get("range"),
+		k := Key{Path: tags.Join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Enum: tags.Enum(f), Range: f.Tag.Get("range"),
 			Plugin: f.Tag.Get("plugin"), ArgsOf: f.Tag.Get("args"), Auto: f.Tag.Get("auto"), owner: t, field: f}
 		below, path := element(f.Type, k.Path)
 		k.Type = keyType(f.Type)
@@ -112,9 +112,9 @@ func element(t reflect.Type, path string) (reflect.Type, string) {
 	case reflect.Struct:
 		return t, path
 	case reflect.Slice:
-		return element(t.Elem(), join(path, "*"))
+		return element(t.Elem(), tags.Join(path, "*"))
 	case reflect.Map:
-		return element(t.Elem(), join(path, "<name>"))
+		return element(t.Elem(), tags.Join(path, "<name>"))
 	}
 	return nil, ""
 }

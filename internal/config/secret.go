@@ -64,11 +64,11 @@ func (c *Config) Secrets(each func(key, value string)) {
 			}
 		case reflect.Struct:
 			for _, f := range tags.Fields(v.Type()) {
-				walk(v.FieldByIndex(f.Index), join(key, f.Tag.Get("yaml")))
+				walk(v.FieldByIndex(f.Index), tags.Join(key, f.Tag.Get("yaml")))
 			}
 		case reflect.Map:
 			for _, k := range v.MapKeys() {
-				walk(v.MapIndex(k), join(key, k.String()))
+				walk(v.MapIndex(k), tags.Join(key, k.String()))
 			}
 		case reflect.Slice:
 			for i := range v.Len() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trinity-go/trinity/internal/tags"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -74,7 +75,7 @@ func nearestKey(path string) string {
 		names[i] = lastKey(p)
 	}
 	if near := nearest(lastKey(path), names); near != "" {
-		return join(parent(path), near)
+		return tags.Join(parent(path), near)
 	}
 	return nearest(path, byName[lastKey(path)])
 }

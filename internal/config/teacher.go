@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
@@ -44,7 +45,7 @@ var dtypes = map[string]string{"bfloat16": "bf16", "float32": "f32", "float": "f
 // type of their weights unless the file sets dtype.
 func teachersOf(r report, engines *Engines, explorer *Explorer, method *Method, w Work) (teachers []Teacher) {
 	for i := range explorer.AuxiliaryModels {
-		m, key := &explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
+		m, key := &explorer.AuxiliaryModels[i], tags.Join(auxiliaryModelsKey, digits(i))
 		if !r.IsSet(key + ".dtype") {
 			m.Dtype = "auto"
 		}
@@ -77,7 +78,7 @@ func checkTeachers(r report, algorithm *Algorithm, data *Data, method *Method, t
 	names := map[string]string{}
 	for _, t := range teachers {
 		if t.Served != nil {
-			checkAddresses(join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls, r.fail)
+			checkAddresses(tags.Join(t.Key, lastKey(baseURLsKey)), t.Served.BaseUrls, r.fail)
 		}
 		other, twice := names[t.Name]
 		switch {
@@ -150,7 +151,7 @@ func teacherHint(r report, teachers []Teacher) string {
 // unsupportedTeachers refuses teachers that this version cannot open.
 func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 	for i := range s.Explorer.AuxiliaryModels {
-		m, key := &s.Explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
+		m, key := &s.Explorer.AuxiliaryModels[i], tags.Join(auxiliaryModelsKey, digits(i))
 		at := slices.IndexFunc(s.Teachers, func(t Teacher) bool { return t.Key == key })
 		if at < 0 {
 			continue
@@ -186,7 +187,7 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 // given tokens at temperature 1.
 func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint string)) {
 	if len(t.Served.BaseUrls) == 0 {
-		refuse(join(t.Key, lastKey(baseURLsKey)), "starting servers for a teacher", "start them, and set base_urls to their addresses")
+		refuse(tags.Join(t.Key, lastKey(baseURLsKey)), "starting servers for a teacher", "start them, and set base_urls to their addresses")
 	}
 	if s.Method.Compares {
 		refuse(t.Key+".engine_type", "a teacher behind servers for policy_loss_fn "+s.Algorithm.PolicyLossFn+
@@ -204,11 +205,11 @@ func (s *Settled) unsupportedServed(t Teacher, refuse func(key, what, hint strin
 // if the file does not set that, or model's.
 func (s *Settled) Inherited(owner, name string) string {
 	for _, of := range []string{owner, "explorer.rollout_model"} {
-		if key := join(of, name); s.IsSet(key) {
+		if key := tags.Join(of, name); s.IsSet(key) {
 			return key
 		}
 	}
-	return join("model", name)
+	return tags.Join("model", name)
 }
 
 // unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
@@ -224,8 +225,8 @@ func (s *Settled) unusedByTeachers(key string) string {
 		if t.Served == nil || !below(key, t.Key) {
 			continue
 		}
-		if args := join(t.Key, "engine_args"); below(key, args) || named(lastKey(key), "name", "engine_type", "api_key") ||
-			below(key, join(t.Key, lastKey(baseURLsKey))) {
+		if args := tags.Join(t.Key, "engine_args"); below(key, args) || named(lastKey(key), "name", "engine_type", "api_key") ||
+			below(key, tags.Join(t.Key, lastKey(baseURLsKey))) {
 			return ""
 		}
 		return "the teacher's servers decide it"
@@ -270,7 +271,7 @@ func askedOf(explorer *Explorer, method *Method, w Work) (asked []AskedModel) {
 		if m.isExternal() && m.ExternalModelConfig == nil {
 			m.ExternalModelConfig = newDefault[ExternalModel]()
 		}
-		asked = append(asked, AskedModel{*m, join(auxiliaryModelsKey, digits(i)), m.isExternal()})
+		asked = append(asked, AskedModel{*m, tags.Join(auxiliaryModelsKey, digits(i)), m.isExternal()})
 	}
 	return asked
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // refusal is a valid value that no part of this version supports.
@@ -121,7 +123,7 @@ func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 		if name == "chat_template" {
 			home = "custom_chat_template"
 		}
-		if key := join(owner, name); s.IsSet(key) && fmt.Sprint(s.at(key)) != fmt.Sprint(s.at("model."+home)) {
+		if key := tags.Join(owner, name); s.IsSet(key) && fmt.Sprint(s.at(key)) != fmt.Sprint(s.at("model."+home)) {
 			refuse(key, "a value that differs from the trained model's", "set model."+home)
 		}
 	}
