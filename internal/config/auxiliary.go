@@ -117,7 +117,7 @@ func checkStrategy(r report, algorithm *Algorithm, batch *Batch, buffer *Buffer,
 			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", algorithm.SampleStrategy, name),
 				"add "+tags.Join(auxiliaryKey, name))
 		case b.Path == "":
-			r.fail(tags.Join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
+			r.fail(auxiliaryKey+"."+name+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
