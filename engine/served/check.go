@@ -19,12 +19,11 @@ type checker struct {
 	record bool                      // log-probabilities are trained on
 	scores bool                      // it is asked to score given tokens
 	tokens func(text string) []int32 // encodes a text; nil for a model without a tokenizer
-	say    func(string)
 }
 
 // trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
 // of tokens, and for training also their log-probabilities as sampled.
-func (c *checker) trust(ctx context.Context, at *server) error {
+func (c *checker) trust(ctx context.Context, at *server, say func(string)) error {
 	about := at.about()
 	switch {
 	case about.length > 0 && about.length < c.length:
@@ -37,7 +36,7 @@ func (c *checker) trust(ctx context.Context, at *server) error {
 	if err := c.checkAdapter(at); err != nil {
 		return err
 	}
-	if err := c.compareTokenizer(ctx, at); err != nil {
+	if err := c.compareTokenizer(ctx, at, say); err != nil {
 		return err
 	}
 	hot, err := c.question(ctx, at, 1, nil)
@@ -88,7 +87,7 @@ var telling = []string{
 }
 
 // compareTokenizer refuses a server whose tokenizer encodes a text differently from the model's.
-func (c *checker) compareTokenizer(ctx context.Context, at *server) error {
+func (c *checker) compareTokenizer(ctx context.Context, at *server, say func(string)) error {
 	if c.tokens == nil {
 		return nil
 	}
@@ -96,7 +95,7 @@ func (c *checker) compareTokenizer(ctx context.Context, at *server) error {
 		got, err := at.tokenize(ctx, text)
 		switch own := c.tokens(text); {
 		case statusOf(err) > 0:
-			c.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
+			say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", at.name(), err)

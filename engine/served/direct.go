@@ -54,18 +54,18 @@ const bucketBytes = 1 << 30
 var failSent = failpoint.New("served.bucket") // before a server gets a bucket of a version
 
 // Receives implements engine.WeightReceiver.
-func (l *loader) Receives(ctx context.Context, from engine.WeightSender) error {
-	if l.servers.adapter {
+func (s *sampler) Receives(ctx context.Context, from engine.WeightSender) error {
+	if s.pool.servers.adapter {
 		return errors.New("a server reads an adapter from files")
 	}
-	for _, at := range l.servers.all {
+	for _, at := range s.pool.servers.all {
 		to, ok := at.endpoint.(receiver)
 		if !ok {
 			return fmt.Errorf("%s takes weights from files alone", at.name())
 		}
-		in, err := inletOf(ctx, to, l.phase)
+		in, err := inletOf(ctx, to, s.loader.phase)
 		if err == nil {
-			_, err = l.transport(from.Device(), in)
+			_, err = s.pool.servers.transport(from.Device(), in)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", at.name(), err)
@@ -86,12 +86,12 @@ func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, erro
 }
 
 // ReceiveWeights implements engine.WeightReceiver.
-func (l *loader) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
-	return l.bring(ctx, version{number: number, name: l.nameOf(number), from: from})
+func (s *sampler) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
+	return s.loader.bring(ctx, version{number: number, from: from})
 }
 
 // transport chooses how weights travel from a device to a server.
-func (l *loader) transport(device string, in inlet) (string, error) {
+func (l *servers) transport(device string, in inlet) (string, error) {
 	both := device == "cuda" && in.device == "cuda"
 	switch {
 	case both && l.shares && in.opens:
@@ -125,10 +125,10 @@ func (l *loader) receive(ctx context.Context, at *server, v version, asleep bool
 	if h.in, err = inletOf(ctx, to, l.phase); err != nil {
 		return err
 	}
-	if h.transport, err = l.transport(v.from.Device(), h.in); err != nil {
+	if h.transport, err = l.pool.servers.transport(v.from.Device(), h.in); err != nil {
 		return err
 	}
-	u, err := url.Parse(l.servers.own.addressOf(at.url))
+	u, err := url.Parse(l.pool.servers.own.addressOf(at.url))
 	if err != nil {
 		return err
 	}

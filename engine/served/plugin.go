@@ -55,18 +55,20 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	if say == nil {
 		say = func(string) {}
 	}
-	s := &sampler{idle: transport.CloseIdleConnections, checker: checker{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), record: spec.Record, scores: spec.Scores,
-		tokens: spec.Tokens, say: say,
-	}}
-	if s.rank, err = rankOf(&spec, cfg); err != nil {
+	rank, err := rankOf(&spec, cfg)
+	if err != nil {
 		return nil, err
 	}
-	list := &servers{own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), adapter: spec.LoRA != nil}
-	s.join(list, wait.Seconds(a.LoadTimeout))
-	s.files, s.model, s.mark = filesOf(cfg, spec.LoRA != nil), spec.ModelPath, "trinity-"+strings.ToLower(rand.Text()[:8])
-	s.bucket, s.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, s.limit/2)
-	s.shares = own != nil && spec.Place.Beside != ""
+	list := &servers{
+		own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), limit: wait.Seconds(a.LoadTimeout), adapter: spec.LoRA != nil,
+		shares: own != nil && spec.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+	}
+	s := newSampler(list, checker{
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record,
+		scores: spec.Scores, tokens: spec.Tokens,
+	})
+	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath
+	s.loader.bucket, s.loader.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, list.limit/2)
 	own.lead(transport)
 	if own != nil {
 		s.pool.turn = own.turn
@@ -87,10 +89,10 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 			return nil, err
 		}
 		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, at.endpoint) {
-			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
+			s.loader.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
-		s.servers.all = append(s.servers.all, at)
+		list.all = append(list.all, at)
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
@@ -150,13 +152,13 @@ type pausable interface {
 func (a *arguments) trust(ctx context.Context, s *sampler, at *server) error {
 	limited, cancel := a.starting(ctx)
 	defer cancel()
-	err := s.trust(limited, at)
+	err := s.checker.trust(limited, at, s.pool.servers.say)
 	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.goOn(ctx) {
 		return err
 	}
 	again, cancel := a.starting(ctx)
 	defer cancel()
-	return s.trust(again, at)
+	return s.checker.trust(again, at, s.pool.servers.say)
 }
 
 // fetches reports whether a server says in time that it fetches weights over HTTP.

@@ -38,7 +38,7 @@ type proof struct {
 
 // Logprobs implements engine.Rescorer.
 func (s *sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
-	ctx, cancel := within(ctx, s.servers.patience, "no server has scored a sequence within %v", s.servers.patience)
+	ctx, cancel := within(ctx, s.pool.servers.patience, "no server has scored a sequence within %v", s.pool.servers.patience)
 	defer cancel()
 	err = s.pool.ask(ctx, tokens, func(ctx context.Context, at *server) (err error) {
 		logprobs, err = scored(ctx, at, tokens)
@@ -70,8 +70,8 @@ var (
 // mostDeliveries are the deliveries of a version to one server until it is left out.
 const mostDeliveries = 3
 
-// Prove implements weights.Provable.
-func (p *proofs) Prove(proving engine.Proving) {
+// begin makes servers prove from now on what they load.
+func (p *proofs) begin(proving engine.Proving) {
 	p.proving = proving
 	for _, at := range p.servers.all {
 		if p.scorerOf(at) == nil {
@@ -93,18 +93,18 @@ func (p *proofs) scorerOf(at *server) scorer {
 func (l *loader) deliver(ctx context.Context, at *server, v version) error {
 	for delivery := 1; ; delivery++ {
 		if err := errors.Join(failLoad.Hit(""), l.load(ctx, at, v), failLoaded.Hit("")); err != nil {
-			l.judge(at, false) // it may have a part of them
+			l.proofs.judge(at, false) // it may have a part of them
 			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, cmp.Or(v.dir, "the trainer"), err)
 		}
-		err := l.prove(ctx, at, v.number)
-		l.judge(at, err == nil)
+		err := l.proofs.prove(ctx, at, v.number)
+		l.proofs.judge(at, err == nil)
 		if err == nil {
 			return nil
 		}
 		if delivery == mostDeliveries || ctx.Err() != nil {
 			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), v.number, delivery, err)
 		}
-		l.servers.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
+		l.pool.servers.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
 	}
 }
 
@@ -112,34 +112,34 @@ func (l *loader) deliver(ctx context.Context, at *server, v version) error {
 // cache once it has them.
 func (l *loader) load(ctx context.Context, at *server, v version) error {
 	first := []part{partWeights}
-	if l.servers.adapter { // which leaves the weights as they are
+	if l.pool.servers.adapter { // which leaves the weights as they are
 		first = append(first, partCache)
 	}
-	if err := l.wake(ctx, at, first...); err != nil {
+	if err := l.sleep.wake(ctx, at, first...); err != nil {
 		return err
 	}
-	before, err := l.clear(ctx, at)
+	before, err := l.proofs.clear(ctx, at)
 	if err == nil {
-		err = l.give(ctx, at, v, len(l.asleep(at)) > 0)
+		err = l.give(ctx, at, v, len(l.pool.servers.asleep(at)) > 0)
 	}
 	if err == nil {
-		err = l.covers(ctx, before, at, v)
+		err = l.proofs.covers(ctx, before, at, v)
 	}
 	if err != nil {
 		return err
 	}
-	return l.wake(ctx, at, partCache)
+	return l.sleep.wake(ctx, at, partCache)
 }
 
 // give gives a version to a server. One that is asleep has memory for the weights alone.
 func (l *loader) give(ctx context.Context, at *server, v version, asleep bool) error {
-	if err := l.complete(ctx, at); err != nil {
+	if err := l.others.complete(ctx, at); err != nil {
 		return err
 	}
 	switch {
 	case v.from != nil:
 		return l.receive(ctx, at, v, asleep)
-	case l.servers.adapter:
+	case l.pool.servers.adapter:
 		return at.endpoint.(holder).replace(ctx, v.dir, v.name)
 	}
 	return at.load(ctx, v.dir, v.name, asleep)

@@ -97,7 +97,7 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 		return err
 	}
 	err := p.recognise(limited, s)
-	if newest := p.servers.newest(); errors.Is(err, errUnproven) && newest != "" {
+	if newest := p.servers.wanted(); errors.Is(err, errUnproven) && newest != "" {
 		if lost := s.hasOne(limited, newest, p.servers.now(s).holds); lost != nil { // the server has ended since
 			err = lost
 		}
@@ -115,23 +115,23 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 func (l *loader) restore(ctx context.Context, at *server) error {
 	l.loading.Lock()
 	defer l.loading.Unlock()
-	if !l.servers.now(at).out {
+	if !l.pool.servers.now(at).out {
 		return nil // it has got a newer one meanwhile
 	}
 	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	v := l.newest
-	l.unproven(at, v.number, v.name)
-	defer l.proved([]*server{at})
+	l.proofs.unproven(at, v.number, v.name)
+	defer l.proofs.proved([]*server{at})
 	if err := l.deliver(limited, at, v); err != nil {
 		return err
 	}
-	if l.agreed.of(v) {
-		if _, err := l.agree(limited, at); err != nil {
-			l.judge(at, false)
+	if l.proofs.agreed.of(v) {
+		if _, err := l.proofs.agree(limited, at); err != nil {
+			l.proofs.judge(at, false)
 			return err
 		}
 	}
-	l.servers.note(func() { at.took(v) })
+	l.pool.servers.note(func() { at.took(v) })
 	return l.pool.look(limited, at)
 }
