@@ -62,7 +62,9 @@ func newPool(list *servers) *pool {
 
 // close stops looking at servers.
 func (p *pool) close() {
-	p.servers.note(func() { p.closed = true })
+	p.servers.mu.Lock()
+	p.closed = true
+	p.servers.mu.Unlock()
 	p.stop()
 	p.looking.Wait()
 }
@@ -265,10 +267,11 @@ func (p *pool) hopeless() error {
 
 // wakeAll makes those look again who wait for a server. p may be nil.
 func (p *pool) wakeAll() {
-	if p == nil {
-		return
+	if p != nil {
+		p.servers.mu.Lock()
+		defer p.servers.mu.Unlock()
+		p.changed()
 	}
-	p.servers.note(p.changed)
 }
 
 // changed is wakeAll. The lock is held.
@@ -293,6 +296,8 @@ func (p *pool) told() string {
 // computed notes that a server has a sequence in its cache.
 func (p *pool) computed(prompt, reply []int32, at *server) {
 	if len(p.servers.all) > 1 {
-		p.servers.note(func() { p.places.remember(slices.Concat(prompt, reply), at) })
+		p.servers.mu.Lock()
+		defer p.servers.mu.Unlock()
+		p.places.remember(slices.Concat(prompt, reply), at)
 	}
 }

@@ -157,31 +157,31 @@ func (p *proofs) prove(ctx context.Context, at *server, version int64) error {
 // unproven notes that a server may sample with a version from now on, which is not proven until
 // proved is called.
 func (p *proofs) unproven(s *server, version int64, name string) {
-	p.servers.note(func() {
-		s.coming, s.next = name, max(s.next, version)
-		if s.proven == nil {
-			s.proven = make(chan struct{})
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	s.coming, s.next = name, max(s.next, version)
+	if s.proven == nil {
+		s.proven = make(chan struct{})
+	}
 }
 
 // judge notes whether a server has proven that it has the weights that it has loaded.
 func (p *proofs) judge(s *server, proven bool) {
-	p.servers.note(func() {
-		if s.disproved = !proven; !proven {
-			s.failedLoads++
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	if s.disproved = !proven; !proven {
+		s.failedLoads++
+	}
 }
 
 // proved ends the wait for the proof of what servers have loaded.
 func (p *proofs) proved(all []*server) {
-	p.servers.note(func() {
-		for _, s := range all {
-			close(s.proven)
-			s.proven, s.coming = nil, ""
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	for _, s := range all {
+		close(s.proven)
+		s.proven, s.coming = nil, ""
+	}
 }
 
 // settled waits until the version that a server sampled with is proven. It is an error if a delivery

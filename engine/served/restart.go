@@ -14,12 +14,10 @@ var errRestarted = retry.Temporary(errors.New("it has not the weights that it wa
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
 	ended := p.servers.own.endedSince(s.url)
-	var now state
-	var weights string
-	p.servers.note(func() {
-		s.suspect = s.suspect || ended
-		now, weights = s.state, p.servers.weights
-	})
+	p.servers.mu.Lock()
+	s.suspect = s.suspect || ended
+	now, weights := s.state, p.servers.weights
+	p.servers.mu.Unlock()
 	switch {
 	case now.disproved:
 		return errUnproven
@@ -29,7 +27,9 @@ func (p *pool) recognise(ctx context.Context, s *server) error {
 	if err := s.hasOne(ctx, weights, now.coming); err != nil {
 		return err
 	}
-	p.servers.note(func() { s.suspect, s.seen = false, time.Now() })
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	s.suspect, s.seen = false, time.Now()
 	return nil
 }
 
@@ -52,7 +52,9 @@ var errSince = retry.Temporary(errors.New("it has got other weights since the re
 // explain returns why a server refused a request that began in a state. A server that has restarted does
 // not know the name of its adapter.
 func (p *pool) explain(ctx context.Context, s *server, then state, refused error) error {
-	p.servers.note(func() { s.suspect = true })
+	p.servers.mu.Lock()
+	s.suspect = true
+	p.servers.mu.Unlock()
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
@@ -132,6 +134,8 @@ func (l *loader) restore(ctx context.Context, at *server) error {
 			return err
 		}
 	}
-	l.pool.servers.note(func() { at.took(v) })
+	l.pool.servers.mu.Lock()
+	at.took(v)
+	l.pool.servers.mu.Unlock()
 	return l.pool.look(limited, at)
 }

@@ -67,13 +67,6 @@ func (l *servers) wanted() string {
 	return l.weights
 }
 
-// note changes the states of servers.
-func (l *servers) note(change func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	change()
-}
-
 // atOnce calls do for all servers of a list at the same time and returns their errors.
 func atOnce(list []*server, do func(*server) error) []error {
 	errs := make([]error, len(list))

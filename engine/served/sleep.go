@@ -185,13 +185,15 @@ func (l *servers) asleep(s *server) []part {
 }
 
 func (c *sleepControl) sleeps(s *server, parts []part) {
-	c.pool.servers.note(func() { s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)} })
+	c.pool.servers.mu.Lock()
+	defer c.pool.servers.mu.Unlock()
+	s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)}
 }
 
 // ends leaves out a server that has ended, and so sleeps no longer.
 func (c *sleepControl) ends(s *server, why error) {
-	c.pool.servers.note(func() {
-		s.parts, s.suspect, s.why = nil, true, why
-		c.pool.leaveOut(s)
-	})
+	c.pool.servers.mu.Lock()
+	defer c.pool.servers.mu.Unlock()
+	s.parts, s.suspect, s.why = nil, true, why
+	c.pool.leaveOut(s)
 }
