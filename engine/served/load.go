@@ -35,13 +35,13 @@ type loader struct {
 // weightState is which weights a server has.
 type weightState struct {
 	version int64  // of its weights
-	holds   string // name of its weights; "" until the first load
+	weights string // name of its weights; "" until the first load
 	next    int64  // version that is being loaded; version otherwise
 	coming  string // name of the weights that are being loaded; "" otherwise
 }
 
 // took notes that a server has loaded a version. The lock is held.
-func (w *weightState) took(v version) { w.version, w.next, w.holds = v.number, v.number, v.name }
+func (w *weightState) took(v version) { w.version, w.next, w.weights = v.number, v.number, v.name }
 
 // version is one version of the weights.
 type version struct {
@@ -91,10 +91,10 @@ func (l *loader) bring(ctx context.Context, v version) error {
 			return err
 		}
 		if patience := l.pool.servers.patience; time.Since(begun) > patience {
-			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, patience, l.pool.told())}
+			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, patience, l.pool.reasons())}
 		}
 		if err := rest(ctx, pause); err != nil {
-			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, l.pool.told())
+			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, l.pool.reasons())
 		}
 	}
 }

@@ -143,8 +143,8 @@ func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (
 
 // pausable is an endpoint whose server tells whether it is paused.
 type pausable interface {
-	// goOn resumes the server if it is paused, and reports whether it was.
-	goOn(ctx context.Context) bool
+	// resumeIfPaused resumes the server if it is paused, and reports whether it was.
+	resumeIfPaused(ctx context.Context) bool
 }
 
 // trust asks a server that has greeted what it can do. One that is paused says who it is, and then
@@ -153,7 +153,7 @@ func (a *arguments) trust(ctx context.Context, s *sampler, at *server) error {
 	limited, cancel := a.starting(ctx)
 	defer cancel()
 	err := s.checker.trust(limited, at, s.pool.servers.say)
-	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.goOn(ctx) {
+	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.resumeIfPaused(ctx) {
 		return err
 	}
 	again, cancel := a.starting(ctx)

@@ -245,9 +245,9 @@ func (p *pool) await(ctx context.Context) error {
 	case <-back:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.told())
+		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.reasons())
 	case <-timer.C:
-		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.servers.patience, p.told())}
+		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.servers.patience, p.reasons())}
 	}
 }
 
@@ -280,8 +280,8 @@ func (p *pool) changed() {
 	p.back = make(chan struct{})
 }
 
-// told names each server that is left out with its last failure.
-func (p *pool) told() string {
+// reasons names each server that is left out with its last failure.
+func (p *pool) reasons() string {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
 	var all []string

@@ -289,7 +289,7 @@ func TestRequestsInALongLoad(t *testing.T) {
 func TestWhenVLLMScores(t *testing.T) {
 	for _, c := range []struct{ lora, alone, want bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
 		s, _, said := serving(1)
-		s.pool.servers.all[0].endpoint = &vllmServer{follower: follower{lora: c.lora}}
+		s.pool.servers.all[0].endpoint = &vllmServer{liveServer: liveServer{lora: c.lora}}
 		s.Prove(engine.Proving{Alone: c.alone, Check: func(context.Context, int64, string, engine.ScoreTokens) error { return errStale }})
 		proves := s.loader.proofs.prove(t.Context(), s.pool.servers.all[0], 1) != nil
 		if proves != c.want || proves == strings.Contains(said(), "nothing proves") {

@@ -100,7 +100,7 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 	}
 	err := p.recognise(limited, s)
 	if newest := p.servers.wanted(); errors.Is(err, errUnproven) && newest != "" {
-		if lost := s.hasOne(limited, newest, p.servers.now(s).holds); lost != nil { // the server has ended since
+		if lost := s.hasOne(limited, newest, p.servers.now(s).weights); lost != nil { // the server has ended since
 			err = lost
 		}
 	}
