@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
-// adapters are the adapters that load gave a server. The one before the newest stays for requests in
-// flight.
+// adapters are those that a sampler has given a server. The policy's before the newest stays for requests
+// in flight.
 type adapters struct {
 	client *openai.Client
 	drop   string                                            // endpoint that drops an adapter
