@@ -107,9 +107,9 @@ func (l *loader) loadIntoAll(ctx context.Context, v version) error {
 	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	servers := l.reachable(limited)
-	errs := atOnce(servers, func(at *server) error {
-		l.proofs.unproven(at, v.number, v.name)
-		return l.deliver(limited, at, v)
+	errs := atOnce(servers, func(s *server) error {
+		l.proofs.unproven(s, v.number, v.name)
+		return l.deliver(limited, s, v)
 	})
 	defer l.proofs.proved(servers)
 	if ctx.Err() != nil {

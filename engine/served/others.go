@@ -68,8 +68,8 @@ func (s *sampler) LoadAdapter(ctx context.Context, name, dir string, version int
 	defer cancel()
 	old, replaces := o.find(name)
 	now := o.put(name, dir, version)
-	for _, at := range o.awake() {
-		if err := o.lend(limited, at, now); err != nil {
+	for _, target := range o.awake() {
+		if err := o.lend(limited, target, now); err != nil {
 			o.undo(name, old, replaces)
 			return err
 		}
@@ -136,24 +136,24 @@ func (o *others) awake() []*server {
 }
 
 // lend gives a server an adapter.
-func (*others) lend(ctx context.Context, at *server, a other) error {
-	to, ok := at.endpoint.(holder)
+func (*others) lend(ctx context.Context, s *server, a other) error {
+	h, ok := s.endpoint.(holder)
 	if !ok {
-		return fmt.Errorf("%s holds no adapters beside the policy", at.name())
+		return fmt.Errorf("%s holds no adapters beside the policy", s.name())
 	}
-	if err := to.hold(ctx, a.dir, a.name); err != nil {
-		return fmt.Errorf("%s: loading the adapter from %s: %w", at.name(), a.dir, err)
+	if err := h.hold(ctx, a.dir, a.name); err != nil {
+		return fmt.Errorf("%s: loading the adapter from %s: %w", s.name(), a.dir, err)
 	}
 	return nil
 }
 
 // complete gives a server the adapters that it lacks, because it slept or has restarted.
-func (o *others) complete(ctx context.Context, at *server) error {
+func (o *others) complete(ctx context.Context, s *server) error {
 	for _, name := range o.names() {
 		a, _ := o.find(name)
-		has, err := at.has(ctx, a.name)
+		has, err := s.has(ctx, a.name)
 		if err == nil && !has {
-			err = o.lend(ctx, at, a)
+			err = o.lend(ctx, s, a)
 		}
 		if err != nil {
 			return err
@@ -164,9 +164,9 @@ func (o *others) complete(ctx context.Context, at *server) error {
 
 // dropFromAll drops an adapter from the servers that do not sleep.
 func (o *others) dropFromAll(ctx context.Context, old other) error {
-	for _, at := range o.awake() {
-		if err := at.endpoint.(holder).unload(ctx, old.name); err != nil {
-			return fmt.Errorf("%s: dropping the adapter from %s: %w", at.name(), old.dir, err)
+	for _, s := range o.awake() {
+		if err := s.endpoint.(holder).unload(ctx, old.name); err != nil {
+			return fmt.Errorf("%s: dropping the adapter from %s: %w", s.name(), old.dir, err)
 		}
 	}
 	return nil

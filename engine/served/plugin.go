@@ -33,7 +33,7 @@ func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600}
 
 // open greets the servers and finds out what they can do. own are those that the run has started, and
 // end with the sampler; nil if they run already.
-func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owned, of kind) (_ trinity.Sampler, err error) {
+func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owned, k kind) (_ trinity.Sampler, err error) {
 	defer func() {
 		if err != nil {
 			own.close()
@@ -80,19 +80,19 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 			return nil, err
 		}
 		client := &openai.Client{BaseURL: root, Key: cmp.Or(spec.Key, openai.NoKey), HTTP: &http.Client{Transport: transport}}
-		at := &server{url: root}
-		at.seen = time.Now()
-		if at.endpoint, err = a.greet(ctx, client, of); err != nil {
+		target := &server{url: root}
+		target.seen = time.Now()
+		if target.endpoint, err = a.greet(ctx, client, k); err != nil {
 			return nil, err
 		}
-		if err := a.trust(ctx, s, at); err != nil {
+		if err := a.trust(ctx, &s.checker, target, say); err != nil {
 			return nil, err
 		}
-		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, at.endpoint) {
+		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, target.endpoint) {
 			s.loader.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
-		list.all = append(list.all, at)
+		list.all = append(list.all, target)
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
@@ -127,13 +127,13 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 }
 
 // greet asks a server who it is, until it answers.
-func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (endpoint, error) {
+func (a *arguments) greet(ctx context.Context, client *openai.Client, k kind) (endpoint, error) {
 	ctx, cancel := a.starting(ctx)
 	defer cancel()
 	for {
-		at, err := of.greet(ctx, client)
+		e, err := k.greet(ctx, client)
 		if err == nil || ctx.Err() == nil && !retry.IsTemporary(err) {
-			return at, err
+			return e, err
 		}
 		if late := rest(ctx, 500*time.Millisecond); late != nil {
 			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, late, err)
@@ -149,21 +149,21 @@ type pausable interface {
 
 // trust asks a server that has greeted what it can do. One that is paused says who it is, and then
 // holds back its answers. A run that was killed in a load may have left it so.
-func (a *arguments) trust(ctx context.Context, s *sampler, at *server) error {
+func (a *arguments) trust(ctx context.Context, c *checker, s *server, say func(string)) error {
 	limited, cancel := a.starting(ctx)
 	defer cancel()
-	err := s.checker.trust(limited, at, s.pool.servers.say)
-	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.resumeIfPaused(ctx) {
+	err := c.trust(limited, s, say)
+	if p, ok := s.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.resumeIfPaused(ctx) {
 		return err
 	}
 	again, cancel := a.starting(ctx)
 	defer cancel()
-	return s.checker.trust(again, at, s.pool.servers.say)
+	return c.trust(again, s, say)
 }
 
 // fetches reports whether a server says in time that it fetches weights over HTTP.
-func (a *arguments) fetches(ctx context.Context, at endpoint) bool {
-	f, ok := at.(fetcher)
+func (a *arguments) fetches(ctx context.Context, e endpoint) bool {
+	f, ok := e.(fetcher)
 	ctx, cancel := a.starting(ctx)
 	defer cancel()
 	return ok && f.fetches(ctx)

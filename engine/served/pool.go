@@ -146,10 +146,10 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	then := p.servers.now(s)
+	before := p.servers.now(s)
 	err := send(ctx, s)
 	if statusOf(err) > 0 && !retry.IsTemporary(err) {
-		return p.explain(ctx, s, then, err)
+		return p.explain(ctx, s, before, err)
 	}
 	return err
 }
@@ -294,10 +294,10 @@ func (p *pool) reasons() string {
 }
 
 // computed notes that a server has a sequence in its cache.
-func (p *pool) computed(prompt, reply []int32, at *server) {
+func (p *pool) computed(prompt, reply []int32, s *server) {
 	if len(p.servers.all) > 1 {
 		p.servers.mu.Lock()
 		defer p.servers.mu.Unlock()
-		p.places.remember(slices.Concat(prompt, reply), at)
+		p.places.remember(slices.Concat(prompt, reply), s)
 	}
 }

@@ -49,8 +49,8 @@ type command struct {
 	env   map[string]string
 }
 
-func (c *command) add(on bool, words ...string) {
-	if on {
+func (c *command) add(wanted bool, words ...string) {
+	if wanted {
 		c.words = append(c.words, words...)
 	}
 }

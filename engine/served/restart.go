@@ -51,14 +51,14 @@ var errSince = retry.Temporary(errors.New("it has got other weights since the re
 
 // explain returns why a server refused a request that began in a state. A server that has restarted does
 // not know the name of its adapter.
-func (p *pool) explain(ctx context.Context, s *server, then state, refused error) error {
+func (p *pool) explain(ctx context.Context, s *server, before state, refused error) error {
 	p.servers.mu.Lock()
 	s.suspect = true
 	p.servers.mu.Unlock()
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	if now := p.servers.now(s); now.out || now.returns != then.returns || now.version != then.version {
+	if now := p.servers.now(s); now.out || now.returns != before.returns || now.version != before.version {
 		return errSince
 	}
 	return refused
@@ -114,28 +114,28 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 }
 
 // restore gives a server that has restarted the newest version.
-func (l *loader) restore(ctx context.Context, at *server) error {
+func (l *loader) restore(ctx context.Context, s *server) error {
 	l.loading.Lock()
 	defer l.loading.Unlock()
-	if !l.pool.servers.now(at).out {
+	if !l.pool.servers.now(s).out {
 		return nil // it has got a newer one meanwhile
 	}
 	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	v := l.newest
-	l.proofs.unproven(at, v.number, v.name)
-	defer l.proofs.proved([]*server{at})
-	if err := l.deliver(limited, at, v); err != nil {
+	l.proofs.unproven(s, v.number, v.name)
+	defer l.proofs.proved([]*server{s})
+	if err := l.deliver(limited, s, v); err != nil {
 		return err
 	}
 	if l.proofs.agreed.of(v) {
-		if _, err := l.proofs.agree(limited, at); err != nil {
-			l.proofs.judge(at, false)
+		if _, err := l.proofs.agree(limited, s); err != nil {
+			l.proofs.judge(s, false)
 			return err
 		}
 	}
 	l.pool.servers.mu.Lock()
-	at.took(v)
+	s.took(v)
 	l.pool.servers.mu.Unlock()
-	return l.pool.look(limited, at)
+	return l.pool.look(limited, s)
 }

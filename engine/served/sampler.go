@@ -117,21 +117,21 @@ func seedOf(seed uint64, i int) uint64 {
 
 // one asks for one completion.
 func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
-	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) (err error) {
+	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, target *server) (err error) {
 		defer func() {
 			if err != nil && q.told > 0 {
 				err = partialReply{err}
 			}
 		}()
-		before := s.pool.servers.now(at)
-		a, err := at.sample(ctx, q)
+		before := s.pool.servers.now(target)
+		a, err := target.sample(ctx, q)
 		if err == nil {
 			err = s.checker.checkAnswer(q, a)
 		}
 		if err != nil {
 			return err
 		}
-		versions := [2]int64{before.version, s.pool.servers.now(at).next}
+		versions := [2]int64{before.version, s.pool.servers.now(target).next}
 		if a.weights != nil && !s.pool.servers.adapter { // an adapter leaves the weights their name
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
@@ -140,13 +140,13 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 				versions[0] = min(versions[0], before.version)
 			}
 		}
-		if err := s.loader.proofs.settled(ctx, at, versions[1], before.failedLoads); err != nil {
+		if err := s.loader.proofs.settled(ctx, target, versions[1], before.failedLoads); err != nil {
 			return err
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
 		}
-		s.pool.computed(q.prompt, a.tokens, at)
+		s.pool.computed(q.prompt, a.tokens, target)
 		q.tell(a.tokens)
 		return nil
 	})
@@ -248,8 +248,8 @@ func (s *sampler) Close() error {
 	s.pool.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, at := range s.pool.servers.all {
-		at.release(ctx)
+	for _, target := range s.pool.servers.all {
+		target.release(ctx)
 	}
 	s.idle()
 	s.pool.servers.own.close()

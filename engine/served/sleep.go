@@ -102,18 +102,18 @@ func (c *sleepControl) sleepAll(ctx context.Context) error {
 	if err := c.pool.turn.take(draining); err != nil {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
-	return c.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if len(c.pool.servers.asleep(at)) > 0 {
+	return c.each(ctx, "sleep", func(ctx context.Context, s *server) error {
+		if len(c.pool.servers.asleep(s)) > 0 {
 			return nil
 		}
-		sleeper, ok := at.endpoint.(sleeper)
+		sleeper, ok := s.endpoint.(sleeper)
 		if !ok {
 			return errors.New("it cannot sleep")
 		}
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		c.sleeps(at, []part{partWeights, partCache})
+		c.sleeps(s, []part{partWeights, partCache})
 		return nil
 	})
 }
@@ -135,15 +135,15 @@ func (c *sleepControl) each(ctx context.Context, phase string, do func(context.C
 	limited, cancel := within(ctx, c.pool.servers.limit, "%s: load_timeout of %v passed", phase, c.pool.servers.limit)
 	defer cancel()
 	all := c.pool.servers.all
-	errs := atOnce(all, func(at *server) error { return do(limited, at) })
-	for i, at := range all {
+	errs := atOnce(all, func(s *server) error { return do(limited, s) })
+	for i, s := range all {
 		switch {
 		case errs[i] == nil:
 		case limited.Err() == nil && isGone(errs[i]):
-			c.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			c.ends(s, fmt.Errorf("%s: %w", phase, errs[i]))
 			errs[i] = nil
 		default:
-			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
+			errs[i] = fmt.Errorf("%s: %s: %w", s.name(), phase, errs[i])
 		}
 	}
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
@@ -158,19 +158,19 @@ func (c *sleepControl) rouse(ctx context.Context, s *server) error {
 }
 
 // wake wakes some parts of a server. A part that is awake stays so.
-func (c *sleepControl) wake(ctx context.Context, at *server, parts ...part) error {
+func (c *sleepControl) wake(ctx context.Context, s *server, parts ...part) error {
 	for _, p := range parts {
-		asleep := c.pool.servers.asleep(at)
+		asleep := c.pool.servers.asleep(s)
 		if !slices.Contains(asleep, p) {
 			continue
 		}
-		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if len(c.pool.servers.asleep(at)) == 0 { // it has been started again meanwhile
+		if err := s.endpoint.(sleeper).wake(ctx, p); err != nil {
+			if len(c.pool.servers.asleep(s)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		c.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
+		c.sleeps(s, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }

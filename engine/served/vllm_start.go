@@ -77,8 +77,8 @@ func roomFor(rank int) int {
 	return rank
 }
 
-func flag(name string, on bool) string {
-	if on {
+func flag(name string, enabled bool) string {
+	if enabled {
 		return "--" + name
 	}
 	return "--no-" + name
