@@ -20,11 +20,17 @@ type liveServer struct {
 	pause         string   // endpoint that pauses the server
 	resume        string   // endpoint that lets it go on
 	fixed         string   // why it takes no new weights if it has no endpoint that pauses it
-	adapters
+	adapters      adapters
 }
 
 // about implements endpoint.
 func (s *liveServer) about() about { return s.info }
+
+// held implements holder.
+func (s *liveServer) held() *adapters { return &s.adapters }
+
+// release implements endpoint.
+func (s *liveServer) release(ctx context.Context) { s.adapters.release(ctx) }
 
 // tokenize implements endpoint.
 func (s *liveServer) tokenize(ctx context.Context, text string) ([]int32, error) {

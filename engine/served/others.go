@@ -15,14 +15,7 @@ import (
 )
 
 // holder is an endpoint whose server holds adapters.
-type holder interface {
-	// replace gives the server the policy's adapter under a new name.
-	replace(ctx context.Context, dir, name string) error
-	// hold gives the server an adapter beside the policy's, under a name that it does not have.
-	hold(ctx context.Context, dir, name string) error
-	// unload drops an adapter.
-	unload(ctx context.Context, name string) error
-}
+type holder interface{ held() *adapters }
 
 var _ engine.AdapterLoader = (*sampler)(nil)
 
@@ -141,7 +134,7 @@ func (*others) lend(ctx context.Context, s *server, a other) error {
 	if !ok {
 		return fmt.Errorf("%s holds no adapters beside the policy", s.name())
 	}
-	if err := h.hold(ctx, a.dir, a.name); err != nil {
+	if err := h.held().hold(ctx, a.dir, a.name); err != nil {
 		return fmt.Errorf("%s: loading the adapter from %s: %w", s.name(), a.dir, err)
 	}
 	return nil
@@ -165,7 +158,7 @@ func (o *others) complete(ctx context.Context, s *server) error {
 // dropFromAll drops an adapter from the servers that do not sleep.
 func (o *others) dropFromAll(ctx context.Context, old other) error {
 	for _, s := range o.awake() {
-		if err := s.endpoint.(holder).unload(ctx, old.name); err != nil {
+		if err := s.endpoint.(holder).held().unload(ctx, old.name); err != nil {
 			return fmt.Errorf("%s: dropping the adapter from %s: %w", s.name(), old.dir, err)
 		}
 	}

@@ -140,7 +140,7 @@ func (l *loader) give(ctx context.Context, s *server, v version, asleep bool) er
 	case v.from != nil:
 		return l.receive(ctx, s, v, asleep)
 	case l.pool.servers.adapter:
-		return s.endpoint.(holder).replace(ctx, v.dir, v.name)
+		return s.endpoint.(holder).held().replace(ctx, v.dir, v.name)
 	}
 	return s.load(ctx, v.dir, v.name, asleep)
 }

@@ -99,7 +99,7 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
 		TopK: cmp.Or(max(0, q.TopK), -1),
 	}}
-	r.LoraPath = s.adapterOf(q)
+	r.LoraPath = s.adapters.of(q)
 	var reply struct {
 		OutputIDs []int32 `json:"output_ids"`
 		Meta      struct {
@@ -154,7 +154,7 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		sampling: sampling{RepetitionPenalty: 1, Temperature: 1, TopP: 1}, MaxNewTokens: 1, TopK: -1,
 	}}
 	if s.lora {
-		r.LoraPath = s.current()
+		r.LoraPath = s.adapters.current()
 	}
 	var reply struct {
 		Meta struct {

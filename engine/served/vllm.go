@@ -110,7 +110,7 @@ func statusOf(err error) int {
 }
 
 // name returns the name of the model, or of its adapter, that answers a query.
-func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapterOf(q), s.model) }
+func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapters.of(q), s.model) }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
 	if s.byTokens && q.OnToken == nil {
