@@ -81,9 +81,6 @@ func (p *proofs) agree(ctx context.Context, s *server) (covered float64, err err
 	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
 }
 
-// of reports whether the digests belong to a version.
-func (a *agreed) of(v version) bool { return a.by != nil && a.version == v.number }
-
 // digestsOf returns the digests of a server, nil if it has none. It says that once.
 func (p *proofs) digestsOf(ctx context.Context, s *server) (map[string]string, error) {
 	d, ok := s.endpoint.(digester)

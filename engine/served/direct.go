@@ -193,14 +193,6 @@ func (h *handover) limited(ctx context.Context, what string, server func(ctx con
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// tensors lists all tensors of the version.
-func (h *handover) tensors() (all []engine.TensorInfo) {
-	for _, b := range h.Buckets() {
-		all = append(all, b...)
-	}
-	return all
-}
-
 // torchType returns the type in which a server wants weights. One that does not say gets them as the files
 // have them.
 func torchType(name string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -66,7 +67,7 @@ func (q *query) tell(tokens []int32) {
 func (q *query) stops() []int32 {
 	var stops []int32
 	for _, t := range q.StopTokens {
-		if t >= 0 && !isEOS(q.eos, t) {
+		if t >= 0 && !slices.Contains(q.eos, t) {
 			stops = append(stops, t)
 		}
 	}

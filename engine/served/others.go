@@ -84,8 +84,9 @@ func (o *others) undo(name string, old other, was bool) {
 	}
 }
 
-// drop takes an adapter from the servers.
-func (o *others) drop(ctx context.Context, name string) error {
+// DropAdapter implements engine.AdapterLoader.
+func (s *sampler) DropAdapter(ctx context.Context, name string) error {
+	o := &s.loader.others
 	old, ok := o.find(name)
 	if !ok {
 		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, name)

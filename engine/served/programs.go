@@ -75,11 +75,6 @@ func (s *startable) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (t
 	return s.open(ctx, spec, own, s.kind(s, cfg, &spec, own))
 }
 
-// PlanMemory implements engine.SamplerOpener.
-func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
-	return memory(&spec)
-}
-
 // PythonPackage returns the package whose version trinity doctor reports.
 func (s *startable) PythonPackage() string { return s.pkg }
 

@@ -128,7 +128,7 @@ func (l *loader) restore(ctx context.Context, s *server) error {
 	if err := l.deliver(limited, s, v); err != nil {
 		return err
 	}
-	if l.proofs.agreed.of(v) {
+	if a := &l.proofs.agreed; a.by != nil && a.version == v.number {
 		if _, err := l.proofs.agree(limited, s); err != nil {
 			l.proofs.judge(s, false)
 			return err

@@ -213,9 +213,6 @@ func (c *checker) checkAnswer(q *query, a *answer) error {
 	return nil
 }
 
-// isEOS reports whether a token is one of the model's own that end a reply.
-func isEOS(eos []int32, t int32) bool { return slices.Contains(eos, t) }
-
 // mostLikely sorts the most likely tokens and keeps n.
 func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 	slices.SortFunc(top, func(a, b trinity.TokenLogprob) int {
@@ -235,9 +232,6 @@ func (*sampler) Resident() {}
 
 // What follows is done by a part each.
 
-func (s *sampler) DropAdapter(ctx context.Context, name string) error {
-	return s.loader.others.drop(ctx, name)
-}
 func (s *sampler) Adapters() []string              { return s.loader.others.names() }
 func (s *sampler) Prove(proving engine.Proving)    { s.loader.proofs.begin(proving) }
 func (s *sampler) Sleep(ctx context.Context) error { return s.loader.sleep.sleepAll(ctx) }
