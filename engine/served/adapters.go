@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/internal/wire/openai"
 )
 
-// adapters are the adapters that load gave a server. The one before the newest stays for requests in
-// flight.
+// adapters are those that a sampler has given a server. The policy's before the newest stays for requests
+// in flight.
 type adapters struct {
 	client *openai.Client
 	drop   string                                            // endpoint that drops an adapter
@@ -20,7 +20,8 @@ type adapters struct {
 	others      []string // that requests name
 }
 
-// replace implements holder. It drops the adapter before the last, which no request in flight samples with.
+// replace gives the server the policy's adapter under a new name. It drops the adapter before the last,
+// which no request in flight samples with.
 func (a *adapters) replace(ctx context.Context, dir, name string) error {
 	there, err := listed(ctx, a.client)
 	if err != nil {
@@ -42,7 +43,7 @@ func (a *adapters) replace(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// hold implements holder.
+// hold gives the server an adapter beside the policy's, under a name that it does not have.
 func (a *adapters) hold(ctx context.Context, dir, name string) error {
 	if err := a.give(ctx, dir, name); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (a *adapters) hold(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// unload implements holder. An adapter that the server does not list counts as dropped: a server that has
+// unload drops an adapter. One that the server does not list counts as dropped: a server that has
 // restarted refuses its name.
 func (a *adapters) unload(ctx context.Context, name string) error {
 	a.mu.Lock()
@@ -83,7 +84,7 @@ func (a *adapters) keepOnly(there []string) {
 	}
 }
 
-// release implements endpoint.
+// release drops all.
 func (a *adapters) release(ctx context.Context) {
 	for _, name := range a.all() {
 		_ = a.unload(ctx, name) // the server may have gone
@@ -102,8 +103,8 @@ func (a *adapters) all() (names []string) {
 	return names
 }
 
-// adapterOf returns the adapter that answers a query, "" for the model without any.
-func (a *adapters) adapterOf(q *query) string {
+// of returns the adapter that answers a query, "" for the model without any.
+func (a *adapters) of(q *query) string {
 	if q.adapter {
 		return a.current()
 	}

@@ -19,64 +19,63 @@ type checker struct {
 	record bool                      // log-probabilities are trained on
 	scores bool                      // it is asked to score given tokens
 	tokens func(text string) []int32 // encodes a text; nil for a model without a tokenizer
-	say    func(string)
 }
 
 // trust asks a server three small questions, and refuses one that lacks what the run needs: the ids
 // of tokens, and for training also their log-probabilities as sampled.
-func (c *checker) trust(ctx context.Context, at *server) error {
-	about := at.about()
+func (c *checker) trust(ctx context.Context, s *server, say func(string)) error {
+	about := s.about()
 	switch {
 	case about.length > 0 && about.length < c.length:
 		return fmt.Errorf("%s takes %d tokens, fewer than model.max_model_len %d: start it with more, or lower the key",
-			at.name(), about.length, c.length)
+			s.name(), about.length, c.length)
 	case c.scores && about.length == c.length:
 		return fmt.Errorf("%s takes %d tokens, no more than model.max_model_len, and a server adds one to what it scores: "+
-			"start it with %d, or lower the key", at.name(), about.length, c.length+1)
+			"start it with %d, or lower the key", s.name(), about.length, c.length+1)
 	}
-	if err := c.checkAdapter(at); err != nil {
+	if err := c.checkAdapter(s); err != nil {
 		return err
 	}
-	if err := c.compareTokenizer(ctx, at); err != nil {
+	if err := c.compareTokenizer(ctx, s, say); err != nil {
 		return err
 	}
-	hot, err := c.question(ctx, at, 1, nil)
+	hot, err := c.question(ctx, s, 1, nil)
 	if err != nil {
 		return err
 	}
 	if c.scores {
-		if _, err := scored(ctx, at, c.asked()); err != nil {
-			return fmt.Errorf("%s: %w", at.name(), err)
+		if _, err := scored(ctx, s, c.asked()); err != nil {
+			return fmt.Errorf("%s: %w", s.name(), err)
 		}
 	}
 	if !c.record {
 		return nil
 	}
-	cold, err := c.question(ctx, at, 0.5, nil)
+	cold, err := c.question(ctx, s, 0.5, nil)
 	if err != nil {
 		return err
 	}
 	if err := checkTemperature(hot.top[0], cold.top[0]); err != nil {
-		return fmt.Errorf("%s: %w: %s", at.name(), err, about.flags.temperature)
+		return fmt.Errorf("%s: %w: %s", s.name(), err, about.flags.temperature)
 	}
-	stopped, err := c.question(ctx, at, 1, hot.tokens[:1])
+	stopped, err := c.question(ctx, s, 1, hot.tokens[:1])
 	if err == nil && stopped.tokens[0] == hot.tokens[0] && len(stopped.tokens) > 1 {
-		err = fmt.Errorf("%s does not end a reply at a stop token", at.name())
+		err = fmt.Errorf("%s does not end a reply at a stop token", s.name())
 	}
 	return err
 }
 
 // checkAdapter refuses a server that does not take the adapters of the run, as far as it tells.
-func (c *checker) checkAdapter(at *server) error {
-	about := at.about()
+func (c *checker) checkAdapter(s *server) error {
+	about := s.about()
 	switch {
 	case c.rank == 0:
 		return nil
 	case about.noLoRA != "":
-		return fmt.Errorf("%s takes no adapters: %s", at.name(), about.noLoRA)
+		return fmt.Errorf("%s takes no adapters: %s", s.name(), about.noLoRA)
 	case about.rank > 0 && about.rank < c.rank:
 		return fmt.Errorf("%s takes adapters of rank %d at most, and one of model.lora_configs has rank %d: "+
-			"start it with --max-lora-rank %[3]d, or lower lora_rank", at.name(), about.rank, c.rank)
+			"start it with --max-lora-rank %[3]d, or lower lora_rank", s.name(), about.rank, c.rank)
 	}
 	return nil
 }
@@ -88,20 +87,20 @@ var telling = []string{
 }
 
 // compareTokenizer refuses a server whose tokenizer encodes a text differently from the model's.
-func (c *checker) compareTokenizer(ctx context.Context, at *server) error {
+func (c *checker) compareTokenizer(ctx context.Context, s *server, say func(string)) error {
 	if c.tokens == nil {
 		return nil
 	}
 	for _, text := range telling {
-		got, err := at.tokenize(ctx, text)
+		got, err := s.tokenize(ctx, text)
 		switch own := c.tokens(text); {
 		case statusOf(err) > 0:
-			c.say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", at.name()))
+			say(fmt.Sprintf("%s encodes no texts (/tokenize), so its tokenizer is not compared with the model's", s.name()))
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", at.name(), err)
+			return fmt.Errorf("%s: %w", s.name(), err)
 		case !slices.Equal(got, own):
-			return fmt.Errorf("%s has another tokenizer than model.model_path: %q is %v there and %v here", at.name(), text, got, own)
+			return fmt.Errorf("%s has another tokenizer than model.model_path: %q is %v there and %v here", s.name(), text, got, own)
 		}
 	}
 	return nil
@@ -112,7 +111,7 @@ const questionTokens = 3
 
 // question samples a few tokens. The prompt's tokens are far from one another, so that a server that
 // writes them as text and reads the text finds others.
-func (c *checker) question(ctx context.Context, at *server, temperature float32, stop []int32) (*answer, error) {
+func (c *checker) question(ctx context.Context, s *server, temperature float32, stop []int32) (*answer, error) {
 	q := &query{eos: c.eos, SamplingParams: trinity.SamplingParams{
 		N: 1, Temperature: temperature, MaxTokens: questionTokens, IgnoreEOS: true, StopTokens: stop, Seed: math.MaxInt64,
 	}}
@@ -120,19 +119,19 @@ func (c *checker) question(ctx context.Context, at *server, temperature float32,
 	if c.record {
 		q.TopLogprobs = trinity.MaxTopLogprobs
 	}
-	a, err := at.sample(ctx, q)
-	about := at.about()
+	a, err := s.sample(ctx, q)
+	about := s.about()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at.name(), err)
+		return nil, fmt.Errorf("%s: %w", s.name(), err)
 	case len(a.tokens) == 0:
-		return nil, fmt.Errorf("%s returns no token ids: %s", at.name(), about.flags.ids)
+		return nil, fmt.Errorf("%s returns no token ids: %s", s.name(), about.flags.ids)
 	case c.record && len(a.logprobs) != len(a.tokens):
 		return nil, fmt.Errorf("%s returns %d log-probabilities for %d tokens: %s",
-			at.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
+			s.name(), len(a.logprobs), len(a.tokens), about.flags.logprobs)
 	}
 	if err := c.checkAnswer(q, a); err != nil {
-		return nil, fmt.Errorf("%s: %w", at.name(), err)
+		return nil, fmt.Errorf("%s: %w", s.name(), err)
 	}
 	return a, nil
 }
@@ -180,8 +179,8 @@ func checkTemperature(hot, cold []trinity.TokenLogprob) error {
 const leastLogprob = -1000
 
 // look samples one token, to see whether a server works.
-func (c *checker) look(ctx context.Context, at *server) error {
+func (c *checker) look(ctx context.Context, s *server) error {
 	q := &query{eos: c.eos, prompt: []int32{0}, SamplingParams: trinity.SamplingParams{N: 1, MaxTokens: 1}}
-	_, err := at.sample(ctx, q)
+	_, err := s.sample(ctx, q)
 	return err
 }

@@ -34,29 +34,29 @@ type coverage struct {
 
 // clear overwrites the weights of a server that gets its first version, so that the digests afterwards
 // tell which tensors the delivery has replaced. It returns nil if that is not to be proven, or cannot be.
-func (p *proofs) clear(ctx context.Context, at *server) (*coverage, error) {
-	r, ok := at.endpoint.(resetter)
-	if p.servers.own == nil || p.proving.Digests == 0 || p.servers.adapter || at.covered || !ok {
+func (p *proofs) clear(ctx context.Context, s *server) (*coverage, error) {
+	r, ok := s.endpoint.(resetter)
+	if p.servers.own == nil || p.proving.Digests == 0 || p.servers.adapter || s.covered || !ok {
 		return nil, nil
 	}
-	if at.started == nil {
-		started, err := p.digestsOf(ctx, at)
+	if s.started == nil {
+		started, err := p.digestsOf(ctx, s)
 		if err != nil || started == nil {
 			return nil, err
 		}
-		at.started = started
+		s.started = started
 	}
 	switch err := r.reset(ctx); statusOf(err) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
-		p.servers.say(at.name() + " cannot reset its weights: the digests do not prove that a delivery replaces all tensors")
+		p.servers.say(s.name() + " cannot reset its weights: the digests do not prove that a delivery replaces all tensors")
 		return nil, nil
 	default:
 		if err != nil {
 			return nil, fmt.Errorf("resetting its weights: %w", err)
 		}
 	}
-	reset, err := p.digestsOf(ctx, at)
-	return &coverage{at.started, reset}, err
+	reset, err := p.digestsOf(ctx, s)
+	return &coverage{s.started, reset}, err
 }
 
 // prove returns an error unless the version that a server has loaded since is all that it has. The first
@@ -86,18 +86,18 @@ func (c *coverage) prove(now map[string]string, first bool) error {
 }
 
 // covers ends what clear began. A server proves it once.
-func (p *proofs) covers(ctx context.Context, c *coverage, at *server, v version) error {
+func (p *proofs) covers(ctx context.Context, c *coverage, s *server, v version) error {
 	if c == nil {
 		return nil
 	}
-	now, err := p.digestsOf(ctx, at)
+	now, err := p.digestsOf(ctx, s)
 	if err != nil {
 		return err
 	}
 	if err := c.prove(now, v.number == 0 && v.from == nil && keepsBits(v.dir, p.model)); err != nil {
 		return err
 	}
-	at.covered = true
+	s.covered = true
 	return nil
 }
 

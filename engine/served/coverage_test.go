@@ -98,7 +98,7 @@ func TestFirstDeliveryIsRepeated(t *testing.T) {
 }
 
 // otherNumbers writes the tiny model with other numbers.
-func otherNumbers(t *testing.T, of func(float32) float32, dtype safetensors.DType) string {
+func otherNumbers(t *testing.T, change func(float32) float32, dtype safetensors.DType) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "version")
 	if err := os.CopyFS(dir, os.DirFS(tiny)); err != nil {
@@ -107,7 +107,7 @@ func otherNumbers(t *testing.T, of func(float32) float32, dtype safetensors.DTyp
 	rewrite(t, dir, func(all []safetensors.Entry, numbers [][]float32) []safetensors.Entry {
 		for i := range all {
 			for j, x := range numbers[i] {
-				numbers[i][j] = of(x)
+				numbers[i][j] = change(x)
 			}
 			all[i].DType, all[i].Write = dtype, func(w io.Writer) error { return safetensors.Encode(w, dtype, numbers[i]) }
 		}

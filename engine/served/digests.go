@@ -41,8 +41,8 @@ func (p *proofs) compareDigests(ctx context.Context, v version, servers []*serve
 	}
 	p.agreed = agreed{v.number, map[string]serverDigests{}}
 	least := 1.0
-	for _, at := range servers {
-		covered, err := p.agree(ctx, at)
+	for _, s := range servers {
+		covered, err := p.agree(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -57,45 +57,42 @@ func (p *proofs) compareDigests(ctx context.Context, v version, servers []*serve
 
 // agree compares the digests of a server with those of the servers before it, and returns the share of its
 // tensors that they cover.
-func (p *proofs) agree(ctx context.Context, at *server) (covered float64, err error) {
-	all, err := p.digestsOf(ctx, at)
+func (p *proofs) agree(ctx context.Context, s *server) (covered float64, err error) {
+	all, err := p.digestsOf(ctx, s)
 	if retry.IsTemporary(err) && ctx.Err() == nil { // it may have ended since, which the next request finds
-		p.servers.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", at.name(), p.agreed.version, err))
+		p.servers.say(fmt.Sprintf("%s: digests of version %d are not compared: %v", s.name(), p.agreed.version, err))
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: digests of version %d: %w", at.name(), p.agreed.version, err)
+		return 0, fmt.Errorf("%s: digests of version %d: %w", s.name(), p.agreed.version, err)
 	}
 	names := slices.Sorted(maps.Keys(all))
 	layout := strings.Join(names, "\n")
 	one, ok := p.agreed.by[layout]
 	if !ok {
-		p.agreed.by[layout] = serverDigests{at, all}
+		p.agreed.by[layout] = serverDigests{s, all}
 	}
 	for _, name := range names {
 		if ok && all[name] != one.digests[name] {
 			return 0, fmt.Errorf("%s: tensor %s of version %d differs from that of %s: start both anew",
-				at.name(), name, p.agreed.version, one.server.name())
+				s.name(), name, p.agreed.version, one.server.name())
 		}
 	}
 	return float64(len(names)-nothings(all)) / float64(max(1, len(names))), nil
 }
 
-// of reports whether the digests belong to a version.
-func (a *agreed) of(v version) bool { return a.by != nil && a.version == v.number }
-
 // digestsOf returns the digests of a server, nil if it has none. It says that once.
-func (p *proofs) digestsOf(ctx context.Context, at *server) (map[string]string, error) {
-	d, ok := at.endpoint.(digester)
+func (p *proofs) digestsOf(ctx context.Context, s *server) (map[string]string, error) {
+	d, ok := s.endpoint.(digester)
 	if ok {
 		all, err := d.digests(ctx)
 		if statusOf(err) != 404 {
 			return all, err
 		}
 	}
-	if !at.mute {
-		at.mute = true
-		p.servers.say(at.name() + " tells no digests of its weights: synchronizer.verify full checks no more of it than probe")
+	if !s.mute {
+		s.mute = true
+		p.servers.say(s.name() + " tells no digests of its weights: synchronizer.verify full checks no more of it than probe")
 	}
 	return nil, nil
 }

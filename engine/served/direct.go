@@ -54,31 +54,31 @@ const bucketBytes = 1 << 30
 var failSent = failpoint.New("served.bucket") // before a server gets a bucket of a version
 
 // Receives implements engine.WeightReceiver.
-func (l *loader) Receives(ctx context.Context, from engine.WeightSender) error {
-	if l.servers.adapter {
+func (s *sampler) Receives(ctx context.Context, from engine.WeightSender) error {
+	if s.pool.servers.adapter {
 		return errors.New("a server reads an adapter from files")
 	}
-	for _, at := range l.servers.all {
-		to, ok := at.endpoint.(receiver)
+	for _, target := range s.pool.servers.all {
+		r, ok := target.endpoint.(receiver)
 		if !ok {
-			return fmt.Errorf("%s takes weights from files alone", at.name())
+			return fmt.Errorf("%s takes weights from files alone", target.name())
 		}
-		in, err := inletOf(ctx, to, l.phase)
+		in, err := inletOf(ctx, r, s.loader.phase)
 		if err == nil {
-			_, err = l.transport(from.Device(), in)
+			_, err = s.pool.servers.transport(from.Device(), in)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", at.name(), err)
+			return fmt.Errorf("%s: %w", target.name(), err)
 		}
 	}
 	return nil
 }
 
 // inletOf asks a server how it takes tensors, for a limited time.
-func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, error) {
+func inletOf(ctx context.Context, r receiver, limit time.Duration) (inlet, error) {
 	ctx, cancel := within(ctx, limit, "it has not said within %v how it takes weights", limit)
 	defer cancel()
-	in, err := to.inlet(ctx)
+	in, err := r.inlet(ctx)
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		err = context.Cause(ctx)
 	}
@@ -86,12 +86,12 @@ func inletOf(ctx context.Context, to receiver, limit time.Duration) (inlet, erro
 }
 
 // ReceiveWeights implements engine.WeightReceiver.
-func (l *loader) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
-	return l.bring(ctx, version{number: number, name: l.nameOf(number), from: from})
+func (s *sampler) ReceiveWeights(ctx context.Context, from engine.WeightSender, number int64) error {
+	return s.loader.bring(ctx, version{number: number, from: from})
 }
 
 // transport chooses how weights travel from a device to a server.
-func (l *loader) transport(device string, in inlet) (string, error) {
+func (l *servers) transport(device string, in inlet) (string, error) {
 	both := device == "cuda" && in.device == "cuda"
 	switch {
 	case both && l.shares && in.opens:
@@ -117,18 +117,18 @@ type handover struct {
 }
 
 // receive gives a version to a server without files. Servers take turns, because the sender has one channel.
-func (l *loader) receive(ctx context.Context, at *server, v version, asleep bool) (err error) {
-	to := at.endpoint.(receiver) // Receives has found out
+func (l *loader) receive(ctx context.Context, s *server, v version, asleep bool) (err error) {
+	r := s.endpoint.(receiver) // Receives has found out
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	h := &handover{name: v.name, group: v.name + "-" + rand.Text()[:8], phase: l.phase}
-	if h.in, err = inletOf(ctx, to, l.phase); err != nil {
+	if h.in, err = inletOf(ctx, r, l.phase); err != nil {
 		return err
 	}
-	if h.transport, err = l.transport(v.from.Device(), h.in); err != nil {
+	if h.transport, err = l.pool.servers.transport(v.from.Device(), h.in); err != nil {
 		return err
 	}
-	u, err := url.Parse(l.servers.own.addressOf(at.url))
+	u, err := url.Parse(l.pool.servers.own.addressOf(s.url))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (l *loader) receive(ctx context.Context, at *server, v version, asleep bool
 		return err
 	}
 	defer func() { err = both(err, h.Close(ctx)) }()
-	return to.receive(ctx, h, asleep)
+	return r.receive(ctx, h, asleep)
 }
 
 // join lets the sender and the server meet.
@@ -191,14 +191,6 @@ func (h *handover) limited(ctx context.Context, what string, server func(ctx con
 		return fmt.Errorf("%s: %w", what, cause)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// tensors lists all tensors of the version.
-func (h *handover) tensors() (all []engine.TensorInfo) {
-	for _, b := range h.Buckets() {
-		all = append(all, b...)
-	}
-	return all
 }
 
 // torchType returns the type in which a server wants weights. One that does not say gets them as the files

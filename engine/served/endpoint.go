@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wire/openai"
@@ -25,7 +26,7 @@ type endpoint interface {
 	// load replaces the server's weights by those of a directory that the server sees, and calls them
 	// name. Requests wait meanwhile. A server that is asleep has memory for the weights alone.
 	load(ctx context.Context, dir, name string, asleep bool) error
-	// has reports whether the server has the weights called name, which load gave it.
+	// has reports whether the server has the weights, or the adapter, called name.
 	has(ctx context.Context, name string) (bool, error)
 	// release drops the adapters that the sampler gave the server, if the server still answers.
 	release(ctx context.Context)
@@ -50,7 +51,7 @@ type query struct {
 	trinity.SamplingParams // N is 1, MaxTokens is set
 	prompt                 []int32
 	eos                    []int32 // of the model
-	adapter                bool    // the policy is an adapter that load gave the server
+	adapter                bool    // the policy is an adapter
 	other                  string  // adapter on the server that the request names; "" for the policy and the base
 	told                   int     // tokens that OnToken has got
 }
@@ -66,7 +67,7 @@ func (q *query) tell(tokens []int32) {
 func (q *query) stops() []int32 {
 	var stops []int32
 	for _, t := range q.StopTokens {
-		if t >= 0 && !isEOS(q.eos, t) {
+		if t >= 0 && !slices.Contains(q.eos, t) {
 			stops = append(stops, t)
 		}
 	}

@@ -52,12 +52,12 @@ var failServed = failpoint.New("served.file") // before a server gets a file of 
 
 // offer begins to serve the files of a directory, which are the version called name, to the server at an
 // address. It lists the files once for all servers.
-func (f *fileServer) offer(ctx context.Context, dir, name, to string) (offer, error) {
+func (f *fileServer) offer(ctx context.Context, dir, name, peer string) (offer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	address, err := f.listen(ctx, to)
+	address, err := f.listen(ctx, peer)
 	if err != nil {
-		return offer{}, fmt.Errorf("serving files to %s: %w", to, err)
+		return offer{}, fmt.Errorf("serving files to %s: %w", peer, err)
 	}
 	made, err := os.Stat(dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func (f *fileServer) offer(ctx context.Context, dir, name, to string) (offer, er
 }
 
 // listen returns the address at which the server at an address reaches this machine. The lock is held.
-func (f *fileServer) listen(ctx context.Context, to string) (string, error) {
-	ip, err := localIP(ctx, f.own.addressOf(to))
+func (f *fileServer) listen(ctx context.Context, peer string) (string, error) {
+	ip, err := localIP(ctx, f.own.addressOf(peer))
 	if err != nil || f.at[ip] != "" {
 		return f.at[ip], err
 	}
@@ -95,8 +95,8 @@ func (f *fileServer) listen(ctx context.Context, to string) (string, error) {
 }
 
 // localIP returns the address of this machine from which it reaches a server.
-func localIP(ctx context.Context, to string) (string, error) {
-	u, err := url.Parse(to)
+func localIP(ctx context.Context, peer string) (string, error) {
+	u, err := url.Parse(peer)
 	if err != nil {
 		return "", err
 	}

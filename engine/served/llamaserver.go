@@ -57,7 +57,7 @@ type llamaKind struct{}
 // llamaEndpoint is a server of llama.cpp.
 type llamaEndpoint struct {
 	client *openai.Client
-	told   about
+	info   about
 }
 
 // greet implements kind.
@@ -71,13 +71,13 @@ func (llamaKind) greet(ctx context.Context, client *openai.Client) (endpoint, er
 	if err := client.Call(ctx, "/props", nil, &props); err != nil {
 		return nil, err
 	}
-	return &llamaEndpoint{client: client, told: about{
+	return &llamaEndpoint{client: client, info: about{
 		product: "llama-server " + props.BuildInfo, length: props.Settings.Length,
 		flags: flags{ids: "update llama.cpp", logprobs: "update llama.cpp", temperature: "update llama.cpp"},
 	}}, nil
 }
 
-func (l *llamaEndpoint) about() about { return l.told }
+func (l *llamaEndpoint) about() about { return l.info }
 
 // tokenize implements endpoint.
 func (l *llamaEndpoint) tokenize(ctx context.Context, text string) ([]int32, error) {

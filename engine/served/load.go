@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,17 +17,14 @@ import (
 
 // loader gives the servers their weights.
 type loader struct {
-	servers *servers
-	pool    *pool
-	proofs
-	sleepControl
-	others
+	pool   *pool
+	proofs proofs
+	sleep  sleepControl
+	others others
 
 	loading sync.Mutex
-	newest  version // that the servers have loaded last; loading guards it
-	limit   time.Duration
+	newest  version                // that the servers have loaded last; loading guards it
 	mayLoad error                  // why the servers cannot be given weights; nil if they may
-	mark    string                 // begins the names of weights of this sampler
 	files   func(dir string) error // refuses a directory without weights of the model
 
 	sending sync.Mutex    // a sender gives weights to one server at a time
@@ -39,16 +35,13 @@ type loader struct {
 // weightState is which weights a server has.
 type weightState struct {
 	version int64  // of its weights
-	holds   string // name of its weights; "" until the first load
+	weights string // name of its weights; "" until the first load
 	next    int64  // version that is being loaded; version otherwise
 	coming  string // name of the weights that are being loaded; "" otherwise
 }
 
 // took notes that a server has loaded a version. The lock is held.
-func (w *weightState) took(v version) { w.version, w.next, w.holds = v.number, v.number, v.name }
-
-// Resident implements weights.Resident: the servers keep their weights when a run ends.
-func (*loader) Resident() {}
+func (w *weightState) took(v version) { w.version, w.next, w.weights = v.number, v.number, v.name }
 
 // version is one version of the weights.
 type version struct {
@@ -60,7 +53,8 @@ type version struct {
 
 // LoadWeights implements weights.Loader. A server that fails is left out. If all fail, that is an error,
 // and if none answers, LoadWeights waits as long as requests do.
-func (l *loader) LoadWeights(ctx context.Context, dir string, number int64) error {
+func (s *sampler) LoadWeights(ctx context.Context, dir string, number int64) error {
+	l := &s.loader
 	if l.mayLoad != nil {
 		return l.mayLoad
 	}
@@ -71,14 +65,15 @@ func (l *loader) LoadWeights(ctx context.Context, dir string, number int64) erro
 	if err := l.files(dir); err != nil {
 		return fmt.Errorf("version %d is given to no server: %w", number, err)
 	}
-	return l.bring(ctx, version{number: number, name: l.nameOf(number), dir: dir})
+	return l.bring(ctx, version{number: number, dir: dir})
 }
 
-// bring brings a version into use.
+// bring gives a version its name and brings it into use.
 func (l *loader) bring(ctx context.Context, v version) error {
+	v.name = l.pool.servers.nameOf(v.number)
 	l.loading.Lock()
 	defer l.loading.Unlock()
-	if l.shares {
+	if l.pool.servers.shares {
 		l.pool.turn.set(false, true) // the servers have the GPUs again, and requests wait for the proof
 	}
 	begun := time.Now()
@@ -95,11 +90,11 @@ func (l *loader) bring(ctx context.Context, v version) error {
 		if err := l.pool.hopeless(); err != nil {
 			return err
 		}
-		if time.Since(begun) > l.servers.patience {
-			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, l.servers.patience, l.pool.told())}
+		if patience := l.pool.servers.patience; time.Since(begun) > patience {
+			return &trinity.EngineError{Err: fmt.Errorf("no server has taken version %d for %v: %s", v.number, patience, l.pool.reasons())}
 		}
 		if err := rest(ctx, pause); err != nil {
-			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, l.pool.told())
+			return fmt.Errorf("loading version %d into the servers: %w (%s)", v.number, err, l.pool.reasons())
 		}
 	}
 }
@@ -112,18 +107,18 @@ func (l *loader) loadIntoAll(ctx context.Context, v version) error {
 	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	servers := l.reachable(limited)
-	errs := atOnce(servers, func(at *server) error {
-		l.unproven(at, v.number, v.name)
-		return l.deliver(limited, at, v)
+	errs := atOnce(servers, func(s *server) error {
+		l.proofs.unproven(s, v.number, v.name)
+		return l.deliver(limited, s, v)
 	})
-	defer l.proved(servers)
+	defer l.proofs.proved(servers)
 	if ctx.Err() != nil {
 		return fmt.Errorf("loading version %d into the servers: %w", v.number, context.Cause(ctx))
 	}
 	if err := l.end(v, servers, errs); err != nil {
 		return err
 	}
-	return l.compareDigests(limited, v, loaded(servers, errs))
+	return l.proofs.compareDigests(limited, v, loaded(servers, errs))
 }
 
 // loaded returns the servers that have no error.
@@ -138,31 +133,21 @@ func loaded(servers []*server, errs []error) (all []*server) {
 
 // limitLoad returns a context that ends when load_timeout has passed.
 func (l *loader) limitLoad(ctx context.Context) (context.Context, context.CancelFunc) {
-	return within(ctx, l.limit, "load_timeout of %v passed", l.limit)
-}
-
-// nameOf is how the servers call a version of this run. A server that has weights of another name has
-// restarted, or another run has given it weights.
-func (l *loader) nameOf(version int64) string { return l.mark + "-" + strconv.FormatInt(version, 10) }
-
-func (l *loader) versionOf(name string) (int64, bool) {
-	digits, ok := strings.CutPrefix(name, l.mark+"-")
-	version, err := strconv.ParseInt(digits, 10, 64)
-	return version, ok && err == nil
+	return within(ctx, l.pool.servers.limit, "load_timeout of %v passed", l.pool.servers.limit)
 }
 
 // reachable returns the servers that may take weights: those in use, and those left out that answer.
 func (l *loader) reachable(ctx context.Context) (all []*server) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	weights := l.servers.newest()
-	errs := atOnce(l.servers.all, func(s *server) (err error) {
-		if l.servers.now(s).out {
+	weights := l.pool.servers.wanted()
+	errs := atOnce(l.pool.servers.all, func(s *server) (err error) {
+		if l.pool.servers.now(s).out {
 			_, err = s.has(ctx, weights)
 		}
 		return err
 	})
-	return loaded(l.servers.all, errs)
+	return loaded(l.pool.servers.all, errs)
 }
 
 // reachTime is the time that a server which is left out has to show that it may take weights.
@@ -170,8 +155,8 @@ const reachTime = 5 * time.Second
 
 // end brings a version into use on the servers that have loaded it. It returns errGone if none answered.
 func (l *loader) end(v version, servers []*server, errs []error) error {
-	l.servers.mu.Lock()
-	defer l.servers.mu.Unlock()
+	l.pool.servers.mu.Lock()
+	defer l.pool.servers.mu.Unlock()
 	loaded, some, gone := map[*server]bool{}, false, true
 	for i, s := range servers {
 		if errs[i] == nil {
@@ -181,7 +166,7 @@ func (l *loader) end(v version, servers []*server, errs []error) error {
 		gone = gone && isGone(errs[i])
 	}
 	if some {
-		l.servers.weights = v.name
+		l.pool.servers.weights = v.name
 	} else if !gone {
 		return several(errs)
 	}
@@ -193,7 +178,7 @@ func (l *loader) end(v version, servers []*server, errs []error) error {
 		s.suspect, s.why = true, errs[i]
 		l.pool.leaveOut(s)
 	}
-	for _, s := range l.servers.all {
+	for _, s := range l.pool.servers.all {
 		s.suspect = s.suspect || !loaded[s] // it lacks this version
 	}
 	if gone {

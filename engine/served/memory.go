@@ -10,9 +10,9 @@ import (
 // none is the memory of servers that run already: they take none that a plan could give them.
 func none() []engine.MemoryPart { return []engine.MemoryPart{} }
 
-// memory plans what a GPU of the servers that the run starts holds at least. Servers are equal. They may fill a
-// share of the GPU, so the plan says the share of the KV cache in words.
-func memory(spec *engine.SamplerSpec) ([]engine.MemoryPart, error) {
+// PlanMemory implements engine.SamplerOpener: what a GPU of the servers that the run starts holds at least.
+// Servers are equal. They may fill a share of the GPU, so the plan says the share of the KV cache in words.
+func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
 	s := &spec.Start
 	if len(spec.Servers) > 0 || s.Engines == 0 || spec.Place.GPUs == 0 {
 		return none(), nil

@@ -15,21 +15,14 @@ import (
 )
 
 // holder is an endpoint whose server holds adapters.
-type holder interface {
-	// replace gives the server the policy's adapter under a new name.
-	replace(ctx context.Context, dir, name string) error
-	// hold gives the server an adapter beside the policy's, under a name that it does not have.
-	hold(ctx context.Context, dir, name string) error
-	// unload drops an adapter.
-	unload(ctx context.Context, name string) error
-}
+type holder interface{ held() *adapters }
 
 var _ engine.AdapterLoader = (*sampler)(nil)
 
 // others are the adapters that requests name. Each server has them before it has the policy, so a server
 // that has restarted is known by the policy that it lacks.
 type others struct {
-	of *loader
+	servers *servers
 
 	mu    sync.Mutex
 	named map[string]other
@@ -45,31 +38,31 @@ type other struct {
 
 // LoadAdapter implements engine.AdapterLoader. A server that sleeps gets the adapter when the next
 // version of the policy wakes it.
-func (o *others) LoadAdapter(ctx context.Context, name, dir string, version int64) error {
-	s := o.of
+func (s *sampler) LoadAdapter(ctx context.Context, name, dir string, version int64) error {
+	l, o := &s.loader, &s.loader.others
 	switch {
-	case s.mayLoad != nil:
-		return s.mayLoad
+	case l.mayLoad != nil:
+		return l.mayLoad
 	case name == "" || name == trinity.BaseAdapter:
 		return fmt.Errorf("an adapter cannot be called %q", name)
-	case !s.servers.adapter:
+	case !s.pool.servers.adapter:
 		return errors.New("the servers are those of a run without adapters")
 	}
 	dir, err := filepath.Abs(dir) // the servers have other working directories
 	if err != nil {
 		return err
 	}
-	if err := s.files(dir); err != nil {
+	if err := l.files(dir); err != nil {
 		return err
 	}
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	limited, cancel := s.limitLoad(ctx)
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	old, replaces := o.find(name)
 	now := o.put(name, dir, version)
-	for _, at := range o.awake() {
-		if err := o.lend(limited, at, now); err != nil {
+	for _, target := range o.awake() {
+		if err := o.lend(limited, target, now); err != nil {
 			o.undo(name, old, replaces)
 			return err
 		}
@@ -92,7 +85,8 @@ func (o *others) undo(name string, old other, was bool) {
 }
 
 // DropAdapter implements engine.AdapterLoader.
-func (o *others) DropAdapter(ctx context.Context, name string) error {
+func (s *sampler) DropAdapter(ctx context.Context, name string) error {
+	o := &s.loader.others
 	old, ok := o.find(name)
 	if !ok {
 		return fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, name)
@@ -103,8 +97,8 @@ func (o *others) DropAdapter(ctx context.Context, name string) error {
 	return o.dropFromAll(ctx, old)
 }
 
-// Adapters implements engine.AdapterLoader.
-func (o *others) Adapters() []string {
+// names returns the adapters' names in requests.
+func (o *others) names() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Sorted(maps.Keys(o.named))
@@ -125,35 +119,35 @@ func (o *others) put(name, dir string, version int64) other {
 		o.named = map[string]other{}
 	}
 	o.given++
-	a := other{dir: dir, name: o.of.mark + "-adapter-" + strconv.Itoa(o.given), version: version}
+	a := other{dir: dir, name: o.servers.mark + "-adapter-" + strconv.Itoa(o.given), version: version}
 	o.named[name] = a
 	return a
 }
 
 // awake returns the servers that do not sleep.
 func (o *others) awake() []*server {
-	return slices.DeleteFunc(slices.Clone(o.of.servers.all), func(at *server) bool { return len(o.of.asleep(at)) > 0 })
+	return slices.DeleteFunc(slices.Clone(o.servers.all), func(s *server) bool { return len(o.servers.asleep(s)) > 0 })
 }
 
 // lend gives a server an adapter.
-func (*others) lend(ctx context.Context, at *server, a other) error {
-	to, ok := at.endpoint.(holder)
+func (*others) lend(ctx context.Context, s *server, a other) error {
+	h, ok := s.endpoint.(holder)
 	if !ok {
-		return fmt.Errorf("%s holds no adapters beside the policy", at.name())
+		return fmt.Errorf("%s holds no adapters beside the policy", s.name())
 	}
-	if err := to.hold(ctx, a.dir, a.name); err != nil {
-		return fmt.Errorf("%s: loading the adapter from %s: %w", at.name(), a.dir, err)
+	if err := h.held().hold(ctx, a.dir, a.name); err != nil {
+		return fmt.Errorf("%s: loading the adapter from %s: %w", s.name(), a.dir, err)
 	}
 	return nil
 }
 
 // complete gives a server the adapters that it lacks, because it slept or has restarted.
-func (o *others) complete(ctx context.Context, at *server) error {
-	for _, name := range o.Adapters() {
+func (o *others) complete(ctx context.Context, s *server) error {
+	for _, name := range o.names() {
 		a, _ := o.find(name)
-		has, err := at.has(ctx, a.name)
+		has, err := s.has(ctx, a.name)
 		if err == nil && !has {
-			err = o.lend(ctx, at, a)
+			err = o.lend(ctx, s, a)
 		}
 		if err != nil {
 			return err
@@ -164,9 +158,9 @@ func (o *others) complete(ctx context.Context, at *server) error {
 
 // dropFromAll drops an adapter from the servers that do not sleep.
 func (o *others) dropFromAll(ctx context.Context, old other) error {
-	for _, at := range o.awake() {
-		if err := at.endpoint.(holder).unload(ctx, old.name); err != nil {
-			return fmt.Errorf("%s: dropping the adapter from %s: %w", at.name(), old.dir, err)
+	for _, s := range o.awake() {
+		if err := s.endpoint.(holder).held().unload(ctx, old.name); err != nil {
+			return fmt.Errorf("%s: dropping the adapter from %s: %w", s.name(), old.dir, err)
 		}
 	}
 	return nil

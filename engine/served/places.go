@@ -12,28 +12,28 @@ const (
 )
 
 // remember notes that a server has computed a sequence.
-func (p *places) remember(tokens []int32, at *server) {
+func (p *places) remember(tokens []int32, s *server) {
 	eachBeginning(tokens, func(_ int, hash uint64) {
 		if len(p.now) >= mostPlaces || p.now == nil {
 			p.before, p.now = p.now, map[uint64]*server{}
 		}
-		p.now[hash] = at
+		p.now[hash] = s
 	})
 }
 
 // find returns the server that has computed the longest beginning of a sequence, if that is at least
 // half of it; else nil. A shorter beginning is often a system prompt, which every server has.
-func (p *places) find(tokens []int32) (at *server) {
+func (p *places) find(tokens []int32) (s *server) {
 	eachBeginning(tokens, func(n int, hash uint64) {
 		found := p.now[hash]
 		if found == nil {
 			found = p.before[hash]
 		}
 		if found != nil && 2*n >= len(tokens) {
-			at = found
+			s = found
 		}
 	})
-	return at
+	return s
 }
 
 // eachBeginning calls visit with the length and the hash (FNV-1a) of each beginning, from short to

@@ -33,7 +33,7 @@ func defaults() arguments { return arguments{StartTimeout: 60, LoadTimeout: 600}
 
 // open greets the servers and finds out what they can do. own are those that the run has started, and
 // end with the sampler; nil if they run already.
-func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owned, of kind) (_ trinity.Sampler, err error) {
+func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owned, k kind) (_ trinity.Sampler, err error) {
 	defer func() {
 		if err != nil {
 			own.close()
@@ -55,18 +55,20 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 	if say == nil {
 		say = func(string) {}
 	}
-	s := &sampler{idle: transport.CloseIdleConnections, checker: checker{
-		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), record: spec.Record, scores: spec.Scores,
-		tokens: spec.Tokens, say: say,
-	}}
-	if s.rank, err = rankOf(&spec, cfg); err != nil {
+	rank, err := rankOf(&spec, cfg)
+	if err != nil {
 		return nil, err
 	}
-	list := &servers{own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), adapter: spec.LoRA != nil}
-	s.join(list, wait.Seconds(a.LoadTimeout))
-	s.files, s.model, s.mark = filesOf(cfg, spec.LoRA != nil), spec.ModelPath, "trinity-"+strings.ToLower(rand.Text()[:8])
-	s.bucket, s.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, s.limit/2)
-	s.shares = own != nil && spec.Place.Beside != ""
+	list := &servers{
+		own: own, say: say, patience: cmp.Or(spec.Patience, 30*time.Minute), limit: wait.Seconds(a.LoadTimeout), adapter: spec.LoRA != nil,
+		shares: own != nil && spec.Place.Beside != "", mark: "trinity-" + strings.ToLower(rand.Text()[:8]),
+	}
+	s := newSampler(list, checker{
+		vocab: cfg.VocabSize, eos: cfg.EOS, length: cmp.Or(spec.MaxModelLen, cfg.MaxPositions), rank: rank, record: spec.Record,
+		scores: spec.Scores, tokens: spec.Tokens,
+	})
+	s.idle, s.loader.files, s.loader.proofs.model = transport.CloseIdleConnections, filesOf(cfg, spec.LoRA != nil), spec.ModelPath
+	s.loader.bucket, s.loader.phase = cmp.Or(spec.Bucket, bucketBytes), min(phaseTime, list.limit/2)
 	own.lead(transport)
 	if own != nil {
 		s.pool.turn = own.turn
@@ -78,19 +80,19 @@ func (a *arguments) open(ctx context.Context, spec engine.SamplerSpec, own *owne
 			return nil, err
 		}
 		client := &openai.Client{BaseURL: root, Key: cmp.Or(spec.Key, openai.NoKey), HTTP: &http.Client{Transport: transport}}
-		at := &server{url: root}
-		at.seen = time.Now()
-		if at.endpoint, err = a.greet(ctx, client, of); err != nil {
+		target := &server{url: root}
+		target.seen = time.Now()
+		if target.endpoint, err = a.greet(ctx, client, k); err != nil {
 			return nil, err
 		}
-		if err := a.trust(ctx, s, at); err != nil {
+		if err := a.trust(ctx, &s.checker, target, say); err != nil {
 			return nil, err
 		}
-		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, at.endpoint) {
-			s.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
+		if !a.SharedDisk && !own.isHere(root) && !a.fetches(ctx, target.endpoint) {
+			s.loader.mayLoad = fmt.Errorf("%s is on another machine: if it sees the run's directory under the same path, "+
 				"set explorer.rollout_model.engine_args.shared_disk to true; else use vLLM, and %s", root, withPlugIn)
 		}
-		s.servers.all = append(s.servers.all, at)
+		list.all = append(list.all, target)
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" && !spec.Follows {
 		if err := s.LoadWeights(ctx, spec.LoRA.Path, 0); err != nil {
@@ -125,13 +127,13 @@ func rankOf(spec *engine.SamplerSpec, cfg *model.Config) (most int, err error) {
 }
 
 // greet asks a server who it is, until it answers.
-func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (endpoint, error) {
+func (a *arguments) greet(ctx context.Context, client *openai.Client, k kind) (endpoint, error) {
 	ctx, cancel := a.starting(ctx)
 	defer cancel()
 	for {
-		at, err := of.greet(ctx, client)
+		e, err := k.greet(ctx, client)
 		if err == nil || ctx.Err() == nil && !retry.IsTemporary(err) {
-			return at, err
+			return e, err
 		}
 		if late := rest(ctx, 500*time.Millisecond); late != nil {
 			return nil, fmt.Errorf("%s: %w: %w", client.BaseURL, late, err)
@@ -141,27 +143,27 @@ func (a *arguments) greet(ctx context.Context, client *openai.Client, of kind) (
 
 // pausable is an endpoint whose server tells whether it is paused.
 type pausable interface {
-	// goOn resumes the server if it is paused, and reports whether it was.
-	goOn(ctx context.Context) bool
+	// resumeIfPaused resumes the server if it is paused, and reports whether it was.
+	resumeIfPaused(ctx context.Context) bool
 }
 
 // trust asks a server that has greeted what it can do. One that is paused says who it is, and then
 // holds back its answers. A run that was killed in a load may have left it so.
-func (a *arguments) trust(ctx context.Context, s *sampler, at *server) error {
+func (a *arguments) trust(ctx context.Context, c *checker, s *server, say func(string)) error {
 	limited, cancel := a.starting(ctx)
 	defer cancel()
-	err := s.trust(limited, at)
-	if p, ok := at.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.goOn(ctx) {
+	err := c.trust(limited, s, say)
+	if p, ok := s.endpoint.(pausable); err == nil || limited.Err() == nil || !ok || !p.resumeIfPaused(ctx) {
 		return err
 	}
 	again, cancel := a.starting(ctx)
 	defer cancel()
-	return s.trust(again, at)
+	return c.trust(again, s, say)
 }
 
 // fetches reports whether a server says in time that it fetches weights over HTTP.
-func (a *arguments) fetches(ctx context.Context, at endpoint) bool {
-	f, ok := at.(fetcher)
+func (a *arguments) fetches(ctx context.Context, e endpoint) bool {
+	f, ok := e.(fetcher)
 	ctx, cancel := a.starting(ctx)
 	defer cancel()
 	return ok && f.fetches(ctx)

@@ -62,7 +62,9 @@ func newPool(list *servers) *pool {
 
 // close stops looking at servers.
 func (p *pool) close() {
-	p.servers.note(func() { p.closed = true })
+	p.servers.mu.Lock()
+	p.closed = true
+	p.servers.mu.Unlock()
 	p.stop()
 	p.looking.Wait()
 }
@@ -144,10 +146,10 @@ func (p *pool) attempt(ctx context.Context, s *server, others bool, send func(co
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	then := p.servers.now(s)
+	before := p.servers.now(s)
 	err := send(ctx, s)
 	if statusOf(err) > 0 && !retry.IsTemporary(err) {
-		return p.explain(ctx, s, then, err)
+		return p.explain(ctx, s, before, err)
 	}
 	return err
 }
@@ -243,9 +245,9 @@ func (p *pool) await(ctx context.Context) error {
 	case <-back:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.told())
+		return fmt.Errorf("%w (%s)", context.Cause(ctx), p.reasons())
 	case <-timer.C:
-		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.servers.patience, p.told())}
+		return &trinity.EngineError{Err: fmt.Errorf("no server has answered for %v: %s", p.servers.patience, p.reasons())}
 	}
 }
 
@@ -265,10 +267,11 @@ func (p *pool) hopeless() error {
 
 // wakeAll makes those look again who wait for a server. p may be nil.
 func (p *pool) wakeAll() {
-	if p == nil {
-		return
+	if p != nil {
+		p.servers.mu.Lock()
+		defer p.servers.mu.Unlock()
+		p.changed()
 	}
-	p.servers.note(p.changed)
 }
 
 // changed is wakeAll. The lock is held.
@@ -277,8 +280,8 @@ func (p *pool) changed() {
 	p.back = make(chan struct{})
 }
 
-// told names each server that is left out with its last failure.
-func (p *pool) told() string {
+// reasons names each server that is left out with its last failure.
+func (p *pool) reasons() string {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
 	var all []string
@@ -291,8 +294,10 @@ func (p *pool) told() string {
 }
 
 // computed notes that a server has a sequence in its cache.
-func (p *pool) computed(prompt, reply []int32, at *server) {
+func (p *pool) computed(prompt, reply []int32, s *server) {
 	if len(p.servers.all) > 1 {
-		p.servers.note(func() { p.places.remember(slices.Concat(prompt, reply), at) })
+		p.servers.mu.Lock()
+		defer p.servers.mu.Unlock()
+		p.places.remember(slices.Concat(prompt, reply), s)
 	}
 }

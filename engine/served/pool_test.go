@@ -108,18 +108,17 @@ func (s *scripted) has(ctx context.Context, name string) (bool, error) {
 func serving(n int) (s *sampler, at []*scripted, said func() string) {
 	var mu sync.Mutex
 	var lines []string
-	s = &sampler{checker: checker{vocab: 100, length: 100, record: true}, idle: func() {}}
-	s.join(&servers{patience: time.Minute, say: func(line string) {
+	s = newSampler(&servers{patience: time.Minute, limit: time.Minute, mark: "run", say: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
-	}}, time.Minute)
-	s.mark, s.files = "run", func(string) error { return nil }
+	}}, checker{vocab: 100, length: 100, record: true})
+	s.idle, s.loader.files = func() {}, func(string) error { return nil }
 	for i := range n {
 		at = append(at, &scripted{product: fmt.Sprint("product ", i)})
 		one := &server{url: fmt.Sprint("url", i), endpoint: at[i]}
 		one.seen = time.Now()
-		s.servers.all = append(s.servers.all, one)
+		s.pool.servers.all = append(s.pool.servers.all, one)
 	}
 	return s, at, func() string {
 		mu.Lock()
@@ -225,7 +224,7 @@ func TestWhatCountsAsFailure(t *testing.T) {
 			if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) || at[0].count() != 1 {
 				t.Errorf("%s: %v after %d requests, want %q after one", c.name, err, at[0].count(), c.want)
 			}
-			if n := s.servers.all[0].failures; n != c.counts {
+			if n := s.pool.servers.all[0].failures; n != c.counts {
 				t.Errorf("%s: %d failures, want %d", c.name, n, c.counts)
 			}
 		})
@@ -382,10 +381,10 @@ func TestServersAreReachedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, at, _ := serving(3)
 		defer s.Close()
-		for i, here := range s.servers.all {
+		for i, here := range s.pool.servers.all {
 			here.out, at[i].silent = i < 2, i == 0
 		}
-		if got := s.reachable(t.Context()); len(got) != 2 || got[0] != s.servers.all[1] || got[1] != s.servers.all[2] {
+		if got := s.loader.reachable(t.Context()); len(got) != 2 || got[0] != s.pool.servers.all[1] || got[1] != s.pool.servers.all[2] {
 			t.Errorf("reached %d servers", len(got))
 		}
 	})
@@ -461,10 +460,10 @@ func TestVersionsOfTokensDuringALoad(t *testing.T) {
 	s, at, _ := serving(1)
 	defer s.Close()
 	at[0].during = func() {
-		here := s.servers.all[0]
-		s.unproven(here, 5, "run-5")
+		here := s.pool.servers.all[0]
+		s.loader.proofs.unproven(here, 5, "run-5")
 		here.version = 5
-		s.proved(s.servers.all)
+		s.loader.proofs.proved(s.pool.servers.all)
 	}
 	out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: []int32{1}}, trinity.SamplingParams{MaxTokens: 1})
 	if err != nil || out[0].Versions != [2]int64{0, 5} {

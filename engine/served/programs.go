@@ -29,13 +29,13 @@ type startable struct {
 
 // product is what a kind of server has of its own.
 type product struct {
-	pkg   string // Python package; trinity_worker starts its server
-	key   string // variable with the key of a server
-	model string // flag of the model's path, and so on
-	seed  string
-	limit string   // of the longest sequence
-	also  []string // words of every command
-	no    string   // begins the flag of an extra argument that is false; "" leaves the argument out
+	pkg        string // Python package; trinity_worker starts its server
+	key        string // variable with the key of a server
+	modelFlag  string
+	seedFlag   string
+	limitFlag  string   // of the longest sequence
+	extraWords []string // of every command
+	negation   string   // begins the flag of an extra argument that is false; "" leaves the argument out
 	// flags adds the other words and variables of a program.
 	flags   func(p *command, spec *engine.SamplerSpec)
 	kind    func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind
@@ -49,8 +49,8 @@ type command struct {
 	env   map[string]string
 }
 
-func (c *command) add(on bool, words ...string) {
-	if on {
+func (c *command) add(wanted bool, words ...string) {
+	if wanted {
 		c.words = append(c.words, words...)
 	}
 }
@@ -73,11 +73,6 @@ func (s *startable) OpenSampler(ctx context.Context, spec engine.SamplerSpec) (t
 		spec.Servers, spec.Key = own.urls(), programs[0].Secret[s.key]
 	}
 	return s.open(ctx, spec, own, s.kind(s, cfg, &spec, own))
-}
-
-// PlanMemory implements engine.SamplerOpener.
-func (*startable) PlanMemory(spec engine.SamplerSpec) ([]engine.MemoryPart, error) {
-	return memory(&spec)
 }
 
 // PythonPackage returns the package whose version trinity doctor reports.
@@ -132,13 +127,14 @@ func (s *startable) Programs(spec engine.SamplerSpec) (all []engine.Program) {
 func (s *startable) command(spec *engine.SamplerSpec) *command {
 	o := &spec.Start
 	c := &command{env: map[string]string{"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}}
-	c.add(true, s.Python, "-m", "trinity_worker."+s.pkg+"_server", s.model, absolute(spec.ModelPath), "--host", "{host}", "--port", "{port}")
-	c.add(true, s.also...)
-	c.add(true, s.seed, strconv.Itoa(o.Seed), "--dtype", o.DType, "--tensor-parallel-size", strconv.Itoa(max(1, o.TensorParallel)),
+	c.add(true, s.Python, "-m", "trinity_worker."+s.pkg+"_server", s.modelFlag, absolute(spec.ModelPath),
+		"--host", "{host}", "--port", "{port}")
+	c.add(true, s.extraWords...)
+	c.add(true, s.seedFlag, strconv.Itoa(o.Seed), "--dtype", o.DType, "--tensor-parallel-size", strconv.Itoa(max(1, o.TensorParallel)),
 		"--pipeline-parallel-size", strconv.Itoa(max(1, o.PipelineParallel)), "--data-parallel-size", strconv.Itoa(max(1, o.DataParallel)))
-	c.add(spec.MaxModelLen > 0, s.limit, strconv.Itoa(spec.MaxModelLen))
+	c.add(spec.MaxModelLen > 0, s.limitFlag, strconv.Itoa(spec.MaxModelLen))
 	s.flags(c, spec)
-	c.add(true, extra(o.Extra, s.no)...)
+	c.add(true, extra(o.Extra, s.negation)...)
 	return c
 }
 
@@ -165,17 +161,17 @@ func absolute(path string) string {
 	return path
 }
 
-// extra returns explorer.rollout_model.extra_engine_args as a command has them. no begins the flag
+// extra returns explorer.rollout_model.extra_engine_args as a command has them. negation begins the flag
 // of a key that is false; "" leaves the key out.
-func extra(args map[string]any, no string) (words []string) {
+func extra(args map[string]any, negation string) (words []string) {
 	for _, key := range slices.Sorted(maps.Keys(args)) {
 		name := strings.ReplaceAll(key, "_", "-")
 		switch value := args[key].(type) {
 		case bool:
 			if value {
 				words = append(words, "--"+name)
-			} else if no != "" {
-				words = append(words, no+name)
+			} else if negation != "" {
+				words = append(words, negation+name)
 			}
 		case string, int, int64, uint64, float64:
 			words = append(words, "--"+name, fmt.Sprint(value))

@@ -38,18 +38,18 @@ type proof struct {
 
 // Logprobs implements engine.Rescorer.
 func (s *sampler) Logprobs(ctx context.Context, tokens []int32) (logprobs []float32, err error) {
-	ctx, cancel := within(ctx, s.servers.patience, "no server has scored a sequence within %v", s.servers.patience)
+	ctx, cancel := within(ctx, s.pool.servers.patience, "no server has scored a sequence within %v", s.pool.servers.patience)
 	defer cancel()
-	err = s.pool.ask(ctx, tokens, func(ctx context.Context, at *server) (err error) {
-		logprobs, err = scored(ctx, at, tokens)
+	err = s.pool.ask(ctx, tokens, func(ctx context.Context, target *server) (err error) {
+		logprobs, err = scored(ctx, target, tokens)
 		return err
 	})
 	return logprobs, err
 }
 
 // scored returns how a server scores tokens.
-func scored(ctx context.Context, at *server, tokens []int32) ([]float32, error) {
-	scorer, ok := at.endpoint.(scorer)
+func scored(ctx context.Context, s *server, tokens []int32) ([]float32, error) {
+	scorer, ok := s.endpoint.(scorer)
 	if !ok || !scorer.scores(false) {
 		return nil, errors.New("it scores no tokens that it is given")
 	}
@@ -70,19 +70,19 @@ var (
 // mostDeliveries are the deliveries of a version to one server until it is left out.
 const mostDeliveries = 3
 
-// Prove implements weights.Provable.
-func (p *proofs) Prove(proving engine.Proving) {
+// begin makes servers prove from now on what they load.
+func (p *proofs) begin(proving engine.Proving) {
 	p.proving = proving
-	for _, at := range p.servers.all {
-		if p.scorerOf(at) == nil {
-			p.servers.say(at.name() + " cannot score tokens here: nothing proves that it has loaded a version")
+	for _, s := range p.servers.all {
+		if p.scorerOf(s) == nil {
+			p.servers.say(s.name() + " cannot score tokens here: nothing proves that it has loaded a version")
 		}
 	}
 }
 
 // scorerOf returns nil if a server cannot score tokens while weights are loaded.
-func (p *proofs) scorerOf(at *server) scorer {
-	if scorer, ok := at.endpoint.(scorer); ok && scorer.scores(p.proving.Alone) {
+func (p *proofs) scorerOf(s *server) scorer {
+	if scorer, ok := s.endpoint.(scorer); ok && scorer.scores(p.proving.Alone) {
 		return scorer
 	}
 	return nil
@@ -90,98 +90,98 @@ func (p *proofs) scorerOf(at *server) scorer {
 
 // deliver loads a version into a server until the server proves that it has it. A server that cannot
 // load the version at all is not asked again, since it may have died of it.
-func (l *loader) deliver(ctx context.Context, at *server, v version) error {
+func (l *loader) deliver(ctx context.Context, s *server, v version) error {
 	for delivery := 1; ; delivery++ {
-		if err := errors.Join(failLoad.Hit(""), l.load(ctx, at, v), failLoaded.Hit("")); err != nil {
-			l.judge(at, false) // it may have a part of them
-			return fmt.Errorf("%s: loading version %d from %s: %w", at.name(), v.number, cmp.Or(v.dir, "the trainer"), err)
+		if err := errors.Join(failLoad.Hit(""), l.load(ctx, s, v), failLoaded.Hit("")); err != nil {
+			l.proofs.judge(s, false) // it may have a part of them
+			return fmt.Errorf("%s: loading version %d from %s: %w", s.name(), v.number, cmp.Or(v.dir, "the trainer"), err)
 		}
-		err := l.prove(ctx, at, v.number)
-		l.judge(at, err == nil)
+		err := l.proofs.prove(ctx, s, v.number)
+		l.proofs.judge(s, err == nil)
 		if err == nil {
 			return nil
 		}
 		if delivery == mostDeliveries || ctx.Err() != nil {
-			return fmt.Errorf("%s: version %d, delivered %d times: %w", at.name(), v.number, delivery, err)
+			return fmt.Errorf("%s: version %d, delivered %d times: %w", s.name(), v.number, delivery, err)
 		}
-		l.servers.say(fmt.Sprintf("%s: version %d is delivered again: %v", at.name(), v.number, err))
+		l.pool.servers.say(fmt.Sprintf("%s: version %d is delivered again: %v", s.name(), v.number, err))
 	}
 }
 
 // load loads a version into a server. One that sleeps first takes memory for the weights, and for the KV
 // cache once it has them.
-func (l *loader) load(ctx context.Context, at *server, v version) error {
+func (l *loader) load(ctx context.Context, s *server, v version) error {
 	first := []part{partWeights}
-	if l.servers.adapter { // which leaves the weights as they are
+	if l.pool.servers.adapter { // which leaves the weights as they are
 		first = append(first, partCache)
 	}
-	if err := l.wake(ctx, at, first...); err != nil {
+	if err := l.sleep.wake(ctx, s, first...); err != nil {
 		return err
 	}
-	before, err := l.clear(ctx, at)
+	before, err := l.proofs.clear(ctx, s)
 	if err == nil {
-		err = l.give(ctx, at, v, len(l.asleep(at)) > 0)
+		err = l.give(ctx, s, v, len(l.pool.servers.asleep(s)) > 0)
 	}
 	if err == nil {
-		err = l.covers(ctx, before, at, v)
+		err = l.proofs.covers(ctx, before, s, v)
 	}
 	if err != nil {
 		return err
 	}
-	return l.wake(ctx, at, partCache)
+	return l.sleep.wake(ctx, s, partCache)
 }
 
 // give gives a version to a server. One that is asleep has memory for the weights alone.
-func (l *loader) give(ctx context.Context, at *server, v version, asleep bool) error {
-	if err := l.complete(ctx, at); err != nil {
+func (l *loader) give(ctx context.Context, s *server, v version, asleep bool) error {
+	if err := l.others.complete(ctx, s); err != nil {
 		return err
 	}
 	switch {
 	case v.from != nil:
-		return l.receive(ctx, at, v, asleep)
-	case l.servers.adapter:
-		return at.endpoint.(holder).replace(ctx, v.dir, v.name)
+		return l.receive(ctx, s, v, asleep)
+	case l.pool.servers.adapter:
+		return s.endpoint.(holder).held().replace(ctx, v.dir, v.name)
 	}
-	return at.load(ctx, v.dir, v.name, asleep)
+	return s.load(ctx, v.dir, v.name, asleep)
 }
 
 // prove checks the weights of a server, if it can score tokens.
-func (p *proofs) prove(ctx context.Context, at *server, version int64) error {
-	scorer := p.scorerOf(at)
+func (p *proofs) prove(ctx context.Context, s *server, version int64) error {
+	scorer := p.scorerOf(s)
 	if p.proving.Check == nil || scorer == nil {
 		return nil
 	}
-	return p.proving.Check(ctx, version, at.url, scorer.score)
+	return p.proving.Check(ctx, version, s.url, scorer.score)
 }
 
 // unproven notes that a server may sample with a version from now on, which is not proven until
 // proved is called.
 func (p *proofs) unproven(s *server, version int64, name string) {
-	p.servers.note(func() {
-		s.coming, s.next = name, max(s.next, version)
-		if s.proven == nil {
-			s.proven = make(chan struct{})
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	s.coming, s.next = name, max(s.next, version)
+	if s.proven == nil {
+		s.proven = make(chan struct{})
+	}
 }
 
 // judge notes whether a server has proven that it has the weights that it has loaded.
 func (p *proofs) judge(s *server, proven bool) {
-	p.servers.note(func() {
-		if s.disproved = !proven; !proven {
-			s.failedLoads++
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	if s.disproved = !proven; !proven {
+		s.failedLoads++
+	}
 }
 
 // proved ends the wait for the proof of what servers have loaded.
 func (p *proofs) proved(all []*server) {
-	p.servers.note(func() {
-		for _, s := range all {
-			close(s.proven)
-			s.proven, s.coming = nil, ""
-		}
-	})
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	for _, s := range all {
+		close(s.proven)
+		s.proven, s.coming = nil, ""
+	}
 }
 
 // settled waits until the version that a server sampled with is proven. It is an error if a delivery

@@ -25,7 +25,7 @@ var errStale = errors.New("it still has version 0")
 // provingWhen lets the servers prove versions as fails says, by address and version; it counts the proofs.
 func (s *sampler) provingWhen(fails map[string]func(proof int) bool) map[string]*int {
 	counts := map[string]*int{}
-	for _, at := range s.servers.all {
+	for _, at := range s.pool.servers.all {
 		counts[at.url] = new(int)
 	}
 	s.checkBy(func(_ context.Context, _ int64, copy string, _ engine.ScoreTokens) error {
@@ -106,7 +106,7 @@ func TestAnswersWaitForTheProof(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, at, _ := serving(1)
 			defer s.Close()
-			s.servers.patience = time.Second
+			s.pool.servers.patience = time.Second
 			checking, checked := make(chan struct{}), make(chan error)
 			s.checkBy(func(context.Context, int64, string, engine.ScoreTokens) error {
 				checking <- struct{}{}
@@ -207,7 +207,7 @@ func TestAnswersOfAServerThatCannotLoad(t *testing.T) {
 		if at[0].count() != 1 || at[1].count() != 5 || at[0].weights != "run-1" {
 			t.Errorf("%d and %d requests", at[0].count(), at[1].count())
 		}
-		if why := fmt.Sprint(s.servers.all[0].why); !strings.Contains(why, "500 no space") {
+		if why := fmt.Sprint(s.pool.servers.all[0].why); !strings.Contains(why, "500 no space") {
 			t.Errorf("it is left out because of %q", why)
 		}
 	})
@@ -226,7 +226,8 @@ func TestServerThatHangsInALoad(t *testing.T) {
 		if err := s.LoadWeights(t.Context(), "/dir", 1); err != nil {
 			t.Error(err)
 		}
-		if why := fmt.Sprint(s.servers.all[0].why); !strings.Contains(why, "url0: loading version 1 from /dir: load_timeout of 1m0s passed") {
+		why := fmt.Sprint(s.pool.servers.all[0].why)
+		if !strings.Contains(why, "url0: loading version 1 from /dir: load_timeout of 1m0s passed") {
 			t.Errorf("it is left out because of %q", why)
 		}
 		for range 4 {
@@ -288,9 +289,10 @@ func TestRequestsInALongLoad(t *testing.T) {
 func TestWhenVLLMScores(t *testing.T) {
 	for _, c := range []struct{ lora, alone, want bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
 		s, _, said := serving(1)
-		s.servers.all[0].endpoint = &vllmServer{follower: follower{lora: c.lora}}
+		s.pool.servers.all[0].endpoint = &vllmServer{liveServer: liveServer{lora: c.lora}}
 		s.Prove(engine.Proving{Alone: c.alone, Check: func(context.Context, int64, string, engine.ScoreTokens) error { return errStale }})
-		if proves := s.prove(t.Context(), s.servers.all[0], 1) != nil; proves != c.want || proves == strings.Contains(said(), "nothing proves") {
+		proves := s.loader.proofs.prove(t.Context(), s.pool.servers.all[0], 1) != nil
+		if proves != c.want || proves == strings.Contains(said(), "nothing proves") {
 			t.Errorf("%+v: proves %t, said %q", c, proves, said())
 		}
 	}
@@ -321,8 +323,8 @@ func TestServerEndsBeforeItsDigests(t *testing.T) {
 		s, at, said := serving(2)
 		covered := 2.0
 		s.Prove(engine.Proving{Alone: true, Digests: 1, Covered: func(share float64) { covered = share }})
-		s.servers.all[0].endpoint = digesting{at[0], c.fails}
-		s.servers.all[1].endpoint = digesting{at[1], nil}
+		s.pool.servers.all[0].endpoint = digesting{at[0], c.fails}
+		s.pool.servers.all[1].endpoint = digesting{at[1], nil}
 		err := s.LoadWeights(t.Context(), "/dir", 1)
 		if (err != nil) != (c.fails == error(refused)) || !strings.Contains(said(), c.said) || covered != c.covered {
 			t.Errorf("%v: %v, covered %v, said %q", c.fails, err, covered, said())

@@ -20,9 +20,9 @@ func replying(t testing.TB, body []byte) map[string]endpoint {
 	t.Cleanup(web.Close)
 	client := &openai.Client{BaseURL: web.URL, Key: openai.NoKey}
 	return map[string]endpoint{
-		"vllm":           &vllmServer{follower: follower{client: client}, isVLLM: true},
-		"vllm by tokens": &vllmServer{follower: follower{client: client}, isVLLM: true, byTokens: true},
-		"sglang":         &sglangServer{follower: follower{client: client}}, "llama-server": &llamaEndpoint{client: client},
+		"vllm":           &vllmServer{liveServer: liveServer{client: client}, isVLLM: true},
+		"vllm by tokens": &vllmServer{liveServer: liveServer{client: client}, isVLLM: true, byTokens: true},
+		"sglang":         &sglangServer{liveServer: liveServer{client: client}}, "llama-server": &llamaEndpoint{client: client},
 	}
 }
 
@@ -114,7 +114,7 @@ func TestServerThatIsSilentAboutItsWeights(t *testing.T) {
 	t.Cleanup(web.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	at := &vllmServer{follower: follower{client: &openai.Client{BaseURL: web.URL, Key: openai.NoKey}}}
+	at := &vllmServer{liveServer: liveServer{client: &openai.Client{BaseURL: web.URL, Key: openai.NoKey}}}
 	if (&arguments{StartTimeout: 0.02}).fetches(ctx, at) || ctx.Err() != nil {
 		t.Errorf("it fetches, or was asked until the test ended: %v", ctx.Err())
 	}

@@ -14,12 +14,10 @@ var errRestarted = retry.Temporary(errors.New("it has not the weights that it wa
 // recognise checks that a server that may have restarted still has the weights that it was given.
 func (p *pool) recognise(ctx context.Context, s *server) error {
 	ended := p.servers.own.endedSince(s.url)
-	var now state
-	var weights string
-	p.servers.note(func() {
-		s.suspect = s.suspect || ended
-		now, weights = s.state, p.servers.weights
-	})
+	p.servers.mu.Lock()
+	s.suspect = s.suspect || ended
+	now, weights := s.state, p.servers.weights
+	p.servers.mu.Unlock()
 	switch {
 	case now.disproved:
 		return errUnproven
@@ -29,7 +27,9 @@ func (p *pool) recognise(ctx context.Context, s *server) error {
 	if err := s.hasOne(ctx, weights, now.coming); err != nil {
 		return err
 	}
-	p.servers.note(func() { s.suspect, s.seen = false, time.Now() })
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	s.suspect, s.seen = false, time.Now()
 	return nil
 }
 
@@ -51,12 +51,14 @@ var errSince = retry.Temporary(errors.New("it has got other weights since the re
 
 // explain returns why a server refused a request that began in a state. A server that has restarted does
 // not know the name of its adapter.
-func (p *pool) explain(ctx context.Context, s *server, then state, refused error) error {
-	p.servers.note(func() { s.suspect = true })
+func (p *pool) explain(ctx context.Context, s *server, before state, refused error) error {
+	p.servers.mu.Lock()
+	s.suspect = true
+	p.servers.mu.Unlock()
 	if err := p.recognise(ctx, s); err != nil {
 		return err
 	}
-	if now := p.servers.now(s); now.out || now.returns != then.returns || now.version != then.version {
+	if now := p.servers.now(s); now.out || now.returns != before.returns || now.version != before.version {
 		return errSince
 	}
 	return refused
@@ -97,8 +99,8 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 		return err
 	}
 	err := p.recognise(limited, s)
-	if newest := p.servers.newest(); errors.Is(err, errUnproven) && newest != "" {
-		if lost := s.hasOne(limited, newest, p.servers.now(s).holds); lost != nil { // the server has ended since
+	if newest := p.servers.wanted(); errors.Is(err, errUnproven) && newest != "" {
+		if lost := s.hasOne(limited, newest, p.servers.now(s).weights); lost != nil { // the server has ended since
 			err = lost
 		}
 	}
@@ -112,26 +114,28 @@ func (p *pool) revive(ctx context.Context, s *server) error {
 }
 
 // restore gives a server that has restarted the newest version.
-func (l *loader) restore(ctx context.Context, at *server) error {
+func (l *loader) restore(ctx context.Context, s *server) error {
 	l.loading.Lock()
 	defer l.loading.Unlock()
-	if !l.servers.now(at).out {
+	if !l.pool.servers.now(s).out {
 		return nil // it has got a newer one meanwhile
 	}
 	limited, cancel := l.limitLoad(ctx)
 	defer cancel()
 	v := l.newest
-	l.unproven(at, v.number, v.name)
-	defer l.proved([]*server{at})
-	if err := l.deliver(limited, at, v); err != nil {
+	l.proofs.unproven(s, v.number, v.name)
+	defer l.proofs.proved([]*server{s})
+	if err := l.deliver(limited, s, v); err != nil {
 		return err
 	}
-	if l.agreed.of(v) {
-		if _, err := l.agree(limited, at); err != nil {
-			l.judge(at, false)
+	if a := &l.proofs.agreed; a.by != nil && a.version == v.number {
+		if _, err := l.proofs.agree(limited, s); err != nil {
+			l.proofs.judge(s, false)
 			return err
 		}
 	}
-	l.servers.note(func() { at.took(v) })
-	return l.pool.look(limited, at)
+	l.pool.servers.mu.Lock()
+	s.took(v)
+	l.pool.servers.mu.Unlock()
+	return l.pool.look(limited, s)
 }

@@ -12,34 +12,37 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine"
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // sampler samples on servers. It implements trinity.Sampler, engine.Rescorer, engine.AdapterLoader,
 // engine.WeightReceiver, weights.Resident, weights.Provable and weights.Sleeper.
 type sampler struct {
-	checker
-	loader
-	idle func() // closes connections that no request uses
+	checker checker
+	pool    *pool
+	loader  loader
+	idle    func() // closes connections that no request uses
 }
 
-// join gives the parts of a sampler their servers. limit is the time of a load.
-func (s *sampler) join(all *servers, limit time.Duration) {
-	s.loader.servers, s.proofs.servers, s.limit, s.sleepControl.limit = all, all, limit, limit
-	s.loader.pool = newPool(all)
-	s.sleepControl.pool, s.others.of = s.pool, &s.loader
-	s.pool.look, s.pool.restore = s.look, s.restore
-	s.pool.rouse = func(ctx context.Context, at *server) error { return s.wake(ctx, at, partWeights, partCache) }
+// newSampler joins the parts of a sampler over one list of servers.
+func newSampler(all *servers, c checker) *sampler {
+	p := newPool(all)
+	s := &sampler{checker: c, pool: p, loader: loader{
+		pool: p, proofs: proofs{servers: all}, sleep: sleepControl{p}, others: others{servers: all},
+	}}
+	p.look, p.restore, p.rouse = s.checker.look, s.loader.restore, s.loader.sleep.rouse
+	return s
 }
 
 // Sample implements trinity.Sampler. Each completion is a request of its own. OnToken gets the tokens
 // of a completion as they come if the server streams them with all that a reply needs, as vLLM does, and
 // else when it has ended.
 func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
-	if err := s.check(prompt.Tokens, &p); err != nil {
+	if err := s.checker.check(prompt.Tokens, &p); err != nil {
 		return nil, err
 	}
-	other, named := s.find(p.Adapter)
+	other, named := s.loader.others.find(p.Adapter)
 	if !named && p.Adapter != "" && p.Adapter != trinity.BaseAdapter {
 		return nil, fmt.Errorf("%w %q on the servers", trinity.ErrUnknownAdapter, p.Adapter)
 	}
@@ -48,13 +51,14 @@ func (s *sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.S
 	var telling sync.Mutex
 	for i := range out {
 		eg.Go(func() (err error) {
-			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.eos, adapter: s.servers.adapter && p.Adapter == "", other: other.name}
+			q := &query{SamplingParams: p, prompt: prompt.Tokens, eos: s.checker.eos, other: other.name}
+			q.adapter = s.pool.servers.adapter && p.Adapter == ""
 			q.N, q.Seed = 1, seedOf(p.Seed, i)
 			if p.OnToken != nil {
 				q.OnToken = func(_ int, token int32) {
 					telling.Lock()
 					defer telling.Unlock()
-					if token >= 0 && int(token) < s.vocab { // else checkAnswer refuses the reply
+					if token >= 0 && int(token) < s.checker.vocab { // else checkAnswer refuses the reply
 						p.OnToken(i, token)
 						p.Tell(i, token)
 					}
@@ -113,22 +117,22 @@ func seedOf(seed uint64, i int) uint64 {
 
 // one asks for one completion.
 func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err error) {
-	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, at *server) (err error) {
+	err = s.pool.ask(ctx, q.prompt, func(ctx context.Context, target *server) (err error) {
 		defer func() {
 			if err != nil && q.told > 0 {
 				err = partialReply{err}
 			}
 		}()
-		before := s.servers.now(at)
-		a, err := at.sample(ctx, q)
+		before := s.pool.servers.now(target)
+		a, err := target.sample(ctx, q)
 		if err == nil {
-			err = s.checkAnswer(q, a)
+			err = s.checker.checkAnswer(q, a)
 		}
 		if err != nil {
 			return err
 		}
-		versions := [2]int64{before.version, s.servers.now(at).next}
-		if a.weights != nil && !s.servers.adapter { // an adapter leaves the weights their name
+		versions := [2]int64{before.version, s.pool.servers.now(target).next}
+		if a.weights != nil && !s.pool.servers.adapter { // an adapter leaves the weights their name
 			if versions, err = s.spans(a.weights, versions); err != nil {
 				return err
 			}
@@ -136,13 +140,13 @@ func (s *sampler) one(ctx context.Context, q *query) (c trinity.Completion, err 
 				versions[0] = min(versions[0], before.version)
 			}
 		}
-		if err := s.settled(ctx, at, versions[1], before.failedLoads); err != nil {
+		if err := s.loader.proofs.settled(ctx, target, versions[1], before.failedLoads); err != nil {
 			return err
 		}
 		c = trinity.Completion{
 			Tokens: a.tokens, Logprobs: a.logprobs, TopLogprobs: a.top, FinishReason: a.finish, Versions: versions, Reused: a.reused,
 		}
-		s.pool.computed(q.prompt, a.tokens, at)
+		s.pool.computed(q.prompt, a.tokens, target)
 		q.tell(a.tokens)
 		return nil
 	})
@@ -160,8 +164,8 @@ func (b partialReply) Unwrap() error { return b.error }
 func (s *sampler) spans(names []string, counted [2]int64) ([2]int64, error) {
 	of := [2]int64{math.MaxInt64, math.MinInt64}
 	for _, name := range names {
-		v, ok := s.versionOf(name)
-		if !ok && s.servers.newest() != "" {
+		v, ok := s.pool.servers.versionOf(name)
+		if !ok && s.pool.servers.wanted() != "" {
 			return of, errRestarted
 		}
 		if !ok {
@@ -209,9 +213,6 @@ func (c *checker) checkAnswer(q *query, a *answer) error {
 	return nil
 }
 
-// isEOS reports whether a token is one of the model's own that end a reply.
-func isEOS(eos []int32, t int32) bool { return slices.Contains(eos, t) }
-
 // mostLikely sorts the most likely tokens and keeps n.
 func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 	slices.SortFunc(top, func(a, b trinity.TokenLogprob) int {
@@ -226,15 +227,25 @@ func mostLikely(top []trinity.TokenLogprob, n int) []trinity.TokenLogprob {
 	return top[:min(n, len(top))]
 }
 
+// Resident implements weights.Resident: the servers keep their weights when a run ends.
+func (*sampler) Resident() {}
+
+// What follows is done by a part each.
+
+func (s *sampler) Adapters() []string              { return s.loader.others.names() }
+func (s *sampler) Prove(proving engine.Proving)    { s.loader.proofs.begin(proving) }
+func (s *sampler) Sleep(ctx context.Context) error { return s.loader.sleep.sleepAll(ctx) }
+func (s *sampler) Wake(ctx context.Context) error  { return s.loader.sleep.rouseAll(ctx) }
+
 // Close implements io.Closer. The servers run on, without the adapters of this sampler.
 func (s *sampler) Close() error {
 	s.pool.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, at := range s.servers.all {
-		at.release(ctx)
+	for _, target := range s.pool.servers.all {
+		target.release(ctx)
 	}
 	s.idle()
-	s.servers.own.close()
+	s.pool.servers.own.close()
 	return nil
 }

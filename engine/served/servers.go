@@ -3,6 +3,8 @@ package served
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,7 +15,10 @@ type servers struct {
 	own      *owned // nil if they run already
 	say      func(string)
 	patience time.Duration // that all of them may be gone
+	limit    time.Duration // of a load, of falling asleep and of waking
 	adapter  bool          // the policy is an adapter
+	shares   bool          // they share GPUs with the engine that trains
+	mark     string        // begins the names of weights of this sampler
 
 	mu      sync.Mutex
 	weights string // name of the weights that all must have; "" until the first load
@@ -45,18 +50,21 @@ func (l *servers) now(s *server) state {
 	return s.state
 }
 
-// newest returns the name of the weights that all must have.
-func (l *servers) newest() string {
+// nameOf is how the servers call a version of this run. A server that has weights of another name has
+// restarted, or another run has given it weights.
+func (l *servers) nameOf(version int64) string { return l.mark + "-" + strconv.FormatInt(version, 10) }
+
+func (l *servers) versionOf(name string) (int64, bool) {
+	digits, ok := strings.CutPrefix(name, l.mark+"-")
+	version, err := strconv.ParseInt(digits, 10, 64)
+	return version, ok && err == nil
+}
+
+// wanted returns the name of the weights that all must have.
+func (l *servers) wanted() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.weights
-}
-
-// note changes the states of servers.
-func (l *servers) note(change func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	change()
 }
 
 // atOnce calls do for all servers of a list at the same time and returns their errors.

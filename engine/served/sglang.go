@@ -26,7 +26,7 @@ type sglangKind struct{ lora bool }
 
 // sglangServer is a server of SGLang.
 type sglangServer struct {
-	follower
+	liveServer
 	layout sglangLayout
 }
 
@@ -41,8 +41,8 @@ type sglangLayout struct {
 
 // greet implements kind.
 func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &sglangServer{follower: follower{
-		client: client, lora: k.lora, holds: []string{"/model_info", "/get_model_info"},
+	s := &sglangServer{liveServer: liveServer{
+		client: client, lora: k.lora, nameEndpoints: []string{"/model_info", "/get_model_info"},
 		pause: "/pause_generation", resume: "/continue_generation",
 	}}
 	s.adapters = adapters{client: client, drop: "/unload_lora_adapter", give: s.giveAdapter}
@@ -56,19 +56,19 @@ func (k sglangKind) greet(ctx context.Context, client *openai.Client) (endpoint,
 	if err := s.ask(ctx, &info, "/server_info", "/get_server_info"); err != nil {
 		return nil, err
 	}
-	s.told = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
+	s.info = about{product: "SGLang " + info.Version, length: info.ContextLength, flags: flags{
 		ids: "update SGLang", logprobs: "update SGLang", temperature: "unset SGLANG_RETURN_ORIGINAL_LOGPROB in its environment",
 	}}
 	if !info.EnableLoRA {
-		s.told.noLoRA = sglangLoRA
+		s.info.noLoRA = sglangLoRA
 	}
-	s.told.rank, s.layout = info.MaxLoRARank, info.sglangLayout
+	s.info.rank, s.layout = info.MaxLoRARank, info.sglangLayout
 	var list openai.Models
 	if err := client.Call(ctx, "/v1/models", nil, &list); retry.IsTemporary(err) {
 		return nil, err
 	}
 	for _, m := range list.Data {
-		s.told.length = cmp.Or(s.told.length, m.MaxModelLen)
+		s.info.length = cmp.Or(s.info.length, m.MaxModelLen)
 	}
 	return s, nil
 }
@@ -99,7 +99,7 @@ func (s *sglangServer) sample(ctx context.Context, q *query) (*answer, error) {
 		sampling: q.sampling(), MaxNewTokens: q.MaxTokens, MinNewTokens: q.least(), NoStopTrim: true, SamplingSeed: q.Seed,
 		TopK: cmp.Or(max(0, q.TopK), -1),
 	}}
-	r.LoraPath = s.adapterOf(q)
+	r.LoraPath = s.adapters.of(q)
 	var reply struct {
 		OutputIDs []int32 `json:"output_ids"`
 		Meta      struct {
@@ -154,7 +154,7 @@ func (s *sglangServer) score(ctx context.Context, tokens []int32) ([]float32, er
 		sampling: sampling{RepetitionPenalty: 1, Temperature: 1, TopP: 1}, MaxNewTokens: 1, TopK: -1,
 	}}
 	if s.lora {
-		r.LoraPath = s.current()
+		r.LoraPath = s.adapters.current()
 	}
 	var reply struct {
 		Meta struct {
@@ -215,7 +215,7 @@ func (d *sglangDone) err() error {
 // load implements endpoint.
 func (s *sglangServer) load(ctx context.Context, dir, name string, _ bool) error {
 	body := map[string]any{"model_path": dir, "weight_version": name, "flush_cache": true, "abort_all_requests": false}
-	return s.paused(ctx, retracting, func() error { return s.does("/update_weights_from_disk", body)(ctx) })
+	return s.whilePaused(ctx, retracting, func() error { return s.does("/update_weights_from_disk", body)(ctx) })
 }
 
 // retracting pauses a server whose requests in flight are computed again with the new weights.

@@ -23,7 +23,7 @@ func (s *sglangServer) inlet(context.Context) (inlet, error) {
 
 // receive implements receiver.
 func (s *sglangServer) receive(ctx context.Context, h *handover, _ bool) error {
-	return s.paused(ctx, retracting, func() error { return s.take(ctx, h) })
+	return s.whilePaused(ctx, retracting, func() error { return s.take(ctx, h) })
 }
 
 // take drives the phases of a paused server. The first bucket changes it.

@@ -13,7 +13,8 @@ import (
 // alone.
 func newSGLang() *startable {
 	return newStartable(product{
-		pkg: "sglang", key: "SGLANG_API_KEY", model: "--model-path", seed: "--random-seed", limit: "--context-length", flags: sglangFlags,
+		pkg: "sglang", key: "SGLANG_API_KEY", modelFlag: "--model-path", seedFlag: "--random-seed", limitFlag: "--context-length",
+		flags: sglangFlags,
 		kind: func(_ *startable, _ *model.Config, spec *engine.SamplerSpec, _ *owned) kind {
 			return sglangKind{lora: spec.LoRA != nil}
 		},

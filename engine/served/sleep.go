@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -30,11 +29,7 @@ const (
 )
 
 // sleepControl lets servers sleep while the engine that trains needs their GPUs.
-type sleepControl struct {
-	pool   *pool
-	shares bool          // the servers share GPUs with the engine
-	limit  time.Duration // that falling asleep or waking may take
-}
+type sleepControl struct{ pool *pool }
 
 // sleepState is what sleeps of a server.
 type sleepState struct {
@@ -96,9 +91,9 @@ func (t *turn) set(trains, closed bool) {
 	t.changed.Signal()
 }
 
-// Sleep implements weights.Sleeper. It does nothing for servers with GPUs of their own.
-func (c *sleepControl) Sleep(ctx context.Context) error {
-	if !c.shares {
+// sleepAll puts the servers to sleep, unless they have GPUs of their own.
+func (c *sleepControl) sleepAll(ctx context.Context) error {
+	if !c.pool.servers.shares {
 		return nil
 	}
 	patience := c.pool.servers.patience
@@ -107,29 +102,29 @@ func (c *sleepControl) Sleep(ctx context.Context) error {
 	if err := c.pool.turn.take(draining); err != nil {
 		return fmt.Errorf("putting the servers to sleep: %w", err)
 	}
-	return c.each(ctx, "sleep", func(ctx context.Context, at *server) error {
-		if len(c.asleep(at)) > 0 {
+	return c.each(ctx, "sleep", func(ctx context.Context, s *server) error {
+		if len(c.pool.servers.asleep(s)) > 0 {
 			return nil
 		}
-		sleeper, ok := at.endpoint.(sleeper)
+		sleeper, ok := s.endpoint.(sleeper)
 		if !ok {
 			return errors.New("it cannot sleep")
 		}
 		if err := sleeper.sleep(ctx); err != nil {
 			return err
 		}
-		c.sleeps(at, []part{partWeights, partCache})
+		c.sleeps(s, []part{partWeights, partCache})
 		return nil
 	})
 }
 
-// Wake implements weights.Sleeper.
-func (c *sleepControl) Wake(ctx context.Context) error {
-	if !c.shares {
+// rouseAll wakes what sleepAll has put to sleep.
+func (c *sleepControl) rouseAll(ctx context.Context) error {
+	if !c.pool.servers.shares {
 		return nil
 	}
 	c.pool.turn.set(false, true)
-	err := c.each(ctx, "wake up", func(ctx context.Context, at *server) error { return c.wake(ctx, at, partWeights, partCache) })
+	err := c.each(ctx, "wake up", c.rouse)
 	c.pool.turn.set(false, err != nil)
 	return err
 }
@@ -137,18 +132,18 @@ func (c *sleepControl) Wake(ctx context.Context) error {
 // each calls do for all servers at once. A server that does not answer has ended, which frees its GPUs
 // as well: it is left out. Another failure is an error that names server and phase.
 func (c *sleepControl) each(ctx context.Context, phase string, do func(context.Context, *server) error) error {
-	limited, cancel := within(ctx, c.limit, "%s: load_timeout of %v passed", phase, c.limit)
+	limited, cancel := within(ctx, c.pool.servers.limit, "%s: load_timeout of %v passed", phase, c.pool.servers.limit)
 	defer cancel()
 	all := c.pool.servers.all
-	errs := atOnce(all, func(at *server) error { return do(limited, at) })
-	for i, at := range all {
+	errs := atOnce(all, func(s *server) error { return do(limited, s) })
+	for i, s := range all {
 		switch {
 		case errs[i] == nil:
 		case limited.Err() == nil && isGone(errs[i]):
-			c.ends(at, fmt.Errorf("%s: %w", phase, errs[i]))
+			c.ends(s, fmt.Errorf("%s: %w", phase, errs[i]))
 			errs[i] = nil
 		default:
-			errs[i] = fmt.Errorf("%s: %s: %w", at.name(), phase, errs[i])
+			errs[i] = fmt.Errorf("%s: %s: %w", s.name(), phase, errs[i])
 		}
 	}
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
@@ -157,41 +152,48 @@ func (c *sleepControl) each(ctx context.Context, phase string, do func(context.C
 	return &trinity.EngineError{Err: errors.New(oneLine(errs))}
 }
 
+// rouse wakes a server.
+func (c *sleepControl) rouse(ctx context.Context, s *server) error {
+	return c.wake(ctx, s, partWeights, partCache)
+}
+
 // wake wakes some parts of a server. A part that is awake stays so.
-func (c *sleepControl) wake(ctx context.Context, at *server, parts ...part) error {
+func (c *sleepControl) wake(ctx context.Context, s *server, parts ...part) error {
 	for _, p := range parts {
-		asleep := c.asleep(at)
+		asleep := c.pool.servers.asleep(s)
 		if !slices.Contains(asleep, p) {
 			continue
 		}
-		if err := at.endpoint.(sleeper).wake(ctx, p); err != nil {
-			if len(c.asleep(at)) == 0 { // it has been started again meanwhile
+		if err := s.endpoint.(sleeper).wake(ctx, p); err != nil {
+			if len(c.pool.servers.asleep(s)) == 0 { // it has been started again meanwhile
 				return nil
 			}
 			return fmt.Errorf("waking %s: %w", p, err)
 		}
-		c.sleeps(at, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
+		c.sleeps(s, slices.DeleteFunc(asleep, func(other part) bool { return other == p }))
 	}
 	return nil
 }
 
 // asleep returns the parts of a server that sleep. One that has been started again is awake.
-func (c *sleepControl) asleep(s *server) []part {
-	now := c.pool.servers.now(s)
-	if now.sleptAt != c.pool.servers.own.starts(s.url) {
+func (l *servers) asleep(s *server) []part {
+	now := l.now(s)
+	if now.sleptAt != l.own.starts(s.url) {
 		return nil
 	}
 	return slices.Clone(now.parts)
 }
 
 func (c *sleepControl) sleeps(s *server, parts []part) {
-	c.pool.servers.note(func() { s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)} })
+	c.pool.servers.mu.Lock()
+	defer c.pool.servers.mu.Unlock()
+	s.sleepState = sleepState{parts, c.pool.servers.own.starts(s.url)}
 }
 
 // ends leaves out a server that has ended, and so sleeps no longer.
 func (c *sleepControl) ends(s *server, why error) {
-	c.pool.servers.note(func() {
-		s.parts, s.suspect, s.why = nil, true, why
-		c.pool.leaveOut(s)
-	})
+	c.pool.servers.mu.Lock()
+	defer c.pool.servers.mu.Unlock()
+	s.parts, s.suspect, s.why = nil, true, why
+	c.pool.leaveOut(s)
 }

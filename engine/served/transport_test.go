@@ -17,7 +17,7 @@ func TestTransports(t *testing.T) {
 		{"cuda", "cpu", false, true, gloo},
 		{"cpu", "cpu", true, true, gloo},
 	} {
-		s := &loader{sleepControl: sleepControl{shares: c.shares}}
+		s := &servers{shares: c.shares}
 		if got, err := s.transport(c.from, inlet{device: c.to, opens: c.opens}); got != c.want || (err == nil) == (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}

@@ -32,7 +32,7 @@ type vllmKind struct {
 
 // vllmServer is a server of vLLM, or one with its API.
 type vllmServer struct {
-	follower
+	liveServer
 	kind     vllmKind
 	isVLLM   bool
 	byTokens bool // it has /inference/v1/generate
@@ -40,23 +40,23 @@ type vllmServer struct {
 
 // greet implements kind.
 func (k vllmKind) greet(ctx context.Context, client *openai.Client) (endpoint, error) {
-	s := &vllmServer{kind: k, follower: follower{
-		client: client, model: k.model, lora: k.lora, holds: []string{"/weight_info"}, pause: "/pause?mode=keep", resume: "/resume",
+	s := &vllmServer{kind: k, liveServer: liveServer{
+		client: client, model: k.model, lora: k.lora, nameEndpoints: []string{"/weight_info"}, pause: "/pause?mode=keep", resume: "/resume",
 		fixed: "it takes no new weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment",
 	}}
 	s.adapters = adapters{client: client, drop: "/v1/unload_lora_adapter", give: s.giveAdapter}
 	if err := s.findModel(ctx); err != nil {
 		return nil, err
 	}
-	s.told.product = "the server"
+	s.info.product = "the server"
 	var version struct{ Version string }
 	switch err := client.Call(ctx, "/version", nil, &version); {
 	case err == nil:
-		s.isVLLM, s.told.product = true, "vLLM "+version.Version
+		s.isVLLM, s.info.product = true, "vLLM "+version.Version
 	case retry.IsTemporary(err):
 		return nil, err
 	}
-	s.told.flags = flags{
+	s.info.flags = flags{
 		ids: "vLLM gives them from 0.10.2 on", logprobs: "start it with --max-logprobs 20",
 		temperature: "start it with --logprobs-mode processed_logprobs",
 	}
@@ -76,7 +76,7 @@ func (s *vllmServer) findModel(ctx context.Context) error {
 	}
 	for _, m := range list.Data {
 		if s.model == "" || s.model == m.ID {
-			s.model, s.told.length = m.ID, m.MaxModelLen
+			s.model, s.info.length = m.ID, m.MaxModelLen
 			return nil
 		}
 	}
@@ -95,7 +95,7 @@ func (s *vllmServer) findTokens(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s at %s: %w", s.told.product, s.client.BaseURL, err)
+		return fmt.Errorf("%s at %s: %w", s.info.product, s.client.BaseURL, err)
 	}
 	s.byTokens = true
 	return nil
@@ -110,7 +110,7 @@ func statusOf(err error) int {
 }
 
 // name returns the name of the model, or of its adapter, that answers a query.
-func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapterOf(q), s.model) }
+func (s *vllmServer) name(q *query) string { return cmp.Or(s.adapters.of(q), s.model) }
 
 func (s *vllmServer) sample(ctx context.Context, q *query) (*answer, error) {
 	if s.byTokens && q.OnToken == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine"
 )
@@ -47,7 +48,7 @@ func (s *vllmServer) receive(ctx context.Context, h *handover, asleep bool) erro
 
 // take drives the phases of a paused server. It compares the tensors before it changes anything.
 func (s *vllmServer) take(ctx context.Context, h *handover) error {
-	c := vllmChannel{Tensors: h.tensors()}
+	c := vllmChannel{Tensors: slices.Concat(h.Buckets()...)}
 	phase := func(name string, body any) func(context.Context) error {
 		return func(ctx context.Context) error { return s.phase(ctx, name, body) }
 	}

@@ -36,7 +36,7 @@ func (s *vllmServer) change(ctx context.Context, asleep bool, replace func() err
 	if asleep {
 		return whole()
 	}
-	return s.paused(ctx, struct{}{}, whole) // requests in flight go on afterwards
+	return s.whilePaused(ctx, struct{}{}, whole) // requests in flight go on afterwards
 }
 
 // replacing returns how the weights of a server that samples nothing are replaced.
@@ -109,16 +109,16 @@ func (s *vllmServer) findAdapters(ctx context.Context) error {
 	case retry.IsTemporary(err) && statusOf(err) == 0:
 		return err
 	case statusOf(err) == http.StatusNotFound:
-		s.told.noLoRA = loraFlags
+		s.info.noLoRA = loraFlags
 		return nil
 	}
 	info, err := s.config(ctx)
 	switch {
 	case err != nil: // not in development mode
 	case info.LoRA == nil:
-		s.told.noLoRA = loraFlags
+		s.info.noLoRA = loraFlags
 	default:
-		s.told.rank = info.LoRA.MaxRank
+		s.info.rank = info.LoRA.MaxRank
 	}
 	return nil
 }
@@ -126,15 +126,15 @@ func (s *vllmServer) findAdapters(ctx context.Context) error {
 // loadAdapter is the endpoint that gives the server an adapter.
 const loadAdapter = "/v1/load_lora_adapter"
 
-// goOn implements pausable.
-func (s *vllmServer) goOn(ctx context.Context) bool {
+// resumeIfPaused implements pausable.
+func (s *vllmServer) resumeIfPaused(ctx context.Context) bool {
 	var state struct {
 		Paused bool `json:"is_paused"`
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := s.client.Call(ctx, "/is_paused", nil, &state)
-	return err == nil && state.Paused && s.goesOn(ctx) == nil
+	return err == nil && state.Paused && s.resumeServer(ctx) == nil
 }
 
 // reload replaces the weights of a paused server by those of a directory that it sees.

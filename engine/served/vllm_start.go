@@ -14,8 +14,8 @@ import (
 // newVLLM returns the plug-in. The plug-in trinity_files of vLLM comes along with the program that starts a server.
 func newVLLM() *startable {
 	return newStartable(product{
-		pkg: "vllm", key: "VLLM_API_KEY", model: "--model", seed: "--seed", limit: "--max-model-len", no: "--no-", flags: vllmFlags,
-		also: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
+		pkg: "vllm", key: "VLLM_API_KEY", modelFlag: "--model", seedFlag: "--seed", limitFlag: "--max-model-len", negation: "--no-",
+		flags: vllmFlags, extraWords: []string{"--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"},
 		kind: func(s *startable, cfg *model.Config, spec *engine.SamplerSpec, own *owned) kind {
 			return vllmKind{
 				model: s.Model, keep: spec.KeepAcrossVersions, lora: spec.LoRA != nil, tied: cfg.TieEmbeddings,
@@ -77,8 +77,8 @@ func roomFor(rank int) int {
 	return rank
 }
 
-func flag(name string, on bool) string {
-	if on {
+func flag(name string, enabled bool) string {
+	if enabled {
 		return "--" + name
 	}
 	return "--no-" + name
