@@ -173,7 +173,7 @@ func TestLimitsOfOnePathFit(t *testing.T) {
 	}{
 		{"a row of a file, as a line of a command", "internal/dataset/dataset.go", "maxRow", "internal/cli/model.go", "maxLine", 1},
 		{"a row of a file, as a line of verify", "internal/dataset/dataset.go", "maxRow", "internal/verify/file.go", "maxLine", 1},
-		{"a line of metrics", "internal/rundir/columns.go", "maxLine", "internal/rundir/saved.go", "maxHeader", 1},
+		{"a line of metrics", "internal/rundir/columns.go", "maxLine", "internal/cachedir/saved.go", "maxHeader", 1},
 		{"a chat, whichever dialect", "internal/serve/gateway/dialect.go", "maxMessages", "internal/serve/openai/server.go", "maxBody", 1},
 		{"a chat, the other way round", "internal/serve/openai/server.go", "maxBody", "internal/serve/gateway/dialect.go", "maxMessages", 1},
 		{"a reward of a program, over HTTP", "internal/wire/score/score.go", "MaxAnswer", "internal/serve/gateway/gateway.go", "maxControl", 1},

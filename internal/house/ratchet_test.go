@@ -109,10 +109,11 @@ func numbers(t *testing.T) map[string]int {
 // joiners are packages whose work is to join the others.
 var joiners = []string{"internal/cli", "standard", "cmd/trinity"}
 
-// methods returns, for each type of a package, its methods, those of the structs that embed it, and the
-// functions that take one of these: all of them share its fields.
+// methods returns, for each type of a package, its methods, those of the structs that embed a pointer to it,
+// those of the types that it embeds by value, and the functions that take one of these: all of them share
+// its fields.
 func methods(files []*ast.File) map[string]int {
-	own, embedded, types := map[string]int{}, map[string][]string{}, map[string]bool{}
+	own, sharers, types := map[string]int{}, map[string][]string{}, map[string]bool{}
 	for _, file := range files {
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
@@ -136,8 +137,12 @@ func methods(files []*ast.File) map[string]int {
 						types[of.Name.Name] = true
 					}
 				}
-				for wrapper, inner := range embeddings(d) {
-					embedded[inner] = append(embedded[inner], wrapper)
+				for _, e := range embeddings(d) {
+					if e.pointed {
+						sharers[e.inner] = append(sharers[e.inner], e.outer)
+					} else {
+						sharers[e.outer] = append(sharers[e.outer], e.inner)
+					}
 				}
 			}
 		}
@@ -149,8 +154,8 @@ func methods(files []*ast.File) map[string]int {
 		}
 		seen[name] = true
 		n := own[name]
-		for _, wrapper := range embedded[name] {
-			n += of(wrapper, seen)
+		for _, sharer := range sharers[name] {
+			n += of(sharer, seen)
 		}
 		return n
 	}
@@ -174,9 +179,13 @@ func pointed(of ast.Expr) (string, bool) {
 	return name.Name, true
 }
 
-// embeddings returns the structs that embed a pointer to a type of the same package, by name, and that type.
-func embeddings(d *ast.GenDecl) map[string]string {
-	found := map[string]string{}
+// embedding is a struct with a type of the same package that it embeds.
+type embedding struct {
+	outer, inner string
+	pointed      bool
+}
+
+func embeddings(d *ast.GenDecl) (all []embedding) {
 	for _, spec := range d.Specs {
 		of, ok := spec.(*ast.TypeSpec)
 		if !ok {
@@ -187,19 +196,28 @@ func embeddings(d *ast.GenDecl) map[string]string {
 			continue
 		}
 		for _, field := range s.Fields.List {
-			if inner, ok := pointed(field.Type); ok && len(field.Names) == 0 {
-				found[of.Name.Name] = inner
+			if len(field.Names) > 0 {
+				continue
+			}
+			if inner, ok := pointed(field.Type); ok {
+				all = append(all, embedding{of.Name.Name, inner, true})
+			} else if inner, ok := field.Type.(*ast.Ident); ok {
+				all = append(all, embedding{of.Name.Name, inner.Name, false})
 			}
 		}
 	}
-	return found
+	return all
 }
 
 func wrappers(files []*ast.File) (n int) {
 	for _, file := range files {
 		for _, decl := range file.Decls {
 			if d, ok := decl.(*ast.GenDecl); ok {
-				n += len(embeddings(d))
+				for _, e := range embeddings(d) {
+					if e.pointed {
+						n++
+					}
+				}
 			}
 		}
 	}
