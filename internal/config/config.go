@@ -139,6 +139,9 @@ type Trace struct {
 	Spans bool `yaml:"spans" default:"true"`
 }
 
+// IsKept reports whether the run keeps a trace at all.
+func (t *Trace) IsKept() bool { return t.Spans || t.Tokens != "off" }
+
 // Log is the run's log files.
 type Log struct {
 	// Lowest severity of messages in the logs.

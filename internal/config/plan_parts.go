@@ -303,7 +303,7 @@ func (c *planner) files() []FilePlan {
 			}
 		}
 	}
-	if t := &c.run.Monitor.Trace; t.Spans || t.Tokens != "off" {
+	if t := &c.run.Monitor.Trace; t.IsKept() {
 		files = append(files, FilePlan{filepath.Join(job, rundir.Traces), fmt.Sprintf("traces of steps, at most %g GB", t.MaxGb)})
 	}
 	if c.run.Trains {

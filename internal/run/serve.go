@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/explorer"
+	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/front"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
 	"github.com/trinity-go/trinity/internal/wait"
@@ -33,6 +34,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 		return s.At("explorer.pending_expiry", "records traffic for a trainer, and there is none",
 			"start the trainer first, or name its address with --join, or set it to 0")
 	}
+	name := checkpoint.ServedName(&s.Model) // before a checkpoint takes the place of the model
 	step, err := s.newestModel()
 	if err != nil && place == nil {
 		return err
@@ -43,7 +45,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := loadCheckpoint(ctx, s, step); err != nil {
 		return err
 	}
-	api := front.New(s.Stage, s.models.Sampler, token, s.say)
+	api := front.New(s.Stage, name, s.models.Sampler, token, s.say)
 	if s.Records() {
 		return s.serveTraffic(ctx, place, api, opts.Stage)
 	}

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -100,6 +101,35 @@ func TestServeFollowsTheTrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-again.done
+}
+
+// Requests call a served adapter by the same name, whichever checkpoint it is from.
+func TestAServedAdapterKeepsItsName(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	adapter := "model.lora_configs=[{lora_rank: 4}]"
+	names := map[string]bool{}
+	for range 2 {
+		port := freePort(t)
+		server := p.start(t, nil, adapter, "mode=serve", "explorer.proxy_port="+port, "explorer.listen_address=127.0.0.1")
+		if !server.await(t, serving(t, port, "", 0)) {
+			t.Fatal("the server has ended")
+		}
+		resp, err := http.Get("http://127.0.0.1:" + port + "/v1/models")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct{ Data []struct{ ID string } }
+		if err := errors.Join(json.NewDecoder(resp.Body).Decode(&list), resp.Body.Close(), server.cmd.Process.Kill()); err != nil || len(list.Data) == 0 {
+			t.Fatal(list, err)
+		}
+		<-server.done
+		names[list.Data[0].ID] = true
+		p.start(t, nil, adapter).finish(t) // the second time serves its checkpoint
+	}
+	if len(names) != 1 {
+		t.Errorf("the adapter is called %v", names)
+	}
 }
 
 // Mode colocate has the bits of mode both.

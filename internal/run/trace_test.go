@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,7 +96,32 @@ func TestWatchersThatPanicChangeNothing(t *testing.T) {
 	}
 }
 
+// A stage that cannot write its log closes the monitors that it has opened.
+func TestAStageThatDoesNotBeginClosesItsMonitors(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	cfg := p.load(t, "monitor.monitor_type=[jsonl, test_closes]")
+	if err := os.MkdirAll(cfg.CheckpointJobDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.CheckpointJobDir, "log"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := closes.Load()
+	if _, err := runConfig(t, cfg); err == nil || closes.Load() != before+1 {
+		t.Errorf("%v; the monitor was closed %d times", err, closes.Load()-before)
+	}
+}
+
+// closes is how many monitors test_closes were closed.
+var closes atomic.Int32
+
+type closing struct{}
+
+func (*closing) Log(context.Context, trinity.Record) error { return nil }
+func (*closing) Close() error                              { closes.Add(1); return nil }
+
 func init() {
+	monitor.Monitors.Register("test_closes", "Counts how often it is closed.", func() trinity.Monitor { return &closing{} })
 	monitor.Monitors.Register("test_panics", "Panics at whatever happens.", func() trinity.Monitor { return &watcher{panics: true} })
 	monitor.Monitors.Register("test_panics_in_log", "Panics at each record.", func() trinity.Monitor { return &panicsInLog{} })
 	monitor.Monitors.Register("test_sleeps", "Sleeps at whatever happens.", func() trinity.Monitor { return &watcher{} })

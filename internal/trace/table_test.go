@@ -89,7 +89,7 @@ func TestTableFollowsTheTrace(t *testing.T) {
 			t.Error("the news are wrong")
 		}
 		like(t, dir, table)
-		if err := table.Save(disk, dir); err != nil {
+		if err := table.Keep(disk, dir)(); err != nil {
 			t.Fatal(err)
 		}
 		table = LoadTable(disk, dir)
@@ -201,7 +201,7 @@ func FuzzKeptTable(f *testing.F) {
 			Spans: []Compact{{Begin: math.MinInt64, End: 5, Step: -1, ID: 2}, {Kind: 1}}},
 	}}
 	disk := cachedir.New(f.TempDir(), 1<<30)
-	if err := table.Save(disk, "x"); err != nil {
+	if err := table.Keep(disk, "x")(); err != nil {
 		f.Fatal(err)
 	}
 	var h json.RawMessage
@@ -225,7 +225,7 @@ func FuzzKeptTable(f *testing.F) {
 			return
 		}
 		expanded(table)
-		if err := table.Save(disk, "y"); err != nil {
+		if err := table.Keep(disk, "y")(); err != nil {
 			t.Error(err)
 		}
 	})

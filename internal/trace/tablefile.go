@@ -34,8 +34,8 @@ func (t *Table) Size() (n int64) {
 
 func tableName(dir string) string { return cachedir.Name(dir, "spans2") }
 
-// Save keeps the table of the trace in a directory for [LoadTable].
-func (t *Table) Save(disk *cachedir.Dir, dir string) error {
+// Keep returns a function that writes the table of the trace in a directory, as it is now, for [LoadTable].
+func (t *Table) Keep(disk *cachedir.Dir, dir string) (write func() error) {
 	h, n := tableHeader{Files: t.files, Words: len(t.Words)}, 0
 	for _, p := range t.processes {
 		h.Processes = append(h.Processes, keptProcess{p.Number, len(p.Spans), p.life})
@@ -60,8 +60,10 @@ func (t *Table) Save(disk *cachedir.Dir, dir string) error {
 		}
 	}
 	h.Sum = cachedir.Sum(out)
-	_, err := disk.Save(tableName(dir), h, out)
-	return err
+	return func() error {
+		_, err := disk.Save(tableName(dir), h, out)
+		return err
+	}
 }
 
 // LoadTable returns what a disk has of the trace in a directory: an empty table if that is nothing, or damaged.

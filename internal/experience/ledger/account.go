@@ -71,7 +71,7 @@ func Read(dir string) (map[string]*Account, error) {
 func runOf(path string) string {
 	up := filepath.Dir(filepath.Dir(path))
 	for at := up; filepath.Dir(at) != at; at = filepath.Dir(at) {
-		if filepath.Base(at) == "log" {
+		if filepath.Base(at) == rundir.Logs {
 			return filepath.Dir(at)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package feed opens what a stage reads and keeps: tasksets, datasets, the buffer between explorers and
-// trainer, and archives of experiences.
+// trainer, and archives of experiences. It also says how far the two loops may be apart.
 package feed
 
 import (

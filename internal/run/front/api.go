@@ -17,7 +17,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/run/checkpoint"
 	"github.com/trinity-go/trinity/internal/run/feed"
 	"github.com/trinity-go/trinity/internal/run/settle"
 	"github.com/trinity-go/trinity/internal/serve/fleet"
@@ -33,9 +32,8 @@ type API struct {
 	stage *settle.Stage
 }
 
-// New returns the API of a stage whose sampler is open.
-func New(s *settle.Stage, sampler trinity.Sampler, token string, say func(string)) *API {
-	name := checkpoint.ServedName(&s.Model)
+// New returns the API of a stage whose sampler is open. name is how requests call the model.
+func New(s *settle.Stage, name string, sampler trinity.Sampler, token string, say func(string)) *API {
 	served := &openai.Served{
 		Name: name, Sampler: sampler, Renderer: s.Text, Params: feed.Sampling(s.Settled, &config.RolloutArgs{}, false),
 		MaxLen: config.Value(0, s.Model.MaxModelLen),

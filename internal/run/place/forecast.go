@@ -156,7 +156,7 @@ func (m *Forecast) partsOf(spec Specs) ([]config.MemoryPlan, error) {
 func (m *Forecast) process() engine.MemoryPart {
 	const program, perToken = 70 << 20, 900 // measured by TestPlanOfATinyModelIsNearThePeak
 	return engine.MemoryPart{
-		Kind: "process", Bytes: program + perToken*int64(m.Model.VocabSize) + TraceMemory(m.Config),
+		Kind: "process", Bytes: program + perToken*int64(m.Model.VocabSize) + traceMemory(m.Config),
 		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.Model.VocabSize),
 	}
 }
@@ -278,9 +278,9 @@ func (m *Forecast) settings(values map[string]int) string {
 // has room for 8 million tokens.
 const ReferenceCache = 32 << 20
 
-// TraceMemory returns the bytes of a stage's trace, measured as those of the process; 0 if it keeps none.
-func TraceMemory(cfg *config.Settled) int64 {
-	if cfg.Monitor.Trace.Spans || cfg.Monitor.Trace.Tokens != "off" {
+// traceMemory returns the bytes of a stage's trace, measured as those of the process; 0 if it keeps none.
+func traceMemory(cfg *config.Settled) int64 {
+	if cfg.Monitor.Trace.IsKept() {
 		return 6 << 20
 	}
 	return 0

@@ -58,7 +58,7 @@ func MoveTo(cfg *config.Config, name, job string) {
 	cfg.Name, cfg.CheckpointJobDir = name, job
 	cfg.Buffer.CacheDir = filepath.Join(job, rundir.Buffer)
 	cfg.Monitor.CacheDir = filepath.Join(job, rundir.Monitor)
-	cfg.Log.SaveDir = filepath.Join(job, "log")
+	cfg.Log.SaveDir = filepath.Join(job, rundir.Logs)
 }
 
 // OwnDirs gives each of several explorers its own cache, monitor and log directories, and its own

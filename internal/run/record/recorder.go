@@ -1,5 +1,5 @@
-// Package record keeps and tells what a run does: monitors, traces, ledgers, lines for people, its end, its report and
-// cards. It also names, makes and locks the directories of a run.
+// Package record keeps and tells what a run does: monitors, traces, ledgers, lines for people, its end and its
+// report. It also names, makes and locks the directories of a run.
 package record
 
 import (
@@ -69,7 +69,7 @@ func (l *Log) Join(trainer joined) { l.joined = trainer }
 
 // Open opens the monitors and the log of failed rollouts. A run that was killed may have left
 // records after fromStep, which the monitors drop.
-func (l *Log) Open(fromStep, total int64, modelPath string) error {
+func (l *Log) Open(fromStep, total int64, modelPath string) (err error) {
 	cfg := l.cfg
 	run, err := monitored(cfg)
 	if err != nil {
@@ -79,6 +79,12 @@ func (l *Log) Open(fromStep, total int64, modelPath string) error {
 	if l.monitors, err = monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, run); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, monitor.Close(l.monitors, monitor.Failed))
+			l.monitors = nil
+		}
+	}()
 	if err := keepSettings(cfg); err != nil {
 		return err
 	}

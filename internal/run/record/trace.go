@@ -12,7 +12,6 @@ import (
 	"github.com/trinity-go/trinity/internal/config"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/explorer"
-	"github.com/trinity-go/trinity/internal/run/place"
 	"github.com/trinity-go/trinity/internal/rundir"
 	"github.com/trinity-go/trinity/internal/trace"
 	"github.com/trinity-go/trinity/internal/trainer"
@@ -21,7 +20,7 @@ import (
 
 // Tracer returns what tells the trace of the stage, nil if it keeps nothing.
 func (l *Log) Tracer() trinity.Tracer {
-	if place.TraceMemory(l.cfg) == 0 {
+	if !l.cfg.Monitor.Trace.IsKept() {
 		return nil
 	}
 	return l
@@ -100,7 +99,7 @@ func (l *Log) tell(number int, who any, call func()) {
 // openTrace returns the writer of the stage's traces; nil if it keeps none, or if there is no place
 // for them.
 func (l *Log) openTrace(fromStep int64) *trace.Writer {
-	if place.TraceMemory(l.cfg) == 0 {
+	if !l.cfg.Monitor.Trace.IsKept() {
 		return nil
 	}
 	w, err := l.NewTrace(fromStep)

@@ -114,7 +114,7 @@ func readSeen(dir string, info fs.FileInfo) (*dirState, error) {
 		case !e.IsDir():
 		case name == rundir.Monitor || name == rundir.Traces:
 			s.isRun = true
-		case strings.HasPrefix(name, rundir.StepPrefix) || name == rundir.Buffer || name == "log" || strings.HasPrefix(name, "."):
+		case strings.HasPrefix(name, rundir.StepPrefix) || name == rundir.Buffer || name == rundir.Logs || strings.HasPrefix(name, "."):
 		default:
 			s.below = append(s.below, name)
 		}

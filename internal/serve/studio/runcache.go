@@ -14,12 +14,14 @@ import (
 type runFiles struct {
 	id, dir string
 
-	mu      sync.Mutex
-	set     *settings // never changed once it is here
+	setting sync.Mutex // guards the next three
+	set     *settings  // never changed once it is here
 	setErr  error
-	setFile [2]int64         // size and time of the file of settings
-	tails   map[string]*tail // by monitor directory
-	newest  map[string]*newest
+	setFile [2]int64 // size and time of the file of settings
+
+	mu     sync.Mutex       // guards the rest, and is held while a large file is read
+	tails  map[string]*tail // by monitor directory
+	newest map[string]*newest
 }
 
 // at returns the files of the run in a directory.
@@ -54,8 +56,8 @@ func (f *runFiles) settingsIn() (dir string, info os.FileInfo) {
 
 // settings returns the settings of the run; without a file there are none.
 func (f *runFiles) settings() (*settings, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.setting.Lock()
+	defer f.setting.Unlock()
 	dir, info := f.settingsIn()
 	file := [2]int64{-1, 0}
 	if info != nil {

@@ -76,10 +76,13 @@ func (c *spanCache) read(dir string) (*spans, error) {
 // keep writes the spans to the disk for the next start.
 func (c *spanCache) keep(disk *cachedir.Dir, dir string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dir == dir {
-		_ = c.table.Save(disk, dir) // without it the trace is read again
+	if c.dir != dir {
+		c.mu.Unlock()
+		return
 	}
+	write := c.table.Keep(disk, dir)
+	c.mu.Unlock()
+	_ = write() // without it the trace is read again
 }
 
 // filesOf returns the names, sizes and times of a trace's files.
