@@ -120,7 +120,8 @@ func TestAServedAdapterKeepsItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		var list struct{ Data []struct{ ID string } }
-		if err := errors.Join(json.NewDecoder(resp.Body).Decode(&list), resp.Body.Close(), server.cmd.Process.Kill()); err != nil || len(list.Data) == 0 {
+		err = errors.Join(json.NewDecoder(resp.Body).Decode(&list), resp.Body.Close(), server.cmd.Process.Kill())
+		if err != nil || len(list.Data) == 0 {
 			t.Fatal(list, err)
 		}
 		<-server.done
