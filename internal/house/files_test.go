@@ -34,7 +34,7 @@ var byThemselves = map[string]string{
 	"internal/sandbox/root_linux.go":                  "writes into a root directory in memory",
 	"internal/sandbox/cgroup_linux.go":                "sets properties of control groups",
 	"workflow/bots.go":                                "appends a line for each group; an attempt after a kill appends it again",
-	"internal/run/record/scrub.go":                    "renames a log for people",
+	"internal/run/record/lines.go":                    "renames a log for people",
 	"launcher/local.go":                               "writes into a folder that is removed when the program ends",
 	"internal/cluster/cluster.go":                     "appends lines for people",
 	"internal/run/replay.go":                          "copies into a folder that is removed when the program ends",

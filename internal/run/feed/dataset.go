@@ -27,7 +27,7 @@ type Reader struct {
 	*config.Settled
 	Say       func(string) // for people
 	Tasksets  []Taskset
-	Algorithm *algorithm.Algorithm
+	Objective *algorithm.Algorithm
 	Text      *renderer.Renderer // of the model
 	ModelPath string
 }
@@ -220,7 +220,7 @@ func (s *Reader) promptLength(f *config.Facts) (float64, error) {
 // rowLengths returns the mean lengths of the first rows of a dataset, up to the first trained token
 // and from there on.
 func (s *Reader) rowLengths(b *config.ExperienceBuffer, f *config.Facts) (prompt, response float64, err error) {
-	data, format, err := s.formatted(context.Background(), b, s.Algorithm.Def.Schema)
+	data, format, err := s.formatted(context.Background(), b, s.Objective.Def.Schema)
 	if err != nil {
 		return 0, 0, err
 	}

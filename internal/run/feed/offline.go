@@ -30,7 +30,7 @@ func (s *Reader) offline(ctx context.Context) (*offlineSource, error) {
 	if steps > 0 {
 		epochs = 0 // as many as the steps need
 	}
-	rows, err := s.rows(ctx, b, s.Algorithm.Def.Schema, epochs)
+	rows, err := s.rows(ctx, b, s.Objective.Def.Schema, epochs)
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
 	}
@@ -59,7 +59,7 @@ func (s *Reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema st
 	if err != nil {
 		return nil, err
 	}
-	if schema == "experience" && s.Algorithm.InPipeline() != nil && s.Algorithm.Def.Advantage != "none" {
+	if schema == "experience" && s.Objective.InPipeline() != nil && s.Objective.Def.Advantage != "none" {
 		format.Format = scored(format.Format)
 	}
 	return dataset.NewSource(data, sel, format, epochs), nil
@@ -189,8 +189,8 @@ func (s *Reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trin
 // measure returns the loss whose metrics tell about data of a schema. It is the run's own loss if
 // the run trains on that schema, else the loss of the algorithm with the schema's name.
 func (s *Reader) measure(schema string) (trinity.Loss, error) {
-	if schema == s.Algorithm.Def.Schema {
-		return s.Algorithm.Loss, nil
+	if schema == s.Objective.Def.Schema {
+		return s.Objective.Loss, nil
 	}
 	parts, err := registry.Parts(trinity.Algorithm{Type: schema})
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Reader) joining(format formatter) (formatter, error) {
 	if err != nil {
 		return nil, err
 	}
-	logprobs, err := s.Algorithm.ReadsLogprobs()
+	logprobs, err := s.Objective.ReadsLogprobs()
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (s *Reader) joining(format formatter) (formatter, error) {
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
 			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: "+
-				"use experiences that a run wrote, or a policy_loss_fn that reads none, such as opmd", s.Algorithm.Def.Type)
+				"use experiences that a run wrote, or a policy_loss_fn that reads none, such as opmd", s.Objective.Def.Type)
 		}
 		return nil
 	}

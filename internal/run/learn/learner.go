@@ -22,6 +22,16 @@ import (
 	"github.com/trinity-go/trinity/internal/trainer"
 )
 
+// Learner is what the trainer of a stage trains and keeps. It implements trainer.Checkpointer.
+type Learner struct {
+	Stage       *settle.Stage
+	Models      *settle.Models
+	Source      trinity.Source // of batches
+	Checkpoints checkpoint.Dir
+	Made        checkpoint.Provenance
+	Log         *record.Log
+}
+
 // Options opens the teachers and returns the options of a trainer of so many steps, without From, Weights and Evaluation.
 func (c *Learner) Options(ctx context.Context, steps int64) (o trainer.Options, err error) {
 	s, cfg := c.Stage, c.Stage.Settled
@@ -135,16 +145,6 @@ func newCache(cfg *config.Settled) *trainer.ReferenceCache {
 		return &trainer.ReferenceCache{Limit: place.ReferenceCache}
 	}
 	return nil
-}
-
-// Learner is what the trainer of a stage trains and keeps. It implements trainer.Checkpointer.
-type Learner struct {
-	Stage       *settle.Stage
-	Models      *settle.Models
-	Source      trinity.Source // of batches
-	Checkpoints checkpoint.Dir
-	Made        checkpoint.Provenance
-	Log         *record.Log
 }
 
 // Save implements trainer.Checkpointer. If the step has a checkpoint already, Save adds the model

@@ -191,7 +191,7 @@ func (s *Pipelines) Pipeline(
 	ctx context.Context, r *feed.Reader, tracer trinity.Tracer, account func(role string, step ledger.Step) error,
 ) (p *pipeline.Pipeline, err error) {
 	cfg := &s.cfg.DataProcessor.ExperiencePipeline
-	p = &pipeline.Pipeline{Advantage: r.Algorithm.InPipeline(), Say: r.Say, Tracer: tracer}
+	p = &pipeline.Pipeline{Advantage: r.Objective.InPipeline(), Say: r.Say, Tracer: tracer}
 	p.Ledger = func(step ledger.Step) error { return account(trinity.RoleExplorer, step) }
 	if cfg.SaveInput {
 		if p.Input, err = r.Kept(ctx, s.cfg.DataProcessor.InputCopy(&s.cfg.Buffer), "input"); err != nil {

@@ -249,7 +249,7 @@ func OpenText(cfg *config.Settled) (*renderer.Renderer, error) {
 
 // Reader returns what opens the data of the stage.
 func (s *Stage) Reader(say func(string)) feed.Reader {
-	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.Tasksets, Algorithm: s.Objective, Text: s.Text, ModelPath: s.ModelPath}
+	return feed.Reader{Settled: s.Settled, Say: say, Tasksets: s.Tasksets, Objective: s.Objective, Text: s.Text, ModelPath: s.ModelPath}
 }
 
 // ModelDir returns the directory of the model or the adapter in a checkpoint.
