@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
+
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // ArgError is one error in a plug-in's arguments.
@@ -64,9 +66,6 @@ func decode(v any, args map[string]any) []ArgError {
 	}
 	return errs
 }
-
-// dotted returns the dotted key of an argument that the decoder writes as headers[Authorization].
-func dotted(name string) string { return strings.NewReplacer("[", ".", "]", "").Replace(name) }
 
 func unknownKey(k string, keys []string) ArgError {
 	e := ArgError{Key: k, Message: "unknown argument"}
@@ -135,11 +134,11 @@ func decodeErrors(err error) []ArgError {
 		text := strings.TrimSpace(e.Error())
 		var de *mapstructure.DecodeError
 		if errors.As(e, &de) {
-			out = append(out, ArgError{Key: dotted(de.Name()), Message: strings.TrimSpace(de.Unwrap().Error())})
+			out = append(out, ArgError{Key: tags.Dotted(de.Name()), Message: strings.TrimSpace(de.Unwrap().Error())})
 			continue
 		}
 		if m := quotedKey.FindStringSubmatch(text); m != nil {
-			out = append(out, ArgError{Key: dotted(m[1]), Message: m[2]})
+			out = append(out, ArgError{Key: tags.Dotted(m[1]), Message: m[2]})
 			continue
 		}
 		out = append(out, ArgError{Message: text})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/tags"
 )
 
 // sample is what graders read of a reply and its row.
@@ -75,7 +76,7 @@ func (s *sample) both(a, b string) (string, string, error) {
 
 // value returns the value of a variable, such as item.list[0].name.
 func (s *sample) value(path string) (value any, err error) {
-	keys := strings.Split(strings.NewReplacer("[", ".", "]", "").Replace(path), ".")
+	keys := strings.Split(tags.Dotted(path), ".")
 	switch keys[0] {
 	case "item":
 		value = s.item()

@@ -22,7 +22,7 @@ type packGrid struct {
 	gridArgs `yaml:",inline"`
 }
 
-// gridArgs are those of the environment.
+// gridArgs are the arguments that go to the environment.
 type gridArgs struct {
 	MinSize   int     `yaml:"grid_min_size" doc:"rows and columns at least"`
 	MaxSize   int     `yaml:"grid_max_size" doc:"rows and columns at most"`

@@ -219,7 +219,7 @@ func (in *interpolator) unwritten(path string) (*yaml.Node, error) {
 func absolute(ref, key string) (string, error) {
 	path := strings.TrimLeft(ref, ".")
 	up := len(ref) - len(path)
-	path = strings.TrimPrefix(strings.NewReplacer("[", ".", "]", "").Replace(path), ".")
+	path = strings.TrimPrefix(tags.Dotted(path), ".")
 	if path == "" {
 		return "", fmt.Errorf("${%s} names no key", ref)
 	}

@@ -232,7 +232,7 @@ func (c *planner) mixture() []string {
 	return words
 }
 
-// sources tells what is fetched, and what is missing of what the stage reads.
+// sources adds the models and datasets that the run downloads, and those that are missing.
 func (c *planner) sources() {
 	var fetch, missing []string
 	c.one("too long", "too_long", c.facts.TooLong)

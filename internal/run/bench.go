@@ -43,12 +43,7 @@ func (s *stage) bench(ctx context.Context) error {
 	}
 	base := s.ModelPath
 	for _, step := range steps {
-		dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
-		if len(s.Model.LoraConfigs) > 0 {
-			s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
-		} else {
-			s.ModelPath = dir
-		}
+		s.useModelOf(step)
 		if err := s.benchModel(ctx, evals, step); err != nil {
 			return err
 		}
@@ -76,6 +71,17 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 			s.CheckpointJobDir)
 	}
 	return with, nil
+}
+
+// useModelOf makes the model or the adapter of a checkpoint the one that the stage opens, and returns its directory.
+func (s *stage) useModelOf(step int64) (dir string) {
+	dir = filepath.Join(s.checkpoints.Of(step), s.ModelDir())
+	if len(s.Model.LoraConfigs) > 0 {
+		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
+	} else {
+		s.ModelPath = dir
+	}
+	return dir
 }
 
 // withPath returns the adapters, with the files of the first in dir.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,13 +73,7 @@ func (s *stage) newestModel() (step int64, err error) {
 		return 0, err
 	}
 	step = steps[len(steps)-1]
-	dir := filepath.Join(s.checkpoints.Of(step), s.ModelDir())
-	s.say("serves the model of " + dir)
-	if len(s.Model.LoraConfigs) > 0 {
-		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
-	} else {
-		s.ModelPath = dir
-	}
+	s.say("serves the model of " + s.useModelOf(step))
 	return step, nil
 }
 

@@ -101,6 +101,9 @@ func Join(section, key string) string {
 	return section + "." + key
 }
 
+// Dotted returns the dotted key of a path with indices in brackets: list.0.name of list[0].name.
+func Dotted(path string) string { return strings.NewReplacer("[", ".", "]", "").Replace(path) }
+
 // IsSet reports whether a value is not empty.
 func IsSet(v reflect.Value) bool {
 	switch v.Kind() {

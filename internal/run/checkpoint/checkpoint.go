@@ -278,8 +278,8 @@ func Read(dir string) (step int64, made Provenance, err error) {
 	return state.Step, state.Made, err
 }
 
-// ServedName returns the name by which clients ask for the model: that of the adapter which
-// model.model_path names, else that of the model.
+// ServedName returns the name of the model in requests: that of the adapter if the model is one, else
+// that of the model.
 func ServedName(m *config.Model) string {
 	if loras := m.LoraConfigs; len(loras) > 0 && loras[0].Path != "" {
 		return ModelName(loras[0].Path)

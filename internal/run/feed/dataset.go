@@ -54,7 +54,7 @@ func OpenRows(ctx context.Context, path string, opts dataset.Options) (*dataset.
 }
 
 // rowsOf returns where the rows of a section are in its path. In a database, the table has the name
-// Options the subset or, as in Trinity-RFT, of the section.
+// of the subset or, as in Trinity-RFT, of the section.
 func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
 	o := dataset.Options{Split: split, Subset: subset}
 	if dburl.IsURL(path) {
@@ -91,7 +91,7 @@ func DatasetName(name string) string {
 	return "hf://datasets/" + name
 }
 
-// Dataset is a dataset that a configuration names. key is the section with its path.
+// Dataset is a dataset that a configuration names. Key is the section with its path.
 type Dataset struct {
 	Key, Path string
 	Options   dataset.Options

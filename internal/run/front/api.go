@@ -80,8 +80,8 @@ func (a *API) Serve(ctx context.Context, handler http.Handler) error {
 	return context.Cause(ctx)
 }
 
-// Key returns the key that clients must send, or "". A server that other machines can reach must
-// have one that nobody can guess.
+// Key returns the key that clients must send, or "". It is an error if other machines can reach the server
+// and could guess the key.
 func Key(s *config.Settled) (string, error) {
 	e := &s.Explorer
 	key := os.Getenv(tokenVariable)
@@ -108,8 +108,8 @@ func TrainerPlace(s *config.Settled, join string) (fleet.Place, error) {
 	return nil, nil
 }
 
-// TrainerToken returns the token that explorers must send to the trainer. A trainer that other machines can reach must
-// have one that nobody can guess.
+// TrainerToken returns the token that explorers must send to the trainer. It is an error if other machines can reach the
+// trainer and could guess the token.
 func TrainerToken(s *config.Settled) (string, error) {
 	token := cmp.Or(os.Getenv(tokenVariable), fleet.NewToken())
 	if err := web.CheckToken(s.Trainer.ListenAddress, token); err != nil {

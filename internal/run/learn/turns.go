@@ -112,11 +112,11 @@ func (u Unsampled) Publish(ctx context.Context, version int64) error {
 	return err
 }
 
-// Before returns a Checkpointer that saves one step, unless the trainer began with it.
+// Before returns a Checkpointer that saves one step, unless the trainer began with it: from that
+// checkpoint the overrides are tried.
 func (c *Learner) Before(step, from int64) trainer.Checkpointer { return &before{c, step, from} }
 
-// before is a Checkpointer that saves one step, unless the trainer began with it: from that
-// checkpoint the overrides are tried.
+// before is what [Learner.Before] returns.
 type before struct {
 	learner    *Learner
 	step, from int64

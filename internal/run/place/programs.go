@@ -31,7 +31,7 @@ type programs struct {
 	launcher      launcher.Launcher
 	started       *cluster.Cluster // nil if no engine has programs
 	Train, Sample engine.Place
-	Unknown       error // why nobody knows how many GPUs the machines have
+	Unknown       error // why the launcher cannot tell the GPUs of the machines
 }
 
 // programsOf builds the launcher and gives each engine its part of the machines, if one has programs.
@@ -75,6 +75,7 @@ func serversOf(cfg *config.Settled, e *Engines) []engine.Program {
 	return starter.Programs(engine.SamplerSpec{Servers: m.BaseUrls, Start: ServerSpec(m)})
 }
 
+// ServerSpec returns how the servers of a model are started.
 func ServerSpec(m *config.InferenceModel) engine.ServerSpec {
 	return engine.ServerSpec{
 		Engines: m.EngineNum, TensorParallel: m.TensorParallelSize, PipelineParallel: m.PipelineParallelSize,

@@ -155,6 +155,7 @@ func Word(s *config.Settled) (string, error) {
 	return string(word), err
 }
 
+// WordFile returns the path of the file with the word of a run.
 func WordFile(cacheDir string) string { return filepath.Join(cacheDir, "store_word") }
 
 // Parts names the parts of a run that the process does: several processes may share a run.

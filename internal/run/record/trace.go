@@ -186,7 +186,7 @@ type Witness struct {
 	out *Debugged
 }
 
-// NewWitness returns a witness that notes in out what it sees, and passes on what a tracer is told.
+// NewWitness returns a witness that writes to out what it sees, and passes spans and failures on to t.
 func NewWitness(t trinity.Tracer, out *Debugged) *Witness { return &Witness{Tracer: t, out: out} }
 
 // Host returns a host whose models tell the witness of their calls.

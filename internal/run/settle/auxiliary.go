@@ -23,7 +23,7 @@ import (
 // Auxiliary is a model of explorer.auxiliary_models that rollouts ask.
 type Auxiliary struct {
 	config.AskedModel
-	Local string             // local; "" if it is behind a server or not on this machine
+	Local string             // path; "" if it is behind a server or not on this machine
 	Text  *renderer.Renderer // nil without a path
 }
 
@@ -194,7 +194,7 @@ func (s *Stage) askedMemory() (plans []config.MemoryPlan, err error) {
 type rewardModel struct {
 	trinity.RewardModelSpec
 	Key   string // of the argument that names it
-	Local string // local; "" if it is not on this machine
+	Local string // path; "" if it is not on this machine
 }
 
 // rewardText opens the tokenizer and chat template of a reward model.

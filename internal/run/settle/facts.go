@@ -34,7 +34,7 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := s.locate(lookUp(&f)); err != nil {
+	if err := s.LookUp(&f); err != nil {
 		return f, err
 	}
 	f.Chat, f.Programs = s.chatFacts(), s.programFacts()

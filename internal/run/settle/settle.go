@@ -112,18 +112,6 @@ func fetch(ctx context.Context, say func(string)) finder {
 	return func(name, _ string) (string, error) { return hub.Resolve(ctx, name, say) }
 }
 
-// lookUp returns a finder that downloads nothing. It notes in f which models are not on this
-// machine.
-func lookUp(f *config.Facts) finder {
-	return func(name, key string) (string, error) {
-		path, onHub := feed.Local(name, false)
-		if path == "" {
-			absent(f, key, name, onHub)
-		}
-		return path, nil
-	}
-}
-
 // Fetch finds the models of the stage, downloads those that are not on this machine, and checks them.
 func (s *Stage) Fetch(ctx context.Context, say func(string)) error { return s.locate(fetch(ctx, say)) }
 
@@ -132,8 +120,16 @@ func (s *Stage) FetchPolicy(ctx context.Context, say func(string)) error {
 	return s.locatePolicy(fetch(ctx, say))
 }
 
-// LookUp finds the models of the stage that are on this machine. It notes in f which are not.
-func (s *Stage) LookUp(f *config.Facts) error { return s.locate(lookUp(f)) }
+// LookUp finds the models of the stage that are on this machine, and downloads none. It notes in f which are not.
+func (s *Stage) LookUp(f *config.Facts) error {
+	return s.locate(func(name, key string) (string, error) {
+		path, onHub := feed.Local(name, false)
+		if path == "" {
+			absent(f, key, name, onHub)
+		}
+		return path, nil
+	})
+}
 
 // locate finds the models of the stage and checks those that are on this machine. It loads no
 // weights.

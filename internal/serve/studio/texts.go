@@ -54,8 +54,8 @@ type recent[T any] struct {
 	of    map[string]T
 }
 
-// update keeps what read makes of what is known of a directory, and forgets the directory that was asked for the
-// longest time ago.
+// update replaces what is kept of a directory by what read returns. If too many directories are kept then, it
+// drops the one that was asked for least recently.
 func (r *recent[T]) update(dir string, read func(known T) (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
