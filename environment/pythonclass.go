@@ -31,7 +31,7 @@ type pythonClass struct {
 	File          string         `yaml:"file" required:"name the Python file" doc:"file that has the class"`
 	Class         string         `yaml:"class" doc:"name of the class; without it, the only one of the file that has reset and step"`
 	Kwargs        map[string]any `yaml:"kwargs" doc:"arguments of the class"`
-	Timeout       float64        `yaml:"timeout" range:"(0,3600]" doc:"seconds that the class may take; the error then names the line at which it is"`
+	Timeout       float64        `yaml:"timeout" range:"(0,3600]" doc:"seconds for each call; the error then names the line at which it is"`
 	Log           string         `yaml:"log" doc:"file that gets what the class prints; without it, that is lost"`
 }
 

@@ -77,7 +77,8 @@ func TestPythonClassPlays(t *testing.T) {
 	if out := step(t, env, "1"); *out.Reward != 1 || out.Done || out.Messages[0].Content != "at 1" || out.State != "at 1" {
 		t.Errorf("a step: %+v", out)
 	}
-	if out := step(t, env, "five"); *out.Reward != 1 || out.Done || !out.Truncated || !reflect.DeepEqual(out.Metrics, map[string]float64{"at": 2}) {
+	wanted := map[string]float64{"at": 2}
+	if out := step(t, env, "five"); *out.Reward != 1 || out.Done || !out.Truncated || !reflect.DeepEqual(out.Metrics, wanted) {
 		t.Errorf("five values: %+v", out)
 	}
 	if out := step(t, env, "unscored"); out.Reward != nil {
@@ -100,12 +101,15 @@ func TestPythonClassThatIsWrong(t *testing.T) {
 		return "class Own:\n    def reset(self, **row):\n        " + reset + "\n    def step(self, text):\n        " + step + "\n"
 	}
 	for _, c := range []struct{ name, code, want string }{
+		{"nested", class("return self.f(row)", "pass") + "    def f(self, row):\n        return row['b']\n", "env.py:7: reset: KeyError: 'b'"},
 		{"syntax", "class Own:\n  def reset(self:\n", "env.py:2: the file does not load: SyntaxError: "},
-		{"import", "import json\nimport no_such_module\n", "env.py:2: the file does not load: ModuleNotFoundError: No module named 'no_such_module'"},
+		{"import", "import json\nimport no_such_module\n",
+			"env.py:2: the file does not load: ModuleNotFoundError: No module named 'no_such_module'"},
 		{"exit", "import sys\nsys.exit(3)\n", "env.py:2: the file does not load: SystemExit: 3"},
 		{"no class", "def reset(): pass\n", "env.py: there is no class with the methods reset(self, **row) and step(self, text)"},
 		{"no step", "\nclass Own:\n    def reset(self): pass\n", "env.py:2: class Own has no method step(self, text), which takes a reply"},
-		{"no reset", "class Own:\n    def step(self, text): pass\n", "env.py:1: class Own has no method reset(self, **row), which begins an episode"},
+		{"no reset", "class Own:\n    def step(self, text): pass\n",
+			"env.py:1: class Own has no method reset(self, **row), which begins an episode"},
 		{"two classes", class("pass", "pass") + strings.ReplaceAll(class("pass", "pass"), "Own", "Other"),
 			"env.py: several classes have reset and step: say which one with class: Own or Other"},
 		{"made", "class Own:\n    def __init__(self):\n        1 / 0\n    def reset(self): pass\n    def step(self, text): pass\n",
@@ -113,20 +117,24 @@ func TestPythonClassThatIsWrong(t *testing.T) {
 		{"column", "class Own:\n    def reset(self, question, b=1): pass\n    def step(self, text): pass\n",
 			"env.py:2: reset takes question, and the row has a: add the column, or give the parameter a default"},
 		{"reset raises", class("return row['b']", "pass"), "env.py:3: reset: KeyError: 'b'"},
-		{"reset returns nothing", class("pass", "pass"), "env.py:2: reset gives the policy None: want a text that is not empty, or a list of messages"},
+		{"reset returns nothing", class("pass", "pass"),
+			"env.py:2: reset gives the policy None: want a text that is not empty, or a list of messages"},
 		{"reset returns numbers", class("return [1, 2]", "pass"), "env.py:2: reset gives the policy [1, 2]: want a text"},
 		{"reset hangs", class("while True: pass", "pass"), "env.py:3: reset has not returned after 0.5 s (timeout): it is at this line"},
 		{"step raises", class("return 'a'", "raise ValueError('two\\nlines')"), "env.py:5: step: ValueError: two lines"},
 		{"step ends the process", class("return 'a'", "import os; os._exit(1)"), "the program ended before it answered"},
 		{"step returns a text", class("return 'a'", "return 'b'"), "env.py:4: step returned 'b': want (text, reward, done), or as Gymnasium"},
 		{"step returns two", class("return 'a'", "return 'b', 1"), "env.py:4: step returned ('b', 1): want (text, reward, done)"},
-		{"reward is a text", class("return 'a'", "return 'b', '1', True"), "env.py:4: step returned '1' as reward: want a finite number, or None"},
-		{"reward is infinite", class("return 'a'", "return 'b', float('nan'), True"), "env.py:4: step returned nan as reward: want a finite number"},
+		{"reward is a text", class("return 'a'", "return 'b', '1', True"),
+			"env.py:4: step returned '1' as reward: want a finite number, or None"},
+		{"reward is infinite", class("return 'a'", "return 'b', float('nan'), True"),
+			"env.py:4: step returned nan as reward: want a finite number"},
 		{"done is a text", class("return 'a'", "return 'b', 1, 'no'"), "env.py:4: step returned 'no' as done: want True or False"},
 		{"info is a text", class("return 'a'", "return 'b', 1, True, False, 'x'"), "env.py:4: step returned 'x' as info: want a dict"},
 		{"says nothing", class("return 'a'", "return '', 1, False"), "env.py:4: step gives the policy '': want a text that is not empty"},
 		{"step sleeps", class("return 'a'", "import time; time.sleep(60)"), "env.py:5: step has not returned after 0.5 s (timeout)"},
-		{"another file", "import helper\n" + class("return helper.f(row)", "pass"), "env.py:4: reset: AttributeError: module 'helper' has no attribute 'f'"},
+		{"another file", "import helper\n" + class("return helper.f(row)", "pass"),
+			"env.py:4: reset: AttributeError: module 'helper' has no attribute 'f'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pythonFile(t, c.code)
