@@ -102,10 +102,10 @@ func TestPythonClassThatIsWrong(t *testing.T) {
 	}
 	for _, c := range []struct{ name, code, want string }{
 		{"nested", class("return self.f(row)", "pass") + "    def f(self, row):\n        return row['b']\n", "env.py:7: reset: KeyError: 'b'"},
-		{"syntax", "class Own:\n  def reset(self:\n", "env.py:2: the file does not load: SyntaxError: "},
+		{"syntax", "class Own:\n  def reset(self:\n", "env.py:2: loading the file: SyntaxError: "},
 		{"import", "import json\nimport no_such_module\n",
-			"env.py:2: the file does not load: ModuleNotFoundError: No module named 'no_such_module'"},
-		{"exit", "import sys\nsys.exit(3)\n", "env.py:2: the file does not load: SystemExit: 3"},
+			"env.py:2: loading the file: ModuleNotFoundError: No module named 'no_such_module'"},
+		{"exit", "import sys\nsys.exit(3)\n", "env.py:2: loading the file: SystemExit: 3"},
 		{"no class", "def reset(): pass\n", "env.py: there is no class with the methods reset(self, **row) and step(self, text)"},
 		{"no step", "\nclass Own:\n    def reset(self): pass\n", "env.py:2: class Own has no method step(self, text), which takes a reply"},
 		{"no reset", "class Own:\n    def step(self, text): pass\n",

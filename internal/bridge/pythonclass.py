@@ -72,7 +72,7 @@ def load(file, name, kwargs, timeout, log):
     if spec is None:
         raise Told(f"{shown}: want a file of Python, .py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    called("the file does not load", spec.loader.exec_module, module)
+    called("loading the file", spec.loader.exec_module, module)
     of = chosen(module, name)
     for method, says in (("reset", "reset(self, **row), which begins an episode"), ("step", "step(self, text), which takes a reply")):
         if not callable(getattr(of, method, None)):
@@ -162,7 +162,7 @@ def step(text):
     """Take a reply."""
     got = called("step", env.step, text)
     where = line_of(env.step)
-    if not isinstance(got, tuple) or len(got) not in (3, 4, 5):
+    if not isinstance(got, (tuple, list)) or len(got) not in (3, 4, 5):
         raise Told(f"{where}: step returned {got!r:.60}: want (text, reward, done), "
                    "or as Gymnasium (text, reward, terminated, truncated, info)")
     says, reward, done = got[:3]

@@ -32,9 +32,10 @@ func (b *beginning) openData(cmd *cobra.Command) error {
 
 // Usual names of columns.
 var (
-	questions = []string{"question", "prompt", "instruction", "problem", "query", "input", "text", "messages"}
-	answers   = []string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category",
-		"reward_model.ground_truth", "ground_truth", "final_answer"}
+	questions = []string{"question", "prompt", "instruction", "problem", "query", "input", "text", "messages", "message", "ticket",
+		"sentence", "review", "comment", "body", "description", "content"}
+	answers = []string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category",
+		"reward_model.ground_truth", "ground_truth", "final_answer", "class", "intent", "sentiment", "department", "topic", "tag"}
 )
 
 // columns chooses the columns of the question and the answer by their names, if the data is here
@@ -139,7 +140,11 @@ func (b *beginning) guessTask() (kind, why string, err error) {
 	if asked, _ := (&trinity.Task{Row: row}).Field(prompt); answer == "" && endsWithReply(asked) {
 		return "demonstrations", fmt.Sprintf("the chats in %q have answers", prompt), nil
 	}
-	if _, ok := (&trinity.Task{Row: row}).Field(answer); !ok {
+	if _, ok := (&trinity.Task{Row: row}).Field(answer); !ok && b.Task == "" && b.lines == nil {
+		return "", "", fmt.Errorf("%s has the columns %s: name the column of the answer with --response-key; "+
+			"without answers, say what the task is with --task json or --task program",
+			b.Data, strings.Join(slices.Sorted(maps.Keys(row)), ", "))
+	} else if !ok {
 		return "", "", nil
 	}
 	different, objects, plain := map[string]bool{}, 0, 0
