@@ -36,6 +36,7 @@ var recipes = []struct{ dir, file, command, curve, held string }{
 	{dir: "code_reward", file: "code.yaml"},
 	{dir: "quickstart", file: "quickstart.yaml"},
 	{dir: "curriculum", file: "curriculum.yaml"},
+	{dir: "support", file: "support.yaml"},
 	{dir: "grpo_arithmetic_smollm2", file: "arithmetic.yaml", curve: "LoRA seed 0 steps", held: "LoRA seed 0 held out"},
 	{dir: "calculator_smollm2", file: "calculator.yaml", curve: "seed 0 steps", held: "seed 0 right"},
 	{dir: "exec_openai", file: "exec.yaml", curve: "seed 0 steps", held: "seed 0 right"},
@@ -82,7 +83,7 @@ func TestRecipesShowResults(t *testing.T) {
 		fmt.Fprintf(&sections, "\n## %s\n\n%s\n\n", of.dir, comment(string(config)))
 		fmt.Fprintf(&sections, "![%s of %s by step: %s](recipes/%s.svg)\n\n", r.Metric, of.dir, change(learned), of.dir)
 		fmt.Fprintf(&sections, "`%s run --config examples/%s/%s`\n\n", program, of.dir, of.file)
-		fmt.Fprintf(&sections, "[%s](../../examples/%s), measured at commit `%s`.\n", of.dir, of.dir, r.Commit)
+		fmt.Fprintf(&sections, "[%s](../../examples/%s), measured at commit `%s`%s.\n", of.dir, of.dir, r.Commit, evaluatedBy(r.Eval))
 		wanted[of.dir+".svg"] = drawn(r)
 	}
 	named := map[string]string{"recipes": table.String(), "curves": sections.String()}
@@ -159,6 +160,14 @@ func held(values []float64) string {
 		return "–"
 	}
 	return change(values)
+}
+
+// evaluatedBy says which metric was held out.
+func evaluatedBy(metric string) string {
+	if metric == "" {
+		return ""
+	}
+	return "; held out is `" + metric + "`"
 }
 
 // twoDigits writes a number with two digits that count; one that nobody has measured is 0.
