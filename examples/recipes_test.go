@@ -36,6 +36,7 @@ var recipes = []struct{ dir, file, command, curve, held string }{
 	{dir: "code_reward", file: "code.yaml"},
 	{dir: "quickstart", file: "quickstart.yaml"},
 	{dir: "curriculum", file: "curriculum.yaml"},
+	{dir: "connect_the_dots", file: "connect_the_dots.yaml"},
 	{dir: "support", file: "support.yaml"},
 	{dir: "grpo_arithmetic_smollm2", file: "arithmetic.yaml", curve: "LoRA seed 0 steps", held: "LoRA seed 0 held out"},
 	{dir: "calculator_smollm2", file: "calculator.yaml", curve: "seed 0 steps", held: "seed 0 right"},
