@@ -38,6 +38,7 @@ var recipes = []struct{ dir, file, command, curve, held string }{
 	{dir: "curriculum", file: "curriculum.yaml"},
 	{dir: "connect_the_dots", file: "connect_the_dots.yaml"},
 	{dir: "support", file: "support.yaml"},
+	{dir: "grpo_json_smollm2", file: "json.yaml"},
 	{dir: "grpo_arithmetic_smollm2", file: "arithmetic.yaml", curve: "LoRA seed 0 steps", held: "LoRA seed 0 held out"},
 	{dir: "calculator_smollm2", file: "calculator.yaml", curve: "seed 0 steps", held: "seed 0 right"},
 	{dir: "exec_openai", file: "exec.yaml", curve: "seed 0 steps", held: "seed 0 right"},
