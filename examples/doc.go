@@ -3,7 +3,7 @@ package examples
 
 import "embed"
 
-// Configs has the configurations. Their paths begin at the repository's root.
+// Configs has the configurations, whose paths begin at the repository's root, and what was measured.
 //
-//go:embed */*.yaml cluster/*/run.yaml
+//go:embed */*.yaml cluster/*/run.yaml */results.json
 var Configs embed.FS

@@ -22,6 +22,7 @@ type results struct {
 	Commit  string               `json:"commit"`
 	Values  map[string][]float64 `json:"values"`
 	Machine map[string][]float64 `json:"machine,omitempty"`
+	Recipe  *recipe              `json:"recipe,omitempty"`
 }
 
 // tables returns the tables of a page by their marks.
@@ -97,18 +98,23 @@ func hold(t *testing.T, dir string, r results) {
 	if t.Failed() {
 		return
 	}
-	r.Commit = commit(t)
+	r.Commit, r.Recipe = commit(t), readResults(t, dir).Recipe
+	writeResults(t, dir, r)
+	for _, p := range pages {
+		if p.results == dir {
+			writeTables(t, p.page, p.tables(r))
+		}
+	}
+}
+
+func writeResults(t *testing.T, dir string, r results) {
+	t.Helper()
 	data, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "results.json"), append(data, '\n'), 0o644); err != nil {
 		t.Fatal(err)
-	}
-	for _, p := range pages {
-		if p.results == dir {
-			writeTables(t, p.page, p.tables(r))
-		}
 	}
 }
 

@@ -116,16 +116,16 @@ func (p *playArgs) with(ctx context.Context, r *trinity.Rollout, play func(trini
 }
 
 // Probe begins an episode of a task and ends it: an environment that cannot is found before a model
-// is loaded.
-func (p *playArgs) Probe(ctx context.Context, t *trinity.Task) error {
+// is loaded. It returns what the policy reads first.
+func (p *playArgs) Probe(ctx context.Context, t *trinity.Task) (first trinity.Observation, err error) {
 	if p.reusable.Load() {
-		return nil // it has begun an episode before
+		return first, nil // it has begun an episode before
 	}
-	env, _, err := p.begin(ctx, &trinity.Rollout{Task: t})
+	env, first, err := p.begin(ctx, &trinity.Rollout{Task: t})
 	if err != nil {
-		return err
+		return first, err
 	}
-	return env.Close()
+	return first, env.Close()
 }
 
 // enter waits for a place in the environment. leave gives it back.

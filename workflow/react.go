@@ -74,7 +74,9 @@ func (w *reAct) Requires() trinity.Requirements {
 }
 
 // Probe begins an episode of each tool and ends it: see [Play.Probe].
-func (w *reAct) Probe(ctx context.Context, t *trinity.Task) error { return w.play.Probe(ctx, t) }
+func (w *reAct) Probe(ctx context.Context, t *trinity.Task) (trinity.Observation, error) {
+	return w.play.Probe(ctx, t)
+}
 
 // Run implements [trinity.Workflow].
 func (w *reAct) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

@@ -19,15 +19,30 @@ def plain(value):
     return str(value)
 
 
+class Told(Exception):
+    """An error whose text says all that people need."""
+
+
+questions = os.fdopen(os.dup(0), encoding="utf-8")
+answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what libraries read is no question
+os.dup2(2, 1)  # what they print is no answer
+
+
+def give(answer):
+    """Write an answer."""
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
 def serve(handlers):
     """Answer requests {"do": name, …} with handlers[name](request) until the input ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
-    for line in sys.stdin:
+    for line in questions:
         request = json.loads(line)
         try:
             answer = handlers[request.pop("do")](**request)
+        except Told as e:
+            answer = {"error": str(e)}
         except Exception as e:
             answer = {"error": f"{type(e).__name__}: {e}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        give(answer)

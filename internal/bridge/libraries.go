@@ -21,6 +21,12 @@ var reasoningGym string
 //go:embed verifiers.py
 var verifiers string
 
+// PythonClass plays an environment that a Python file of the user's describes: a class with reset and
+// step.
+//
+//go:embed pythonclass.py
+var PythonClass string
+
 // The libraries.
 var (
 	ReasoningGym = Library{"reasoning_gym", reasoningGym}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,9 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
@@ -35,13 +32,84 @@ var (
 // beginning is what a new configuration needs to know.
 type beginning struct {
 	File, Model, Data, Task, Reward string
+	Program                         string // of --task program
 	Prompt, Answer                  string // columns; Answer may be "" for tasks whose rewards need none
 	Chats                           bool   // the column of the question has whole chats, with the answers
 	Minutes                         float64
 	recipe                          // follows from the data
 
-	lines *bufio.Scanner   // what a person types; nil if nobody is there
-	rows  *dataset.Dataset // of Data; nil if it is not here
+	environmentRecipe     // of an environment
+	said              int // bytes of the longest first message of an environment
+
+	lines *bufio.Scanner // what a person types; nil if nobody is there
+	rows  ownRows        // of Data or of an environment; nil if they are not here
+}
+
+// ownRows are rows with their places for errors.
+type ownRows interface {
+	Len() int
+	Row(i int) (map[string]any, error)
+	Where(i int) string
+}
+
+// named takes the file that the command names, which may be the data.
+func (b *beginning) named(args []string) error {
+	if b.File = "trinity.yaml"; len(args) == 0 {
+		return b.isFree(b.File)
+	}
+	b.File = args[0]
+	_, err := os.Stat(b.File)
+	switch ext := filepath.Ext(b.File); {
+	case err == nil && b.Data == "" && !slices.Contains([]string{".yaml", ".yml", ".py"}, ext):
+		base := filepath.Base(b.File)
+		b.Data, b.File = b.File, strings.TrimSuffix(base, ext)+".yaml"
+	case err == nil && ext == ".py" && b.isEnvironment():
+		return nil
+	}
+	return b.isFree(b.File)
+}
+
+// isFree returns an error if there is a file of that name.
+func (b *beginning) isFree(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s exists: name another file, such as trinity init %s", path, "my_"+filepath.Base(b.File))
+	}
+	return nil
+}
+
+// ofData writes a configuration for data.
+func (b *beginning) ofData(cmd *cobra.Command) error {
+	if err := b.ask(cmd); err != nil {
+		return err
+	}
+	if err := b.openData(cmd); err != nil {
+		return err
+	}
+	if err := b.chooseTask(cmd); err != nil {
+		return err
+	}
+	if err := b.columns(cmd); err != nil {
+		return err
+	}
+	if b.rows == nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and "+
+			"keeps no rows for evaluations\n", b.Data, b.Prompt, b.Answer)
+	}
+	files, err := b.plan()
+	if err != nil {
+		return err
+	}
+	return b.write(cmd, files, "")
+}
+
+// reward writes a program that scores replies.
+func (b *beginning) reward(cmd *cobra.Command) error {
+	if err := durable.WriteFile(b.File, rewardScript); err != nil {
+		return err
+	}
+	config := strings.TrimSuffix(filepath.Base(b.File), ".py") + ".yaml"
+	return printNext(cmd, b.File, "init "+shellWord(config)+" --data FILE --task program --program "+shellWord(b.File),
+		"run --config "+shellWord(config), "studio")
 }
 
 // needsAnswer reports whether the task is of no use without the column of the answer.
@@ -65,47 +133,28 @@ var taskKinds = [][2]string{
 func initCommand() *cobra.Command {
 	var b beginning
 	cmd := &cobra.Command{
-		Use:   "init [FILE] --model MODEL --data FILE --task KIND",
-		Short: "Write a first configuration, or a reward in Python",
+		Use:   "init [FILE] --data FILE [--model MODEL] [--task KIND]",
+		Short: "Write a first configuration for data of your own, or a reward or an environment in Python",
 		Long: "Write a short configuration with comments (default trinity.yaml): a stage that shows the model the answers,\n" +
 			"one that lets it learn from rewards, and an evaluation. A fifth of the rows, at most 100, goes to a file\n" +
-			"for evaluations alone. On a terminal the command asks for what the flags leave out. `trinity init\n" +
-			"reward.py` writes a program in Python that scores replies. The command never overwrites a file.",
+			"for evaluations alone. On a terminal the command asks for what the flags leave out. FILE may also be\n\n" +
+			"  tickets.csv  data: the configuration is tickets.yaml\n" +
+			"  reward.py    a program in Python that scores replies, which is written\n" +
+			"  env.py       an environment in Python, a class with reset(**row) and step(text): the configuration env.yaml\n" +
+			"               trains on it. If there is no such file, it is written, as an example to change\n\n" +
+			"The command never overwrites a file.",
 		Args: wantAtMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b.File = "trinity.yaml"
-			if len(args) > 0 {
-				b.File = args[0]
-			}
-			if _, err := os.Lstat(b.File); !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s exists: name another file, such as trinity init %s", b.File, "my_"+filepath.Base(b.File))
-			}
-			text, next := rewardScript, "reward_fn_args: {command: [python3, "+b.File+"]}"
-			if filepath.Ext(b.File) != ".py" {
-				if err := b.ask(cmd); err != nil {
-					return err
-				}
-				if err := b.columns(cmd); err != nil {
-					return err
-				}
-				if b.rows == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s is not on this machine: init takes the columns %q and %q, knows no labels and "+
-						"keeps no rows for evaluations\n", b.Data, b.Prompt, b.Answer)
-				}
-				files, err := b.plan()
-				if err != nil {
-					return err
-				}
-				if text, err = b.sized(cmd, files); err != nil {
-					return err
-				}
-				next = "next: trinity check --config " + b.File
-			}
-			if err := durable.WriteFile(b.File, text); err != nil {
+			if err := b.named(args); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s\n", b.File, next)
-			return err
+			switch {
+			case filepath.Ext(b.File) != ".py":
+				return b.ofData(cmd)
+			case b.isEnvironment():
+				return b.environment(cmd)
+			}
+			return b.reward(cmd)
 		},
 	}
 	b.addColumns(cmd)
@@ -113,34 +162,37 @@ func initCommand() *cobra.Command {
 	for _, k := range taskKinds {
 		kinds = append(kinds, k[0])
 	}
-	cmd.Flags().StringVarP(&b.Model, "model", "m", "", "model: directory, GGUF file or hub name")
+	cmd.Flags().StringVarP(&b.Model, "model", "m", "",
+		"model: directory, GGUF file or hub name (default $TRINITY_MODEL_PATH, else "+usualModel+")")
 	cmd.Flags().StringVarP(&b.Data, "data", "d", "", "data: a file (.csv, .jsonl, .json, .parquet, .arrow), a directory or a hub name")
 	cmd.Flags().StringVarP(&b.Reward, "reward", "r", "", "reward function: trinity list reward_fn; if not given, that of the task")
 	cmd.Flags().Float64Var(&b.Minutes, "minutes", 0, "size of the run, by the time that trinity check estimates on this machine")
-	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", ")+"; if not given, what the answers look like")
+	cmd.Flags().StringVar(&b.Program, "program", "reward.py", "file of Python that scores the replies of --task program")
 	return cmd
 }
 
-// ask asks for what the flags leave out, if a person is there.
+// usualModel learns on a laptop.
+const usualModel = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+// ask asks for the model and the data, if a person is there and the flags leave them out.
 func (b *beginning) ask(cmd *cobra.Command) error {
 	if isTerminal(cmd.InOrStdin()) {
 		b.lines = bufio.NewScanner(cmd.InOrStdin())
 	}
-	for _, q := range []struct {
-		flag, question string
-		value          *string
-	}{
-		{"model", "Model (a directory, a GGUF file or a hub name)", &b.Model},
-		{"data", "Data (a file, a directory or a hub name)", &b.Data},
-		{"task", "Task (" + described() + ")", &b.Task},
-	} {
-		b.fill(cmd, q.question, q.value)
-		if *q.value == "" && q.flag != "task" {
-			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
-		}
+	usual := cmp.Or(os.Getenv("TRINITY_MODEL_PATH"), usualModel)
+	if b.fill(cmd, "Model (a directory, a GGUF file or a hub name; Enter takes "+usual+")", &b.Model); b.Model == "" {
+		b.Model = usual
+		fmt.Fprintf(cmd.OutOrStdout(), "the model is %s; --model takes another\n", usual)
 	}
-	if !slices.ContainsFunc(taskKinds, func(k [2]string) bool { return k[0] == b.Task }) {
-		return fmt.Errorf("--task is %q: want one of these: %s", b.Task, described())
+	if b.Task == theirEnvironment {
+		if b.Script == "" {
+			return errors.New("--task environment: name the file of Python, such as trinity init env.py")
+		}
+		return nil
+	}
+	if b.fill(cmd, "Data (a file, a directory or a hub name)", &b.Data); b.Data == "" {
+		return fmt.Errorf("--data is not given: trinity %s", cmd.Use)
 	}
 	return nil
 }
@@ -162,82 +214,6 @@ func (b *beginning) fill(cmd *cobra.Command, question string, value *string) {
 	}
 }
 
-// columns chooses the columns of the question and the answer by their names, if the data is here
-// and no flag names them.
-func (b *beginning) columns(cmd *cobra.Command) error {
-	if _, err := os.Stat(b.Data); err != nil { // a hub name, or a file that comes later: check reads it
-		b.Prompt, b.Answer = cmp.Or(b.Prompt, "question"), cmp.Or(b.Answer, "answer")
-		return nil
-	}
-	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
-	if err != nil {
-		return err
-	}
-	if b.rows = d; d.Len() == 0 {
-		return fmt.Errorf("%s has no rows", b.Data)
-	}
-	row, err := d.Row(0)
-	if err != nil {
-		return err
-	}
-	has := strings.Join(slices.Sorted(maps.Keys(row)), ", ")
-	for _, c := range []struct {
-		of, flag string
-		value    *string
-		needed   bool
-		usual    []string
-	}{
-		{"question", "prompt-key", &b.Prompt, true,
-			[]string{"question", "prompt", "instruction", "problem", "query", "input", "text", "messages"}},
-		{"answer", "response-key", &b.Answer, b.needsAnswer(),
-			[]string{"answer", "response", "label", "output", "solution", "completion", "target", "team", "category",
-				"reward_model.ground_truth", "ground_truth", "final_answer"}},
-	} {
-		*c.value = cmp.Or(*c.value, column(row, c.usual))
-		if prompt, _ := (&trinity.Task{Row: row}).Field(b.Prompt); c.of == "answer" && b.Answer == "" && endsWithReply(prompt) {
-			if !b.SFT() {
-				return fmt.Errorf("the column %q of %s has chats with their answers, which --task demonstrations learns; for --task %s, "+
-					"give the question and the answer columns of their own", b.Prompt, b.Data, b.Task)
-			}
-			b.Chats, c.needed = true, false
-		}
-		if c.needed {
-			b.fill(cmd, "Column of the "+c.of+" ("+has+")", c.value)
-		}
-		_, found := (&trinity.Task{Row: row}).Field(*c.value)
-		if !found && (c.needed || *c.value != "") {
-			return fmt.Errorf("%s has the columns %s: name the column of the %s with --%s", b.Data, has, c.of, c.flag)
-		}
-	}
-	answer := fmt.Sprintf(", the answer in %q", b.Answer)
-	switch {
-	case b.Chats:
-		answer = ", with the answers"
-	case b.Answer == "":
-		answer = "; --response-key names the column of the answer"
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has %d rows with the columns %s; the question is in %q%s\n",
-		b.Data, d.Len(), has, b.Prompt, answer)
-	return err
-}
-
-// column returns the first of the names that the row has, else its column with such a name in another case, else "".
-func column(row map[string]any, names []string) string {
-	for _, name := range names {
-		if _, ok := (&trinity.Task{Row: row}).Field(name); ok {
-			return name
-		}
-	}
-	for _, name := range names {
-		for _, own := range slices.Sorted(maps.Keys(row)) {
-			if strings.EqualFold(own, name) {
-				return own
-			}
-		}
-	}
-	return ""
-}
-
 var plainYAML = regexp.MustCompile(`^[A-Za-z_/.][\w/.-]*$`)
 
 // render returns the configuration.
@@ -249,7 +225,11 @@ func (b *beginning) render() ([]byte, error) {
 		return strconv.Quote(s)
 	}
 	literal := func(s string) string { return quote(config.Escape(s)) } // the data may not name the environment's variables
-	t, err := template.New("config").Funcs(template.FuncMap{"quote": quote, "literal": literal}).Parse(configTemplate)
+	text := configTemplate
+	if b.Script != "" {
+		text = environmentTemplate
+	}
+	t, err := template.New("config").Funcs(template.FuncMap{"quote": quote, "literal": literal}).Parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -153,11 +153,7 @@ func (b *beginning) decide(data texts) (err error) {
 		b.note("%d of %d rows have a system message of their own, which stands in place of this one: %s", data.systems, b.rows.Len(), b.System)
 	}
 	if n := len(data.prompts); n > 0 {
-		least := 2 // bytes of a token, but in small vocabularies
-		if c, err := model.ReadConfig(b.Model); err == nil && c.VocabSize < 2000 {
-			least = 1
-		}
-		b.PromptTokens = max(128, upTo(64, (longest(data.prompts)+len(b.System))/least+64))
+		b.PromptTokens = b.promptTokens(longest(data.prompts) + len(b.System))
 		if b.Warms && b.Task != "label" && b.Task != "program" {
 			b.ReplyTokens = min(1024, upTo(32, usual(data.answers)/3+16)) // a token of prose has some four bytes
 		}
@@ -165,6 +161,15 @@ func (b *beginning) decide(data texts) (err error) {
 		b.Epochs = max(1, min(b.Epochs, 640/n)) // some 40 steps
 	}
 	return err
+}
+
+// promptTokens returns room for a prompt of that many bytes.
+func (b *beginning) promptTokens(bytes int) int {
+	least := 2 // bytes of a token, but in small vocabularies
+	if c, err := model.ReadConfig(b.Model); err == nil && c.VocabSize < 2000 {
+		least = 1
+	}
+	return max(128, upTo(64, bytes/least+64))
 }
 
 // labels tells the model which answers there are.

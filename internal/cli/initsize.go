@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +19,8 @@ import (
 // of trinity check.
 func (b *beginning) sized(cmd *cobra.Command, files map[string][]byte) ([]byte, error) {
 	for path := range files {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists: name another configuration, such as trinity init %s", path, "my_"+filepath.Base(b.File))
+		if err := b.isFree(path); err != nil {
+			return nil, err
 		}
 	}
 	for path, rows := range files {
@@ -56,6 +54,9 @@ func (b *beginning) fit() ([]byte, error) {
 	text, err := b.render()
 	if err != nil {
 		return nil, err
+	}
+	if b.Script != "" { // how many replies an episode has is not known
+		return text, nil
 	}
 	if b.Minutes == 0 {
 		if _, took, err := b.estimate(text); err == nil { // else trinity check says why

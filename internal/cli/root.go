@@ -75,7 +75,7 @@ func New() *cobra.Command {
 		runCommand(), sweepCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		serveCommand(), evalCommand(),
 		clusterCommand(), verifyCommand(), pullCommand(), convertCommand(),
-		initCommand(), dataCommand(), tasksCommand(),
+		initCommand(), templatesCommand(), dataCommand(), tasksCommand(),
 		workerCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), compareCommand(), viewCommand(),
 		debugCommand(), replayCommand(), perfCommand(), topCommand(), syncCommand(),
 		annotateCommand(), studioCommand(), doctorCommand(),

@@ -136,9 +136,6 @@ func Local(name string, isDataset bool) (path string, onHub bool) {
 	return "", isName
 }
 
-// sampledRows is the number of rows whose lengths give the mean length.
-const sampledRows = 32
-
 // formattedRows is the number of rows of training data that check formats. The run formats all that it reads.
 const formattedRows = 1 << 11
 
@@ -160,61 +157,6 @@ func (s *Reader) Lengths(f *config.Facts) (prompt, response float64, why string,
 		response = float64(config.Value(0, s.Model.MaxModelLen)) - prompt
 	}
 	return prompt, response, fmt.Sprintf("prompts of %.0f tokens, responses as long as they may be, %.0f", prompt, response), nil
-}
-
-// promptLength returns the mean length of the first prompts of the tasksets. If all prompts that
-// there are are too long, the run cannot learn.
-func (s *Reader) promptLength(f *config.Facts) (float64, error) {
-	tokens, n, long, sampled := 0, 0, 0, false
-	most := config.Value(0, s.Model.MaxPromptTokens)
-	for i := range s.Tasksets {
-		t := &s.Tasksets[i]
-		if t.Eval && n > 0 {
-			continue
-		}
-		rows, err := t.here()
-		if err != nil {
-			return 0, err
-		}
-		if rows == nil {
-			continue
-		}
-		sampled = sampled || t.IsQueue() || rows.Len() > sampledRows
-		for i := range min(rows.Len(), sampledRows) {
-			task := t.Template
-			if task.Row, err = rows.Row(i); err != nil {
-				return 0, err
-			}
-			messages, err := task.Messages("")
-			if err != nil {
-				continue // a workflow with prompts of its own
-			}
-			tools, err := task.Tools()
-			if err != nil {
-				continue // the check of the rows says so, if the workflow reads them
-			}
-			ids, err := s.Text.Render(messages, tools, true)
-			if err != nil {
-				ids = s.Text.Encode(messages[len(messages)-1].Content)
-			}
-			tokens, n = tokens+len(ids), n+1
-			if most > 0 && len(ids) > most {
-				long++
-			}
-		}
-	}
-	said := fmt.Sprintf("%d of the %d prompts looked at have more than model.max_prompt_tokens = %d tokens: they give no rollouts",
-		long, n, most)
-	switch {
-	case long > 0 && long == n && !sampled:
-		f.DoesNotFit = said
-	case long > 0:
-		f.TooLong = said
-	}
-	if n == 0 {
-		return float64(config.Value(0, s.Model.MaxPromptTokens)), nil
-	}
-	return float64(tokens) / float64(n), nil
 }
 
 // rowLengths returns the mean lengths of the first rows of a dataset, up to the first trained token

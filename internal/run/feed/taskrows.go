@@ -119,7 +119,7 @@ func (a *arriving) check(ctx context.Context) error {
 		return err
 	}
 	if a.checked == 0 && rows > 0 {
-		if err := a.tasks.probe(ctx, a); err != nil {
+		if _, err := a.tasks.probe(ctx, a, 0); err != nil {
 			return err
 		}
 	}

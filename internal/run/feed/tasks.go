@@ -3,6 +3,7 @@ package feed
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -74,8 +75,12 @@ func (s *Reader) Taskset(ctx context.Context, t *Taskset) (*explorer.Taskset, er
 	if t.IsQueue() {
 		read = s.readQueue
 	}
-	if err := read(ctx, t, out); err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+	err := read(ctx, t, out)
+	if named := (config.Error{}); err != nil && !errors.As(err, &named) { // that names the key
+		err = fmt.Errorf("taskset %s: %w", t.Name, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -96,39 +101,40 @@ func (s *Reader) readDataset(ctx context.Context, t *Taskset, out *explorer.Task
 	if err := t.Check(data); err != nil {
 		return err
 	}
-	return t.probe(ctx, data)
+	return s.checkPrompts(ctx, t, data)
 }
 
-// prober is a workflow that can try, without a model, what a task needs.
+// prober is a workflow that can try, without a model, what a task needs. It returns what the policy would read first,
+// without messages if it does not know that.
 type prober interface {
-	Probe(ctx context.Context, t *trinity.Task) error
+	Probe(ctx context.Context, t *trinity.Task) (trinity.Observation, error)
 }
 
-// probe tries what the first task needs.
-func (t *Taskset) probe(ctx context.Context, data rowsOfTasks) error {
-	if data.Len() == 0 {
-		return nil
+// probe tries what the task of a row needs.
+func (t *Taskset) probe(ctx context.Context, data rowsOfTasks, i int) (first trinity.Observation, err error) {
+	if i >= data.Len() {
+		return first, nil
 	}
-	if err := t.probeFirst(ctx, data); err != nil {
-		return fmt.Errorf("%s: %w", data.Where(0), err)
+	if first, err = t.probeRow(ctx, data, i); err != nil {
+		err = fmt.Errorf("%s: %w", data.Where(i), err)
 	}
-	return nil
+	return first, err
 }
 
-func (t *Taskset) probeFirst(ctx context.Context, data selector.Dataset) error {
-	task, err := t.Template, error(nil)
-	task.ID = t.Name
-	if task.Row, err = data.Row(0); err != nil {
-		return err
+func (t *Taskset) probeRow(ctx context.Context, data selector.Dataset, i int) (first trinity.Observation, err error) {
+	task := t.Template
+	task.ID, task.Index = t.Name, i
+	if task.Row, err = data.Row(i); err != nil {
+		return first, err
 	}
 	plugins, err := t.pluginsOf(&task)
 	if err != nil {
-		return err
+		return first, err
 	}
 	if p, ok := plugins.workflow.(prober); ok {
 		return p.Probe(ctx, &task)
 	}
-	return nil
+	return first, nil
 }
 
 // ShareOf returns an explorer's share of the rows.

@@ -20,7 +20,10 @@ type Template struct {
 	Name  string   `json:"name"`
 	Doc   string   `json:"doc"`
 	Text  string   `json:"text"`
-	Files []string `json:"-"` // that a run of it needs, by paths from the directory of the studio
+	Model string   `json:"model"` // which it trains; "" if the user names one
+	Files []string `json:"-"`     // that a run of it needs, by paths from the directory of the studio
+
+	Minutes float64 `json:"minutes"` // of the CPU, as measured; 0 if nobody has
 }
 
 // configRequest is the configuration in a request: its text, or the run that has it, and settings that override it.

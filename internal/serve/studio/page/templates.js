@@ -20,9 +20,16 @@ export function Templates({ all, onChoose }) {
       <div class="row"><input type="search" class="filter" value=${search} placeholder=${t("config.template.search")} aria-label=${t("config.template.search")}
         onInput=${(/** @type {any} */ e) => find(e.target.value)} />
         <span class="muted" role="status">${t("rollouts.shown", { n: shown.length, of: all.length })}</span></div>
-      <ul>${shown.map((of) => html`<li key=${of.name}><button onClick=${() => { close(); onChoose(of); }}><b>${plain(of.name)}</b> <span class="muted">${plain(of.doc)}</span></button></li>`)}</ul>
+      <ul>${shown.map((of) => html`<li key=${of.name}><button onClick=${() => { close(); onChoose(of); }}><b>${plain(of.name)}</b> ${facts(of)}<span class="muted">${plain(of.doc)}</span></button></li>`)}</ul>
     </div>
   </details>`;
+}
+
+/** facts are the model of a template and what a run of it took. @param {Template} of */
+function facts(of) {
+  const took = of.minutes ? t("config.template.minutes", { n: of.minutes < 10 ? of.minutes.toFixed(1) : of.minutes.toFixed(0) }) : "";
+  const known = [of.model, took].filter(Boolean).join(" · ");
+  return known && html`<span>${plain(known)}</span> `;
 }
 
 /** Missing names the files that a template needs and that are not where the studio was started. @param {{of: Template | undefined, text: string}} props */

@@ -74,7 +74,7 @@ interface SchemaKey { key: string; type: string; default: string; doc: string; l
 interface Schema { keys: SchemaKey[]; plugins: Record<string, Record<string, SchemaKey[]>> }
 
 /** A configuration to begin with; missing are the files that it needs and that are not in the studio's directory. */
-interface Template { name: string; doc: string; text: string; missing: string[] }
+interface Template { name: string; doc: string; text: string; model: string; minutes: number; missing: string[] }
 
 /** A configuration: its text, and key=value settings that come after it. */
 interface Written { text: string; overrides: string[] }
