@@ -42,7 +42,7 @@ var exempt = []exemption{
 	{regexp.MustCompile(`\btrinity studio\b`), "it serves until Ctrl-C; TestStudioServesRuns runs it", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
 	{regexp.MustCompile(`^bash \.ci/release --snapshot$`), "it compiles for many minutes, and needs the network", isFile},
-	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSite runs it", nil},
+	{regexp.MustCompile(`^go run -C \.ci/site \. `), "TestSiteHasEveryPage runs it", nil},
 	{regexp.MustCompile(`^docker `), "it needs the network", nil},
 	{regexp.MustCompile(`^BASE=here bash \.ci/image$`), "it needs root and buildah, and compiles for minutes", nil},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; the repository has its results", nil},
