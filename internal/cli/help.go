@@ -72,7 +72,7 @@ func printTopics(out io.Writer, pages []manual.Page) {
 		widest = max(widest, len(path.Base(p.Topic())))
 	}
 	for _, p := range pages {
-		about := manual.Fold(p.About, pageWidth(out)-widest-5)
+		about := fold(p.About, pageWidth(out)-widest-5)
 		fmt.Fprintf(out, "  %-*s   %s\n", widest, path.Base(p.Topic()), strings.Join(about, "\n"+strings.Repeat(" ", widest+5)))
 	}
 }
@@ -109,7 +109,7 @@ func printPage(out io.Writer, pages []manual.Page, at int) error {
 	page, linked := manual.Text(pages[at].Path, string(text), pageWidth(out), hasTopic)
 	fmt.Fprint(out, page)
 	if len(linked) > 0 {
-		fmt.Fprintf(out, "\n%s\n", strings.Join(manual.Fold("See also: "+strings.Join(linked, ", "), pageWidth(out)), "\n"))
+		fmt.Fprintf(out, "\n%s\n", strings.Join(fold("See also: "+strings.Join(linked, ", "), pageWidth(out)), "\n"))
 	}
 	if at+1 < len(pages) {
 		fmt.Fprintf(out, "\nNext: trinity help %s (%s)\n", pages[at+1].Topic(), pages[at+1].Title)

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/internal/config"
-	"github.com/trinity-go/trinity/internal/manual"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -43,7 +42,7 @@ func listCommand() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, k := range kinds {
 				c, _ := registry.Find(k)
-				fmt.Fprintln(w, strings.Join(manual.Fold(k+": "+c.Doc, width), "\n    "))
+				fmt.Fprintln(w, strings.Join(fold(k+": "+c.Doc, width), "\n    "))
 				most := max(20, width-4-len(slices.MaxFunc(names[k], func(a, b string) int { return len(a) - len(b) })))
 				for _, name := range names[k] {
 					info, err := c.Explain(name)
@@ -110,7 +109,7 @@ func explain(out io.Writer, info registry.Info, asJSON bool) error {
 		return json.NewEncoder(out).Encode(info)
 	}
 	width := pageWidth(out)
-	fmt.Fprintf(out, "%s %s\n\n%s\n", info.Kind, info.Name, strings.Join(manual.Fold(info.Doc, width), "\n"))
+	fmt.Fprintf(out, "%s %s\n\n%s\n", info.Kind, info.Name, strings.Join(fold(info.Doc, width), "\n"))
 	if len(info.Fields) > 0 {
 		fmt.Fprintln(out)
 	}
@@ -119,9 +118,7 @@ func explain(out io.Writer, info registry.Info, asJSON bool) error {
 		if limits := f.Limits(); limits != "" {
 			head += "; " + limits
 		}
-		const under = "\n      "
-		fmt.Fprintf(out, "  %s%s%s\n", strings.Join(manual.Fold(head, width-6), under), under,
-			strings.Join(manual.Fold(f.Doc, width-6), under))
+		fmt.Fprintf(out, "  %s\n      %s\n", strings.Join(fold(head, width-6), "\n      "), strings.Join(fold(f.Doc, width-6), "\n      "))
 	}
 	return nil
 }
@@ -147,8 +144,8 @@ func explainKey(out io.Writer, name string, asJSON bool) error {
 			if limits := f.Limits(); limits != "" {
 				head += "; " + limits
 			}
-			_, err = fmt.Fprintf(out, "%s\n  %s\n", strings.Join(manual.Fold(head, pageWidth(out)), "\n  "),
-				strings.Join(manual.Fold(doc, pageWidth(out)-2), "\n  "))
+			_, err = fmt.Fprintf(out, "%s\n  %s\n", strings.Join(fold(head, pageWidth(out)), "\n  "),
+				strings.Join(fold(doc, pageWidth(out)-2), "\n  "))
 		}
 		if err != nil {
 			return err

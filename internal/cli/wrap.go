@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/trinity-go/trinity/internal/manual"
 )
 
 // columns returns the width of the terminal that out is, 0 if it is none.
@@ -22,6 +24,9 @@ func columns(out io.Writer) int {
 
 // pageWidth returns the columns of a page of text: those of the terminal that out is, else 100.
 func pageWidth(out io.Writer) int { return cmp.Or(columns(out), 100) }
+
+// fold is [manual.Fold].
+func fold(text string, width int) []string { return manual.Fold(text, width) }
 
 // wrap breaks the lines of a text that are longer than a terminal, between words. Further lines
 // begin two columns right of the values of a plan, whose names take 15, or below the words that
