@@ -20,7 +20,7 @@ import (
 
 // limit is the most that the stripped binary may have, bytes. An image holds the certificates of
 // authorities besides, of some 0.2 MB, and stays below 54 MB.
-const limit = 53_500_000
+const limit = 53_700_000
 
 // root is the repository's root.
 const root = "../.."
